@@ -1,0 +1,33 @@
+# make setup | make demo | make test        (only Python 3.11+, git, make and a package index are needed)
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.ready
+
+.PHONY: help setup demo test test-all lint clean
+help:
+	@echo "make demo   train FPL on MovieLens-100K, evaluate, recommend, write a report"
+	@echo "make test   run the tests"
+	@echo "make setup  only set up .venv (done by the others when needed)"
+
+setup: $(STAMP)
+
+# pip runs again only when pyproject.toml changes, so a second run needs no network
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "error: $(PYTHON) is older than 3.11; install Python 3.11+ or run: make $(MAKECMDGOALS) PYTHON=python3.11" >&2; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev]"
+	@touch $(STAMP)
+
+demo: setup
+	@$(BIN)/entrenous demo
+
+test: setup
+	$(BIN)/python -m pytest -q
+
+lint: setup
+	$(BIN)/ruff check src tests
+	$(BIN)/mypy
+
+clean:
+	rm -rf $(VENV) runs

@@ -1,0 +1,51 @@
+"""Errors a user meets: one line that says what is wrong, where, what was expected and what to do."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class EntrenousError(Exception):
+    """Base of every error that the command line prints as one line, with exit code 2."""
+
+
+class EntrenousWarning(UserWarning):
+    """Something the user should know about a result that is still valid."""
+
+
+class InputError(EntrenousError):
+    """Bad input. Reads `where: problem; expected ...; fix`.
+
+    Args:
+        where: `file:line`, a config path such as `--set pi`, or the name of the thing.
+        problem: what is wrong with it.
+        expected: what would have been right.
+        fix: what the user can do.
+    """
+
+    def __init__(self, where: str, problem: str, *, expected: str = "", fix: str = "") -> None:
+        self.where, self.problem, self.expected, self.fix = where, problem, expected, fix
+        parts = [problem, f"expected {expected}" if expected else "", fix]
+        super().__init__(one_line(f"{where}: " + "; ".join(part for part in parts if part)))
+
+
+class NonFiniteError(EntrenousError):
+    """A score, a weight or an update that is NaN or infinite. A NaN ranks first under a plain comparison, so it is refused by name."""
+
+
+def one_line(text: str, limit: int = 600) -> str:
+    """`text` without line breaks or control characters, cut at `limit` characters."""
+    clean = "".join(ch if ch.isprintable() else " " for ch in text)
+    return clean if len(clean) <= limit else clean[: limit - 1] + "…"
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """`did you mean 'x'?`, or the list of what is known.
+
+    >>> did_you_mean("pfpl-", ["pfpl+", "random"])
+    "did you mean 'pfpl+'?"
+    """
+    known = sorted(known)
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    return f"did you mean '{close[0]}'?" if close else "known: " + ", ".join(known)

@@ -1,0 +1,117 @@
+"""Randomness derived from names, never from a stateful generator.
+
+A *key* is 64 bits made from names: `key(seed, "round", 3)`. Draw number `c` of a key is a pure function of both, so a
+device draws the same numbers in a simulation, on another thread and behind a socket, whatever was drawn elsewhere.
+The mixing function is the finaliser of SplitMix64 (Steele, Lea & Flood 2014), which passes BigCrush as a counter-based generator.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+
+import numpy as np
+from numba import njit
+
+from .types import UInt64Array
+
+MASK = (1 << 64) - 1
+GOLDEN = 0x9E3779B97F4A7C15
+# the same constants as 64-bit words, which numba treats as compile-time values
+_GOLDEN, _M1, _M2 = np.uint64(GOLDEN), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_S30, _S27, _S31, _S32, _S11 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(32), np.uint64(11)
+_ONE = np.uint64(1)
+
+
+def key(seed: int, *names: int | str) -> np.uint64:
+    """The key of `names` under `seed`. Integers and strings may be mixed; order matters.
+
+    >>> key(0, "round", 1) == key(0, "round", 1), key(0, "round", 1) == key(0, "round", 2)
+    (True, False)
+    """
+    value = _mix_int(seed & MASK)
+    for name in names:
+        value = _fold_int(value, _word(name))
+    return np.uint64(value)
+
+
+def fold_name(parent: np.uint64, *names: int | str) -> np.uint64:
+    """The key of further `names` under a key: `fold_name(key(s, 'a'), 'b') == key(s, 'a', 'b')`."""
+    value = int(parent)
+    for name in names:
+        value = _fold_int(value, _word(name))
+    return np.uint64(value)
+
+
+def _word(name: int | str) -> int:
+    if isinstance(name, str):
+        return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little")
+    return int(name) & MASK
+
+
+def _fold_int(value: int, word: int) -> int:
+    return _mix_int((value ^ _mix_int((word + GOLDEN) & MASK)) + GOLDEN & MASK)
+
+
+def _mix_int(z: int) -> int:
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK
+    return z ^ (z >> 31)
+
+
+@njit(cache=True, inline="always")
+def mix(z: np.uint64) -> np.uint64:
+    """SplitMix64's finaliser: a bijection of 64-bit words in which every output bit depends on every input bit."""
+    z = (z ^ (z >> _S30)) * _M1
+    z = (z ^ (z >> _S27)) * _M2
+    return z ^ (z >> _S31)
+
+
+@njit(cache=True, inline="always")
+def fold(parent: np.uint64, name: int) -> np.uint64:
+    """The key of integer `name` under `parent`: the compiled form of `fold_name`."""
+    return mix((parent ^ mix(np.uint64(name) + _GOLDEN)) + _GOLDEN)
+
+
+@njit(cache=True, inline="always")
+def draw(parent: np.uint64, counter: int) -> np.uint64:
+    """64 random bits: draw number `counter` (>= 0) of a key."""
+    return mix(parent + (np.uint64(counter) + _ONE) * _GOLDEN)
+
+
+@njit(cache=True, inline="always")
+def below(bits: np.uint64, n: int) -> int:
+    """An integer in [0, n) from random bits, n < 2^32; the bias is under n / 2^32."""
+    return np.int64(((bits >> _S32) * np.uint64(n)) >> _S32)
+
+
+@njit(cache=True, inline="always")
+def uniform(bits: np.uint64) -> float:
+    """A float64 in [0, 1) from random bits, on a grid of 2^-53."""
+    return np.float64(bits >> _S11) * (1.0 / 9007199254740992.0)
+
+
+@njit(cache=True)
+def normal(parent: np.uint64, counter: int) -> float:
+    """A standard normal float64 (Box-Muller); uses draws `2 counter` and `2 counter + 1` of the key."""
+    radius = math.sqrt(-2.0 * math.log(1.0 - uniform(draw(parent, 2 * counter))))
+    return radius * math.cos(6.283185307179586 * uniform(draw(parent, 2 * counter + 1)))
+
+
+@njit(cache=True, nogil=True)
+def normals(keys: UInt64Array, width: int, scale: float) -> np.ndarray:
+    """N(0, scale^2) float32 [len(keys), width]: row r depends on keys[r] alone."""
+    out = np.empty((len(keys), width), np.float32)
+    for r in range(len(keys)):
+        for f in range(width):
+            out[r, f] = np.float32(scale * normal(keys[r], f))
+    return out
+
+
+@njit(cache=True, nogil=True)
+def folds(parent: np.uint64, names: np.ndarray) -> np.ndarray:
+    """The keys of many integer names under one key, uint64 [len(names)]."""
+    out = np.empty(len(names), np.uint64)
+    for r in range(len(names)):
+        out[r] = fold(parent, names[r])
+    return out

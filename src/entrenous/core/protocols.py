@@ -1,0 +1,93 @@
+"""The shapes of the main parts. An algorithm is hyper-parameters plus pure functions over explicit state (NamedTuples of arrays)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+
+from .types import Array, Float32Array, Int32Array, Int64Array
+from .update import Total, Update
+
+State = Any  # a NamedTuple of arrays; each algorithm defines its own
+Progress = Callable[[int, int, str], None]  # (done, of how many, what)
+
+
+def silent(done: int, total: int, what: str) -> None:
+    """The Progress that shows nothing."""
+
+
+class Catalogue(NamedTuple):
+    """What a coordinating server knows before training: how many users, items and interactions (X+) there are, nothing else."""
+
+    users: int
+    items: int
+    interactions: int
+
+
+class Histories(NamedTuple):
+    """The private data of m devices. Device d holds item[ptr[d]:ptr[d + 1]], ascending, with their values.
+
+    ptr: int64 [m + 1], absolute positions in `item`; item: int32; value: float32.
+    """
+
+    ptr: Int64Array
+    item: Int32Array
+    value: Float32Array
+
+
+class Disclosed(NamedTuple):
+    """One array that leaves a device: what it is called in the Update, its shape, how often it goes, what it reveals."""
+
+    name: str
+    shape: str
+    when: str
+    reveals: str
+
+
+@runtime_checkable
+class FederatedAlgorithm(Protocol):
+    """Server-coordinated learning. `users` are the federation's user numbers (they name the randomness); the leading axis of
+    `devices` and `histories` follows `users`. `local` and `score` run on the device; everything else on the server."""
+
+    disclosure: ClassVar[tuple[Disclosed, ...]]
+
+    def default_rounds(self, catalogue: Catalogue) -> int: ...
+    def init_server(self, catalogue: Catalogue, key: np.uint64) -> State: ...
+    def init_devices(self, users: Int64Array, key: np.uint64) -> State: ...
+    def select(self, catalogue: Catalogue, key: np.uint64) -> Int64Array: ...
+    def download(self, server: State) -> State: ...
+    def local(
+        self, download: State, devices: State, histories: Histories, users: Int64Array, key: np.uint64
+    ) -> tuple[State, Update]: ...
+    def aggregate(self, server: State, total: Total) -> State: ...
+    def score(self, download: State, devices: State, histories: Histories) -> Float32Array: ...
+
+
+@runtime_checkable
+class CentralAlgorithm(Protocol):
+    """Centralised learning: the baselines, which see everybody's data. `data` is an Interactions of the training rows."""
+
+    def fit(self, data: Any, key: np.uint64, progress: Progress = silent) -> State: ...
+    def score(self, model: State, data: Any, users: Int64Array) -> Float32Array: ...
+
+
+class Recommender(Protocol):
+    """A trained algorithm, as evaluation and recommendation see it."""
+
+    def scores(self, users: Int64Array) -> Float32Array:
+        """Scores of all items, float32 [len(users), items]; higher is better."""
+        ...
+
+
+class TopN(NamedTuple):
+    """Recommendation lists: item int32 [m, n] (-1 where a list is shorter) and score float32 [m, n]."""
+
+    item: Int32Array
+    score: Float32Array
+
+
+def arrays_of(state: State) -> dict[str, Array]:
+    """The arrays of a state by field name, in field order."""
+    return {name: np.asarray(value) for name, value in state._asdict().items()}

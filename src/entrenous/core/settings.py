@@ -1,0 +1,35 @@
+"""Hyper-parameters as typed, frozen, self-describing values: a wrong one is refused with one line that names it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from .errors import InputError, did_you_mean
+
+
+class Settings(BaseModel):
+    """Base of every algorithm's hyper-parameters. Unknown names are refused; every field carries a description."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, allow_inf_nan=False)
+
+    @classmethod
+    def parse(cls, values: Mapping[str, Any], where: str = "--set") -> Self:
+        """Settings from names and values (text is converted). Raises InputError for the first bad one."""
+        try:
+            return cls(**values)
+        except ValidationError as invalid:
+            raise _input_error(cls, invalid, where) from None
+
+
+def _input_error(cls: type[Settings], invalid: ValidationError, where: str) -> InputError:
+    first = invalid.errors()[0]
+    name = str(first["loc"][0]) if first["loc"] else cls.__name__
+    if first["type"] == "extra_forbidden":
+        return InputError(f"{where} {name}", "unknown setting", fix=did_you_mean(name, cls.model_fields))
+    field = cls.model_fields.get(name)
+    expected = first["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+    meaning = f"{name} is: {field.description}" if field is not None and field.description else ""
+    return InputError(f"{where} {name}", f"got {str(first['input'])[:80]!r}", expected=expected, fix=meaning)

@@ -1,0 +1,124 @@
+"""What leaves a device is one type, and adding it up is order-free.
+
+Everything that limits disclosure (pi, clip, noise, quantise, mask) is a function `Update -> Update`; everything that measures
+it (the byte ledger, an audit) reads `Update`s. The server adds updates as int64 fixed point with a step of 2^-16, which makes
+a sum independent of arrival order and of the number of threads; secure aggregation needs the same integers.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from .errors import NonFiniteError
+from .types import Array, Float32Array, Float64Array, Int32Array, Int64Array
+
+STEP = 2.0**-16  # one unit of the fixed-point grid
+LIMIT = 2.0**31 * STEP  # a single value of an update must lie within +-32768
+
+
+class Update(NamedTuple):
+    """What a cohort of m devices sends; device d owns the row range ptr[d]:ptr[d + 1].
+
+    ptr: int64 [m + 1].
+    item: int32 [n], the item of each row, no item twice within a device.
+    rows: {name: float32 [n, ...]}, one row per (device, item).
+    dense: {name: float32 [m, ...]}, one array per device.
+    weight: float32 [m], how much each device counts.
+    """
+
+    ptr: Int64Array
+    item: Int32Array
+    rows: dict[str, Float32Array]
+    dense: dict[str, Float32Array]
+    weight: Float32Array
+
+    @property
+    def devices(self) -> int:
+        return len(self.ptr) - 1
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes on the wire: item ids, rows and dense arrays. Framing is the network's business."""
+        arrays = [self.item, *self.rows.values(), *self.dense.values()]
+        return sum(array.nbytes for array in arrays)
+
+
+class Total(NamedTuple):
+    """The sum of updates, in fixed point: all that a server (or a secure sum) needs to see.
+
+    rows: {name: int64 [items, ...]}; count: int64 [items], how many devices sent a row for the item;
+    dense: {name: int64 [...]}; weight: int64 []; devices: how many devices were added.
+    """
+
+    rows: dict[str, Int64Array]
+    count: Int64Array
+    dense: dict[str, Int64Array]
+    weight: Int64Array
+    devices: int
+
+
+def empty_total(update: Update, items: int) -> Total:
+    """Zeros in the shape of the sum of updates like `update`."""
+    rows = {name: np.zeros((items, *row.shape[1:]), np.int64) for name, row in update.rows.items()}
+    dense = {name: np.zeros(array.shape[1:], np.int64) for name, array in update.dense.items()}
+    return Total(rows, np.zeros(items, np.int64), dense, np.zeros((), np.int64), 0)
+
+
+def add_update(total: Total, update: Update) -> Total:
+    """`total` with `update` added in place. Raises NonFiniteError for a value that is not finite or beyond +-32768."""
+    for name, row in update.rows.items():
+        width = int(np.prod(row.shape[1:], dtype=np.int64))
+        target = total.rows[name].reshape(len(total.count), width)
+        if not add_rows(update.item, row.reshape(len(row), width), target):
+            raise NonFiniteError(f"update row '{name}': a value is not finite or beyond +-{LIMIT:.0f}; the model is unchanged")
+    for name, array in update.dense.items():
+        total.dense[name][...] += fixed(array).sum(axis=0)
+    count_items(update.item, total.count)
+    total.weight[...] += fixed(update.weight).sum()
+    return total._replace(devices=total.devices + update.devices)
+
+
+def merge_totals(left: Total, right: Total) -> Total:
+    """The sum of two totals, in place in `left`. Integers: the order does not matter."""
+    for name, rows in right.rows.items():
+        left.rows[name][...] += rows
+    for name, dense in right.dense.items():
+        left.dense[name][...] += dense
+    left.count[...] += right.count
+    left.weight[...] += right.weight
+    return left._replace(devices=left.devices + right.devices)
+
+
+def fixed(values: Array) -> Int64Array:
+    """float -> int64 fixed point, rounding to nearest even. Raises NonFiniteError as `add_update` does."""
+    if not bool(np.all(np.abs(values) < LIMIT)):
+        raise NonFiniteError(f"update: a value is not finite or beyond +-{LIMIT:.0f}; the model is unchanged")
+    return np.rint(np.asarray(values, np.float64) / STEP).astype(np.int64)
+
+
+def real(values: Int64Array) -> Float64Array:
+    """int64 fixed point -> float64."""
+    return values * STEP
+
+
+@njit(cache=True, nogil=True)
+def add_rows(item: Int32Array, rows: Float32Array, total: Int64Array) -> bool:
+    """total[item[r]] += fixed(rows[r]); False if a value is not finite or out of range (total is then spoiled)."""
+    ok = True
+    for r in range(len(item)):
+        row, target = rows[r], total[item[r]]
+        for f in range(len(row)):
+            scaled = np.rint(row[f] * np.float32(65536.0))
+            ok &= abs(scaled) < np.float32(2147483648.0)
+            target[f] += np.int64(scaled)
+    return ok
+
+
+@njit(cache=True, nogil=True)
+def count_items(item: Int32Array, count: Int64Array) -> None:
+    """count[item[r]] += 1."""
+    for r in range(len(item)):
+        count[item[r]] += 1

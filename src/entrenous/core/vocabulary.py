@@ -1,0 +1,53 @@
+"""External ids in, external ids out: a two-way map between the ids of a data set and dense indices 0..n-1."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import final
+
+import numpy as np
+
+from .errors import InputError, did_you_mean
+from .types import Array, Int32Array
+
+
+@final
+class Vocabulary:
+    """`n` external ids, as text. Without explicit ids (synthetic data) the id of index 7 is "7" and costs no memory."""
+
+    def __init__(self, ids: Array | Sequence[str] | None = None, *, size: int | None = None, kind: str = "id") -> None:
+        self._ids = None if ids is None else np.asarray(ids, dtype=np.str_)
+        self.size = int(size) if self._ids is None and size is not None else len(self.ids)
+        self.kind = kind
+
+    def __len__(self) -> int:
+        return self.size
+
+    @cached_property
+    def ids(self) -> Array:
+        """All external ids in index order, text [n]."""
+        return np.arange(self.size).astype(np.str_) if self._ids is None else self._ids
+
+    @cached_property
+    def _index(self) -> dict[str, int]:
+        return {str(name): number for number, name in enumerate(self.ids)}
+
+    def __getitem__(self, index: int) -> str:
+        return str(index) if self._ids is None else str(self._ids[index])
+
+    def __contains__(self, name: object) -> bool:
+        return str(name) in self._index
+
+    def index(self, name: object) -> int:
+        """The index of one external id. Raises InputError that names the nearest known id."""
+        found = self._index.get(str(name))
+        if found is None:
+            some = self._index if len(self) <= 100_000 else list(self._index)[:1000]
+            hint = did_you_mean(str(name), some) if len(str(name)) > 2 else f"for example '{self[0]}'"
+            raise InputError(self.kind, f"unknown {self.kind} '{name}'", expected=f"one of {len(self)} ids", fix=hint[:200])
+        return found
+
+    def indices(self, names: Sequence[object]) -> Int32Array:
+        """The indices of many external ids; an unknown one is -1."""
+        return np.array([self._index.get(str(name), -1) for name in names], np.int32)

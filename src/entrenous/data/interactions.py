@@ -1,0 +1,140 @@
+"""`Interactions`: who consumed what, how much and when, as a compressed sparse row table by user."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, final
+
+import numpy as np
+
+from ..core.errors import InputError
+from ..core.protocols import Catalogue, Histories
+from ..core.types import Array, BoolArray, Float32Array, Int32Array, Int64Array
+from ..core.vocabulary import Vocabulary
+
+NO_TIME = np.iinfo(np.int64).min  # a row whose time is not known
+
+
+@final
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Interactions:
+    """Frozen. User u consumed item[ptr[u]:ptr[u + 1]], ascending and without repeats.
+
+    ptr: int64 [users + 1]. item: int32 [n]. value: float32 [n] (1 where the data has no rating).
+    time: int64 [n] in seconds, `NO_TIME` where a row has none; None if the data has no times at all.
+    row: int64 [n], position in the source, which breaks ties in time; None if the source has no order.
+    users, items: external ids both ways. features: item columns by name (`title`, `category`, ...), text [items] ("" = not known).
+    name: of the data set. notes: what loading and filtering did, one sentence each.
+    """
+
+    ptr: Int64Array
+    item: Int32Array
+    value: Float32Array
+    time: Int64Array | None
+    row: Int64Array | None
+    users: Vocabulary
+    items: Vocabulary
+    features: Mapping[str, Array] = field(default_factory=dict)
+    name: str = "data"
+    notes: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.item)
+
+    def __repr__(self) -> str:
+        return f"Interactions({self.name}: {len(self.users)} users x {len(self.items)} items, {len(self)} rows)"
+
+    @property
+    def catalogue(self) -> Catalogue:
+        return Catalogue(len(self.users), len(self.items), len(self))
+
+    @property
+    def user(self) -> Int32Array:
+        """The user of each row, int32 [n]."""
+        return np.repeat(np.arange(len(self.users), dtype=np.int32), np.diff(self.ptr))
+
+    @property
+    def counts(self) -> Int64Array:
+        """Rows per user, int64 [users]."""
+        return np.diff(self.ptr)
+
+    @property
+    def popularity(self) -> Int64Array:
+        """Rows per item, int64 [items]."""
+        return np.bincount(self.item, minlength=len(self.items))
+
+    def histories(self, users: Int64Array) -> Histories:
+        """The private rows of some users, in their order; a view when the users are consecutive."""
+        if len(users) and users[-1] - users[0] + 1 == len(users) and np.all(np.diff(users) == 1):
+            return Histories(self.ptr[users[0] : users[-1] + 2], self.item, self.value)
+        rows = self.rows_of(users)
+        ptr = np.concatenate([[0], np.cumsum(self.counts[users])])
+        return Histories(ptr.astype(np.int64), self.item[rows], self.value[rows])
+
+    def rows_of(self, users: Int64Array) -> Int64Array:
+        """Row positions of some users, user by user."""
+        counts = self.counts[users]
+        starts = np.repeat(self.ptr[users] - np.concatenate([[0], np.cumsum(counts)[:-1]]), counts)
+        return starts + np.arange(int(counts.sum()))
+
+    def select(self, keep: BoolArray, note: str = "") -> Interactions:
+        """The rows where `keep` is true, over the same users and items."""
+        ptr = np.concatenate([[0], np.cumsum(np.bincount(self.user[keep], minlength=len(self.users)))])
+        return replace(
+            self,
+            ptr=ptr.astype(np.int64),
+            item=self.item[keep],
+            value=self.value[keep],
+            time=None if self.time is None else self.time[keep],
+            row=None if self.row is None else self.row[keep],
+            notes=(*self.notes, note) if note else self.notes,
+        )
+
+    def time_order(self) -> Int64Array:
+        """Row positions sorted by user, then time, then place in the source: the one meaning of "latest" in Entrenous.
+
+        Raises InputError if the data has no times or a row lacks one.
+        """
+        if self.time is None:
+            raise InputError(self.name, "the data has no times", expected="a time column", fix="use a random protocol")
+        missing = int((self.time == NO_TIME).sum())
+        if missing:
+            raise InputError(self.name, f"{missing} of {len(self)} rows have no time", expected="a time on every row", fix="use a random protocol")
+        row = np.arange(len(self)) if self.row is None else self.row
+        return np.lexsort((row, self.time, self.user))
+
+
+def build(
+    user: Any,
+    item: Any,
+    *,
+    value: Any = None,
+    time: Any = None,
+    users: Vocabulary,
+    items: Vocabulary,
+    features: Mapping[str, Array] | None = None,
+    name: str = "data",
+    notes: tuple[str, ...] = (),
+) -> Interactions:
+    """Interactions from parallel columns of dense user and item indices, in source order. A repeated (user, item) is an error here:
+    the readers apply the policy for duplicates (`keep` first or last) before."""
+    user, item = np.asarray(user, np.int64), np.asarray(item, np.int32)
+    order = np.lexsort((item, user))
+    counts = np.bincount(user, minlength=len(users)) if len(user) else np.zeros(len(users), np.int64)
+    u, i = user[order], item[order]
+    if len(u) and bool(np.any((u[1:] == u[:-1]) & (i[1:] == i[:-1]))):
+        raise InputError(name, "a (user, item) pair occurs twice", expected="one row per pair", fix="choose duplicates='first' or 'last'")
+    ones = np.broadcast_to(np.float32(1), len(user))
+    return Interactions(
+        ptr=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        item=i,
+        value=ones if value is None else np.asarray(value, np.float32)[order],
+        time=None if time is None else np.asarray(time, np.int64)[order],
+        row=order,
+        users=users,
+        items=items,
+        features=dict(features or {}),
+        name=name,
+        notes=notes,
+    )

@@ -1,0 +1,1 @@
+"""Ranking, metrics and significance. The only package that opens a test split."""

@@ -1,0 +1,1 @@
+"""The arithmetic of one device, in plain loops compiled with numba."""

@@ -1,0 +1,74 @@
+"""`Split`: what is trained on, what chooses, and what is opened once, by evaluation."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..core.types import Int32Array
+from ..data.interactions import Interactions
+
+
+class Held(NamedTuple):
+    """Held-out rows over the same users and items as the training rows.
+
+    candidates: int32 [len(rows), k], the negatives each held-out row is ranked against, in the order of `rows`; None = full ranking only.
+    """
+
+    rows: Interactions
+    candidates: Int32Array | None = None
+
+
+class Split(NamedTuple):
+    """train: what models see while settings are chosen. validation: what chooses. test: opened by `evaluate` alone.
+
+    refit: whether, once settings are chosen, the final model trains on train + validation (FPL section 5.3) or on train
+    alone (leave-one-out in the NCF lineage). notes: what the split did and what it could not hold, one sentence each.
+    """
+
+    name: str
+    train: Interactions
+    validation: Held | None
+    test: Held
+    refit: bool
+    notes: tuple[str, ...] = ()
+
+    @property
+    def final_train(self) -> Interactions:
+        """What the evaluated model trains on."""
+        if not self.refit or self.validation is None:
+            return self.train
+        return union(self.train, self.validation.rows)
+
+
+def union(left: Interactions, right: Interactions) -> Interactions:
+    """The rows of two disjoint Interactions over the same users and items."""
+    from dataclasses import replace
+
+    user = np.concatenate([left.user, right.user])
+    item = np.concatenate([left.item, right.item])
+    order = np.lexsort((item, user))
+    counts = left.counts + right.counts
+    return replace(
+        left,
+        ptr=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        item=item[order],
+        value=np.concatenate([left.value, right.value])[order],
+        time=None if left.time is None or right.time is None else np.concatenate([left.time, right.time])[order],
+        row=None if left.row is None or right.row is None else np.concatenate([left.row, right.row])[order],
+    )
+
+
+def describe_cold(train: Interactions, held: Interactions, what: str) -> tuple[str, ...]:
+    """Counts and names (up to three) the users and items of `held` that `train` has never seen."""
+    notes = []
+    for label, seen, wanted, names in (
+        ("user", train.counts > 0, held.counts > 0, train.users),
+        ("item", train.popularity > 0, held.popularity > 0, train.items),
+    ):
+        cold = np.flatnonzero(wanted & ~seen)
+        if len(cold):
+            some = ", ".join(names[int(index)] for index in cold[:3]) + (", ..." if len(cold) > 3 else "")
+            notes.append(f"{len(cold)} {label}{'s' if len(cold) != 1 else ''} of the {what} rows never occur in training ({some})")
+    return tuple(notes)
