@@ -1,0 +1,36 @@
+"""What the baselines share: who consumed what, and the lines for a missing library and for a diverged model."""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from ..core.errors import InputError, NonFiniteError
+from ..core.protocols import State, arrays_of
+from ..data.interactions import Interactions
+
+
+def consumed(data: Interactions) -> Interactions:
+    """The rows with a value above 0: what implicit feedback counts as consumed."""
+    keep = data.value > 0
+    return data if bool(keep.all()) else data.select(keep)
+
+
+def need(module: str, name: str) -> ModuleType:
+    """The optional library `module`, or an InputError that says how baseline `name` gets it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        library = module.split(".")[0]
+        raise InputError(name, f"{library} is not installed", fix='pip install "entrenous[baselines]"') from None
+
+
+def finite(model: Any, name: str, fix: str) -> State:
+    """`model` itself. Raises NonFiniteError if training diverged."""
+    for field, array in arrays_of(model).items():
+        if not bool(np.all(np.isfinite(array))):
+            raise NonFiniteError(f"{name}: '{field}' is not finite after training; {fix}")
+    return model
