@@ -44,6 +44,7 @@ def fold_name(parent: np.uint64, *names: int | str) -> np.uint64:
 
 
 def _word(name: int | str) -> int:
+    """A name as 64 bits: integers as they are, text by a cryptographic hash."""
     if isinstance(name, str):
         return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little")
     return int(name) & MASK
@@ -71,6 +72,21 @@ def mix(z: np.uint64) -> np.uint64:
 def fold(parent: np.uint64, name: int) -> np.uint64:
     """The key of integer `name` under `parent`: the compiled form of `fold_name`."""
     return mix((parent ^ mix(np.uint64(name) + _GOLDEN)) + _GOLDEN)
+
+
+_SELECT, _LOCAL = np.uint64(_word("select")), np.uint64(_word("local"))
+
+
+@njit(cache=True)
+def select_key(rounds: np.uint64, number: int) -> np.uint64:
+    """The key with which the server chooses the cohort of round `number`; `rounds` is the run's key for its rounds."""
+    return fold(fold(rounds, number), _SELECT)
+
+
+@njit(cache=True)
+def local_key(rounds: np.uint64, number: int) -> np.uint64:
+    """The key of what devices do in round `number`; device u draws from `fold(local_key, u)`."""
+    return fold(fold(rounds, number), _LOCAL)
 
 
 @njit(cache=True, inline="always")

@@ -29,7 +29,7 @@ class Catalogue(NamedTuple):
 class Histories(NamedTuple):
     """The private data of m devices. Device d holds item[ptr[d]:ptr[d + 1]], ascending, with their values.
 
-    ptr: int64 [m + 1], absolute positions in `item`; item: int32; value: float32.
+    ptr: int64 [m + 1] from 0; item: int32 [ptr[m]]; value: float32 [ptr[m]].
     """
 
     ptr: Int64Array
@@ -53,7 +53,9 @@ class FederatedAlgorithm(Protocol):
 
     disclosure: ClassVar[tuple[Disclosed, ...]]
 
+    def configured(self, catalogue: Catalogue) -> Any: ...  # the same settings, made concrete for this federation
     def default_rounds(self, catalogue: Catalogue) -> int: ...
+    def update_bytes(self, catalogue: Catalogue) -> int: ...  # the most one device sends in a round
     def init_server(self, catalogue: Catalogue, key: np.uint64) -> State: ...
     def init_devices(self, users: Int64Array, key: np.uint64) -> State: ...
     def select(self, catalogue: Catalogue, key: np.uint64) -> Int64Array: ...

@@ -75,10 +75,19 @@ def add_update(total: Total, update: Update) -> Total:
         if not add_rows(update.item, row.reshape(len(row), width), target):
             raise NonFiniteError(f"update row '{name}': a value is not finite or beyond +-{LIMIT:.0f}; the model is unchanged")
     for name, array in update.dense.items():
-        total.dense[name][...] += fixed(array).sum(axis=0)
+        flat, target = array.reshape(len(array), -1), total.dense[name].reshape(1, -1)
+        if not add_rows(np.zeros(len(array), np.int32), flat, target):
+            raise NonFiniteError(f"update array '{name}': a value is not finite or beyond +-{LIMIT:.0f}; the model is unchanged")
     count_items(update.item, total.count)
     total.weight[...] += fixed(update.weight).sum()
     return total._replace(devices=total.devices + update.devices)
+
+
+def clear_total(total: Total) -> Total:
+    """The same arrays, zeroed: a round reuses the memory of the round before."""
+    for array in (*total.rows.values(), *total.dense.values(), total.count, total.weight):
+        array[...] = 0
+    return total._replace(devices=0)
 
 
 def merge_totals(left: Total, right: Total) -> Total:

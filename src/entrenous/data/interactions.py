@@ -65,9 +65,10 @@ class Interactions:
         return np.bincount(self.item, minlength=len(self.items))
 
     def histories(self, users: Int64Array) -> Histories:
-        """The private rows of some users, in their order; a view when the users are consecutive."""
+        """The private rows of some users, in their order; views of the rows when the users are consecutive."""
         if len(users) and users[-1] - users[0] + 1 == len(users) and np.all(np.diff(users) == 1):
-            return Histories(self.ptr[users[0] : users[-1] + 2], self.item, self.value)
+            ptr = self.ptr[users[0] : users[-1] + 2]
+            return Histories(ptr - ptr[0], self.item[ptr[0] : ptr[-1]], self.value[ptr[0] : ptr[-1]])
         rows = self.rows_of(users)
         ptr = np.concatenate([[0], np.cumsum(self.counts[users])])
         return Histories(ptr.astype(np.int64), self.item[rows], self.value[rows])

@@ -1,0 +1,24 @@
+"""Choosing devices for a round."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from .keys import below, draw, folds
+from .types import Int64Array
+
+
+@njit(cache=True)
+def one_of(key: np.uint64, users: int) -> int:
+    """One user of `users`, uniformly at random."""
+    return below(draw(key, 0), users)
+
+
+def cohort(key: np.uint64, size: int, users: int) -> Int64Array:
+    """`size` distinct users of `users`, uniformly at random, ascending. One user costs O(1), a cohort O(users)."""
+    if size >= users:
+        return np.arange(users)
+    if size == 1:
+        return np.array([one_of(key, users)], np.int64)
+    return np.sort(np.argsort(folds(key, np.arange(users)), kind="stable")[:size])

@@ -1,0 +1,82 @@
+"""Who runs the devices of a round: threads over blocks, or one device at a time when something must be found."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Protocol, TypeVar, final
+
+from ..core.errors import EntrenousError
+from ..core.types import Int64Array
+
+T = TypeVar("T")
+
+
+class Executor(Protocol):
+    """Applies a function to blocks of users. `workers` functions run at once; results come in the order of the blocks."""
+
+    workers: int
+
+    def map(self, function: Callable[[Int64Array], T], blocks: Sequence[Int64Array]) -> list[T]: ...
+    def stage(self, number: int, name: str) -> object: ...
+
+
+class DeviceError(EntrenousError):
+    """A device function failed: names the round, the stage and the device."""
+
+
+@final
+class Threads:
+    """Blocks over `workers` threads. Compiled device code releases the interpreter lock; one worker means no thread at all."""
+
+    def __init__(self, workers: int = 0) -> None:
+        self.workers = workers or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else workers or os.cpu_count() or 1
+        self._pool = ThreadPoolExecutor(self.workers, thread_name_prefix="devices") if self.workers > 1 else None
+
+    def map(self, function: Callable[[Int64Array], T], blocks: Sequence[Int64Array]) -> list[T]:
+        if self._pool is None or len(blocks) == 1:
+            return [function(block) for block in blocks]
+        return list(self._pool.map(function, blocks))
+
+    @contextmanager
+    def stage(self, number: int, name: str) -> Iterator[None]:
+        yield
+
+    def close(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown()
+
+
+@final
+class Debug:
+    """One device at a time, in order; an exception says which device, in which round and stage, with the cause attached."""
+
+    workers = 1
+
+    def __init__(self, name_of: Callable[[int], str] = str) -> None:
+        self._name_of, self._round = name_of, 0
+
+    def map(self, function: Callable[[Int64Array], T], blocks: Sequence[Int64Array]) -> list[T]:
+        return [self._one(function, block[d : d + 1]) for block in blocks for d in range(len(block))]
+
+    def _one(self, function: Callable[[Int64Array], T], device: Int64Array) -> T:
+        try:
+            return function(device)
+        except Exception as cause:
+            who = self._name_of(int(device[0]))
+            raise DeviceError(f"round {self._round}, stage local, device of user '{who}': {type(cause).__name__}: {cause}") from cause
+
+    @contextmanager
+    def stage(self, number: int, name: str) -> Iterator[None]:
+        self._round = number
+        try:
+            yield
+        except DeviceError:
+            raise
+        except Exception as cause:
+            raise DeviceError(f"round {number}, stage {name}: {type(cause).__name__}: {cause}") from cause
+
+    def close(self) -> None:
+        pass

@@ -1,0 +1,132 @@
+"""Server-coordinated rounds: select, download, local, limit, add, aggregate. The same functions run on real devices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from queue import Empty, SimpleQueue
+from typing import Any, NamedTuple, final
+
+import numpy as np
+
+from ..core.keys import key as key_of
+from ..core.keys import local_key, select_key
+from ..core.protocols import FederatedAlgorithm, State
+from ..core.types import Int64Array
+from ..core.update import Total, Update, add_update, clear_total, empty_total, merge_totals
+from ..data.interactions import Interactions
+from .executors import Executor, Threads
+from .ledger import Ledger
+
+Limit = Callable[[Update], Update]  # clip, noise, quantise, mask: what limits disclosure, on the device
+BLOCK_BYTES = 1 << 20  # update bytes of a block of devices: about what a core's second-level cache holds
+
+
+class Training(NamedTuple):
+    """Where a federation stands: the server's model, all devices' private state (leading axis = users), rounds done, bytes sent.
+
+    `devices` is overwritten round by round, as a device overwrites its own state; `server` never is.
+    """
+
+    server: State
+    devices: State
+    round: int
+    ledger: Ledger
+
+
+@final
+class Rounds:
+    """Runs rounds of one algorithm over the users of `data`.
+
+    The result depends on algorithm, data and seed alone: not on the executor's threads, not on `block` (devices run together;
+    0 = as many as fill BLOCK_BYTES), not on where training was interrupted. `limits` are applied in order to every update.
+    """
+
+    def __init__(
+        self,
+        algorithm: FederatedAlgorithm,
+        data: Interactions,
+        *,
+        seed: int = 0,
+        executor: Executor | None = None,
+        limits: Sequence[Limit] = (),
+        block: int = 0,
+    ) -> None:
+        self.catalogue = data.catalogue
+        self.algorithm = algorithm.configured(self.catalogue)
+        self.data, self.seed, self.limits = data, seed, tuple(limits)
+        self.executor: Executor = executor or Threads(1)
+        self.block = block or max(1, BLOCK_BYTES // max(1, self.algorithm.update_bytes(self.catalogue)))
+        self._key = key_of(seed, "rounds")
+        self._totals: SimpleQueue[Total] = SimpleQueue()  # one a worker, zeroed and reused from round to round
+
+    def start(self) -> Training:
+        """Round 0: the server's first model and every device's first private state."""
+        users = np.arange(self.catalogue.users)
+        server = self.algorithm.init_server(self.catalogue, key_of(self.seed, "server"))
+        return Training(server, self.algorithm.init_devices(users, key_of(self.seed, "devices")), 0, Ledger())
+
+    def advance(self, training: Training, until: int) -> Training:
+        """`training` after round `until`. A run of one-device rounds is compiled as a whole where the algorithm can."""
+        solo = getattr(self.algorithm, "solo_rounds", None)
+        if solo is not None and self.algorithm.cohort == 1 and not self.limits and isinstance(self.executor, Threads):  # type: ignore[attr-defined]
+            return self._advance_solo(training, until, solo)
+        while training.round < until:
+            training = self.one_round(training)
+        return training
+
+    def one_round(self, training: Training) -> Training:
+        """Select, download, local on every selected device, limit, add, aggregate."""
+        number, stage = training.round, self.executor.stage
+        with stage(number, "select"):
+            users = self.algorithm.select(self.catalogue, np.uint64(select_key(self._key, number)))
+        with stage(number, "download"):
+            download = self.algorithm.download(training.server)
+        with stage(number, "local"):
+            key = np.uint64(local_key(self._key, number))
+            results = self.executor.map(lambda block: self._block(download, training.devices, block, key), self._blocks(users))
+        ledger = training.ledger.down(download, len(users), self.catalogue.items)
+        for block, private, sent in results:
+            _write_back(training.devices, block, private)
+            ledger = ledger.plus(sent)
+        with stage(number, "aggregate"):
+            totals = [self._totals.get_nowait() for _ in range(self._totals.qsize())]
+            server = self.algorithm.aggregate(training.server, reduce(merge_totals, totals))
+        for total in totals:
+            self._totals.put(clear_total(total))
+        return Training(server, training.devices, number + 1, ledger)
+
+    def _blocks(self, users: Int64Array) -> list[Int64Array]:
+        size = max(1, min(self.block, -(-len(users) // self.executor.workers)))
+        return [users[low : low + size] for low in range(0, len(users), size)]
+
+    def _block(self, download: State, devices: State, users: Int64Array, key: np.uint64) -> tuple[Int64Array, State, Ledger]:
+        """What happens on the devices of a block, and the addition of what they sent. Returns their new private state."""
+        private, update = self.algorithm.local(download, _rows(devices, users), self.data.histories(users), users, key)
+        for limit in self.limits:
+            update = limit(update)
+        try:
+            total = self._totals.get_nowait()
+        except Empty:
+            total = empty_total(update, self.catalogue.items)
+        self._totals.put(add_update(total, update))
+        return users, private, Ledger().up(update)
+
+    def _advance_solo(self, training: Training, until: int, solo: Callable[..., Any]) -> Training:
+        rounds = range(training.round, until)
+        everyone = self.data.histories(np.arange(self.catalogue.users))
+        server, devices, rows, nbytes = solo(training.server, training.devices, everyone, rounds, self._key)
+        ledger = training.ledger.down(self.algorithm.download(server), len(rounds), self.catalogue.items)
+        return Training(server, devices, until, ledger.up_counts(rows, nbytes))
+
+
+def _rows(devices: State, users: Int64Array) -> State:
+    """The private state of some users: views where they are consecutive."""
+    consecutive = len(users) > 0 and int(users[-1]) - int(users[0]) + 1 == len(users)
+    where: Any = slice(int(users[0]), int(users[-1]) + 1) if consecutive else users
+    return type(devices)(*(array[where] for array in devices))
+
+
+def _write_back(devices: State, users: Int64Array, private: State) -> None:
+    for array, new in zip(devices, private, strict=True):
+        array[users] = new

@@ -1,0 +1,1 @@
+"""What users decide about, and what limits, the data that leaves their device."""
