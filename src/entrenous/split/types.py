@@ -6,14 +6,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.types import Int32Array
+from ..core.types import Array, Int32Array
+from ..core.vocabulary import Vocabulary
 from ..data.interactions import Interactions
 
 
 class Held(NamedTuple):
     """Held-out rows over the same users and items as the training rows.
 
-    candidates: int32 [len(rows), k], the negatives each held-out row is ranked against, in the order of `rows`; None = full ranking only.
+    candidates: int32 [len(rows), k], the negatives each held-out row is ranked against, in the order of `rows` (-1 where a row
+    has fewer); None = full ranking only.
     """
 
     rows: Interactions
@@ -69,6 +71,16 @@ def describe_cold(train: Interactions, held: Interactions, what: str) -> tuple[s
     ):
         cold = np.flatnonzero(wanted & ~seen)
         if len(cold):
-            some = ", ".join(names[int(index)] for index in cold[:3]) + (", ..." if len(cold) > 3 else "")
-            notes.append(f"{len(cold)} {label}{'s' if len(cold) != 1 else ''} of the {what} rows never occur in training ({some})")
+            plural = "s" if len(cold) != 1 else ""
+            notes.append(f"{len(cold)} {label}{plural} of the {what} rows never occur in training {named(cold, names)}")
     return tuple(notes)
+
+
+def named(indices: Array, names: Vocabulary) -> str:
+    """Up to three external ids in brackets.
+
+    >>> named(np.array([0, 2]), Vocabulary(["ann", "bob", "eve"]))
+    '(ann, eve)'
+    """
+    some = ", ".join(names[int(index)] for index in indices[:3])
+    return f"({some}{', ...' if len(indices) > 3 else ''})"

@@ -1,0 +1,97 @@
+"""The full ranking: every item competes that could have been recommended, and the n best of them are the user's list."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..core.arrays import ranks, top_n
+from ..core.errors import InputError
+from ..core.protocols import TopN
+from ..core.types import BoolArray, Float32Array, Int32Array, Int64Array
+from ..data.interactions import Interactions
+from ..recommend import empty_lists, tie_places
+from .ranking import Ranking
+
+
+class Field(NamedTuple):
+    """Who competes. known: bool [items], the items with a training row; ptr [users + 1], item: what each user does not get again;
+    place: int32 [items], the order of equal scores."""
+
+    known: BoolArray
+    ptr: Int64Array
+    item: Int32Array
+    place: Int32Array
+
+
+class Full(NamedTuple):
+    """The full ranking of some users, filled block by block: ranks of their held-out items, and lists."""
+
+    ranking: Ranking
+    best: TopN
+
+
+def field_of(train: Interactions, also_mask: Interactions | None, seed: int) -> Field:
+    """Who competes after training on `train`, with the rows of `also_mask` left out of the lists as well."""
+    known, place = train.popularity > 0, tie_places(len(train.items), seed)
+    if also_mask is None:
+        return Field(known, train.ptr, train.item, place)
+    _same_shape(train, also_mask, "also_mask")
+    pairs = np.union1d(_pairs(train), _pairs(also_mask))
+    user, item = np.divmod(pairs, len(train.items))
+    ptr = np.searchsorted(user, np.arange(len(train.users) + 1))
+    return Field(known, ptr.astype(np.int64), item.astype(np.int32), place)
+
+
+def check(train: Interactions, also_mask: Interactions | None, rows: Interactions) -> None:
+    """Raises InputError if there is nothing to evaluate, or a held-out row is also a training row: it would count as missed."""
+    _same_shape(train, rows, "the held-out rows")
+    if not len(rows):
+        raise InputError(rows.name, "there are no held-out rows to evaluate", fix="choose another protocol")
+    for masked, what in ((train, "training"), (also_mask, "masked")):
+        if masked is None:
+            continue
+        both = np.intersect1d(_pairs(rows), _pairs(masked))
+        if len(both):
+            user, item = divmod(int(both[0]), len(rows.items))
+            first = f"the first is user '{rows.users[user]}', item '{rows.items[item]}'"
+            raise InputError(rows.name, f"{len(both)} held-out rows are also {what} rows; {first}", expected="disjoint parts")
+
+
+def _same_shape(train: Interactions, other: Interactions, what: str) -> None:
+    if (len(train.users), len(train.items)) != (len(other.users), len(other.items)):
+        problem = (
+            f"{what} have {len(other.users)} users x {len(other.items)} items, training {len(train.users)} x {len(train.items)}"
+        )
+        raise InputError(train.name, problem, expected="the same users and items", fix="unite them with split.given")
+
+
+def _pairs(rows: Interactions) -> Int64Array:
+    return rows.user.astype(np.int64) * len(rows.items) + rows.item
+
+
+def empty_full(users: Int64Array, rows: Interactions, n: int) -> Full:
+    """Room for the full ranking of the users' held-out rows and for lists of n."""
+    ptr = np.concatenate([[0], np.cumsum(rows.counts[users])]).astype(np.int64)
+    ranking = Ranking(ptr, np.empty(len(rows), np.int64), np.empty(len(users), np.int64), users)
+    return Full(ranking, empty_lists(len(users), n))
+
+
+def rank_block(full: Full, part: slice, scores: Float32Array, field: Field, rows: Interactions) -> None:
+    """Fills in the users `part` (positions in full.ranking.user), whose scores are given."""
+    users, best = full.ranking.user[part], full.best
+    ranking = full.ranking
+    top_n(scores, users, field.known, field.ptr, field.item, field.place, best.item[part], best.score[part])
+    ranks(
+        scores,
+        users,
+        field.known,
+        field.ptr,
+        field.item,
+        field.place,
+        rows.ptr,
+        rows.item,
+        ranking.rank,
+        ranking.candidates[part],
+    )

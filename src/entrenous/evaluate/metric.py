@@ -1,0 +1,39 @@
+"""What a metric is. A file in `metrics/` offers METRICS = {name: QueryMetric | ListMetric}; adding the file is enough."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
+
+from ..core.discover import offers
+from ..core.types import Float64Array
+from .ranking import Lists, Ranking
+
+
+class QueryMetric(NamedTuple):
+    """An accuracy metric: (ranking, n) -> one value per query, float64 [q], in 0..1, higher is better.
+
+    cutoff: whether it looks at the first n places only; else n is ignored and the metric appears once, without `@n`.
+    """
+
+    value: Callable[[Ranking, int], Float64Array]
+    cutoff: bool = True
+
+
+class ListMetric(NamedTuple):
+    """A metric of all lists together: (lists, n) -> one number, or one per category; None if the data cannot tell."""
+
+    value: Callable[[Lists, int], float | dict[str, float] | None]
+
+
+Metric: TypeAlias = QueryMetric | ListMetric
+
+
+def metrics() -> dict[str, Metric]:
+    """Every metric by name."""
+    return offers("evaluate.metrics", "METRICS")
+
+
+def title(name: str, metric: Metric, n: int) -> str:
+    """`ndcg@10`, or `auc` for a metric without a cutoff."""
+    return name if isinstance(metric, QueryMetric) and not metric.cutoff else f"{name}@{n}"

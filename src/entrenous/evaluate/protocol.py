@@ -1,0 +1,171 @@
+"""`evaluate`: every metric of one trained recommender on one held-out part, in one pass over its scores.
+
+The protocol is part of the result: which items competed, how ties were broken, who was not evaluated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, final
+
+import numpy as np
+
+from ..core.protocols import Recommender
+from ..core.types import BoolArray, Float64Array, Int64Array
+from ..data.interactions import Interactions
+from ..recommend import score_blocks
+from ..split.types import Held
+from . import full, sampled
+from .metric import ListMetric, QueryMetric, metrics, title
+from .ranking import Lists, Ranking
+
+PerUser = dict[str, Float64Array]
+
+
+@final
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Evaluation:
+    """What one evaluation found.
+
+    metrics: the mean over users by name (`hr@10`, `auc`, `gini@10`): of the sampled ranking where the held-out rows have
+        candidates, else of the full ranking. Metrics of lists (coverage, Gini) are always of the full ranking.
+    full_ranking: the same names of the full ranking, where `metrics` are sampled; else None.
+    per_user, per_user_full: accuracy metrics by name, float64 [m], in the order of `user`; the latter None unless sampled.
+    by_category: {"bias_disparity@10": {category: value}}. user: int64 [m], the evaluated users, ascending.
+    protocol: what was ranked and how, one sentence each.
+    ranking: of the full ranking; candidates_ranking: of the sampled one, or None; lists: the top lists of the full ranking.
+    """
+
+    metrics: dict[str, float]
+    full_ranking: dict[str, float] | None
+    per_user: PerUser
+    per_user_full: PerUser | None
+    by_category: dict[str, dict[str, float]]
+    user: Int64Array
+    protocol: tuple[str, ...]
+    ranking: Ranking
+    candidates_ranking: Ranking | None
+    lists: Lists
+
+
+def evaluate(
+    recommender: Recommender,
+    train: Interactions,
+    held: Held,
+    *,
+    label: str,
+    n: Sequence[int] = (5, 10, 20),
+    seed: int = 0,
+    block: int | None = None,
+    also_mask: Interactions | None = None,
+) -> Evaluation:
+    """Ranks the held-out rows of every user who has some, block by block.
+
+    train: the rows the recommender was trained on; they do not compete for their users, and items without any such row are never
+        recommended and rank last.
+    also_mask: further rows that do not compete (validation rows, when testing a model that was not trained on them).
+    label: the algorithm, for errors. n: list lengths. seed: of the shuffle that orders equal scores. block: users scored at once.
+
+    Raises NonFiniteError for a score that is NaN or infinite; InputError if there is nothing to evaluate or parts overlap.
+    """
+    rows, lengths = held.rows, sorted(set(n))
+    full.check(train, also_mask, rows)
+    field, users = full.field_of(train, also_mask, seed), np.flatnonzero(rows.counts)
+    everything = full.empty_full(users, rows, lengths[-1])
+    among = sampled.empty_sampled(held) if held.candidates is not None else None
+    for part, scores in score_blocks(recommender, train.users, len(train.items), users, label=label, block=block):
+        full.rank_block(everything, part, scores, field, rows)
+        if among is not None:
+            sampled.rank_block(among, users[part], scores, field, held)
+    lists = Lists(everything.best.item, users, int(field.known.sum()), train.popularity, *categories(train))
+    return _summed_up(everything.ranking, among, lists, lengths, sentences(train, held, field.known, also_mask, seed))
+
+
+def _summed_up(
+    ranking: Ranking, among: Ranking | None, lists: Lists, lengths: Sequence[int], protocol: tuple[str, ...]
+) -> Evaluation:
+    per_user, of_lists = user_values(ranking, lengths), list_values(lists, lengths)
+    chosen = per_user if among is None else user_values(among, lengths)
+    return Evaluation(
+        metrics=_means(chosen) | of_lists.numbers,
+        full_ranking=None if among is None else _means(per_user) | of_lists.numbers,
+        per_user=chosen,
+        per_user_full=None if among is None else per_user,
+        by_category=of_lists.by_category,
+        user=ranking.user,
+        protocol=protocol,
+        ranking=ranking,
+        candidates_ranking=among,
+        lists=lists,
+    )
+
+
+def _means(per_user: PerUser) -> dict[str, float]:
+    return {name: float(values.mean()) for name, values in per_user.items()}
+
+
+def user_values(ranking: Ranking, lengths: Sequence[int]) -> PerUser:
+    """Every accuracy metric at every length, float64 [m]: the mean over each user's queries, in the order of ascending users."""
+    _, query_user = np.unique(ranking.user, return_inverse=True)
+    queries = np.bincount(query_user)
+    found: PerUser = {}
+    for name, metric in metrics().items():
+        if isinstance(metric, QueryMetric):
+            for n in lengths if metric.cutoff else lengths[:1]:
+                values = metric.value(ranking, n)
+                found[title(name, metric, n)] = np.bincount(query_user, values.astype(np.float64)) / queries
+    return found
+
+
+class ListValues(NamedTuple):
+    """Metrics of lists: one number each, or one number per category."""
+
+    numbers: dict[str, float]
+    by_category: dict[str, dict[str, float]]
+
+
+def list_values(lists: Lists, lengths: Sequence[int]) -> ListValues:
+    """Every metric of lists at every length; those the data cannot tell are left out."""
+    values = ListValues({}, {})
+    of_lists = {name: metric for name, metric in metrics().items() if isinstance(metric, ListMetric)}
+    for name, metric, n in [(name, metric, n) for name, metric in of_lists.items() for n in lengths]:
+        value = metric.value(lists, n)
+        if isinstance(value, dict):
+            values.by_category[title(name, metric, n)] = value
+        elif value is not None:
+            values.numbers[title(name, metric, n)] = float(value)
+    return values
+
+
+def categories(data: Interactions) -> tuple[BoolArray | None, tuple[str, ...]]:
+    """bool [items, c] and the c names, from the item column `category`, where `|` separates several; (None, ()) without it."""
+    if "category" not in data.features:
+        return None, ()
+    of_item = [[name for name in str(text).split("|") if name] for text in data.features["category"]]
+    names = tuple(sorted({name for some in of_item for name in some}))
+    column = {name: c for c, name in enumerate(names)}
+    member = np.zeros((len(of_item), len(names)), np.bool_)
+    for item, some in enumerate(of_item):
+        member[item, [column[name] for name in some]] = True
+    return member, names
+
+
+def sentences(train: Interactions, held: Held, known: BoolArray, also_mask: Interactions | None, seed: int) -> tuple[str, ...]:
+    """The protocol in words, with the counts of what was left out."""
+    rows = held.rows
+    competing = f"the {int(known.sum())} items with a training row, without the user's own training"
+    said = [f"full ranking: {competing} {'rows' if also_mask is None else 'and validation rows'}"]
+    if held.candidates is not None:
+        fewest, most = (held.candidates >= 0).sum(axis=1).min(), held.candidates.shape[1]
+        count = f"{most}" if fewest == most else f"{fewest} to {most}"
+        said.append(f"sampled ranking: each held-out item against its own {count} frozen candidates")
+    said.append(f"equal scores are ordered by a shuffle of the items keyed by seed {seed}")
+    evaluated, idle = int((rows.counts > 0).sum()), int(((rows.counts == 0) & (train.counts > 0)).sum())
+    said.append(
+        f"{evaluated} users with {len(rows)} held-out rows are evaluated; {idle} users in training have none and are left out"
+    )
+    cold = int((~known[rows.item]).sum())
+    if cold:
+        said.append(f"{cold} held-out rows are of items without a training row: never recommended, they rank last")
+    return tuple(said)

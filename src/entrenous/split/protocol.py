@@ -1,0 +1,55 @@
+"""`splits`: a protocol name such as `loo-99`, `temporal-80-20` or `kfold-5` to the splits it stands for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from ..core.discover import offers
+from ..core.errors import InputError, did_you_mean
+from ..data.interactions import Interactions
+from .read import read
+from .types import Split
+
+GIVEN = "given"
+
+
+def protocols() -> list[str]:
+    """The names that files of this package offer, and `given`. A number in a name may be replaced by another one: `loo-99`,
+    `loo-50`."""
+    return sorted([*offers("split", "PROTOCOLS"), GIVEN])
+
+
+def splits(
+    protocol: str, data: Interactions | None = None, *, seed: int = 0, given: Split | Path | str | None = None
+) -> list[Split]:
+    """The splits of `data` under a protocol: one, or K for `kfold-K`. The same name, data and seed give the same splits.
+
+    given: for the protocol `given`, a Split made by `split.given.given`, or a folder with its parts as files
+    (`split.export.write`).
+    Raises InputError for an unknown name, for a number the protocol cannot use, and for data that lacks what it needs (times).
+    """
+    if protocol == GIVEN:
+        return [_given(given)]
+    build, numbers = _parse(protocol)
+    if data is None:
+        raise InputError(f"protocol {protocol}", "there is no data to split", expected="interactions", fix="pass data")
+    return build(data, *numbers, seed=seed)
+
+
+def _given(given: Split | Path | str | None) -> Split:
+    if given is None:
+        fix = "pass given=split.given.given(train, test, ...) or a folder with train and test files"
+        raise InputError("protocol given", "no split was given", expected="a Split or a folder", fix=fix)
+    return given if isinstance(given, Split) else read(Path(given))
+
+
+def _parse(protocol: str) -> tuple[Callable[..., list[Split]], list[int]]:
+    known = offers("split", "PROTOCOLS")
+    for name, build in known.items():
+        pattern = re.sub(r"\d+", r"(\\d{1,9})", re.escape(name))
+        found = re.fullmatch(pattern, protocol)
+        if found:
+            return build, [int(number) for number in found.groups()]
+    raise InputError("protocol", f"unknown protocol '{protocol}'", fix=did_you_mean(protocol, [*known, GIVEN]))
