@@ -49,6 +49,7 @@ def nearest(table: Table, columns: int, k: int, progress: Progress) -> Neighbour
     cosine(a, b) = |a and b| / sqrt(|a| |b|); rows with nothing in common are left out.
     """
     across, rows = transpose(table, columns), len(table.ptr) - 1
+    k = max(1, min(k, rows - 1))
     other, similarity = np.full((rows, k), -1, np.int32), np.zeros((rows, k), np.float32)
     for start in range(0, rows, BLOCK):
         stop = min(start + BLOCK, rows)

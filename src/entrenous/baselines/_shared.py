@@ -1,15 +1,11 @@
-"""What the baselines share: who consumed what, and the lines for a missing library and for a diverged model."""
+"""What the baselines share: who consumed what, and the line for a missing library."""
 
 from __future__ import annotations
 
 import importlib
 from types import ModuleType
-from typing import Any
 
-import numpy as np
-
-from ..core.errors import InputError, NonFiniteError
-from ..core.protocols import State, arrays_of
+from ..core.errors import InputError
 from ..data.interactions import Interactions
 
 
@@ -26,11 +22,3 @@ def need(module: str, name: str) -> ModuleType:
     except ImportError:
         library = module.split(".")[0]
         raise InputError(name, f"{library} is not installed", fix='pip install "entrenous[baselines]"') from None
-
-
-def finite(model: Any, name: str, fix: str) -> State:
-    """`model` itself. Raises NonFiniteError if training diverged."""
-    for field, array in arrays_of(model).items():
-        if not bool(np.all(np.isfinite(array))):
-            raise NonFiniteError(f"{name}: '{field}' is not finite after training; {fix}")
-    return model

@@ -16,7 +16,7 @@ from ..core.types import Float32Array, Int32Array, Int64Array
 from ..data.interactions import Interactions
 from ..models.bpr_mf import scores
 from ..models.triples import negative
-from ._shared import consumed, finite
+from ._shared import consumed
 
 
 class BprMfModel(NamedTuple):
@@ -34,7 +34,7 @@ class BprMf(Settings):
     x_ui = p_u . q_i + b_i is trained by stochastic gradient ascent on ln sigma(x_ui - x_uj) - reg/2 |theta|^2, one triple
     (u, i, j) at a time. As in MyMediaLite and Elliot, and as FPL section 5.3 sets it: factors start at N(0, 0.1^2), biases at 0;
     users, consumed items and the others each have their own regularisation; an epoch is X+ triples, drawn with replacement.
-    A value above 0 counts as consumed. Single-threaded and deterministic. Raises NonFiniteError if training diverges.
+    A value above 0 counts as consumed. Single-threaded and deterministic.
     """
 
     factors: int = Field(20, ge=1, description="length of a user's and an item's vector")
@@ -57,7 +57,7 @@ class BprMf(Settings):
             own = fold_name(key, "epoch", epoch)
             learn(P, Q, b, train.ptr, train.item, *self._pools(train), own, self._rates())
             progress(epoch + 1, self.epochs, "epochs")
-        return finite(BprMfModel(P, Q, b), "bpr-mf", "choose a smaller learning_rate")
+        return BprMfModel(P, Q, b)
 
     def score(self, model: BprMfModel, data: Interactions, users: Int64Array) -> Float32Array:
         return scores(model.P[users], model.Q, model.b)

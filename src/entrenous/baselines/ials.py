@@ -14,7 +14,7 @@ from ..core.settings import Settings
 from ..core.types import Float32Array, Int64Array
 from ..data.interactions import Interactions
 from ..models.bpr_mf import scores
-from ._shared import consumed, finite, need
+from ._shared import consumed, need
 
 
 class IalsModel(NamedTuple):
@@ -31,7 +31,8 @@ class Ials(Settings):
     Minimises sum c_ui (x_ui - p_u . q_i)^2 + reg (|P|^2 + |Q|^2) over all (u, i), with x_ui = 1 and c_ui = 1 + alpha where u
     consumed i (a value above 0), else x_ui = 0 and c_ui = 1: the centralised reference of FCF. Each half sweep is solved exactly.
     `implicit` takes the stored value as the confidence itself (its alpha multiplies it and adds no 1), so 1 + alpha is stored.
-    Factors start at N(0, 0.1^2 / factors), drawn from the key. Needs the extra `baselines`; recommending does not.
+    Factors start at N(0, 0.1^2 / factors), drawn from the key. Training needs the extra `baselines`;
+    recommending does not. Raises InputError without it.
     """
 
     factors: int = Field(24, ge=1, description="length of a user's and an item's vector")
@@ -51,7 +52,7 @@ class Ials(Settings):
                 show_progress=False,
                 callback=lambda sweep, seconds, loss: progress(sweep + 1, self.epochs, "sweeps"),
             )
-        return finite(IalsModel(solver.user_factors, solver.item_factors), "ials", "choose a larger reg")
+        return IalsModel(solver.user_factors, solver.item_factors)
 
     def score(self, model: IalsModel, data: Interactions, users: Int64Array) -> Float32Array:
         return scores(model.P[users], model.Q, np.zeros(len(model.Q), np.float32))

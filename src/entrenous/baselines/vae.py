@@ -17,7 +17,7 @@ from ..core.settings import Settings
 from ..core.types import Float32Array, Int32Array, Int64Array
 from ..data.interactions import Interactions
 from ..models.bpr_mf import scores
-from ._shared import consumed, finite, need
+from ._shared import consumed, need
 
 Layers = list[Any]  # torch tensors: weight [in, out] and bias [out] of each layer, in order
 
@@ -46,7 +46,7 @@ class Vae(Settings):
     sum x_ui ln pi_i - beta KL(q(z | x_u) || N(0, I)) by Adam, with beta growing linearly from 0 to its cap. FPL's topologies
     200-100-200, 300-100-300 and 600-200-600 are `hidden`-`latent`-`hidden`. A value above 0 counts as consumed. A user without
     training rows gets the decoding of an empty history. Training needs torch (the extra `baselines`) and runs on one thread;
-    recommending does not. Raises InputError without torch, NonFiniteError if training diverges.
+    recommending does not. Raises InputError without torch.
     """
 
     hidden: int = Field(200, ge=1, description="neurons of the hidden layer, on both sides")
@@ -65,8 +65,7 @@ class Vae(Settings):
             layers = self._train(torch, train, key, progress)
         arrays = [layer.detach().numpy() for layer in layers]
         arrays[2], arrays[3] = arrays[2][:, : self.latent], arrays[3][: self.latent]
-        model = VaeModel(*(np.ascontiguousarray(array) for array in arrays))
-        return finite(model, "vae", "choose a smaller learning_rate")
+        return VaeModel(*(np.ascontiguousarray(array) for array in arrays))
 
     def score(self, model: VaeModel, data: Interactions, users: Int64Array) -> Float32Array:
         """The decoder's logits at z = mu."""

@@ -1,0 +1,186 @@
+"""Data flows one way, and what else the source shows: nothing heavy at import, keyed randomness, a sealed test split."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+SRC = Path(__file__).resolve().parents[1] / "src" / "entrenous"
+FILES = sorted(SRC.rglob("*.py"))
+
+# A name may import from its own line and from the lines above it. A new package takes its place here.
+ORDER = (
+    {"core"},
+    {"data"},
+    {"split"},
+    {"models", "privacy"},
+    {"algorithms", "baselines", "federation"},
+    {"fit"},
+    {"recommend"},
+    {"evaluate"},
+    {"experiment", "store"},
+    {"experiments", "report"},
+    {"console", "deploy"},
+    {"cli"},
+    {"__main__"},
+)
+RANK = {name: place for place, names in enumerate(ORDER) for name in names}
+HEAVY = {"scipy", "matplotlib", "polars", "pandas", "pyarrow", "implicit", "torch", "sklearn", "threadpoolctl"}
+OPENS_TEST = {"split", "evaluate", "experiment", "experiments"}
+
+
+def package(path: Path) -> str:
+    """The first name below `entrenous`: `core` for core/keys.py, `cli` for cli.py, "" for the package's own __init__."""
+    first = path.relative_to(SRC).parts[0].removesuffix(".py")
+    return "" if first == "__init__" else first
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
+def imported(path: Path, node: ast.stmt) -> list[str]:
+    """The absolute names of the modules that an import statement names; `from a import b` counts as both a and a.b."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if not isinstance(node, ast.ImportFrom):
+        return []
+    base = node.module or ""
+    if node.level:
+        inside = ("entrenous", *path.relative_to(SRC).parts)[: -node.level]
+        base = ".".join((*inside, *filter(None, [node.module])))
+    return [base, *(f"{base}.{alias.name}" for alias in node.names)]
+
+
+def arrows(path: Path) -> set[str]:
+    """The packages of Entrenous that a file imports from, anywhere in it."""
+    names = (name for node in ast.walk(tree(path)) if isinstance(node, ast.stmt) for name in imported(path, node))
+    return {name.split(".")[1] for name in names if name.startswith("entrenous.")} & {package(file) for file in FILES}
+
+
+def at_import(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements that run when a module is imported: all but the bodies of functions and of `if TYPE_CHECKING`."""
+    for node in body:
+        yield node
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            continue
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            for part in ("body", "orelse", "finalbody"):
+                yield from at_import(getattr(node, part, []))
+
+
+def where(path: Path, node: ast.AST) -> str:
+    return f"{path.relative_to(SRC)}:{getattr(node, 'lineno', 0)}"
+
+
+def hits(wrong, files: list[Path] = FILES) -> list[str]:
+    """`file:line: code` of every node for which `wrong(node)` holds."""
+    return [f"{where(path, node)}: {ast.unparse(node)[:80]}" for path in files for node in ast.walk(tree(path)) if wrong(node)]
+
+
+def test_every_package_has_a_place_in_the_order():
+    assert {package(path) for path in FILES} - {""} <= set(RANK)
+
+
+def test_no_arrow_runs_back():
+    back = [
+        f"{path.relative_to(SRC)} imports {target}"
+        for path in FILES
+        for target in sorted(arrows(path))
+        if package(path) and RANK[target] > RANK[package(path)]
+    ]
+    assert back == []
+
+
+def test_core_imports_nothing_else():
+    assert [(path.name, arrows(path)) for path in FILES if package(path) == "core" and arrows(path) - {"core"}] == []
+
+
+def test_relative_and_absolute_imports_are_both_seen():
+    here = SRC / "data" / "x.py"
+    lines = ("from ..core.errors import InputError", "from . import y", "import entrenous.cli", "from entrenous import store")
+    source = "\n".join((*lines, "from .. import report"))
+    found = [name for node in ast.parse(source).body for name in imported(here, node)]
+    assert {name.split(".")[1] for name in found if "." in name} == {"core", "data", "cli", "store", "report"}
+
+
+def test_nothing_heavy_is_imported_at_import_time():
+    found = [
+        f"{where(path, node)}: {name}"
+        for path in FILES
+        for node in at_import(tree(path).body)
+        for name in imported(path, node)
+        if name.split(".")[0] in HEAVY
+    ]
+    assert found == []
+
+
+def test_importing_entrenous_loads_numpy_and_nothing_heavier():
+    heavy = ("numba", "scipy", "matplotlib", "polars", "pydantic", "torch", "pandas", "pyarrow", "implicit", "rich", "cyclopts")
+    code = f"import sys, entrenous; print(sorted(set({heavy}) & set(sys.modules)))"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert ran.stdout.strip() == "[]"
+
+
+def test_algorithms_are_discovered_without_optional_libraries():
+    optional = ("torch", "implicit", "polars", "pandas", "matplotlib")  # scipy is loaded by numba itself
+    find = "import sys; from entrenous.core.discover import algorithms; found = len(algorithms()) > 0; "
+    code = f"{find}print(found, sorted(set({optional}) & set(sys.modules)))"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
+    assert ran.stdout.strip() == "True []"
+
+
+@pytest.mark.parametrize(
+    "module", ["pickle", "cPickle", "dill", "cloudpickle", "joblib", "marshal", "shelve", "random", "pandas", "matplotlib.pyplot"]
+)
+def test_a_module_that_is_never_imported(module):
+    found = [
+        where(path, node)
+        for path in FILES
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.stmt)
+        and {name for name in imported(path, node) if name == module or name.startswith(module + ".")}
+    ]
+    assert found == []
+
+
+def test_no_code_is_made_from_text_and_no_pickle_is_loaded():
+    assert (
+        hits(lambda node: isinstance(node, ast.Call) and ast.unparse(node.func) in {"eval", "exec", "compile", "__import__"})
+        == []
+    )
+    assert (
+        hits(lambda node: isinstance(node, ast.keyword) and node.arg == "allow_pickle" and ast.unparse(node.value) != "False")
+        == []
+    )
+
+
+def test_randomness_comes_from_keys_alone():
+    assert hits(lambda node: isinstance(node, ast.Attribute) and ast.unparse(node) in {"np.random", "numpy.random"}) == []
+    assert (
+        hits(
+            lambda node: (
+                isinstance(node, ast.ImportFrom) and (node.module or "").startswith("numpy") and "random" in ast.unparse(node)
+            )
+        )
+        == []
+    )
+
+
+def test_arithmetic_is_strict():
+    relaxed = {"fastmath", "parallel"}
+    assert hits(lambda node: isinstance(node, ast.keyword) and node.arg in relaxed and ast.unparse(node.value) != "False") == []
+
+
+def test_the_test_split_is_opened_by_evaluation_alone():
+    sealed = [path for path in FILES if package(path) not in OPENS_TEST]
+    assert hits(lambda node: isinstance(node, ast.Attribute) and node.attr == "test", sealed) == []
+    by_name = "getattr(", "'test'"
+    assert hits(lambda node: isinstance(node, ast.Call) and all(part in ast.unparse(node) for part in by_name), sealed) == []
