@@ -34,12 +34,12 @@ def draws(key: np.uint64, n: int) -> UInt64Array:
 @njit(cache=True, nogil=True)
 def nonfinite_row(scores: Float32Array) -> int:
     """The first row of scores [m, items] that holds a NaN or an infinity; -1 if there is none."""
-    for row in range(len(scores)):
-        total = 0.0
-        for i in range(scores.shape[1]):
-            total += abs(scores[row, i]) * 0.0  # 0 for every finite number, NaN otherwise
-        if total != 0.0:
-            return row
+    for r in range(len(scores)):
+        row, bad = scores[r], 0
+        for i in range(len(row)):
+            bad += not (abs(row[i]) < np.inf)
+        if bad:
+            return r
     return -1
 
 
@@ -56,31 +56,34 @@ def top_n(
 ) -> None:
     """Writes the n best competing items of each row into best [m, n] (-1 where fewer compete) and value [m, n] (-inf there).
 
-    scores: [m, items], finite; row r belongs to user users[r]. Cost: one pass per row, insertion only for an item in the current
-    list.
+    scores: [m, items], finite; row r belongs to user users[r]. One pass per row; only an item that enters the list costs more.
     """
-    blocked = ~known
-    for row in range(len(scores)):
-        user = users[row]
-        for e in range(ptr[user], ptr[user + 1]):
-            blocked[item[e]] = True
-        _insert_best(scores[row], blocked, place, best[row], value[row])
-        for e in range(ptr[user], ptr[user + 1]):
-            blocked[item[e]] = not known[item[e]]
+    for r in range(len(scores)):
+        score = _competing(scores[r], known, item[ptr[users[r]] : ptr[users[r] + 1]])
+        _insert_best(score, place, best[r], value[r])
 
 
 @njit(cache=True, nogil=True)
-def _insert_best(score: Float32Array, blocked: BoolArray, place: Int32Array, best: Int32Array, value: Float32Array) -> None:
-    n = len(best)
+def _competing(row: Float32Array, known: BoolArray, masked: Int32Array) -> Float32Array:
+    """A copy of a row of scores with -inf for every item that does not compete."""
+    score = np.empty_like(row)
+    for i in range(len(row)):
+        score[i] = row[i] if known[i] else -np.inf
+    for i in masked:
+        score[i] = -np.inf
+    return score
+
+
+@njit(cache=True, nogil=True)
+def _insert_best(score: Float32Array, place: Int32Array, best: Int32Array, value: Float32Array) -> None:
+    last = len(best) - 1
     best[:] = -1
     value[:] = -np.inf
     for i in range(len(score)):
         s = score[i]
-        if s < value[n - 1] or blocked[i]:
+        if s < value[last] or s == -np.inf or (s == value[last] and place[i] > place[best[last]]):
             continue
-        if s == value[n - 1] and place[i] > place[best[n - 1]]:
-            continue
-        k = n - 1
+        k = last
         while k > 0 and (s > value[k - 1] or (s == value[k - 1] and place[i] < place[best[k - 1]])):
             best[k], value[k] = best[k - 1], value[k - 1]
             k -= 1
@@ -103,67 +106,36 @@ def ranks(
     """Writes, for each row, the ranks of its held items among all that compete, ascending, and how many compete.
 
     Row r's held items are held_item[held_ptr[users[r]]:held_ptr[users[r] + 1]]; their ranks go to the same positions of `rank`,
-    sorted. A held item that does not compete has rank competing + 1. One binary search per item that beats the lowest held one.
+    sorted. A held item that does not compete has rank competing + 1. One pass of comparisons per held item.
     """
-    blocked = ~known
-    for row in range(len(scores)):
-        user = users[row]
-        for e in range(ptr[user], ptr[user + 1]):
-            blocked[item[e]] = True
-        start, stop = held_ptr[user], held_ptr[user + 1]
-        competing[row] = _ranks_of_row(scores[row], blocked, place, held_item[start:stop], rank[start:stop])
-        for e in range(ptr[user], ptr[user + 1]):
-            blocked[item[e]] = not known[item[e]]
+    for r in range(len(scores)):
+        start, stop = held_ptr[users[r]], held_ptr[users[r] + 1]
+        score = _competing(scores[r], known, item[ptr[users[r]] : ptr[users[r] + 1]])
+        competing[r] = _count_above(score, -np.inf)
+        for h in range(start, stop):
+            i = held_item[h]
+            rank[h] = competing[r] + 1 if score[i] == -np.inf else 1 + _count_ahead(score, place, i)
+        rank[start:stop].sort()
 
 
 @njit(cache=True, nogil=True)
-def _ranks_of_row(score: Float32Array, blocked: BoolArray, place: Int32Array, held: Int32Array, rank: Int64Array) -> int:
-    order = _sort_held(score, blocked, place, held)
-    ahead = np.zeros(len(order) + 1, np.int64)  # ahead[k]: items that precede held item k but not k - 1
-    last = order[-1] if len(order) else -1
-    competing = 0
+def _count_above(score: Float32Array, s: float) -> int:
+    above = 0
     for i in range(len(score)):
-        if blocked[i]:
-            continue
-        competing += 1
-        if last < 0 or score[i] < score[last]:
-            continue
-        low, high = 0, len(order)
-        while low < high:
-            middle = (low + high) // 2
-            if _precedes(score, place, i, order[middle]):
-                high = middle
-            else:
-                low = middle + 1
-        ahead[low] += 1
-    rank[:] = competing + 1
-    total = 0
-    for k in range(len(order)):
-        total += ahead[k]
-        rank[k] = total + 1
-    return competing
+        above += score[i] > s
+    return above
 
 
 @njit(cache=True, nogil=True)
-def _sort_held(score: Float32Array, blocked: BoolArray, place: Int32Array, held: Int32Array) -> Int32Array:
-    """The held items that compete, best first (insertion sort: a user has few)."""
-    order = np.empty(len(held), np.int32)
-    size = 0
-    for h in held:
-        if blocked[h]:
-            continue
-        k = size
-        while k > 0 and _precedes(score, place, h, order[k - 1]):
-            order[k] = order[k - 1]
-            k -= 1
-        order[k] = h
-        size += 1
-    return order[:size]
-
-
-@njit(cache=True, nogil=True)
-def _precedes(score: Float32Array, place: Int32Array, i: int, j: int) -> bool:
-    return score[i] > score[j] or (score[i] == score[j] and place[i] < place[j])
+def _count_ahead(score: Float32Array, place: Int32Array, i: int) -> int:
+    """How many items precede item i. Ties are rare, so they have a loop of their own and the common one stays branch-free."""
+    above, equal, s = 0, 0, score[i]
+    for j in range(len(score)):
+        above += score[j] > s
+        equal += score[j] == s
+    for j in range(len(score) if equal > 1 else 0):
+        above += score[j] == s and place[j] < place[i]
+    return above
 
 
 @njit(cache=True, nogil=True)
@@ -188,7 +160,6 @@ def ranks_among(
         for j in candidates[h]:
             if j >= 0:
                 present += 1
-                if known[j] and _precedes(score, place, j, i):
-                    ahead += 1
+                ahead += known[j] and (score[j] > score[i] or (score[j] == score[i] and place[j] < place[i]))
         competing[h] = present + known[i]
         rank[h] = ahead + 1 if known[i] else competing[h] + 1
