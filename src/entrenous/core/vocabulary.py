@@ -21,6 +21,11 @@ class Vocabulary:
         self.size = int(size) if self._ids is None and size is not None else len(self.ids)
         self.kind = kind
 
+    @property
+    def is_range(self) -> bool:
+        """Whether the ids are just the numbers 0..n-1."""
+        return self._ids is None
+
     def __len__(self) -> int:
         return self.size
 

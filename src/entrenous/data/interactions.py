@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, final
@@ -91,6 +92,17 @@ class Interactions:
             row=None if self.row is None else self.row[keep],
             notes=(*self.notes, note) if note else self.notes,
         )
+
+    def sha256(self) -> str:
+        """The identity of the rows: users, items, values and times with their external ids."""
+        digest = hashlib.sha256()
+        for vocabulary in (self.users, self.items):
+            digest.update(f"{vocabulary.kind} {len(vocabulary)} ".encode())
+            if not vocabulary.is_range:
+                digest.update("\n".join(vocabulary.ids.tolist()).encode())
+        for array in (self.ptr, self.item, self.value, self.time):
+            digest.update(b"none" if array is None else np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()
 
     def time_order(self) -> Int64Array:
         """Row positions sorted by user, then time, then place in the source: the one meaning of "latest" in Entrenous.

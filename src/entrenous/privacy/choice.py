@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import final
 
 import numpy as np
@@ -11,6 +13,8 @@ import numpy as np
 from ..core.errors import InputError
 from ..core.protocols import Histories
 from ..core.types import Float32Array, Int64Array
+from ..core.vocabulary import Vocabulary
+from ..data.interactions import Interactions
 
 
 @final
@@ -46,6 +50,50 @@ class Choice:
         if len(self._pairs):
             pi = _looked_up(self._pairs, self._pair_pi, np.repeat(users, counts) << 32 | histories.item.astype(np.int64), pi)
         return pi
+
+
+def read_choice(path: str, data: Interactions) -> Choice:
+    """A Choice from a CSV file with the header `user,pi` or `user,item,pi`, in external ids; `*` as the user sets the default (else 1).
+
+    Raises InputError with file:line for anything else.
+    """
+    rows = _read_rows(Path(path))
+    default, by_user, by_item = 1.0, {}, {}
+    for where, row in rows:
+        try:
+            pi = _checked("pi", float(row["pi"]))
+        except (ValueError, InputError):
+            raise InputError(where, f"pi is {row['pi']!r}", expected="a number from 0 to 1") from None
+        user, item = row["user"], row.get("item") or ""
+        if user == "*":
+            default = pi
+        elif item:
+            by_item[_index(data.users, user, where), _index(data.items, item, where)] = pi
+        else:
+            by_user[_index(data.users, user, where)] = pi
+    return Choice(default, by_user, by_item)
+
+
+def _read_rows(path: Path) -> list[tuple[str, dict[str, str]]]:
+    try:
+        with open(path, newline="", encoding="utf-8-sig") as file:
+            reader = csv.DictReader(file)
+            if not {"user", "pi"} <= set(reader.fieldnames or []):
+                raise InputError(f"{path}:1", f"the header is {','.join(reader.fieldnames or [])!r}", expected="user,pi or user,item,pi")
+            rows = [(f"{path}:{reader.line_num}", row) for row in reader]
+    except (OSError, UnicodeDecodeError, csv.Error) as cause:
+        raise InputError(str(path), f"cannot be read ({cause})", expected="a CSV file with the header user,pi or user,item,pi") from None
+    for where, row in rows:
+        if None in row or None in row.values():
+            raise InputError(where, "a wrong number of columns", expected="as many as in the header")
+    return rows
+
+
+def _index(vocabulary: Vocabulary, name: str, where: str) -> int:
+    try:
+        return vocabulary.index(name)
+    except InputError as unknown:
+        raise InputError(where, unknown.problem, expected=unknown.expected, fix=unknown.fix) from None
 
 
 def _checked(who: str, pi: float) -> float:

@@ -1,0 +1,153 @@
+"""Training any algorithm, central or federated, with progress, periodic callbacks and states that can be stored and restored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, final, get_type_hints
+
+import numpy as np
+
+from .core.errors import EntrenousError, InputError, NonFiniteError
+from .core.keys import key
+from .core.protocols import CentralAlgorithm, FederatedAlgorithm, Progress, Recommender, State, arrays_of, silent
+from .core.types import Array, Float32Array, Int64Array
+from .data.interactions import Interactions
+from .federation.ledger import Ledger
+from .federation.rounds import Rounds, Training
+
+Algorithm = FederatedAlgorithm | CentralAlgorithm
+PROGRESS_STEPS = 100  # how often a long training reports
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class FederatedRecommender:
+    """Every user scored on their own device: the downloaded model, their private state, their own history."""
+
+    algorithm: FederatedAlgorithm
+    download: State
+    devices: State
+    data: Interactions
+
+    def scores(self, users: Int64Array) -> Float32Array:
+        """float32 [len(users), items]."""
+        private = type(self.devices)(*(array[users] for array in self.devices))
+        return self.algorithm.score(self.download, private, self.data.histories(users))
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class CentralRecommender:
+    """A centralised model over the training data it saw."""
+
+    algorithm: CentralAlgorithm
+    model: State
+    data: Interactions
+
+    def scores(self, users: Int64Array) -> Float32Array:
+        """float32 [len(users), items]."""
+        return self.algorithm.score(self.model, self.data, users)
+
+
+class Fitted(NamedTuple):
+    """A trained algorithm. arrays: its state by name (`server.q`, `devices.p`, `model.popularity`), enough to restore it."""
+
+    recommender: Recommender
+    arrays: dict[str, Array]
+    rounds: int
+    ledger: Ledger
+
+
+class Periodic(NamedTuple):
+    """Something to do every `every` rounds, and after the last; `act` returns True to stop training there."""
+
+    every: int
+    act: Callable[[Training], bool]
+
+
+def advance(rounds: Rounds, training: Training, until: int, periodic: Sequence[Periodic] = (), progress: Progress = silent) -> Training:
+    """`training` after round `until`, or after the round in which a callback said stop."""
+    stride = max(1, until // PROGRESS_STEPS)
+    while training.round < until:
+        marks = [training.round + step - training.round % step for step in (stride, *(task.every for task in periodic))]
+        training = rounds.advance(training, min(until, *marks))
+        progress(training.round, until, "round")
+        due = [task for task in periodic if training.round % task.every == 0 or training.round == until]
+        if any([task.act(training) for task in due]):  # a list: every callback that is due acts
+            break
+    return training
+
+
+def fitted(rounds: Rounds, training: Training) -> Fitted:
+    """The recommender of a federation, as it stands."""
+    arrays = {**_prefixed("server", training.server), **_prefixed("devices", training.devices)}
+    _check_finite(arrays)
+    download = rounds.algorithm.download(training.server)
+    recommender = FederatedRecommender(rounds.algorithm, download, training.devices, rounds.data)
+    return Fitted(recommender, arrays, training.round, training.ledger)
+
+
+def fit_central(algorithm: CentralAlgorithm, data: Interactions, seed: int, progress: Progress = silent) -> Fitted:
+    """A centralised algorithm trained on `data`."""
+    model = algorithm.fit(data, key(seed, "fit"), progress)
+    arrays = _prefixed("model", model)
+    _check_finite(arrays)
+    return Fitted(CentralRecommender(algorithm, model, data), arrays, 0, Ledger())
+
+
+def _check_finite(arrays: Mapping[str, Array]) -> None:
+    for name, array in arrays.items():
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise NonFiniteError(f"training diverged: '{name}' is no longer finite; lower the learning rate (--set learning_rate=...)")
+
+
+# ---- states as named arrays, and back -------------------------------------------------------------------------------------------
+
+
+def restore(algorithm: Algorithm, arrays: Mapping[str, Array], data: Interactions) -> Recommender:
+    """The recommender whose `arrays` were stored. Raises EntrenousError if they are not this algorithm's."""
+    if isinstance(algorithm, FederatedAlgorithm):
+        own = algorithm.configured(data.catalogue)
+        server, devices = restore_state(own.init_server, "server", arrays), restore_state(own.init_devices, "devices", arrays)
+        return FederatedRecommender(own, own.download(server), devices, data)
+    return CentralRecommender(algorithm, restore_state(algorithm.fit, "model", arrays), data)
+
+
+def restore_training(rounds: Rounds, number: int, arrays: Mapping[str, Array]) -> Training:
+    """The training that `checkpoint_arrays` described."""
+    server = restore_state(rounds.algorithm.init_server, "server", arrays)
+    devices = restore_state(rounds.algorithm.init_devices, "devices", arrays)
+    return Training(server, devices, number, Ledger(*(int(count) for count in arrays["ledger"])))
+
+
+def checkpoint_arrays(training: Training) -> dict[str, Array]:
+    """All of a training but its round number."""
+    states = {**_prefixed("server", training.server), **_prefixed("devices", training.devices)}
+    return {**states, "ledger": np.array(training.ledger, np.int64)}
+
+
+def restore_state(maker: Callable[..., State], prefix: str, arrays: Mapping[str, Array]) -> State:
+    """The NamedTuple that `maker` is annotated to return, from its stored arrays."""
+    kind = get_type_hints(maker)["return"]
+    try:
+        return kind(*(arrays[f"{prefix}.{name}"] for name in kind._fields))
+    except KeyError as missing:
+        raise EntrenousError(f"stored model: array {missing} is missing; it was not written by this algorithm") from None
+
+
+def _prefixed(prefix: str, state: State) -> dict[str, Array]:
+    return {f"{prefix}.{name}": array for name, array in arrays_of(state).items()}
+
+
+def federated(algorithm: Algorithm) -> bool:
+    """Whether an algorithm trains in rounds of devices."""
+    return isinstance(algorithm, FederatedAlgorithm)
+
+
+def check_trainable(data: Interactions) -> None:
+    """Refuses data on which nothing can be learnt, in one line."""
+    if not len(data):
+        raise InputError(data.name, "no training rows", expected="at least one row", fix="check the filters and the protocol")
+    if len(data.users) < 2:
+        raise InputError(data.name, "a single user", expected="at least two users", fix="there is nobody to learn from")

@@ -1,0 +1,112 @@
+"""One training from start, or from its checkpoint, to the end: looks at validation, checkpoints, early stopping."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, final
+
+from . import store
+from .core.protocols import FederatedAlgorithm, Progress, silent
+from .data.interactions import Interactions
+from .evaluate.protocol import evaluate
+from .federation.executors import Executor, Threads
+from .federation.rounds import Rounds, Training
+from .fit import Fitted, Periodic, advance, checkpoint_arrays, fitted, restore_training
+from .split.types import Held
+
+SELECT_BY = "ndcg@10"  # what validation compares
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Watch:
+    """What happens beside the rounds.
+
+    every: rounds between looks at validation, 0 = none. patience: looks without a better SELECT_BY after which training stops, 0 = never.
+    checkpoint_every: rounds between checkpoints in `folder`, 0 = none.
+    """
+
+    every: int = 0
+    patience: int = 0
+    checkpoint_every: int = 0
+    folder: Path | None = None
+    executor: Executor = field(default_factory=lambda: Threads(1))
+    progress: Progress = silent
+
+
+def train(
+    algorithm: FederatedAlgorithm,
+    data: Interactions,
+    until: int,
+    *,
+    label: str,
+    seed: int,
+    phase: str = "final",
+    validation: Held | None = None,
+    watch: Watch,
+    trace: list[dict[str, Any]],
+) -> Fitted:
+    """`algorithm` after round `until` (or fewer with patience), continuing from the newest checkpoint of this `phase` if there is one.
+
+    Appends one line for each look at validation to `trace`.
+    """
+    rounds = Rounds(algorithm, data, seed=seed, executor=watch.executor)
+    training = _resumed(rounds, phase, watch, trace) or rounds.start()
+    periodic = []
+    if validation is not None and watch.every:
+        look = _Look(rounds, validation, label, phase, watch.patience, trace, time.perf_counter())
+        periodic.append(Periodic(watch.every, look))
+    if watch.folder is not None and watch.checkpoint_every:
+        periodic.append(Periodic(watch.checkpoint_every, lambda now: _checkpoint(watch.folder, phase, now, trace)))
+    return fitted(rounds, advance(rounds, training, until, periodic, watch.progress))
+
+
+def best_round(trace: list[dict[str, Any]], phase: str) -> int:
+    """The round of a phase whose look at validation was best; the earliest of equals."""
+    looks = [line for line in trace if line["phase"] == phase]
+    return int(max(looks, key=lambda line: (line["validation"][SELECT_BY], -line["round"]))["round"])
+
+
+@final
+class _Look:
+    """Evaluates on validation, writes a line to the trace, and says whether patience has run out."""
+
+    def __init__(self, rounds: Rounds, held: Held, label: str, phase: str, patience: int, trace: list[dict[str, Any]], began: float) -> None:
+        self._rounds, self._held, self._label, self._phase = rounds, held, label, phase
+        self._patience, self._trace, self._began = patience, trace, began
+
+    def __call__(self, now: Training) -> bool:
+        recommender = fitted(self._rounds, now).recommender
+        found = evaluate(recommender, self._rounds.data, self._held, label=self._label, n=(10,), seed=self._rounds.seed)
+        line = {
+            "phase": self._phase,
+            "round": now.round,
+            "seconds": round(time.perf_counter() - self._began, 3),
+            "bytes_up": now.ledger.bytes_up,
+            "bytes_down": now.ledger.bytes_down,
+            "validation": found.metrics,
+        }
+        if not any(old["phase"] == self._phase and old["round"] == now.round for old in self._trace):
+            self._trace.append(line)
+        looks = [old for old in self._trace if old["phase"] == self._phase]
+        since_best = sum(old["round"] > best_round(self._trace, self._phase) for old in looks)
+        return bool(self._patience) and since_best >= self._patience
+
+
+def _checkpoint(folder: Path | None, phase: str, now: Training, trace: list[dict[str, Any]]) -> bool:
+    assert folder is not None
+    store.write_trace(folder, trace)
+    store.write_checkpoint(folder, now.round, checkpoint_arrays(now), phase=phase)
+    return False
+
+
+def _resumed(rounds: Rounds, phase: str, watch: Watch, trace: list[dict[str, Any]]) -> Training | None:
+    """The training of the newest checkpoint, if it is of this phase; lines of the trace after it are forgotten."""
+    found = store.newest_checkpoint(watch.folder) if watch.folder is not None else None
+    if found is None or found[2].get("phase") != phase:
+        return None
+    number, arrays, _ = found
+    trace[:] = [line for line in trace if line["phase"] != phase or line["round"] <= number]
+    return restore_training(rounds, number, arrays)
