@@ -104,7 +104,7 @@ def step(p: Float32Array, Q: Float32Array, b: Float32Array, i: int, j: int, rate
     x = b[i] - b[j]
     for f in range(len(p)):
         x += p[f] * (Q[i, f] - Q[j, f])
-    s = np.float32(loss_slope(x))
+    s = np.float32(loss_slope(np.float64(x)))
     for f in range(len(p)):
         p_f, i_f, j_f = p[f], Q[i, f], Q[j, f]
         p[f] += alpha * (s * (i_f - j_f) - reg_user * p_f)

@@ -151,7 +151,7 @@ def squash(values: Float32Array) -> Float32Array:
     out = np.empty_like(values)
     for r in range(len(values)):
         for h in range(values.shape[1]):
-            out[r, h] = np.float32(math.tanh(values[r, h]))
+            out[r, h] = np.float32(math.tanh(np.float64(values[r, h])))
     return out
 
 

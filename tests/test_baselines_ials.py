@@ -1,0 +1,61 @@
+"""iALS against a dense exact solve, and without its library."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+from entrenous.baselines.ials import Ials
+from entrenous.core.errors import InputError
+from entrenous.core.keys import fold_name, key
+from entrenous.core.vocabulary import Vocabulary
+from entrenous.data.interactions import build
+
+
+@pytest.fixture
+def data():
+    rows = [(0, 0), (0, 1), (1, 1), (1, 2), (2, 0), (2, 3), (2, 4), (4, 4)]  # user 3 has none
+    return build(*zip(*rows, strict=True), users=Vocabulary(size=5), items=Vocabulary(size=6))
+
+
+def solve(own, other, x, alpha, reg):
+    """argmin over `own` of sum (1 + alpha x_ui) (x_ui - own_u . other_i)^2 + reg |own|^2, one exact solve per row, in float64."""
+    for u in range(len(own)):
+        weight = np.diag(1 + alpha * x[u])
+        own[u] = np.linalg.solve(other.T @ weight @ other + reg * np.eye(other.shape[1]), other.T @ weight @ x[u])
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1.0, 40.0])
+def test_every_sweep_is_the_exact_solution(data, alpha):
+    pytest.importorskip("implicit")
+    algorithm = Ials(factors=3, epochs=4, alpha=alpha, reg=0.1)
+    model = algorithm.fit(data, key(0))
+    x = np.zeros((5, 6))
+    x[data.user, data.item] = 1
+    P = algorithm._start(fold_name(key(0), "P"), 5).astype(np.float64)
+    Q = algorithm._start(fold_name(key(0), "Q"), 6).astype(np.float64)
+    for _ in range(4):
+        solve(P, Q, x, alpha, 0.1)
+        solve(Q, P, x.T, alpha, 0.1)
+    assert algorithm.score(model, data, np.arange(5)) == pytest.approx(P @ Q.T, abs=2e-4)
+
+
+def test_ratings_count_as_consumption_only(data):
+    pytest.importorskip("implicit")
+    rated = build(data.user, data.item, value=np.arange(1, 9), users=data.users, items=data.items)
+    assert Ials(epochs=2).fit(rated, key(0)).P.tobytes() == Ials(epochs=2).fit(data, key(0)).P.tobytes()
+
+
+def test_progress_counts_sweeps(data):
+    pytest.importorskip("implicit")
+    reports = []
+    Ials(epochs=3).fit(data, key(0), lambda *report: reports.append(report))
+    assert reports == [(1, 3, "sweeps"), (2, 3, "sweeps"), (3, 3, "sweeps")]
+
+
+def test_without_implicit_one_line_says_what_to_do(data, monkeypatch):
+    monkeypatch.setitem(sys.modules, "implicit", None)
+    with pytest.raises(InputError, match=r'^ials: implicit is not installed; pip install "entrenous\[baselines\]"$'):
+        Ials().fit(data, key(0))

@@ -1,0 +1,119 @@
+"""User-kNN and item-kNN: hand-computed examples, and a brute-force oracle."""
+
+from __future__ import annotations
+
+from math import sqrt
+
+import numpy as np
+import pytest
+
+from entrenous.baselines._neighbours import Neighbours, Table, nearest, reverse, transpose
+from entrenous.baselines.item_knn import ItemKnn
+from entrenous.baselines.user_knn import UserKnn
+from entrenous.core.keys import key
+from entrenous.core.protocols import silent
+from entrenous.core.vocabulary import Vocabulary
+from entrenous.data.interactions import build
+
+HISTORIES = ([0, 1], [0, 1, 2], [2, 3], [], [3])  # of users 0..4 over items 0..3
+
+
+def interactions(histories, items):
+    user = np.repeat(np.arange(len(histories)), [len(own) for own in histories])
+    item = np.concatenate([np.asarray(own, int) for own in histories])
+    return build(user, item, users=Vocabulary(size=len(histories)), items=Vocabulary(size=items))
+
+
+def rows_of(links: Neighbours):
+    return [
+        list(zip(links.other[a:b].tolist(), links.similarity[a:b], strict=True))
+        for a, b in zip(links.ptr, links.ptr[1:], strict=False)
+    ]
+
+
+@pytest.fixture
+def data():
+    return interactions(HISTORIES, 4)
+
+
+@pytest.fixture
+def scattered():
+    """30 users and 25 items at random, user 7 without any."""
+    rng = np.random.default_rng(1)
+    return interactions([[] if u == 7 else np.flatnonzero(rng.random(25) < 0.3) for u in range(30)], 25)
+
+
+def test_user_similarities_by_hand(data):
+    found = rows_of(UserKnn(k=2).fit(data, key(0)))
+    assert found[0] == [(1, np.float32(2 / sqrt(2 * 3)))]
+    assert found[1] == [(0, np.float32(2 / sqrt(3 * 2))), (2, np.float32(1 / sqrt(3 * 2)))]
+    assert found[2] == [(4, np.float32(1 / sqrt(2 * 1))), (1, np.float32(1 / sqrt(2 * 3)))]
+    assert found[3] == []
+    assert found[4] == [(2, np.float32(1 / sqrt(1 * 2)))]
+
+
+def test_user_scores_by_hand(data):
+    scores = UserKnn(k=2).score(UserKnn(k=2).fit(data, key(0)), data, np.array([2, 3, 0]))
+    near, far = 1 / sqrt(2), 1 / sqrt(6)  # user 4 has item 3, user 1 has items 0, 1, 2
+    assert scores[0] == pytest.approx([far, far, far, near])
+    assert scores[1].tolist() == [0, 0, 0, 0]
+    assert scores[2] == pytest.approx([2 / sqrt(6)] * 3 + [0])
+
+
+def test_item_scores_by_hand(data):
+    # users of the items: 0 and 1 {0, 1}, 2 {1, 2}, 3 {2, 4}; the nearest item of 2 is 0 at 1/2, tied with 1 and 3
+    scores = ItemKnn(k=1).score(ItemKnn(k=1).fit(data, key(0)), data, np.array([0, 2]))
+    assert scores[0].tolist() == [2 / 2, 2 / 2, 1 / 2, 0]
+    assert scores[1].tolist() == [0, 0, 0, 1 / 2]
+
+
+def test_normalised_item_scores_by_hand(data):
+    # the neighbours of 2 are 0, 1, 3 at 1/2 each; user 0 consumed two of them
+    all_near = ItemKnn(k=3, normalise=True)
+    scores = all_near.score(all_near.fit(data, key(0)), data, np.array([0]))
+    assert scores[0] == pytest.approx([1 / (1 + 1 / 2), 1 / (1 + 1 / 2), (1 / 2 + 1 / 2) / (3 / 2), 0])
+
+
+def test_ties_go_to_the_lower_row():
+    same = interactions([[0], [0], [0], [0]], 2)
+    assert [[other for other, _ in row] for row in rows_of(UserKnn(k=2).fit(same, key(0)))] == [[1, 2], [0, 2], [0, 1], [0, 1]]
+
+
+@pytest.mark.parametrize("k", [1, 3, 10, 1000])
+def test_nearest_agrees_with_brute_force(scattered, k):
+    ones = np.zeros((30, 25))
+    ones[scattered.user, scattered.item] = 1
+    size = ones.sum(axis=1)
+    with np.errstate(invalid="ignore"):
+        cosine = np.nan_to_num((ones @ ones.T) / np.sqrt(np.outer(size, size))).astype(np.float32)
+    np.fill_diagonal(cosine, 0)
+    order = np.argsort(-cosine, axis=1, kind="stable")[:, :k]
+    expected = [[(int(b), cosine[a, b]) for b in order[a] if cosine[a, b] > 0] for a in range(30)]
+    assert rows_of(nearest(Table(scattered.ptr, scattered.item), 25, k, silent)) == expected
+
+
+def test_scores_agree_with_brute_force(scattered):
+    ones = np.zeros((30, 25))
+    ones[scattered.user, scattered.item] = 1
+    for algorithm, by_row in ((UserKnn(k=5), True), (ItemKnn(k=5), False)):
+        table = Table(scattered.ptr, scattered.item) if by_row else transpose(Table(scattered.ptr, scattered.item), 25)
+        weights = np.zeros((30, 30) if by_row else (25, 25))
+        for a, row in enumerate(rows_of(nearest(table, 25 if by_row else 30, 5, silent))):
+            for b, similarity in row:
+                weights[a, b] = similarity
+        expected = weights @ ones if by_row else ones @ weights.T
+        scores = algorithm.score(algorithm.fit(scattered, key(0)), scattered, np.arange(30))
+        assert scores == pytest.approx(expected, abs=1e-6)
+
+
+def test_reverse_turns_every_link_round(scattered):
+    links = nearest(Table(scattered.ptr, scattered.item), 25, 4, silent)
+    forth = {(a, b, s) for a, row in enumerate(rows_of(links)) for b, s in row}
+    back = {(a, b, s) for b, row in enumerate(rows_of(reverse(links))) for a, s in row}
+    assert forth == back and len(forth) == len(links.other)
+
+
+def test_only_values_above_zero_count():
+    user, item = [0, 0, 1, 1], [0, 1, 0, 1]
+    data = build(user, item, value=[5, 0, 1, 3], users=Vocabulary(size=2), items=Vocabulary(size=2))
+    assert rows_of(UserKnn(k=1).fit(data, key(0)))[0] == [(1, np.float32(1 / sqrt(1 * 2)))]

@@ -1,0 +1,88 @@
+"""Mult-VAE: the scores are the network's, training lowers the loss and finds blocks (skipped where torch is not installed)."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+from entrenous.baselines.vae import Vae, VaeModel, dense
+from entrenous.core.errors import InputError
+from entrenous.core.keys import key
+from entrenous.core.vocabulary import Vocabulary
+from entrenous.data.interactions import build
+
+
+@pytest.fixture
+def blocks():
+    """60 users in three tastes of 10 items each, about 6 items a user; user 60 has none."""
+    rng = np.random.default_rng(0)
+    rows = [(u, i) for u in range(60) for i in range(30) if i // 10 == u % 3 and rng.random() < 0.6]
+    return build(*zip(*rows, strict=True), users=Vocabulary(size=61), items=Vocabulary(size=30))
+
+
+def test_the_scores_are_the_decoder_at_the_mean(blocks):
+    rng = np.random.default_rng(1)
+    shapes = (30, 5), (5,), (5, 3), (3,), (3, 5), (5,), (5, 30), (30,)
+    model = VaeModel(*(rng.normal(size=shape).astype(np.float32) for shape in shapes))
+    x = np.zeros((61, 30))
+    x[blocks.user, blocks.item] = 1
+    x /= np.maximum(np.sqrt(x.sum(axis=1, keepdims=True)), 1)
+    mu = np.tanh(x @ model.W1 + model.b1) @ model.W2 + model.b2
+    expected = np.tanh(mu @ model.W3 + model.b3) @ model.W4 + model.b4
+    assert Vae().score(model, blocks, np.arange(61)) == pytest.approx(expected, abs=1e-4)
+
+
+def test_dense_rows(blocks):
+    x = dense(blocks, np.array([60, 2]))
+    assert x[0].sum() == 0
+    assert np.flatnonzero(x[1]).tolist() == blocks.item[blocks.ptr[2] : blocks.ptr[3]].tolist()
+
+
+def test_without_torch_one_line_says_what_to_do(blocks, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(InputError, match=r'^vae: torch is not installed; pip install "entrenous\[baselines\]"$'):
+        Vae().fit(blocks, key(0))
+
+
+def test_training_lowers_the_loss(blocks):
+    torch = pytest.importorskip("torch")
+    algorithm = Vae(hidden=20, latent=5, epochs=150, batch_size=20)
+    x = torch.from_numpy(dense(blocks, np.arange(60)))
+    start = algorithm._start(torch, torch.Generator().manual_seed(1), 30)
+    end = algorithm._train(torch, blocks, key(0), lambda *report: None)
+    before, after = (algorithm.loss(torch, torch.Generator().manual_seed(2), layers, x, 0.2).item() for layers in (start, end))
+    assert before == pytest.approx(6 * np.log(30), rel=0.1)  # nothing known: six items, each of probability 1/30
+    assert after < 6 * np.log(30 / 2)  # at least the wrong half of the catalogue is ruled out
+
+
+def test_the_loss_by_hand():
+    torch = pytest.importorskip("torch")
+    algorithm, x = Vae(hidden=2, latent=1, dropout=0), torch.tensor([[1.0, 0, 1, 0]])
+    zero = [torch.zeros(shape) for shape in ((4, 2), 2, (2, 2), 2, (1, 2), 2, (2, 4), 4)]
+    zero[3] = torch.tensor([3.0, 0.0])  # mu = 3, log sigma^2 = 0: KL = 9 / 2
+    loss = algorithm.loss(torch, torch.Generator().manual_seed(0), zero, x, 0.5).item()
+    assert loss == pytest.approx(2 * np.log(4) + 0.5 * 9 / 2)
+
+
+def test_it_ranks_a_user_s_own_block_first(blocks):
+    pytest.importorskip("torch")
+    algorithm = Vae(hidden=20, latent=5, epochs=150, batch_size=20)
+    scores = algorithm.score(algorithm.fit(blocks, key(0)), blocks, np.arange(60))
+    scores[blocks.user, blocks.item] = -np.inf
+    best = scores.argmax(axis=1) // 10 == np.arange(60) % 3
+    assert best.mean() > 0.9  # at random: 4/24
+
+
+def test_the_same_key_gives_the_same_bytes_whatever_torch_s_settings(blocks):
+    torch = pytest.importorskip("torch")
+    algorithm, before = Vae(hidden=8, latent=3, epochs=3), torch.get_num_threads()
+    first = algorithm.fit(blocks, key(0))
+    torch.manual_seed(99)
+    torch.set_num_threads(2)
+    again = algorithm.fit(blocks, key(0))
+    assert torch.get_num_threads() == 2
+    torch.set_num_threads(before)
+    assert [array.tobytes() for array in first] == [array.tobytes() for array in again]
+    assert algorithm.fit(blocks, key(1)).W1.tobytes() != first.W1.tobytes()
