@@ -68,11 +68,13 @@ class Interactions:
     def histories(self, users: Int64Array) -> Histories:
         """The private rows of some users, in their order; views of the rows when the users are consecutive."""
         if len(users) and users[-1] - users[0] + 1 == len(users) and np.all(np.diff(users) == 1):
-            ptr = self.ptr[users[0] : users[-1] + 2]
-            return Histories(ptr - ptr[0], self.item[ptr[0] : ptr[-1]], self.value[ptr[0] : ptr[-1]])
-        rows = self.rows_of(users)
-        ptr = np.concatenate([[0], np.cumsum(self.counts[users])])
-        return Histories(ptr.astype(np.int64), self.item[rows], self.value[rows])
+            low, high = self.ptr[users[0]], self.ptr[users[-1] + 1]
+            ptr, item, value = self.ptr[users[0] : users[-1] + 2] - low, self.item[low:high], self.value[low:high]
+        else:
+            rows = self.rows_of(users)
+            ptr = np.concatenate([[0], np.cumsum(self.counts[users])]).astype(np.int64)
+            item, value = self.item[rows], self.value[rows]
+        return Histories(ptr, item, value, ptr, item)
 
     def rows_of(self, users: Int64Array) -> Int64Array:
         """Row positions of some users, user by user."""
@@ -113,7 +115,12 @@ class Interactions:
             raise InputError(self.name, "the data has no times", expected="a time column", fix="use a random protocol")
         missing = int((self.time == NO_TIME).sum())
         if missing:
-            raise InputError(self.name, f"{missing} of {len(self)} rows have no time", expected="a time on every row", fix="use a random protocol")
+            raise InputError(
+                self.name,
+                f"{missing} of {len(self)} rows have no time",
+                expected="a time on every row",
+                fix="use a random protocol",
+            )
         row = np.arange(len(self)) if self.row is None else self.row
         return np.lexsort((row, self.time, self.user))
 
@@ -137,7 +144,9 @@ def build(
     counts = np.bincount(user, minlength=len(users)) if len(user) else np.zeros(len(users), np.int64)
     u, i = user[order], item[order]
     if len(u) and bool(np.any((u[1:] == u[:-1]) & (i[1:] == i[:-1]))):
-        raise InputError(name, "a (user, item) pair occurs twice", expected="one row per pair", fix="choose duplicates='first' or 'last'")
+        raise InputError(
+            name, "a (user, item) pair occurs twice", expected="one row per pair", fix="choose duplicates='first' or 'last'"
+        )
     ones = np.broadcast_to(np.float32(1), len(user))
     return Interactions(
         ptr=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),

@@ -1,0 +1,199 @@
+"""`entrenous data`: which data sets there are, what is in one, fetching it, checking a file."""
+
+from __future__ import annotations
+
+import json as json_text
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any, final
+
+import cyclopts
+from cyclopts import Parameter
+
+from ..data.dataset import Dataset, dataset, datasets
+from ..data.describe import describe
+from ..data.home import VARIABLE, data_home
+from ..data.interactions import Interactions
+from ..data.load import load
+from ..data.table import Duplicates
+
+app = cyclopts.App(
+    name="data",
+    help=f"""Data sets: list them, look at one, fetch it, check a file of your own.
+
+A data set is a name (see `entrenous data list`), or a file or folder of yours: CSV, TSV, Parquet, RecBole .inter or MovieLens ::,
+with a column for the user, one for the item and, if there are any, one for the value (a rating) and one for the time.
+Named data sets are kept in the data folder; the environment variable {VARIABLE} sets it.""",
+)
+
+Json = Annotated[
+    bool, Parameter(name="--json", negative="", help="Print one JSON object on standard output, and nothing else there.")
+]
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """How to read a file.
+
+    Parameters
+    ----------
+    user
+        Name of the user column, where it is unusual (usual: user_id, userId, uid, ...).
+    item
+        Name of the item column (usual: item_id, movieId, venue_id, ...).
+    value
+        Name of the value column (usual: rating, count, ...); "" to leave it out.
+    time
+        Name of the time column (usual: timestamp, utc, date, ...); "" to leave it out.
+    delimiter
+        Of a text file whose ending does not say it: one character, or ::
+    encoding
+        Of a text file, such as latin-1.
+    names
+        Column names of a text file without a header, separated by commas: user_id,item_id,rating
+    duplicates
+        Where a (user, item) pair is repeated: keep the last row if all agree on the value (same), keep the last or the first
+        whatever they say, or refuse repeats (error).
+    scale
+        Lowest and highest value allowed, such as: --scale 1 5
+    items
+        A file with the title and the category of each item.
+    """
+
+    user: str | None = None
+    item: str | None = None
+    value: str | None = None
+    time: str | None = None
+    delimiter: str | None = None
+    encoding: str = "utf-8"
+    names: str | None = None
+    duplicates: Duplicates = "same"
+    scale: Annotated[tuple[float, float] | None, Parameter(negative="")] = None
+    items: Path | None = None
+
+    def load(self, data: str, **more: Any) -> Interactions:
+        """The data, read with these options."""
+        names = None if self.names is None else [name.strip() for name in self.names.split(",")]
+        return load(data, **{**asdict(self), "names": names}, **more)
+
+
+Reading = Annotated[Options, Parameter(name="*")]
+
+
+@app.command(name="list")
+def list_(*, json: Json = False) -> None:
+    """Lists the named data sets: which are here, how large they are, on what terms they may be used.
+
+    The second column says whether a set is in the data folder (here), can be fetched (fetch), must be got by hand from where
+    `--json` says (by hand), or is made on demand (made).
+    """
+    known = datasets()
+    if json:
+        _print_json({"home": str(data_home()), "data": [_declared(one) for one in known.values()]})
+        return
+    print(f"data folder: {data_home()}")
+    width = max(len(name) for name in known)
+    for one in known.values():
+        print(f"{one.name:{width}}  {_state(one):7}  {one.summary}\n{'':{width}}  {'':7}  terms: {one.terms}")
+
+
+def _state(one: Dataset) -> str:
+    if one.synthetic:
+        return "made"
+    return "here" if one.present() else ("fetch" if one.sources else "by hand")
+
+
+def _declared(one: Dataset) -> dict[str, Any]:
+    about = {
+        "name": one.name,
+        "summary": one.summary,
+        "present": one.present(),
+        "fetchable": bool(one.sources),
+        "synthetic": one.synthetic,
+    }
+    return about | {
+        "folder": None if one.synthetic else str(one.path),
+        "terms": one.terms,
+        "citation": one.citation,
+        "origin": one.origin,
+    }
+
+
+@app.command
+def fetch(name: str, *, json: Json = False) -> None:
+    """Fetches a named data set into the data folder; from then on it works offline.
+
+    Parameters
+    ----------
+    name
+        A data set from `entrenous data list`.
+    """
+    one = dataset(name)
+    source = one.fetch(_say)
+    data = one.load(fetch=False)
+    if json:
+        about = {"name": name, "folder": None if one.synthetic else str(one.path), "fetched": source is not None}
+        _print_json(about | {"source": None if source is None else str(source), "rows": len(data)})
+        return
+    print(f"{data} is made on demand" if one.synthetic else f"{data} is {'now' if source else 'already'} in {one.path}")
+    print(f"terms: {one.terms}")
+
+
+@app.command
+def info(data: str, *, reading: Reading = Options(), min_value: float | None = None, json: Json = False) -> None:
+    """Says what is in a data set: users, items, rows, density, times, rows per user, and what was done to load it.
+
+    Parameters
+    ----------
+    data
+        A named data set, a file or a folder.
+    min_value
+        Keep rows of at least this value, and set their value to 1.
+    """
+    about = describe(reading.load(data, min_value=min_value))
+    if json:
+        _print_json(about)
+        return
+    for name, value in about.items():
+        for line in value if name == "notes" else [_text(value)]:
+            print(f"{name.replace('_', ' '):14} {line}")
+
+
+@app.command
+def check(file: str, *, reading: Reading = Options(), json: Json = False) -> None:
+    """Checks a file or folder: says OK and how it was read, or in one line where it is wrong, what was expected and how to fix it.
+
+    Exit code 0 if it can be used, 2 if not. Nothing is written.
+
+    Parameters
+    ----------
+    file
+        A file or folder with interactions, or a named data set.
+    """
+    loaded = reading.load(file, fetch=False)
+    if json:
+        _print_json({"ok": True, **describe(loaded)})
+        return
+    print(f"OK: {loaded}")
+    for note in loaded.notes:
+        print(f"  {note}")
+
+
+def _text(value: object) -> str:
+    if isinstance(value, dict):
+        return "  ".join(f"{name} {_text(one)}" for name, one in value.items())
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, list):
+        return ", ".join(value) or "none"
+    return "none" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
+def _print_json(about: dict[str, Any]) -> None:
+    print(json_text.dumps(about, ensure_ascii=False))

@@ -1,0 +1,112 @@
+"""A Table to `Interactions`: roles, fields, repeated pairs, and whether there is enough to learn from."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..core.errors import InputError
+from ..core.types import Float32Array, Int64Array
+from .columns import Roles, find_roles
+from .fields import ids, values
+from .interactions import NO_TIME, Interactions, build
+from .table import Reading, Table
+from .times import times
+
+
+class Kept(NamedTuple):
+    """Row positions to keep, ascending, and what was done about repeated pairs."""
+
+    rows: Int64Array
+    notes: tuple[str, ...]
+
+
+def assemble(table: Table, reading: Reading, *, name: str) -> Interactions:
+    """The interactions in a table. Raises InputError at the first row that is wrong, or if nothing can be learned from the whole."""
+    where = table.source if table.first_line is None else f"{table.source}:1"
+    roles = find_roles(table.frame.columns, reading, where)
+    user, item = ids(table, roles.user, "user"), ids(table, roles.item, "item")
+    value = None if roles.value is None else values(table, roles.value, reading.scale)
+    time, time_notes = (None, ()) if roles.time is None else times(table, roles.time)
+    pair = user.code.astype(np.int64) * len(item.names) + item.code
+    kept = keep(table, pair, value, time, reading)
+    data = build(
+        user.code[kept.rows],
+        item.code[kept.rows],
+        value=None if value is None else value[kept.rows],
+        time=None if time is None else time[kept.rows],
+        users=user.names,
+        items=item.names,
+        name=name,
+        notes=(_note(table, roles), *table.notes, *user.notes, *item.notes, *time_notes, *kept.notes),
+    )
+    return data if reading.part else inspect(data, table.source)
+
+
+def _note(table: Table, roles: Roles) -> str:
+    found = ", ".join(f"{role} = {column}" for role, column in roles._asdict().items() if column is not None)
+    return f"read {table.source}: {found}"
+
+
+def keep(table: Table, pair: Int64Array, value: Float32Array | None, time: Int64Array | None, reading: Reading) -> Kept:
+    """Which rows stay where a pair is repeated. pair: int64 [rows], one number for each (user, item)."""
+    if len(np.unique(pair)) == len(pair):
+        return Kept(np.arange(len(pair)), ())
+    order = np.lexsort((pair,)) if time is None else np.lexsort((time, pair))  # stable: ties keep the order of the file
+    same = pair[order[1:]] == pair[order[:-1]]
+    if reading.duplicates == "error":
+        _refuse_repeat(table, order, same)
+    if reading.duplicates == "same" and value is not None:
+        _refuse_conflict(table, order, same & (value[order[1:]] != value[order[:-1]]), value)
+    edge = np.concatenate([[True], ~same]) if reading.duplicates == "first" else np.concatenate([~same, [True]])
+    rows, which = np.sort(order[edge]), "first" if reading.duplicates == "first" else "last"
+    by = "in the file" if time is None else "by time, then by place in the file"
+    return Kept(rows, (f"{len(pair) - len(rows)} repeats of a (user, item) pair: kept the {which} one {by}",))
+
+
+def _refuse_repeat(table: Table, order: Int64Array, same: np.ndarray) -> None:
+    later = int(np.maximum(order[1:], order[:-1])[same].min())
+    fix = "choose duplicates='last' or 'first' (--duplicates last)"
+    raise InputError(table.where(later), "the (user, item) pair occurs before", expected="one row per pair", fix=fix)
+
+
+def _refuse_conflict(table: Table, order: Int64Array, conflict: np.ndarray, value: Float32Array) -> None:
+    if not conflict.any():
+        return
+    later = np.maximum(order[1:], order[:-1])[conflict]
+    first = int(np.argmin(later))
+    row, other = int(later[first]), int(np.minimum(order[1:], order[:-1])[conflict][first])
+    problem = (
+        f"the (user, item) pair has value {value[row]:g} here and {value[other]:g} at {table.where(other).rpartition(':')[2]}"
+    )
+    fix = "choose duplicates='last' or 'first' (--duplicates last)"
+    raise InputError(table.where(row), problem, expected="repeats that agree", fix=fix)
+
+
+def inspect(data: Interactions, where: str) -> Interactions:
+    """`data` with a note on users that have one row. Raises InputError if there is one user, or one that consumed every item."""
+    counts = data.counts
+    if len(data.users) == 1:
+        problem = f"there is a single user ('{data.users[0]}')"
+        raise InputError(
+            where, problem, expected="at least two users", fix="recommending from others needs others; check the user column"
+        )
+    full = int(np.argmax(counts))
+    if counts[full] == len(data.items):
+        problem = f"user '{data.users[full]}' consumed every one of the {len(data.items)} items, so there is none to recommend or to compare with"
+        raise InputError(
+            where, problem, expected="items that a user did not consume", fix="remove that user, or check the item column"
+        )
+    single = int((counts == 1).sum())
+    if not single:
+        return data
+    from dataclasses import replace
+
+    note = f"{single} user{'s have' if single > 1 else ' has'} one interaction, which cannot be held out and learned from at once"
+    return replace(data, notes=(*data.notes, note))
+
+
+def missing_times(data: Interactions) -> int:
+    """How many rows have no time."""
+    return len(data) if data.time is None else int((data.time == NO_TIME).sum())

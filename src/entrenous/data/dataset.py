@@ -1,0 +1,89 @@
+"""`Dataset`: one named data set as a declaration. Each file in `data/sets/` offers one or more in its DATASETS."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import final
+
+from ..core.discover import offers, pick
+from ..core.errors import InputError
+from .fetch import Source, fetch
+from .home import VARIABLE, data_home, find
+from .interactions import Interactions
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Dataset:
+    """What a data set is, whose it is, where it comes from, and how to read it.
+
+    summary: size and kind, one line. terms: what one may do with it. citation: whom to cite. origin: where to get it.
+    folder: its folder below the data folder; None for data that is made rather than read. files: any one of them shows that it is there
+        (a name without a dot may end in .parquet, .csv or .tsv).
+    read: from that folder to Interactions. sources: where `fetch` finds it, in order of preference; empty if it cannot be fetched.
+    """
+
+    name: str
+    summary: str
+    terms: str
+    citation: str
+    origin: str
+    read: Callable[[Path], Interactions]
+    folder: str | None = None
+    files: tuple[str, ...] = ()
+    sources: tuple[Source, ...] = ()
+
+    @property
+    def path(self) -> Path:
+        """Where its files belong."""
+        return data_home() / (self.folder or "")
+
+    @property
+    def synthetic(self) -> bool:
+        return self.folder is None
+
+    def present(self) -> bool:
+        """Whether it can be loaded without a network."""
+        return self.synthetic or find(self.path, *self.files) is not None
+
+    def fetch(self, say: Callable[[str], None] | None = None) -> Source | None:
+        """Fetches it unless it is there; returns the source used. say: told what is going on (standard error by default).
+
+        Raises InputError if it cannot be fetched, with where it can be had and its terms.
+        """
+        if self.present():
+            return None
+        if not self.sources:
+            self._refuse_missing()
+        return fetch(self.name, self.sources, self.path, say or _say)
+
+    def load(self, *, fetch: bool = True) -> Interactions:
+        """Reads it; fetches it first if it is missing, can be fetched and `fetch` allows. Raises InputError if it is missing."""
+        if not self.present():
+            if not fetch:
+                self._refuse_missing()
+            self.fetch()
+        return replace(self.read(self.path), name=self.name)
+
+    def _refuse_missing(self) -> None:
+        names = [file if "." in file else f"{file}.parquet (.csv, .tsv)" for file in self.files]
+        expected = f"{' or '.join(names)} ({VARIABLE} sets the data folder)"
+        how = f"run: entrenous data fetch {self.name}" if self.sources else f"get it from {self.origin}"
+        raise InputError(self.name, f"the data set is not in {self.path}", expected=expected, fix=f"{how}; terms: {self.terms}")
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
+def datasets() -> dict[str, Dataset]:
+    """All named data sets, by name."""
+    return dict(sorted(offers("data.sets", "DATASETS").items()))
+
+
+def dataset(name: str) -> Dataset:
+    """The named data set. Raises InputError that suggests the nearest name."""
+    return pick("data set", name, datasets())

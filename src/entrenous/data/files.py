@@ -1,0 +1,218 @@
+"""A path to a Table, whatever is there: only a regular file of bounded size is read, and a name that belies the content is refused."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import os
+import stat
+import zipfile
+from collections.abc import Callable
+from pathlib import Path, PurePosixPath
+from typing import IO, Any, NoReturn
+
+from ..core.errors import InputError
+from .table import Reading, Table
+from .text import read_text
+
+LIMIT = 4 << 30  # bytes in a file, also after decompression
+RATIO = 100  # a file that grows more than this when decompressed, beyond FLOOR, is a bomb
+FLOOR = 64 << 20
+DELIMITERS = {".csv": ",", ".tsv": "\t", ".inter": "\t", ".item": "\t", ".user": "\t"}
+TYPED = (".inter", ".item")
+PARQUET = (".parquet", ".pq")
+OTHERS = (
+    ".xlsx",
+    ".xls",
+    ".json",
+    ".jsonl",
+    ".pkl",
+    ".pickle",
+    ".feather",
+    ".arrow",
+    ".h5",
+    ".hdf5",
+    ".npy",
+    ".npz",
+    ".mat",
+    ".db",
+    ".sqlite",
+    ".pdf",
+)
+READABLE = "CSV, TSV, Parquet, RecBole .inter or MovieLens ::, plain or as .gz, .bz2, .xz, .zip"
+MAGIC = (
+    (b"\x1f\x8b", "gzip", ".gz"),
+    (b"BZh", "bzip2", ".bz2"),
+    (b"\xfd7zXZ\x00", "xz", ".xz"),
+    (b"PK\x03\x04", "zip", ".zip"),
+    (b"PAR1", "Parquet", ".parquet"),
+    (b"\x28\xb5\x2f\xfd", "zstd", ""),
+    (b"SQLite format 3\x00", "SQLite", ""),
+    (b"\x89HDF", "HDF5", ""),
+    (b"%PDF", "PDF", ""),
+)
+
+
+def read_table(path: Path, reading: Reading) -> Table:
+    """The table in a file. Raises InputError with the file, the line if it has one, and what to do."""
+    suffixes = [suffix.lower() for suffix in path.suffixes] or [""]
+    if suffixes[-1] in OTHERS:
+        raise InputError(str(path), f"files of type {suffixes[-1]} are not read", expected=READABLE, fix="convert it")
+    raw = read_bytes(path)
+    if not raw:
+        raise InputError(
+            str(path),
+            "the file is empty",
+            expected="a header and rows of user, item, value, time",
+            fix="check the path, or get it again",
+        )
+    unpack = UNPACKERS.get(suffixes[-1])
+    kind = suffixes[-1] if unpack is None else (suffixes[-2] if len(suffixes) > 1 else "")
+    _check_magic(raw, path, suffixes[-1])
+    if unpack is not None:
+        raw = unpack(raw, path)
+    if kind in PARQUET:
+        return _parquet(raw, str(path))
+    return read_text(raw, str(path), reading, delimiter=DELIMITERS.get(kind), typed=kind in TYPED)
+
+
+def read_bytes(path: Path) -> bytes:
+    """The bytes of a regular file of at most LIMIT bytes. Raises InputError for anything else: nothing is opened that could block."""
+    try:
+        about = os.stat(path)
+        if not stat.S_ISREG(about.st_mode):
+            what = "a folder" if stat.S_ISDIR(about.st_mode) else "a pipe, socket or device"
+            raise InputError(str(path), f"it is {what}", expected="a regular file")
+        if about.st_size > LIMIT:
+            _refuse_size(str(path), LIMIT)
+        with open(path, "rb") as file:
+            return file.read() if about.st_size else _bounded(file, LIMIT, str(path))
+    except OSError as wrong:
+        _refuse_os(path, wrong)
+    except (ValueError, MemoryError) as wrong:
+        raise InputError(str(path), f"cannot be read: {wrong}", expected="a file that fits in memory") from None
+
+
+def _refuse_os(path: Path, wrong: OSError) -> NoReturn:
+    if isinstance(wrong, FileNotFoundError):
+        raise InputError(
+            str(path), "no such file", expected="a path to a file", fix="check the path (entrenous data list names the data sets)"
+        ) from None
+    fix = "check the permissions" if isinstance(wrong, PermissionError) else "check the path"
+    raise InputError(
+        str(path), f"cannot be read: {(wrong.strerror or str(wrong)).lower()}", expected="a file you may read", fix=fix
+    ) from None
+
+
+def _bounded(file: IO[bytes], limit: int, where: str) -> bytes:
+    pieces, size = [], 0
+    while piece := file.read(1 << 24):
+        pieces.append(piece)
+        size += len(piece)
+        if size > limit:
+            _refuse_size(where, limit)
+    return b"".join(pieces)
+
+
+def _refuse_size(where: str, limit: int) -> NoReturn:
+    raise InputError(where, f"it holds more than {limit:,} bytes", expected="a smaller file", fix="check what it is, or split it")
+
+
+def _check_magic(raw: bytes, path: Path, suffix: str) -> None:
+    for magic, name, usual in MAGIC:
+        if raw.startswith(magic):
+            if suffix == usual or (usual == ".parquet" and suffix in PARQUET):
+                return
+            fix = (
+                f"rename it to {path.name}{usual}"
+                if usual in UNPACKERS
+                else f"rename it to {path.stem}{usual}"
+                if usual
+                else "convert it"
+            )
+            raise InputError(str(path), f"the content is {name}, the name says {suffix or 'nothing'}", expected=READABLE, fix=fix)
+        if suffix == usual and suffix:
+            raise InputError(
+                str(path), f"the name says {name}, the content is not", expected=f"a {name} file", fix="rename it or get it again"
+            )
+
+
+def _unpack(open_file: Callable[[IO[bytes]], IO[bytes]]) -> Callable[[bytes, Path], bytes]:
+    def unpack(raw: bytes, path: Path) -> bytes:
+        try:
+            with open_file(io.BytesIO(raw)) as file:
+                return _bounded(file, _limit(raw), str(path))
+        except InputError:
+            raise
+        except Exception as wrong:  # a damaged stream raises EOFError, OSError, zlib.error, LZMAError, ...
+            problem = (
+                "the compressed file is cut off" if isinstance(wrong, EOFError) else f"the compressed file is damaged ({wrong})"
+            )
+            raise InputError(str(path), problem, expected="a whole file", fix="get it again") from None
+
+    return unpack
+
+
+def _limit(raw: bytes) -> int:
+    return min(LIMIT, max(FLOOR, RATIO * len(raw)))
+
+
+def _unzip(raw: bytes, path: Path) -> bytes:
+    """The one file in a zip archive. Nothing is ever unpacked to disk; a member that tries to leave the archive condemns it."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(raw)) as archive:
+            member = _only_member(archive, path)
+            with archive.open(member) as file:
+                return _bounded(file, _limit(raw), f"{path}/{member}")
+    except InputError:
+        raise
+    except Exception as wrong:  # zipfile raises a dozen kinds for damaged archives
+        raise InputError(
+            str(path), f"the zip file is damaged ({wrong})", expected="a whole zip file", fix="get it again"
+        ) from None
+
+
+def _only_member(archive: zipfile.ZipFile, path: Path) -> str:
+    names = [info.filename for info in archive.infolist() if not info.is_dir()]
+    for name in archive.namelist():
+        parts = PurePosixPath(name.replace("\\", "/"))
+        if parts.is_absolute() or ".." in parts.parts or ":" in name:
+            raise InputError(
+                str(path),
+                f"member '{name}' points outside the archive",
+                expected="plain file names",
+                fix="do not trust this file",
+            )
+    if len(names) != 1:
+        raise InputError(
+            str(path), f"the archive holds {len(names)} files", expected="one file", fix="unpack it and name the file you mean"
+        )
+    return names[0]
+
+
+UNPACKERS: dict[str, Callable[[bytes, Path], bytes]] = {
+    ".gz": _unpack(lambda file: gzip.GzipFile(fileobj=file)),  # type: ignore[arg-type,return-value]
+    ".bz2": _unpack(lambda file: bz2.BZ2File(file)),
+    ".xz": _unpack(lambda file: lzma.LZMAFile(file)),
+    ".zip": _unzip,
+}
+
+
+def _parquet(raw: bytes, source: str) -> Table:
+    import polars as pl
+
+    if not raw.endswith(b"PAR1"):
+        raise InputError(source, "the Parquet file is cut off", expected="a whole file", fix="get it again")
+    try:
+        frame: Any = pl.read_parquet(io.BytesIO(raw))
+    except (KeyboardInterrupt, SystemExit, MemoryError):
+        raise
+    except BaseException as wrong:  # polars panics on some damaged files, and a panic is no Exception
+        raise InputError(
+            source, f"the Parquet file is damaged ({wrong})"[:200], expected="a whole file", fix="get it again"
+        ) from None
+    if frame.height == 0:
+        raise InputError(source, "there are no rows", expected="at least one row")
+    return Table(frame=frame, source=source)

@@ -1,0 +1,63 @@
+"""The user's data folder, and writing into it so that a file is either whole or not there."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from ..core.errors import InputError
+
+VARIABLE = "ENTRENOUS_DATA"
+ENDINGS = ("parquet", "csv", "tsv", "csv.gz", "tsv.gz")
+
+
+def data_home() -> Path:
+    """`$ENTRENOUS_DATA`, or the place for a user's data: `$XDG_DATA_HOME` or ~/.local/share (Linux), ~/Library/Application Support (macOS),
+    %LOCALAPPDATA% (Windows), each with `entrenous` below it. The folder need not exist.
+    """
+    if chosen := os.environ.get(VARIABLE):
+        return Path(chosen).expanduser()
+    return _user_data() / "entrenous"
+
+
+def _user_data() -> Path:
+    if sys.platform == "win32":
+        base, default = os.environ.get("LOCALAPPDATA"), "AppData/Local"
+    elif sys.platform == "darwin":
+        base, default = None, "Library/Application Support"
+    else:
+        base, default = os.environ.get("XDG_DATA_HOME"), ".local/share"
+    if base and os.path.isabs(base):  # the XDG rules say to ignore a relative one
+        return Path(base)
+    try:
+        return Path.home() / default
+    except RuntimeError:
+        raise InputError(VARIABLE, "there is no home folder", expected="a folder for data", fix=f"set {VARIABLE}") from None
+
+
+def find(folder: Path, *names: str) -> Path | None:
+    """The first file of a folder that has one of the names; a name without a dot stands for itself with any of ENDINGS."""
+    wanted = (file for name in names for file in ([name] if "." in name else [f"{name}.{ending}" for ending in ENDINGS]))
+    return next((folder / file for file in wanted if (folder / file).is_file()), None)
+
+
+def write_atomic(path: Path, raw: bytes) -> None:
+    """Writes a file beside its place, then moves it there. Raises InputError if the folder cannot be written to."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(raw)
+                file.flush()
+                os.fsync(file.fileno())
+            os.chmod(temporary, 0o644)
+            os.replace(temporary, path)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+    except OSError as wrong:
+        fix = f"set {VARIABLE} to a folder you may write to"
+        raise InputError(str(path), f"cannot be written: {(wrong.strerror or str(wrong)).lower()}", fix=fix) from None

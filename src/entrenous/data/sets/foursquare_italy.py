@@ -1,0 +1,76 @@
+"""Foursquare check-ins in six Italian cities: the data set of FPL (section 5.1, table 1) that its authors published.
+
+`foursquare-italy` is the paper's: users with at least 20 rows (the paper says "more than 20"; only >= 20 gives its 1,353 users and, after the
+80/20 split, its 54,088 training records). `foursquare-italy-all` is everything in the files. One row is one (user, venue), the first visit.
+Venues have no names: `title` is the type of venue, `category` the root of that type (the type itself when read from the authors' files).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from ..assemble import assemble
+from ..dataset import Dataset
+from ..features import features
+from ..files import read_bytes
+from ..filters import min_user_rows
+from ..folders import read_parts
+from ..home import find
+from ..interactions import Interactions
+from ..table import Reading, stack
+from ..text import read_text
+
+LEAST = 20
+CITIES = ("Bologna", "Florence", "Milan", "Rome", "Turin", "Venice")
+FEATURES = {"title": "category", "category": "root_category", "city": "city"}
+BROKEN = (b"Caf\x1a\x1a", "Café".encode())  # in the authors' files
+
+
+def read(folder: Path) -> Interactions:
+    return min_user_rows(read_all(folder), LEAST)
+
+
+def read_all(folder: Path) -> Interactions:
+    if find(folder, "interactions") is None:
+        return _read_cities(folder)
+    return read_parts(folder, ["interactions"], Reading(), name="foursquare-italy-all", items="items", columns=FEATURES)
+
+
+def _read_cities(folder: Path) -> Interactions:
+    """From the authors' six files: user_id, venue_id, type, utc."""
+    paths = [folder / f"{city}.tsv" for city in CITIES]
+    table = stack([read_text(read_bytes(path).replace(*BROKEN), str(path), Reading(), delimiter="\t") for path in paths])
+    data = assemble(table, Reading(), name="foursquare-italy-all")
+    return replace(data, features=features(table, data.items, columns={"title": "type", "category": "type"}))
+
+
+TERMS = "offered for research, cite Yang et al. 2016; no licence text known, so do not redistribute"
+CITATION = (
+    "D. Yang, D. Zhang, B. Qu: Participatory Cultural Mapping Based on Collective Behavior Data in Location-Based Social Networks. "
+    "ACM TIST 7(3), 2016. Selection: V. W. Anelli et al., FPL (github.com/sisinflab/FedBPR, raw_datasets)"
+)
+DATASETS = {
+    name: Dataset(
+        name=name,
+        summary=summary,
+        terms=TERMS,
+        citation=CITATION,
+        origin="github.com/sisinflab/FedBPR, raw_datasets: Bologna.tsv Florence.tsv Milan.tsv Rome.tsv Turin.tsv Venice.tsv",
+        folder="foursquare-italy",
+        files=("interactions", "Bologna.tsv"),
+        read=reader,
+    )
+    for name, summary, reader in (
+        (
+            "foursquare-italy",
+            "venue visits, users with >= 20 rows as in FPL: 1,353 users x 29,772 venues, 66,971 rows, with times and categories",
+            read,
+        ),
+        (
+            "foursquare-italy-all",
+            "venue visits in six Italian cities: 6,596 users x 34,332 venues, 89,616 rows, with times and categories",
+            read_all,
+        ),
+    )
+}

@@ -1,0 +1,31 @@
+"""Pinterest-20 (Cali3F): which image was pinned to whose board, partial: NCF's first 37,501 of 55,187 users, complete for them.
+
+The value is how often the source repeats the pair (usually 1); Cali3F's count of 1,500,809 counts repeats.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ..dataset import Dataset
+from ..folders import read_folder
+from ..interactions import Interactions
+from ..table import Reading
+
+
+def read(folder: Path) -> Interactions:
+    return read_folder(folder, Reading(), name="pinterest-20")
+
+
+DATASETS = {
+    "pinterest-20": Dataset(
+        name="pinterest-20",
+        summary="pins, partial: 37,501 of 55,187 users x 9,836 items, 1,000,154 rows, no times",
+        terms="terms of the data unknown, so do not redistribute; cite Geng et al. 2015 and He et al. 2017",
+        citation="X. Geng et al.: Learning Image and User Features for Recommendation in Social Networks. ICCV 2015; X. He et al.: NCF. WWW 2017",
+        origin="github.com/hexiangnan/neural_collaborative_filtering Data/pinterest-20.*, as user_id, item_id, count",
+        folder="pinterest-20-partial",
+        files=("interactions",),
+        read=read,
+    )
+}

@@ -1,0 +1,30 @@
+"""Synthetic data in the shape of FPL's table 1 where the real data is not public: Brazil and Canada (training records). Not real data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from ..dataset import Dataset
+from ..interactions import Interactions
+from ..synthetic import synthetic
+
+SHAPES = {"brazil": (17_473, 47_270, 599_958), "canada": (1_340, 29_518, 63_514)}
+
+
+def _reader(country: str) -> Callable[[Path], Interactions]:
+    users, items, interactions = SHAPES[country]
+    return lambda folder: synthetic(users=users, items=items, interactions=interactions, name=f"synthetic-fpl-{country}")
+
+
+DATASETS = {
+    f"synthetic-fpl-{country}": Dataset(
+        name=f"synthetic-fpl-{country}",
+        summary=f"SYNTHETIC, only the shape of FPL's {country.title()}: {users:,} users x {items:,} items, {interactions:,} rows, no times",
+        terms="none: made here, says nothing about real users",
+        citation="shape: V. W. Anelli et al., FPL, table 1",
+        origin="made on demand from a seed",
+        read=_reader(country),
+    )
+    for country, (users, items, interactions) in SHAPES.items()
+}
