@@ -1,0 +1,367 @@
+"""What every algorithm promises, held against everything that is discovered: adding a file is enough to be tested."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import Any, NamedTuple, get_type_hints
+
+import numpy as np
+import pytest
+
+from entrenous.core.discover import algorithms
+from entrenous.core.errors import InputError
+from entrenous.core.keys import fold_name, key
+from entrenous.core.protocols import CentralAlgorithm, FederatedAlgorithm, Histories, arrays_of
+from entrenous.core.settings import Settings
+from entrenous.core.update import Update, add_update, empty_total
+from entrenous.core.vocabulary import Vocabulary
+from entrenous.data.interactions import Interactions, build
+
+ALL = algorithms()
+CENTRAL = [name for name, make in ALL.items() if isinstance(make(), CentralAlgorithm)]
+FEDERATED = [name for name, make in ALL.items() if isinstance(make(), FederatedAlgorithm)]
+NEEDS = {"vae": "torch", "ials": "implicit"}
+SAME_FOR_EVERY_KEY = {"popular", "user-knn", "item-knn"}
+NOBODY, EVERYTHING = 7, 11  # a user without rows, and one who consumed every item
+
+
+def interactions(users: int = 40, items: int = 24) -> Interactions:
+    """Two tastes, popular items first, ratings 1 to 5, a user without rows and one with all of them."""
+    rng = np.random.default_rng(5)
+    taste = np.where(np.arange(items) % 2 == np.arange(users)[:, None] % 2, 1, 0.3)
+    has = rng.random((users, items)) < taste * np.linspace(0.9, 0.2, items)
+    has[NOBODY], has[EVERYTHING] = False, True
+    user, item = np.nonzero(has)
+    value = rng.integers(1, 6, len(user))
+    return build(user, item, value=value, users=Vocabulary(size=users), items=Vocabulary(size=items))
+
+
+@pytest.fixture(scope="module")
+def data() -> Interactions:
+    return interactions()
+
+
+def make(name: str) -> Any:
+    """The algorithm with its defaults; the test is skipped where its optional library is not installed."""
+    if name in NEEDS and importlib.util.find_spec(NEEDS[name]) is None:
+        pytest.skip(f"{NEEDS[name]} is not installed")
+    return ALL[name]()
+
+
+def same(left: Any, right: Any) -> bool:
+    """Whether two states (or two Updates) hold the same bits."""
+    if isinstance(left, dict):
+        return left.keys() == right.keys() and all(same(left[name], right[name]) for name in left)
+    if isinstance(left, tuple):
+        return len(left) == len(right) and all(map(same, left, right))
+    left, right = np.asarray(left), np.asarray(right)
+    return left.dtype == right.dtype and left.shape == right.shape and left.tobytes() == right.tobytes()
+
+
+def copied(value: Any) -> Any:
+    """A deep copy of a state."""
+    if isinstance(value, dict):
+        return {name: copied(part) for name, part in value.items()}
+    return type(value)(*map(copied, value)) if isinstance(value, tuple) else np.array(value)
+
+
+# ---- every algorithm -----------------------------------------------------------------------------------------------------------
+
+
+def test_there_are_algorithms_of_both_kinds():
+    assert {"random", "popular", "user-knn", "item-knn", "bpr-mf", "vae", "ials"} <= set(CENTRAL)
+    assert FEDERATED
+    assert set(CENTRAL).isdisjoint(FEDERATED) and set(CENTRAL) | set(FEDERATED) == set(ALL)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_it_explains_itself(name):
+    algorithm = ALL[name]()
+    assert isinstance(algorithm, Settings)
+    first = (type(algorithm).__doc__ or "").strip().splitlines()[0]
+    assert first.endswith((".", ").", ":")) and len(first) > 20
+    for field, info in type(algorithm).model_fields.items():
+        assert info.description, f"{name}: setting '{field}' has no description"
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_settings_are_frozen_and_unknown_ones_are_refused(name):
+    algorithm = ALL[name]()
+    fields = list(type(algorithm).model_fields)
+    wrong = f"{fields[0]}x" if fields else "factors"
+    with pytest.raises(InputError, match=rf"--set {wrong}: unknown setting") as refused:
+        type(algorithm).parse({wrong: 1})
+    if fields:
+        assert f"did you mean '{fields[0]}'?" in str(refused.value)
+        with pytest.raises(Exception, match="frozen"):
+            setattr(algorithm, fields[0], 1)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_settings_survive_as_text(name):
+    algorithm = ALL[name]()
+    again = type(algorithm).parse(algorithm.model_dump())
+    assert again == algorithm
+    numbers = {field: value for field, value in algorithm.model_dump().items() if isinstance(value, bool | int | float | str)}
+    assert type(algorithm).parse({field: str(value) for field, value in numbers.items()}) == algorithm
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_number_out_of_range_is_refused_in_one_line(name):
+    cls = type(ALL[name]())
+    numbers = [field for field, info in cls.model_fields.items() if info.annotation in (int, float) and info.metadata]
+    for field in numbers:
+        for bad in (float("nan"), float("inf"), -1e9, "lots"):
+            with pytest.raises(InputError, match=rf"^--set {field}: got ") as refused:
+                cls.parse({field: bad})
+            assert "\n" not in str(refused.value)
+
+
+# ---- centralised algorithms ----------------------------------------------------------------------------------------------------
+
+
+class Fit(NamedTuple):
+    name: str
+    algorithm: Any
+    model: Any
+
+
+@pytest.fixture(scope="module", params=CENTRAL)
+def fit(request, data) -> Fit:
+    algorithm = make(request.param)
+    return Fit(request.param, algorithm, algorithm.fit(data, key(0, "fit")))
+
+
+def test_a_model_is_a_named_tuple_of_finite_arrays(fit):
+    assert type(fit.model) is get_type_hints(fit.algorithm.fit)["return"]  # what a stored model is read back as
+    for name, array in fit.model._asdict().items():
+        assert isinstance(array, np.ndarray), name
+        assert array.dtype.kind in "iuf" and np.isfinite(array).all(), name
+
+
+def test_the_same_key_gives_the_same_bytes(fit, data):
+    assert same(fit.algorithm.fit(data, key(0, "fit")), fit.model)
+
+
+def test_another_key_gives_another_model_where_chance_plays_a_part(fit, data):
+    assert same(fit.algorithm.fit(data, key(1, "fit")), fit.model) is (fit.name in SAME_FOR_EVERY_KEY)
+
+
+def test_fit_reports_progress_to_the_end_and_leaves_the_data_alone(fit):
+    own, reports = interactions(), []
+    before = [array.copy() for array in (own.ptr, own.item, own.value)]
+    fit.algorithm.fit(own, key(0, "fit"), lambda done, total, what: reports.append((done, total, what)))
+    assert all(map(same, before, (own.ptr, own.item, own.value)))
+    assert reports == sorted(reports) and (not reports or reports[-1][0] == reports[-1][1])
+
+
+def test_scores_are_finite_float32_for_every_item(fit, data):
+    scores = fit.algorithm.score(fit.model, data, np.arange(40))
+    assert scores.dtype == np.float32 and scores.shape == (40, 24)
+    assert np.isfinite(scores).all()
+    assert fit.algorithm.score(fit.model, data, np.empty(0, np.int64)).shape == (0, 24)
+
+
+def test_a_user_s_scores_do_not_depend_on_the_block(fit, data):
+    whole = fit.algorithm.score(fit.model, data, np.arange(40))
+    for users in ([0], [NOBODY], [39, 3, EVERYTHING], list(range(5, 22))):
+        assert same(fit.algorithm.score(fit.model, data, np.array(users)), whole[users])
+
+
+def test_scoring_leaves_the_model_alone_and_repeats(fit, data):
+    before = copied(fit.model)
+    first = fit.algorithm.score(fit.model, data, np.arange(40))
+    first_again = fit.algorithm.score(fit.model, data, np.arange(40))
+    assert same(first, first_again) and same(fit.model, before)
+    first[...] = np.nan  # the block is the caller's own memory
+    assert same(fit.algorithm.score(fit.model, data, np.arange(40)), first_again)
+
+
+@pytest.mark.parametrize("name", sorted(set(CENTRAL) - {"random"}))
+def test_a_model_knows_what_users_like(name):
+    """A held-out item comes before an unconsumed one more often than not, in the mean over users (random: one half)."""
+    data, rng, usual = interactions(200), np.random.default_rng(1), np.setdiff1d(np.arange(200), [NOBODY, EVERYTHING])
+    keep, held = np.ones(len(data), bool), np.array([rng.integers(data.ptr[u], data.ptr[u + 1]) for u in usual])
+    keep[held] = False
+    train, algorithm = data.select(keep), make(name)
+    scores = algorithm.score(algorithm.fit(train, key(0, "fit")), train, usual)
+    mine, free = scores[np.arange(len(usual)), data.item[held]][:, None], np.ones((200, 24), bool)
+    free[data.user, data.item] = False
+    wins = (mine > scores) + 0.5 * (mine == scores)
+    assert wins[free[usual]].mean() > 0.6
+
+
+# ---- federated algorithms ------------------------------------------------------------------------------------------------------
+
+
+class Federation(NamedTuple):
+    """A federation before its first round, made concrete for the data."""
+
+    algorithm: Any
+    server: Any
+    devices: Any
+    users: np.ndarray
+    histories: Histories
+
+    def local(self, users: np.ndarray, data: Interactions) -> tuple[Any, Update]:
+        """A round's local part on the devices of `users`."""
+        own = type(self.devices)(*(array[users] for array in self.devices))
+        return self.algorithm.local(self.algorithm.download(self.server), own, data.histories(users), users, key(0, "round", 1))
+
+
+@pytest.fixture(scope="module", params=FEDERATED)
+def federation(request, data) -> Federation:
+    algorithm, users = make(request.param).configured(data.catalogue), np.arange(40)
+    server = algorithm.init_server(data.catalogue, key(0, "server"))
+    return Federation(algorithm, server, algorithm.init_devices(users, key(0, "devices")), users, data.histories(users))
+
+
+def test_it_says_what_leaves_a_device(federation):
+    assert federation.algorithm.disclosure
+    for disclosed in federation.algorithm.disclosure:
+        assert all(disclosed), f"'{disclosed.name}' leaves something unsaid"
+    names = [disclosed.name for disclosed in federation.algorithm.disclosure]
+    assert len(set(names)) == len(names)
+
+
+def test_the_first_states_come_from_the_key_and_the_user(federation, data):
+    algorithm = federation.algorithm
+    assert same(algorithm.init_server(data.catalogue, key(0, "server")), federation.server)
+    assert not same(algorithm.init_server(data.catalogue, key(1, "server")), federation.server)
+    few = np.array([3, 17, 30])
+    expected = type(federation.devices)(*(array[few] for array in federation.devices))
+    assert same(algorithm.init_devices(few, key(0, "devices")), expected)
+    for state in (federation.server, federation.devices):
+        assert all(np.isfinite(array).all() for array in arrays_of(state).values())
+    assert all(len(array) == 40 for array in arrays_of(federation.devices).values())
+
+
+def test_states_can_be_read_back(federation):
+    """A stored state becomes the NamedTuple that its maker is annotated to return."""
+    assert type(federation.server) is get_type_hints(federation.algorithm.init_server)["return"]
+    assert type(federation.devices) is get_type_hints(federation.algorithm.init_devices)["return"]
+
+
+def test_the_cohort_is_distinct_ascending_users_named_by_the_key(federation, data):
+    for round_number in range(20):
+        own = fold_name(key(0, "select"), round_number)
+        cohort = federation.algorithm.select(data.catalogue, own)
+        assert len(cohort) > 0 and cohort.min() >= 0 and cohort.max() < 40
+        assert (np.diff(cohort) > 0).all()
+        assert same(federation.algorithm.select(data.catalogue, own), cohort)
+    assert federation.algorithm.default_rounds(data.catalogue) >= 1
+
+
+def test_an_update_is_well_formed(federation, data):
+    _, update = federation.local(federation.users, data)
+    assert update.ptr.dtype == np.int64 and update.ptr[0] == 0 and len(update.ptr) == 41
+    assert (np.diff(update.ptr) >= 0).all() and update.ptr[-1] == len(update.item)
+    assert update.item.dtype == np.int32 and update.weight.dtype == np.float32 and update.weight.shape == (40,)
+    assert ((update.item >= 0) & (update.item < 24)).all() and (update.weight >= 0).all()
+    for a, b in zip(update.ptr, update.ptr[1:], strict=False):
+        assert len(set(update.item[a:b].tolist())) == b - a, "an item occurs twice within a device"
+    for lead, arrays in ((len(update.item), update.rows), (40, update.dense)):
+        for name, array in arrays.items():
+            assert array.dtype == np.float32 and len(array) == lead and np.isfinite(array).all(), name
+
+
+def test_an_update_holds_what_is_declared_and_nothing_else(federation, data):
+    _, update = federation.local(federation.users, data)
+    assert {*update.rows, *update.dense} == {disclosed.name for disclosed in federation.algorithm.disclosure}
+    assert not update.rows.keys() & update.dense.keys()
+
+
+def test_private_state_and_history_never_cross(federation, data):
+    """No row of an update is a device's private vector, and no run of item ids is its history."""
+    after, update = federation.local(federation.users, data)
+    declared = {disclosed.name for disclosed in federation.algorithm.disclosure}
+    sent = {row.tobytes() for array in (*update.rows.values(), *update.dense.values()) for row in vectors(array)}
+    for state in (federation.devices, after):
+        for name, array in arrays_of(state).items():
+            if name not in declared:
+                assert not {row.tobytes() for row in vectors(array) if row.any()} & sent, f"private '{name}' is in the update"
+    for u in range(40):
+        history = data.item[data.ptr[u] : data.ptr[u + 1]]
+        assert len(history) < 3 or history.tobytes() not in update.item[update.ptr[u] : update.ptr[u + 1]].tobytes()
+
+
+def vectors(array: np.ndarray) -> np.ndarray:
+    """All rows along the last axis, if they are long enough to be told from chance."""
+    array = np.ascontiguousarray(array)
+    return array.reshape(-1, array.shape[-1]) if array.ndim > 1 and array.shape[-1] > 1 else np.empty((0, 1))
+
+
+def test_a_device_sends_no_more_than_announced(federation, data):
+    limit = federation.algorithm.update_bytes(data.catalogue)
+    for user in range(40):
+        assert federation.local(np.array([user]), data)[1].nbytes <= limit
+
+
+def test_local_leaves_its_inputs_alone_and_repeats(federation, data):
+    download, devices, histories = map(
+        copied, (federation.algorithm.download(federation.server), federation.devices, federation.histories)
+    )
+    args = download, devices, histories, federation.users, key(0, "round", 1)
+    before = [copied(part) for part in args[:4]]
+    first = federation.algorithm.local(*args)
+    assert all(map(same, before, args[:4]))
+    assert same(federation.algorithm.local(*args), first)
+
+
+def test_a_cohort_is_the_sum_of_its_blocks(federation, data):
+    """The devices of a cohort, and what they send, are those of its blocks computed separately."""
+    devices, update = federation.local(federation.users, data)
+    blocks = [federation.local(users, data) for users in (np.arange(13), np.arange(13, 14), np.arange(14, 40))]
+    states = [state for state, _ in blocks]
+    assert same(devices, type(devices)(*(np.concatenate(parts) for parts in zip(*states, strict=True))))
+    parts = [part for _, part in blocks]
+    assert same(np.diff(update.ptr), np.concatenate([np.diff(part.ptr) for part in parts]))
+    assert same(update.item, np.concatenate([part.item for part in parts]))
+    assert same(update.weight, np.concatenate([part.weight for part in parts]))
+    for kind in ("rows", "dense"):
+        for name, array in getattr(update, kind).items():
+            assert same(array, np.concatenate([getattr(part, kind)[name] for part in parts])), name
+
+
+def test_leaving_devices_out_changes_nothing_for_the_others(federation, data):
+    """A device draws by (round, user), not by its place in the cohort."""
+    some = np.array([2, 9, 25])
+    devices, update = federation.local(federation.users, data)
+    few, part = federation.local(some, data)
+    assert same(few, type(devices)(*(array[some] for array in devices)))
+    rows = np.concatenate([np.arange(update.ptr[u], update.ptr[u + 1]) for u in some])
+    assert same(part.item, update.item[rows])
+    assert all(same(array, update.rows[name][rows]) for name, array in part.rows.items())
+    assert all(same(array, update.dense[name][some]) for name, array in part.dense.items())
+
+
+def test_a_device_without_history_teaches_nobody(federation, data):
+    """Its rows may be absent or zero, never informative."""
+    _, update = federation.local(np.array([NOBODY]), data)
+    assert all(not array.any() for array in (*update.rows.values(), *update.dense.values()))
+
+
+def test_aggregate_keeps_the_shape_of_the_server_and_its_input(federation, data):
+    _, update = federation.local(federation.users, data)
+    total, before = add_update(empty_total(update, 24), update), copied(federation.server)
+    total_before = (copied(total.rows), copied(total.dense))
+    after = federation.algorithm.aggregate(federation.server, total)
+    assert same(federation.server, before) and same((total.rows, total.dense), total_before)
+    assert type(after) is type(federation.server) and not same(after, before)
+    for name, array in arrays_of(after).items():
+        first = np.asarray(getattr(before, name))
+        assert array.dtype == first.dtype and array.shape == first.shape and np.isfinite(array).all(), name
+    assert same(federation.algorithm.aggregate(federation.server, total), after)
+
+
+def test_scores_on_devices_are_finite_and_independent_of_the_block(federation, data):
+    download = federation.algorithm.download(federation.server)
+
+    def score(users: np.ndarray) -> np.ndarray:
+        own = type(federation.devices)(*(array[users] for array in federation.devices))
+        return federation.algorithm.score(download, own, data.histories(users))
+
+    whole = score(federation.users)
+    assert whole.dtype == np.float32 and whole.shape == (40, 24) and np.isfinite(whole).all()
+    for users in (np.array([0]), np.array([39, 3, EVERYTHING]), np.arange(5, 22)):
+        assert same(score(users), whole[users])
