@@ -29,6 +29,7 @@ from .types import Held, Split
 Format = Literal["csv", "parquet"]
 FORMULA = r"^('*[=+\-@\t\r])"  # what must not start a cell
 ESCAPED = r"^'('*[=+\-@\t\r])"  # the same after `write`
+ABOUT = "split.json"
 FEATURE = "feature:"  # what the columns of item features start with
 
 
@@ -59,7 +60,7 @@ def write(split: Split, folder: Path | str, *, format: Format = "csv") -> Path:
 def _fill(folder: Path, split: Split, format: Format) -> None:
     train = split.train
     about = {"name": split.name, "refit": split.refit, "notes": split.notes, "data": train.name, "data_notes": train.notes}
-    (folder / "split.json").write_text(json.dumps(about, indent=1, ensure_ascii=False))
+    (folder / ABOUT).write_text(json.dumps(about, indent=1, ensure_ascii=False))
     _save(folder / "users", {"user": train.users.ids}, format)
     features = {FEATURE + label: text for label, text in train.features.items()}
     _save(folder / "items", {"item": train.items.ids, **features}, format)

@@ -47,10 +47,13 @@ def given(
     the held-out (user, item) is ranked against; the numbers may differ from row to row. None = full ranking only.
     refit: whether the final model trains on training and validation rows (else on training rows alone).
 
-    Raises InputError if a (user, item) pair is in two parts, if a candidate belongs to no held-out row, or a held-out row has
-    none.
+    Raises InputError if a part is empty, a (user, item) pair in two parts, a candidate of no held-out row, or a held-out
+    row without candidates.
     """
     parts = {"train": train, "test": test} if validation is None else {"train": train, "validation": validation, "test": test}
+    empty = [label for label, part in parts.items() if not len(part)]
+    if empty:
+        raise InputError("protocol given", f"the {empty[0]} part has no rows", expected="rows to train on and rows to test")
     tables = {"validation": _table(validation_candidates), "test": _table(candidates)}
     parts = _share_ids(parts, [table.candidate for table in tables.values() if table is not None])
     _refuse_overlap(parts)
@@ -63,12 +66,12 @@ def given(
 def _table(columns: Any) -> Table | None:
     if columns is None or isinstance(columns, Table):
         return columns
-    try:
-        return Table(*(np.asarray(columns[name]).astype(np.str_) for name in Table._fields))
-    except (KeyError, TypeError, LookupError) as missing:
-        raise InputError(
-            "candidates", f"no column {missing}", expected="columns user, item, candidate", fix="rename the columns"
-        ) from None
+    present = list(getattr(columns, "columns", columns))
+    missing = [name for name in Table._fields if name not in present]
+    if missing:
+        problem = f"no column {missing[0]} among {', '.join(map(str, present))[:200]}"
+        raise InputError("candidates", problem, expected="columns user, item, candidate")
+    return Table(*(np.asarray(columns[name]).astype(np.str_) for name in Table._fields))
 
 
 def _share_ids(parts: dict[str, Interactions], candidates: list[Array]) -> dict[str, Interactions]:
@@ -112,10 +115,22 @@ def _feature(label: str, parts: Sequence[Interactions], items: Vocabulary) -> Ar
     column = np.full(len(items), "", dtype=object)
     for part in reversed(parts):
         if label in part.features:
-            values = np.asarray(part.features[label])
-            known = values != ""
-            column[items.indices(list(part.items.ids))[known]] = values[known]
+            values, at = np.asarray(part.features[label]), items.indices(list(part.items.ids))
+            known = (values != "") & (at >= 0)
+            column[at[known]] = values[known]
     return column.astype(np.str_)
+
+
+def with_features(split: Split, data: Interactions) -> Split:
+    """The split, its items described by the features of `data` where it has none of that name."""
+    own = split.train.features
+    features = {**{label: _feature(label, [data], split.train.items) for label in data.features if label not in own}, **own}
+
+    def described(held: Held | None) -> Held | None:
+        return None if held is None else held._replace(rows=replace(held.rows, features=features))
+
+    test = described(split.test) or split.test
+    return split._replace(train=replace(split.train, features=features), validation=described(split.validation), test=test)
 
 
 def _pairs(rows: Interactions) -> Int64Array:

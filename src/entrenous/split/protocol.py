@@ -9,6 +9,7 @@ from pathlib import Path
 from ..core.discover import offers
 from ..core.errors import InputError, did_you_mean
 from ..data.interactions import Interactions
+from .given import with_features
 from .read import read
 from .types import Split
 
@@ -26,23 +27,24 @@ def splits(
 ) -> list[Split]:
     """The splits of `data` under a protocol: one, or K for `kfold-K`. The same name, data and seed give the same splits.
 
-    given: for the protocol `given`, a Split made by `split.given.given`, or a folder with its parts as files
-    (`split.export.write`).
+    given: for the protocol `given`, a Split made by `split.given.given`, or a folder with its parts as files (`split.read.read`).
+    `data` then only lends the features of items (titles) that the split does not know.
     Raises InputError for an unknown name, for a number the protocol cannot use, and for data that lacks what it needs (times).
     """
     if protocol == GIVEN:
-        return [_given(given)]
+        return [_given(given, data)]
     build, numbers = _parse(protocol)
     if data is None:
         raise InputError(f"protocol {protocol}", "there is no data to split", expected="interactions", fix="pass data")
     return build(data, *numbers, seed=seed)
 
 
-def _given(given: Split | Path | str | None) -> Split:
+def _given(given: Split | Path | str | None, data: Interactions | None) -> Split:
     if given is None:
         fix = "pass given=split.given.given(train, test, ...) or a folder with train and test files"
         raise InputError("protocol given", "no split was given", expected="a Split or a folder", fix=fix)
-    return given if isinstance(given, Split) else read(Path(given))
+    split = given if isinstance(given, Split) else read(given)
+    return split if data is None else with_features(split, data)
 
 
 def _parse(protocol: str) -> tuple[Callable[..., list[Split]], list[int]]:

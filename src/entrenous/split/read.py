@@ -1,7 +1,8 @@
 """A split from a folder of files.
 
-What `split.export.write` wrote comes back identical: indices, rows, candidates, notes. Of a folder made by others, `train` and
-`test` with the columns user and item are enough; users and items are then numbered by first appearance.
+With a split.json it is one that `split.export.write` wrote and comes back identical: indices, rows, candidates, notes. Without
+one it is somebody's folder with train.* and test.*, perhaps validation.*, test_candidates.* and validation_candidates.*, in any
+format and with any usual column names that `load` reads.
 """
 
 from __future__ import annotations
@@ -17,19 +18,12 @@ from ..core.errors import InputError
 from ..core.types import Array
 from ..core.vocabulary import Vocabulary
 from ..data.interactions import NO_TIME, Interactions, build
-from .export import ESCAPED, FEATURE
+from .export import ABOUT, ESCAPED, FEATURE
 from .given import Table, given
 from .types import Split
 
 PARTS = ("train", "validation", "test")
-
-
-class Ids(NamedTuple):
-    """The users and items files, where there are any."""
-
-    users: Vocabulary | None
-    items: Vocabulary | None
-    features: dict[str, Array]
+ENDINGS = ("parquet", "csv", "tsv", "csv.gz", "tsv.gz", "inter", "dat", "txt")
 
 
 def read(folder: Path | str) -> Split:
@@ -37,75 +31,122 @@ def read(folder: Path | str) -> Split:
     folder = Path(folder)
     if not folder.is_dir():
         raise InputError(str(folder), "no such folder", expected="a folder with train and test files")
-    about, ids = _about(folder / "split.json"), _ids(folder)
-    frames = {part: _load(folder, part) for part in PARTS}
+    return _exported(folder) if (folder / ABOUT).exists() else _foreign(folder)
+
+
+# ---- what others wrote
+
+
+def _foreign(folder: Path) -> Split:
+    from ..data.load import load
+
+    files = {part: _find(folder, part) for part in PARTS}
     for part in ("train", "test"):
-        if frames[part] is None:
-            raise InputError(str(folder), f"no {part} file", expected=f"{part}.csv or {part}.parquet")
-    parts = {part: _interactions(frame, ids, about, folder / part) for part, frame in frames.items() if frame is not None}
-    tables = {part: _candidates(folder, f"{part}_candidates") for part in PARTS[1:]}
-    split = given(
+        if files[part] is None:
+            raise InputError(str(folder), f"no {part} file", expected=f"{part}.csv, or another of {', '.join(ENDINGS)}")
+    parts = {part: load(path, part=True) for part, path in files.items() if path is not None}
+    tables = {part: _foreign_candidates(folder, f"{part}_candidates") for part in PARTS[1:]}
+    return _given(parts, tables, name=folder.name, refit=False)
+
+
+def _find(folder: Path, part: str) -> Path | None:
+    return next((path for ending in ENDINGS if (path := folder / f"{part}.{ending}").exists()), None)
+
+
+def _foreign_candidates(folder: Path, part: str) -> Table | None:
+    from ..data.columns import USUAL, find_usual
+    from ..data.files import read_table
+    from ..data.table import Reading
+
+    path = _find(folder, part)
+    if path is None:
+        return None
+    frame = read_table(path, Reading(part=True)).frame
+    usual = {
+        "user": USUAL["user"],
+        "item": USUAL["item"],
+        "candidate": ("candidate", "candidate_id", "negative", "negative_item_id"),
+    }
+    names = {kind: find_usual(frame.columns, some) or kind for kind, some in usual.items()}
+    return Table(
+        *(_text(frame.rename({names[kind]: kind} if names[kind] in frame.columns else {}), kind, path) for kind in usual)
+    )
+
+
+def _given(parts: dict[str, Interactions], tables: dict[str, Table | None], *, name: str, refit: bool) -> Split:
+    return given(
         parts["train"],
         parts["test"],
         parts.get("validation"),
         tables["test"],
         validation_candidates=tables["validation"],
-        name=about["name"],
-        refit=about["refit"],
+        name=name,
+        refit=refit,
     )
-    return split if about["notes"] is None else split._replace(notes=tuple(about["notes"]))
+
+
+# ---- what `write` wrote
+
+
+class Ids(NamedTuple):
+    """The users and items files."""
+
+    users: Vocabulary
+    items: Vocabulary
+    features: dict[str, Array]
+
+
+def _exported(folder: Path) -> Split:
+    about, items = _about(folder / ABOUT), _load(folder, "items")
+    labels = [label for label in items.columns if label.startswith(FEATURE)]
+    ids = Ids(
+        Vocabulary(_text(_load(folder, "users"), "user", folder / "users"), kind="user"),
+        Vocabulary(_text(items, "item", folder / "items"), kind="item"),
+        {label.removeprefix(FEATURE): _text(items, label, folder / "items") for label in labels},
+    )
+    parts = {part: _part(folder, part, ids, about) for part in PARTS if part != "validation" or _present(folder, part)}
+    tables = {part: _candidates(folder, f"{part}_candidates") for part in PARTS[1:]}
+    split = _given(parts, tables, name=about["name"], refit=about["refit"])
+    return split._replace(notes=tuple(about["notes"]))
 
 
 def _about(path: Path) -> dict[str, Any]:
-    """What split.json says, or would say of a folder without one."""
-    defaults = {"name": path.parent.name, "refit": False, "data": path.parent.name, "data_notes": []}
-    if not path.exists():
-        return {**defaults, "notes": None}
+    kinds = {"name": str, "refit": bool, "notes": list, "data": str, "data_notes": list}
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        about = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, OSError) as problem:
         raise InputError(str(path), f"cannot be read: {problem}", expected="JSON", fix="mend or remove it") from None
-    about = {**defaults, "notes": [], **found} if isinstance(found, dict) else {}
-    if not all(isinstance(about.get(name), type(value)) for name, value in {**defaults, "notes": []}.items()):
-        raise InputError(str(path), "does not describe a split", expected=f"an object with {', '.join(defaults)}, notes")
+    if not isinstance(about, dict) or not all(isinstance(about.get(name), kind) for name, kind in kinds.items()):
+        raise InputError(str(path), "does not describe a split", expected=f"an object with {', '.join(kinds)}")
     return about
 
 
+def _present(folder: Path, part: str) -> bool:
+    return any((folder / f"{part}.{ending}").exists() for ending in ("parquet", "csv"))
+
+
 def _load(folder: Path, part: str) -> Any:
-    """The table of a part, columns as text (CSV) or as they are (Parquet); None if there is no such file."""
+    """The table of a part, columns as text (CSV) or as they are (Parquet)."""
     import polars as pl
 
     parquet, csv = folder / f"{part}.parquet", folder / f"{part}.csv"
-    path = parquet if parquet.exists() else csv
-    if not path.exists():
-        return None
+    if not _present(folder, part):
+        raise InputError(str(folder), f"no {part} file", expected=f"{part}.csv or {part}.parquet", fix="export the split again")
     try:
-        if path is parquet:
-            return pl.read_parquet(path)
-        return pl.read_csv(path, infer_schema=False).with_columns(pl.all().str.replace(ESCAPED, "${1}"))
+        if parquet.exists():
+            return pl.read_parquet(parquet)
+        return pl.read_csv(csv, infer_schema=False).with_columns(pl.all().str.replace(ESCAPED, "${1}"))
     except (pl.exceptions.PolarsError, OSError) as problem:
-        raise InputError(str(path), f"cannot be read: {problem}", expected="a table with a header") from None
+        raise InputError(str(folder / part), f"cannot be read: {problem}", expected="a table with a header") from None
 
 
-def _ids(folder: Path) -> Ids:
-    users, items = _load(folder, "users"), _load(folder, "items")
-    labels = [] if items is None else [label for label in items.columns if label.startswith(FEATURE)]
-    return Ids(
-        None if users is None else Vocabulary(_text(users, "user", folder / "users"), kind="user"),
-        None if items is None else Vocabulary(_text(items, "item", folder / "items"), kind="item"),
-        {label.removeprefix(FEATURE): _text(items, label, folder / "items") for label in labels},
-    )
-
-
-def _interactions(frame: Any, ids: Ids, about: dict[str, Any], path: Path) -> Interactions:
-    user, item = _text(frame, "user", path), _text(frame, "item", path)
-    users = ids.users if ids.users is not None else Vocabulary(list(dict.fromkeys(user.tolist())), kind="user")
-    items = ids.items if ids.items is not None else Vocabulary(list(dict.fromkeys(item.tolist())), kind="item")
+def _part(folder: Path, part: str, ids: Ids, about: dict[str, Any]) -> Interactions:
+    frame, path = _load(folder, part), folder / part
+    user, item = _listed(ids.users, _text(frame, "user", path), path), _listed(ids.items, _text(frame, "item", path), path)
     value, time, row = (_numbers(frame, name, path) for name in ("value", "time", "row"))
-    u, i = _listed(users, user, path), _listed(items, item, path)
-    built = build(u, i, value=value, time=time, users=users, items=items, features=ids.features, name=str(path))
-    assert built.row is not None  # here: the line of the file
-    return replace(built, row=built.row if row is None else row[built.row], name=about["data"], notes=tuple(about["data_notes"]))
+    built = build(user, item, value=value, time=time, users=ids.users, items=ids.items, features=ids.features, name=str(path))
+    rows = None if row is None or built.row is None else row[built.row]
+    return replace(built, row=rows, name=about["data"], notes=tuple(about["data_notes"]))
 
 
 def _listed(names: Vocabulary, ids: Array, path: Path) -> Array:
@@ -117,8 +158,10 @@ def _listed(names: Vocabulary, ids: Array, path: Path) -> Array:
 
 
 def _candidates(folder: Path, part: str) -> Table | None:
+    if not _present(folder, part):
+        return None
     frame = _load(folder, part)
-    return None if frame is None else Table(*(_text(frame, name, folder / part) for name in Table._fields))
+    return Table(*(_text(frame, name, folder / part) for name in Table._fields))
 
 
 def _text(frame: Any, name: str, path: Path) -> Array:
