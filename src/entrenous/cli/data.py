@@ -163,7 +163,7 @@ def info(data: str, *, reading: Reading = Options(), min_value: float | None = N
 
 @app.command
 def check(file: str, *, reading: Reading = Options(), json: Json = False) -> None:
-    """Checks a file or folder: says OK and how it was read, or in one line where it is wrong, what was expected and how to fix it.
+    """Checks a file or folder: says OK and how it was read, or in one line what is wrong, where, and how to fix it.
 
     Exit code 0 if it can be used, 2 if not. Nothing is written.
 

@@ -10,7 +10,7 @@ from ..core.errors import InputError
 from ..core.types import Float32Array, Int64Array
 from .columns import Roles, find_roles
 from .fields import ids, values
-from .interactions import NO_TIME, Interactions, build
+from .interactions import Interactions, build
 from .table import Reading, Table
 from .times import times
 
@@ -23,7 +23,7 @@ class Kept(NamedTuple):
 
 
 def assemble(table: Table, reading: Reading, *, name: str) -> Interactions:
-    """The interactions in a table. Raises InputError at the first row that is wrong, or if nothing can be learned from the whole."""
+    """The interactions in a table. Raises InputError at the first row that is wrong, or if the whole is too small."""
     where = table.source if table.first_line is None else f"{table.source}:1"
     roles = find_roles(table.frame.columns, reading, where)
     user, item = ids(table, roles.user, "user"), ids(table, roles.item, "item")
@@ -94,7 +94,7 @@ def inspect(data: Interactions, where: str) -> Interactions:
         )
     full = int(np.argmax(counts))
     if counts[full] == len(data.items):
-        problem = f"user '{data.users[full]}' consumed every one of the {len(data.items)} items, so there is none to recommend or to compare with"
+        problem = f"user '{data.users[full]}' consumed all {len(data.items)} items, so there is none to recommend or compare with"
         raise InputError(
             where, problem, expected="items that a user did not consume", fix="remove that user, or check the item column"
         )
@@ -105,8 +105,3 @@ def inspect(data: Interactions, where: str) -> Interactions:
 
     note = f"{single} user{'s have' if single > 1 else ' has'} one interaction, which cannot be held out and learned from at once"
     return replace(data, notes=(*data.notes, note))
-
-
-def missing_times(data: Interactions) -> int:
-    """How many rows have no time."""
-    return len(data) if data.time is None else int((data.time == NO_TIME).sum())

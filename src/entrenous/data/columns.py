@@ -11,13 +11,21 @@ from .table import Reading
 
 # in order of preference; compared without case, blanks, - and _
 USUAL: dict[str, tuple[str, ...]] = {
-    "user": ("user_id", "user", "uid", "u", "user_idx", "user_index", "user_name", "customer_id", "account_id", "reviewer_id", "member_id"),
-    "item": (
-        "item_id", "item", "iid", "i", "item_idx", "item_index", "movie_id", "movie", "film_id", "venue_id", "poi_id", "poi", "location_id",
-        "place_id", "business_id", "song_id", "track_id", "artist_id", "book_id", "isbn", "product_id", "asin", "parent_asin", "article_id", "pin_id",
+    "user": (
+        "user_id", "user", "uid", "u", "user_idx", "user_index", "user_name", "customer_id", "account_id", "reviewer_id",
+        "member_id",
     ),
-    "value": ("rating", "ratings", "value", "score", "stars", "star", "count", "counts", "plays", "play_count", "weight", "overall"),
-    "time": ("timestamp", "time", "utc", "utc_time", "unix_time", "unix_review_time", "unixtime", "datetime", "date", "ts", "created_at", "epoch"),
+    "item": (
+        "item_id", "item", "iid", "i", "item_idx", "item_index", "movie_id", "movie", "film_id", "venue_id", "poi_id", "poi",
+        "location_id", "place_id", "business_id", "song_id", "track_id", "artist_id", "book_id", "isbn", "product_id", "asin",
+        "parent_asin", "article_id", "pin_id",
+    ),
+    "value": (
+        "rating", "ratings", "value", "score", "stars", "star", "count", "counts", "plays", "play_count", "weight", "overall",
+    ),
+    "time": (
+        "timestamp", "time", "utc", "utc_time", "unix_time", "unix_review_time", "datetime", "date", "ts", "created_at", "epoch",
+    ),
 }  # fmt: skip
 FEATURES: dict[str, tuple[str, ...]] = {
     "title": ("title", "movie_title", "name", "item_name", "item_title", "product_title"),
@@ -57,7 +65,13 @@ def is_header(fields: Sequence[str], reading: Reading) -> bool:
 
 
 def positional(fields: Sequence[str]) -> tuple[str, ...] | None:
-    """Names for a file without a header, judged by its first line: user, item, then a rating or a time, then a time. None if it does not fit."""
+    """Names for a file without a header, judged by its first line: user, item, then a rating or a time, then a time.
+
+    None if the line does not fit.
+
+    >>> positional(["196", "242", "3", "881250949"])
+    ('user_id', 'item_id', 'rating', 'timestamp')
+    """
     if not 2 <= len(fields) <= 4 or not all(
         re.search(r"\d", field) and not re.search(r"[;|\t\s]|::", field) for field in fields[:2]
     ):

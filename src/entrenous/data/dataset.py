@@ -21,9 +21,10 @@ class Dataset:
     """What a data set is, whose it is, where it comes from, and how to read it.
 
     summary: size and kind, one line. terms: what one may do with it. citation: whom to cite. origin: where to get it.
-    folder: its folder below the data folder; None for data that is made rather than read. files: any one of them shows that it is there
-        (a name without a dot may end in .parquet, .csv or .tsv).
-    read: from that folder to Interactions. sources: where `fetch` finds it, in order of preference; empty if it cannot be fetched.
+    folder: its folder below the data folder; None for data that is made rather than read.
+    files: any one of them shows that it is there (a name without a dot may end in .parquet, .csv or .tsv).
+    read: from that folder to Interactions.
+    sources: where `fetch` finds it, in order of preference; empty if it cannot be fetched.
     """
 
     name: str

@@ -14,7 +14,8 @@ QUANTILES = {"min": 0, "p10": 10, "median": 50, "p90": 90, "max": 100}
 
 
 def describe(data: Interactions) -> dict[str, Any]:
-    """data, users, items, rows, density (share of pairs that occur), rows_per_user, rows_per_item, values, times, features, notes.
+    """data, users, items, rows, density (share of pairs that occur), rows_per_user, rows_per_item, values, times, features,
+    notes.
 
     Times are in ISO 8601 (UTC); `times` is None if the data has none, `values` if all are 1.
     """

@@ -1,4 +1,7 @@
-"""Where a data set can be fetched from: a wheel on the package index, or an archive on its maker's site. Checked by SHA-256, cached whole."""
+"""Where a data set can be fetched from: a wheel on the package index, or an archive on its maker's site.
+
+What comes is checked by SHA-256 and cached whole.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,8 @@ class Source(Protocol):
 @final
 @dataclass(frozen=True)
 class Wheel:
-    """Files inside a wheel. pip itself downloads it, so that the user's index settings and proxies hold; nothing of it is installed or imported.
+    """Files inside a wheel. pip itself downloads it, so that the user's index settings and proxies hold; nothing of it is
+    installed or imported.
 
     requirement: such as `recbole==1.2.1`. sha256: of the wheel. members: {file name in the cache: path in the wheel}.
     """
@@ -77,7 +81,7 @@ class Wheel:
 @final
 @dataclass(frozen=True)
 class Archive:
-    """Files inside a zip archive at a URL, read with the user's proxy settings. sha256: of the archive. members: as in `Wheel`."""
+    """Files inside a zip archive at a URL, read with the user's proxies. sha256: of the archive. members: as in `Wheel`."""
 
     url: str
     sha256: str

@@ -1,4 +1,4 @@
-"""One column to what `Interactions` holds: ids to indices, values to float32, times to seconds. A bad field is refused with its place."""
+"""One column to what `Interactions` holds: ids to indices, values to float32. A bad field is refused with its place."""
 
 from __future__ import annotations
 
@@ -35,10 +35,12 @@ def refuse(table: Table, bad: BoolArray, problem: str, *, expected: str, fix: st
 
 
 def ids(table: Table, name: str, kind: str) -> Ids:
-    """The ids of a column, which are text whatever the source: "007" and "7" are two ids. Indices follow the ids' order: as numbers
-    if all are whole numbers, else as text; so the order of the rows does not matter. Blanks around an id are removed.
+    """The ids of a column, which are text whatever the source: "007" and "7" are two ids.
 
-    Raises InputError for an empty id, `1.0`, a whole number beyond 64 bits among whole numbers, one longer than ID_LIMIT, a column that is not text or whole numbers.
+    Indices follow the ids' order, as numbers if all are whole numbers, else as text; so the order of the rows does not matter.
+    Blanks around an id are removed.
+    Raises InputError for an id that is empty, longer than ID_LIMIT, written as a decimal number (`1.0`), or, among whole numbers,
+    beyond 64 bits; and for a column that is neither text nor whole numbers.
     """
     import polars as pl
 
@@ -112,7 +114,7 @@ def _check_large(table: Table, column: Any, distinct: Any, kind: str) -> None:
 
 
 def values(table: Table, name: str, scale: tuple[float, float] | None) -> Float32Array:
-    """A column of ratings or counts, float32 [rows]. Raises InputError for one that is missing, no number, not finite or outside `scale`."""
+    """Ratings or counts, float32 [rows]. Raises InputError for one that is missing, no number, not finite or outside `scale`."""
     import polars as pl
 
     column = table.frame[name]

@@ -1,4 +1,4 @@
-"""A path to a Table, whatever is there: only a regular file of bounded size is read, and a name that belies the content is refused."""
+"""A path to a Table: only a regular file of bounded size is read, and one whose name belies its content is refused."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def read_table(path: Path, reading: Reading) -> Table:
 
 
 def read_bytes(path: Path) -> bytes:
-    """The bytes of a regular file of at most LIMIT bytes. Raises InputError for anything else: nothing is opened that could block."""
+    """The bytes of a regular file of at most LIMIT bytes. Raises InputError for anything else; nothing that could block is read."""
     try:
         about = os.stat(path)
         if not stat.S_ISREG(about.st_mode):
@@ -194,8 +194,8 @@ def _only_member(archive: zipfile.ZipFile, path: Path) -> str:
 
 UNPACKERS: dict[str, Callable[[bytes, Path], bytes]] = {
     ".gz": _unpack(lambda file: gzip.GzipFile(fileobj=file)),  # type: ignore[arg-type,return-value]
-    ".bz2": _unpack(lambda file: bz2.BZ2File(file)),
-    ".xz": _unpack(lambda file: lzma.LZMAFile(file)),
+    ".bz2": _unpack(bz2.BZ2File),
+    ".xz": _unpack(lzma.LZMAFile),
     ".zip": _unzip,
 }
 

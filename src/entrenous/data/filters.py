@@ -1,4 +1,7 @@
-"""Fewer rows: k-core, active users, binarise. Each says in `notes` what it did; users and items without rows leave the vocabulary."""
+"""Fewer rows: k-core, active users, binarise. Each says in `notes` what it did.
+
+Users and items that are left without rows leave the vocabulary.
+"""
 
 from __future__ import annotations
 

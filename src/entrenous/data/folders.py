@@ -73,7 +73,8 @@ def read_parts(
 ) -> Interactions:
     """The interactions in the files `rows` of a folder, one under the other, with features from the file `items`.
 
-    rows, items: names without ending (see `home.find`). columns: {feature: column}. Raises InputError if a file of rows is missing.
+    rows, items: names without ending (see `home.find`). columns: {feature: column}.
+    Raises InputError if a file of rows is missing.
     """
     data = assemble(stack([_part(folder, stem, reading) for stem in rows]), reading, name=name)
     path = None if items is None else find(folder, items)

@@ -12,7 +12,8 @@ from .table import Table
 
 
 def from_any(frame: Any, name: str) -> Table:
-    """A Table from a polars frame, anything with the Arrow PyCapsule interface (pyarrow, recent pandas), a pandas frame, or a mapping of columns.
+    """A Table from a polars frame, anything with the Arrow PyCapsule interface (pyarrow, recent pandas), a pandas frame, or a
+    mapping of columns.
 
     Raises InputError for anything else, for an empty one, and for column names that are no text.
     """

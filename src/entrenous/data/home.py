@@ -14,8 +14,8 @@ ENDINGS = ("parquet", "csv", "tsv", "csv.gz", "tsv.gz")
 
 
 def data_home() -> Path:
-    """`$ENTRENOUS_DATA`, or the place for a user's data: `$XDG_DATA_HOME` or ~/.local/share (Linux), ~/Library/Application Support (macOS),
-    %LOCALAPPDATA% (Windows), each with `entrenous` below it. The folder need not exist.
+    """`$ENTRENOUS_DATA`, or `entrenous` in the place for a user's data: `$XDG_DATA_HOME` or ~/.local/share (Linux),
+    ~/Library/Application Support (macOS), %LOCALAPPDATA% (Windows). The folder need not exist.
     """
     if chosen := os.environ.get(VARIABLE):
         return Path(chosen).expanduser()

@@ -25,7 +25,8 @@ class Interactions:
     ptr: int64 [users + 1]. item: int32 [n]. value: float32 [n] (1 where the data has no rating).
     time: int64 [n] in seconds, `NO_TIME` where a row has none; None if the data has no times at all.
     row: int64 [n], position in the source, which breaks ties in time; None if the source has no order.
-    users, items: external ids both ways. features: item columns by name (`title`, `category`, ...), text [items] ("" = not known).
+    users, items: external ids both ways.
+    features: item columns by name (`title`, `category`, ...), text [items], "" = not known; "|" between categories.
     name: of the data set. notes: what loading and filtering did, one sentence each.
     """
 
@@ -137,7 +138,7 @@ def build(
     name: str = "data",
     notes: tuple[str, ...] = (),
 ) -> Interactions:
-    """Interactions from parallel columns of dense user and item indices, in source order. A repeated (user, item) is an error here:
+    """Interactions from parallel columns of dense user and item indices, in source order. A repeated (user, item) is an error:
     the readers apply the policy for duplicates (`keep` first or last) before."""
     user, item = np.asarray(user, np.int64), np.asarray(item, np.int32)
     order = np.lexsort((item, user))

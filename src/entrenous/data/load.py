@@ -38,13 +38,13 @@ def load(
 ) -> Interactions:
     """The interactions of a named data set ("ml-100k"), a file, or a folder.
 
-    Files: CSV, TSV, Parquet, RecBole `.inter`, MovieLens `::`, also as .gz, .bz2, .xz or .zip. Folders: `interactions.*` with `items.*`,
-    RecBole's, MovieLens's. What loading did is in `notes`. External ids are text: "007" and "7" are two users.
+    Files: CSV, TSV, Parquet, RecBole `.inter`, MovieLens `::`, also as .gz, .bz2, .xz or .zip. Folders: `interactions.*` with
+    `items.*`, RecBole's, MovieLens's. What loading did is in `notes`. External ids are text: "007" and "7" are two users.
 
     user, item, value, time: names of the columns if they are unusual; value="" or time="" leaves that column out.
     delimiter, encoding, names: of a text file; names for one without a header.
-    duplicates: "same" (default) keeps the last of repeated (user, item) rows and refuses rows that disagree on the value; "last" and "first"
-        keep one of them whatever it says; "error" refuses repeats. Order is time, then place in the file.
+    duplicates: "same" (default) keeps the last of repeated (user, item) rows and refuses rows that disagree on the value; "last"
+        and "first" keep one of them whatever it says; "error" refuses repeats. Order is time, then place in the file.
     scale: (lowest, highest) value, one outside is refused. min_value: keep rows of at least this value and set their value to 1.
     items: a file with title and category of the items. part: the file is part of a whole, so one user in it is no error.
     fetch: whether a named data set that is missing may be fetched.

@@ -27,8 +27,8 @@ def synthetic(
 ) -> Interactions:
     """Exactly `interactions` distinct (user, item) pairs, without value (1 everywhere), time or order.
 
-    An item of popularity rank r is drawn with weight 1 / r^skew (0 = all alike; 1 = Zipf), without replacement within a user, and ranks
-    are assigned to items at random. Users' activity is log-normal; every user has at least 1 and at most `items` - 1 items.
+    An item of popularity rank r is drawn with weight 1 / r^skew (0 = all alike; 1 = Zipf), without replacement within a user, and
+    ranks are assigned to items at random. Users' activity is log-normal; every user has at least 1 and at most `items` - 1 items.
     The same arguments give the same bytes. 50 million pairs of 1,000,000 users and 100,000 items take seconds.
 
     Raises InputError for numbers that cannot be met.
@@ -164,7 +164,7 @@ def _fill(
 
 @njit(cache=True, nogil=True)
 def _draw_ranks(mine: Int32Array, taken: BoolArray, threshold: UInt64Array, other: Int32Array, name: np.uint64) -> bool:
-    """Distinct ranks by drawing until they are; False if that takes more than PATIENCE draws an item. `taken` is cleared again."""
+    """Distinct ranks by drawing until they are; False if that takes over PATIENCE draws an item. Leaves `taken` all False."""
     found, n = 0, len(taken)
     for counter in range(PATIENCE * len(mine) + 32):
         bits = draw(name, counter)

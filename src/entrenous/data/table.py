@@ -21,12 +21,13 @@ class Reading:
     """How to read interactions. Nothing needs saying where a file has a header with usual names.
 
     user, item, value, time: column names; None = find out; "" (value and time only) = the column is not wanted.
-    delimiter: of a text file: one character, or `::`; None = by the file's ending (`.csv` is a comma, `.tsv` and `.inter` a tab) or its first line.
+    delimiter: of a text file: one character, or `::`; None = by the file's ending (`.csv`: comma, `.tsv` and `.inter`: tab) or by
+        its first line.
     encoding: of a text file. names: the column names of a text file without a header.
     duplicates: what to do where a (user, item) pair is repeated. "same" keeps the last row and refuses rows that disagree on the
         value; "last" and "first" keep one whatever it says; "error" refuses any repeat. Order is time, then place in the file.
-    scale: (lowest, highest) value; one outside is refused. part: the file is a part of a whole (a test file), so data too small to
-        learn from is no error.
+    scale: (lowest, highest) value; one outside is refused.
+    part: the file is a part of a whole (a test file), so data too small to learn from is no error.
 
     Raises InputError for an option that cannot be meant.
     """

@@ -6,7 +6,6 @@ characters, line ends, columns per line, quotes); polars then does the splitting
 
 from __future__ import annotations
 
-import codecs
 import csv
 import re
 from typing import NamedTuple, NoReturn
@@ -16,6 +15,7 @@ import numpy as np
 from ..core.errors import InputError
 from ..core.types import Array, Int64Array
 from .columns import is_header, positional, typed_names
+from .encoding import plain_text
 from .table import Reading, Table
 
 LINE_LIMIT = 65_536  # bytes in one line
@@ -23,13 +23,6 @@ BLOCK = 1 << 24  # bytes checked at a time
 DELIMITERS = ("::", "\t", ",", ";", "|", " ")
 NAMES = {"\t": "a tab", " ": "a blank"}
 UNIT = 0x1F  # stands in for `::`, which is two bytes; control characters are refused before
-CONTROL = bytes(code for code in range(32) if code not in (9, 10, 13)) + b"\x7f"
-WIDE = (
-    (codecs.BOM_UTF32_LE, "UTF-32"),
-    (codecs.BOM_UTF32_BE, "UTF-32"),
-    (codecs.BOM_UTF16_LE, "UTF-16"),
-    (codecs.BOM_UTF16_BE, "UTF-16"),
-)
 
 
 class Layout(NamedTuple):
@@ -51,7 +44,7 @@ def read_text(raw: bytes, source: str, reading: Reading, *, delimiter: str | Non
     Raises InputError with the physical line of the first defect.
     """
     notes: list[str] = []
-    text = _line_ends(_to_utf8(raw, source, reading.encoding, notes), source, notes)
+    text = plain_text(raw, source, reading.encoding, notes)
     if not text.strip():
         raise InputError(
             source, "the file holds nothing but blank lines", expected="a header and rows of user, item, value, time"
@@ -77,76 +70,6 @@ def _table(text: bytes, layout: Layout, source: str, first: int, whole: bool, no
     return Table(
         frame=frame, source=source, first_line=first, blank=tuple(blank), whole=whole, types=layout.types, notes=tuple(notes)
     )
-
-
-def _to_utf8(raw: bytes, source: str, encoding: str, notes: list[str]) -> bytes:
-    name = codecs.lookup(encoding).name
-    if name in ("utf-8", "utf-8-sig"):
-        return _checked_utf8(raw, source, notes)
-    try:
-        text = raw.decode(encoding).removeprefix("\ufeff").encode("utf-8")
-    except (UnicodeError, ValueError) as wrong:
-        line = raw.count(b"\n", 0, getattr(wrong, "start", 0)) + 1
-        raise InputError(
-            f"{source}:{line}", f"not valid {name}", expected=f"{name} text, as declared", fix="check the encoding"
-        ) from None
-    notes.append(f"read as {name}, as declared")
-    _refuse_control(text, source)
-    return text
-
-
-def _checked_utf8(raw: bytes, source: str, notes: list[str]) -> bytes:
-    for mark, name in WIDE:
-        if raw.startswith(mark):
-            _refuse_wide(source, name)
-    if raw.startswith(codecs.BOM_UTF8):
-        raw = raw[len(codecs.BOM_UTF8) :]
-        notes.append("skipped a byte order mark")
-    _refuse_control(raw, source)
-    try:
-        if not raw.isascii():
-            raw.decode("utf-8")
-    except UnicodeDecodeError as wrong:
-        line, byte = raw.count(b"\n", 0, wrong.start) + 1, raw[wrong.start]
-        fix = "declare what it is: encoding='latin-1' (--encoding latin-1)"
-        raise InputError(f"{source}:{line}", f"byte 0x{byte:02x} is not UTF-8", expected="UTF-8 text", fix=fix) from None
-    return raw
-
-
-def _refuse_wide(source: str, name: str) -> NoReturn:
-    fix = f"convert it to UTF-8, or declare it: encoding='{name.lower()}' (--encoding {name.lower()})"
-    raise InputError(f"{source}:1", f"the file is {name}", expected="UTF-8 text", fix=fix)
-
-
-def _refuse_control(raw: bytes, source: str) -> None:
-    if len(raw.translate(None, CONTROL)) == len(raw):
-        return
-    found = re.search(b"[" + re.escape(CONTROL) + b"]", raw)
-    assert found is not None
-    head = raw[:4096]
-    if head.count(0) > len(head) // 4:
-        _refuse_wide(source, "UTF-16")
-    line, byte = raw.count(b"\n", 0, found.start()) + 1, raw[found.start()]
-    problem = "a NUL byte" if byte == 0 else f"a control character (0x{byte:02x})"
-    raise InputError(
-        f"{source}:{line}", problem, expected="plain text", fix="the file is damaged or is not a text file; write it again"
-    )
-
-
-def _line_ends(text: bytes, source: str, notes: list[str]) -> bytes:
-    if b"\r" not in text:
-        return text
-    if b"\n" not in text:
-        fix = "convert the line ends, for example: tr '\\r' '\\n'"
-        raise InputError(f"{source}:1", "lines end in a carriage return alone", expected="lines that end in LF or CR LF", fix=fix)
-    notes.append("line ends are CR LF")
-    text = text.replace(b"\r\n", b"\n").removesuffix(b"\r")
-    if b"\r" in text:
-        line = text.count(b"\n", 0, text.index(b"\r")) + 1
-        raise InputError(
-            f"{source}:{line}", "a carriage return inside the line", expected="lines that end in LF or CR LF", fix="remove it"
-        )
-    return text
 
 
 def _layout(text: bytes, where: str, reading: Reading, delimiter: str | None, typed: bool, notes: list[str]) -> Layout:

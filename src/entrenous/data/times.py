@@ -33,7 +33,7 @@ class Times(NamedTuple):
 
 
 def times(table: Table, name: str) -> Times:
-    """The times of a column: seconds, milli-, micro- or nanoseconds (told apart by size, row by row), dates, or a date and time in UTC.
+    """The times of a column: seconds, milli-, micro- or nanoseconds (told apart by size, row by row), or dates in UTC.
 
     Raises InputError for one that is negative, after 2100, or not a time. A missing time is allowed and counted.
     """

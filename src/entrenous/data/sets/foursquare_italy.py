@@ -1,8 +1,9 @@
 """Foursquare check-ins in six Italian cities: the data set of FPL (section 5.1, table 1) that its authors published.
 
-`foursquare-italy` is the paper's: users with at least 20 rows (the paper says "more than 20"; only >= 20 gives its 1,353 users and, after the
-80/20 split, its 54,088 training records). `foursquare-italy-all` is everything in the files. One row is one (user, venue), the first visit.
-Venues have no names: `title` is the type of venue, `category` the root of that type (the type itself when read from the authors' files).
+`foursquare-italy` is the paper's: users with at least 20 rows (the paper says "more than 20"; only >= 20 gives its 1,353 users
+and, after the 80/20 split, its 54,088 training records). `foursquare-italy-all` is everything in the files.
+One row is one (user, venue), the first visit. Venues have no names: `title` is the type of venue, `category` the root of that
+type (the type itself when read from the authors' own files).
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ def _read_cities(folder: Path) -> Interactions:
 
 TERMS = "offered for research, cite Yang et al. 2016; no licence text known, so do not redistribute"
 CITATION = (
-    "D. Yang, D. Zhang, B. Qu: Participatory Cultural Mapping Based on Collective Behavior Data in Location-Based Social Networks. "
+    "D. Yang, D. Zhang, B. Qu: Participatory Cultural Mapping Based on Collective Behavior Data in Location-Based Social "
+    "Networks. "
     "ACM TIST 7(3), 2016. Selection: V. W. Anelli et al., FPL (github.com/sisinflab/FedBPR, raw_datasets)"
 )
 DATASETS = {

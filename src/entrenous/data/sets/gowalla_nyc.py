@@ -1,6 +1,7 @@
 """Gowalla check-ins in New York (PEPPER), in two subsets; neither is the paper's 718 users, whose file is not public.
 
-`gowalla-nyc`: SNAP's check-ins inside New York, at users and places with at least 10 check-ins world-wide; repeated visits are one row, the last.
+`gowalla-nyc`: SNAP's check-ins inside New York, at users and places with at least 10 check-ins world-wide; repeated visits are
+one row, the last.
 `gowalla-nyc-pepper`: the 100 users of the authors' repository, distinct places, no times.
 """
 
@@ -29,7 +30,7 @@ DATASETS = {
         name=name,
         summary=summary,
         terms="research use, cite Cho et al. 2011 (SNAP)",
-        citation="E. Cho, S. A. Myers, J. Leskovec: Friendship and Mobility: User Movement in Location-Based Social Networks. KDD 2011",
+        citation="E. Cho, S. A. Myers, J. Leskovec: Friendship and Mobility. KDD 2011",
         origin=origin,
         folder="gowalla-nyc",
         files=(file,),

@@ -1,7 +1,7 @@
 """MovieLens-100K: 943 users, 1,682 films, 100,000 ratings from 1997 and 1998.
 
-It is read from any of: our own Parquet layout; RecBole's atomic files, which ship inside the wheel recbole 1.2.1; GroupLens's archive.
-All three hold the same ratings in the same order (SHA-256 of the four columns as GroupLens's u.data: 06416e597f82...).
+It is read from any of: our own Parquet layout; RecBole's atomic files, which ship inside the wheel recbole 1.2.1; GroupLens's
+archive. All three hold the same ratings in the same order (SHA-256 of the four columns as GroupLens's u.data: 06416e597f82...).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..interactions import Interactions
 from ..table import Reading
 
 TERMS = "research use, no redistribution, no commercial use without permission, cite Harper & Konstan 2015 (GroupLens)"
-CITATION = "F. M. Harper, J. A. Konstan: The MovieLens Datasets: History and Context. ACM Trans. Interact. Intell. Syst. 5(4), 2015. doi:10.1145/2827872"
+CITATION = "F. M. Harper, J. A. Konstan: The MovieLens Datasets: History and Context. ACM TiiS 5(4), 2015. doi:10.1145/2827872"
 WHEEL = Wheel(
     "recbole==1.2.1",
     "9c9948202011f37eb0a7c6768129313f00d6403ad221ec940d5e2d5d5f33a407",

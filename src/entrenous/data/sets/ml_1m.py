@@ -25,7 +25,7 @@ def read(folder: Path) -> Interactions:
 DATASETS = {
     "ml-1m": Dataset(
         name="ml-1m",
-        summary="film ratings 1 to 5: 6,040 users x 3,706 films, 1,000,209 rows, with titles and genres, times where the files have them",
+        summary="film ratings 1 to 5: 6,040 users x 3,706 films, 1,000,209 rows, with titles, genres, times (if known)",
         terms=TERMS,
         citation=CITATION,
         origin=ARCHIVE.url,

@@ -1,4 +1,4 @@
-"""Synthetic data in the shape of FPL's table 1 where the real data is not public: Brazil and Canada (training records). Not real data."""
+"""Synthetic data in the shape of FPL's table 1 (training records) where the real data is not public: Brazil and Canada."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _reader(country: str) -> Callable[[Path], Interactions]:
 DATASETS = {
     f"synthetic-fpl-{country}": Dataset(
         name=f"synthetic-fpl-{country}",
-        summary=f"SYNTHETIC, only the shape of FPL's {country.title()}: {users:,} users x {items:,} items, {interactions:,} rows, no times",
+        summary=f"SYNTHETIC, in the shape of FPL's {country.title()}: {users:,} users x {items:,} items, {interactions:,} rows",
         terms="none: made here, says nothing about real users",
         citation="shape: V. W. Anelli et al., FPL, table 1",
         origin="made on demand from a seed",
