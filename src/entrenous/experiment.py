@@ -108,7 +108,15 @@ def run(
     """
     name = data if isinstance(data, str) else data.name
     plan = Plan(
-        algorithm=algorithm, data=name, protocol=protocol, seed=seed, rounds=rounds, settings=settings or {}, patience=patience, every=every, given=given
+        algorithm=algorithm,
+        data=name,
+        protocol=protocol,
+        seed=seed,
+        rounds=rounds,
+        settings=settings or {},
+        patience=patience,
+        every=every,
+        given=given,
     )
     check_plan(plan)
     rows = load(data) if isinstance(data, str) else data
@@ -126,7 +134,9 @@ def resume(run_name: str, *, root: Path = Path("runs"), threads: int = 0, progre
     stored = store.read(run_name, root)
     plan, rows = plan_of(stored), data_of(stored)
     if stored.manifest["status"] == "finished":
-        raise InputError(str(stored.path), "this run is finished", fix="there is nothing to resume; start another with `entrenous run`")
+        raise InputError(
+            str(stored.path), "this run is finished", fix="there is nothing to resume; start another with `entrenous run`"
+        )
     parts = splits(plan.protocol, rows, seed=plan.seed, given=plan.given)
     return _execute(plan, rows, make(plan, rows), parts, stored.path, stored.trace, threads, None, False, progress)
 
@@ -147,7 +157,8 @@ def make(plan: Plan, data: Interactions) -> FederatedAlgorithm | CentralAlgorith
     preset: Mapping[str, Any] = maker.keywords if isinstance(maker, partial) else {}
     kind: type[Settings] = maker.func if isinstance(maker, partial) else maker
     values = {
-        name: read_choice(value[1:], data) if isinstance(value, str) and value.startswith("@") else value for name, value in plan.settings.items()
+        name: read_choice(value[1:], data) if isinstance(value, str) and value.startswith("@") else value
+        for name, value in plan.settings.items()
     }
     made: Any = kind.parse({**preset, **values})
     cohort = getattr(made, "cohort", 0)
@@ -174,14 +185,25 @@ def _execute(
         until = _until(plan, algorithm, split)
         checkpoints = max(1, until // 10) if checkpoint_every is None else checkpoint_every
         watch = Watch(
-            every=plan.every, patience=plan.patience, checkpoint_every=checkpoints, folder=folder, executor=executor, progress=progress
+            every=plan.every,
+            patience=plan.patience,
+            checkpoint_every=checkpoints,
+            folder=folder,
+            executor=executor,
+            progress=progress,
         )
         folds.append(_fold(plan, algorithm, split, until, watch, trace, f"fold{number}"))
     manifest = {**_opening(plan, data, folder, folder is not None), **_closing(parts, folds)}
     if folder is not None:
         _write(folder, manifest, folds, trace)
     first = folds[0]
-    return Run(manifest=manifest, recommender=first.fitted.recommender, train=first.train, evaluations=tuple(f.evaluation for f in folds), path=folder)
+    return Run(
+        manifest=manifest,
+        recommender=first.fitted.recommender,
+        train=first.train,
+        evaluations=tuple(f.evaluation for f in folds),
+        path=folder,
+    )
 
 
 def _until(plan: Plan, algorithm: FederatedAlgorithm | CentralAlgorithm, split: Split) -> int:
@@ -191,7 +213,13 @@ def _until(plan: Plan, algorithm: FederatedAlgorithm | CentralAlgorithm, split: 
 
 
 def _fold(
-    plan: Plan, algorithm: FederatedAlgorithm | CentralAlgorithm, split: Split, until: int, watch: Watch, trace: list[dict[str, Any]], fold: str
+    plan: Plan,
+    algorithm: FederatedAlgorithm | CentralAlgorithm,
+    split: Split,
+    until: int,
+    watch: Watch,
+    trace: list[dict[str, Any]],
+    fold: str,
 ) -> Fold:
     """Train (choosing the number of rounds on validation if asked), then open the test rows once."""
     rows = split.final_train
@@ -200,7 +228,17 @@ def _fold(
     if isinstance(algorithm, FederatedAlgorithm):
         until = _chosen_rounds(plan, algorithm, split, until, watch, trace, fold) if plan.patience else until
         seen = split.validation if not split.refit and not plan.patience else None
-        model = train(algorithm, rows, until, label=plan.algorithm, seed=plan.seed, phase=f"{fold} final", validation=seen, watch=watch, trace=trace)
+        model = train(
+            algorithm,
+            rows,
+            until,
+            label=plan.algorithm,
+            seed=plan.seed,
+            phase=f"{fold} final",
+            validation=seen,
+            watch=watch,
+            trace=trace,
+        )
     else:
         model = fit_central(algorithm, rows, plan.seed, watch.progress)
     trained = time.perf_counter()
@@ -215,7 +253,17 @@ def _chosen_rounds(
     if split.validation is None:
         raise InputError("--patience", f"protocol {split.name} has no validation rows", fix="train for a fixed number of rounds")
     phase = f"{fold} select"
-    train(algorithm, split.train, until, label=plan.algorithm, seed=plan.seed, phase=phase, validation=split.validation, watch=watch, trace=trace)
+    train(
+        algorithm,
+        split.train,
+        until,
+        label=plan.algorithm,
+        seed=plan.seed,
+        phase=phase,
+        validation=split.validation,
+        watch=watch,
+        trace=trace,
+    )
     return best_round(trace, phase)
 
 
@@ -252,7 +300,10 @@ def _closing(parts: list[Split], folds: list[Fold]) -> dict[str, Any]:
         **({"full_ranking": _mean(sampled)} if sampled else {}),
         **({"folds": [fold.evaluation.metrics for fold in folds]} if len(folds) > 1 else {}),
         "by_category": first.evaluation.by_category,
-        "seconds": {"train": round(sum(f.train_seconds for f in folds), 3), "evaluate": round(sum(f.evaluate_seconds for f in folds), 3)},
+        "seconds": {
+            "train": round(sum(f.train_seconds for f in folds), 3),
+            "evaluate": round(sum(f.evaluate_seconds for f in folds), 3),
+        },
         "bytes": {"up": ledger.bytes_up, "down": ledger.bytes_down},
         "ledger": ledger._asdict(),
         "model_sha256": store.model_sha256(first.fitted.arrays),
@@ -292,14 +343,18 @@ def data_of(stored: store.StoredRun) -> Interactions:
         raise InputError(str(stored.path), "this run was made from data in memory", fix="use the Run object in Python")
     data = load(manifest["data"])
     if data.sha256() != manifest["data_sha256"]:
-        raise EntrenousError(f"{stored.path}: the data '{manifest['data']}' has changed since the run; expected the same rows; run it again")
+        raise EntrenousError(
+            f"{stored.path}: the data '{manifest['data']}' has changed since the run; expected the same rows; run it again"
+        )
     return data
 
 
 def reopen(stored: store.StoredRun) -> tuple[Recommender, Interactions]:
     """The trained recommender of a stored run (of its first fold), and the rows it was trained on."""
     if stored.manifest["status"] != "finished":
-        raise InputError(str(stored.path), "this run is not finished", fix=f"continue it with `entrenous run --resume {stored.path}`")
+        raise InputError(
+            str(stored.path), "this run is not finished", fix=f"continue it with `entrenous run --resume {stored.path}`"
+        )
     plan, data = plan_of(stored), data_of(stored)
     split = splits(plan.protocol, data, seed=plan.seed, given=plan.given)[0]
     arrays, _ = store.read_arrays(stored.path / "model.safetensors")
@@ -307,7 +362,9 @@ def reopen(stored: store.StoredRun) -> tuple[Recommender, Interactions]:
     return restore(make(plan, data), arrays, rows), rows
 
 
-def recommendations(recommender: Recommender, data: Interactions, user: str, n: int, label: str, seed: int) -> list[dict[str, Any]]:
+def recommendations(
+    recommender: Recommender, data: Interactions, user: str, n: int, label: str, seed: int
+) -> list[dict[str, Any]]:
     """The n best items for one user: [{"item", "title", "score"}], external ids, best first."""
     index = data.users.index(user)
     best = recommend(recommender, data, np.array([index]), n, label=label, seed=seed)

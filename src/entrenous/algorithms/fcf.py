@@ -56,10 +56,14 @@ class FCF(Settings):
     alpha: float = Field(1.0, ge=0, description="c_ui = 1 + alpha r_ui: confidence of consumed items")
     reg: float = Field(10.0, ge=0, description="lambda on x_u and y_i")
     learning_rate: float = Field(0.05, gt=0, description="of the server's optimiser")
-    optimiser: Literal["adam", "sgd"] = Field("adam", description="the server's step: adam as published, sgd as FPL's comparison ran it")
+    optimiser: Literal["adam", "sgd"] = Field(
+        "adam", description="the server's step: adam as published, sgd as FPL's comparison ran it"
+    )
     beta1: float = Field(0.9, ge=0, lt=1, description="Adam's decay of the mean")
     beta2: float = Field(0.99, ge=0, lt=1, description="Adam's decay of the variance")
-    unobserved: float = Field(1.0, ge=0, description="confidence of items not consumed: 1 as published, 0 as FPL's comparison ran it")
+    unobserved: float = Field(
+        1.0, ge=0, description="confidence of items not consumed: 1 as published, 0 as FPL's comparison ran it"
+    )
     ratings: bool = Field(False, description="r_ui is the rating (True) or 1 (False)")
     cohort: int = Field(0, ge=0, description="devices in a round; 0 = all")
     rounds: int = Field(100, ge=1, description="training length")
@@ -200,19 +204,30 @@ def _cholesky_solve(a: Float64Array, rhs: Float64Array) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _gradients(y: Float32Array, x: Float32Array, histories: Histories, c: Float32Array, unobserved: float, out: Float32Array) -> None:
+def _gradients(
+    y: Float32Array, x: Float32Array, histories: Histories, c: Float32Array, unobserved: float, out: Float32Array
+) -> None:
     """f(u, i) = c_ui (p_ui - x_u . y_i) x_u for every device and item, out: [m, items, F]."""
     factors = y.shape[1]
     error = np.empty(len(y), np.float32)
     for u in range(len(x)):
-        _errors(y, x[u], histories.item[histories.ptr[u] : histories.ptr[u + 1]], c[histories.ptr[u] : histories.ptr[u + 1]], unobserved, error)
+        _errors(
+            y,
+            x[u],
+            histories.item[histories.ptr[u] : histories.ptr[u + 1]],
+            c[histories.ptr[u] : histories.ptr[u + 1]],
+            unobserved,
+            error,
+        )
         for i in range(len(y)):
             for f in range(factors):
                 out[u, i, f] = error[i] * x[u, f]
 
 
 @njit(cache=True, nogil=True)
-def _errors(y: Float32Array, x: Float32Array, consumed: Int32Array, c: Float32Array, unobserved: float, error: Float32Array) -> None:
+def _errors(
+    y: Float32Array, x: Float32Array, consumed: Int32Array, c: Float32Array, unobserved: float, error: Float32Array
+) -> None:
     """c_ui (p_ui - x_u . y_i) of every item."""
     for i in range(len(y)):
         score = np.float32(0)

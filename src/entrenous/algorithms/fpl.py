@@ -19,7 +19,7 @@ from ..core.keys import below, draw, fold, folds, local_key, normals, select_key
 from ..core.protocols import Catalogue, Disclosed, Histories
 from ..core.sampling import cohort, one_of
 from ..core.settings import Settings
-from ..core.types import Float32Array, Int32Array, Int64Array
+from ..core.types import Float32Array, Int32Array, Int64Array, UInt64Array
 from ..core.update import STEP, Total, Update
 from ..models import bpr_mf
 from ..models.triples import below_low, negative, row_of, slots_for
@@ -46,20 +46,24 @@ class FPL(Settings):
     factors: int = Field(50, ge=1, le=4096, description="F, the length of p_u and q_i")
     learning_rate: float = Field(0.05, gt=0, le=10, description="alpha of eq. 6 and 7")
     pi: Annotated[float, Field(ge=0, le=1)] | Choice = Field(
-        1.0, description="probability that the update of a consumed item is sent: a number, or a Choice per user or (user, item); @file.csv on the command line"
+        1.0,
+        description="probability that the update of a consumed item is sent: a number, or a Choice per user or (user, item); @file.csv on the command line",
     )
     cohort: int = Field(0, ge=0, description="|U-|, devices in a round; 0 = all")
     triples: int = Field(85, ge=0, description="T, triples a device draws in a round; 0 = X+ / |U|")
     epochs: int = Field(60, ge=1, description="training length when the number of rounds is not given")
     rounds_per_epoch: Literal["printed", "run"] = Field(
-        "printed", description="printed: X+ / (|U-| T), so that an epoch is X+ triples; run: X+ / |U-| whatever T, as the authors' program has it"
+        "printed",
+        description="printed: X+ / (|U-| T), so that an epoch is X+ triples; run: X+ / |U-| whatever T, as the authors' program has it",
     )
     user_step: Literal["triple", "once"] = Field(
         "triple", description="when p_u moves: after each triple (as run), or once with the summed update (eq. 6 as printed)"
     )
     reg_user: float | None = Field(None, ge=0, description="lambda of p_u; default learning_rate / 20")
     reg_positive: float | None = Field(None, ge=0, description="lambda of q_i; default learning_rate / 20")
-    reg_negative: float | None = Field(None, ge=0, description="lambda of q_j; default learning_rate / 200 (biases are not regularised, as run)")
+    reg_negative: float | None = Field(
+        None, ge=0, description="lambda of q_j; default learning_rate / 200 (biases are not regularised, as run)"
+    )
     init_std: float = Field(0.1, ge=0, description="standard deviation of the first p, q, b")
 
     disclosure: ClassVar[tuple[Disclosed, ...]] = (
@@ -124,11 +128,12 @@ class FPL(Settings):
         self, download: Server, devices: Devices, histories: Histories, users: Int64Array, key: np.uint64
     ) -> tuple[Devices, Update]:
         """2. Federated Optimization and 3. Transmission to Server, for the devices of `users`."""
-        p, sent, ptr = devices.p.copy(), _Sent.room(len(users), self), np.zeros(len(users) + 1, np.int64)
-        _cohort(download, p, histories, self._pi(users, histories), folds(key, users), self._numbers(), ptr, sent, _Work.room(self))
-        n = ptr[-1]
-        rows = {"q": sent.dq[:n], "b": sent.db[:n]}
-        return Devices(p), Update(ptr, sent.item[:n], rows, {}, np.ones(len(users), np.float32))
+        p, sent = devices.p.copy(), _Sent.room(len(users), self)
+        ptr = _cohort(
+            download, p, histories, self._pi(users, histories), folds(key, users), self._numbers(), sent, _Work.room(self)
+        )  # fmt: skip
+        rows = {"q": sent.dq[: ptr[-1]], "b": sent.db[: ptr[-1]]}
+        return Devices(p), Update(ptr, sent.item[: ptr[-1]], rows, {}, np.ones(len(users), np.float32))
 
     def aggregate(self, server: Server, total: Total) -> Server:
         """4. Global Aggregation."""
@@ -152,7 +157,16 @@ class FPL(Settings):
         server, devices = Server(server.q.copy(), server.b.copy()), Devices(devices.p.copy())
         pi = self._pi(np.arange(len(devices.p)), histories)
         rows = _solo(
-            server, devices.p, histories, pi, key, rounds.start, rounds.stop, self._numbers(), _Sent.room(1, self), _Work.room(self)
+            server,
+            devices.p,
+            histories,
+            pi,
+            key,
+            rounds.start,
+            rounds.stop,
+            self._numbers(),
+            _Sent.room(1, self),
+            _Work.room(self),
         )
         return server, devices, rows, rows * self._row_bytes
 
@@ -210,31 +224,36 @@ class _Work(NamedTuple):
         return _Work(i, j, row_i, row_j, slots_for(2 * fpl.triples), np.zeros(fpl.factors, np.float32))
 
 
+class _Own(NamedTuple):
+    """One device's private data: x_u as the items it consumed, what it never draws as a negative, and pi of each consumed item."""
+
+    history: Int32Array
+    avoid: Int32Array
+    pi: Float32Array
+
+
 # ---- section 4.2 on one device, in plain loops ---------------------------------------------------------------------------------
 
 
 @njit(cache=True, nogil=True)
-def _device(
-    theta: Server, p: Float32Array, history: Int32Array, pi: Float32Array, key: np.uint64, numbers: _Numbers, sent: _Sent, start: int, work: _Work
-) -> int:
-    """T triples against the received Q, b; writes rows to `sent` from `start` on and returns how many. `p` moves in place."""
-    if len(history) == 0 or len(history) >= len(theta.b):  # K_u is empty: no positive, or no negative
+def _device(theta: Server, p: Float32Array, own: _Own, key: np.uint64, numbers: _Numbers, sent: _Sent, work: _Work) -> int:
+    """T triples against the received Q, b; writes the rows to send and returns how many. `p` moves in place."""
+    if len(own.history) == 0 or len(own.avoid) >= len(theta.b):  # K_u is empty: no positive, or no negative
         return 0
-    item, dq, db = sent.item[start:], sent.dq[start:], sent.db[start:]
-    n = _draw(len(theta.b), history, pi, key, numbers.triples, item, work)
-    dq[:n] = np.float32(0)
-    db[:n] = np.float32(0)
+    n = _draw(len(theta.b), own, key, numbers.triples, sent.item, work)
+    sent.dq[:n] = np.float32(0)
+    sent.db[:n] = np.float32(0)
     work.dp[:] = np.float32(0)
     for t in range(numbers.triples):
         q_i, q_j = theta.q[work.i[t]], theta.q[work.j[t]]
         row_i, row_j = work.row_i[t], work.row_j[t]
         x_uij = theta.b[work.i[t]] - theta.b[work.j[t]] + _dot(p, q_i, q_j)  # (4)
         d = np.float32(1) / (np.float32(1) + np.float32(math.exp(x_uij)))  # (3): e^-x / (1 + e^-x)
-        db[row_j] -= d  # (5), theta = b_j
-        _negative(dq[row_j], p, q_j, d, numbers.reg_negative)  # (5), theta = q_j
+        sent.db[row_j] -= d  # (5), theta = b_j
+        _negative(sent.dq[row_j], p, q_j, d, numbers.reg_negative)  # (5), theta = q_j
         if row_i >= 0:  # 3. Transmission: pi let this one through
-            db[row_i] += d  # (5), theta = b_i
-            _positive(dq[row_i], p, q_i, d, numbers.reg_positive)  # (5), theta = q_i
+            sent.db[row_i] += d  # (5), theta = b_i
+            _positive(sent.dq[row_i], p, q_i, d, numbers.reg_positive)  # (5), theta = q_i
         if numbers.per_triple:
             _user(p, p, q_i, q_j, d, numbers.reg_user, numbers.alpha)  # (6), as run
         else:
@@ -246,19 +265,19 @@ def _device(
 
 
 @njit(cache=True, nogil=True)
-def _draw(items: int, history: Int32Array, pi: Float32Array, key: np.uint64, triples: int, item: Int32Array, work: _Work) -> int:
+def _draw(items: int, own: _Own, key: np.uint64, triples: int, item: Int32Array, work: _Work) -> int:
     """T random triples from K_u, and which rows will be sent: every j, and i with probability pi. Returns the number of rows."""
     n = 0
     work.slots[:] = -1
     for t in range(triples):
         bits = draw(key, 2 * t)
-        place = below(bits, len(history))
-        i, j = history[place], negative(history, below_low(bits, items - len(history)))
+        place = below(bits, len(own.history))
+        i, j = own.history[place], negative(own.avoid, below_low(bits, items - len(own.avoid)))
         row = row_of(work.slots, item, n, j)
         item[row] = j
         n = max(n, row + 1)
         work.i[t], work.j[t], work.row_j[t], work.row_i[t] = i, j, row, -1
-        if pi[place] >= 1 or uniform(draw(key, 2 * t + 1)) < pi[place]:
+        if own.pi[place] >= 1 or uniform(draw(key, 2 * t + 1)) < own.pi[place]:
             row = row_of(work.slots, item, n, i)
             item[row] = i
             n = max(n, row + 1)
@@ -295,7 +314,9 @@ def _positive(dq_i: Float32Array, p: Float32Array, q_i: Float32Array, d: np.floa
 
 
 @njit(cache=True)
-def _user(target: Float32Array, p: Float32Array, q_i: Float32Array, q_j: Float32Array, d: np.float32, reg: np.float32, rate: np.float32) -> None:
+def _user(
+    target: Float32Array, p: Float32Array, q_i: Float32Array, q_j: Float32Array, d: np.float32, reg: np.float32, rate: np.float32
+) -> None:
     for f in range(len(p)):
         target[f] += rate * (d * (q_i[f] - q_j[f]) - reg * p[f])
 
@@ -305,13 +326,27 @@ def _user(target: Float32Array, p: Float32Array, q_i: Float32Array, q_j: Float32
 
 @njit(cache=True, nogil=True)
 def _cohort(
-    theta: Server, p: Float32Array, histories: Histories, pi: Float32Array, keys: np.ndarray, numbers: _Numbers, ptr: Int64Array, sent: _Sent, work: _Work
-) -> None:
-    """`_device` for each device in turn; fills the row ranges `ptr`."""
+    theta: Server,
+    p: Float32Array,
+    data: Histories,
+    pi: Float32Array,
+    keys: UInt64Array,
+    numbers: _Numbers,
+    sent: _Sent,
+    work: _Work,
+) -> Int64Array:
+    """`_device` for each device in turn; returns their row ranges in `sent`, int64 [m + 1]."""
+    ptr = np.zeros(len(keys) + 1, np.int64)
     for u in range(len(keys)):
-        lo, hi = histories.ptr[u], histories.ptr[u + 1]
-        n = _device(theta, p[u], histories.item[lo:hi], pi[lo:hi], keys[u], numbers, sent, ptr[u], work)
-        ptr[u + 1] = ptr[u] + n
+        room = _Sent(sent.item[ptr[u] :], sent.dq[ptr[u] :], sent.db[ptr[u] :])
+        ptr[u + 1] = ptr[u] + _device(theta, p[u], _own(data, pi, u), keys[u], numbers, room, work)
+    return ptr
+
+
+@njit(cache=True)
+def _own(data: Histories, pi: Float32Array, u: int) -> _Own:
+    low, high = data.ptr[u], data.ptr[u + 1]
+    return _Own(data.item[low:high], data.avoid[data.avoid_ptr[u] : data.avoid_ptr[u + 1]], pi[low:high])
 
 
 @njit(cache=True, nogil=True)
@@ -327,19 +362,19 @@ def _aggregate(q: Float32Array, b: Float32Array, sum_q: Int64Array, sum_b: Int64
 
 @njit(cache=True, nogil=True)
 def _solo(
-    theta: Server, p: Float32Array, histories: Histories, pi: Float32Array, key: np.uint64, start: int, stop: int, numbers: _Numbers, sent: _Sent, work: _Work
-) -> int:
-    """Rounds start..stop - 1 with one device each, in place; returns the rows sent. Fixed point as everywhere, applied to those rows alone."""
-    total, users = 0, len(histories.ptr) - 1
+    theta: Server, p: Float32Array, data: Histories, pi: Float32Array, key: np.uint64, start: int, stop: int, numbers: _Numbers,
+    sent: _Sent, work: _Work,
+) -> int:  # fmt: skip
+    """Rounds start .. stop - 1 with one device each, in place; returns the rows sent. The sums are fixed point as everywhere."""
+    total = 0
     for number in range(start, stop):
-        u = one_of(select_key(key, number), users)
-        lo, hi = histories.ptr[u], histories.ptr[u + 1]
-        n = _device(theta, p[u], histories.item[lo:hi], pi[lo:hi], fold(local_key(key, number), u), numbers, sent, 0, work)
+        u = one_of(select_key(key, number), len(p))
+        n = _device(theta, p[u], _own(data, pi, u), fold(local_key(key, number), u), numbers, sent, work)
         for r in range(n):
             k = sent.item[r]
             for f in range(p.shape[1]):
-                theta.q[k, f] += numbers.alpha * np.float32(np.int64(np.rint(sent.dq[r, f] * np.float32(65536.0))) * STEP)
-            theta.b[k] += numbers.alpha * np.float32(np.int64(np.rint(sent.db[r] * np.float32(65536.0))) * STEP)
+                theta.q[k, f] += numbers.alpha * np.float32(np.int64(np.rint(sent.dq[r, f] * np.float32(65536.0))) * STEP)  # (7)
+            theta.b[k] += numbers.alpha * np.float32(np.int64(np.rint(sent.db[r] * np.float32(65536.0))) * STEP)  # (7)
         total += n
     return total
 

@@ -30,11 +30,15 @@ class Histories(NamedTuple):
     """The private data of m devices. Device d holds item[ptr[d]:ptr[d + 1]], ascending, with their values.
 
     ptr: int64 [m + 1] from 0; item: int32 [ptr[m]]; value: float32 [ptr[m]].
+    avoid_ptr, avoid: what device d never draws as a negative, laid out in the same way. An honest experiment avoids the history and
+    nothing else; avoiding held-out items too is the leak that the leak check is there to find.
     """
 
     ptr: Int64Array
     item: Int32Array
     value: Float32Array
+    avoid_ptr: Int64Array
+    avoid: Int32Array
 
 
 class Disclosed(NamedTuple):

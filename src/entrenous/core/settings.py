@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -33,3 +33,20 @@ def _input_error(cls: type[Settings], invalid: ValidationError, where: str) -> I
     expected = first["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
     meaning = f"{name} is: {field.description}" if field is not None and field.description else ""
     return InputError(f"{where} {name}", f"got {str(first['input'])[:80]!r}", expected=expected, fix=meaning)
+
+
+def parse_assignments(pairs: Iterable[str], where: str = "--set") -> dict[str, str]:
+    """`["pi=0.5", "factors=20"]` as a dictionary. Raises InputError for anything that is not name=value.
+
+    >>> parse_assignments(["pi=0.5"])
+    {'pi': '0.5'}
+    """
+    found = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name.strip():
+            raise InputError(where, f"got {pair!r}", expected="name=value", fix="for example --set pi=0.5")
+        if name.strip() in found:
+            raise InputError(where, f"{name.strip()} is given twice", expected="each setting once")
+        found[name.strip()] = value.strip()
+    return found

@@ -1,0 +1,67 @@
+"""What the command line shows: progress on stderr, results as a table or as one JSON object on stdout."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from ..core.protocols import Progress
+
+
+@contextmanager
+def progress_bar(shown: bool = True) -> Iterator[Progress]:
+    """A Progress that draws a bar on stderr, or prints ten lines where stderr is not a terminal."""
+    if not sys.stderr.isatty():
+        yield _lines if shown else _nothing
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress as Bars, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    with Bars(*columns, console=Console(stderr=True), transient=True, disable=not shown) as bars:
+        task = bars.add_task("starting", total=None)
+        yield lambda done, total, what: bars.update(task, completed=done, total=total, description=what)
+
+
+def _lines(done: int, total: int, what: str) -> None:
+    if done == total or done * 10 // total != (done - max(1, total // 100)) * 10 // total:
+        print(f"{what} {done}/{total}", file=sys.stderr, flush=True)
+
+
+def _nothing(done: int, total: int, what: str) -> None:
+    pass
+
+
+def say(text: str) -> None:
+    """A line for the person, on stderr."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def emit_json(thing: Mapping[str, Any]) -> None:
+    """The one JSON object of a command, on stdout. NaN is not JSON and is refused."""
+    print(json.dumps(thing, allow_nan=False, default=str), flush=True)
+
+
+def table(headers: Sequence[str], rows: Sequence[Sequence[Any]], *, title: str = "") -> None:
+    """A table on stdout: text to the left, numbers to the right, floats with four digits."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    grid = Table(title=escape(title) or None, title_justify="left", title_style="bold")
+    for number, header in enumerate(headers):
+        numeric = bool(rows) and all(isinstance(row[number], int | float) for row in rows)
+        grid.add_column(escape(header), justify="right" if numeric else "left", overflow="fold")
+    for row in rows:
+        grid.add_row(*(escape(_text(value)) for value in row))
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=160)
+    console.print(grid)
+
+
+def _text(value: Any) -> str:
+    return f"{value:.4f}" if isinstance(value, float) else str(value)

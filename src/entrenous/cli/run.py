@@ -1,0 +1,270 @@
+"""`entrenous run`, `compare`, `recommend`, `runs` and `report`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from .. import store
+from ..core.errors import InputError
+from ..core.settings import parse_assignments
+from .console import emit_json, progress_bar, say, table
+
+SHOWN = ("hr@10", "ndcg@10", "precision@10", "recall@10", "mrr@10", "auc", "item_coverage@10", "gini@10")
+RUNS = Path("runs")
+
+
+def run(
+    algorithm: str | None = None,
+    /,
+    *,
+    data: str = "ml-100k",
+    protocol: str = "loo-99",
+    rounds: int | None = None,
+    seed: int = 0,
+    threads: int = 0,
+    settings: Annotated[list[str] | None, Parameter(name="--set", negative="")] = None,
+    every: int = 0,
+    patience: int = 0,
+    checkpoint_every: int | None = None,
+    given: Path | None = None,
+    out: Path = RUNS,
+    resume: str | None = None,
+    debug: bool = False,
+    json: bool = False,
+) -> None:
+    """Train an algorithm, evaluate it on held-out rows, and store the run.
+
+    Example: entrenous run pfpl+ --data ml-100k --protocol loo-99 --set pi=0.5
+
+    Parameters
+    ----------
+    algorithm:
+        A name of `entrenous algorithms`.
+    data:
+        A data set of `entrenous data list`, or a file or folder.
+    protocol:
+        How rows are held out: loo-99, temporal-80-20, random-80-20, kfold-5, given (numbers may differ: loo-50).
+    rounds:
+        Rounds of training; default: the algorithm's own.
+    seed:
+        Names all randomness: the split, the candidates and the training. Same seed, same model bytes.
+    threads:
+        Threads over devices, 0 = all cores. Never changes a result.
+    settings:
+        A hyper-parameter, name=value; may be repeated. `entrenous explain ALGORITHM` lists them.
+        pi=@file.csv reads a choice per user or per (user, item).
+    every:
+        Rounds between looks at validation (a learning curve in the report).
+    patience:
+        Stop after this many looks without improvement and use the best round. Needs --every.
+    checkpoint_every:
+        Rounds between checkpoints; default: a tenth of the training.
+    given:
+        The folder of a given split, for --protocol given.
+    out:
+        Where runs are stored.
+    resume:
+        Continue this interrupted run; everything else comes from its manifest.
+    debug:
+        One device at a time; an error then names the round, the stage and the device.
+    json:
+        Print one JSON object on stdout.
+    """
+    from .. import experiment
+
+    with progress_bar() as progress:
+        if resume is not None:
+            finished = experiment.resume(resume, root=out, threads=threads, progress=progress)
+        elif algorithm is None:
+            raise InputError(
+                "entrenous run",
+                "no algorithm was named",
+                expected="a name of `entrenous algorithms`",
+                fix="try: entrenous run pfpl+",
+            )
+        else:
+            finished = experiment.run(
+                algorithm, data, protocol=protocol, seed=seed, rounds=rounds, settings=parse_assignments(settings or []), patience=patience,
+                every=every, given=None if given is None else str(given), threads=threads, checkpoint_every=checkpoint_every, out=out, debug=debug,
+                progress=progress,
+            )  # fmt: skip
+    if json:
+        emit_json(finished.manifest)
+    else:
+        show_run(finished.manifest)
+
+
+def show_run(manifest: dict[str, Any]) -> None:
+    """One run as a table, with its protocol."""
+    full = manifest.get("full_ranking")
+    headers = ["metric", f"{manifest['protocol']}", *(["full ranking"] if full else [])]
+    rows = [
+        [name, manifest["metrics"][name], *([full[name]] if full and name in full else [""] if full else [])]
+        for name in SHOWN
+        if name in manifest["metrics"]
+    ]
+    table(
+        headers,
+        rows,
+        title=f"{manifest['algorithm']} on {manifest['data']}, seed {manifest['seed']}, {manifest['rounds']} rounds",
+    )
+    for sentence in (*manifest["protocol_text"], *manifest["notes"]):
+        print(f"- {sentence}")
+    sent, seconds = manifest["bytes"], manifest["seconds"]
+    print(
+        f"train {seconds['train']} s, evaluate {seconds['evaluate']} s; {sent['up']:,} bytes up, {sent['down']:,} down; model {manifest['model_sha256'][:16]}"
+    )
+    print(f"stored as {manifest['run']}: entrenous recommend {manifest['run']} --user ID, entrenous report {manifest['run']}")
+
+
+def compare(
+    *algorithms: str,
+    data: str = "ml-100k",
+    protocol: str = "loo-99",
+    seeds: int = 5,
+    rounds: int | None = None,
+    threads: int = 0,
+    json: bool = False,
+) -> None:
+    """Train several algorithms over several seeds and compare them user by user.
+
+    The first is the reference of the tests. Example: entrenous compare fcf pfpl+ popular --seeds 5
+
+    Parameters
+    ----------
+    algorithms:
+        Two or more names of `entrenous algorithms`.
+    data:
+        A data set, file or folder.
+    protocol:
+        As for `entrenous run`.
+    seeds:
+        Seeds 0 .. N - 1; each names split, candidates and training.
+    rounds:
+        Rounds of training for all; default: each algorithm's own.
+    threads:
+        Threads over devices, 0 = all cores.
+    json:
+        Print one JSON object on stdout.
+    """
+    from ..compare import compare as compare_algorithms
+
+    with progress_bar() as progress:
+        found = compare_algorithms(
+            list(algorithms), data, protocol=protocol, seeds=seeds, rounds=rounds, threads=threads, progress=progress
+        )
+    if json:
+        emit_json(found)
+        return
+    names = [name for name in SHOWN if name in found["rows"][0]["metrics"]]
+    rows = [
+        [row["algorithm"], *(f"{row['metrics'][name]:.4f} ±{row['std'][name]:.4f}" for name in names)] for row in found["rows"]
+    ]
+    table(["algorithm", *names], rows, title=f"{data}, {protocol}, mean ± standard deviation of seeds 0-{seeds - 1}")
+    tests = [
+        [t["metric"], f"{t['a']} - {t['b']}", t["difference"], t["t_p"], t["wilcoxon_p"], t["holm_p"]] for t in found["tests"]
+    ]
+    table(
+        ["metric", "pair", "mean difference", "p (paired t)", "p (Wilcoxon)", "p (t, Holm)"],
+        tests,
+        title="Paired tests over users",
+    )
+    for sentence in found["protocol_text"]:
+        print(f"- {sentence}")
+
+
+def recommend(run: str = "latest", /, *, user: str, n: int = 10, out: Path = RUNS, json: bool = False) -> None:
+    """Recommend items to one user of a stored run.
+
+    Parameters
+    ----------
+    run:
+        A run's name or folder; default: the newest.
+    user:
+        The user's id, as in the data.
+    n:
+        How many items.
+    out:
+        Where runs are stored.
+    json:
+        Print one JSON object on stdout.
+    """
+    from .. import experiment
+
+    if n < 1:
+        raise InputError("--n", f"got {n}", expected="at least 1")
+    stored = store.read(run, out)
+    recommender, data = experiment.reopen(stored)
+    items = experiment.recommendations(recommender, data, user, n, stored.manifest["algorithm"], stored.manifest["seed"])
+    if json:
+        emit_json({"run": stored.path.name, "user": user, "recommendations": items})
+        return
+    show_recommendations(user, items)
+
+
+def show_recommendations(user: str, items: list[dict[str, Any]]) -> None:
+    """Recommended items, best first."""
+    table(
+        ["#", "item", "title", "score"],
+        [[rank, row["item"], row["title"], row["score"]] for rank, row in enumerate(items, 1)],
+        title=f"For user {user}",
+    )
+
+
+def runs(*, out: Path = RUNS, json: bool = False) -> None:
+    """List the stored runs.
+
+    Parameters
+    ----------
+    out:
+        Where runs are stored.
+    json:
+        Print one JSON object on stdout.
+    """
+    manifests = [store.read_manifest(folder) for folder in store.folders(out)]
+    if json:
+        emit_json({"runs": manifests})
+        return
+    if not manifests:
+        say(f"no runs under {out}; make one with: entrenous run pfpl+")
+        return
+    names = ("hr@10", "ndcg@10")
+    rows = [
+        [m["run"], m["status"], m["algorithm"], m["data"], m["protocol"], m["seed"], *(_metric(m, name) for name in names)]
+        for m in manifests
+    ]
+    table(["run", "status", "algorithm", "data", "protocol", "seed", *names], rows)
+
+
+def _metric(manifest: dict[str, Any], name: str) -> Any:
+    return manifest.get("metrics", {}).get(name, "")
+
+
+def report(*runs: str, to: Path | None = None, user: str | None = None, out: Path = RUNS) -> None:
+    """Write a self-contained HTML report of one run, or of several side by side.
+
+    Parameters
+    ----------
+    runs:
+        Names or folders; default: the newest run.
+    to:
+        The file to write; default: report.html in the first run's folder.
+    user:
+        Also show what this user is recommended by the first run.
+    out:
+        Where runs are stored.
+    """
+    from .. import experiment
+    from ..report.html import write_report
+
+    stored = [store.read(name, out) for name in runs or ("latest",)]
+    items = None
+    if user is not None:
+        recommender, data = experiment.reopen(stored[0])
+        items = experiment.recommendations(
+            recommender, data, user, 10, stored[0].manifest["algorithm"], stored[0].manifest["seed"]
+        )
+    print(write_report(stored, to or stored[0].path / "report.html", recommendations=items))

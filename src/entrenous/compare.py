@@ -1,0 +1,105 @@
+"""Several algorithms over several seeds on one protocol, compared user by user."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .core.errors import InputError
+from .core.protocols import Progress, silent
+from .core.types import Float64Array
+from .data.interactions import Interactions
+from .data.load import load
+from .evaluate.significance import holm, paired_t, wilcoxon
+from .experiment import Run, run
+
+TESTED = ("hr@10", "ndcg@10")
+
+
+def compare(
+    algorithms: Sequence[str],
+    data: str | Interactions = "ml-100k",
+    *,
+    protocol: str = "loo-99",
+    seeds: int = 5,
+    rounds: int | None = None,
+    threads: int = 0,
+    progress: Progress = silent,
+) -> dict[str, Any]:
+    """Runs every algorithm with seeds 0 .. seeds - 1 and its default settings.
+
+    rows: mean and standard deviation over seeds, and each seed's metrics. tests: the first algorithm against each other one, paired
+    over users, each user's value being their mean over seeds; Holm's correction over all tests of one metric.
+    """
+    if len(set(algorithms)) < 2 or len(set(algorithms)) != len(algorithms):
+        raise InputError("entrenous compare", f"got {list(algorithms)}", expected="two or more different algorithms")
+    if seeds < 1:
+        raise InputError("--seeds", f"got {seeds}", expected="at least 1")
+    rows = load(data) if isinstance(data, str) else data
+    runs: dict[str, list[Run]] = {}
+    for number, name in enumerate(algorithms):
+        runs[name] = []
+        for seed in range(seeds):
+            progress(number * seeds + seed, len(algorithms) * seeds, name)
+            runs[name].append(run(name, rows, protocol=protocol, seed=seed, rounds=rounds, threads=threads))
+    progress(len(algorithms) * seeds, len(algorithms) * seeds, "done")
+    return {
+        "data": rows.name,
+        "protocol": protocol,
+        "seeds": seeds,
+        "rows": [_row(name, runs[name]) for name in algorithms],
+        "tests": [test for metric in TESTED for test in _tests(metric, runs)],
+        "protocol_text": runs[algorithms[0]][0].manifest["protocol_text"],
+        "notes": list(rows.notes),
+    }
+
+
+def _row(name: str, runs: list[Run]) -> dict[str, Any]:
+    keys = list(runs[0].metrics)
+    values = {key: [run.metrics[key] for run in runs] for key in keys}
+    full = [run.manifest.get("full_ranking") for run in runs]
+    return {
+        "algorithm": name,
+        "metrics": {key: float(np.mean(values[key])) for key in keys},
+        "std": {key: float(np.std(values[key])) for key in keys},
+        **({"full_ranking": {key: float(np.mean([one[key] for one in full if one])) for key in full[0]}} if full[0] else {}),
+        "per_seed": values,
+        "train_seconds": [run.manifest["seconds"]["train"] for run in runs],
+        "model_sha256": [run.manifest["model_sha256"] for run in runs],
+    }
+
+
+def _tests(metric: str, runs: dict[str, list[Run]]) -> list[dict[str, Any]]:
+    """The first algorithm against each other one, on `metric`."""
+    first, *others = runs
+    found: list[dict[str, Any]] = []
+    for other in others:
+        a, b = _per_user(metric, runs[first]), _per_user(metric, runs[other])
+        t, w = paired_t(a, b), wilcoxon(a, b)
+        found.append(
+            {
+                "metric": metric,
+                "a": first,
+                "b": other,
+                "difference": t.difference,
+                "users": t.pairs,
+                "t_p": t.p,
+                "wilcoxon_p": w.p,
+            }
+        )
+    for test, p in zip(found, holm([test["t_p"] for test in found]), strict=True):
+        test["holm_p"] = float(p)
+    return found
+
+
+def _per_user(metric: str, runs: list[Run]) -> Float64Array:
+    """Each user's mean over seeds and folds, in the order of users; every run must have evaluated the same users."""
+    users = np.unique(np.concatenate([evaluation.user for run in runs for evaluation in run.evaluations]))
+    total, count = np.zeros(len(users)), np.zeros(len(users))
+    for evaluation in (evaluation for run in runs for evaluation in run.evaluations):
+        where = np.searchsorted(users, evaluation.user)
+        total[where] += evaluation.per_user[metric]
+        count[where] += 1
+    return total / count
