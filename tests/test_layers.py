@@ -24,6 +24,7 @@ ORDER = (
     {"fit"},
     {"recommend"},
     {"evaluate"},
+    {"figures"},
     {"store"},
     {"training"},
     {"experiment"},

@@ -219,10 +219,8 @@ def _svg(look: Look, draw: Callable[[Any], None]) -> str:
 
 
 def _legend(figure: Any, axes: Any) -> None:
-    """Below the axes, ours before the paper's, in as many columns as the names leave room for; none for a single series."""
+    """Below the axes, ours before the paper's, in as many columns as the names leave room for."""
     handles, names = axes.get_legend_handles_labels()
-    if len(names) < 2:
-        return
     order = sorted(range(len(names)), key=lambda n: names[n].endswith(PAPERS))
     handles, names = [handles[n] for n in order], [names[n] for n in order]
     columns = max(1, min(len(names), 58 // (max(map(len, names)) + 7)))
