@@ -9,7 +9,8 @@ import lzma
 import os
 import stat
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, NoReturn
 
@@ -79,7 +80,7 @@ def read_table(path: Path, reading: Reading) -> Table:
 
 
 def read_bytes(path: Path) -> bytes:
-    """The bytes of a regular file of at most LIMIT bytes. Raises InputError for anything else; nothing that could block is read."""
+    """The bytes of a regular file of at most LIMIT bytes. Raises InputError for anything else, before it could block."""
     try:
         about = os.stat(path)
         if not stat.S_ISREG(about.st_mode):
@@ -206,7 +207,8 @@ def _parquet(raw: bytes, source: str) -> Table:
     if not raw.endswith(b"PAR1"):
         raise InputError(source, "the Parquet file is cut off", expected="a whole file", fix="get it again")
     try:
-        frame: Any = pl.read_parquet(io.BytesIO(raw))
+        with _quiet_stderr():
+            frame: Any = pl.read_parquet(io.BytesIO(raw))
     except (KeyboardInterrupt, SystemExit, MemoryError):
         raise
     except BaseException as wrong:  # polars panics on some damaged files, and a panic is no Exception
@@ -216,3 +218,20 @@ def _parquet(raw: bytes, source: str) -> Table:
     if frame.height == 0:
         raise InputError(source, "there are no rows", expected="at least one row")
     return Table(frame=frame, source=source)
+
+
+@contextmanager
+def _quiet_stderr() -> Iterator[None]:
+    """Sends file descriptor 2 to nowhere: a panic inside polars prints a backtrace there before Python learns of it."""
+    try:
+        kept = os.dup(2)
+    except OSError:  # there is no standard error
+        yield
+        return
+    with open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
