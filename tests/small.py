@@ -28,12 +28,19 @@ def random_data(users=40, items=30, rows=400, *, seed=0) -> Interactions:
     """About `rows` distinct random rows with many equal times; popular items are more likely; some users have one or two rows."""
     rng = np.random.default_rng(seed)
     weight = 1 / np.arange(1, items + 1)
-    pairs = set(zip(rng.integers(2, users, rows).tolist(), rng.choice(items, rows, p=weight / weight.sum()).tolist(), strict=True))
+    pairs = set(
+        zip(rng.integers(2, users, rows).tolist(), rng.choice(items, rows, p=weight / weight.sum()).tolist(), strict=True)
+    )
     pairs = sorted({pair for pair in pairs if pair[1] < items - 2} | {(0, 3), (1, 4), (1, 5)})
     rng.shuffle(pairs)
     names = [f"i{n}" for n in range(items)]
     rows = [(f"u{user}", f"i{item}", int(rng.integers(0, 20))) for user, item in pairs]
-    return interactions(rows, users=[f"u{n}" for n in range(users)], items=names, features={"category": np.array(["a", "b|c", ""] * items)[:items]})
+    return interactions(
+        rows,
+        users=[f"u{n}" for n in range(users)],
+        items=names,
+        features={"category": np.array(["a", "b|c", ""] * items)[:items]},
+    )
 
 
 def rows_of(data: Interactions) -> set[tuple[str, str]]:

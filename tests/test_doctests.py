@@ -9,7 +9,9 @@ import pytest
 
 import entrenous
 
-NAMES = sorted(info.name for info in pkgutil.walk_packages(entrenous.__path__, "entrenous.") if not info.name.endswith("__main__"))
+NAMES = sorted(
+    info.name for info in pkgutil.walk_packages(entrenous.__path__, "entrenous.") if not info.name.endswith("__main__")
+)
 
 
 def test_the_walk_finds_the_modules():

@@ -40,7 +40,10 @@ def test_without_users_of_three_rows_there_is_no_validation():
     assert loo([("ann", "a"), ("ann", "b"), ("bob", "a"), ("bob", "b")]).validation is None
 
 
-DATA = interactions([("ann", f"i{n:03}") for n in range(0, 100, 2)] + [("bob", f"i{n:03}") for n in range(60)], items=[f"i{n:03}" for n in range(100)])
+DATA = interactions(
+    [("ann", f"i{n:03}") for n in range(0, 100, 2)] + [("bob", f"i{n:03}") for n in range(60)],
+    items=[f"i{n:03}" for n in range(100)],
+)
 
 
 def test_all_free_items_are_drawn_when_just_enough():
@@ -73,7 +76,9 @@ def test_the_draw_is_uniform():
 
 
 def test_too_few_items_are_refused_by_name_with_a_number_that_works():
-    with pytest.raises(InputError, match=r"45 candidates are needed, but user 'bob' has only 40 items never consumed.*use loo-40"):
+    with pytest.raises(
+        InputError, match=r"45 candidates are needed, but user 'bob' has only 40 items never consumed.*use loo-40"
+    ):
         splits("loo-45", DATA)
     assert splits("loo-40", DATA)[0].test.candidates.shape == (2, 40)
 

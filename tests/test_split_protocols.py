@@ -58,7 +58,9 @@ def test_the_same_seed_gives_the_same_split(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_order_of_the_source_matters_to_equal_times_alone(name):
-    rows = [(DATA.users[u], DATA.items[i], t) for t, (u, i) in enumerate(zip(DATA.user.tolist(), DATA.item.tolist(), strict=True))]
+    rows = [
+        (DATA.users[u], DATA.items[i], t) for t, (u, i) in enumerate(zip(DATA.user.tolist(), DATA.item.tolist(), strict=True))
+    ]
     users, items = [f"u{n}" for n in range(len(DATA.users))], [f"i{n}" for n in range(len(DATA.items))]
     forward = splits(name, interactions(rows, users=users, items=items))
     backward = splits(name, interactions(rows[::-1], users=users, items=items))

@@ -1,6 +1,7 @@
 """How long an evaluation takes and how much memory it needs: `python -m entrenous.evaluate.bench` prints one JSON object.
 
-The default shape is FPL's largest table: 17,473 users x 47,270 items (3.3 GB of scores if they were all kept), which must stay under 2 GB.
+The default shape is FPL's largest table, 17,473 users x 47,270 items: 3.3 GB of scores if they were all kept, and the whole must
+stay under 2 GB.
 """
 
 from __future__ import annotations

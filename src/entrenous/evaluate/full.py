@@ -50,13 +50,17 @@ def check(train: Interactions, also_mask: Interactions | None, rows: Interaction
     if not len(rows):
         raise InputError(rows.name, "there are no held-out rows to evaluate", fix="choose another protocol")
     for masked, what in ((train, "training"), (also_mask, "masked")):
-        if masked is None:
-            continue
-        both = np.intersect1d(_pairs(rows), _pairs(masked))
+        both = _common(rows, masked) if masked is not None and len(masked) else np.empty(0, np.int64)
         if len(both):
-            user, item = divmod(int(both[0]), len(rows.items))
-            first = f"the first is user '{rows.users[user]}', item '{rows.items[item]}'"
+            first = f"the first is user '{rows.users[int(rows.user[both[0]])]}', item '{rows.items[int(rows.item[both[0]])]}'"
             raise InputError(rows.name, f"{len(both)} held-out rows are also {what} rows; {first}", expected="disjoint parts")
+
+
+def _common(rows: Interactions, others: Interactions) -> Int64Array:
+    """Positions in `rows` of those that `others` (not empty) have too. Both tables are sorted, so this is a merge."""
+    pairs, sought = _pairs(others), _pairs(rows)
+    at = np.minimum(np.searchsorted(pairs, sought), len(pairs) - 1)
+    return np.flatnonzero(pairs[at] == sought)
 
 
 def _same_shape(train: Interactions, other: Interactions, what: str) -> None:

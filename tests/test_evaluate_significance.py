@@ -1,0 +1,123 @@
+"""Tests of significance by hand examples, against full enumeration and against SciPy."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from entrenous.core.errors import InputError
+from entrenous.evaluate.significance import friedman, holm, paired_t, wilcoxon
+
+
+def test_paired_t_by_hand():
+    """Differences 1, 2, 3: mean 2, standard deviation 1, so t = 2 / (1 / sqrt 3); with 2 degrees of freedom
+    p = 1 - t / sqrt(t^2 + 2) two-sided."""
+    found = paired_t([2, 4, 6], [1, 2, 3])
+    t = 2 * np.sqrt(3)
+    assert (found.statistic, found.difference, found.pairs) == (pytest.approx(t), 2, 3)
+    assert found.p == pytest.approx(1 - t / np.sqrt(t**2 + 2))
+    assert paired_t([2, 4, 6], [1, 2, 3], alternative="greater").p == pytest.approx(found.p / 2)
+    assert paired_t([2, 4, 6], [1, 2, 3], alternative="less").p == pytest.approx(1 - found.p / 2)
+
+
+@pytest.mark.parametrize("alternative", ["two-sided", "greater", "less"])
+def test_paired_t_agrees_with_scipy(alternative):
+    a, b = np.random.default_rng(0).normal(size=(2, 40))
+    expected = stats.ttest_rel(a, b, alternative=alternative)
+    assert paired_t(a, b, alternative=alternative)[:2] == pytest.approx((expected.statistic, expected.pvalue))
+
+
+def test_paired_t_without_spread():
+    assert paired_t([1, 2], [1, 2])[:2] == (0, 1)
+    assert paired_t([2, 3], [1, 2])[:2] == (np.inf, 0)
+
+
+def test_wilcoxon_of_the_paper():
+    """FBALF wins all six cells: one of 2^6 assignments of signs is as good, p = 1/64 one-sided, 2/64 two-sided."""
+    ours, theirs = [0.66, 0.84, 0.71, 0.92, 1.01, 1.30], [0.68, 0.87, 0.75, 0.97, 1.07, 1.37]
+    assert wilcoxon(ours, theirs, alternative="less").p == 1 / 64 == 0.015625
+    assert wilcoxon(ours, theirs).p == 2 / 64
+    assert wilcoxon(ours, theirs, alternative="greater").p == 1
+
+
+def enumerated(d, alternative):
+    """P(W+ as extreme) over all 2^n signs, mean ranks for ties."""
+    d = np.array([x for x in d if x])
+    rank = stats.rankdata(np.abs(d))
+    plus = rank[d > 0].sum()
+    all_plus = np.array([rank[np.array(signs)].sum() for signs in product([True, False], repeat=len(d))])
+    greater, less = np.mean(all_plus >= plus), np.mean(all_plus <= plus)
+    return {"greater": greater, "less": less, "two-sided": min(1, 2 * min(greater, less))}[alternative]
+
+
+@pytest.mark.parametrize("alternative", ["two-sided", "greater", "less"])
+@pytest.mark.parametrize("d", [[3, -1, 2, 5], [1, 1, -1, 2, 2, -3], [0, 0, 1, -2, 2, 2], [-4, -4, -4, 1], [5]])
+def test_wilcoxon_is_exact_also_with_ties_and_zeros(d, alternative):
+    found = wilcoxon(d, np.zeros(len(d)), alternative=alternative)
+    assert found.p == pytest.approx(enumerated(d, alternative), abs=1e-15)
+    assert (found.method, found.pairs) == ("exact", np.count_nonzero(d))
+
+
+@pytest.mark.parametrize("alternative", ["two-sided", "greater", "less"])
+@pytest.mark.parametrize("n", [30, 400])
+def test_wilcoxon_agrees_with_scipy_without_ties(n, alternative):
+    d = np.random.default_rng(n).normal(0.1, 1, n)
+    expected = stats.wilcoxon(d, alternative=alternative, method="exact" if n <= 200 else "approx")
+    found = wilcoxon(d, np.zeros(n), alternative=alternative)
+    assert found.p == pytest.approx(expected.pvalue, rel=1e-9)
+    assert found.method == ("exact" if n <= 200 else "normal")
+
+
+def test_wilcoxon_with_many_ties_agrees_with_scipy():
+    """Per-user hit rates: differences -1, 0, 1."""
+    d = np.random.default_rng(3).integers(-1, 2, 943)
+    assert wilcoxon(d, np.zeros(943)).p == pytest.approx(stats.wilcoxon(d, method="approx").pvalue, rel=1e-9)
+
+
+def test_wilcoxon_without_a_difference():
+    assert wilcoxon([1, 2], [1, 2])[:2] == (0, 1)
+
+
+def test_friedman_by_hand():
+    """Ranks per block: a 1 1 1, b 2 2 3, c 3 3 2. Rank sums 3, 7, 8 around 6: 12 / (3 * 3 * 4) * (9 + 1 + 4) = 14/3."""
+    found = friedman({"a": [9, 9, 9], "b": [5, 5, 1], "c": [1, 1, 5]})
+    assert found.statistic == pytest.approx(14 / 3)
+    assert found.p == pytest.approx(np.exp(-14 / 3 / 2))  # chi-square with 2 degrees of freedom
+    assert found.mean_rank == {"a": 1, "b": pytest.approx(7 / 3), "c": pytest.approx(8 / 3)}
+
+
+def test_friedman_ranks_errors_from_below():
+    assert friedman({"a": [1, 1], "b": [2, 2]}, higher_is_better=False).mean_rank == {"a": 1, "b": 2}
+
+
+def test_friedman_shares_ranks_and_agrees_with_scipy():
+    table = np.random.default_rng(0).integers(0, 4, (4, 20))
+    found = friedman(dict(zip("abcd", table.tolist(), strict=True)))
+    expected = stats.friedmanchisquare(*table)
+    assert (found.statistic, found.p) == pytest.approx((expected.statistic, expected.pvalue))
+    assert sum(found.mean_rank.values()) == pytest.approx(1 + 2 + 3 + 4)
+
+
+def test_friedman_without_any_difference():
+    assert friedman({"a": [1, 1], "b": [1, 1]}) == (0, 1, {"a": 1.5, "b": 1.5})
+
+
+def test_holm_by_hand():
+    """Sorted .005 .01 .03 .04 times 4, 3, 2, 1: .02 .03 .06 .04, and never less than the one before."""
+    assert holm([0.01, 0.04, 0.03, 0.005]).tolist() == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.6, 0.9]).tolist() == [1, 1]
+    assert holm([]).tolist() == []
+
+
+@pytest.mark.parametrize("test", [paired_t, wilcoxon])
+def test_values_that_are_not_finite_are_refused(test):
+    with pytest.raises(InputError, match="not two finite columns"):
+        test([1, np.nan], [0, 0])
+
+
+def test_too_little_is_refused():
+    with pytest.raises(InputError, match="at least two pairs"):
+        paired_t([1], [0])
+    with pytest.raises(InputError, match="two or more systems"):
+        friedman({"a": [1, 2]})
