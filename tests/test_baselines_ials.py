@@ -55,6 +55,12 @@ def test_progress_counts_sweeps(data):
     assert reports == [(1, 3, "sweeps"), (2, 3, "sweeps"), (3, 3, "sweeps")]
 
 
+def test_a_singular_system_is_refused_in_one_line(data):
+    pytest.importorskip("implicit")
+    with pytest.raises(InputError, match=r"^--set reg: a system is singular with reg 1e-12; choose a larger reg$"):
+        Ials(factors=200, reg=1e-12).fit(data, key(0))
+
+
 def test_without_implicit_one_line_says_what_to_do(data, monkeypatch):
     monkeypatch.setitem(sys.modules, "implicit", None)
     with pytest.raises(InputError, match=r'^ials: implicit is not installed; pip install "entrenous\[baselines\]"$'):

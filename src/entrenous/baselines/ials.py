@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from pydantic import Field
 
+from ..core.errors import InputError
 from ..core.keys import fold_name, folds, normals
 from ..core.protocols import Progress, silent
 from ..core.settings import Settings
@@ -32,13 +33,13 @@ class Ials(Settings):
     consumed i (a value above 0), else x_ui = 0 and c_ui = 1: the centralised reference of FCF. Each half sweep is solved exactly.
     `implicit` takes the stored value as the confidence itself (its alpha multiplies it and adds no 1), so 1 + alpha is stored.
     Factors start at N(0, 0.1^2 / factors), drawn from the key. Training needs the extra `baselines`;
-    recommending does not. Raises InputError without it.
+    recommending does not. Raises InputError without it, or if a system is singular.
     """
 
     factors: int = Field(24, ge=1, description="length of a user's and an item's vector")
     epochs: int = Field(15, ge=1, description="sweeps: all users, then all items")
     alpha: float = Field(1.0, ge=0, description="extra confidence in a consumed item: c = 1 + alpha")
-    reg: float = Field(10.0, ge=0, description="regularisation of all vectors (lambda)")
+    reg: float = Field(10.0, gt=0, description="regularisation of all vectors (lambda)")
 
     def fit(self, data: Interactions, key: np.uint64, progress: Progress = silent) -> IalsModel:
         need("implicit", "ials")
@@ -46,12 +47,7 @@ class Ials(Settings):
         solver = self._solver()
         solver.user_factors = self._start(fold_name(key, "P"), len(train.users))
         solver.item_factors = self._start(fold_name(key, "Q"), len(train.items))
-        with one_blas_thread():
-            solver.fit(
-                self._confidence(train),
-                show_progress=False,
-                callback=lambda sweep, seconds, loss: progress(sweep + 1, self.epochs, "sweeps"),
-            )
+        self._run(solver, self._confidence(train), progress)
         return IalsModel(solver.user_factors, solver.item_factors)
 
     def score(self, model: IalsModel, data: Interactions, users: Int64Array) -> Float32Array:
@@ -64,6 +60,18 @@ class Ials(Settings):
             return AlternatingLeastSquares(
                 factors=self.factors, regularization=self.reg, alpha=1.0, use_cg=False, iterations=self.epochs, num_threads=1
             )
+
+    def _run(self, solver: Any, confidence: Any, progress: Progress) -> None:
+        from implicit.recommender_base import ModelFitError
+
+        def swept(number: int, seconds: float, loss: float | None) -> None:
+            progress(number + 1, self.epochs, "sweeps")
+
+        try:
+            with one_blas_thread():
+                solver.fit(confidence, show_progress=False, callback=swept)
+        except (ValueError, ModelFitError):
+            raise InputError("--set reg", f"a system is singular with reg {self.reg}", fix="choose a larger reg") from None
 
     def _start(self, key: np.uint64, size: int) -> Float32Array:
         return normals(folds(key, np.arange(size)), self.factors, 0.1 / math.sqrt(self.factors))
