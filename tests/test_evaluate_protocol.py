@@ -67,8 +67,8 @@ def test_the_protocol_is_told_with_counts():
         "full ranking: the 4 items with a training row, without the user's own training rows",
         "sampled ranking: each held-out item against its own 1 to 2 frozen candidates",
         "equal scores are ordered by a shuffle of the items keyed by seed 3",
-        "2 users with 3 held-out rows are evaluated; 1 users in training have none and are left out",
-        "1 held-out rows are of items without a training row: never recommended, they rank last",
+        "users evaluated: 2, with 3 held-out rows; users in training without any, left out: 1",
+        "held-out rows of items without a training row, which are never recommended and rank last: 1",
     )
 
 
@@ -136,7 +136,7 @@ def test_nonfinite_scores_are_refused_by_name(bad):
         (
             TRAIN,
             interactions([("ann", "a")], users=USERS, items=ITEMS),
-            "1 held-out rows are also training rows; .* user 'ann', item 'a'",
+            "held-out rows that are also training rows: 1; .* user 'ann', item 'a'",
         ),
         (TRAIN, interactions([("ann", "b")], users=USERS), "3 users x 1 items, training 3 x 5"),
     ],

@@ -64,23 +64,23 @@ def test_later_parts_come_later_in_the_source():
 def test_cold_users_and_items_and_consumed_candidates_are_noted():
     notes = given(TRAIN, TEST, candidates={**CANDIDATES, "candidate": ["a", "c", "d", "z", "y", "a"]}).notes
     assert notes == (
-        "1 of the test candidates are items that their user interacted with",
-        "1 user of the test rows never occur in training (eve)",
-        "2 items of the test rows never occur in training (c, d)",
+        "test candidates that their user interacted with: 1",
+        "users of the test rows that never occur in training: 1 (eve)",
+        "items of the test rows that never occur in training: 2 (c, d)",
     )
 
 
 @pytest.mark.parametrize(
     ("parts", "candidates", "said"),
     [
-        ((TRAIN, interactions([("bob", "b")])), None, "1 rows are in both train and test; the first is user 'bob', item 'b'"),
-        ((TRAIN, TEST, interactions([("ann", "d")])), None, "in both validation and test"),
+        ((TRAIN, interactions([("bob", "b")])), None, "rows in both train and test: 1; the first is user 'bob', item 'b'"),
+        ((TRAIN, TEST, interactions([("ann", "d")])), None, "rows in both validation and test: 1"),
         ((TRAIN, TEST.select(TEST.user < 0)), None, "the test part has no rows"),
         ((TRAIN, TEST), {"user": ["ann"], "item": ["d"]}, "no column candidate among user, item"),
         (
             (TRAIN, TEST),
             {"user": ["ann"], "item": ["d"], "candidate": ["z"]},
-            "2 test rows have none; the first is user 'bob', item 'c'",
+            "test rows without any: 2; the first is user 'bob', item 'c'",
         ),
         (
             (TRAIN, TEST),

@@ -17,7 +17,7 @@ def test_the_newest_fifth_is_test_and_the_newest_fifth_of_the_rest_validation():
     assert rows_of(split.validation.rows) == {("ann", "i7")}  # int(0.2 * 8) = 1
     assert rows_of(split.train) == {("ann", f"i{n}") for n in range(7)} | {("bob", f"i{n}") for n in range(4)}
     assert split.refit
-    assert split.notes[0] == "1 users have too few rows for a test row and stay in training (bob)"
+    assert split.notes[0] == "users with too few rows for a test row, who stay in training: 1 (bob)"
 
 
 @pytest.mark.parametrize("percent", [10, 20, 25, 50])

@@ -31,8 +31,8 @@ def test_users_with_few_rows_keep_what_can_be_kept():
     assert rows_of(split.test.rows) == {("bob", "b"), ("eve", "c")}
     assert rows_of(split.validation.rows) == {("eve", "b")}
     assert split.notes[:2] == (
-        "1 users with one row stay in training, without validation and test (ann)",
-        "1 users with two rows have one to train and one to test, none to validate (bob)",
+        "users with one row, which stays in training: 1 (ann)",
+        "users with two rows, one to train and one to test, none to validate: 1 (bob)",
     )
 
 
@@ -94,4 +94,4 @@ def test_movielens_100k():
     assert [len(split.train), len(split.validation.rows), len(split.test.rows)] == [98_114, 943, 943]
     assert split.test.candidates.shape == split.validation.candidates.shape == (943, 99)
     assert (split.test.rows.time >= split.validation.rows.time).all()
-    assert any(note.startswith("3 items of the test rows never occur in training") for note in split.notes)
+    assert any(note.startswith("items of the test rows that never occur in training: 3 (") for note in split.notes)

@@ -87,9 +87,9 @@ def test_cold_users_and_items_are_counted_and_named(name):
     for split in made(name):
         known = {item for _, item in rows_of(split.final_train)}
         cold = {item for _, item in rows_of(split.test.rows)} - known
-        said = [note for note in split.notes if "item" in note and "of the test rows" in note]
+        said = [note for note in split.notes if note.startswith("items of the test rows")]
         assert len(said) == bool(cold)
-        assert not cold or said[0].startswith(f"{len(cold)} item")
+        assert not cold or f"training: {len(cold)} (" in said[0]
         assert not cold or any(item in said[0] for item in cold)
 
 

@@ -53,7 +53,9 @@ def check(train: Interactions, also_mask: Interactions | None, rows: Interaction
         both = _common(rows, masked) if masked is not None and len(masked) else np.empty(0, np.int64)
         if len(both):
             first = f"the first is user '{rows.users[int(rows.user[both[0]])]}', item '{rows.items[int(rows.item[both[0]])]}'"
-            raise InputError(rows.name, f"{len(both)} held-out rows are also {what} rows; {first}", expected="disjoint parts")
+            raise InputError(
+                rows.name, f"held-out rows that are also {what} rows: {len(both)}; {first}", expected="disjoint parts"
+            )
 
 
 def _common(rows: Interactions, others: Interactions) -> Int64Array:

@@ -162,10 +162,8 @@ def sentences(train: Interactions, held: Held, known: BoolArray, also_mask: Inte
         said.append(f"sampled ranking: each held-out item against its own {count} frozen candidates")
     said.append(f"equal scores are ordered by a shuffle of the items keyed by seed {seed}")
     evaluated, idle = int((rows.counts > 0).sum()), int(((rows.counts == 0) & (train.counts > 0)).sum())
-    said.append(
-        f"{evaluated} users with {len(rows)} held-out rows are evaluated; {idle} users in training have none and are left out"
-    )
+    said.append(f"users evaluated: {evaluated}, with {len(rows)} held-out rows; users in training without any, left out: {idle}")
     cold = int((~known[rows.item]).sum())
     if cold:
-        said.append(f"{cold} held-out rows are of items without a training row: never recommended, they rank last")
+        said.append(f"held-out rows of items without a training row, which are never recommended and rank last: {cold}")
     return tuple(said)

@@ -107,5 +107,5 @@ def without_test(data: Interactions, test: BoolArray) -> tuple[str, ...]:
     """The note on users who have rows but too few for a test row; they stay in training."""
     rows = np.bincount(data.user[test], minlength=len(data.users))
     few = np.flatnonzero((data.counts > 0) & (rows == 0))
-    text = f"{len(few)} users have too few rows for a test row and stay in training {named(few, data.users)}"
+    text = f"users with too few rows for a test row, who stay in training: {len(few)} {named(few, data.users)}"
     return (text,) if len(few) else ()

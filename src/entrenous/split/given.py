@@ -145,7 +145,7 @@ def _refuse_overlap(parts: dict[str, Interactions]) -> None:
         if len(both):
             user, item = divmod(int(both[0]), len(parts[a].items))
             first = f"the first is user '{parts[a].users[user]}', item '{parts[a].items[item]}'"
-            problem = f"{len(both)} rows are in both {a} and {b}; {first}"
+            problem = f"rows in both {a} and {b}: {len(both)}; {first}"
             raise InputError("protocol given", problem, expected="disjoint parts", fix=f"remove them from {a} or {b}")
 
 
@@ -167,7 +167,9 @@ def _rows(rows: Interactions, table: Table | None, label: str) -> Int32Array | N
         none = int(np.argmin(counts))
         who = f"user '{rows.users[int(rows.user[none])]}', item '{rows.items[int(rows.item[none])]}'"
         raise InputError(
-            f"{label} candidates", f"{int((counts == 0).sum())} {label} rows have none; the first is {who}", fix="add candidates"
+            f"{label} candidates",
+            f"{label} rows without any: {int((counts == 0).sum())}; the first is {who}",
+            fix="add candidates",
         )
     order = np.argsort(at, kind="stable")
     column = np.arange(len(at)) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -182,4 +184,4 @@ def _consumed(parts: dict[str, Interactions], held: Held, label: str) -> tuple[s
         return ()
     pairs = held.rows.user.astype(np.int64)[:, None] * len(held.rows.items) + held.candidates
     own = np.isin(pairs, np.concatenate([_pairs(part) for part in parts.values()])) & (held.candidates >= 0)
-    return (f"{int(own.sum())} of the {label} candidates are items that their user interacted with",) if own.any() else ()
+    return (f"{label} candidates that their user interacted with: {int(own.sum())}",) if own.any() else ()

@@ -55,12 +55,12 @@ def _leave_one_out(data: Interactions, name: str, k: int, seed: int) -> Split:
 def _few(data: Interactions) -> tuple[str, ...]:
     """The notes on users with fewer than three rows: what can be kept is kept."""
     texts = {
-        1: "with one row stay in training, without validation and test",
-        2: "with two rows have one to train and one to test, none to validate",
+        1: "users with one row, which stays in training",
+        2: "users with two rows, one to train and one to test, none to validate",
     }
     users = {rows: np.flatnonzero(data.counts == rows) for rows in texts}
     return tuple(
-        f"{len(users[rows])} users {text} {named(users[rows], data.users)}" for rows, text in texts.items() if len(users[rows])
+        f"{text}: {len(users[rows])} {named(users[rows], data.users)}" for rows, text in texts.items() if len(users[rows])
     )
 
 

@@ -71,8 +71,7 @@ def describe_cold(train: Interactions, held: Interactions, what: str) -> tuple[s
     ):
         cold = np.flatnonzero(wanted & ~seen)
         if len(cold):
-            plural = "s" if len(cold) != 1 else ""
-            notes.append(f"{len(cold)} {label}{plural} of the {what} rows never occur in training {named(cold, names)}")
+            notes.append(f"{label}s of the {what} rows that never occur in training: {len(cold)} {named(cold, names)}")
     return tuple(notes)
 
 
