@@ -25,10 +25,11 @@ ROWS = [
     if (user + item) % 3
 ]
 TOKENS = [
-    b"", b",", b";", b"\t", b"::", b"|", b" ", b"\n", b"\r", b"\r\n", b'"', b'""', b"\x00", b"\xff", b"\xef\xbb\xbf", b"\xff\xfe", b"\x1a", b"\x1f", b"-1",
-    b"nan", b"inf", b"1e999", b"1.0", b"1,5", b"1.234.567", b"=cmd()", b"99999999999999999999", b"9223372036854775807", b"881250949000", b"0x1f", b"\xc3\xa9",
-    b"\xe9", b"\xe2\x80\xa8", b"user_id", b"item_id", b"user_id:token", b"rating:float", b"2012-04-03T18:00:09Z", b"Tue Apr 03 18:00:09 +0000 2012",
-    b"None", b"null", b"'", b"\\", b"#", b"x" * 300, b"x" * 70_000, b"7" * 40, b"\xf0\x9f\x8e\xac",
+    b"", b",", b";", b"\t", b"::", b"|", b" ", b"\n", b"\r", b"\r\n", b'"', b'""', b"'", b"\\", b"#", b"\x00", b"\x1a", b"\x1f",
+    b"\xff", b"\xef\xbb\xbf", b"\xff\xfe", b"\xc3\xa9", b"\xe9", b"\xe2\x80\xa8", b"\xf0\x9f\x8e\xac", b"x" * 300, b"x" * 70_000,
+    b"7" * 40, b"-1", b"nan", b"inf", b"1e999", b"1.0", b"1,5", b"1.234.567", b"0x1f", b"None", b"null", b"=cmd()", b"9" * 20,
+    b"9223372036854775807", b"881250949000", b"user_id", b"item_id", b"user_id:token", b"rating:float", b"2012-04-03T18:00:09Z",
+    b"Tue Apr 03 18:00:09 +0000 2012",
 ]  # fmt: skip
 
 
@@ -91,7 +92,7 @@ def test_5000_mutated_files_load_or_are_refused(tmp_path: Path) -> None:
         except InputError as refusal:
             message = str(refusal)
             assert message.isprintable() and len(message) <= 600, f"file {number} ({name}): {message!r}"
-        except BaseException as other:  # noqa: BLE001 a panic of polars is no Exception
+        except BaseException as other:
             raise AssertionError(f"file {number} ({name}) raised {type(other).__name__}: {other}") from other
     assert FILES * 0.1 < loaded < FILES * 0.9  # both outcomes are met
 

@@ -51,7 +51,8 @@ def _note(table: Table, roles: Roles) -> str:
 
 def keep(table: Table, pair: Int64Array, value: Float32Array | None, time: Int64Array | None, reading: Reading) -> Kept:
     """Which rows stay where a pair is repeated. pair: int64 [rows], one number for each (user, item)."""
-    if len(np.unique(pair)) == len(pair):
+    ascending = np.sort(pair)
+    if not (ascending[1:] == ascending[:-1]).any():
         return Kept(np.arange(len(pair)), ())
     order = np.lexsort((pair,)) if time is None else np.lexsort((time, pair))  # stable: ties keep the order of the file
     same = pair[order[1:]] == pair[order[:-1]]
@@ -62,7 +63,7 @@ def keep(table: Table, pair: Int64Array, value: Float32Array | None, time: Int64
     edge = np.concatenate([[True], ~same]) if reading.duplicates == "first" else np.concatenate([~same, [True]])
     rows, which = np.sort(order[edge]), "first" if reading.duplicates == "first" else "last"
     by = "in the file" if time is None else "by time, then by place in the file"
-    return Kept(rows, (f"{len(pair) - len(rows)} repeats of a (user, item) pair: kept the {which} one {by}",))
+    return Kept(rows, (f"repeats of a (user, item) pair, of which the {which} {by} is kept: {len(pair) - len(rows):,}",))
 
 
 def _refuse_repeat(table: Table, order: Int64Array, same: np.ndarray) -> None:
@@ -103,5 +104,5 @@ def inspect(data: Interactions, where: str) -> Interactions:
         return data
     from dataclasses import replace
 
-    note = f"{single} user{'s have' if single > 1 else ' has'} one interaction, which cannot be held out and learned from at once"
+    note = f"users with one interaction, which cannot be held out and learned from at once: {single:,}"
     return replace(data, notes=(*data.notes, note))

@@ -59,7 +59,7 @@ class Dataset:
             return None
         if not self.sources:
             self._refuse_missing()
-        return fetch(self.name, self.sources, self.path, say or _say)
+        return fetch(self.name, self.sources, self.path, say or _say, terms=self.terms)
 
     def load(self, *, fetch: bool = True) -> Interactions:
         """Reads it; fetches it first if it is missing, can be fetched and `fetch` allows. Raises InputError if it is missing."""

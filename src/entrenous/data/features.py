@@ -15,6 +15,7 @@ from .table import Table
 
 LONGEST = 300  # characters of a title or a category; the rest is cut
 YEAR = "release_year"  # RecBole keeps the year apart from the title
+UNKNOWN = ("", "unknown", "unkonwn")
 GENRES = (
     "unknown", "Action", "Adventure", "Animation", "Children's", "Comedy", "Crime", "Documentary", "Drama", "Fantasy",
     "Film-Noir", "Horror", "Musical", "Mystery", "Romance", "Sci-Fi", "Thriller", "War", "Western",
@@ -69,7 +70,7 @@ def _feature(table: Table, feature: str, column: str) -> list[str]:
     if feature == "category" and table.types.get(column) == "token_seq":
         return ["|".join(text.split()) for text in texts]
     if feature == "title" and YEAR in table.frame.columns:
-        return [f"{text} ({year})" if year.isdigit() else text for text, year in zip(texts, _text(table, YEAR), strict=True)]
+        return [f"{text} ({year})" if year not in UNKNOWN else text for text, year in zip(texts, _text(table, YEAR), strict=True)]
     return texts
 
 

@@ -31,8 +31,10 @@ class Unavailable(Exception):
 
 
 class Source(Protocol):
-    """Something that yields the files of a data set."""
+    """Something that yields the files of a data set. members: {file name in the cache: where it is in the source}."""
 
+    @property
+    def members(self) -> Mapping[str, str]: ...
     def read(self) -> dict[str, bytes]: ...
     def __str__(self) -> str: ...
 
@@ -121,7 +123,7 @@ def _members(raw: bytes, sha256: str, members: Mapping[str, str]) -> dict[str, b
         raise Unavailable(str(wrong)) from None
 
 
-def fetch(name: str, sources: Sequence[Source], folder: Path, say: Say) -> Source:
+def fetch(name: str, sources: Sequence[Source], folder: Path, say: Say, *, terms: str = "") -> Source:
     """Caches the files of the first source that works in `folder`, each written whole; returns that source.
 
     Raises InputError with every source's reason if none works, and if the folder cannot be written to.
@@ -137,5 +139,7 @@ def fetch(name: str, sources: Sequence[Source], folder: Path, say: Say) -> Sourc
         for file, raw in files.items():
             write_atomic(folder / file, raw)
         return source
-    fix = f"check the network, or put the files into {folder} yourself"
+    fix = f"check the network, or put {' and '.join(sources[-1].members)} into {folder} yourself" + (
+        f"; terms: {terms}" if terms else ""
+    )
     raise InputError(name, "could not be fetched from " + ", nor from ".join(reasons), fix=fix)

@@ -93,7 +93,7 @@ def _check_ids(table: Table, column: Any, distinct: Any, kind: str, whole: bool)
     if whole and bool((distinct.str.len_chars() > 18).any()):
         _check_large(table, column, distinct, kind)
     formulas = int(distinct.str.contains(FORMULA).sum())
-    return (f"{formulas} {kind} id{'s' * (formulas > 1)} start like a formula (kept as text)",) if formulas else ()
+    return (f"{kind} ids that start like a formula, kept as text: {formulas:,}",) if formulas else ()
 
 
 def _check_large(table: Table, column: Any, distinct: Any, kind: str) -> None:

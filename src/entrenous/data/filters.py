@@ -74,7 +74,7 @@ def _apply(data: Interactions, keep: BoolArray, what: str) -> Interactions:
         )
     small = compact(data.select(keep))
     lost = (len(data) - len(small), len(data.users) - len(small.users), len(data.items) - len(small.items))
-    note = f"kept {what}: {lost[0]:,} rows, {lost[1]:,} users and {lost[2]:,} items fell away"
+    note = f"kept {what}; dropped rows: {lost[0]:,}, users: {lost[1]:,}, items: {lost[2]:,}"
     return replace(small, notes=(*data.notes, note))
 
 

@@ -58,6 +58,8 @@ def _by_columns(frame: Any, name: str) -> Any:
 
 
 def _column(column: Any) -> Any:
+    if isinstance(column, (list, tuple)):
+        return column
     array = np.asarray(column)
     if array.dtype != object:
         return array

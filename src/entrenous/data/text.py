@@ -65,7 +65,7 @@ def _table(text: bytes, layout: Layout, source: str, first: int, whole: bool, no
     blank = _check_lines(text, layout, source, first, whole)
     if blank:
         text = re.sub(rb"\n{2,}", b"\n", text).lstrip(b"\n")
-        notes.append(f"skipped {len(blank)} blank line{'s' * (len(blank) > 1)}")
+        notes.append(f"blank lines skipped: {len(blank):,}")
     frame = _split(text, layout, source)
     return Table(
         frame=frame, source=source, first_line=first, blank=tuple(blank), whole=whole, types=layout.types, notes=tuple(notes)

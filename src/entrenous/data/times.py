@@ -124,7 +124,7 @@ def _scaled(table: Table, column: Any, size: Any, exact: Int64Array, missing: Bo
         seconds[chosen] //= factor
         known |= chosen
         if chosen.any():
-            notes.append(f"{int(chosen.sum())} of {len(size)} times are in {unit}, read as such")
+            notes.append(f"times in {unit}, read as such: {int(chosen.sum()):,} of {len(size):,}")
     if not known.all():
         _refuse_late(table, column, ~known)
     return _finish(table, seconds, missing, tuple(notes))
@@ -147,7 +147,7 @@ def _finish(table: Table, seconds: Int64Array, missing: BoolArray, notes: tuple[
     if table.whole is False and len(seconds) > 1:
         _refuse_cut(table, seconds, present)
     if missing.any():
-        notes += (f"{int(missing.sum())} of {len(missing)} rows have no time",)
+        notes += (f"rows without a time: {int(missing.sum()):,} of {len(missing):,}",)
     return Times(np.where(missing, NO_TIME, seconds), notes)
 
 
