@@ -2,7 +2,8 @@
 
 Drawn by Matplotlib's Figure, never by pyplot: no window, no list of open figures. Names are shown as they are written; nothing in
 them is read as mathematics or markup. A paper's values can stand beside ours: as hollow marks in the colour of the series that
-bears the same name. The text stays text, and colours are the constants below, so that a page can put its own in their place.
+bears the same name. `order` (all names of several figures) gives a name the same colour and mark in each of them, whichever are
+drawn. The text stays text, and the colours are the constants below, so that a page can put its own in their place.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from numpy.typing import ArrayLike
 
 Series: TypeAlias = Mapping[str, tuple[ArrayLike, ArrayLike]]  # {name: (x, y)}
 
-# each at least 4.5 : 1 against white; marks and dashes tell the series apart without colour
+# each at least 4.5 : 1 against white; marks and dashes tell series apart without colour, and repeat at another place than colours
 COLOURS = ("#1d5fd1", "#c2410c", "#0b7a53", "#9d1fae", "#8a6100", "#0a6c86", "#be1860", "#4b5563")
-MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
+MARKS = ("o", "s", "^", "D", "v", "P", "X")
 DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)), (0, (3, 1, 1, 1, 1, 1)))
 INK, MUTED, GRID, PAPER = "#1b1f26", "#59616e", "#dde1e7", "#ffffff"
 PAPERS = " (paper)"  # what marks a reference in the legend
@@ -61,13 +62,13 @@ _DRAWING = Lock()  # Matplotlib's settings belong to the process, and it is not 
 
 
 class Look(NamedTuple):
-    """What stands around a figure. width, height: inches. name: makes the ids of two equal figures on one page differ."""
+    """What stands around a figure. width, height: inches, without the legend. name: begins the ids, which a page must not repeat."""
 
     title: str
     x_label: str
     y_label: str
-    width: float = 4.6
-    height: float = 3.1
+    width: float = 4.1
+    height: float = 2.6
     name: str = ""
 
 
@@ -80,6 +81,7 @@ def lines(
     reference: Series | None = None,
     log_x: bool = False,
     marks: bool = True,
+    order: Sequence[str] = (),
     name: str = "",
 ) -> str:
     """A line for each series, through its points in the given order; NaN leaves a gap.
@@ -92,11 +94,14 @@ def lines(
     (True, True, True)
     """
 
+    numbers = _numbers(order, series, reference)
+
     def draw(axes: Any) -> None:
-        for number, (label, (x, y)) in enumerate(series.items()):
+        for label, (x, y) in series.items():
+            number = numbers[label]
             style = {"marker": MARKS[number % len(MARKS)]} if marks else {"linestyle": DASHES[number % len(DASHES)]}
             axes.plot(np.asarray(x), np.asarray(y), color=colour(number), label=_said(label), **style)
-        _reference(axes, series, reference, ":")
+        _reference(axes, numbers, reference, ":")
         if log_x:
             axes.set_xscale("log")
 
@@ -111,6 +116,7 @@ def scatter(
     title: str,
     reference: Series | None = None,
     joined: bool = False,
+    order: Sequence[str] = (),
     name: str = "",
 ) -> str:
     """Points of each series. reference: a paper's points, hollow.
@@ -118,14 +124,16 @@ def scatter(
     joined: the points of a series form a path in the given order, and a white point ends it (FPL, figure 3: pi up to 1).
     """
 
+    numbers = _numbers(order, series, reference)
+
     def draw(axes: Any) -> None:
-        for number, (label, (x, y)) in enumerate(series.items()):
-            across, up, own = np.atleast_1d(x), np.atleast_1d(y), colour(number)
-            style = {"color": own, "marker": MARKS[number % len(MARKS)], "markersize": 5.5}
+        for label, (x, y) in series.items():
+            across, up, number = np.atleast_1d(x), np.atleast_1d(y), numbers[label]
+            style = {"color": colour(number), "marker": MARKS[number % len(MARKS)], "markersize": 5.5}
             axes.plot(across, up, label=_said(label), linestyle="-" if joined else "", linewidth=1, **style)
             if joined:
                 axes.plot(across[-1:], up[-1:], markerfacecolor=PAPER, linestyle="", zorder=3, **style)
-        _reference(axes, series, reference, "")
+        _reference(axes, numbers, reference, "")
 
     return _svg(Look(title, x_label, y_label, name=name), draw)
 
@@ -139,32 +147,36 @@ def bars(
     title: str,
     intervals: Mapping[str, ArrayLike] | None = None,
     reference: Mapping[str, ArrayLike] | None = None,
+    ends: tuple[float, float] | None = None,
+    order: Sequence[str] = (),
     name: str = "",
 ) -> str:
     """Horizontal bars: a block for each group, from the top, and in it a bar for each series: {name: [len(groups)]}, NaN = none.
 
     x_label names the values, y_label the groups. intervals: {name: [len(groups), 2]}, low and high ends.
-    reference: a paper's values.
+    reference: a paper's values. ends: of the axis of values, so that two figures can share it.
     """
-    thick = 0.8 / max(1, len(series))
+    thick, numbers = 0.8 / max(1, len(series)), _numbers(order, series, reference)
     place = {label: np.arange(len(groups)) + (number + 0.5) * thick - 0.4 for number, label in enumerate(series)}
 
     def draw(axes: Any) -> None:
-        for number, (label, values) in enumerate(series.items()):
+        for label, values in series.items():
             width = np.asarray(values, np.float64)
-            axes.barh(place[label], width, thick * 0.86, color=colour(number), label=_said(label))
+            axes.barh(place[label], width, thick * 0.86, color=colour(numbers[label]), label=_said(label))
             if intervals is not None and label in intervals:
                 low, high = np.asarray(intervals[label], np.float64).T
                 away = np.stack([width - low, high - width])
                 axes.errorbar(width, place[label], xerr=away, fmt="none", ecolor=INK, elinewidth=1, capsize=2)
         marked = {label: (values, place[label]) for label, values in (reference or {}).items() if label in place}
-        _reference(axes, series, marked, "", edge=INK)
+        _reference(axes, numbers, marked, "", edge=INK)
         axes.set_yticks(np.arange(len(groups)), [_said(group) for group in groups])
+        axes.set_xlim(ends)
         axes.set_ylim(len(groups) - 0.45, -0.55)
         axes.axvline(0, color=MUTED, linewidth=0.8)
         axes.grid(visible=False, axis="y")
 
-    height = 1.1 + len(groups) * max(0.2, 0.06 + 0.13 * len(series)) + 0.19 * len(series) / 2
+    block = max(0.22, 0.06 + (0.13 if len(groups) < 6 else 0.09) * len(series))
+    height = 1.0 + len(groups) * block
     return _svg(Look(title, x_label, y_label, height=height, name=name), draw)
 
 
@@ -173,10 +185,15 @@ def colour(number: int) -> str:
     return COLOURS[number % len(COLOURS)]
 
 
-def _reference(axes: Any, series: Iterable[str], reference: Series | None, line: str, edge: str = "") -> None:
-    names = list(series)
-    for number, (label, (x, y)) in enumerate((reference or {}).items()):
-        at = names.index(label) if label in names else len(names) + number
+def _numbers(*names: Iterable[str] | None) -> dict[str, int]:
+    """{name: place of its first appearance}."""
+    every = dict.fromkeys(label for some in names for label in some or ())
+    return {label: number for number, label in enumerate(every)}
+
+
+def _reference(axes: Any, numbers: Mapping[str, int], reference: Series | None, line: str, edge: str = "") -> None:
+    for label, (x, y) in (reference or {}).items():
+        at = numbers[label]
         style = {"markerfacecolor": PAPER, "markersize": 6, "zorder": 4, "linestyle": line, "linewidth": 1}
         axes.plot(
             np.atleast_1d(x),
@@ -209,6 +226,8 @@ def _svg(look: Look, draw: Callable[[Any], None]) -> str:
         figure = Figure(figsize=(look.width, look.height), layout="constrained")
         axes = figure.add_subplot()
         draw(axes)
+        if axes.get_xscale() == "linear":
+            axes.locator_params(axis="x", nbins=6)
         axes.set_title(look.title)
         axes.set_xlabel(look.x_label)
         axes.set_ylabel(look.y_label)
@@ -223,7 +242,8 @@ def _legend(figure: Any, axes: Any) -> None:
     handles, names = axes.get_legend_handles_labels()
     order = sorted(range(len(names)), key=lambda n: names[n].endswith(PAPERS))
     handles, names = [handles[n] for n in order], [names[n] for n in order]
-    columns = max(1, min(len(names), 58 // (max(map(len, names)) + 7)))
+    columns = max(1, min(len(names), 52 // (max(map(len, names)) + 7)))
+    figure.set_figheight(figure.get_figheight() + 0.17 * -(-len(names) // columns))
     figure.legend(handles, names, loc="outside lower center", ncols=columns, handlelength=1.8, columnspacing=1.4)
 
 

@@ -1,0 +1,120 @@
+"""What was run: algorithm, settings, data, protocol, seed, rounds, identity of the model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from .. import __version__
+from ..core.discover import modules
+from . import numbers
+from .markup import Child, Html, facts, folded, join, table, tag
+from .runs import Group, Shown, data_name, in_order, kind, kind_of
+
+
+def lead(found: list[Group]) -> Html:
+    """The report in one sentence for each group."""
+    return join([tag("p", _sentence(group), class_="lead") for group in found])
+
+
+def _sentence(group: Group) -> Html:
+    first, rows = group.runs[0], group.runs[0].manifest["catalogue"]
+    who = join(tag("b", first.label)) if len(group.runs) == 1 else join(tag("b", f"{len(group.runs)} runs"))
+    size = f"{rows['users']:,} users, {rows['items']:,} items, {rows['interactions']:,} interactions"
+    return join(
+        who, " on ", tag("b", data_name(first.manifest)), f" ({size}), protocol ", tag("b", first.manifest["protocol"]), "."
+    )
+
+
+def what_was_run(group: Group) -> Html:
+    """The runs side by side, the rows they share, and everything needed to run them again."""
+    head = ["run", "algorithm", "settings given", "seed", "rounds", "training", "evaluation", "model sha256"]
+    rows = [_row(shown) for shown in group.runs]
+    return join(
+        table("The runs", head, rows, text=(1, 2, 7)),
+        tag("h4", "Protocol"),
+        _list(_union(shown.manifest["protocol_text"] for shown in group.runs)),
+        tag("h4", "Data"),
+        _data(group),
+        [folded(join("Settings and identity of ", shown.named()), _identity(shown), settings(shown)) for shown in group.runs],
+    )
+
+
+def _row(shown: Shown) -> list[Child]:
+    m = shown.manifest
+    rounds = numbers.count(m["rounds"]) if m["rounds"] else "none"
+    took = m["seconds"]
+    digest = tag("code", str(m["model_sha256"])[:12])
+    spent = [numbers.seconds(took["train"]), numbers.seconds(took["evaluate"])]
+    given = ", ".join(f"{name}={_value(value)}" for name, value in m["settings"].items()) or "none"
+    return [shown.named(), m["algorithm"], given, str(m["seed"]), rounds, *spent, digest]
+
+
+def _data(group: Group) -> Html:
+    first = group.runs[0].manifest
+    said = _list(_union(shown.manifest["notes"] for shown in group.runs))
+    digest = tag("p", "sha256 of the rows: ", tag("code", first["data_sha256"]), class_="small")
+    return join(said, digest)
+
+
+def _union(sentences: Iterable[Iterable[str]]) -> list[str]:
+    return list(dict.fromkeys(one for some in sentences for one in some))
+
+
+def _list(sentences: list[str]) -> Html:
+    return (
+        tag("ul", [tag("li", sentence) for sentence in sentences]) if sentences else tag("p", "Nothing to note.", class_="small")
+    )
+
+
+def _identity(shown: Shown) -> Html:
+    m = shown.manifest
+    pairs: list[tuple[Child, Child]] = [
+        ("run", m["run"]),
+        ("started", m["started"]),
+        ("entrenous", m["entrenous"]),
+        ("rounds", f"{m['rounds']} (asked: {m['rounds_asked'] if m['rounds_asked'] is not None else 'the default'})"),
+        ("stopping", _stopping(m)),
+        ("users evaluated", f"{m['users_evaluated']:,}"),
+        ("model sha256", tag("code", m["model_sha256"])),
+    ]
+    return facts(pairs, class_="facts")
+
+
+def _stopping(m: dict[str, Any]) -> str:
+    if m["patience"]:
+        return f"the best round on validation; looks every {m['every']} rounds, patience {m['patience']}"
+    return f"after the rounds; looks at validation every {m['every']} rounds" if m["every"] else "after the rounds"
+
+
+def settings(shown: Shown) -> Html:
+    """Every setting that was in force, and what it means. Defaults are known if this version made the run."""
+    own, preset = kind_of(shown.manifest["algorithm"])
+    given: dict[str, Any] = shown.manifest["settings"]
+    if own is None or shown.manifest["entrenous"] != __version__:
+        said = "Settings that were given (the run is of another version, so its defaults are not shown)"
+        return table(said, ["setting", "value"], [[name, _value(value)] for name, value in given.items()], text=(1,))
+    rows: list[list[Child]] = []
+    for name, field in own.model_fields.items():
+        source = "given" if name in given else f"preset of {shown.manifest['algorithm']}" if name in preset else "default"
+        value = given.get(name, preset.get(name, field.default))
+        rows.append([tag("code", name), _value(value), source, field.description or ""])
+    if not rows:
+        return tag("p", "The algorithm has no settings.", class_="small")
+    return table("Settings", ["setting", "value", "source", "meaning"], rows, text=(2, 3))
+
+
+def _value(value: Any) -> str:
+    return "none" if value is None else str(value)
+
+
+def glossary(names: list[str]) -> Html:
+    """What the metrics of the report mean, in the words of the files that compute them."""
+    known = modules("evaluate.metrics")
+    kinds = dict.fromkeys(kind(name) for name in in_order(names))
+    pairs = [(tag("code", one), _first_paragraph(known[one].__doc__ or "")) for one in kinds if one in known]
+    return folded("What the metrics mean", facts(pairs, class_="facts"))
+
+
+def _first_paragraph(text: str) -> str:
+    return " ".join(text.strip().split("\n\n")[0].replace("`", "").split())

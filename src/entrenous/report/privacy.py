@@ -1,0 +1,74 @@
+"""What left the devices: which arrays, what they reveal, and how much, counted by the ledger of the run."""
+
+from __future__ import annotations
+
+from . import numbers
+from .markup import Child, Html, join, table, tag
+from .runs import Group, Shown, kind_of
+
+
+def what_left(group: Group) -> Html:
+    """Bytes and vectors of the federated runs, what each array reveals, and what a centralised run takes."""
+    sent = [shown for shown in group.runs if shown.device_rounds]
+    kept = [shown for shown in group.runs if not shown.device_rounds]
+    alike: dict[int, list[Shown]] = {}  # what leaves a device depends on the algorithm, not on settings or seed
+    for shown in sent:
+        alike.setdefault(id(kind_of(shown.manifest["algorithm"])[0]), []).append(shown)
+    return join(
+        _traffic(sent) if sent else None, [_disclosed(runs) for runs in alike.values()], [_central(shown) for shown in kept]
+    )
+
+
+def _traffic(runs: list[Shown]) -> Html:
+    said = join(tag("b", "Sent and received"), ", on average: counted from the arrays themselves, framing excluded")
+    head = ["run", "up", "rows up", "down", "vectors", "rounds", "up", "down", "up", "down"]
+    counted = table(said, head, [_counted(shown) for shown in runs], label="Sent and received")
+    spans: list[tuple[str, int]] = [("", 1), ("a device, a round", 4), ("a device, whole training", 3), ("all devices", 2)]
+    words = (
+        "Rows: items whose update a device sent. Vectors: item vectors exchanged, down and up, as FPL counts them (section 6.3)."
+    )
+    folds = " Sums over all folds." if any("folds" in shown.manifest for shown in runs) else None
+    return join(_with_spans(counted, spans), tag("p", words, folds, class_="small"))
+
+
+def _with_spans(html: Html, spans: list[tuple[str, int]]) -> Html:
+    """The table with a row of headings above its head."""
+    cells = [tag("th", words, colspan=n, scope="colgroup") if words else tag("td") for words, n in spans]
+    return Html(html.replace("<thead>", f"<thead>{tag('tr', cells, class_='spans')}", 1))
+
+
+def _counted(shown: Shown) -> list[Child]:
+    ledger, users = shown.manifest["ledger"], shown.manifest["catalogue"]["users"]
+    times = shown.device_rounds
+    a_round: list[Child] = [
+        numbers.size(ledger["bytes_up"] / times),
+        numbers.count(ledger["rows_up"] / times) if ledger["rows_up"] else "no rows",
+        numbers.size(ledger["bytes_down"] / times),
+        numbers.count(ledger["vectors"] / times),
+    ]
+    a_device = [
+        numbers.count(times / users),
+        numbers.size(ledger["bytes_up"] / users),
+        numbers.size(ledger["bytes_down"] / users),
+    ]
+    return [shown.named(), *a_round, *a_device, numbers.size(ledger["bytes_up"]), numbers.size(ledger["bytes_down"])]
+
+
+def _disclosed(runs: list[Shown]) -> Html:
+    found = getattr(kind_of(runs[0].manifest["algorithm"])[0], "disclosure", ())
+    names = [join(", " if n else None, shown.named()) for n, shown in enumerate(runs)]
+    if not found:
+        return tag("p", names, ": what this algorithm discloses is not known to this version.")
+    said = join(names, ": every array that leaves a device; its history and all its other state stay there")
+    rows = [[tag("code", one.name), one.shape, one.when, one.reveals] for one in found]
+    head = ["array", "shape", "when", "what it reveals"]
+    return table(said, head, rows, text=(1, 2, 3), label=f"What leaves a device under {runs[0].manifest['algorithm']}")
+
+
+def _central(shown: Shown) -> Html:
+    rows = shown.manifest["catalogue"]
+    said = (
+        f" is centralised: the server sees every history, {rows['interactions']:,} interactions of {rows['users']:,} users. "
+        "Nothing stays on a device."
+    )
+    return tag("p", shown.named(), said, class_="central")

@@ -1,0 +1,166 @@
+"""The runs of a report: which may stand in one table, what each is called, which ranking its numbers are of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import PurePath
+from typing import Any, NamedTuple, final
+
+from ..core.discover import algorithms
+from ..core.errors import InputError
+from ..evaluate.metric import ListMetric, metrics
+from ..store import StoredRun
+from .markup import Html, join, tag
+
+MAIN = "ndcg@10"  # the metric of figures and tests, where a run has it
+FIRST = ("ndcg@10", "hr@10", "recall@10", "precision@10", "f1@10", "map@10", "mrr@10", "auc")
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """A run and what it is called on the page. number: its place in its group, which gives its colour."""
+
+    run: StoredRun
+    label: str
+    number: int
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        return self.run.manifest
+
+    @property
+    def sampled(self) -> bool:
+        """Whether `metrics` (and the per-user values) are of sampled candidates, not of the full ranking."""
+        return "full_ranking" in self.manifest
+
+    @property
+    def ranking(self) -> str:
+        return "sampled ranking" if self.sampled else "full ranking"
+
+    @property
+    def device_rounds(self) -> int:
+        return int(self.manifest["ledger"]["device_rounds"])
+
+    def named(self) -> Html:
+        """The label beside a spot of the run's colour."""
+        spot = tag("i", class_=f"spot s{self.number % 8}", aria_hidden="true")
+        return tag("span", join(spot, self.label), class_="run")
+
+
+class Group(NamedTuple):
+    """Runs on the same rows under the same protocol. slug: begins the ids of its sections and figures."""
+
+    title: str
+    slug: str
+    runs: tuple[Shown, ...]
+
+    @property
+    def order(self) -> list[str]:
+        """The labels of all runs, which give each its colour in every figure."""
+        return [shown.label for shown in self.runs]
+
+
+def groups(runs: Sequence[StoredRun]) -> list[Group]:
+    """Runs grouped by data and protocol, both in the order given; a run given twice counts once. Raises InputError for a run that
+    is not finished."""
+    distinct = list({run.path.resolve(): run for run in runs}.values())
+    if not distinct:
+        raise InputError("report", "no runs", expected="one run or several", fix="see `entrenous runs`")
+    for run in distinct:
+        if run.manifest.get("status") != "finished":
+            raise InputError(str(run.path), "this run is not finished", fix=f"`entrenous run --resume {run.path}` continues it")
+    found: dict[tuple[Any, ...], list[StoredRun]] = {}
+    for run in distinct:
+        found.setdefault(_same_rows(run.manifest), []).append(run)
+    return [_group(same, f"g{number}") for number, same in enumerate(found.values(), start=1)]
+
+
+def _group(runs: list[StoredRun], slug: str) -> Group:
+    shown = [Shown(run, label, number) for number, (run, label) in enumerate(zip(runs, labels(runs), strict=True))]
+    return Group(f"{data_name(runs[0].manifest)}, {runs[0].manifest['protocol']}", slug, tuple(shown))
+
+
+def _same_rows(manifest: dict[str, Any]) -> tuple[Any, ...]:
+    return manifest["data_sha256"], manifest["protocol"], manifest.get("given")
+
+
+def data_name(manifest: dict[str, Any]) -> str:
+    """The data set, or the name of its file or folder without what it lies in."""
+    return PurePath(str(manifest["data"])).name
+
+
+def labels(runs: Sequence[StoredRun]) -> list[str]:
+    """The shortest names that tell the runs apart: the algorithm, then what differs, at last the name of the folder."""
+    parts: list[Callable[[StoredRun], str]] = [
+        lambda run: ", ".join(f"{name}={value}" for name, value in run.manifest["settings"].items()),
+        lambda run: f"seed {run.manifest['seed']}",
+        lambda run: f"{run.manifest['rounds']} rounds",
+        lambda run: str(run.manifest["run"]),
+        lambda run: str(run.path.resolve()),
+    ]
+    names = [str(run.manifest["algorithm"]) for run in runs]
+    for part in parts:
+        names = [_extended(names, number, [part(run) for run in runs]) for number in range(len(runs))]
+    return names
+
+
+def _extended(names: list[str], number: int, parts: list[str]) -> str:
+    """A name with its part, if another run has the same name and another part."""
+    alike = {part for name, part in zip(names, parts, strict=True) if name == names[number]}
+    return f"{names[number]} {parts[number]}".strip() if len(alike) > 1 else names[number]
+
+
+# ---- metrics ------------------------------------------------------------------------------------------------------------------
+
+
+def of_lists(name: str) -> bool:
+    """Whether a metric is of all lists together (coverage, Gini), which is always of the full ranking."""
+    return isinstance(metrics().get(kind(name)), ListMetric)
+
+
+def kind(name: str) -> str:
+    """`ndcg` of `ndcg@10`."""
+    return name.split("@")[0]
+
+
+def is_main(name: str) -> bool:
+    """Metrics at 10, and those without a cutoff."""
+    return name.endswith("@10") or "@" not in name
+
+
+def in_order(names: Sequence[str]) -> list[str]:
+    """The best known metrics first, the others by name and length."""
+    place = {name: number for number, name in enumerate(FIRST)}
+    return sorted(dict.fromkeys(names), key=lambda name: (place.get(name, len(place)), kind(name), _length(name)))
+
+
+def _length(name: str) -> int:
+    tail = name.partition("@")[2]
+    return int(tail) if tail.isdigit() else 0
+
+
+def main_of(group: Group) -> str:
+    """MAIN, or the first per-user metric that all runs of the group have."""
+    common = [name for name in in_order(list(group.runs[0].run.users)) if name != "user" and _all_have(group, name)]
+    return MAIN if MAIN in common or not common else common[0]
+
+
+def _all_have(group: Group, name: str) -> bool:
+    return all(name in shown.run.users for shown in group.runs)
+
+
+def incomparable(a: Shown, b: Shown) -> str:
+    """Why users of two runs of one group cannot be paired; empty if they can."""
+    if a.manifest["seed"] != b.manifest["seed"]:
+        seeds = f"{a.manifest['seed']} and {b.manifest['seed']}"
+        return f"their seeds differ ({seeds}), and with them the candidates, the order of equal scores and any random split"
+    return ""
+
+
+def kind_of(algorithm: str) -> tuple[Any, dict[str, Any]]:
+    """The settings class of an algorithm and what its name presets; (None, {}) if this version does not know it."""
+    maker = algorithms().get(algorithm)
+    return (maker.func, dict(maker.keywords)) if isinstance(maker, partial) else (maker, {})

@@ -1,0 +1,33 @@
+"""How the page looks: its style sheet, and figures in the page's colours, so that they follow light, dark and print."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+from .. import figures
+from .markup import Child, Html, join, tag
+
+_VARIABLES = {
+    **{hexadecimal: f"var(--s{number})" for number, hexadecimal in enumerate(figures.COLOURS)},
+    figures.INK: "var(--ink)",
+    figures.MUTED: "var(--muted)",
+    figures.GRID: "var(--line)",
+    figures.PAPER: "var(--paper)",
+}
+
+
+def style() -> Html:
+    """The <style> element."""
+    return tag("style", Html(files(__package__).joinpath("style.css").read_text(encoding="utf-8")))
+
+
+def figure(svg: str, caption: Child = None) -> Html:
+    """A figure of `entrenous.figures` in the page's colours, with what it shows in words unless the text around it says so."""
+    for colour, variable in _VARIABLES.items():
+        svg = svg.replace(f": {colour}", f": {variable}")
+    return tag("figure", Html(svg), tag("figcaption", caption) if caption else None)
+
+
+def side_by_side(*shown: Html | None) -> Html:
+    """Figures beside each other where the page is wide enough."""
+    return tag("div", join(*shown), class_="figures")

@@ -1,0 +1,171 @@
+"""How a metric spreads over users: its tails, its distribution, and whether a difference between runs could be chance."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+
+from .. import figures
+from ..core.types import Float64Array
+from ..evaluate.significance import holm, paired_t, wilcoxon
+from ..evaluate.summary import PERCENTILES, interval, summarise
+from . import numbers
+from .markup import Child, Html, folded, join, table, tag
+from .results import per_user
+from .runs import FIRST, Group, Shown, in_order, incomparable, is_main, kind, main_of
+from .theme import figure, side_by_side
+
+LEVEL = 0.05
+POINTS = 200  # of a distribution that is drawn; more could not be seen
+
+
+# ---- spread -------------------------------------------------------------------------------------------------------------------
+
+
+def spread(group: Group) -> Html:
+    """The distribution of the main metric over users, and a table of tails for each metric."""
+    names = [name for name in in_order([name for shown in group.runs for name in shown.run.users]) if name != "user"]
+    chosen, first = [name for name in names if is_main(name)] or names, main_of(group)
+    if not chosen:
+        return tag("p", "No per-user values are stored.", class_="small")
+    others = [_tails(group, name) for name in chosen if name != first]
+    more = folded(f"User by user: {len(others)} more metrics", others) if others else None
+    drawn = side_by_side(*(_cdf(group, name) for name in dict.fromkeys((first, "auc")) if name in chosen))
+    return join(_whose(group), drawn, _tails(group, first), more)
+
+
+def _whose(group: Group) -> Html:
+    rankings = sorted({shown.ranking for shown in group.runs})
+    said = f"Values of single users in the {' and the '.join(rankings)}. "
+    said += "In the figures a lower curve is better, and a steep part is where many users are."
+    folds = max(len(shown.manifest.get("folds", ())) for shown in group.runs)
+    if folds:
+        said += f" They are those of the first of {folds} folds, so their mean differs from the mean over folds above."
+    return tag("p", said)
+
+
+def _tails(group: Group, name: str) -> Html:
+    head = ["run", "mean", "95 % interval", "std", *(f"{p} %" for p in PERCENTILES), "users"]
+    rows = [_tail(shown, values) for shown in group.runs if (values := per_user(shown, name)) is not None]
+    said = join(tag("code", name), " per user: mean, standard deviation over users (lower is fairer), percentiles")
+    return table(said, head, rows, label=f"{name} per user")
+
+
+def _tail(shown: Shown, values: Float64Array) -> list[Child]:
+    found = summarise(values, seed=shown.manifest["seed"])
+    bounds = join(numbers.metric(found.low), " to ", numbers.metric(found.high))
+    tails = [numbers.metric(found.percentiles[p]) for p in PERCENTILES]
+    return [shown.named(), numbers.metric(found.mean), bounds, numbers.metric(found.std), *tails, numbers.count(found.users)]
+
+
+def _cdf(group: Group, name: str) -> Html:
+    values = {shown.label: per_user(shown, name) for shown in group.runs}
+    series = {label: distribution(found) for label, found in values.items() if found is not None}
+    ranking = group.runs[0].ranking
+    svg = figures.lines(
+        series,
+        x_label=f"{name} of a user, {ranking}",
+        y_label="share of users with at most this",
+        title=f"{name} over users",
+        marks=False,
+        order=group.order,
+        name=f"{group.slug}-cdf-{kind(name)}",
+    )
+    return figure(svg)
+
+
+def distribution(values: Float64Array) -> tuple[Float64Array, Float64Array]:
+    """The cumulative distribution as the corners of its steps: (value, share of users with at most that value), both from 0.
+
+    >>> x, y = distribution(np.array([0.5, 0.0, 0.5, 1.0]))
+    >>> x.tolist(), y.tolist()
+    ([0.0, 0.0, 0.5, 0.5, 1.0, 1.0], [0.0, 0.25, 0.25, 0.75, 0.75, 1.0])
+    """
+    ordered = np.sort(values)
+    at = np.unique(ordered)
+    if len(at) > POINTS:
+        at = np.unique(np.quantile(ordered, np.linspace(0, 1, POINTS), method="higher"))
+    share = np.searchsorted(ordered, at, side="right") / len(ordered)
+    return np.repeat(at, 2), np.concatenate([[0.0], np.repeat(share, 2)[:-1]])
+
+
+# ---- significance -------------------------------------------------------------------------------------------------------------
+
+
+class Pair(NamedTuple):
+    """Two runs and the values of the users that both evaluated."""
+
+    a: Shown
+    b: Shown
+    left: Float64Array
+    right: Float64Array
+
+
+def significance(group: Group) -> Html | None:
+    """Paired tests of every two runs on the same users; what cannot be paired is said. None for a single run."""
+    if len(group.runs) < 2:
+        return None
+    first = main_of(group)
+    names = [name for name in (first, *FIRST) if name in group.runs[0].run.users]
+    tables = [html for name in dict.fromkeys(names) if (html := _tests(group, name))]
+    more = folded(f"Tests of {len(tables) - 1} more metrics", tables[1:]) if tables[1:] else None
+    words = (
+        "Users are paired: both runs ranked the same held-out rows of the same user. Differences are first minus second. "
+        f"Holm's correction covers the comparisons of one table; a run is called higher if both corrected p are at most {LEVEL}. "
+        "The tests speak about these users under this split and seed, not about other data, splits or seeds."
+    )
+    return join([tag("p", words), tables[0], more] if tables else None, _unpaired(group))
+
+
+def pairs(group: Group, name: str) -> list[Pair]:
+    """Every two runs whose users can be paired on a metric."""
+    found = []
+    for a, b in combinations(group.runs, 2):
+        left, right = per_user(a, name), per_user(b, name)
+        if incomparable(a, b) or left is None or right is None:
+            continue
+        _, of_a, of_b = np.intersect1d(a.run.users["user"], b.run.users["user"], assume_unique=True, return_indices=True)
+        if len(of_a) > 1:
+            found.append(Pair(a, b, left[of_a], right[of_b]))
+    return found
+
+
+def _tests(group: Group, name: str) -> Html | None:
+    found = pairs(group, name)
+    if not found:
+        return None
+    t = [paired_t(pair.left, pair.right) for pair in found]
+    w = [wilcoxon(pair.left, pair.right) for pair in found]
+    corrected = holm([one.p for one in t]), holm([one.p for one in w])
+    head = ["first and second", "verdict", "users", "difference", "t", "p", "Holm", "Wilcoxon p", "Holm"]
+    rows: list[list[Child]] = []
+    for pair, t_one, w_one, t_holm, w_holm in zip(found, t, w, *corrected, strict=True):
+        names = tag("span", pair.a.named(), tag("br"), pair.b.named())
+        verdict = tag("span", _verdict(pair, t_one.difference, float(t_holm), float(w_holm)), class_="run")
+        tested: list[Child] = [numbers.exact(t_one.statistic, f"{t_one.statistic:.2f}".replace("-", "−"))]
+        tested += [numbers.p_value(float(p)) for p in (t_one.p, t_holm, w_one.p, w_holm)]
+        rows.append([names, verdict, numbers.count(t_one.pairs), _difference(pair, t_one.difference), *tested])
+    said = join(
+        tag("code", name),
+        f", {found[0].a.ranking}: paired t-test and Wilcoxon's signed-rank test, two-sided; below a difference its 95 % interval",
+    )
+    return table(said, head, rows, text=(1,), label=f"Tests of {name}")
+
+
+def _difference(pair: Pair, mean: float) -> Html:
+    low, high = interval(pair.left - pair.right, seed=pair.a.manifest["seed"])
+    return join(numbers.signed(mean), tag("small", numbers.signed(low), " to ", numbers.signed(high)))
+
+
+def _verdict(pair: Pair, difference: float, t: float, w: float) -> Child:
+    if t <= LEVEL and w <= LEVEL:
+        return join((pair.a if difference > 0 else pair.b).named(), " is higher")
+    return "the tests disagree" if t <= LEVEL or w <= LEVEL else "could be chance"
+
+
+def _unpaired(group: Group) -> Html | None:
+    reasons = [(a, b, why) for a, b in combinations(group.runs, 2) if (why := incomparable(a, b))]
+    said = [tag("li", "Not tested: ", a.named(), " and ", b.named(), f": {why}.") for a, b, why in reasons]
+    return tag("ul", said, class_="small") if said else None
