@@ -9,12 +9,13 @@ from .. import __version__
 from ..core.discover import modules
 from . import numbers
 from .markup import Child, Html, facts, folded, join, table, tag
-from .runs import Group, Shown, data_name, in_order, kind, kind_of
+from .runs import Group, Shown, data_name, given_settings, in_order, kind, kind_of
 
 
 def lead(found: list[Group]) -> Html:
     """The report in one sentence for each group."""
-    return join([tag("p", _sentence(group), class_="lead") for group in found])
+    apart = "They differ in data or protocol: their numbers cannot be compared, and nothing is tested between them."
+    return join([tag("p", _sentence(group), class_="lead") for group in found], tag("p", apart) if len(found) > 1 else None)
 
 
 def _sentence(group: Group) -> Html:
@@ -46,8 +47,7 @@ def _row(shown: Shown) -> list[Child]:
     took = m["seconds"]
     digest = tag("code", str(m["model_sha256"])[:12])
     spent = [numbers.seconds(took["train"]), numbers.seconds(took["evaluate"])]
-    given = ", ".join(f"{name}={_value(value)}" for name, value in m["settings"].items()) or "none"
-    return [shown.named(), m["algorithm"], given, str(m["seed"]), rounds, *spent, digest]
+    return [shown.named(), m["algorithm"], given_settings(shown.run) or "none", str(m["seed"]), rounds, *spent, digest]
 
 
 def _data(group: Group) -> Html:
@@ -101,7 +101,7 @@ def settings(shown: Shown) -> Html:
         rows.append([tag("code", name), _value(value), source, field.description or ""])
     if not rows:
         return tag("p", "The algorithm has no settings.", class_="small")
-    return table("Settings", ["setting", "value", "source", "meaning"], rows, text=(2, 3))
+    return table("Settings", ["setting", "value", "source", "meaning"], rows, text=(2,), prose=(3,))
 
 
 def _value(value: Any) -> str:

@@ -97,7 +97,7 @@ def _sections(group: Group, several: bool) -> list[Section]:
         "Results": results(group),
         "What left the devices": what_left(group),
         "User by user": spread(group),
-        "Could it be chance?": significance(group),
+        "Significance": significance(group),
         "Learning": learning(group),
         "Categories": by_category(group),
         "What was run": what_was_run(group),

@@ -57,13 +57,19 @@ def clean(text: str) -> str:
 
 
 def table(
-    caption: Child, head: Sequence[Child], rows: Iterable[Sequence[Child]], *, text: Sequence[int] = (), label: str = ""
+    caption: Child,
+    head: Sequence[Child],
+    rows: Iterable[Sequence[Child]],
+    *,
+    text: Sequence[int] = (),
+    prose: Sequence[int] = (),
+    label: str = "",
 ) -> Html:
     """A table with headers of columns and rows, in a frame that scrolls sideways when it is wider than the page.
 
-    text: the columns whose cells are words (left, wrapped); the first column is the row's header. label: names the frame.
+    text, prose: the columns whose cells are words, or sentences; the first column is the row's header. label: names the frame.
     """
-    kind = {column: "t" for column in (0, *text)}
+    kind = {**{column: "t" for column in (0, *text)}, **{column: "t prose" for column in prose}}
     top = tag("tr", [tag("th", cell, scope="col", class_=kind.get(c)) for c, cell in enumerate(head)])
     body = [
         tag("tr", [tag("td", cell, class_=kind.get(c)) if c else tag("th", cell, scope="row") for c, cell in enumerate(row)])

@@ -62,7 +62,7 @@ def _disclosed(runs: list[Shown]) -> Html:
     said = join(names, ": every array that leaves a device; its history and all its other state stay there")
     rows = [[tag("code", one.name), one.shape, one.when, one.reveals] for one in found]
     head = ["array", "shape", "when", "what it reveals"]
-    return table(said, head, rows, text=(1, 2, 3), label=f"What leaves a device under {runs[0].manifest['algorithm']}")
+    return table(said, head, rows, text=(1,), prose=(2, 3), label=f"What leaves a device under {runs[0].manifest['algorithm']}")
 
 
 def _central(shown: Shown) -> Html:

@@ -9,12 +9,14 @@ from pathlib import PurePath
 from typing import Any, NamedTuple, final
 
 from ..core.discover import algorithms
-from ..core.errors import InputError
+from ..core.errors import InputError, one_line
 from ..evaluate.metric import ListMetric, metrics
 from ..store import StoredRun
 from .markup import Html, join, tag
 
 MAIN = "ndcg@10"  # the metric of figures and tests, where a run has it
+SHORT = 24  # characters of settings that every label has room for
+LONG = 60  # of a whole label
 FIRST = ("ndcg@10", "hr@10", "recall@10", "precision@10", "f1@10", "map@10", "mrr@10", "auc")
 
 
@@ -93,18 +95,26 @@ def data_name(manifest: dict[str, Any]) -> str:
 
 
 def labels(runs: Sequence[StoredRun]) -> list[str]:
-    """The shortest names that tell the runs apart: the algorithm, then what differs, at last the name of the folder."""
+    """Short names that tell the runs apart: the algorithm and its settings, then what differs, at last a number."""
     parts: list[Callable[[StoredRun], str]] = [
-        lambda run: ", ".join(f"{name}={value}" for name, value in run.manifest["settings"].items()),
         lambda run: f"seed {run.manifest['seed']}",
         lambda run: f"{run.manifest['rounds']} rounds",
         lambda run: str(run.manifest["run"]),
-        lambda run: str(run.path.resolve()),
     ]
     names = [str(run.manifest["algorithm"]) for run in runs]
+    if all(len(given_settings(run)) <= SHORT for run in runs):
+        names = [f"{name} {given_settings(run)}".strip() for name, run in zip(names, runs, strict=True)]
+    else:
+        parts.insert(0, given_settings)
     for part in parts:
         names = [_extended(names, number, [part(run) for run in runs]) for number in range(len(runs))]
-    return names
+    names = [one_line(name, LONG) for name in names]
+    return [f"{name} ({number})" if name in names[: number - 1] else name for number, name in enumerate(names, start=1)]
+
+
+def given_settings(run: StoredRun) -> str:
+    """`pi=0.3, factors=20`: the settings that were given."""
+    return ", ".join(f"{name}={value}" for name, value in run.manifest["settings"].items())
 
 
 def _extended(names: list[str], number: int, parts: list[str]) -> str:
@@ -150,14 +160,6 @@ def main_of(group: Group) -> str:
 
 def _all_have(group: Group, name: str) -> bool:
     return all(name in shown.run.users for shown in group.runs)
-
-
-def incomparable(a: Shown, b: Shown) -> str:
-    """Why users of two runs of one group cannot be paired; empty if they can."""
-    if a.manifest["seed"] != b.manifest["seed"]:
-        seeds = f"{a.manifest['seed']} and {b.manifest['seed']}"
-        return f"their seeds differ ({seeds}), and with them the candidates, the order of equal scores and any random split"
-    return ""
 
 
 def kind_of(algorithm: str) -> tuple[Any, dict[str, Any]]:

@@ -30,10 +30,12 @@ def looks(shown: Shown) -> list[Line]:
     return [line for line in shown.run.trace if line["phase"] == shown.run.trace[0]["phase"] and line["validation"]]
 
 
-def _why(shown: Shown) -> str:
+def _why(shown: Shown) -> Html:
     if not shown.device_rounds:
-        return "trained in one place, without rounds."
-    return "no look at validation. `--every ROUNDS` looks, unless the protocol trains on the validation rows."
+        return join("trained in one place, without rounds.")
+    return join(
+        "no look at validation. ", tag("code", "--every ROUNDS"), " looks, unless the protocol trains on validation rows too."
+    )
 
 
 def _words(looked: dict[Shown, list[Line]]) -> str:

@@ -14,7 +14,7 @@ from ..evaluate.summary import PERCENTILES, interval, summarise
 from . import numbers
 from .markup import Child, Html, folded, join, table, tag
 from .results import per_user
-from .runs import FIRST, Group, Shown, in_order, incomparable, is_main, kind, main_of
+from .runs import FIRST, Group, Shown, in_order, is_main, kind, main_of
 from .theme import figure, side_by_side
 
 LEVEL = 0.05
@@ -124,7 +124,7 @@ def pairs(group: Group, name: str) -> list[Pair]:
     found = []
     for a, b in combinations(group.runs, 2):
         left, right = per_user(a, name), per_user(b, name)
-        if incomparable(a, b) or left is None or right is None:
+        if a.manifest["seed"] != b.manifest["seed"] or left is None or right is None:
             continue
         _, of_a, of_b = np.intersect1d(a.run.users["user"], b.run.users["user"], assume_unique=True, return_indices=True)
         if len(of_a) > 1:
@@ -166,6 +166,15 @@ def _verdict(pair: Pair, difference: float, t: float, w: float) -> Child:
 
 
 def _unpaired(group: Group) -> Html | None:
-    reasons = [(a, b, why) for a, b in combinations(group.runs, 2) if (why := incomparable(a, b))]
-    said = [tag("li", "Not tested: ", a.named(), " and ", b.named(), f": {why}.") for a, b, why in reasons]
-    return tag("ul", said, class_="small") if said else None
+    """Which runs are not tested against each other, and why. (Those of other groups have sections of their own.)"""
+    seeds: dict[int, list[Shown]] = {}
+    for shown in group.runs:
+        seeds.setdefault(shown.manifest["seed"], []).append(shown)
+    if len(seeds) < 2:
+        return None
+    said = "Runs of different seeds are not tested against each other: other candidates, random splits and order of equal scores."
+    sets = [
+        tag("li", f"seed {seed}: ", [join(", " if n else None, shown.named()) for n, shown in enumerate(same)])
+        for seed, same in seeds.items()
+    ]
+    return join(tag("p", said, class_="small"), tag("ul", sets, class_="small"))
