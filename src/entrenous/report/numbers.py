@@ -34,12 +34,10 @@ def count(value: float) -> Html:
 
 
 def size(nbytes: float) -> Html:
-    """Bytes in decimal units: 19.4 GB."""
-    scale, unit = byte_unit(nbytes)
-    value = nbytes / scale
-    return exact(
-        nbytes, f"{value:.0f} {unit}" if unit == "B" else f"{value:.3g} {unit}" if value < 1000 else f"{value:,.0f} {unit}"
-    )
+    """Bytes in decimal units, three digits: 19.4 GB."""
+    rounded = float(f"{nbytes:.3g}")
+    scale, unit = byte_unit(rounded)
+    return exact(nbytes, f"{rounded / scale:.3g} {unit}")
 
 
 def byte_unit(most: float) -> tuple[float, str]:

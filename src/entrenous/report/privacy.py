@@ -28,7 +28,10 @@ def _traffic(runs: list[Shown]) -> Html:
         "Rows: items whose update a device sent. Vectors: item vectors exchanged, down and up, as FPL counts them (section 6.3)."
     )
     folds = " Sums over all folds." if any("folds" in shown.manifest for shown in runs) else None
-    return join(_with_spans(counted, spans), tag("p", words, folds, class_="small"))
+    search = (
+        " Training to find the number of rounds is not counted." if any(shown.manifest["patience"] for shown in runs) else None
+    )
+    return join(_with_spans(counted, spans), tag("p", words, folds, search, class_="small"))
 
 
 def _with_spans(html: Html, spans: list[tuple[str, int]]) -> Html:
@@ -71,4 +74,4 @@ def _central(shown: Shown) -> Html:
         f" is centralised: the server sees every history, {rows['interactions']:,} interactions of {rows['users']:,} users. "
         "Nothing stays on a device."
     )
-    return tag("p", shown.named(), said, class_="central")
+    return tag("p", shown.named(), said)

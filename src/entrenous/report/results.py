@@ -77,9 +77,10 @@ def _metric_row(group: Group, name: str, values: Values, best: bool) -> list[Chi
 
 
 def _bounds(shown: Shown, name: str, of: dict[str, float]) -> Html | None:
-    """The interval of the mean, where the stored per-user values are those that the number is the mean of."""
+    """The interval of the mean, where the stored per-user values are those that the number is the mean of: those of `metrics`,
+    unless they are means over folds."""
     values = per_user(shown, name)
-    if values is None or not is_main(name) or name not in of or abs(float(values.mean()) - of[name]) > _SAME:
+    if values is None or not is_main(name) or of is not shown.manifest["metrics"] or abs(float(values.mean()) - of[name]) > _SAME:
         return None
     low, high = interval(values, seed=shown.manifest["seed"])
     return tag("small", numbers.metric(low), " to ", numbers.metric(high))
@@ -106,15 +107,15 @@ def _reading(group: Group) -> str:
 def _bars(group: Group) -> Html | None:
     """ndcg@10 and hr@10 with their intervals, under the ranking that the protocol names."""
     names = [name for name in FIRST[:2] if all(name in shown.manifest["metrics"] for shown in group.runs)]
-    if not names or len({shown.sampled for shown in group.runs}) > 1:
+    if not names:
         return None
     values = {shown.label: [shown.manifest["metrics"][name] for name in names] for shown in group.runs}
     svg = figures.bars(
         names,
         values,
-        x_label=f"mean over users, {group.runs[0].ranking}",
+        x_label=f"mean over users, {group.ranking}",
         y_label="metric",
-        title=f"Accuracy, {group.runs[0].ranking}",
+        title=f"Accuracy, {group.ranking}",
         intervals=_intervals(group, names),
         order=group.order,
         name=f"{group.slug}-accuracy",

@@ -60,6 +60,11 @@ class Group(NamedTuple):
     runs: tuple[Shown, ...]
 
     @property
+    def ranking(self) -> str:
+        """The ranking that `metrics` and per-user values of its runs are of."""
+        return self.runs[0].ranking
+
+    @property
     def order(self) -> list[str]:
         """The labels of all runs, which give each its colour in every figure."""
         return [shown.label for shown in self.runs]
@@ -86,7 +91,7 @@ def _group(runs: list[StoredRun], slug: str) -> Group:
 
 
 def _same_rows(manifest: dict[str, Any]) -> tuple[Any, ...]:
-    return manifest["data_sha256"], manifest["protocol"], manifest.get("given")
+    return manifest["data_sha256"], manifest["protocol"], manifest["given"], "full_ranking" in manifest
 
 
 def data_name(manifest: dict[str, Any]) -> str:

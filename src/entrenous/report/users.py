@@ -37,8 +37,7 @@ def spread(group: Group) -> Html:
 
 
 def _whose(group: Group) -> Html:
-    rankings = sorted({shown.ranking for shown in group.runs})
-    said = f"Values of single users in the {' and the '.join(rankings)}. "
+    said = f"Values of single users in the {group.ranking}. "
     said += "In the figures a lower curve is better, and a steep part is where many users are."
     folds = max(len(shown.manifest.get("folds", ())) for shown in group.runs)
     if folds:
@@ -63,10 +62,9 @@ def _tail(shown: Shown, values: Float64Array) -> list[Child]:
 def _cdf(group: Group, name: str) -> Html:
     values = {shown.label: per_user(shown, name) for shown in group.runs}
     series = {label: distribution(found) for label, found in values.items() if found is not None}
-    ranking = group.runs[0].ranking
     svg = figures.lines(
         series,
-        x_label=f"{name} of a user, {ranking}",
+        x_label=f"{name} of a user, {group.ranking}",
         y_label="share of users with at most this",
         title=f"{name} over users",
         marks=False,
@@ -149,7 +147,7 @@ def _tests(group: Group, name: str) -> Html | None:
         rows.append([names, verdict, numbers.count(t_one.pairs), _difference(pair, t_one.difference), *tested])
     said = join(
         tag("code", name),
-        f", {found[0].a.ranking}: paired t-test and Wilcoxon's signed-rank test, two-sided; below a difference its 95 % interval",
+        f", {group.ranking}: paired t-test and Wilcoxon's signed-rank test, two-sided; below a difference its 95 % interval",
     )
     return table(said, head, rows, text=(1,), label=f"Tests of {name}")
 
