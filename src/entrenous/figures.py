@@ -134,6 +134,7 @@ def scatter(
             if joined:
                 axes.plot(across[-1:], up[-1:], markerfacecolor=PAPER, linestyle="", zorder=3, **style)
         _reference(axes, numbers, reference, "")
+        axes.margins(0.1)
 
     return _svg(Look(title, x_label, y_label, name=name), draw)
 

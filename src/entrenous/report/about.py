@@ -22,9 +22,13 @@ def _sentence(group: Group) -> Html:
     first, rows = group.runs[0], group.runs[0].manifest["catalogue"]
     who = join(tag("b", first.label)) if len(group.runs) == 1 else join(tag("b", f"{len(group.runs)} runs"))
     size = f"{rows['users']:,} users, {rows['items']:,} items, {rows['interactions']:,} interactions"
-    return join(
-        who, " on ", tag("b", data_name(first.manifest)), f" ({size}), protocol ", tag("b", first.manifest["protocol"]), "."
-    )
+    protocol = tag("b", first.manifest["protocol"])
+    return join(who, " on ", tag("b", data_name(first.manifest)), f" ({size}), protocol ", protocol, f", {_seeds(group)}.")
+
+
+def _seeds(group: Group) -> str:
+    seeds = sorted({shown.manifest["seed"] for shown in group.runs})
+    return f"{'seeds' if len(seeds) > 1 else 'seed'} {', '.join(map(str, seeds))}"
 
 
 def what_was_run(group: Group) -> Html:
@@ -33,9 +37,9 @@ def what_was_run(group: Group) -> Html:
     rows = [_row(shown) for shown in group.runs]
     return join(
         table("The runs", head, rows, text=(1, 2, 7)),
-        tag("h4", "Protocol"),
+        tag("h3", "Protocol"),
         _list(_union(shown.manifest["protocol_text"] for shown in group.runs)),
-        tag("h4", "Data"),
+        tag("h3", "Data"),
         _data(group),
         [folded(join("Settings and identity of ", shown.named()), _identity(shown), settings(shown)) for shown in group.runs],
     )
@@ -73,18 +77,20 @@ def _identity(shown: Shown) -> Html:
         ("run", m["run"]),
         ("started", m["started"]),
         ("entrenous", m["entrenous"]),
-        ("rounds", f"{m['rounds']} (asked: {m['rounds_asked'] if m['rounds_asked'] is not None else 'the default'})"),
-        ("stopping", _stopping(m)),
+        ("rounds", _rounds(m)),
         ("users evaluated", f"{m['users_evaluated']:,}"),
         ("model sha256", tag("code", m["model_sha256"])),
     ]
     return facts(pairs, class_="facts")
 
 
-def _stopping(m: dict[str, Any]) -> str:
+def _rounds(m: dict[str, Any]) -> str:
+    if not m["rounds"]:
+        return "none: trained in one place"
+    looked = f"; looks at validation every {m['every']} rounds" if m["every"] else ""
     if m["patience"]:
-        return f"the best round on validation; looks every {m['every']} rounds, patience {m['patience']}"
-    return f"after the rounds; looks at validation every {m['every']} rounds" if m["every"] else "after the rounds"
+        return f"{m['rounds']}, the best on validation{looked}, patience {m['patience']}"
+    return f"{m['rounds']}, {'as asked' if m['rounds_asked'] is not None else 'the default'}{looked}"
 
 
 def settings(shown: Shown) -> Html:
@@ -98,10 +104,10 @@ def settings(shown: Shown) -> Html:
     for name, field in own.model_fields.items():
         source = "given" if name in given else f"preset of {shown.manifest['algorithm']}" if name in preset else "default"
         value = given.get(name, preset.get(name, field.default))
-        rows.append([tag("code", name), _value(value), source, field.description or ""])
+        rows.append([tag("code", name), join(_value(value), tag("small", source)), field.description or ""])
     if not rows:
         return tag("p", "The algorithm has no settings.", class_="small")
-    return table("Settings", ["setting", "value", "source", "meaning"], rows, text=(2,), prose=(3,))
+    return table("Settings", ["setting", "value", "meaning"], rows, text=(1,), prose=(2,))
 
 
 def _value(value: Any) -> str:

@@ -19,6 +19,7 @@ from .theme import style
 from .training import learning
 from .users import significance, spread
 
+NAMED = 3  # runs that the title names
 # nothing may be loaded, whatever a title or an id contains
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
@@ -76,7 +77,7 @@ def _metrics(found: list[Group]) -> list[str]:
 
 def _heading(found: list[Group]) -> str:
     runs = [shown for group in found for shown in group.runs]
-    return runs[0].label if len(runs) == 1 else f"{len(runs)} runs compared"
+    return ", ".join(shown.label for shown in runs) if len(runs) <= NAMED else f"{len(runs)} runs compared"
 
 
 def _head(title: str) -> Html:

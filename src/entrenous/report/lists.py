@@ -84,5 +84,7 @@ def top(shown: Shown, recommended: Sequence[Mapping[str, Any]], user: str | None
         for place, one in enumerate(recommended, start=1)
     ]
     whom = f"user {user}" if user is not None else "one user"
-    said = join(tag("b", f"Top {len(recommended)} for {whom}"), " by ", shown.named(), ", without what the user has already")
+    said = join(
+        tag("b", f"Top {len(recommended)} for {whom}"), " by ", shown.named(), "; items of the training rows are left out"
+    )
     return table(said, head, rows, text=(1, 2) if titled else (1,), label=f"Top {len(recommended)} for {whom}")

@@ -63,9 +63,9 @@ def _disclosed(runs: list[Shown]) -> Html:
     if not found:
         return tag("p", names, ": what this algorithm discloses is not known to this version.")
     said = join(names, ": every array that leaves a device; its history and all its other state stay there")
-    rows = [[tag("code", one.name), one.shape, one.when, one.reveals] for one in found]
-    head = ["array", "shape", "when", "what it reveals"]
-    return table(said, head, rows, text=(1,), prose=(2, 3), label=f"What leaves a device under {runs[0].manifest['algorithm']}")
+    rows = [[join(tag("code", one.name), tag("small", one.shape)), one.when, one.reveals] for one in found]
+    head = ["array", "when", "what it reveals"]
+    return table(said, head, rows, prose=(1, 2), label=f"What leaves a device under {runs[0].manifest['algorithm']}")
 
 
 def _central(shown: Shown) -> Html:
