@@ -22,7 +22,7 @@ from ..core.settings import Settings
 from ..core.types import Float32Array, Int32Array, Int64Array, UInt64Array
 from ..core.update import STEP, Total, Update
 from ..models import bpr_mf
-from ..models.triples import below_low, negative, row_of, slots_for
+from ..models.triples import ONE, WINDOW, below_low, first_slot, slots_for
 from ..privacy.choice import Choice
 
 
@@ -130,7 +130,7 @@ class FPL(Settings):
         """2. Federated Optimization and 3. Transmission to Server, for the devices of `users`."""
         p, sent = devices.p.copy(), _Sent.room(len(users), self)
         ptr = _cohort(
-            download, p, histories, self._pi(users, histories), folds(key, users), self._numbers(), sent, _Work.room(self)
+            download, p, histories, self._pi(users, histories), folds(key, users), self._numbers(), sent, _Work.room(self, _longest(histories))
         )  # fmt: skip
         rows = {"q": sent.dq[: ptr[-1]], "b": sent.db[: ptr[-1]]}
         return Devices(p), Update(ptr, sent.item[: ptr[-1]], rows, {}, np.ones(len(users), np.float32))
@@ -138,7 +138,7 @@ class FPL(Settings):
     def aggregate(self, server: Server, total: Total) -> Server:
         """4. Global Aggregation."""
         q, b = server.q.copy(), server.b.copy()
-        _aggregate(q, b, total.rows["q"], total.rows["b"], np.float32(self.learning_rate))
+        _aggregate(q, b, total.rows["q"], total.rows["b"], total.count, np.float32(self.learning_rate))
         return Server(q, b)
 
     def score(self, download: Server, devices: Devices, histories: Histories) -> Float32Array:
@@ -166,7 +166,7 @@ class FPL(Settings):
             rounds.stop,
             self._numbers(),
             _Sent.room(1, self),
-            _Work.room(self),
+            _Work.room(self, _longest(histories)),
         )
         return server, devices, rows, rows * self._row_bytes
 
@@ -209,19 +209,25 @@ class _Sent(NamedTuple):
 
 class _Work(NamedTuple):
     """A device's scratch memory. i, j: items of each triple; row_i, row_j: the rows their updates go to (-1 = not sent);
-    slots: hash table over the rows; dp: the summed update of p_u."""
+    places: the row of each consumed item (-1 = none yet); slots: hash table over the rows of negatives; dp: the summed update of p_u."""
 
     i: Int32Array
     j: Int32Array
     row_i: Int32Array
     row_j: Int32Array
+    places: Int32Array
     slots: Int32Array
     dp: Float32Array
 
     @staticmethod
-    def room(fpl: FPL) -> _Work:
+    def room(fpl: FPL, longest: int) -> _Work:
         i, j, row_i, row_j = (np.empty(fpl.triples, np.int32) for _ in range(4))
-        return _Work(i, j, row_i, row_j, slots_for(2 * fpl.triples), np.zeros(fpl.factors, np.float32))
+        places = np.empty(longest, np.int32)
+        return _Work(i, j, row_i, row_j, places, slots_for(fpl.triples), np.zeros(fpl.factors, np.float32))
+
+
+def _longest(histories: Histories) -> int:
+    return int(np.diff(histories.ptr).max(initial=0))
 
 
 class _Own(NamedTuple):
@@ -233,92 +239,94 @@ class _Own(NamedTuple):
 
 
 # ---- section 4.2 on one device, in plain loops ---------------------------------------------------------------------------------
+# One function each and no row views inside the loops: numba would count references to every array handed to a helper, with an
+# atomic instruction each, and that costs more than the arithmetic.
 
 
 @njit(cache=True, nogil=True)
 def _device(theta: Server, p: Float32Array, own: _Own, key: np.uint64, numbers: _Numbers, sent: _Sent, work: _Work) -> int:
     """T triples against the received Q, b; writes the rows to send and returns how many. `p` moves in place."""
-    if len(own.history) == 0 or len(own.avoid) >= len(theta.b):  # K_u is empty: no positive, or no negative
+    q, b, dq, db, dp = theta.q, theta.b, sent.dq, sent.db, work.dp
+    of_i, of_j, of_row_i, of_row_j = work.i, work.j, work.row_i, work.row_j
+    alpha, reg_user, reg_positive, reg_negative = numbers.alpha, numbers.reg_user, numbers.reg_positive, numbers.reg_negative
+    factors, whole, zero = len(p), len(p) & ~3, np.float32(0)
+    if len(own.history) == 0 or len(own.avoid) >= len(b):  # K_u is empty: no positive, or no negative
         return 0
-    n = _draw(len(theta.b), own, key, numbers.triples, sent.item, work)
-    sent.dq[:n] = np.float32(0)
-    sent.db[:n] = np.float32(0)
-    work.dp[:] = np.float32(0)
+    n = _draw(len(b), own, key, numbers.triples, sent.item, work)
+    dq[:n] = zero
+    db[:n] = zero
+    dp[:] = zero
     for t in range(numbers.triples):
-        q_i, q_j = theta.q[work.i[t]], theta.q[work.j[t]]
-        row_i, row_j = work.row_i[t], work.row_j[t]
-        x_uij = theta.b[work.i[t]] - theta.b[work.j[t]] + _dot(p, q_i, q_j)  # (4)
-        d = np.float32(1) / (np.float32(1) + np.float32(math.exp(x_uij)))  # (3): e^-x / (1 + e^-x)
-        sent.db[row_j] -= d  # (5), theta = b_j
-        _negative(sent.dq[row_j], p, q_j, d, numbers.reg_negative)  # (5), theta = q_j
+        i, j, row_i, row_j = of_i[t], of_j[t], of_row_i[t], of_row_j[t]
+        s0, s1, s2, s3 = zero, zero, zero, zero  # four partial sums in a fixed order: the additions need not wait for each other
+        for f in range(0, whole, 4):
+            s0 += p[f] * (q[i, f] - q[j, f])
+            s1 += p[f + 1] * (q[i, f + 1] - q[j, f + 1])
+            s2 += p[f + 2] * (q[i, f + 2] - q[j, f + 2])
+            s3 += p[f + 3] * (q[i, f + 3] - q[j, f + 3])
+        for f in range(whole, factors):
+            s0 += p[f] * (q[i, f] - q[j, f])
+        x_uij = b[i] - b[j] + ((s0 + s1) + (s2 + s3))  # (4)
+        d = np.float32(1.0 / (1.0 + math.exp(min(np.float64(x_uij), 80.0))))  # (3): e^-x / (1 + e^-x)
+        db[row_j] -= d  # (5), theta = b_j
+        for f in range(factors):
+            dq[row_j, f] -= d * p[f] + reg_negative * q[j, f]  # (5), theta = q_j
         if row_i >= 0:  # 3. Transmission: pi let this one through
-            sent.db[row_i] += d  # (5), theta = b_i
-            _positive(sent.dq[row_i], p, q_i, d, numbers.reg_positive)  # (5), theta = q_i
+            db[row_i] += d  # (5), theta = b_i
+            for f in range(factors):
+                dq[row_i, f] += d * p[f] - reg_positive * q[i, f]  # (5), theta = q_i
         if numbers.per_triple:
-            _user(p, p, q_i, q_j, d, numbers.reg_user, numbers.alpha)  # (6), as run
+            for f in range(factors):
+                p[f] += alpha * (d * (q[i, f] - q[j, f]) - reg_user * p[f])  # (5), theta = p_u, and (6) at once, as run
         else:
-            _user(work.dp, p, q_i, q_j, d, numbers.reg_user, np.float32(1))  # (5), theta = p_u
-    if not numbers.per_triple:
-        for f in range(len(p)):
-            p[f] += numbers.alpha * work.dp[f]  # (6), as printed
+            for f in range(factors):
+                dp[f] += d * (q[i, f] - q[j, f]) - reg_user * p[f]  # (5), theta = p_u
+    for f in range(factors):
+        p[f] += alpha * dp[f]  # (6), as printed (0 as run)
     return n
 
 
 @njit(cache=True, nogil=True)
 def _draw(items: int, own: _Own, key: np.uint64, triples: int, item: Int32Array, work: _Work) -> int:
-    """T random triples from K_u, and which rows will be sent: every j, and i with probability pi. Returns the number of rows."""
-    n = 0
-    work.slots[:] = -1
+    """T random triples from K_u, and which rows will be sent: every j, and i with probability pi. Returns the number of rows.
+
+    i is uniform over the history, with replacement. j is uniform over what is not avoided, without rejection: it is the k-th such
+    item, which is k plus the number of m with avoid[m] - m <= k (avoid[m] - m items before avoid[m] are not avoided).
+    """
+    history, avoid, pi, slots, places = own.history, own.avoid, own.pi, work.slots, work.places
+    of_i, of_j, of_row_i, of_row_j = work.i, work.j, work.row_i, work.row_j
+    n, mask = 0, np.uint64(len(slots) - 1)
+    slots[:] = -1
+    places[: len(history)] = -1
     for t in range(triples):
         bits = draw(key, 2 * t)
-        place = below(bits, len(own.history))
-        i, j = own.history[place], negative(own.avoid, below_low(bits, items - len(own.avoid)))
-        row = row_of(work.slots, item, n, j)
-        item[row] = j
-        n = max(n, row + 1)
-        work.i[t], work.j[t], work.row_j[t], work.row_i[t] = i, j, row, -1
-        if own.pi[place] >= 1 or uniform(draw(key, 2 * t + 1)) < own.pi[place]:
-            row = row_of(work.slots, item, n, i)
-            item[row] = i
-            n = max(n, row + 1)
-            work.row_i[t] = row
+        place, k = below(bits, len(history)), below_low(bits, items - len(avoid))
+        low, length = 0, len(avoid)
+        while length > WINDOW:  # bisection as far as it is faster than counting, which needs no jumps
+            half = length >> 1
+            low += half if avoid[low + half - 1] - (low + half - 1) <= k else 0
+            length -= half
+        before = low
+        for m in range(np.uint64(low), np.uint64(low + length)):  # unsigned: numba then need not look for negative indices
+            before += np.int64(avoid[m]) - np.int64(m) <= k
+        i, j = history[place], np.int32(k + before)
+
+        slot = first_slot(j) & mask  # the row of j: an open-addressing hash table over the negatives drawn so far
+        row_j = slots[slot]
+        while row_j >= 0 and item[row_j] != j:
+            slot = (slot + ONE) & mask
+            row_j = slots[slot]
+        row_j = row_j if row_j >= 0 else n
+        slots[slot], item[row_j] = row_j, j
+        n += row_j == n
+
+        row_i = -1
+        if pi[place] >= 1 or uniform(draw(key, 2 * t + 1)) < pi[place]:
+            row_i = places[place] if places[place] >= 0 else n
+            places[place], item[row_i] = row_i, i
+            n += row_i == n
+        of_i[t], of_j[t], of_row_i[t], of_row_j[t] = i, j, row_i, row_j
     return n
-
-
-@njit(cache=True, inline="always")
-def _dot(p: Float32Array, q_i: Float32Array, q_j: Float32Array) -> np.float32:
-    """p . (q_i - q_j), in four partial sums: the order is fixed, and the additions need not wait for each other."""
-    zero = np.float32(0)
-    s0, s1, s2, s3 = zero, zero, zero, zero
-    whole = len(p) & ~3
-    for f in range(0, whole, 4):
-        s0 += p[f] * (q_i[f] - q_j[f])
-        s1 += p[f + 1] * (q_i[f + 1] - q_j[f + 1])
-        s2 += p[f + 2] * (q_i[f + 2] - q_j[f + 2])
-        s3 += p[f + 3] * (q_i[f + 3] - q_j[f + 3])
-    for f in range(whole, len(p)):
-        s0 += p[f] * (q_i[f] - q_j[f])
-    return (s0 + s1) + (s2 + s3)
-
-
-@njit(cache=True)
-def _negative(dq_j: Float32Array, p: Float32Array, q_j: Float32Array, d: np.float32, reg: np.float32) -> None:
-    for f in range(len(p)):
-        dq_j[f] -= d * p[f] + reg * q_j[f]
-
-
-@njit(cache=True)
-def _positive(dq_i: Float32Array, p: Float32Array, q_i: Float32Array, d: np.float32, reg: np.float32) -> None:
-    for f in range(len(p)):
-        dq_i[f] += d * p[f] - reg * q_i[f]
-
-
-@njit(cache=True)
-def _user(
-    target: Float32Array, p: Float32Array, q_i: Float32Array, q_j: Float32Array, d: np.float32, reg: np.float32, rate: np.float32
-) -> None:
-    for f in range(len(p)):
-        target[f] += rate * (d * (q_i[f] - q_j[f]) - reg * p[f])
 
 
 # ---- cohorts, and the server's step --------------------------------------------------------------------------------------------
@@ -343,20 +351,21 @@ def _cohort(
     return ptr
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def _own(data: Histories, pi: Float32Array, u: int) -> _Own:
     low, high = data.ptr[u], data.ptr[u + 1]
     return _Own(data.item[low:high], data.avoid[data.avoid_ptr[u] : data.avoid_ptr[u + 1]], pi[low:high])
 
 
 @njit(cache=True, nogil=True)
-def _aggregate(q: Float32Array, b: Float32Array, sum_q: Int64Array, sum_b: Int64Array, alpha: np.float32) -> None:
-    """(7) in place: theta += alpha * sum, where something was sent."""
+def _aggregate(
+    q: Float32Array, b: Float32Array, sum_q: Int64Array, sum_b: Int64Array, senders: Int64Array, alpha: np.float32
+) -> None:
+    """(7) in place: theta += alpha * sum, for the items that somebody sent."""
     for k in range(len(b)):
-        for f in range(q.shape[1]):
-            if sum_q[k, f] != 0:
+        if senders[k] > 0:
+            for f in range(q.shape[1]):
                 q[k, f] += alpha * np.float32(sum_q[k, f] * STEP)
-        if sum_b[k] != 0:
             b[k] += alpha * np.float32(sum_b[k] * STEP)
 
 

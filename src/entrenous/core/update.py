@@ -118,11 +118,11 @@ def add_rows(item: Int32Array, rows: Float32Array, total: Int64Array) -> bool:
     """total[item[r]] += fixed(rows[r]); False if a value is not finite or out of range (total is then spoiled)."""
     ok = True
     for r in range(len(item)):
-        row, target = rows[r], total[item[r]]
-        for f in range(len(row)):
-            scaled = np.rint(row[f] * np.float32(65536.0))
+        k = np.uint64(item[r])  # unsigned, and no views of rows: no index checks, no reference counts in the loop
+        for f in range(rows.shape[1]):
+            scaled = np.rint(rows[r, f] * np.float32(65536.0))
             ok &= abs(scaled) < np.float32(2147483648.0)
-            target[f] += np.int64(scaled)
+            total[k, f] += np.int64(scaled)
     return ok
 
 

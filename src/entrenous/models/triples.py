@@ -1,4 +1,4 @@
-"""Drawing (u, i, j) triples on one device: i from its history, j never from it, without rejection loops."""
+"""Drawing triples on one device: two integers from one draw, an item that is not in a history, slots of a small hash table."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from numba import njit
 
 from ..core.types import Int32Array
 
-_LOW32 = np.uint64(0xFFFFFFFF)
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_S32, _S40, _ONE = np.uint64(32), np.uint64(40), np.uint64(1)
+WINDOW = 64  # histories up to this length are counted, not bisected
+ONE = np.uint64(1)
+_LOW32, _GOLDEN = np.uint64(0xFFFFFFFF), np.uint64(0x9E3779B97F4A7C15)
+_S32, _S40 = np.uint64(32), np.uint64(40)
 
 
 @njit(cache=True, inline="always")
@@ -18,7 +19,18 @@ def below_low(bits: np.uint64, n: int) -> int:
     return np.int64(((bits & _LOW32) * np.uint64(n)) >> _S32)
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
+def first_slot(item: int) -> np.uint64:
+    """Where an item's search in an open-addressing table begins, before it is masked to the table's size (2^24 at most)."""
+    return (np.uint64(item) * _GOLDEN) >> _S40
+
+
+def slots_for(rows: int) -> Int32Array:
+    """A table for `rows` items at a load of at most one quarter; a power of two in length, -1 where empty."""
+    return np.full(1 << max(2, (4 * rows - 1).bit_length()), -1, np.int32)
+
+
+@njit(cache=True, nogil=True)
 def negative(history: Int32Array, k: int) -> int:
     """The k-th item (k = 0, 1, ...) that is not in the ascending `history`; k < items - len(history). O(log len(history)).
 
@@ -27,32 +39,9 @@ def negative(history: Int32Array, k: int) -> int:
     low, length = 0, len(history)
     while length > 1:
         half = length >> 1
-        probe = low + half
-        low = probe if history[probe - 1] - (probe - 1) <= k else low
+        if history[low + half - 1] - (low + half - 1) <= k:
+            low += half
         length -= half
     if length == 1 and history[low] - low <= k:
         low += 1
     return k + low
-
-
-@njit(cache=True)
-def row_of(slots: Int32Array, item: Int32Array, n: int, wanted: int) -> int:
-    """The row of `wanted` among item[:n], or n if it is new (its slot is then taken; the caller writes item[n]).
-
-    `slots` is an open-addressing hash table, a power of two in length, -1 where empty.
-    """
-    mask = np.uint64(len(slots) - 1)
-    slot = ((np.uint64(wanted) * _GOLDEN) >> _S40) & mask
-    while True:
-        row = slots[slot]
-        if row < 0:
-            slots[slot] = n
-            return n
-        if item[row] == wanted:
-            return row
-        slot = (slot + _ONE) & mask
-
-
-def slots_for(rows: int) -> Int32Array:
-    """An empty table for `row_of` with room for `rows` items at a load of at most one half."""
-    return np.full(1 << max(2, (2 * rows - 1).bit_length()), -1, np.int32)
