@@ -1,0 +1,140 @@
+"""What an experiment is and what it finds: rows of ours beside the paper's, findings in words, figures, significance tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple, final
+
+from ..data.interactions import Interactions
+from . import render
+from .cells import Cells
+from .countries import COUNTRIES, present, rows_of
+from .grid import Grid
+from .study import Study
+
+Row = dict[str, Any]
+Paper = Mapping[tuple[str, str, str], float]  # {(data, system, metric): what was printed}
+
+
+def row(data: str, system: str, metric: str, *, paper: float | None, obtained: float | None, protocol: str, **more: Any) -> Row:
+    """One figure of ours beside the paper's, None where there is none. more: reading, pi, settings, epochs."""
+    return {"data": data, "system": system, "metric": metric, "paper": paper, "obtained": obtained, "protocol": protocol, **more}
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """rows: see `row`. notes: findings, a paragraph each. figures: {name: SVG}. tests: paired t-tests between systems."""
+
+    rows: list[Row] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    figures: dict[str, str] = field(default_factory=dict)
+    tests: list[dict[str, Any]] = field(default_factory=list)
+
+    def add(self, other: Found) -> None:
+        """Appends what was found on another data set."""
+        self.rows.extend(other.rows)
+        self.notes.extend(other.notes)
+        self.figures.update(other.figures)
+        self.tests.extend(other.tests)
+
+
+@final
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Context:
+    """What an experiment runs in. data: rows to use in place of the paper's, None = the paper's."""
+
+    grid: Grid
+    cells: Cells
+    seed: int = 0
+    data: Interactions | None = None
+
+    def studies(self) -> list[Study]:
+        """Italy, and Brazil and Canada where their files are in the data folder (not in quick runs); or the given data alone."""
+        if self.data is not None:
+            return [self._study("", self.data)]
+        more = [name for name in ("Brazil", "Canada") if not self.grid.quick and present(COUNTRIES[name])]
+        return [self._study(name, rows_of(COUNTRIES[name])) for name in ("Italy", *more)]
+
+    def _study(self, country: str, data: Interactions) -> Study:
+        return Study(country=country, data=data, grid=self.grid, cells=self.cells, seed=self.seed)
+
+
+class Experiment(NamedTuple):
+    """A table or figure of a paper. paper: what it printed. run: finds ours."""
+
+    title: str
+    paper: Paper
+    run: Callable[[Context], Found]
+
+
+def over_studies(one: Callable[[Study], Found]) -> Callable[[Context], Found]:
+    """The `run` of an experiment that does the same for every data set."""
+
+    def run(context: Context) -> Found:
+        found = Found()
+        for study in context.studies():
+            found.add(one(study))
+        return found
+
+    return run
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class ExperimentResult:
+    """A finished experiment. computed: trainings that were not remembered. folder: where it was written, if it was."""
+
+    name: str
+    title: str
+    quick: bool
+    found: Found
+    seconds: float = 0.0
+    computed: int = 0
+    folder: Path | None = None
+
+    @property
+    def rows(self) -> list[Row]:
+        return self.found.rows
+
+    @property
+    def notes(self) -> list[str]:
+        return self.found.notes
+
+    @property
+    def figures(self) -> dict[str, str]:
+        return self.found.figures
+
+    @property
+    def tests(self) -> list[dict[str, Any]]:
+        return self.found.tests
+
+    def as_json(self) -> dict[str, Any]:
+        """What `entrenous experiment NAME --json` prints; figures by file."""
+        files = [f"{name}.svg" for name in self.figures]
+        return {
+            "experiment": self.name,
+            "title": self.title,
+            "quick": self.quick,
+            "rows": self.rows,
+            "notes": self.notes,
+            "tests": self.tests,
+            "figures": files if self.folder is None else [str(self.folder / file) for file in files],
+            "seconds": self.seconds,
+            "computed": self.computed,
+            "folder": None if self.folder is None else str(self.folder),
+        }
+
+    def as_text(self) -> str:
+        """Tables and findings for a terminal."""
+        return render.text(self)
+
+    def as_markdown(self) -> str:
+        """Tables, findings, figures, tests and protocols as a Markdown page."""
+        return render.markdown(self)
+
+    def write(self, folder: Path) -> None:
+        """A folder that needs nothing else: result.json, table.md and each figure as .svg."""
+        render.write(self, folder)
