@@ -96,9 +96,9 @@ def _tests(metric: str, runs: dict[str, list[Run]]) -> list[dict[str, Any]]:
 
 def _per_user(metric: str, runs: list[Run]) -> Float64Array:
     """Each user's mean over seeds and folds, in the order of users; every run must have evaluated the same users."""
-    users = np.unique(np.concatenate([evaluation.user for run in runs for evaluation in run.evaluations]))
+    users = np.unique(np.concatenate([evaluation.user for one in runs for evaluation in one.evaluations]))
     total, count = np.zeros(len(users)), np.zeros(len(users))
-    for evaluation in (evaluation for run in runs for evaluation in run.evaluations):
+    for evaluation in (evaluation for one in runs for evaluation in one.evaluations):
         where = np.searchsorted(users, evaluation.user)
         total[where] += evaluation.per_user[metric]
         count[where] += 1

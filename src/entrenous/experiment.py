@@ -4,53 +4,27 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from functools import partial
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, final
 
 import numpy as np
 
 from . import __version__, store
-from .core.discover import algorithms, pick
-from .core.errors import EntrenousError, InputError
+from .core.errors import InputError
 from .core.protocols import CentralAlgorithm, FederatedAlgorithm, Progress, Recommender, silent
-from .core.settings import Settings
 from .data.interactions import Interactions
-from .data.load import load
 from .evaluate.protocol import Evaluation, evaluate
 from .federation.executors import Debug, Executor, Threads
 from .federation.ledger import Ledger
-from .fit import Fitted, check_trainable, federated, fit_central, restore
-from .privacy.choice import read_choice
-from .recommend import recommend
-from .split.protocol import splits
+from .fit import Fitted, check_trainable, fit_central
+from .plan import Material, Plan, check, make, material
 from .split.types import Split
+from .stored import material_of, plan_of, recommendations
 from .training import Watch, best_round, train
 
 LENGTHS = (5, 10, 20)  # list lengths n of the metrics
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class Plan:
-    """What determines a result. Two runs of one plan end with the same model bytes and the same metrics.
-
-    algorithm: a name of `entrenous algorithms`. settings: its hyper-parameters where they differ from the defaults.
-    data: a data set, file or folder. protocol: how rows are held out; `given`: the folder of a given split.
-    rounds: None = the algorithm's own. patience: looks at validation (every `every` rounds) without an improvement after which
-    training stops and the best round is used; 0 = train for `rounds`.
-    """
-
-    algorithm: str
-    data: str = "ml-100k"
-    protocol: str = "loo-99"
-    seed: int = 0
-    rounds: int | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    patience: int = 0
-    every: int = 0
-    given: str | None = None
+Algorithm = FederatedAlgorithm | CentralAlgorithm
 
 
 @final
@@ -71,7 +45,8 @@ class Run:
 
     def recommend(self, user: str, n: int = 10) -> list[dict[str, Any]]:
         """The n best items for a user, by external ids: [{"item", "title", "score"}]."""
-        return recommendations(self.recommender, self.train, user, n, self.manifest["algorithm"], self.manifest["seed"])
+        label, seed = self.manifest["algorithm"], self.manifest["seed"]
+        return recommendations(self.recommender, self.train, user, n, label=label, seed=seed)
 
 
 class Fold(NamedTuple):
@@ -95,6 +70,7 @@ def run(
     patience: int = 0,
     every: int = 0,
     given: str | None = None,
+    duplicates: str = "same",
     threads: int = 0,
     checkpoint_every: int | None = None,
     out: str | Path | None = None,
@@ -106,139 +82,74 @@ def run(
     threads: 0 = all cores; never changes a result. checkpoint_every: rounds, None = a tenth of the training.
     debug: one device at a time, so that an error names the device. Raises InputError for anything that cannot be run.
     """
-    name = data if isinstance(data, str) else data.name
+    settings = {name: _lasting_setting(value) for name, value in (settings or {}).items()}
+    by_name = isinstance(data, str) and all(isinstance(value, str | int | float) for value in settings.values())
     plan = Plan(
-        algorithm=algorithm,
-        data=name,
-        protocol=protocol,
-        seed=seed,
-        rounds=rounds,
-        settings=settings or {},
-        patience=patience,
-        every=every,
-        given=given,
-    )
-    check_plan(plan)
-    rows = load(data) if isinstance(data, str) else data
-    made = make(plan, rows)  # settings are checked before anything is written
-    parts = splits(protocol, rows, seed=seed, given=given)
+        algorithm=algorithm, data=_lasting(data) if isinstance(data, str) else data.name, protocol=protocol, seed=seed, rounds=rounds,
+        settings=settings, patience=patience, every=every, given=None if given is None else _lasting(given), duplicates=duplicates,
+    )  # fmt: skip
+    check(plan)
+    what = material(plan, None if isinstance(data, str) else data)
+    made = make(plan, what.rows)  # settings are checked before anything is written
     folder = None
+    opening = _opening(plan, what.rows, by_name)
     if out is not None:
-        folder = store.new_folder(Path(out), f"{algorithm}-{Path(name).stem}-{protocol}-seed{seed}")
-        store.write_manifest(folder, _opening(plan, rows, folder, isinstance(data, str)))
-    return _execute(plan, rows, made, parts, folder, [], threads, checkpoint_every, debug, progress)
+        folder = store.new_folder(Path(out), f"{algorithm}-{Path(plan.data).stem}-{protocol}-seed{seed}")
+        opening["run"] = folder.name
+        store.write_manifest(folder, opening)
+    executor: Executor = Debug(lambda user: what.rows.users[user]) if debug else Threads(threads)
+    watch = Watch(
+        every=every, patience=patience, checkpoint_every=checkpoint_every, folder=folder, executor=executor, progress=progress
+    )
+    return _execute(plan, what, made, opening, watch, [])
 
 
 def resume(run_name: str, *, root: Path = Path("runs"), threads: int = 0, progress: Progress = silent) -> Run:
     """Continues an interrupted run from its newest checkpoint to the model an uninterrupted run ends with."""
     stored = store.read(run_name, root)
-    plan, rows = plan_of(stored), data_of(stored)
     if stored.manifest["status"] == "finished":
         raise InputError(
             str(stored.path), "this run is finished", fix="there is nothing to resume; start another with `entrenous run`"
         )
-    parts = splits(plan.protocol, rows, seed=plan.seed, given=plan.given)
-    return _execute(plan, rows, make(plan, rows), parts, stored.path, stored.trace, threads, None, False, progress)
+    plan = plan_of(stored)
+    what = material_of(stored, plan)
+    watch = Watch(every=plan.every, patience=plan.patience, folder=stored.path, executor=Threads(threads), progress=progress)
+    return _execute(plan, what, make(plan, what.rows), stored.manifest, watch, stored.trace)
 
 
-def check_plan(plan: Plan) -> None:
-    """Refuses numbers that make no sense, before anything is loaded."""
-    for name, least in (("rounds", 1), ("seed", 0), ("patience", 0), ("every", 0)):
-        value = getattr(plan, name)
-        if value is not None and value < least:
-            raise InputError(f"--{name}", f"got {value}", expected=f"a whole number from {least}")
-    if plan.patience and not plan.every:
-        raise InputError("--patience", "there are no looks at validation", fix="say how often to look with --every ROUNDS")
+def _lasting(name: str) -> str:
+    """A path as it can be found again from another folder; any other name as it is."""
+    return str(Path(name).resolve()) if Path(name).exists() else name
 
 
-def make(plan: Plan, data: Interactions) -> FederatedAlgorithm | CentralAlgorithm:
-    """The algorithm of a plan. `pi=@file.csv` is read here, where user and item ids are known."""
-    maker = pick("algorithm", plan.algorithm, algorithms())
-    preset: Mapping[str, Any] = maker.keywords if isinstance(maker, partial) else {}
-    kind: type[Settings] = maker.func if isinstance(maker, partial) else maker
-    values = {
-        name: read_choice(value[1:], data) if isinstance(value, str) and value.startswith("@") else value
-        for name, value in plan.settings.items()
-    }
-    made: Any = kind.parse({**preset, **values})
-    cohort = getattr(made, "cohort", 0)
-    if cohort > len(data.users):
-        raise InputError("--set cohort", f"got {cohort}", expected=f"at most {len(data.users)}, the users of {data.name}")
-    return made
+def _lasting_setting(value: Any) -> Any:
+    return f"@{_lasting(value[1:])}" if isinstance(value, str) and value.startswith("@") else value
 
 
 def _execute(
-    plan: Plan,
-    data: Interactions,
-    algorithm: FederatedAlgorithm | CentralAlgorithm,
-    parts: list[Split],
-    folder: Path | None,
-    trace: list[dict[str, Any]],
-    threads: int,
-    checkpoint_every: int | None,
-    debug: bool,
-    progress: Progress,
+    plan: Plan, what: Material, algorithm: Algorithm, opening: dict[str, Any], watch: Watch, trace: list[dict[str, Any]]
 ) -> Run:
-    executor: Executor = Debug(lambda user: data.users[user]) if debug else Threads(threads)
-    folds = []
-    for number, split in enumerate(parts):
-        until = _until(plan, algorithm, split)
-        checkpoints = max(1, until // 10) if checkpoint_every is None else checkpoint_every
-        watch = Watch(
-            every=plan.every,
-            patience=plan.patience,
-            checkpoint_every=checkpoints,
-            folder=folder,
-            executor=executor,
-            progress=progress,
-        )
-        folds.append(_fold(plan, algorithm, split, until, watch, trace, f"fold{number}"))
-    manifest = {**_opening(plan, data, folder, folder is not None), **_closing(parts, folds)}
-    if folder is not None:
-        _write(folder, manifest, folds, trace)
-    first = folds[0]
+    folds = [_fold(plan, algorithm, split, watch, trace, f"fold{number}") for number, split in enumerate(what.parts)]
+    manifest = {**opening, **_closing(what.parts, folds)}
+    if watch.folder is not None:
+        _write(watch.folder, manifest, folds[0], trace)
+    evaluations = tuple(fold.evaluation for fold in folds)
     return Run(
         manifest=manifest,
-        recommender=first.fitted.recommender,
-        train=first.train,
-        evaluations=tuple(f.evaluation for f in folds),
-        path=folder,
+        recommender=folds[0].fitted.recommender,
+        train=folds[0].train,
+        evaluations=evaluations,
+        path=watch.folder,
     )
 
 
-def _until(plan: Plan, algorithm: FederatedAlgorithm | CentralAlgorithm, split: Split) -> int:
-    if not isinstance(algorithm, FederatedAlgorithm):
-        return 0
-    return plan.rounds or algorithm.default_rounds(split.final_train.catalogue)
-
-
-def _fold(
-    plan: Plan,
-    algorithm: FederatedAlgorithm | CentralAlgorithm,
-    split: Split,
-    until: int,
-    watch: Watch,
-    trace: list[dict[str, Any]],
-    fold: str,
-) -> Fold:
-    """Train (choosing the number of rounds on validation if asked), then open the test rows once."""
+def _fold(plan: Plan, algorithm: Algorithm, split: Split, watch: Watch, trace: list[dict[str, Any]], fold: str) -> Fold:
+    """Train, then open the test rows once."""
     rows = split.final_train
     check_trainable(rows)
     began = time.perf_counter()
     if isinstance(algorithm, FederatedAlgorithm):
-        until = _chosen_rounds(plan, algorithm, split, until, watch, trace, fold) if plan.patience else until
-        seen = split.validation if not split.refit and not plan.patience else None
-        model = train(
-            algorithm,
-            rows,
-            until,
-            label=plan.algorithm,
-            seed=plan.seed,
-            phase=f"{fold} final",
-            validation=seen,
-            watch=watch,
-            trace=trace,
-        )
+        model = _federated(plan, algorithm, split, watch, trace, fold)
     else:
         model = fit_central(algorithm, rows, plan.seed, watch.progress)
     trained = time.perf_counter()
@@ -247,40 +158,44 @@ def _fold(
     return Fold(model, found, rows, trained - began, time.perf_counter() - trained)
 
 
-def _chosen_rounds(
-    plan: Plan, algorithm: FederatedAlgorithm, split: Split, until: int, watch: Watch, trace: list[dict[str, Any]], fold: str
-) -> int:
-    if split.validation is None:
-        raise InputError("--patience", f"protocol {split.name} has no validation rows", fix="train for a fixed number of rounds")
-    phase = f"{fold} select"
-    train(
-        algorithm,
-        split.train,
-        until,
-        label=plan.algorithm,
-        seed=plan.seed,
-        phase=phase,
-        validation=split.validation,
-        watch=watch,
-        trace=trace,
-    )
-    return best_round(trace, phase)
+def _federated(
+    plan: Plan, algorithm: FederatedAlgorithm, split: Split, watch: Watch, trace: list[dict[str, Any]], fold: str
+) -> Fitted:
+    """With patience: a first training finds the best round on validation, a second one ends there. Else one training to the end.
+
+    Both start from round 0 with the same seed, so without refitting the second repeats the first, to the bit.
+    """
+    rows, until = split.final_train, plan.rounds or algorithm.default_rounds(split.final_train.catalogue)
+    seen = split.validation if not split.refit else None
+    if plan.patience:
+        if split.validation is None:
+            raise InputError(
+                "--patience", f"protocol {split.name} has no validation rows", fix="train for a fixed number of rounds"
+            )
+        train(algorithm, split.train, until, label=plan.algorithm, seed=plan.seed, phase=f"{fold} select", validation=split.validation,
+              watch=watch, trace=trace)  # fmt: skip
+        until, seen = best_round(trace, f"{fold} select"), None
+    return train(algorithm, rows, until, label=plan.algorithm, seed=plan.seed, phase=f"{fold} final", validation=seen, watch=watch,
+                 trace=trace)  # fmt: skip
 
 
 # ---- manifests ------------------------------------------------------------------------------------------------------------------
 
 
-def _opening(plan: Plan, data: Interactions, folder: Path | None, by_name: bool) -> dict[str, Any]:
-    source = str(Path(plan.data).resolve()) if by_name and Path(plan.data).exists() else plan.data
+def _opening(plan: Plan, rows: Interactions, by_name: bool) -> dict[str, Any]:
+    """What is known before training. Settings that are not numbers or text (a Choice) are described, not stored."""
+    asked = asdict(plan)
     return {
-        "run": folder.name if folder is not None else None,
-        **{name: value for name, value in asdict(plan).items() if name not in ("rounds", "data")},
-        "data": source,
+        "run": None,
+        **{name: value for name, value in asked.items() if name != "rounds"},
+        "settings": {
+            name: value if isinstance(value, str | int | float) else str(value) for name, value in plan.settings.items()
+        },
         "data_by_name": by_name,
         "rounds_asked": plan.rounds,
         "status": "running",
-        "catalogue": data.catalogue._asdict(),
-        "data_sha256": data.sha256(),
+        "catalogue": rows.catalogue._asdict(),
+        "data_sha256": rows.sha256(),
         "entrenous": __version__,
         "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
     }
@@ -288,11 +203,11 @@ def _opening(plan: Plan, data: Interactions, folder: Path | None, by_name: bool)
 
 def _closing(parts: list[Split], folds: list[Fold]) -> dict[str, Any]:
     """What is known at the end: means over folds, sums of bytes and seconds."""
-    first = folds[0]
-    ledger = Ledger()
+    first, ledger = folds[0], Ledger()
     for fold in folds:
         ledger = ledger.plus(fold.fitted.ledger)
     sampled = [fold.evaluation.full_ranking for fold in folds if fold.evaluation.full_ranking is not None]
+    seconds = {"train": sum(fold.train_seconds for fold in folds), "evaluate": sum(fold.evaluate_seconds for fold in folds)}
     return {
         "status": "finished",
         "rounds": first.fitted.rounds,
@@ -300,10 +215,7 @@ def _closing(parts: list[Split], folds: list[Fold]) -> dict[str, Any]:
         **({"full_ranking": _mean(sampled)} if sampled else {}),
         **({"folds": [fold.evaluation.metrics for fold in folds]} if len(folds) > 1 else {}),
         "by_category": first.evaluation.by_category,
-        "seconds": {
-            "train": round(sum(f.train_seconds for f in folds), 3),
-            "evaluate": round(sum(f.evaluate_seconds for f in folds), 3),
-        },
+        "seconds": {name: round(value, 3) for name, value in seconds.items()},
         "bytes": {"up": ledger.bytes_up, "down": ledger.bytes_down},
         "ledger": ledger._asdict(),
         "model_sha256": store.model_sha256(first.fitted.arrays),
@@ -317,60 +229,10 @@ def _mean(metrics: list[dict[str, float]]) -> dict[str, float]:
     return {name: float(np.mean([one[name] for one in metrics])) for name in metrics[0]}
 
 
-def _write(folder: Path, manifest: dict[str, Any], folds: list[Fold], trace: list[dict[str, Any]]) -> None:
-    first = folds[0].evaluation
-    store.write_arrays(folder / "model.safetensors", folds[0].fitted.arrays)
-    store.write_arrays(folder / "users.safetensors", {"user": first.user, **first.per_user})
+def _write(folder: Path, manifest: dict[str, Any], first: Fold, trace: list[dict[str, Any]]) -> None:
+    found = first.evaluation
+    store.write_arrays(folder / "model.safetensors", first.fitted.arrays)
+    store.write_arrays(folder / "users.safetensors", {"user": found.user, **found.per_user})
     store.write_trace(folder, trace)
     store.write_manifest(folder, manifest)
     store.drop_checkpoints(folder)
-
-
-# ---- a stored run, used again ---------------------------------------------------------------------------------------------------
-
-
-def plan_of(stored: store.StoredRun) -> Plan:
-    """The plan a stored run was made by."""
-    m = stored.manifest
-    kept = {name: m[name] for name in ("algorithm", "data", "protocol", "seed", "settings", "patience", "every", "given")}
-    return Plan(**kept, rounds=m["rounds_asked"])
-
-
-def data_of(stored: store.StoredRun) -> Interactions:
-    """The data of a stored run, checked to be what it was."""
-    manifest = stored.manifest
-    if not manifest["data_by_name"]:
-        raise InputError(str(stored.path), "this run was made from data in memory", fix="use the Run object in Python")
-    data = load(manifest["data"])
-    if data.sha256() != manifest["data_sha256"]:
-        raise EntrenousError(
-            f"{stored.path}: the data '{manifest['data']}' has changed since the run; expected the same rows; run it again"
-        )
-    return data
-
-
-def reopen(stored: store.StoredRun) -> tuple[Recommender, Interactions]:
-    """The trained recommender of a stored run (of its first fold), and the rows it was trained on."""
-    if stored.manifest["status"] != "finished":
-        raise InputError(
-            str(stored.path), "this run is not finished", fix=f"continue it with `entrenous run --resume {stored.path}`"
-        )
-    plan, data = plan_of(stored), data_of(stored)
-    split = splits(plan.protocol, data, seed=plan.seed, given=plan.given)[0]
-    arrays, _ = store.read_arrays(stored.path / "model.safetensors")
-    rows = split.final_train
-    return restore(make(plan, data), arrays, rows), rows
-
-
-def recommendations(
-    recommender: Recommender, data: Interactions, user: str, n: int, label: str, seed: int
-) -> list[dict[str, Any]]:
-    """The n best items for one user: [{"item", "title", "score"}], external ids, best first."""
-    index = data.users.index(user)
-    best = recommend(recommender, data, np.array([index]), n, label=label, seed=seed)
-    titles = data.features.get("title")
-    found = []
-    for item, score in zip(best.item[0].tolist(), best.score[0].tolist(), strict=True):
-        if item >= 0:
-            found.append({"item": data.items[item], "title": str(titles[item]) if titles is not None else "", "score": score})
-    return found

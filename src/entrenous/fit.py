@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, final, get_type_hints
+from typing import NamedTuple, final, get_type_hints
 
 import numpy as np
 
@@ -66,7 +66,9 @@ class Periodic(NamedTuple):
     act: Callable[[Training], bool]
 
 
-def advance(rounds: Rounds, training: Training, until: int, periodic: Sequence[Periodic] = (), progress: Progress = silent) -> Training:
+def advance(
+    rounds: Rounds, training: Training, until: int, periodic: Sequence[Periodic] = (), progress: Progress = silent
+) -> Training:
     """`training` after round `until`, or after the round in which a callback said stop."""
     stride = max(1, until // PROGRESS_STEPS)
     while training.round < until:
@@ -99,7 +101,9 @@ def fit_central(algorithm: CentralAlgorithm, data: Interactions, seed: int, prog
 def _check_finite(arrays: Mapping[str, Array]) -> None:
     for name, array in arrays.items():
         if array.dtype.kind == "f" and not np.isfinite(array).all():
-            raise NonFiniteError(f"training diverged: '{name}' is no longer finite; lower the learning rate (--set learning_rate=...)")
+            raise NonFiniteError(
+                f"training diverged: '{name}' is no longer finite; lower the learning rate (--set learning_rate=...)"
+            )
 
 
 # ---- states as named arrays, and back -------------------------------------------------------------------------------------------

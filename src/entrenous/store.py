@@ -81,7 +81,9 @@ def new_folder(root: Path, stem: str) -> Path:
                 continue
             return path
     except OSError as cause:
-        raise InputError(str(root), f"cannot be written ({cause.strerror})", expected="a writable folder", fix="choose another with --out") from None
+        raise InputError(
+            str(root), f"cannot be written ({cause.strerror})", expected="a writable folder", fix="choose another with --out"
+        ) from None
     raise InputError(str(root), "holds too many runs", fix="choose another folder with --out")
 
 
@@ -112,7 +114,9 @@ def read_arrays(path: Path) -> tuple[dict[str, Array], dict[str, str]]:
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
             about = dict(file.metadata() or {})
     except (SafetensorError, OSError, ValueError) as cause:
-        raise EntrenousError(f"{path}: cannot be read ({cause}); expected a file written by entrenous; delete it to go on without it") from None
+        raise EntrenousError(
+            f"{path}: cannot be read ({cause}); expected a file written by entrenous; delete it to go on without it"
+        ) from None
     if about.get("sha256") != model_sha256(arrays):
         raise EntrenousError(f"{path}: its content does not match its sha256; the file is damaged; delete it to go on without it")
     return arrays, about
@@ -158,7 +162,12 @@ def find(run: str, root: Path) -> Path:
     for path in (Path(run), root / run):
         if (path / "manifest.json").is_file():
             return path
-    raise InputError("run", f"'{run}' is not a run", expected="a folder with a manifest.json", fix=did_you_mean(run, [path.name for path in folders(root)]))
+    raise InputError(
+        "run",
+        f"'{run}' is not a run",
+        expected="a folder with a manifest.json",
+        fix=did_you_mean(run, [path.name for path in folders(root)]),
+    )
 
 
 def folders(root: Path) -> list[Path]:
@@ -175,7 +184,9 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise InputError(str(path), f"cannot be read ({cause})", expected="a manifest written by entrenous") from None
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         found = manifest.get("format") if isinstance(manifest, dict) else None
-        raise InputError(str(path), f"format {found}", expected=f"format {FORMAT}", fix="run it again with this version of entrenous")
+        raise InputError(
+            str(path), f"format {found}", expected=f"format {FORMAT}", fix="run it again with this version of entrenous"
+        )
     return manifest
 
 

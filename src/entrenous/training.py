@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, final
 
@@ -30,7 +31,7 @@ class Watch:
 
     every: int = 0
     patience: int = 0
-    checkpoint_every: int = 0
+    checkpoint_every: int | None = None
     folder: Path | None = None
     executor: Executor = field(default_factory=lambda: Threads(1))
     progress: Progress = silent
@@ -55,11 +56,12 @@ def train(
     rounds = Rounds(algorithm, data, seed=seed, executor=watch.executor)
     training = _resumed(rounds, phase, watch, trace) or rounds.start()
     periodic = []
+    between = max(1, until // 10) if watch.checkpoint_every is None else watch.checkpoint_every
     if validation is not None and watch.every:
         look = _Look(rounds, validation, label, phase, watch.patience, trace, time.perf_counter())
         periodic.append(Periodic(watch.every, look))
-    if watch.folder is not None and watch.checkpoint_every:
-        periodic.append(Periodic(watch.checkpoint_every, lambda now: _checkpoint(watch.folder, phase, now, trace)))
+    if watch.folder is not None and between:
+        periodic.append(Periodic(between, partial(_checkpoint, watch.folder, phase, trace)))
     return fitted(rounds, advance(rounds, training, until, periodic, watch.progress))
 
 
@@ -73,7 +75,9 @@ def best_round(trace: list[dict[str, Any]], phase: str) -> int:
 class _Look:
     """Evaluates on validation, writes a line to the trace, and says whether patience has run out."""
 
-    def __init__(self, rounds: Rounds, held: Held, label: str, phase: str, patience: int, trace: list[dict[str, Any]], began: float) -> None:
+    def __init__(
+        self, rounds: Rounds, held: Held, label: str, phase: str, patience: int, trace: list[dict[str, Any]], began: float
+    ) -> None:
         self._rounds, self._held, self._label, self._phase = rounds, held, label, phase
         self._patience, self._trace, self._began = patience, trace, began
 
@@ -95,8 +99,7 @@ class _Look:
         return bool(self._patience) and since_best >= self._patience
 
 
-def _checkpoint(folder: Path | None, phase: str, now: Training, trace: list[dict[str, Any]]) -> bool:
-    assert folder is not None
+def _checkpoint(folder: Path, phase: str, trace: list[dict[str, Any]], now: Training) -> bool:
     store.write_trace(folder, trace)
     store.write_checkpoint(folder, now.round, checkpoint_arrays(now), phase=phase)
     return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from ..core.errors import EntrenousError, one_line
 
@@ -47,8 +48,7 @@ def _app():  # type: ignore[no-untyped-def]  # cyclopts.App: imported here so th
         help="Recommendations without collecting anyone's history. Start with: entrenous demo",
     )
     app.command(data.app)
-    for command in (run.run, run.compare, run.recommend, run.runs, run.report, about.algorithms, about.explain):
-        app.command(command)
-    for command in (lab.experiment, lab.bench, lab.leakcheck, lab.demo):
+    commands: list[Any] = [run.run, run.compare, run.recommend, run.runs, run.report, run.split, about.algorithms, about.explain]
+    for command in [*commands, lab.experiment, lab.bench, lab.leakcheck, lab.demo]:
         app.command(command)
     return app

@@ -58,7 +58,7 @@ def explain(algorithm: str, /, *, json: bool = False) -> None:
     table(["--set", "default", "meaning"], rows, title="Settings")
 
 
-def _kind(maker: Any) -> tuple[type[Settings], dict[str, Any]]:
+def _kind(maker: Any) -> tuple[Any, dict[str, Any]]:
     return (maker.func, dict(maker.keywords)) if isinstance(maker, partial) else (maker, {})
 
 

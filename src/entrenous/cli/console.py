@@ -18,7 +18,8 @@ def progress_bar(shown: bool = True) -> Iterator[Progress]:
         yield _lines if shown else _nothing
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress as Bars, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bars
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     with Bars(*columns, console=Console(stderr=True), transient=True, disable=not shown) as bars:
@@ -65,3 +66,21 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[Any]], *, title: str =
 
 def _text(value: Any) -> str:
     return f"{value:.4f}" if isinstance(value, float) else str(value)
+
+
+def announce_compilation(algorithm: str) -> None:
+    """Says so when the device code of an algorithm has not been compiled on this machine yet."""
+    from functools import partial
+    from pathlib import Path
+
+    from numba import config
+
+    from ..core.discover import algorithms, pick
+
+    maker = pick("algorithm", algorithm, algorithms())
+    module = sys.modules[(maker.func if isinstance(maker, partial) else maker).__module__]
+    source = Path(str(module.__file__))
+    own = getattr(config, "CACHE_DIR", "")
+    cache = Path(own) if own else source.parent / "__pycache__"
+    if "njit" in vars(module) and not any(cache.rglob(f"{source.stem}.*.nbi")):
+        say(f"compiling {algorithm}'s device code for this machine: once, some seconds; cached afterwards")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..core.discover import offers, pick
-from .console import emit_json, progress_bar, say, table
+from .console import announce_compilation, emit_json, progress_bar, say, table
 from .run import RUNS, show_recommendations
 
 
@@ -136,7 +136,8 @@ def demo(*, user: str = "196", threads: int = 0, out: Path = RUNS) -> None:
     from ..report.html import write_report
 
     data = load("ml-100k")
-    say(f"{data}: 943 devices train together; no history leaves a device. The first training compiles the device code (once).")
+    say(f"{data}: 943 devices train together; no history leaves a device.")
+    announce_compilation("pfpl+")
     with progress_bar() as progress:
         fpl = experiment.run("pfpl+", "ml-100k", every=5, threads=threads, out=out, progress=progress)
     popular = experiment.run("popular", "ml-100k", out=out)
@@ -148,4 +149,4 @@ def demo(*, user: str = "196", threads: int = 0, out: Path = RUNS) -> None:
     items = fpl.recommend(user)
     show_recommendations(user, items)
     stored = [store.read(str(run.path), out) for run in (fpl, popular)]
-    print(f"report: {write_report(stored, stored[0].path / 'report.html', recommendations=items).resolve()}")
+    print(f"report: {write_report(stored, stored[0].path / 'report.html', recommendations=items, user=user).resolve()}")

@@ -1,16 +1,16 @@
-"""`entrenous run`, `compare`, `recommend`, `runs` and `report`."""
+"""`entrenous run`, `compare`, `recommend`, `runs`, `report` and `split`."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from .. import store
 from ..core.errors import InputError
 from ..core.settings import parse_assignments
-from .console import emit_json, progress_bar, say, table
+from .console import announce_compilation, emit_json, progress_bar, say, table
 
 SHOWN = ("hr@10", "ndcg@10", "precision@10", "recall@10", "mrr@10", "auc", "item_coverage@10", "gini@10")
 RUNS = Path("runs")
@@ -30,6 +30,7 @@ def run(
     patience: int = 0,
     checkpoint_every: int | None = None,
     given: Path | None = None,
+    duplicates: Literal["same", "first", "last", "error"] = "same",
     out: Path = RUNS,
     resume: str | None = None,
     debug: bool = False,
@@ -63,7 +64,9 @@ def run(
     checkpoint_every:
         Rounds between checkpoints; default: a tenth of the training.
     given:
-        The folder of a given split, for --protocol given.
+        The folder of a given split, for --protocol given; default: DATA.
+    duplicates:
+        Repeated (user, item) rows in a file: keep the first or last, refuse any (error), or only those that disagree (same).
     out:
         Where runs are stored.
     resume:
@@ -86,9 +89,10 @@ def run(
                 fix="try: entrenous run pfpl+",
             )
         else:
+            announce_compilation(algorithm)
             finished = experiment.run(
                 algorithm, data, protocol=protocol, seed=seed, rounds=rounds, settings=parse_assignments(settings or []), patience=patience,
-                every=every, given=None if given is None else str(given), threads=threads, checkpoint_every=checkpoint_every, out=out, debug=debug,
+                every=every, given=None if given is None else str(given), duplicates=duplicates, threads=threads, checkpoint_every=checkpoint_every, out=out, debug=debug,
                 progress=progress,
             )  # fmt: skip
     if json:
@@ -192,13 +196,12 @@ def recommend(run: str = "latest", /, *, user: str, n: int = 10, out: Path = RUN
     json:
         Print one JSON object on stdout.
     """
-    from .. import experiment
+    from ..stored import recommended
 
     if n < 1:
         raise InputError("--n", f"got {n}", expected="at least 1")
     stored = store.read(run, out)
-    recommender, data = experiment.reopen(stored)
-    items = experiment.recommendations(recommender, data, user, n, stored.manifest["algorithm"], stored.manifest["seed"])
+    items = recommended(stored, user, n)
     if json:
         emit_json({"run": stored.path.name, "user": user, "recommendations": items})
         return
@@ -257,14 +260,33 @@ def report(*runs: str, to: Path | None = None, user: str | None = None, out: Pat
     out:
         Where runs are stored.
     """
-    from .. import experiment
     from ..report.html import write_report
+    from ..stored import recommended
 
     stored = [store.read(name, out) for name in runs or ("latest",)]
-    items = None
-    if user is not None:
-        recommender, data = experiment.reopen(stored[0])
-        items = experiment.recommendations(
-            recommender, data, user, 10, stored[0].manifest["algorithm"], stored[0].manifest["seed"]
-        )
-    print(write_report(stored, to or stored[0].path / "report.html", recommendations=items))
+    items = recommended(stored[0], user) if user is not None else None
+    print(write_report(stored, to or stored[0].path / "report.html", recommendations=items, user=user))
+
+
+def split(data: str, protocol: str = "loo-99", /, *, to: Path, seed: int = 0, parquet: bool = False) -> None:
+    """Write a split, with its frozen candidates, as files that `--protocol given` (or any other program) reads.
+
+    Parameters
+    ----------
+    data:
+        A data set, file or folder.
+    protocol:
+        As for `entrenous run`.
+    to:
+        A new folder; one folder a fold under it for kfold.
+    seed:
+        Names the split and its candidates.
+    parquet:
+        Parquet instead of CSV.
+    """
+    from ..plan import Plan, material
+    from ..split.export import write
+
+    parts = material(Plan(algorithm="popular", data=data, protocol=protocol, seed=seed)).parts
+    for number, part in enumerate(parts, 1):
+        print(write(part, to if len(parts) == 1 else to / str(number), format="parquet" if parquet else "csv"))

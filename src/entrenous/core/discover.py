@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from functools import lru_cache
+from functools import cache
 from types import ModuleType
 from typing import Any
 
 from .errors import InputError, did_you_mean
 
 
-@lru_cache(maxsize=None)
+@cache
 def modules(package: str) -> dict[str, ModuleType]:
     """The public modules of `entrenous.<package>` by file name, in alphabetical order."""
     parent = importlib.import_module(f"entrenous.{package}")

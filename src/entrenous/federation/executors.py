@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol, TypeVar, final
 
 from ..core.errors import EntrenousError
@@ -20,7 +20,12 @@ class Executor(Protocol):
     workers: int
 
     def map(self, function: Callable[[Int64Array], T], blocks: Sequence[Int64Array]) -> list[T]: ...
-    def stage(self, number: int, name: str) -> object: ...
+    def stage(self, number: int, name: str) -> AbstractContextManager[None]: ...
+
+
+def _cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class DeviceError(EntrenousError):
@@ -32,7 +37,7 @@ class Threads:
     """Blocks over `workers` threads. Compiled device code releases the interpreter lock; one worker means no thread at all."""
 
     def __init__(self, workers: int = 0) -> None:
-        self.workers = workers or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else workers or os.cpu_count() or 1
+        self.workers = workers or _cores()
         self._pool = ThreadPoolExecutor(self.workers, thread_name_prefix="devices") if self.workers > 1 else None
 
     def map(self, function: Callable[[Int64Array], T], blocks: Sequence[Int64Array]) -> list[T]:
@@ -66,7 +71,9 @@ class Debug:
             return function(device)
         except Exception as cause:
             who = self._name_of(int(device[0]))
-            raise DeviceError(f"round {self._round}, stage local, device of user '{who}': {type(cause).__name__}: {cause}") from cause
+            raise DeviceError(
+                f"round {self._round}, stage local, device of user '{who}': {type(cause).__name__}: {cause}"
+            ) from cause
 
     @contextmanager
     def stage(self, number: int, name: str) -> Iterator[None]:

@@ -79,10 +79,14 @@ def _read_rows(path: Path) -> list[tuple[str, dict[str, str]]]:
         with open(path, newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file)
             if not {"user", "pi"} <= set(reader.fieldnames or []):
-                raise InputError(f"{path}:1", f"the header is {','.join(reader.fieldnames or [])!r}", expected="user,pi or user,item,pi")
+                raise InputError(
+                    f"{path}:1", f"the header is {','.join(reader.fieldnames or [])!r}", expected="user,pi or user,item,pi"
+                )
             rows = [(f"{path}:{reader.line_num}", row) for row in reader]
     except (OSError, UnicodeDecodeError, csv.Error) as cause:
-        raise InputError(str(path), f"cannot be read ({cause})", expected="a CSV file with the header user,pi or user,item,pi") from None
+        raise InputError(
+            str(path), f"cannot be read ({cause})", expected="a CSV file with the header user,pi or user,item,pi"
+        ) from None
     for where, row in rows:
         if None in row or None in row.values():
             raise InputError(where, "a wrong number of columns", expected="as many as in the header")

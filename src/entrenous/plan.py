@@ -1,0 +1,86 @@
+"""`Plan`: what determines a result, checked before anything is loaded; and what it needs: rows, splits, an algorithm."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial, reduce
+from typing import Any, NamedTuple, final
+
+from .core.discover import algorithms, pick
+from .core.errors import InputError
+from .core.protocols import CentralAlgorithm, FederatedAlgorithm
+from .data.interactions import Interactions
+from .data.load import load
+from .privacy.choice import read_choice
+from .split.protocol import GIVEN, splits
+from .split.types import Split, union
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What determines a result. Two runs of one plan end with the same model bytes and the same metrics.
+
+    algorithm: a name of `entrenous algorithms`. settings: its hyper-parameters where they differ from the defaults.
+    data: a data set, file or folder. duplicates: what to do with repeated (user, item) rows in a file, as in `data.load.load`.
+    protocol: how rows are held out. given: the folder of a given split, for the protocol `given` (default: `data`).
+    rounds: None = the algorithm's own. patience: looks at validation (every `every` rounds) without an improvement after which
+    training stops and the best round is used; 0 = train for `rounds`.
+    """
+
+    algorithm: str
+    data: str = "ml-100k"
+    protocol: str = "loo-99"
+    seed: int = 0
+    rounds: int | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    patience: int = 0
+    every: int = 0
+    given: str | None = None
+    duplicates: str = "same"
+
+
+class Material(NamedTuple):
+    """What a plan works on. rows: all rows, held-out ones too: the identity of the data. parts: one split, or one a fold."""
+
+    rows: Interactions
+    parts: list[Split]
+
+
+def check(plan: Plan) -> None:
+    """Refuses numbers that make no sense, before anything is loaded."""
+    for name, least in (("rounds", 1), ("seed", 0), ("patience", 0), ("every", 0)):
+        value = getattr(plan, name)
+        if value is not None and value < least:
+            raise InputError(f"--{name}", f"got {value}", expected=f"a whole number from {least}")
+    if plan.patience and not plan.every:
+        raise InputError("--patience", "there are no looks at validation", fix="say how often to look with --every ROUNDS")
+    if plan.given is not None and plan.protocol != GIVEN:
+        raise InputError("--given", f"the protocol is {plan.protocol}", expected=f"--protocol {GIVEN}")
+
+
+def material(plan: Plan, data: Interactions | None = None) -> Material:
+    """Loads (unless `data` is at hand) and splits."""
+    if plan.protocol == GIVEN:
+        parts = splits(GIVEN, data, seed=plan.seed, given=plan.given or plan.data)
+        held = [held.rows for held in (parts[0].validation, parts[0].test) if held is not None]
+        return Material(reduce(union, held, parts[0].train), parts)
+    rows = load(plan.data, duplicates=plan.duplicates) if data is None else data  # type: ignore[arg-type]  # checked by load
+    return Material(rows, splits(plan.protocol, rows, seed=plan.seed))
+
+
+def make(plan: Plan, rows: Interactions) -> FederatedAlgorithm | CentralAlgorithm:
+    """The algorithm of a plan. `pi=@file.csv` is read here, where user and item ids are known."""
+    maker = pick("algorithm", plan.algorithm, algorithms())
+    preset: Mapping[str, Any] = maker.keywords if isinstance(maker, partial) else {}
+    kind: Any = maker.func if isinstance(maker, partial) else maker
+    made: Any = kind.parse({**preset, **{name: _value(value, rows) for name, value in plan.settings.items()}})
+    cohort = getattr(made, "cohort", 0)
+    if cohort > len(rows.users):
+        raise InputError("--set cohort", f"got {cohort}", expected=f"at most {len(rows.users)}, the users of {rows.name}")
+    return made
+
+
+def _value(value: Any, rows: Interactions) -> Any:
+    return read_choice(value[1:], rows) if isinstance(value, str) and value.startswith("@") else value

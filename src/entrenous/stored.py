@@ -1,0 +1,66 @@
+"""A stored run, used again: its plan, its data checked to be what it was, its model, its recommendations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from . import store
+from .core.errors import EntrenousError, InputError
+from .core.protocols import Recommender
+from .data.interactions import Interactions
+from .fit import restore
+from .plan import Material, Plan, make, material
+from .recommend import recommend
+
+KEPT = ("algorithm", "data", "protocol", "seed", "settings", "patience", "every", "given", "duplicates")
+
+
+def plan_of(run: store.StoredRun) -> Plan:
+    """The plan a stored run was made by."""
+    return Plan(**{name: run.manifest[name] for name in KEPT}, rounds=run.manifest["rounds_asked"])
+
+
+def material_of(run: store.StoredRun, plan: Plan) -> Material:
+    """The rows and splits of a stored run. Raises EntrenousError when the data is not what it was."""
+    if not run.manifest["data_by_name"]:
+        raise InputError(str(run.path), "this run was made from objects in memory", fix="use the Run object in Python")
+    found = material(plan)
+    if found.rows.sha256() != run.manifest["data_sha256"]:
+        raise EntrenousError(
+            f"{run.path}: the data '{plan.data}' has changed since the run; expected the same rows; run it again"
+        )
+    return found
+
+
+def reopen(run: store.StoredRun) -> tuple[Recommender, Interactions]:
+    """The trained recommender of a stored run (of its first fold), and the rows it was trained on."""
+    if run.manifest["status"] != "finished":
+        raise InputError(str(run.path), "this run is not finished", fix=f"continue it with `entrenous run --resume {run.path}`")
+    plan = plan_of(run)
+    found = material_of(run, plan)
+    arrays, _ = store.read_arrays(run.path / "model.safetensors")
+    if store.model_sha256(arrays) != run.manifest["model_sha256"]:
+        raise EntrenousError(f"{run.path}: the model is not the one in the manifest; run it again")
+    train = found.parts[0].final_train
+    return restore(make(plan, found.rows), arrays, train), train
+
+
+def recommended(run: store.StoredRun, user: str, n: int = 10) -> list[dict[str, Any]]:
+    """`recommendations` of a stored run."""
+    recommender, train = reopen(run)
+    return recommendations(recommender, train, user, n, label=run.manifest["algorithm"], seed=run.manifest["seed"])
+
+
+def recommendations(
+    recommender: Recommender, train: Interactions, user: str, n: int, *, label: str, seed: int
+) -> list[dict[str, Any]]:
+    """The n best items for one user: [{"item", "title", "score"}], external ids, best first."""
+    best = recommend(recommender, train, np.array([train.users.index(user)]), n, label=label, seed=seed)
+    titles = train.features.get("title")
+    return [
+        {"item": train.items[item], "title": "" if titles is None else str(titles[item]), "score": score}
+        for item, score in zip(best.item[0].tolist(), best.score[0].tolist(), strict=True)
+        if item >= 0
+    ]
