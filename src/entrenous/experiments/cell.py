@@ -17,8 +17,8 @@ from ..core import arrays, keys, sampling, update
 from ..core.discover import modules
 from ..data.interactions import Interactions
 from ..evaluate import full, protocol
-from ..experiment import Plan, make
 from ..federation import rounds
+from ..plan import Plan, make
 from ..split.types import Held, Split
 
 FORMAT = 1  # of a remembered cell
