@@ -197,3 +197,10 @@ def test_out_that_is_a_file_is_refused(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match=r"--out: .* cannot be written to"):
         run_experiment("fpl-table4", out=tmp_path / "file", cache=tmp_path)
+
+
+def test_cells_are_kept_beside_the_results_or_in_the_data_folder(tmp_path):
+    run("fpl-table3", None, out=tmp_path / "out")
+    assert list((tmp_path / "out" / "cells").glob("*.json")) and not (tmp_path / "home").exists()
+    run("fpl-table3", None)
+    assert list((tmp_path / "home" / "experiments").glob("*.json"))

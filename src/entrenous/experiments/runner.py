@@ -35,16 +35,17 @@ def run_experiment(
 ) -> ExperimentResult:
     """Runs an experiment, or what is left of it: finished trainings are remembered in `cache` and shared by all experiments.
 
-    quick: an excerpt of the grid, about a minute on two cores. data: other rows in place of the paper's. cache: None = the folder
-    `experiments` of the data folder. out: result.json, table.md and figures go to `<out>/<name>` (quick: `<out>/<name>-quick`).
-    threads: trainings at once, 0 = one a core; they change no figure. grid: other settings to try.
+    quick: an excerpt of the grid, about a minute on two cores. data: other rows in place of the paper's.
+    out: result.json, table.md and figures go to `<out>/<name>` (quick: `<out>/<name>-quick`). cache: None = `<out>/cells`, without
+    `out` the folder `experiments` of the data folder. threads: trainings at once, 0 = one a core; they change no figure.
+    grid: other settings to try.
 
     Raises InputError for an unknown name, for missing data (with where to get it) and for an `out` that cannot be written to.
     """
     experiment: Experiment = pick("experiment", name, experiments())
     if out is not None and not writable(out):
         raise InputError("--out", f"{out} cannot be written to", expected="a folder you may write to", fix="choose another")
-    began, folder = time.perf_counter(), cache if cache is not None else data_home() / "experiments"
+    began, folder = time.perf_counter(), cache or (data_home() / "experiments" if out is None else out / "cells")
     cells = Cells(folder if writable(folder) else None, threads=threads, progress=progress)
     context = Context(grid=grid or (QUICK if quick else FULL), cells=cells, seed=seed, data=data)
     found = experiment.run(context)
