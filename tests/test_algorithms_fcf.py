@@ -1,0 +1,101 @@
+"""FCF against the paper's formulas computed with plain linear algebra."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from entrenous.algorithms.fcf import FCF, Download, Server
+from entrenous.core.keys import key
+from entrenous.core.types import Float64Array
+from entrenous.core.update import add_update, empty_total
+from entrenous.core.vocabulary import Vocabulary
+from entrenous.data.interactions import Interactions, build
+from entrenous.federation.rounds import Rounds
+
+USERS, ITEMS = 6, 9
+
+
+@pytest.fixture
+def data() -> Interactions:
+    rng = np.random.default_rng(0)
+    user, item = np.nonzero(rng.random((USERS, ITEMS)) < 0.4)
+    value = rng.integers(1, 6, len(user)).astype(np.float32)
+    return build(user, item, value=value, users=Vocabulary(size=USERS, kind="user"), items=Vocabulary(size=ITEMS, kind="item"))
+
+
+def dense(data: Interactions) -> Float64Array:
+    """r_ui as a matrix."""
+    matrix = np.zeros((USERS, ITEMS))
+    matrix[data.user, data.item] = data.value
+    return matrix
+
+
+@pytest.mark.parametrize("settings", [{}, {"ratings": True, "alpha": 0.5}, {"unobserved": 0.0, "alpha": 0.0}])
+def test_local_solves_for_x_and_sends_the_papers_gradient(data: Interactions, settings: dict) -> None:
+    fcf = FCF(factors=3, reg=0.7, **settings)
+    y = np.random.default_rng(1).normal(size=(ITEMS, 3)).astype(np.float32)
+    everyone = np.arange(USERS)
+    private, update = fcf.local(Download(y), fcf.init_devices(everyone, key(0)), data.histories(everyone), everyone, key(1))
+    r = dense(data)
+    p = (r > 0).astype(float)
+    c = np.where(p > 0, fcf.unobserved + fcf.alpha * (r if fcf.ratings else 1) if fcf.unobserved else 1.0, fcf.unobserved)
+    for u in range(USERS):
+        y64 = y.astype(float)
+        x = np.linalg.solve(y64.T @ np.diag(c[u]) @ y64 + 0.7 * np.eye(3), y64.T @ (c[u] * p[u]))
+        assert np.allclose(private.x[u], x, atol=1e-5)
+        assert np.allclose(update.dense["f"][u], (c[u] * (p[u] - y64 @ x))[:, None] * x[None, :], atol=1e-5)
+
+
+def test_the_server_steps_along_the_gradient_of_the_cost(data: Interactions) -> None:
+    """-2 sum f + 2 lambda y is dJ/dy: checked against finite differences of J at fixed x; one SGD step follows it."""
+    fcf = FCF(factors=3, reg=0.7, alpha=2.0, optimiser="sgd", learning_rate=1.0)
+    rng = np.random.default_rng(2)
+    y = rng.normal(size=(ITEMS, 3)).astype(np.float32)
+    everyone = np.arange(USERS)
+    private, update = fcf.local(Download(y), fcf.init_devices(everyone, key(0)), data.histories(everyone), everyone, key(1))
+    total = add_update(empty_total(update, ITEMS), update)
+    moved = fcf.aggregate(Server(y, np.zeros_like(y), np.zeros_like(y), np.zeros(1, np.int64)), total)
+    p = (dense(data) > 0).astype(float)
+
+    def cost(factors: Float64Array) -> float:
+        x = private.x.astype(float)
+        return float(((1 + 2 * p) * (p - x @ factors.T) ** 2).sum() + 0.7 * ((x**2).sum() + (factors**2).sum()))
+
+    eps = 1e-5
+    for i, f in ((0, 0), (4, 1), (8, 2)):
+        bump = np.zeros((ITEMS, 3))
+        bump[i, f] = eps
+        slope = (cost(y + bump) - cost(y - bump)) / (2 * eps)
+        assert (y - moved.y)[i, f] == pytest.approx(slope, rel=2e-3, abs=2e-3)
+
+
+def test_adams_first_step_moves_every_factor_by_the_learning_rate(data: Interactions) -> None:
+    fcf = FCF(factors=4, learning_rate=0.05)
+    rounds = Rounds(fcf, data)
+    before = rounds.start()
+    after = rounds.one_round(before)
+    assert np.allclose(np.abs(after.server.y - before.server.y), 0.05, atol=1e-4)  # m / sqrt(v) is +-1 after one step
+    assert after.server.step.tolist() == [1]
+
+
+def test_training_lowers_the_cost(data: Interactions) -> None:
+    fcf = FCF(factors=4, reg=0.1, learning_rate=0.02)
+    rounds = Rounds(fcf, data)
+
+    def cost(training) -> float:  # type: ignore[no-untyped-def]
+        everyone = np.arange(USERS)
+        scores = fcf.score(fcf.download(training.server), training.devices, data.histories(everyone))
+        p = dense(data) > 0
+        return float(((1 + p) * (p - scores) ** 2).sum())
+
+    start = rounds.start()
+    assert cost(rounds.advance(rounds.start(), 60)) < 0.7 * cost(start)
+
+
+def test_what_fpl_compared_with_is_another_method() -> None:
+    from entrenous.core.discover import algorithms
+
+    compared = algorithms()["fcf-huawei"]()
+    assert (compared.unobserved, compared.alpha, compared.optimiser) == (0.0, 0.0, "sgd")
+    assert (FCF().unobserved, FCF().optimiser) == (1.0, "adam")
