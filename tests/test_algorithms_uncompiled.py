@@ -1,0 +1,46 @@
+"""The slow oracle: the device code as plain Python (NUMBA_DISABLE_JIT=1) ends with the bytes of the compiled code."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import warnings
+warnings.filterwarnings("ignore", category=RuntimeWarning)  # plain uint64 arithmetic announces that it wraps around
+import sys
+from entrenous.algorithms.fcf import FCF
+from entrenous.algorithms.fpl import FPL
+from entrenous.data.synthetic import synthetic
+from entrenous.federation.rounds import Rounds
+from entrenous.fit import fitted
+from entrenous.store import model_sha256
+
+data = synthetic(users=12, items=90, interactions=150, skew=0.5, seed=2)
+for algorithm, until in (
+    (FPL(factors=5, triples=7, pi=0.6), 3),
+    (FPL(factors=8, triples=4, user_step="once"), 3),
+    (FPL(factors=6, triples=1, cohort=1), 60),
+    (FCF(factors=3), 2),
+):
+    rounds = Rounds(algorithm, data, seed=1)
+    result = fitted(rounds, rounds.advance(rounds.start(), until))
+    print(model_sha256(result.arrays), model_sha256({"s": result.recommender.scores(__import__("numpy").arange(12))}))
+"""
+
+
+def output(disable_jit: str) -> list[str]:
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": disable_jit}
+    done = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout.split()
+
+
+@pytest.mark.timeout(400)
+def test_plain_python_and_compiled_code_agree_to_the_bit() -> None:
+    compiled, plain = output("0"), output("1")
+    assert len(compiled) == 8
+    assert plain == compiled
