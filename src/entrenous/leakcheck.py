@@ -21,7 +21,6 @@ from .data.interactions import Interactions
 from .data.load import load
 from .evaluate.protocol import evaluate
 from .split.protocol import splits
-from .split.types import Split, union
 
 SIGNIFICANT = 4.0  # standard errors from chance at which the check fails: one honest run in 16,000
 
@@ -72,7 +71,7 @@ def leakcheck(
     rows = load(data) if isinstance(data, str) else data
     split = splits(protocol, rows, seed=seed, given=given)[0]
     train = split.final_train
-    avoid = _everything(split) if leaky_negatives else train
+    avoid = split.all_rows if leaky_negatives else train
     fpl = FPL(cohort=1, triples=0, factors=20).configured(train.catalogue)
     model = LocalFPL(fpl, train, avoid, rounds, seed, progress)
     found = evaluate(model, train, split.test, label="local fpl", n=(10,), seed=seed)
@@ -91,15 +90,6 @@ def leakcheck(
         "passed": all(check["passed"] for check in checks),
         "protocol_text": list(found.protocol),
     }
-
-
-def _everything(split: Split) -> Interactions:
-    """All rows of a split, the held-out ones too: what a leaky sampler avoids."""
-    seen = split.final_train
-    held = [split.test.rows] + ([split.validation.rows] if split.validation is not None and not split.refit else [])
-    for rows in held:
-        seen = union(seen, rows)
-    return seen
 
 
 def _against_chance(metric: str, values: np.ndarray, chance: float) -> dict[str, Any]:

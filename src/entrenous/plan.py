@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial, reduce
+from functools import partial
 from typing import Any, NamedTuple, final
 
 from .core.discover import algorithms, pick
@@ -14,7 +14,7 @@ from .data.interactions import Interactions
 from .data.load import load
 from .privacy.choice import read_choice
 from .split.protocol import GIVEN, splits
-from .split.types import Split, union
+from .split.types import Split
 
 
 @final
@@ -64,8 +64,7 @@ def material(plan: Plan, data: Interactions | None = None) -> Material:
     """Loads (unless `data` is at hand) and splits."""
     if plan.protocol == GIVEN:
         parts = splits(GIVEN, data, seed=plan.seed, given=plan.given or plan.data)
-        held = [held.rows for held in (parts[0].validation, parts[0].test) if held is not None]
-        return Material(reduce(union, held, parts[0].train), parts)
+        return Material(parts[0].all_rows, parts)
     rows = load(plan.data, duplicates=plan.duplicates) if data is None else data  # type: ignore[arg-type]  # checked by load
     return Material(rows, splits(plan.protocol, rows, seed=plan.seed))
 

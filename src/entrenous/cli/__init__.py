@@ -49,6 +49,6 @@ def _app():  # type: ignore[no-untyped-def]  # cyclopts.App: imported here so th
     )
     app.command(data.app)
     commands: list[Any] = [run.run, run.compare, run.recommend, run.runs, run.report, run.split, about.algorithms, about.explain]
-    for command in [*commands, lab.experiment, lab.bench, lab.leakcheck, lab.demo]:
+    for command in [*commands, lab.experiment, lab.bench, lab.tune, lab.leakcheck, lab.demo]:
         app.command(command)
     return app

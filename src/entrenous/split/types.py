@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -35,6 +36,12 @@ class Split(NamedTuple):
     test: Held
     refit: bool
     notes: tuple[str, ...] = ()
+
+    @property
+    def all_rows(self) -> Interactions:
+        """Every row, held-out ones too: what the data is, not what a model may see."""
+        held = [held.rows for held in (self.validation, self.test) if held is not None]
+        return reduce(union, held, self.train)
 
     @property
     def final_train(self) -> Interactions:
