@@ -1,0 +1,36 @@
+"""The documentation does what it says: the algorithm in docs/add-your-own.md runs, and the README's commands exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+
+from entrenous.core.protocols import FederatedAlgorithm
+from entrenous.data.synthetic import synthetic
+from entrenous.federation.rounds import Rounds
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_the_algorithm_of_the_documentation_counts_popularity() -> None:
+    page = (ROOT / "docs" / "add-your-own.md").read_text()
+    code = re.search(r"```python\n(.*?)```", page, re.S)
+    assert code is not None
+    space: dict = {"__name__": "documentation"}
+    exec(compile(code[1], "docs/add-your-own.md", "exec", dont_inherit=True), space)
+    algorithm = space["ALGORITHMS"]["fed-pop"]()
+    assert isinstance(algorithm, FederatedAlgorithm)
+    data = synthetic(users=20, items=30, interactions=150, skew=0.5, seed=0)
+    rounds = Rounds(algorithm, data)
+    assert np.array_equal(rounds.advance(rounds.start(), 1).server.count, data.popularity)
+
+
+def test_every_command_of_the_readme_exists() -> None:
+    from entrenous.cli import _app
+
+    readme = (ROOT / "README.md").read_text()
+    named = set(re.findall(r"^(?:\.venv/bin/)?entrenous ([a-z]+)", readme, re.M))
+    assert len(named) >= 8
+    assert named <= {name for name in _app() if not name.startswith("-")}
