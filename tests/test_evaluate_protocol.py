@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from small import Popular, Scores, interactions, movielens, random_data
 
+from entrenous.benches.evaluate import Factors, measure, spread
 from entrenous.core.errors import InputError, NonFiniteError
-from entrenous.evaluate.bench import Factors, bench, spread
 from entrenous.evaluate.protocol import categories, evaluate
 from entrenous.recommend import recommend, tie_places
 from entrenous.split.protocol import splits
@@ -178,7 +178,7 @@ def test_memory_is_bounded_by_the_block_not_by_users_times_items():
 
 
 def test_the_bench_reports_what_it_measured():
-    found = bench(users=300, items=500, rows=6_000)
+    found = measure(users=300, items=500, rows=6_000)
     assert (found["users"], found["items"]) == (300, 500)
     assert found["seconds"] > 0 and found["nanoseconds_per_score"] > 0 and found["peak_rss_mb"] > 10
 
