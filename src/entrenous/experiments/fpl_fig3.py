@@ -37,15 +37,12 @@ def _column(mine: list[Point], metric: str) -> list[float]:
 
 
 def _notes(study: Study, points: Points) -> list[str]:
-    """How far each path reaches in both directions, where anything positive is shared."""
+    """How far each path reaches in both directions."""
     said = []
     for name, mine in lines_of(points).items():
-        sharing = [point for point in mine if point.pi > 0]
-        coverage, precision = (_column(sharing, metric) for metric in METRICS)
-        if sharing:
-            said.append(
-                f"{name} {min(coverage):.0f} to {max(coverage):.0f} items, P@10 {min(precision):.4f} to {max(precision):.4f}"
-            )
+        coverage, precision = (_column(mine, metric) for metric in METRICS)
+        reach = f"{min(coverage):.0f} to {max(coverage):.0f} items, P@10 {min(precision):.4f} to {max(precision):.4f}"
+        said.append(f"{name} {reach}")
     return [f"{study.data.name}, the reach of each path over pi > 0: {'; '.join(said)}."]
 
 

@@ -117,8 +117,8 @@ def _figure(study: Study, rows: list[Row]) -> str:
         and row["obtained"] is not None
         and not (system := System(row["system"], row["reading"])).twin
     }
-    paper = {"ours": [float("nan") if row["paper"] is None else row["paper"] for row in drawn.values()]}
-    ours = {"ours": [row["obtained"] for row in drawn.values()]}
+    paper = {"P@10": [float("nan") if row["paper"] is None else row["paper"] for row in drawn.values()]}
+    ours = {"P@10": [row["obtained"] for row in drawn.values()]}
     return bars(list(drawn), ours, x_label="P@10", y_label="", title=f"Table 2: {study.data.name}", reference=paper)
 
 

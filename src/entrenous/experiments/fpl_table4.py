@@ -152,7 +152,7 @@ def measured(study: Study) -> Found:
             rows += [point_row(study, system, point, metric, value, PAPER) for metric, value in values.items()]
     best = {name: max(mine, key=lambda point: point.chosen.validation) for name, mine in lines_of(points).items()}
     series = {name: ([at.look.ledger["vectors"] / UNIT], [at.look.metrics[PRECISION_AT]]) for name, at in best.items()}
-    figure = scatter(series, x_label=COUNTED, y_label="P@10", title=f"Figure 4: {study.data.name}, pi chosen on validation")
+    figure = scatter(series, x_label=COUNTED, y_label="P@10", title=f"Figure 4: {study.data.name}, best pi")
     return Found(rows=rows, figures={f"cost-precision-{study.data.name}": figure})
 
 

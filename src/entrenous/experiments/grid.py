@@ -65,7 +65,8 @@ class Grid:
 
     def sentence(self) -> str:
         """What was tried, in words."""
-        topologies = ", ".join(f"{hidden}-{latent}-{hidden} for {epochs} epochs" for hidden, latent, epochs in self.vae)
+        tried = self.central()["vae"]
+        topologies = ", ".join("{hidden}-{latent}-{hidden} for {epochs} epochs".format(**settings) for settings in tried)
         parts = (
             f"BPR-MF: learning rate {said(self.learning_rates)} x factors {said(self.factors)} x epochs {said(self.epochs)}",
             f"FPL at BPR-MF's learning rate and factors: pi {said(self.pi)}, epochs {said(self.epochs)}",

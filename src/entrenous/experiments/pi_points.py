@@ -43,8 +43,9 @@ def point_row(study: Study, system: System, point: Point, metric: str, obtained:
 
 
 def lines_of(points: Points) -> dict[str, list[Point]]:
-    """{name in a figure: points}; with T = 1 both readings are one line."""
-    return {name_of(system): mine for system, mine in points.items() if mine and not system.twin}
+    """{name in a figure: points with pi > 0}, as the paper draws them; with T = 1 both readings are one line."""
+    lines = {name_of(system): [point for point in mine if point.pi > 0] for system, mine in points.items() if not system.twin}
+    return {name: mine for name, mine in lines.items() if mine}
 
 
 def name_of(system: System) -> str:
