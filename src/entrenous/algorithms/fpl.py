@@ -7,7 +7,6 @@ systems", Journal of Intelligent Information Systems (2022); short version: SAC 
 
 from __future__ import annotations
 
-import math
 from functools import partial
 from typing import Annotated, ClassVar, Literal, NamedTuple, Self, final
 
@@ -15,15 +14,20 @@ import numpy as np
 from numba import njit
 from pydantic import Field
 
+from ..core.errors import NonFiniteError
 from ..core.keys import below, draw, fold, folds, local_key, normals, select_key, uniform
 from ..core.protocols import Catalogue, Disclosed, Histories
 from ..core.sampling import cohort, one_of
 from ..core.settings import Settings
-from ..core.types import Float32Array, Int32Array, Int64Array, UInt64Array
-from ..core.update import STEP, Total, Update
+from ..core.simd import LANES, every, load, padded, store, sum_of, zeros
+from ..core.types import Float32Array, Int32Array, Int64Array, UInt32Array, UInt64Array
+from ..core.update import STEP, Total, Update, add_biases, add_rows, add_weights
 from ..models import bpr_mf
-from ..models.triples import ONE, WINDOW, below_low, first_slot, slots_for
+from ..models.logistic import logistic
+from ..models.triples import ONE, below_low, count_gaps, fill_gaps, first_slot, slots_for
 from ..privacy.choice import Choice
+
+CACHE = 1 << 18  # bytes of updates made before they are added: a part of a core's second-level cache
 
 
 class Server(NamedTuple):
@@ -128,12 +132,21 @@ class FPL(Settings):
         self, download: Server, devices: Devices, histories: Histories, users: Int64Array, key: np.uint64
     ) -> tuple[Devices, Update]:
         """2. Federated Optimization and 3. Transmission to Server, for the devices of `users`."""
-        p, sent = devices.p.copy(), _Sent.room(len(users), self)
-        ptr = _cohort(
-            download, p, histories, self._pi(users, histories), folds(key, users), self._numbers(), sent, _Work.room(self, _longest(histories))
-        )  # fmt: skip
-        rows = {"q": sent.dq[: ptr[-1]], "b": sent.db[: ptr[-1]]}
-        return Devices(p), Update(ptr, sent.item[: ptr[-1]], rows, {}, np.ones(len(users), np.float32))
+        p, sent = devices.p.copy(), self._room(len(users), histories)
+        n = _local(download, p, self._data(users, histories, key), 0, len(users), self._numbers(), sent)
+        rows = {"q": sent.dq[:n, : self.factors].copy(), "b": sent.db[:n]}
+        return Devices(p), Update(sent.ptr, sent.item[:n], rows, {}, np.ones(len(users), np.float32))
+
+    def local_sum(
+        self, download: Server, devices: Devices, histories: Histories, users: Int64Array, key: np.uint64, total: Total
+    ) -> tuple[Devices, Total, int, int]:
+        """`local`, and the updates added to `total` while they are in the cache; also how many rows and bytes were sent. The same bits."""
+        p, sums, together = devices.p.copy(), (total.rows["q"], total.rows["b"], total.count), self._together(len(users))
+        room, data = self._room(together, histories), self._data(users, histories, key)
+        rows = _local_sum(download, p, data, together, self._numbers(), room, *sums)
+        if rows < 0:
+            raise NonFiniteError("update: a value is not finite or beyond +-32768; the model is unchanged")
+        return Devices(p), add_weights(total, np.ones(len(users), np.float32)), rows, rows * self._row_bytes
 
     def aggregate(self, server: Server, total: Total) -> Server:
         """4. Global Aggregation."""
@@ -155,32 +168,36 @@ class FPL(Settings):
         Returns the new server, the new devices, and how many rows and bytes were sent.
         """
         server, devices = Server(server.q.copy(), server.b.copy()), Devices(devices.p.copy())
-        pi = self._pi(np.arange(len(devices.p)), histories)
-        rows = _solo(
-            server,
-            devices.p,
-            histories,
-            pi,
-            key,
-            rounds.start,
-            rounds.stop,
-            self._numbers(),
-            _Sent.room(1, self),
-            _Work.room(self, _longest(histories)),
-        )
+        users = np.arange(len(devices.p))
+        data, room = self._data(users, histories, key), self._room(1, histories)
+        rows = _solo(server, devices.p, data, key, rounds.start, rounds.stop, self._numbers(), room)
         return server, devices, rows, rows * self._row_bytes
 
-    # ---- the numbers the compiled part takes ---------------------------------------------------------------------------------
+    # ---- the numbers and the memory that the compiled part takes ---------------------------------------------------------------
 
-    def _pi(self, users: Int64Array, histories: Histories) -> Float32Array:
-        choice = self.pi if isinstance(self.pi, Choice) else Choice(self.pi)
-        return choice.of(users, histories)
+    def _data(self, users: Int64Array, histories: Histories, key: np.uint64) -> _Data:
+        pi = self.pi.of(users, histories) if isinstance(self.pi, Choice) else np.array([self.pi], np.float32)
+        return _Data(*histories, pi, folds(key, users))
 
     def _numbers(self) -> _Numbers:
         alpha = self.learning_rate
         regs = (self.reg_user, alpha / 20), (self.reg_positive, alpha / 20), (self.reg_negative, alpha / 200)
         reg_user, reg_positive, reg_negative = (np.float32(default if reg is None else reg) for reg, default in regs)
         return _Numbers(self.triples, np.float32(alpha), reg_user, reg_positive, reg_negative, self.user_step == "triple")
+
+    def _together(self, devices: int) -> int:
+        """How many devices' updates fill a core's second-level cache."""
+        return max(1, min(devices, CACHE // max(1, 2 * self.triples * 4 * (padded(self.factors) + 2))))
+
+    def _room(self, devices: int, histories: Histories) -> _Room:
+        longest, avoided = (int(np.diff(ptr).max(initial=0)) for ptr in (histories.ptr, histories.avoid_ptr))
+        triples, width = devices * self.triples, padded(self.factors)
+        i, j, row_i, row_j = (np.empty(triples, np.uint32) for _ in range(4))
+        item, db, dq = np.empty(2 * triples + 1, np.int32), np.zeros(2 * triples + 1, np.float32), zeros(2 * triples + 1, width)
+        ptr, places, gaps = np.zeros(devices + 1, np.int64), np.empty(longest, np.int32), np.empty(avoided + LANES, np.int32)
+        return _Room(
+            ptr, item, dq, db, i, j, row_i, row_j, zeros(1, width), zeros(1, width), places, slots_for(self.triples), gaps
+        )
 
 
 class _Numbers(NamedTuple):
@@ -194,167 +211,158 @@ class _Numbers(NamedTuple):
     per_triple: bool
 
 
-class _Sent(NamedTuple):
-    """Room for the rows of Delta Theta_S,u: at most 2 T a device."""
+class _Data(NamedTuple):
+    """The private data of m devices: `Histories`, pi of each history row (or [1], the same for all), and the key each draws from."""
 
+    ptr: Int64Array
+    item: Int32Array
+    value: Float32Array
+    avoid_ptr: Int64Array
+    avoid: Int32Array
+    pi: Float32Array
+    keys: UInt64Array
+
+
+class _Room(NamedTuple):
+    """Memory for a number of devices; rows of F numbers are padded to whole lanes.
+
+    ptr, item, dq, db: the rows of Delta Theta_S,u as in an Update, at most 2 T a device, and one more that takes what is not sent.
+    i, j: items of each triple; row_i, row_j: the rows their updates go to. p, dp: p_u and its summed update.
+    places: the row of each consumed item of a device (-1 = none yet); slots, gaps: for its negatives (models/triples.py).
+    """
+
+    ptr: Int64Array
     item: Int32Array
     dq: Float32Array
     db: Float32Array
-
-    @staticmethod
-    def room(devices: int, fpl: FPL) -> _Sent:
-        n = devices * 2 * fpl.triples
-        return _Sent(np.empty(n, np.int32), np.empty((n, fpl.factors), np.float32), np.empty(n, np.float32))
-
-
-class _Work(NamedTuple):
-    """A device's scratch memory. i, j: items of each triple; row_i, row_j: the rows their updates go to (-1 = not sent);
-    places: the row of each consumed item (-1 = none yet); slots: hash table over the rows of negatives; dp: the summed update of p_u."""
-
-    i: Int32Array
-    j: Int32Array
-    row_i: Int32Array
-    row_j: Int32Array
+    i: UInt32Array
+    j: UInt32Array
+    row_i: UInt32Array
+    row_j: UInt32Array
+    p: Float32Array
+    dp: Float32Array
     places: Int32Array
     slots: Int32Array
-    dp: Float32Array
-
-    @staticmethod
-    def room(fpl: FPL, longest: int) -> _Work:
-        i, j, row_i, row_j = (np.empty(fpl.triples, np.int32) for _ in range(4))
-        places = np.empty(longest, np.int32)
-        return _Work(i, j, row_i, row_j, places, slots_for(fpl.triples), np.zeros(fpl.factors, np.float32))
+    gaps: Int32Array
 
 
-def _longest(histories: Histories) -> int:
-    return int(np.diff(histories.ptr).max(initial=0))
-
-
-class _Own(NamedTuple):
-    """One device's private data: x_u as the items it consumed, what it never draws as a negative, and pi of each consumed item."""
-
-    history: Int32Array
-    avoid: Int32Array
-    pi: Float32Array
-
-
-# ---- section 4.2 on one device, in plain loops ---------------------------------------------------------------------------------
-# One function each and no row views inside the loops: numba would count references to every array handed to a helper, with an
-# atomic instruction each, and that costs more than the arithmetic.
+# ---- section 4.2 on devices `low` to `high`, one after the other -----------------------------------------------------------------
+# Flat loops over arrays taken out of their tuples first: numba counts references to every array that a loop takes, hands on or
+# slices, with an atomic instruction each, and that would cost more than the arithmetic. Rows go LANES numbers at a time.
 
 
 @njit(cache=True, nogil=True)
-def _device(theta: Server, p: Float32Array, own: _Own, key: np.uint64, numbers: _Numbers, sent: _Sent, work: _Work) -> int:
-    """T triples against the received Q, b; writes the rows to send and returns how many. `p` moves in place."""
-    q, b, dq, db, dp = theta.q, theta.b, sent.dq, sent.db, work.dp
-    of_i, of_j, of_row_i, of_row_j = work.i, work.j, work.row_i, work.row_j
-    alpha, reg_user, reg_positive, reg_negative = numbers.alpha, numbers.reg_user, numbers.reg_positive, numbers.reg_negative
-    factors, whole, zero = len(p), len(p) & ~3, np.float32(0)
-    if len(own.history) == 0 or len(own.avoid) >= len(b):  # K_u is empty: no positive, or no negative
-        return 0
-    n = _draw(len(b), own, key, numbers.triples, sent.item, work)
-    dq[:n] = zero
-    db[:n] = zero
-    dp[:] = zero
-    for t in range(numbers.triples):
-        i, j, row_i, row_j = of_i[t], of_j[t], of_row_i[t], of_row_j[t]
-        s0, s1, s2, s3 = zero, zero, zero, zero  # four partial sums in a fixed order: the additions need not wait for each other
-        for f in range(0, whole, 4):
-            s0 += p[f] * (q[i, f] - q[j, f])
-            s1 += p[f + 1] * (q[i, f + 1] - q[j, f + 1])
-            s2 += p[f + 2] * (q[i, f + 2] - q[j, f + 2])
-            s3 += p[f + 3] * (q[i, f + 3] - q[j, f + 3])
-        for f in range(whole, factors):
-            s0 += p[f] * (q[i, f] - q[j, f])
-        x_uij = b[i] - b[j] + ((s0 + s1) + (s2 + s3))  # (4)
-        d = np.float32(1.0 / (1.0 + math.exp(min(np.float64(x_uij), 80.0))))  # (3): e^-x / (1 + e^-x)
-        db[row_j] -= d  # (5), theta = b_j
-        for f in range(factors):
-            dq[row_j, f] -= d * p[f] + reg_negative * q[j, f]  # (5), theta = q_j
-        if row_i >= 0:  # 3. Transmission: pi let this one through
-            db[row_i] += d  # (5), theta = b_i
-            for f in range(factors):
-                dq[row_i, f] += d * p[f] - reg_positive * q[i, f]  # (5), theta = q_i
-        if numbers.per_triple:
-            for f in range(factors):
-                p[f] += alpha * (d * (q[i, f] - q[j, f]) - reg_user * p[f])  # (5), theta = p_u, and (6) at once, as run
-        else:
-            for f in range(factors):
-                dp[f] += d * (q[i, f] - q[j, f]) - reg_user * p[f]  # (5), theta = p_u
-    for f in range(factors):
-        p[f] += alpha * dp[f]  # (6), as printed (0 as run)
+def _local(theta: Server, p: Float32Array, data: _Data, low: int, high: int, numbers: _Numbers, room: _Room) -> int:
+    """T triples a device against the received Q, b; returns how many rows are to be sent. p moves in place."""
+    n = _draw(len(theta.b), data, low, high, numbers.triples, room)
+    _train(theta, p, low, high, numbers, room)
     return n
 
 
 @njit(cache=True, nogil=True)
-def _draw(items: int, own: _Own, key: np.uint64, triples: int, item: Int32Array, work: _Work) -> int:
-    """T random triples from K_u, and which rows will be sent: every j, and i with probability pi. Returns the number of rows.
+def _draw(items: int, data: _Data, low: int, high: int, triples: int, room: _Room) -> int:
+    """T random triples a device from K_u, and which rows will be sent: every j, and i with probability pi. Returns the rows.
 
-    i is uniform over the history, with replacement. j is uniform over what is not avoided, without rejection: it is the k-th such
-    item, which is k plus the number of m with avoid[m] - m <= k (avoid[m] - m items before avoid[m] are not avoided).
+    i is uniform over the history, with replacement; j is uniform over what is not avoided, without rejection.
     """
-    history, avoid, pi, slots, places = own.history, own.avoid, own.pi, work.slots, work.places
-    of_i, of_j, of_row_i, of_row_j = work.i, work.j, work.row_i, work.row_j
-    n, mask = 0, np.uint64(len(slots) - 1)
-    slots[:] = -1
-    places[: len(history)] = -1
-    for t in range(triples):
-        bits = draw(key, 2 * t)
-        place, k = below(bits, len(history)), below_low(bits, items - len(avoid))
-        low, length = 0, len(avoid)
-        while length > WINDOW:  # bisection as far as it is faster than counting, which needs no jumps
-            half = length >> 1
-            low += half if avoid[low + half - 1] - (low + half - 1) <= k else 0
-            length -= half
-        before = low
-        for m in range(np.uint64(low), np.uint64(low + length)):  # unsigned: numba then need not look for negative indices
-            before += np.int64(avoid[m]) - np.int64(m) <= k
-        i, j = history[place], np.int32(k + before)
+    history, history_ptr, avoid, avoid_ptr, pi, keys = data.item, data.ptr, data.avoid, data.avoid_ptr, data.pi, data.keys
+    ptr, item, slots, places, gaps = room.ptr, room.item, room.slots, room.places, room.gaps
+    of_i, of_j, of_row_i, of_row_j = room.i, room.j, room.row_i, room.row_j
+    n, mask, personal, kept = 0, np.uint64(len(slots) - 1), len(pi) > 1, len(item) - 1
+    for u in range(low, high):
+        start, length, avoided = history_ptr[u], history_ptr[u + 1] - history_ptr[u], avoid_ptr[u + 1] - avoid_ptr[u]
+        at, key = (u - low) * triples, keys[u]
+        if length == 0 or avoided >= items:  # K_u is empty: no positive, or no negative
+            ptr[u - low + 1] = n
+            continue
+        slots[:] = -1
+        places[:length] = -1
+        fill_gaps(avoid, avoid_ptr[u], avoided, gaps)
+        for t in range(triples):
+            bits = draw(key, 2 * t)
+            place, k = below(bits, length), below_low(bits, items - avoided)
+            i, j = history[start + place], np.int32(k + count_gaps(gaps, avoided, k))
 
-        slot = first_slot(j) & mask  # the row of j: an open-addressing hash table over the negatives drawn so far
-        row_j = slots[slot]
-        while row_j >= 0 and item[row_j] != j:
-            slot = (slot + ONE) & mask
+            slot = first_slot(j) & mask  # the row of j: an open-addressing hash table over the negatives drawn so far
             row_j = slots[slot]
-        row_j = row_j if row_j >= 0 else n
-        slots[slot], item[row_j] = row_j, j
-        n += row_j == n
+            while row_j >= 0 and item[row_j] != j:
+                slot = (slot + ONE) & mask
+                row_j = slots[slot]
+            row_j = row_j if row_j >= 0 else n
+            slots[slot], item[row_j] = row_j, j
+            n += row_j == n
 
-        row_i = -1
-        if pi[place] >= 1 or uniform(draw(key, 2 * t + 1)) < pi[place]:
-            row_i = places[place] if places[place] >= 0 else n
-            places[place], item[row_i] = row_i, i
-            n += row_i == n
-        of_i[t], of_j[t], of_row_i[t], of_row_j[t] = i, j, row_i, row_j
+            row_i, chance = kept, pi[start + place if personal else 0]
+            if chance >= 1 or uniform(draw(key, 2 * t + 1)) < chance:  # 3. Transmission: pi lets this one through
+                row_i = places[place] if places[place] >= 0 else n
+                places[place], item[row_i] = row_i, i
+                n += row_i == n
+            of_i[at + t], of_j[at + t], of_row_i[at + t], of_row_j[at + t] = i, j, row_i, row_j
+        ptr[u - low + 1] = n
     return n
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _train(theta: Server, p: Float32Array, low: int, high: int, numbers: _Numbers, room: _Room) -> None:
+    """2. Federated Optimization on the triples drawn; writes the rows to send."""
+    q, b, dq, db, p_u, dp_u, ptr = theta.q, theta.b, room.dq, room.db, room.p, room.dp, room.ptr
+    of_i, of_j, of_row_i, of_row_j = room.i, room.j, room.row_i, room.row_j
+    factors, width, triples, per_triple, zero = q.shape[1], dq.shape[1], numbers.triples, numbers.per_triple, np.float32(0)
+    alpha, reg_user = every(numbers.alpha), every(numbers.reg_user)
+    reg_positive, reg_negative, none = every(numbers.reg_positive), every(numbers.reg_negative), every(zero)
+    for r in range(ptr[high - low]):
+        db[r] = zero
+        for f in range(0, width, LANES):
+            store(dq, r * width + f, none)
+    for u in range(high - low):
+        if ptr[u] == ptr[u + 1]:
+            continue
+        for f in range(factors):
+            p_u[0, f] = p[low + u, f]
+        for t in range(u * triples, (u + 1) * triples):
+            i, j, row_i, row_j = of_i[t], of_j[t], of_row_i[t], of_row_j[t]
+            at_i, at_j = np.int64(i) * factors, np.int64(j) * factors
+            to_i, to_j = np.int64(row_i) * width, np.int64(row_j) * width
+            products = none
+            for f in range(0, factors, LANES):
+                q_i, q_j = load(q, at_i + f, factors - f), load(q, at_j + f, factors - f)
+                products = products + load(p_u, f) * (q_i - q_j)
+            x_uij = b[i] - b[j] + sum_of(products)  # (4)
+            slope = logistic(-x_uij)  # (3): e^-x / (1 + e^-x)
+            db[row_i] += slope  # (5), theta = b_i
+            db[row_j] -= slope  # (5), theta = b_j
+            d = every(slope)
+            for f in range(0, factors, LANES):
+                p_f, q_i, q_j = load(p_u, f), load(q, at_i + f, factors - f), load(q, at_j + f, factors - f)
+                store(dq, to_i + f, load(dq, to_i + f) + (d * p_f - reg_positive * q_i))  # (5), theta = q_i
+                store(dq, to_j + f, load(dq, to_j + f) - (d * p_f + reg_negative * q_j))  # (5), theta = q_j
+                step = d * (q_i - q_j) - reg_user * p_f  # (5), theta = p_u
+                if per_triple:
+                    store(p_u, f, p_f + alpha * step)  # (6) at once, as run
+                else:
+                    store(dp_u, f, load(dp_u, f) + step)
+        for f in range(0, width, LANES):
+            store(p_u, f, load(p_u, f) + alpha * load(dp_u, f))  # (6), as printed (the sum is 0 as run)
+            store(dp_u, f, none)
+        for f in range(factors):
+            p[low + u, f] = p_u[0, f]
 
 
 # ---- cohorts, and the server's step --------------------------------------------------------------------------------------------
 
 
 @njit(cache=True, nogil=True)
-def _cohort(
-    theta: Server,
-    p: Float32Array,
-    data: Histories,
-    pi: Float32Array,
-    keys: UInt64Array,
-    numbers: _Numbers,
-    sent: _Sent,
-    work: _Work,
-) -> Int64Array:
-    """`_device` for each device in turn; returns their row ranges in `sent`, int64 [m + 1]."""
-    ptr = np.zeros(len(keys) + 1, np.int64)
-    for u in range(len(keys)):
-        room = _Sent(sent.item[ptr[u] :], sent.dq[ptr[u] :], sent.db[ptr[u] :])
-        ptr[u + 1] = ptr[u] + _device(theta, p[u], _own(data, pi, u), keys[u], numbers, room, work)
-    return ptr
-
-
-@njit(cache=True, inline="always")
-def _own(data: Histories, pi: Float32Array, u: int) -> _Own:
-    low, high = data.ptr[u], data.ptr[u + 1]
-    return _Own(data.item[low:high], data.avoid[data.avoid_ptr[u] : data.avoid_ptr[u + 1]], pi[low:high])
+def _local_sum(
+    theta: Server, p: Float32Array, data: _Data, together: int, numbers: _Numbers, room: _Room, sum_q: Int64Array,
+    sum_b: Int64Array, senders: Int64Array,
+) -> int:  # fmt: skip
+    """All devices, `together` at a time, and their updates added to the sums; returns the rows sent, -1 if a value cannot be added."""
+    rows, ok = 0, True
+    for low in range(0, len(p), together):
+        n = _local(theta, p, data, low, min(low + together, len(p)), numbers, room)
+        ok &= add_rows(room.item[:n], room.dq, sum_q) & add_biases(room.item[:n], room.db, sum_b, senders)
+        rows += n
+    return rows if ok else -1
 
 
 @njit(cache=True, nogil=True)
@@ -371,19 +379,19 @@ def _aggregate(
 
 @njit(cache=True, nogil=True)
 def _solo(
-    theta: Server, p: Float32Array, data: Histories, pi: Float32Array, key: np.uint64, start: int, stop: int, numbers: _Numbers,
-    sent: _Sent, work: _Work,
-) -> int:  # fmt: skip
+    theta: Server, p: Float32Array, data: _Data, key: np.uint64, start: int, stop: int, numbers: _Numbers, room: _Room
+) -> int:
     """Rounds start .. stop - 1 with one device each, in place; returns the rows sent. The sums are fixed point as everywhere."""
-    total = 0
+    total, q, b, item, dq, db = 0, theta.q, theta.b, room.item, room.dq, room.db
     for number in range(start, stop):
         u = one_of(select_key(key, number), len(p))
-        n = _device(theta, p[u], _own(data, pi, u), fold(local_key(key, number), u), numbers, sent, work)
+        data.keys[u] = fold(local_key(key, number), u)
+        n = _local(theta, p, data, u, u + 1, numbers, room)
         for r in range(n):
-            k = sent.item[r]
+            k = item[r]
             for f in range(p.shape[1]):
-                theta.q[k, f] += numbers.alpha * np.float32(np.int64(np.rint(sent.dq[r, f] * np.float32(65536.0))) * STEP)  # (7)
-            theta.b[k] += numbers.alpha * np.float32(np.int64(np.rint(sent.db[r] * np.float32(65536.0))) * STEP)  # (7)
+                q[k, f] += numbers.alpha * np.float32(np.int64(np.rint(dq[r, f] * np.float32(65536.0))) * STEP)  # (7)
+            b[k] += numbers.alpha * np.float32(np.int64(np.rint(db[r] * np.float32(65536.0))) * STEP)  # (7)
         total += n
     return total
 

@@ -13,6 +13,7 @@ import numpy as np
 from numba import njit
 
 from .errors import NonFiniteError
+from .simd import BOUND, LANES, SCALE, add_fixed, load
 from .types import Array, Float32Array, Float64Array, Int32Array, Int64Array
 
 STEP = 2.0**-16  # one unit of the fixed-point grid
@@ -79,8 +80,13 @@ def add_update(total: Total, update: Update) -> Total:
         if not add_rows(np.zeros(len(array), np.int32), flat, target):
             raise NonFiniteError(f"update array '{name}': a value is not finite or beyond +-{LIMIT:.0f}; the model is unchanged")
     count_items(update.item, total.count)
-    total.weight[...] += fixed(update.weight).sum()
-    return total._replace(devices=total.devices + update.devices)
+    return add_weights(total, update.weight)
+
+
+def add_weights(total: Total, weight: Float32Array) -> Total:
+    """`total` with the weights of devices whose rows were added already; weight: float32 [m]."""
+    total.weight[...] += fixed(weight).sum()
+    return total._replace(devices=total.devices + len(weight))
 
 
 def clear_total(total: Total) -> Total:
@@ -115,14 +121,15 @@ def real(values: Int64Array) -> Float64Array:
 
 @njit(cache=True, nogil=True)
 def add_rows(item: Int32Array, rows: Float32Array, total: Int64Array) -> bool:
-    """total[item[r]] += fixed(rows[r]); False if a value is not finite or out of range (total is then spoiled)."""
-    ok = True
+    """total[item[r]] += fixed(rows[r]); False if a value is not finite or out of range (total is then spoiled).
+
+    rows: float32 [n or more, w]; total: int64 [items, width]. With w > width a row ends in zeros that are not added.
+    """
+    ok, w, width = True, rows.shape[1], total.shape[1]
     for r in range(len(item)):
-        k = np.uint64(item[r])  # unsigned, and no views of rows: no index checks, no reference counts in the loop
-        for f in range(rows.shape[1]):
-            scaled = np.rint(rows[r, f] * np.float32(65536.0))
-            ok &= abs(scaled) < np.float32(2147483648.0)
-            total[k, f] += np.int64(scaled)
+        start = np.int64(item[r]) * width
+        for f in range(0, width, LANES):
+            ok &= add_fixed(total, start + f, load(rows, r * w + f, width - f), width - f)
     return ok
 
 
@@ -131,3 +138,15 @@ def count_items(item: Int32Array, count: Int64Array) -> None:
     """count[item[r]] += 1."""
     for r in range(len(item)):
         count[item[r]] += 1
+
+
+@njit(cache=True, nogil=True)
+def add_biases(item: Int32Array, rows: Float32Array, total: Int64Array, count: Int64Array) -> bool:
+    """`add_rows` for one number a row, and `count_items`."""
+    ok = True
+    for r in range(len(item)):
+        k, scaled = np.uint64(item[r]), np.rint(rows[r] * SCALE)
+        ok &= abs(scaled) < BOUND
+        total[k] += np.int64(scaled)
+        count[k] += 1
+    return ok

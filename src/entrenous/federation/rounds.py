@@ -20,6 +20,7 @@ from .ledger import Ledger
 
 Limit = Callable[[Update], Update]  # clip, noise, quantise, mask: what limits disclosure, on the device
 BLOCK_BYTES = 1 << 20  # update bytes of a block of devices: about what a core's second-level cache holds
+SHARES = 4  # blocks a worker, so that the workers finish together
 
 
 class Training(NamedTuple):
@@ -39,7 +40,8 @@ class Rounds:
     """Runs rounds of one algorithm over the users of `data`.
 
     The result depends on algorithm, data and seed alone: not on the executor's threads, not on `block` (devices run together;
-    0 = as many as fill BLOCK_BYTES), not on where training was interrupted. `limits` are applied in order to every update.
+    0 = as many as fill BLOCK_BYTES, or an even share of the cohort where the algorithm adds up by itself), not on where training was
+    interrupted. `limits` are applied in order to every update; an algorithm with `local_sum` adds up by itself when there are none.
     """
 
     def __init__(
@@ -56,7 +58,8 @@ class Rounds:
         self.algorithm = algorithm.configured(self.catalogue)
         self.data, self.seed, self.limits = data, seed, tuple(limits)
         self.executor: Executor = executor or Threads(1)
-        self.block = block or max(1, BLOCK_BYTES // max(1, self.algorithm.update_bytes(self.catalogue)))
+        self.sums = None if limits else getattr(self.algorithm, "local_sum", None)  # nothing looks at the updates on their way
+        self.block = block
         self._key = key_of(seed, "rounds")
         self._totals: SimpleQueue[Total] = SimpleQueue()  # one a worker, zeroed and reused from round to round
 
@@ -97,20 +100,38 @@ class Rounds:
         return Training(server, training.devices, number + 1, ledger)
 
     def _blocks(self, users: Int64Array) -> list[Int64Array]:
-        size = max(1, min(self.block, -(-len(users) // self.executor.workers)))
+        workers = self.executor.workers
+        share = max(1, -(-len(users) // (workers if workers == 1 else SHARES * workers)))
+        fill = max(1, BLOCK_BYTES // max(1, self.algorithm.update_bytes(self.catalogue)))
+        size = self.block or (share if self.sums else min(fill, share))
         return [users[low : low + size] for low in range(0, len(users), size)]
 
     def _block(self, download: State, devices: State, users: Int64Array, key: np.uint64) -> tuple[Int64Array, State, Ledger]:
         """What happens on the devices of a block, and the addition of what they sent. Returns their new private state."""
-        private, update = self.algorithm.local(download, _rows(devices, users), self.data.histories(users), users, key)
-        for limit in self.limits:
-            update = limit(update)
+        own, histories = _rows(devices, users), self.data.histories(users)
+        if self.sums:
+            total = self._total(lambda: self._nobody(download, devices))
+            private, total, rows, nbytes = self.sums(download, own, histories, users, key, total)
+            sent = Ledger().up_counts(rows, nbytes)
+        else:
+            private, update = self.algorithm.local(download, own, histories, users, key)
+            for limit in self.limits:
+                update = limit(update)
+            total, sent = add_update(self._total(lambda: update), update), Ledger().up(update)
+        self._totals.put(total)
+        return users, private, sent
+
+    def _total(self, like: Callable[[], Update]) -> Total:
+        """A sum that nobody is adding to: one that is kept, or a new one in the shape of an update."""
         try:
-            total = self._totals.get_nowait()
+            return self._totals.get_nowait()
         except Empty:
-            total = empty_total(update, self.catalogue.items)
-        self._totals.put(add_update(total, update))
-        return users, private, Ledger().up(update)
+            return empty_total(like(), self.catalogue.items)
+
+    def _nobody(self, download: State, devices: State) -> Update:
+        """What no devices send: its shape."""
+        none = np.empty(0, np.int64)
+        return self.algorithm.local(download, _rows(devices, none), self.data.histories(none), none, np.uint64(0))[1]
 
     def _advance_solo(self, training: Training, until: int, solo: Callable[..., Any]) -> Training:
         rounds = range(training.round, until)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from ..core.simd import LANES, count_up_to
 from ..core.types import Int32Array
 
-WINDOW = 64  # histories up to this length are counted, not bisected
+WINDOW = 64  # so many gaps are counted, not bisected: counting needs no jumps
+_END = np.int32(2**31 - 1)
 ONE = np.uint64(1)
 _LOW32, _GOLDEN = np.uint64(0xFFFFFFFF), np.uint64(0x9E3779B97F4A7C15)
 _S32, _S40 = np.uint64(32), np.uint64(40)
@@ -28,6 +30,32 @@ def first_slot(item: int) -> np.uint64:
 def slots_for(rows: int) -> Int32Array:
     """A table for `rows` items at a load of at most one quarter; a power of two in length, -1 where empty."""
     return np.full(1 << max(2, (4 * rows - 1).bit_length()), -1, np.int32)
+
+
+@njit(cache=True, inline="always")
+def fill_gaps(avoid: Int32Array, start: int, length: int, gaps: Int32Array) -> None:
+    """gaps[m] = avoid[start + m] - m for m < length: how many items before that one are not avoided. LANES large numbers follow.
+
+    The k-th item (k = 0, 1, ...) that is not in the ascending avoid[start : start + length] is k plus the number of gaps up to k.
+    """
+    for m in range(length):
+        gaps[m] = avoid[start + m] - np.int32(m)
+    for m in range(length, length + LANES):
+        gaps[m] = _END
+
+
+@njit(cache=True, inline="always")
+def count_gaps(gaps: Int32Array, length: int, k: int) -> int:
+    """How many of the first `length` gaps are at most k."""
+    low = 0
+    while length > WINDOW:
+        half = length >> 1
+        low += half if gaps[low + half - 1] <= k else 0
+        length -= half
+    found = low
+    for m in range(low, low + length, LANES):
+        found += count_up_to(gaps, m, k)
+    return found
 
 
 @njit(cache=True, nogil=True)

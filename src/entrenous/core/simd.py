@@ -1,0 +1,264 @@
+"""Sixteen float32 at a time, in an order that is fixed: strict IEEE arithmetic that is the same on every machine.
+
+A row of 20 factors is too short for the vector loops that compilers make, so kernels over rows say it themselves:
+`store(p, 0, load(p, 0) + every(alpha) * load(step, 0))`. Each function here is plain NumPy, which is what runs under
+NUMBA_DISABLE_JIT=1, followed by the machine instruction that stands for it in a compiled kernel. Both give the same bits; a
+processor with shorter vectors does the same in several steps. Arrays are C-contiguous and addressed by flat position.
+
+>>> row = np.arange(20, dtype=np.float32)
+>>> float(sum_of(load(row, 0) * every(np.float32(2)))), load(row, 16, 4)[:5].tolist()
+(240.0, [16.0, 17.0, 18.0, 19.0, 0.0])
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, TypeAlias
+
+import numpy as np
+from llvmlite import ir
+from numba.core import types
+from numba.core.typing.templates import ConcreteTemplate, infer_global, signature
+from numba.extending import lower_builtin, models, register_model, type_callable
+
+from .types import Float32Array, Int32Array, Int64Array
+
+LANES = 16
+SCALE = np.float32(65536.0)  # 1 / STEP of core/update.py
+BOUND = np.float32(2147483648.0)
+Lanes: TypeAlias = Any  # sixteen float32: a NumPy array, or a vector register
+
+
+def padded(width: int) -> int:
+    """The least multiple of LANES that holds `width` numbers."""
+    return -(-width // LANES) * LANES
+
+
+def zeros(rows: int, width: int) -> Float32Array:
+    """float32 [rows, width] of zeros whose rows begin where a vector register's worth of memory does (if width is padded)."""
+    memory = np.zeros(rows * width + LANES, np.float32)
+    start = -memory.ctypes.data % (4 * LANES) // 4
+    return memory[start : start + rows * width].reshape(rows, width)
+
+
+class _LanesType(types.Type):
+    def __init__(self) -> None:
+        super().__init__(name="Lanes")
+
+
+@register_model(_LanesType)
+class _LanesModel(models.PrimitiveModel):
+    def __init__(self, manager: Any, kind: Any) -> None:
+        super().__init__(manager, kind, _FLOATS)
+
+
+_LANES = _LanesType()
+_FLOATS, _LONGS, _BITS = (ir.VectorType(kind, LANES) for kind in (ir.FloatType(), ir.IntType(64), ir.IntType(1)))
+_INTS = ir.VectorType(ir.IntType(32), LANES)
+
+
+# ---- + - * -----------------------------------------------------------------------------------------------------------------------
+
+
+def _lower_operator(symbol: Any, instruction: str) -> None:
+    @infer_global(symbol)
+    class Operator(ConcreteTemplate):
+        cases = [signature(_LANES, _LANES, _LANES)]  # noqa: RUF012
+
+    @lower_builtin(symbol, _LANES, _LANES)
+    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return getattr(builder, instruction)(*args)
+
+
+for _symbol, _instruction in ((operator.add, "fadd"), (operator.sub, "fsub"), (operator.mul, "fmul")):
+    _lower_operator(_symbol, _instruction)
+
+
+# ---- memory ----------------------------------------------------------------------------------------------------------------------
+
+
+def load(array: Float32Array, start: int, count: int = LANES) -> Lanes:
+    """The `count` (>= 1; at most LANES are taken) numbers from flat position `start`, zeros after them."""
+    out = np.zeros(LANES, np.float32)
+    found = array.reshape(-1)[start : start + min(count, LANES)]
+    out[: len(found)] = found
+    return out
+
+
+def store(array: Float32Array, start: int, lanes: Lanes) -> None:
+    """Writes all sixteen to flat position `start` and on."""
+    array.reshape(-1)[start : start + LANES] = lanes
+
+
+def every(number: np.float32) -> Lanes:
+    """The same number in all sixteen."""
+    return np.full(LANES, number, np.float32)
+
+
+def _address(context: Any, builder: Any, kind: Any, array: Any, start: Any, vector: Any) -> Any:
+    data = context.make_array(kind)(context, builder, array).data
+    return builder.bitcast(builder.gep(data, [start]), vector.as_pointer())
+
+
+def _mask(builder: Any, count: Any) -> Any:
+    """<i < count> for each lane i; `count` is an i64 below 2^31."""
+    lane = ir.Constant(_INTS, list(range(LANES)))
+    return builder.icmp_signed("<", lane, _spread(builder, builder.trunc(count, ir.IntType(32)), _INTS))
+
+
+def _spread(builder: Any, number: Any, vector: Any) -> Any:
+    first = builder.insert_element(ir.Constant(vector, ir.Undefined), number, ir.Constant(ir.IntType(32), 0))
+    zeros = ir.Constant(_INTS, [0] * LANES)
+    return builder.shuffle_vector(first, ir.Constant(vector, ir.Undefined), zeros)
+
+
+def _masked_load(builder: Any, pointer: Any, vector: Any, mask: Any, align: int) -> Any:
+    i32, letter = ir.IntType(32), _letter(vector)
+    kind = ir.FunctionType(vector, [pointer.type, i32, _BITS, vector])
+    function = _declared(builder, kind, f"llvm.masked.load.v{LANES}{letter}.p0")
+    return builder.call(function, [pointer, ir.Constant(i32, align), mask, ir.Constant(vector, None)])
+
+
+def _masked_store(builder: Any, value: Any, pointer: Any, mask: Any, align: int) -> None:
+    i32, letter = ir.IntType(32), _letter(value.type)
+    kind = ir.FunctionType(ir.VoidType(), [value.type, pointer.type, i32, _BITS])
+    function = _declared(builder, kind, f"llvm.masked.store.v{LANES}{letter}.p0")
+    builder.call(function, [value, pointer, ir.Constant(i32, align), mask])
+
+
+def _letter(vector: Any) -> str:
+    return "f32" if vector == _FLOATS else f"i{vector.element.width}"
+
+
+def _declared(builder: Any, kind: Any, name: str) -> Any:
+    found = builder.module.globals.get(name)
+    return found if found is not None else ir.Function(builder.module, kind, name)
+
+
+@type_callable(load)
+def _type_load(context: Any) -> Any:
+    def typer(array: Any, start: Any, count: Any = None) -> Any:
+        return _LANES if isinstance(array, types.Array) and array.dtype == types.float32 and array.layout == "C" else None
+
+    return typer
+
+
+@lower_builtin(load, types.Array, types.Integer)
+def _lower_load(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    return builder.load(_address(context, builder, sig.args[0], *args, _FLOATS), align=4)
+
+
+@lower_builtin(load, types.Array, types.Integer, types.Integer)
+def _lower_load_some(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    pointer = _address(context, builder, sig.args[0], *args[:2], _FLOATS)
+    count = context.cast(builder, args[2], sig.args[2], types.int64)
+    return _masked_load(builder, pointer, _FLOATS, _mask(builder, count), 4)
+
+
+@type_callable(store)
+def _type_store(context: Any) -> Any:
+    def typer(array: Any, start: Any, lanes: Any) -> Any:
+        return types.none if isinstance(array, types.Array) and array.dtype == types.float32 and array.layout == "C" else None
+
+    return typer
+
+
+@lower_builtin(store, types.Array, types.Integer, _LANES)
+def _lower_store(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    builder.store(args[2], _address(context, builder, sig.args[0], *args[:2], _FLOATS), align=4)
+    return context.get_dummy_value()
+
+
+@type_callable(every)
+def _type_every(context: Any) -> Any:
+    return lambda number: _LANES if number == types.float32 else None
+
+
+@lower_builtin(every, types.float32)
+def _lower_every(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    return _spread(builder, args[0], _FLOATS)
+
+
+# ---- sums ------------------------------------------------------------------------------------------------------------------------
+
+
+def sum_of(lanes: Lanes) -> np.float32:
+    """The sum of all sixteen: first eight plus last eight, of those first four plus last four, and so on."""
+    for half in (8, 4, 2, 1):
+        lanes = lanes[:half] + lanes[half : 2 * half]
+    return lanes[0]
+
+
+@type_callable(sum_of)
+def _type_sum_of(context: Any) -> Any:
+    return lambda lanes: types.float32 if lanes == _LANES else None
+
+
+@lower_builtin(sum_of, _LANES)
+def _lower_sum_of(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    lanes = args[0]
+    for half in (8, 4, 2, 1):
+        low, high = (ir.Constant(ir.VectorType(ir.IntType(32), half), [base + k for k in range(half)]) for base in (0, half))
+        lanes = builder.fadd(builder.shuffle_vector(lanes, lanes, low), builder.shuffle_vector(lanes, lanes, high))
+    return builder.extract_element(lanes, ir.Constant(ir.IntType(32), 0))
+
+
+def add_fixed(total: Int64Array, start: int, lanes: Lanes, count: int) -> bool:
+    """total[start + k] += rint(2^16 lanes[k]) for k < count; False if one of the sixteen is not finite or beyond +-32768."""
+    scaled = np.rint(lanes * SCALE)
+    if not bool((np.abs(scaled) < BOUND).all()):
+        return False
+    found = total.reshape(-1)[start : start + min(count, LANES)]
+    found += scaled[: len(found)].astype(np.int64)
+    return True
+
+
+@type_callable(add_fixed)
+def _type_add_fixed(context: Any) -> Any:
+    def typer(total: Any, start: Any, lanes: Any, count: Any) -> Any:
+        return types.boolean if isinstance(total, types.Array) and total.dtype == types.int64 and total.layout == "C" else None
+
+    return typer
+
+
+@lower_builtin(add_fixed, types.Array, types.Integer, _LANES, types.Integer)
+def _lower_add_fixed(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    one = ir.FunctionType(_FLOATS, [_FLOATS])
+    scaled = builder.fmul(args[2], ir.Constant(_FLOATS, [float(SCALE)] * LANES))
+    scaled = builder.call(_declared(builder, one, f"llvm.rint.v{LANES}f32"), [scaled])
+    size = builder.call(_declared(builder, one, f"llvm.fabs.v{LANES}f32"), [scaled])
+    fits = builder.fcmp_ordered("<", size, ir.Constant(_FLOATS, [float(BOUND)] * LANES))
+    whole = builder.fptosi(builder.select(fits, scaled, ir.Constant(_FLOATS, None)), _INTS)
+    pointer = _address(context, builder, sig.args[0], *args[:2], _LONGS)
+    mask = _mask(builder, context.cast(builder, args[3], sig.args[3], types.int64))
+    total = _masked_load(builder, pointer, _LONGS, mask, 8)
+    _masked_store(builder, builder.add(total, builder.sext(whole, _LONGS)), pointer, mask, 8)
+    return builder.icmp_unsigned("==", builder.bitcast(fits, ir.IntType(LANES)), ir.Constant(ir.IntType(LANES), -1))
+
+
+# ---- searching -------------------------------------------------------------------------------------------------------------------
+
+
+def count_up_to(numbers: Int32Array, start: int, bound: int) -> int:
+    """How many of the sixteen int32 from position `start` are at most `bound`."""
+    return int((numbers[start : start + LANES] <= bound).sum())
+
+
+@type_callable(count_up_to)
+def _type_count_up_to(context: Any) -> Any:
+    def typer(numbers: Any, start: Any, bound: Any) -> Any:
+        return (
+            types.int64 if isinstance(numbers, types.Array) and numbers.dtype == types.int32 and numbers.layout == "C" else None
+        )
+
+    return typer
+
+
+@lower_builtin(count_up_to, types.Array, types.Integer, types.Integer)
+def _lower_count_up_to(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    bits = ir.IntType(LANES)
+    found = builder.load(_address(context, builder, sig.args[0], *args[:2], _INTS), align=4)
+    bound = context.cast(builder, args[2], sig.args[2], types.int32)
+    at_most = builder.bitcast(builder.icmp_signed("<=", found, _spread(builder, bound, _INTS)), bits)
+    counted = builder.call(_declared(builder, ir.FunctionType(bits, [bits]), f"llvm.ctpop.i{LANES}"), [at_most])
+    return builder.zext(counted, ir.IntType(64))

@@ -1,0 +1,114 @@
+"""FPL ends with the same bytes by every way through the code: threads, blocks, with limits, one-device rounds, plain Python."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+from entrenous.algorithms.fpl import ALGORITHMS, FPL
+from entrenous.core.errors import NonFiniteError
+from entrenous.core.keys import key
+from entrenous.core.update import Total, Update, add_update, empty_total
+from entrenous.data.interactions import Interactions
+from entrenous.data.synthetic import synthetic
+from entrenous.federation.executors import Debug, Threads
+from entrenous.federation.rounds import Rounds, Training
+from entrenous.privacy.choice import Choice
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "as run": {"factors": 20, "triples": 0},
+    "one lane": {"factors": 3, "triples": 7},
+    "whole lanes": {"factors": 32, "triples": 5, "user_step": "once"},
+    "no positives": {"factors": 17, "triples": 9, "pi": 0.0},
+    "a choice": {"factors": 5, "triples": 6, "pi": Choice(0.5, {3: 0.0}, {(1, 2): 1.0})},
+    "a few devices": {"factors": 20, "triples": 4, "cohort": 11},
+}
+
+
+@pytest.fixture(scope="module")
+def data() -> Interactions:
+    return synthetic(users=60, items=90, interactions=1500, skew=0.65, seed=0)
+
+
+def digest(training: Training) -> str:
+    parts = [np.asarray(part).tobytes() for part in (*training.server, *training.devices, training.ledger)]
+    return hashlib.sha256(b"".join(parts)).hexdigest()
+
+
+def trained(data: Interactions, settings: dict[str, Any], many: int = 3, **how: Any) -> str:
+    rounds = Rounds(FPL(**settings), data, seed=1, **how)
+    return digest(rounds.advance(rounds.start(), many))
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_threads_blocks_and_limits_change_nothing(name, data):
+    expected = trained(data, SETTINGS[name])
+    for threads in (2, 8):
+        assert trained(data, SETTINGS[name], executor=Threads(threads)) == expected
+    for block in (1, 7):
+        assert trained(data, SETTINGS[name], block=block) == expected
+    assert trained(data, SETTINGS[name], executor=Debug()) == expected
+    assert trained(data, SETTINGS[name], limits=[lambda update: update]) == expected  # updates made whole, then added
+    assert trained(data, SETTINGS[name], many=2) != expected
+
+
+@pytest.mark.parametrize("name", ["sfpl", "sfpl+"])
+def test_a_run_of_one_device_rounds_is_the_rounds_one_by_one(name, data):
+    settings = {**ALGORITHMS[name]().model_dump(), "factors": 20, "pi": 0.5}
+    assert trained(data, settings, 40) == trained(data, settings, 40, limits=[lambda update: update])
+
+
+def summed(algorithm: FPL, data: Interactions, server: Any, users: np.ndarray) -> tuple[Total, Update, int, int]:
+    """The total by `local_sum`, with the update by `local` of the same devices."""
+    args = server, algorithm.init_devices(users, key(0, "devices")), data.histories(users), users, key(0, "round")
+    _, update = algorithm.local(*args)
+    _, total, rows, nbytes = algorithm.local_sum(*args, empty_total(update, len(data.items)))
+    return total, update, rows, nbytes
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_local_sum_is_local_and_add(name, data):
+    algorithm = FPL(**SETTINGS[name]).configured(data.catalogue)
+    server = algorithm.init_server(data.catalogue, key(0, "server"))
+    total, update, rows, nbytes = summed(algorithm, data, server, np.arange(60))
+    expected = add_update(empty_total(update, 90), update)
+    assert all((total.rows[k] == expected.rows[k]).all() for k in ("q", "b")) and expected.rows["q"].any()
+    assert (total.count == expected.count).all() and total.weight == expected.weight and total.devices == 60
+    assert (rows, nbytes) == (len(update.item), update.nbytes)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e30])
+@pytest.mark.parametrize("how", [{}, {"limits": [lambda update: update]}])
+def test_a_model_that_is_not_finite_is_refused(value, how, data):
+    rounds = Rounds(FPL(factors=20, triples=5), data, **how)
+    start = rounds.start()
+    start.server.q[:, 3] = value
+    with pytest.raises(NonFiniteError, match="not finite or beyond"):
+        rounds.one_round(start)
+
+
+PROGRAM = """
+import sys
+from test_federation_same_bytes import SETTINGS, trained
+from entrenous.data.synthetic import synthetic
+data = synthetic(users=12, items=40, interactions=150, skew=0.65, seed=0)
+print([trained(data, SETTINGS[name], 2) for name in SETTINGS], trained(data, {"factors": 20, "cohort": 1, "triples": 2}, 20))
+"""
+
+
+def test_plain_python_ends_with_the_same_bytes():
+    def run(uncompiled: str) -> str:
+        here = os.path.dirname(__file__)
+        env = {**os.environ, "NUMBA_DISABLE_JIT": uncompiled, "PYTHONWARNINGS": "ignore", "PYTHONPATH": here}
+        ran = subprocess.run([sys.executable, "-c", PROGRAM], env=env, capture_output=True, text=True, check=True, timeout=120)
+        return ran.stdout
+
+    compiled = run("0")
+    assert len(set(compiled.split())) == 7
+    assert run("1") == compiled
