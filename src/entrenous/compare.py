@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,8 @@ from .core.errors import InputError
 from .core.protocols import Progress, silent
 from .core.types import Float64Array
 from .data.interactions import Interactions
-from .data.load import load
+from .data.load import load as read
+from .data.options import load_arguments
 from .evaluate.significance import holm, paired_t, wilcoxon
 from .experiment import Run, run
 
@@ -25,6 +26,7 @@ def compare(
     protocol: str = "loo-99",
     seeds: int = 5,
     rounds: int | None = None,
+    load: Mapping[str, Any] | None = None,
     threads: int = 0,
     progress: Progress = silent,
 ) -> dict[str, Any]:
@@ -37,7 +39,7 @@ def compare(
         raise InputError("entrenous compare", f"got {list(algorithms)}", expected="two or more different algorithms")
     if seeds < 1:
         raise InputError("--seeds", f"got {seeds}", expected="at least 1")
-    rows = load(data) if isinstance(data, str) else data
+    rows = read(data, **load_arguments(load or {})) if isinstance(data, str) else data
     runs: dict[str, list[Run]] = {}
     for number, name in enumerate(algorithms):
         runs[name] = []

@@ -70,7 +70,7 @@ def run(
     patience: int = 0,
     every: int = 0,
     given: str | None = None,
-    duplicates: str = "same",
+    load: Mapping[str, Any] | None = None,
     threads: int = 0,
     checkpoint_every: int | None = None,
     out: str | Path | None = None,
@@ -82,11 +82,10 @@ def run(
     threads: 0 = all cores; never changes a result. checkpoint_every: rounds, None = a tenth of the training.
     debug: one device at a time, so that an error names the device. Raises InputError for anything that cannot be run.
     """
-    settings = {name: _lasting_setting(value) for name, value in (settings or {}).items()}
-    by_name = isinstance(data, str) and all(isinstance(value, str | int | float) for value in settings.values())
+    by_name = isinstance(data, str) and all(isinstance(value, str | int | float) for value in (settings or {}).values())
     plan = Plan(
         algorithm=algorithm, data=_lasting(data) if isinstance(data, str) else data.name, protocol=protocol, seed=seed, rounds=rounds,
-        settings=settings, patience=patience, every=every, given=None if given is None else _lasting(given), duplicates=duplicates,
+        settings=settings or {}, patience=patience, every=every, given=None if given is None else _lasting(given), load=load or {},
     )  # fmt: skip
     check(plan)
     what = material(plan, None if isinstance(data, str) else data)
@@ -95,7 +94,7 @@ def run(
     opening = _opening(plan, what.rows, by_name)
     if out is not None:
         folder = store.new_folder(Path(out), f"{algorithm}-{Path(plan.data).stem}-{protocol}-seed{seed}")
-        opening["run"] = folder.name
+        opening |= {"run": folder.name, "settings": _keep_files(opening["settings"], folder)}
         store.write_manifest(folder, opening)
     executor: Executor = Debug(lambda user: what.rows.users[user]) if debug else Threads(threads)
     watch = Watch(
@@ -122,8 +121,14 @@ def _lasting(name: str) -> str:
     return str(Path(name).resolve()) if Path(name).exists() else name
 
 
-def _lasting_setting(value: Any) -> Any:
-    return f"@{_lasting(value[1:])}" if isinstance(value, str) and value.startswith("@") else value
+def _keep_files(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Settings in which `@file` names a copy in the run's folder, so that the run does not depend on a file that may change."""
+    kept = dict(settings)
+    for name, value in settings.items():
+        if isinstance(value, str) and value.startswith("@"):
+            store.write_atomically(folder / f"{name}.csv", Path(value[1:]).read_bytes())
+            kept[name] = f"@{name}.csv"
+    return kept
 
 
 def _execute(

@@ -8,6 +8,7 @@ train, validation or test", which pushes down everything but the held-out items.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -18,9 +19,8 @@ from .core.keys import fold_name, key
 from .core.protocols import Catalogue, Histories, Progress, silent
 from .core.types import Float32Array, Int64Array
 from .data.interactions import Interactions
-from .data.load import load
 from .evaluate.protocol import evaluate
-from .split.protocol import splits
+from .plan import Plan, material
 
 SIGNIFICANT = 4.0  # standard errors from chance at which the check fails: one honest run in 16,000
 
@@ -61,15 +61,20 @@ def leakcheck(
     seed: int = 0,
     rounds: int = 30,
     given: str | None = None,
+    load: Mapping[str, Any] | None = None,
     leaky_negatives: bool = False,
     progress: Progress = silent,
 ) -> dict[str, Any]:
-    """AUC and, with candidates, HR@10 of purely local models beside chance. `passed` says whether both are within SIGNIFICANT standard errors.
+    """AUC and, with candidates, HR@10 of purely local models beside chance.
+
+    `passed`: both are within SIGNIFICANT standard errors.
 
     leaky_negatives: draw negatives from "not in train, validation or test", as the field's leaky samplers do, to see the check fail.
     """
-    rows = load(data) if isinstance(data, str) else data
-    split = splits(protocol, rows, seed=seed, given=given)[0]
+    name = data if isinstance(data, str) else data.name
+    plan = Plan(algorithm="fpl", data=name, protocol=protocol, seed=seed, given=given, load=load or {})
+    rows, parts = material(plan, None if isinstance(data, str) else data)
+    split = parts[0]
     train = split.final_train
     avoid = split.all_rows if leaky_negatives else train
     fpl = FPL(cohort=1, triples=0, factors=20).configured(train.catalogue)

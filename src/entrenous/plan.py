@@ -12,6 +12,7 @@ from .core.errors import InputError
 from .core.protocols import CentralAlgorithm, FederatedAlgorithm
 from .data.interactions import Interactions
 from .data.load import load
+from .data.options import load_arguments
 from .privacy.choice import read_choice
 from .split.protocol import GIVEN, splits
 from .split.types import Split
@@ -23,7 +24,7 @@ class Plan:
     """What determines a result. Two runs of one plan end with the same model bytes and the same metrics.
 
     algorithm: a name of `entrenous algorithms`. settings: its hyper-parameters where they differ from the defaults.
-    data: a data set, file or folder. duplicates: what to do with repeated (user, item) rows in a file, as in `data.load.load`.
+    data: a data set, file or folder. load: how to read the file (`data.options.LoadOptions`), such as {"item": "venue"}.
     protocol: how rows are held out. given: the folder of a given split, for the protocol `given` (default: `data`).
     rounds: None = the algorithm's own. patience: looks at validation (every `every` rounds) without an improvement after which
     training stops and the best round is used; 0 = train for `rounds`.
@@ -38,7 +39,7 @@ class Plan:
     patience: int = 0
     every: int = 0
     given: str | None = None
-    duplicates: str = "same"
+    load: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Material(NamedTuple):
@@ -65,7 +66,7 @@ def material(plan: Plan, data: Interactions | None = None) -> Material:
     if plan.protocol == GIVEN:
         parts = splits(GIVEN, data, seed=plan.seed, given=plan.given or plan.data)
         return Material(parts[0].all_rows, parts)
-    rows = load(plan.data, duplicates=plan.duplicates) if data is None else data  # type: ignore[arg-type]  # checked by load
+    rows = load(plan.data, **load_arguments(plan.load)) if data is None else data
     return Material(rows, splits(plan.protocol, rows, seed=plan.seed))
 
 

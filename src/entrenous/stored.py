@@ -14,12 +14,19 @@ from .fit import restore
 from .plan import Material, Plan, make, material
 from .recommend import recommend
 
-KEPT = ("algorithm", "data", "protocol", "seed", "settings", "patience", "every", "given", "duplicates")
+KEPT = ("algorithm", "data", "protocol", "seed", "settings", "patience", "every", "given", "load")
 
 
 def plan_of(run: store.StoredRun) -> Plan:
     """The plan a stored run was made by."""
-    return Plan(**{name: run.manifest[name] for name in KEPT}, rounds=run.manifest["rounds_asked"])
+    kept = {name: run.manifest[name] for name in KEPT}
+    kept["settings"] = {name: _own_file(value, run) for name, value in kept["settings"].items()}
+    return Plan(**kept, rounds=run.manifest["rounds_asked"])
+
+
+def _own_file(value: Any, run: store.StoredRun) -> Any:
+    """`@pi.csv` stands for the copy in the run's folder."""
+    return f"@{run.path / value[1:]}" if isinstance(value, str) and value.startswith("@") else value
 
 
 def material_of(run: store.StoredRun, plan: Plan) -> Material:

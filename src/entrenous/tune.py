@@ -30,6 +30,7 @@ def tune(
     seeds: int = 1,
     rounds: int | None = None,
     every: int = 0,
+    load: Mapping[str, Any] | None = None,
     threads: int = 0,
     progress: Progress = silent,
 ) -> dict[str, Any]:
@@ -46,7 +47,7 @@ def tune(
     combinations = [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
     looks: list[list[dict[int, dict[str, float]]]] = []
     for seed in range(seeds):
-        base = Plan(algorithm=algorithm, data=name, protocol=protocol, seed=seed, rounds=rounds)
+        base = Plan(algorithm=algorithm, data=name, protocol=protocol, seed=seed, rounds=rounds, load=load or {})
         check(base)
         what = material(base, None if isinstance(data, str) else data)
         split = what.parts[0]
@@ -56,7 +57,7 @@ def tune(
             plan = Plan(algorithm=algorithm, data=name, protocol=protocol, seed=seed, rounds=rounds, settings=settings)
             looks[-1].append(_looks(plan, make(plan, what.rows), split, every, threads))
     progress(seeds * len(combinations), seeds * len(combinations), "done")
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"settings": settings, "rounds": at, "validation": _mean([of_seed[number][at] for of_seed in looks])}
         for number, settings in enumerate(combinations)
         for at in looks[0][number]

@@ -10,6 +10,7 @@ from cyclopts import Parameter
 from ..core.discover import offers, pick
 from ..core.settings import parse_assignments
 from .console import announce_compilation, emit_json, progress_bar, say, table
+from .options import Load
 from .run import RUNS, show_recommendations
 
 
@@ -75,6 +76,7 @@ def tune(
     seeds: int = 1,
     rounds: int | None = None,
     every: int = 0,
+    load: Load = None,
     threads: int = 0,
     json: bool = False,
 ) -> None:
@@ -116,6 +118,7 @@ def tune(
             seeds=seeds,
             rounds=rounds,
             every=every,
+            load=parse_assignments(load or [], "--load"),
             threads=threads,
             progress=progress,
         )
@@ -137,6 +140,7 @@ def leakcheck(
     seed: int = 0,
     rounds: int = 30,
     given: Path | None = None,
+    load: Load = None,
     leaky_negatives: bool = False,
     json: bool = False,
 ) -> int:
@@ -172,6 +176,7 @@ def leakcheck(
             seed=seed,
             rounds=rounds,
             given=None if given is None else str(given),
+            load=parse_assignments(load or [], "--load"),
             leaky_negatives=leaky_negatives,
             progress=progress,
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
@@ -11,6 +11,7 @@ from .. import store
 from ..core.errors import InputError
 from ..core.settings import parse_assignments
 from .console import announce_compilation, emit_json, progress_bar, say, table
+from .options import Load
 
 SHOWN = ("hr@10", "ndcg@10", "precision@10", "recall@10", "mrr@10", "auc", "item_coverage@10", "gini@10")
 RUNS = Path("runs")
@@ -30,7 +31,7 @@ def run(
     patience: int = 0,
     checkpoint_every: int | None = None,
     given: Path | None = None,
-    duplicates: Literal["same", "first", "last", "error"] = "same",
+    load: Load = None,
     out: Path = RUNS,
     resume: str | None = None,
     debug: bool = False,
@@ -65,8 +66,6 @@ def run(
         Rounds between checkpoints; default: a tenth of the training.
     given:
         The folder of a given split, for --protocol given; default: DATA.
-    duplicates:
-        Repeated (user, item) rows in a file: keep the first or last, refuse any (error), or only those that disagree (same).
     out:
         Where runs are stored.
     resume:
@@ -92,7 +91,8 @@ def run(
             announce_compilation(algorithm)
             finished = experiment.run(
                 algorithm, data, protocol=protocol, seed=seed, rounds=rounds, settings=parse_assignments(settings or []), patience=patience,
-                every=every, given=None if given is None else str(given), duplicates=duplicates, threads=threads, checkpoint_every=checkpoint_every, out=out, debug=debug,
+                every=every, given=None if given is None else str(given), load=parse_assignments(load or [], "--load"), threads=threads,
+                checkpoint_every=checkpoint_every, out=out, debug=debug,
                 progress=progress,
             )  # fmt: skip
     if json:
@@ -118,9 +118,8 @@ def show_run(manifest: dict[str, Any]) -> None:
     for sentence in (*manifest["protocol_text"], *manifest["notes"]):
         print(f"- {sentence}")
     sent, seconds = manifest["bytes"], manifest["seconds"]
-    print(
-        f"train {seconds['train']} s, evaluate {seconds['evaluate']} s; {sent['up']:,} bytes up, {sent['down']:,} down; model {manifest['model_sha256'][:16]}"
-    )
+    print(f"train {seconds['train']} s, evaluate {seconds['evaluate']} s; {sent['up']:,} bytes up, {sent['down']:,} down")
+    print(f"model {manifest['model_sha256']}")
     print(f"stored as {manifest['run']}: entrenous recommend {manifest['run']} --user ID, entrenous report {manifest['run']}")
 
 
@@ -130,6 +129,7 @@ def compare(
     protocol: str = "loo-99",
     seeds: int = 5,
     rounds: int | None = None,
+    load: Load = None,
     threads: int = 0,
     json: bool = False,
 ) -> None:
@@ -158,7 +158,14 @@ def compare(
 
     with progress_bar() as progress:
         found = compare_algorithms(
-            list(algorithms), data, protocol=protocol, seeds=seeds, rounds=rounds, threads=threads, progress=progress
+            list(algorithms),
+            data,
+            protocol=protocol,
+            seeds=seeds,
+            rounds=rounds,
+            load=parse_assignments(load or [], "--load"),
+            threads=threads,
+            progress=progress,
         )
     if json:
         emit_json(found)
@@ -268,7 +275,7 @@ def report(*runs: str, to: Path | None = None, user: str | None = None, out: Pat
     print(write_report(stored, to or stored[0].path / "report.html", recommendations=items, user=user))
 
 
-def split(data: str, protocol: str = "loo-99", /, *, to: Path, seed: int = 0, parquet: bool = False) -> None:
+def split(data: str, protocol: str = "loo-99", /, *, to: Path, seed: int = 0, load: Load = None, parquet: bool = False) -> None:
     """Write a split, with its frozen candidates, as files that `--protocol given` (or any other program) reads.
 
     Parameters
@@ -287,6 +294,8 @@ def split(data: str, protocol: str = "loo-99", /, *, to: Path, seed: int = 0, pa
     from ..plan import Plan, material
     from ..split.export import write
 
-    parts = material(Plan(algorithm="popular", data=data, protocol=protocol, seed=seed)).parts
+    parts = material(
+        Plan(algorithm="popular", data=data, protocol=protocol, seed=seed, load=parse_assignments(load or [], "--load"))
+    ).parts
     for number, part in enumerate(parts, 1):
         print(write(part, to if len(parts) == 1 else to / str(number), format="parquet" if parquet else "csv"))

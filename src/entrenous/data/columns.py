@@ -94,7 +94,7 @@ def find_roles(names: Sequence[str], reading: Reading, where: str) -> Roles:
             where,
             f"no {role} column among {', '.join(names[:12])}" + (", ..." if len(names) > 12 else ""),
             expected=f"a column named {USUAL[role][0]}, or a similar name",
-            fix=f"say which it is: {role}='NAME' (--{role} NAME)",
+            fix=f"say which it is: {role}='NAME' in Python, --load {role}=NAME for a run, --{role} NAME for data check",
         )
     given = [name for name in (user, item, value, time) if name is not None]
     if len(set(given)) < len(given):

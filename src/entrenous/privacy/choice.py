@@ -12,7 +12,7 @@ import numpy as np
 
 from ..core.errors import InputError
 from ..core.protocols import Histories
-from ..core.types import Float32Array, Int64Array
+from ..core.types import Array, Float32Array, Int64Array
 from ..core.vocabulary import Vocabulary
 from ..data.interactions import Interactions
 
@@ -39,7 +39,7 @@ class Choice:
         self._pair_pi = np.array([_checked(f"user {u}, item {i}", (by_item or {})[u, i]) for u, i in pairs], np.float32)
 
     def __repr__(self) -> str:
-        parts = [self._users, self._user_pi, self._pairs, self._pair_pi]
+        parts: list[Array] = [self._users, self._user_pi, self._pairs, self._pair_pi]
         digest = hashlib.sha256(b"".join(part.tobytes() for part in parts)).hexdigest()[:12]
         return f"Choice(default={self.default}, users={len(self._users)}, pairs={len(self._pairs)}, sha256={digest})"
 
