@@ -13,15 +13,13 @@ from functools import lru_cache
 from typing import Any, Literal, NamedTuple, final
 
 from .. import recommend
-from ..core import arrays, keys, sampling, update
 from ..core.discover import modules
 from ..data.interactions import Interactions
-from ..evaluate import full, protocol
-from ..federation import rounds
 from ..plan import Plan, make
 from ..split.types import Held, Split
 
 FORMAT = 1  # of a remembered cell
+SHARED = ("core", "models", "federation", "evaluate", "evaluate.metrics")  # the packages behind every outcome
 
 
 @final
@@ -107,14 +105,15 @@ def identity(cell: Cell, part: Part) -> str:
 
 @lru_cache(maxsize=64)
 def program_sha256(module: str) -> str:
-    """The identity of the code behind an outcome: the algorithm's own file, the kernels, the rounds and the evaluation.
+    """The identity of the code behind an outcome: the algorithm's own file and what it shares, the rounds and the evaluation.
 
     Comments, docstrings and layout do not count.
     """
-    shared = (keys, update, arrays, sampling, rounds, recommend, full, protocol)
-    parts = [sys.modules[module], *modules("models").values(), *modules("evaluate.metrics").values(), *shared]
+    package = module.rpartition(".")[0]
+    own = [part for name, part in sorted(sys.modules.items()) if name == module or name.startswith(f"{package}._")]
+    shared = [part for name in SHARED for part in modules(name).values()]
     digest = hashlib.sha256()
-    for part in parts:
+    for part in (*own, *shared, recommend):
         digest.update(ast.dump(bare(ast.parse(inspect.getsource(part)))).encode())
     return digest.hexdigest()
 
