@@ -251,76 +251,51 @@ class _Room(NamedTuple):
 # slices, with an atomic instruction each, and that would cost more than the arithmetic. Rows go LANES numbers at a time.
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _local(theta: Server, p: Float32Array, data: _Data, low: int, high: int, numbers: _Numbers, room: _Room) -> int:
-    """T triples a device against the received Q, b; returns how many rows are to be sent. p moves in place."""
-    n = _draw(len(theta.b), data, low, high, numbers.triples, room)
-    _train(theta, p, low, high, numbers, room)
-    return n
-
-
-@njit(cache=True, nogil=True)
-def _draw(items: int, data: _Data, low: int, high: int, triples: int, room: _Room) -> int:
-    """T random triples a device from K_u, and which rows will be sent: every j, and i with probability pi. Returns the rows.
-
-    i is uniform over the history, with replacement; j is uniform over what is not avoided, without rejection.
-    """
+    """T triples a device against the received Q, b; writes the rows to send and returns how many. p moves in place."""
+    q, b, p_u, dp_u, ptr, item, dq, db = theta.q, theta.b, room.p, room.dp, room.ptr, room.item, room.dq, room.db
     history, history_ptr, avoid, avoid_ptr, pi, keys = data.item, data.ptr, data.avoid, data.avoid_ptr, data.pi, data.keys
-    ptr, item, slots, places, gaps = room.ptr, room.item, room.slots, room.places, room.gaps
-    of_i, of_j, of_row_i, of_row_j = room.i, room.j, room.row_i, room.row_j
-    n, mask, personal, kept = 0, np.uint64(len(slots) - 1), len(pi) > 1, len(item) - 1
+    slots, places, gaps, mask = room.slots, room.places, room.gaps, np.uint64(len(room.slots) - 1)
+    items, factors, width, triples, per_triple = len(b), q.shape[1], dq.shape[1], numbers.triples, numbers.per_triple
+    alpha, reg_user, none = every(numbers.alpha), every(numbers.reg_user), every(np.float32(0))
+    reg_positive, reg_negative = every(numbers.reg_positive), every(numbers.reg_negative)
+    n, personal, kept = 0, len(pi) > 1, len(item) - 1
     for u in range(low, high):
         start, length, avoided = history_ptr[u], history_ptr[u + 1] - history_ptr[u], avoid_ptr[u + 1] - avoid_ptr[u]
-        at, key = (u - low) * triples, keys[u]
-        if length == 0 or avoided >= items:  # K_u is empty: no positive, or no negative
-            ptr[u - low + 1] = n
-            continue
+        key, drawn = keys[u], triples if length > 0 and avoided < items else 0  # K_u is empty without a positive or a negative
+        for f in range(factors):
+            p_u[0, f] = p[u, f]
+        for f in range(n * width, (n + 2 * drawn) * width, LANES):
+            store(dq, f, none)
+        for r in range(n, n + 2 * drawn):
+            db[r] = np.float32(0)
         slots[:] = -1
         places[:length] = -1
         fill_gaps(avoid, avoid_ptr[u], avoided, gaps)
-        for t in range(triples):
+
+        for t in range(drawn):
+            # a triple of K_u: i from the history, j from what is not avoided, both uniform
             bits = draw(key, 2 * t)
             place, k = below(bits, length), below_low(bits, items - avoided)
-            i, j = history[start + place], np.int32(k + count_gaps(gaps, avoided, k))
+            i, j = np.uint32(history[start + place]), np.uint32(k + count_gaps(gaps, avoided, k))
 
-            slot = first_slot(j) & mask  # the row of j: an open-addressing hash table over the negatives drawn so far
-            row_j = slots[slot]
-            while row_j >= 0 and item[row_j] != j:
+            # the rows of their updates: j's by a hash table over the negatives drawn so far, i's by its place in the history
+            slot = first_slot(j) & mask
+            row = slots[slot]
+            while row >= 0 and item[row] != j:
                 slot = (slot + ONE) & mask
-                row_j = slots[slot]
-            row_j = row_j if row_j >= 0 else n
+                row = slots[slot]
+            row_j = np.uint32(row if row >= 0 else n)
             slots[slot], item[row_j] = row_j, j
             n += row_j == n
-
-            row_i, chance = kept, pi[start + place if personal else 0]
+            row_i, chance = np.uint32(kept), pi[start + place if personal else 0]
             if chance >= 1 or uniform(draw(key, 2 * t + 1)) < chance:  # 3. Transmission: pi lets this one through
-                row_i = places[place] if places[place] >= 0 else n
+                row_i = np.uint32(places[place] if places[place] >= 0 else n)
                 places[place], item[row_i] = row_i, i
                 n += row_i == n
-            of_i[at + t], of_j[at + t], of_row_i[at + t], of_row_j[at + t] = i, j, row_i, row_j
-        ptr[u - low + 1] = n
-    return n
 
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _train(theta: Server, p: Float32Array, low: int, high: int, numbers: _Numbers, room: _Room) -> None:
-    """2. Federated Optimization on the triples drawn; writes the rows to send."""
-    q, b, dq, db, p_u, dp_u, ptr = theta.q, theta.b, room.dq, room.db, room.p, room.dp, room.ptr
-    of_i, of_j, of_row_i, of_row_j = room.i, room.j, room.row_i, room.row_j
-    factors, width, triples, per_triple, zero = q.shape[1], dq.shape[1], numbers.triples, numbers.per_triple, np.float32(0)
-    alpha, reg_user = every(numbers.alpha), every(numbers.reg_user)
-    reg_positive, reg_negative, none = every(numbers.reg_positive), every(numbers.reg_negative), every(zero)
-    for r in range(ptr[high - low]):
-        db[r] = zero
-        for f in range(0, width, LANES):
-            store(dq, r * width + f, none)
-    for u in range(high - low):
-        if ptr[u] == ptr[u + 1]:
-            continue
-        for f in range(factors):
-            p_u[0, f] = p[low + u, f]
-        for t in range(u * triples, (u + 1) * triples):
-            i, j, row_i, row_j = of_i[t], of_j[t], of_row_i[t], of_row_j[t]
+            # 2. Federated Optimization
             at_i, at_j = np.int64(i) * factors, np.int64(j) * factors
             to_i, to_j = np.int64(row_i) * width, np.int64(row_j) * width
             products = none
@@ -341,11 +316,14 @@ def _train(theta: Server, p: Float32Array, low: int, high: int, numbers: _Number
                     store(p_u, f, p_f + alpha * step)  # (6) at once, as run
                 else:
                     store(dp_u, f, load(dp_u, f) + step)
+
+        ptr[u - low + 1] = n
         for f in range(0, width, LANES):
             store(p_u, f, load(p_u, f) + alpha * load(dp_u, f))  # (6), as printed (the sum is 0 as run)
             store(dp_u, f, none)
         for f in range(factors):
-            p[low + u, f] = p_u[0, f]
+            p[u, f] = p_u[0, f]
+    return n
 
 
 # ---- cohorts, and the server's step --------------------------------------------------------------------------------------------

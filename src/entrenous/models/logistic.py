@@ -13,12 +13,13 @@ _C1, _C2, _C3, _C4, _C5 = (  # minimax for 2^r on [-1/2, 1/2] with the value 1 a
 
 @njit(cache=True, inline="always")
 def logistic(x: np.float32) -> np.float32:
-    """1 / (1 + e^-x); not a number for what is not a number. Relative error below 3e-7 + 1e-7 |x|; |x| above 87 counts as 87."""
+    """1 / (1 + e^-x); not a number for what is not a number or infinite. Relative error below 3e-7 + 1e-7 |x|; |x| above 87 counts as 87."""
     t = -x * _LOG2E
-    t = min(max(t, -_END), _END) if t == t else _END
-    n = np.rint(t)  # e^-x = 2^t = 2^n 2^r
-    r = np.float32(t - n)
+    n = np.rint(t)
+    r = np.float32(t - n)  # e^-x = 2^t = 2^n 2^r
+    n = n if n > -_END else -_END  # also for what is not a number: r is not one either, then
+    n = n if n < _END else _END
     z = r * r
     power = (_ONE + r * _C1) + z * ((_C2 + r * _C3) + z * (_C4 + r * _C5))
     scale = np.int32((np.int32(n) + np.int32(127)) << np.int32(23)).view(np.float32)
-    return _ONE / (_ONE + power * scale) if x == x else x
+    return _ONE / (_ONE + power * scale)
