@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, final
@@ -11,14 +12,16 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from . import __version__, store
-from .core.errors import InputError
+from .core.errors import EntrenousError, InputError, at_least
 from .core.protocols import CentralAlgorithm, FederatedAlgorithm, Progress, Recommender, silent
+from .data.dataset import datasets
 from .data.interactions import Interactions
 from .evaluate.protocol import Evaluation, evaluate
 from .federation.executors import Debug, Executor, Threads
 from .federation.ledger import Ledger
-from .fit import Fitted, check_trainable, fit_central
-from .plan import Material, Plan, check, make, material
+from .fit import Fitted, fit_central
+from .plan import Material, Plan, check, check_parts, make, material
+from .split.protocol import GIVEN
 from .split.types import Split
 from .stored import material_of, plan_of, recommendations
 from .training import Watch, best_round, train
@@ -79,46 +82,86 @@ def run(
 ) -> Run:
     """Splits, trains, evaluates and, with `out`, stores. See `Plan` for what determines the result.
 
-    threads: 0 = all cores; never changes a result. checkpoint_every: rounds, None = a tenth of the training.
-    debug: one device at a time, so that an error names the device. Raises InputError for anything that cannot be run.
+    given: the folder of a given split; it is then the data. threads: 0 = all cores; never changes a result.
+    checkpoint_every: rounds, None = a tenth of the training, 0 = never. debug: one device at a time, so that an error names the device.
+    Raises InputError for anything that cannot be run, before anything is written.
     """
     by_name = isinstance(data, str) and all(isinstance(value, str | int | float) for value in (settings or {}).values())
+    if isinstance(data, str) and given is not None and protocol == GIVEN:
+        data, given = given, None
     plan = Plan(
         algorithm=algorithm, data=_lasting(data) if isinstance(data, str) else data.name, protocol=protocol, seed=seed, rounds=rounds,
         settings=settings or {}, patience=patience, every=every, given=None if given is None else _lasting(given), load=load or {},
     )  # fmt: skip
     check(plan)
+    at_least("--checkpoint-every", checkpoint_every, 0)
+    threads_executor = Threads(threads)
     what = material(plan, None if isinstance(data, str) else data)
     made = make(plan, what.rows)  # settings are checked before anything is written
-    folder = None
-    opening = _opening(plan, what.rows, by_name)
-    if out is not None:
-        folder = store.new_folder(Path(out), f"{algorithm}-{Path(plan.data).stem}-{protocol}-seed{seed}")
-        opening |= {"run": folder.name, "settings": _keep_files(opening["settings"], folder)}
-        store.write_manifest(folder, opening)
-    executor: Executor = Debug(lambda user: what.rows.users[user]) if debug else Threads(threads)
+    check_parts(plan, what.parts)
+    executor: Executor = Debug(lambda user: what.rows.users[user]) if debug else threads_executor
+    folder, opening = _opened(plan, what.rows, by_name, None if out is None else Path(out))
     watch = Watch(
         every=every, patience=patience, checkpoint_every=checkpoint_every, folder=folder, executor=executor, progress=progress
     )
-    return _execute(plan, what, made, opening, watch, [])
+    with _nothing_left_behind(folder):
+        return _execute(plan, what, made, opening, watch)
 
 
-def resume(run_name: str, *, root: Path = Path("runs"), threads: int = 0, progress: Progress = silent) -> Run:
+def resume(
+    run_name: str,
+    *,
+    root: Path = Path("runs"),
+    threads: int = 0,
+    checkpoint_every: int | None = None,
+    progress: Progress = silent,
+) -> Run:
     """Continues an interrupted run from its newest checkpoint to the model an uninterrupted run ends with."""
-    stored = store.read(run_name, root)
+    at_least("--checkpoint-every", checkpoint_every, 0)
+    executor = Threads(threads)
+    stored = store.unfinished(run_name, root)
     if stored.manifest["status"] == "finished":
         raise InputError(
             str(stored.path), "this run is finished", fix="there is nothing to resume; start another with `entrenous run`"
         )
     plan = plan_of(stored)
     what = material_of(stored, plan)
-    watch = Watch(every=plan.every, patience=plan.patience, folder=stored.path, executor=Threads(threads), progress=progress)
-    return _execute(plan, what, make(plan, what.rows), stored.manifest, watch, stored.trace)
+    watch = Watch(
+        every=plan.every,
+        patience=plan.patience,
+        checkpoint_every=checkpoint_every,
+        folder=stored.path,
+        executor=executor,
+        progress=progress,
+    )
+    return _execute(plan, what, make(plan, what.rows), stored.manifest, watch)
 
 
 def _lasting(name: str) -> str:
-    """A path as it can be found again from another folder; any other name as it is."""
-    return str(Path(name).resolve()) if Path(name).exists() else name
+    """A path as it can be found again from another folder; the name of a data set as it is."""
+    return str(Path(name).resolve()) if name not in datasets() and Path(name).exists() else name
+
+
+def _opened(plan: Plan, rows: Interactions, by_name: bool, out: Path | None) -> tuple[Path | None, dict[str, Any]]:
+    """The folder of a new run under `out`, and what its manifest says until training is done."""
+    opening = _opening(plan, rows, by_name)
+    if out is None:
+        return None, opening
+    folder = store.new_folder(out, f"{plan.algorithm}-{Path(plan.data).stem}-{plan.protocol}-seed{plan.seed}")
+    opening |= {"run": folder.name, "settings": _keep_files(opening["settings"], folder)}
+    store.write_manifest(folder, opening)
+    return folder, opening
+
+
+@contextmanager
+def _nothing_left_behind(folder: Path | None) -> Iterator[None]:
+    """A run that could not be trained at all (a library is missing, say) leaves no folder; one with a checkpoint can be resumed."""
+    try:
+        yield
+    except (EntrenousError, OSError):
+        if folder is not None and not store.has_checkpoint(folder):
+            store.remove(folder)
+        raise
 
 
 def _keep_files(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
@@ -131,11 +174,10 @@ def _keep_files(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
     return kept
 
 
-def _execute(
-    plan: Plan, what: Material, algorithm: Algorithm, opening: dict[str, Any], watch: Watch, trace: list[dict[str, Any]]
-) -> Run:
+def _execute(plan: Plan, what: Material, algorithm: Algorithm, opening: dict[str, Any], watch: Watch) -> Run:
+    trace: list[dict[str, Any]] = []
     folds = [_fold(plan, algorithm, split, watch, trace, f"fold{number}") for number, split in enumerate(what.parts)]
-    manifest = {**opening, **_closing(what.parts, folds)}
+    manifest = {**opening, **_closing(what.parts, folds, _ignored(plan, algorithm))}
     if watch.folder is not None:
         _write(watch.folder, manifest, folds[0], trace)
     evaluations = tuple(fold.evaluation for fold in folds)
@@ -151,7 +193,6 @@ def _execute(
 def _fold(plan: Plan, algorithm: Algorithm, split: Split, watch: Watch, trace: list[dict[str, Any]], fold: str) -> Fold:
     """Train, then open the test rows once."""
     rows = split.final_train
-    check_trainable(rows)
     began = time.perf_counter()
     if isinstance(algorithm, FederatedAlgorithm):
         model = _federated(plan, algorithm, split, watch, trace, fold)
@@ -173,14 +214,10 @@ def _federated(
     rows, until = split.final_train, plan.rounds or algorithm.default_rounds(split.final_train.catalogue)
     seen = split.validation if not split.refit else None
     if plan.patience:
-        if split.validation is None:
-            raise InputError(
-                "--patience", f"protocol {split.name} has no validation rows", fix="train for a fixed number of rounds"
-            )
-        train(algorithm, split.train, until, label=plan.algorithm, seed=plan.seed, phase=f"{fold} select", validation=split.validation,
+        train(algorithm, split.train, until, label=plan.algorithm, seed=plan.seed, phase=f"{fold}-select", validation=split.validation,
               watch=watch, trace=trace)  # fmt: skip
-        until, seen = best_round(trace, f"{fold} select"), None
-    return train(algorithm, rows, until, label=plan.algorithm, seed=plan.seed, phase=f"{fold} final", validation=seen, watch=watch,
+        until, seen = best_round(trace, f"{fold}-select"), None
+    return train(algorithm, rows, until, label=plan.algorithm, seed=plan.seed, phase=f"{fold}-final", validation=seen, watch=watch,
                  trace=trace)  # fmt: skip
 
 
@@ -206,8 +243,16 @@ def _opening(plan: Plan, rows: Interactions, by_name: bool) -> dict[str, Any]:
     }
 
 
-def _closing(parts: list[Split], folds: list[Fold]) -> dict[str, Any]:
-    """What is known at the end: means over folds, sums of bytes and seconds."""
+def _ignored(plan: Plan, algorithm: Algorithm) -> list[str]:
+    """What was asked for and means nothing to a centralised algorithm."""
+    asked = [name for name, value in (("rounds", plan.rounds), ("every", plan.every), ("patience", plan.patience)) if value]
+    if isinstance(algorithm, FederatedAlgorithm) or not asked:
+        return []
+    return [f"{plan.algorithm} is trained in one place, without rounds; ignored: {', '.join(f'--{name}' for name in asked)}"]
+
+
+def _closing(parts: list[Split], folds: list[Fold], said: list[str]) -> dict[str, Any]:
+    """What is known at the end: means over folds, sums of bytes and seconds. said: further notes."""
     first, ledger = folds[0], Ledger()
     for fold in folds:
         ledger = ledger.plus(fold.fitted.ledger)
@@ -226,7 +271,7 @@ def _closing(parts: list[Split], folds: list[Fold]) -> dict[str, Any]:
         "model_sha256": store.model_sha256(first.fitted.arrays),
         "users_evaluated": len(first.evaluation.user),
         "protocol_text": list(first.evaluation.protocol),
-        "notes": [*parts[0].train.notes, *parts[0].notes],
+        "notes": [*parts[0].train.notes, *parts[0].notes, *said],
     }
 
 
@@ -240,4 +285,4 @@ def _write(folder: Path, manifest: dict[str, Any], first: Fold, trace: list[dict
     store.write_arrays(folder / "users.safetensors", {"user": found.user, **found.per_user})
     store.write_trace(folder, trace)
     store.write_manifest(folder, manifest)
-    store.drop_checkpoints(folder)
+    store.clean(folder)

@@ -8,14 +8,17 @@ from functools import partial
 from typing import Any, NamedTuple, final
 
 from .core.discover import algorithms, pick
-from .core.errors import InputError
+from .core.errors import InputError, at_least
 from .core.protocols import CentralAlgorithm, FederatedAlgorithm
 from .data.interactions import Interactions
 from .data.load import load
 from .data.options import load_arguments
+from .fit import check_trainable
 from .privacy.choice import read_choice
 from .split.protocol import GIVEN, splits
 from .split.types import Split
+
+SEEDS = 1 << 63  # seeds are below: keys hold 64 bits, and one seed must not stand for two
 
 
 @final
@@ -50,11 +53,13 @@ class Material(NamedTuple):
 
 
 def check(plan: Plan) -> None:
-    """Refuses numbers that make no sense, before anything is loaded."""
+    """Refuses an unknown algorithm, settings it does not have and numbers that make no sense, before anything is loaded."""
     for name, least in (("rounds", 1), ("seed", 0), ("patience", 0), ("every", 0)):
-        value = getattr(plan, name)
-        if value is not None and value < least:
-            raise InputError(f"--{name}", f"got {value}", expected=f"a whole number from {least}")
+        at_least(f"--{name}", getattr(plan, name), least)
+    if plan.seed >= SEEDS:
+        raise InputError("--seed", f"got {plan.seed}", expected=f"less than 2^63 = {SEEDS}")
+    kind, preset = _kind(plan.algorithm)
+    kind.parse({**preset, **{name: value for name, value in plan.settings.items() if not _is_file(value)}})
     if plan.patience and not plan.every:
         raise InputError("--patience", "there are no looks at validation", fix="say how often to look with --every ROUNDS")
     if plan.given is not None and plan.protocol != GIVEN:
@@ -72,9 +77,7 @@ def material(plan: Plan, data: Interactions | None = None) -> Material:
 
 def make(plan: Plan, rows: Interactions) -> FederatedAlgorithm | CentralAlgorithm:
     """The algorithm of a plan. `pi=@file.csv` is read here, where user and item ids are known."""
-    maker = pick("algorithm", plan.algorithm, algorithms())
-    preset: Mapping[str, Any] = maker.keywords if isinstance(maker, partial) else {}
-    kind: Any = maker.func if isinstance(maker, partial) else maker
+    kind, preset = _kind(plan.algorithm)
     made: Any = kind.parse({**preset, **{name: _value(value, rows) for name, value in plan.settings.items()}})
     cohort = getattr(made, "cohort", 0)
     if cohort > len(rows.users):
@@ -82,5 +85,24 @@ def make(plan: Plan, rows: Interactions) -> FederatedAlgorithm | CentralAlgorith
     return made
 
 
+def check_parts(plan: Plan, parts: list[Split]) -> None:
+    """Refuses splits on which the plan cannot be carried out."""
+    for part in parts:
+        check_trainable(part.final_train)
+        if plan.patience and part.validation is None:
+            problem = f"protocol {part.name} has no validation rows"
+            raise InputError("--patience", problem, fix="train for a fixed number of rounds")
+
+
+def _kind(algorithm: str) -> tuple[Any, Mapping[str, Any]]:
+    """The class of an algorithm, and what its name sets."""
+    maker = pick("algorithm", algorithm, algorithms())
+    return (maker.func, maker.keywords) if isinstance(maker, partial) else (maker, {})
+
+
 def _value(value: Any, rows: Interactions) -> Any:
-    return read_choice(value[1:], rows) if isinstance(value, str) and value.startswith("@") else value
+    return read_choice(value[1:], rows) if _is_file(value) else value
+
+
+def _is_file(value: Any) -> bool:
+    return isinstance(value, str) and value.startswith("@")

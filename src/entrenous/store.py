@@ -4,9 +4,10 @@
                trace.jsonl         one line for each evaluated point of training
                users.safetensors   per-user metrics
                model.safetensors   the trained model
-               checkpoint-<round>.safetensors   the two newest states of an unfinished run
+               checkpoint-<phase>-<round>.safetensors   the two newest states of each phase of an unfinished run
+               <setting>.csv                  the run's copy of a file that a setting was read from
 
-Every file is written whole or not at all, and a checkpoint is verified when it is loaded. Nothing is ever unpickled.
+Every file is written whole or not at all, and arrays are verified when they are loaded. Nothing is ever unpickled.
 """
 
 from __future__ import annotations
@@ -14,16 +15,20 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .core.errors import EntrenousError, InputError, did_you_mean
+from .core.errors import EntrenousError, EntrenousWarning, InputError, did_you_mean
 from .core.types import Array
 
-FORMAT = 1  # of the files below; a run of another format is refused by number
+FORMAT = 2  # of the files below; a run of another format is refused by number
+ALWAYS = ("run", "status", "algorithm", "data", "protocol", "seed")  # in every manifest
+FINISHED = ("metrics", "model_sha256", "rounds", "bytes", "seconds")  # in the manifest of a finished run
 
 
 class StoredRun(NamedTuple):
@@ -98,11 +103,17 @@ def write_trace(folder: Path, trace: list[dict[str, Any]]) -> None:
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Array], **about: str) -> None:
-    """A safetensors file whose metadata carries `about` and the sha256 of the arrays."""
+    """A safetensors file whose metadata carries `about` and the sha256 of it and the arrays."""
     from safetensors.numpy import save
 
     whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    write_atomically(path, save(whole, metadata={"sha256": model_sha256(whole), **about}))
+    write_atomically(path, save(whole, metadata={**about, "sha256": _seal(whole, about)}))
+
+
+def _seal(arrays: Mapping[str, Array], about: Mapping[str, str]) -> str:
+    """The sha256 of all that a file says: its metadata too, for a wrong round number is as bad as a wrong model."""
+    said = "".join(f"{name} {len(about[name])} {about[name]}\n" for name in sorted(about))
+    return hashlib.sha256(f"{model_sha256(arrays)}\n{said}".encode()).hexdigest()
 
 
 def read_arrays(path: Path) -> tuple[dict[str, Array], dict[str, str]]:
@@ -113,39 +124,59 @@ def read_arrays(path: Path) -> tuple[dict[str, Array], dict[str, str]]:
         with safe_open(path, framework="numpy") as file:
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
             about = dict(file.metadata() or {})
-    except (SafetensorError, OSError, ValueError) as cause:
+    except (SafetensorError, OSError, ValueError, TypeError, AttributeError, KeyError) as cause:  # by which byte is damaged
         raise EntrenousError(
-            f"{path}: cannot be read ({cause}); expected a file written by entrenous; delete it to go on without it"
+            f"{path}: cannot be read ({cause}); expected a file written by entrenous; the file is damaged"
         ) from None
-    if about.get("sha256") != model_sha256(arrays):
-        raise EntrenousError(f"{path}: its content does not match its sha256; the file is damaged; delete it to go on without it")
+    if about.pop("sha256", None) != _seal(arrays, about):
+        raise EntrenousError(f"{path}: its content does not match its sha256; the file is damaged")
     return arrays, about
 
 
 # ---- checkpoints ----------------------------------------------------------------------------------------------------------------
 
 
-def write_checkpoint(folder: Path, number: int, arrays: Mapping[str, Array], **about: str) -> None:
-    """The state after round `number`; the two newest checkpoints are kept, in case the newest is damaged."""
-    write_arrays(folder / f"checkpoint-{number:09d}.safetensors", arrays, round=str(number), **about)
-    for old in sorted(folder.glob("checkpoint-*.safetensors"))[:-2]:
+class Checkpoint(NamedTuple):
+    """The state of one phase of a run after `round`. about: what else was stored with it, as text."""
+
+    round: int
+    arrays: dict[str, Array]
+    about: dict[str, str]
+
+
+def write_checkpoint(folder: Path, phase: str, number: int, arrays: Mapping[str, Array], **about: str) -> None:
+    """The state of a phase after round `number`; the two newest of each phase are kept, in case the newest is damaged."""
+    write_arrays(folder / f"checkpoint-{phase}-{number:09d}.safetensors", arrays, phase=phase, round=str(number), **about)
+    for old in _checkpoints(folder, phase)[:-2]:
         old.unlink(missing_ok=True)
 
 
-def newest_checkpoint(folder: Path) -> tuple[int, dict[str, Array], dict[str, str]] | None:
-    """The newest checkpoint that verifies: round, arrays, metadata; None if there is none."""
-    for path in sorted(folder.glob("checkpoint-*.safetensors"), reverse=True):
+def newest_checkpoint(folder: Path, phase: str) -> Checkpoint | None:
+    """The newest checkpoint of a phase that verifies; None if there is none. Warns of each that is damaged."""
+    for path in reversed(_checkpoints(folder, phase)):
         try:
             arrays, about = read_arrays(path)
-        except EntrenousError:
+        except EntrenousError as damage:
+            warnings.warn(f"{damage}; going on without it", EntrenousWarning, stacklevel=2)
             continue
-        return int(about["round"]), arrays, about
+        if about["phase"] == phase:
+            return Checkpoint(int(about["round"]), arrays, about)
     return None
 
 
-def drop_checkpoints(folder: Path) -> None:
-    """A finished run needs none."""
-    for path in folder.glob("checkpoint-*.safetensors"):
+def _checkpoints(folder: Path, phase: str = "*") -> list[Path]:
+    """Oldest first."""
+    return sorted(folder.glob(f"checkpoint-{phase}-*.safetensors"))
+
+
+def has_checkpoint(folder: Path) -> bool:
+    """Whether an unfinished run has anything to continue from."""
+    return bool(_checkpoints(folder))
+
+
+def clean(folder: Path) -> None:
+    """Removes what only an unfinished run needs: checkpoints, and what an interrupted write left behind."""
+    for path in (*_checkpoints(folder), *folder.glob(".*.tmp")):
         path.unlink(missing_ok=True)
 
 
@@ -155,19 +186,23 @@ def drop_checkpoints(folder: Path) -> None:
 def find(run: str, root: Path) -> Path:
     """The folder of a run, by its path or by its name under `root`; `latest` is the newest finished run."""
     if run == "latest":
-        runs = [path for path in folders(root) if read_manifest(path).get("status") == "finished"]
+        runs = [path for path in folders(root) if _is_finished(path)]
         if not runs:
             raise InputError("run", f"no finished run under {root}", fix="make one with `entrenous run`")
         return max(runs, key=lambda path: (path / "manifest.json").stat().st_mtime)
     for path in (Path(run), root / run):
-        if (path / "manifest.json").is_file():
+        if run and (path / "manifest.json").is_file():
             return path
-    raise InputError(
-        "run",
-        f"'{run}' is not a run",
-        expected="a folder with a manifest.json",
-        fix=did_you_mean(run, [path.name for path in folders(root)]),
-    )
+    known = [path.name for path in folders(root)]
+    hint = did_you_mean(run, known) if known else f"there are no runs under {root}; --out names the folder they are in"
+    raise InputError("run", f"'{run}' is not a run", expected="a folder with a manifest.json", fix=hint)
+
+
+def _is_finished(folder: Path) -> bool:
+    try:
+        return bool(read_manifest(folder)["status"] == "finished")
+    except InputError:
+        return False
 
 
 def folders(root: Path) -> list[Path]:
@@ -176,23 +211,46 @@ def folders(root: Path) -> list[Path]:
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """manifest.json, checked for its format."""
+    """manifest.json, checked for its format and for what every run has."""
     path = folder / "manifest.json"
     try:
-        manifest = json.loads(path.read_text())
+        manifest = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as cause:
         raise InputError(str(path), f"cannot be read ({cause})", expected="a manifest written by entrenous") from None
-    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        found = manifest.get("format") if isinstance(manifest, dict) else None
-        raise InputError(
-            str(path), f"format {found}", expected=f"format {FORMAT}", fix="run it again with this version of entrenous"
-        )
+    again = "run it again with this version of entrenous"
+    found = manifest.get("format") if isinstance(manifest, dict) else None
+    if found != FORMAT:
+        raise InputError(str(path), f"format {found}", expected=f"format {FORMAT}", fix=again)
+    needed = ALWAYS + FINISHED if manifest.get("status") == "finished" else ALWAYS
+    missing = [name for name in needed if name not in manifest]
+    if missing:
+        raise InputError(str(path), f"'{missing[0]}' is missing", expected="a manifest written by entrenous", fix=again)
     return manifest
 
 
 def read(run: str, root: Path) -> StoredRun:
     """A run with its trace and per-user metrics."""
     path = find(run, root)
-    trace, users = path / "trace.jsonl", path / "users.safetensors"
-    lines = [json.loads(line) for line in trace.read_text().splitlines()] if trace.is_file() else []
-    return StoredRun(path, read_manifest(path), lines, read_arrays(users)[0] if users.is_file() else {})
+    users = path / "users.safetensors"
+    return StoredRun(path, read_manifest(path), _read_trace(path), read_arrays(users)[0] if users.is_file() else {})
+
+
+def unfinished(run: str, root: Path) -> StoredRun:
+    """A run as it is continued: its checkpoints say all there is to say, so nothing but the manifest is read."""
+    path = find(run, root)
+    return StoredRun(path, read_manifest(path), [], {})
+
+
+def remove(folder: Path) -> None:
+    """Deletes a run."""
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _read_trace(folder: Path) -> list[dict[str, Any]]:
+    path = folder / "trace.jsonl"
+    try:
+        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.is_file() else []
+    except (OSError, ValueError) as cause:
+        raise InputError(
+            str(path), f"cannot be read ({cause})", expected="one JSON object a line", fix="delete it to go on without it"
+        ) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from dataclasses import dataclass, field
 from functools import partial
@@ -62,7 +63,15 @@ def train(
         periodic.append(Periodic(watch.every, look))
     if watch.folder is not None and between:
         periodic.append(Periodic(between, partial(_checkpoint, watch.folder, phase, trace)))
+    if patience_is_over(trace, phase, watch.patience):  # it had stopped here before the interruption
+        return fitted(rounds, training)
     return fitted(rounds, advance(rounds, training, until, periodic, watch.progress))
+
+
+def patience_is_over(trace: list[dict[str, Any]], phase: str, patience: int) -> bool:
+    """Whether a phase has looked `patience` times since its best look."""
+    looks = [line["round"] for line in trace if line["phase"] == phase]
+    return bool(patience and looks) and sum(number > best_round(trace, phase) for number in looks) >= patience
 
 
 def best_round(trace: list[dict[str, Any]], phase: str) -> int:
@@ -92,24 +101,21 @@ class _Look:
             "bytes_down": now.ledger.bytes_down,
             "validation": found.metrics,
         }
-        if not any(old["phase"] == self._phase and old["round"] == now.round for old in self._trace):
-            self._trace.append(line)
-        looks = [old for old in self._trace if old["phase"] == self._phase]
-        since_best = sum(old["round"] > best_round(self._trace, self._phase) for old in looks)
-        return bool(self._patience) and since_best >= self._patience
+        self._trace.append(line)
+        return patience_is_over(self._trace, self._phase, self._patience)
 
 
 def _checkpoint(folder: Path, phase: str, trace: list[dict[str, Any]], now: Training) -> bool:
+    own = [line for line in trace if line["phase"] == phase]
     store.write_trace(folder, trace)
-    store.write_checkpoint(folder, now.round, checkpoint_arrays(now), phase=phase)
+    store.write_checkpoint(folder, phase, now.round, checkpoint_arrays(now), trace=json.dumps(own))
     return False
 
 
 def _resumed(rounds: Rounds, phase: str, watch: Watch, trace: list[dict[str, Any]]) -> Training | None:
-    """The training of the newest checkpoint, if it is of this phase; lines of the trace after it are forgotten."""
-    found = store.newest_checkpoint(watch.folder) if watch.folder is not None else None
-    if found is None or found[2].get("phase") != phase:
+    """The training of the newest checkpoint of a phase, if there is one; `trace` gets the lines up to it."""
+    found = store.newest_checkpoint(watch.folder, phase) if watch.folder is not None else None
+    if found is None:
         return None
-    number, arrays, _ = found
-    trace[:] = [line for line in trace if line["phase"] != phase or line["round"] <= number]
-    return restore_training(rounds, number, arrays)
+    trace.extend(json.loads(found.about["trace"]))
+    return restore_training(rounds, found.round, found.arrays)

@@ -30,6 +30,12 @@ class InputError(EntrenousError):
         super().__init__(one_line(f"{where}: " + "; ".join(part for part in parts if part)))
 
 
+def at_least(where: str, value: int | None, least: int) -> None:
+    """Refuses a number below `least`; None is fine."""
+    if value is not None and value < least:
+        raise InputError(where, f"got {value}", expected=f"a whole number from {least}")
+
+
 class NonFiniteError(EntrenousError):
     """A score, a weight or an update that is NaN or infinite. A NaN ranks first under a plain comparison, so it is refused by name."""
 

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol, TypeVar, final
 
-from ..core.errors import EntrenousError
+from ..core.errors import EntrenousError, at_least
 from ..core.types import Int64Array
 
 T = TypeVar("T")
@@ -37,6 +37,7 @@ class Threads:
     """Blocks over `workers` threads. Compiled device code releases the interpreter lock; one worker means no thread at all."""
 
     def __init__(self, workers: int = 0) -> None:
+        at_least("--threads", workers, 0)
         self.workers = workers or _cores()
         self._pool = ThreadPoolExecutor(self.workers, thread_name_prefix="devices") if self.workers > 1 else None
 
