@@ -193,6 +193,12 @@ def test_missing_data_is_one_line_and_nothing_is_written(tmp_path):
     assert not (tmp_path / "out").exists() and not (tmp_path / "cells").exists()
 
 
+def test_table_4_needs_no_data_for_its_arithmetic(tmp_path):
+    result = run_experiment("fpl-table4", quick=True, cache=tmp_path)
+    assert len(result.rows) == 4 * 2 * 10 + 4 and result.figures == {}
+    assert "foursquare-italy: the data set is not in" in result.notes[-1]
+
+
 def test_out_that_is_a_file_is_refused(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match=r"--out: .* cannot be written to"):

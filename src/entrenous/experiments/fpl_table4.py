@@ -6,6 +6,7 @@ What runs really send is counted on data of that shape; cost against precision i
 
 from __future__ import annotations
 
+from ..core.errors import InputError
 from ..data.interactions import Interactions
 from ..data.load import load
 from ..federation.rounds import Rounds
@@ -61,10 +62,15 @@ def tcc(country: Country, system: str, pi: float, epochs: float, reading: str) -
 
 
 def run(context: Context) -> Found:
-    """The arithmetic for Brazil, what runs of its shape send, and cost against precision on the rows there are."""
+    """The arithmetic for Brazil, what runs of its shape send, and cost against precision on the rows there are, if any."""
     found = Found(rows=arithmetic(), notes=[arithmetic_note()])
     found.add(counted(load(SHAPE), context.seed))
-    for study in context.studies():
+    try:
+        studies = context.studies()
+    except InputError as missing:
+        found.notes.append(f"Precision is not measured, and the arithmetic needs no data. {missing}")
+        return found
+    for study in studies:
         found.add(measured(study))
     return found
 
