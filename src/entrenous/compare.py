@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .core.errors import InputError
+from .core.errors import InputError, at_least
 from .core.protocols import Progress, silent
 from .core.types import Float64Array
 from .data.interactions import Interactions
@@ -15,6 +15,9 @@ from .data.load import load as read
 from .data.options import load_arguments
 from .evaluate.significance import holm, paired_t, wilcoxon
 from .experiment import Run, run
+from .federation.executors import Threads
+from .plan import Plan, check
+from .split.protocol import GIVEN
 
 TESTED = ("hr@10", "ndcg@10")
 
@@ -26,6 +29,7 @@ def compare(
     protocol: str = "loo-99",
     seeds: int = 5,
     rounds: int | None = None,
+    given: str | None = None,
     load: Mapping[str, Any] | None = None,
     threads: int = 0,
     progress: Progress = silent,
@@ -34,27 +38,33 @@ def compare(
 
     rows: mean and standard deviation over seeds, and each seed's metrics. tests: the first algorithm against each other one, paired
     over users, each user's value being their mean over seeds; Holm's correction over all tests of one metric.
+    rounds: of those that train in rounds. given: the folder of a given split, for the protocol `given` (default: `data`).
     """
     if len(set(algorithms)) < 2 or len(set(algorithms)) != len(algorithms):
         raise InputError("entrenous compare", f"got {list(algorithms)}", expected="two or more different algorithms")
-    if seeds < 1:
-        raise InputError("--seeds", f"got {seeds}", expected="at least 1")
-    rows = read(data, **load_arguments(load or {})) if isinstance(data, str) else data
+    at_least("--seeds", seeds, 1)
+    Threads(threads)
+    for name in algorithms:  # all of them before any is trained
+        check(Plan(algorithm=name, protocol=protocol, rounds=rounds, given=given, load=load or {}))
+    if isinstance(data, str) and protocol == GIVEN:
+        data, given = given or data, None
+    by_folder = isinstance(data, str) and protocol == GIVEN  # each run reads a split in files
+    rows = data if by_folder or not isinstance(data, str) else read(data, **load_arguments(load or {}))
     runs: dict[str, list[Run]] = {}
     for number, name in enumerate(algorithms):
         runs[name] = []
         for seed in range(seeds):
             progress(number * seeds + seed, len(algorithms) * seeds, name)
-            runs[name].append(run(name, rows, protocol=protocol, seed=seed, rounds=rounds, threads=threads))
+            runs[name].append(run(name, rows, protocol=protocol, seed=seed, rounds=rounds, given=given, threads=threads))
     progress(len(algorithms) * seeds, len(algorithms) * seeds, "done")
     return {
-        "data": rows.name,
+        "data": data if isinstance(data, str) else data.name,
         "protocol": protocol,
         "seeds": seeds,
         "rows": [_row(name, runs[name]) for name in algorithms],
         "tests": [test for metric in TESTED for test in _tests(metric, runs)],
         "protocol_text": runs[algorithms[0]][0].manifest["protocol_text"],
-        "notes": list(rows.notes),
+        "notes": list(dict.fromkeys(note for name in algorithms for note in runs[name][0].manifest["notes"])),
     }
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from . import store
-from .core.errors import EntrenousError, InputError
+from .core.errors import EntrenousError, InputError, at_least
 from .core.protocols import Recommender
 from .data.interactions import Interactions
 from .fit import restore
@@ -18,7 +18,17 @@ KEPT = ("algorithm", "data", "protocol", "seed", "settings", "patience", "every"
 
 
 def plan_of(run: store.StoredRun) -> Plan:
-    """The plan a stored run was made by."""
+    """The plan a stored run was made by. Raises InputError for a manifest that does not say."""
+    if not run.manifest.get("data_by_name", True):
+        raise InputError(str(run.path), "this run was made from objects in memory", fix="use the Run object in Python")
+    missing = [name for name in (*KEPT, "rounds_asked", "data_sha256") if name not in run.manifest]
+    if missing:
+        raise InputError(
+            f"{run.path}/manifest.json",
+            f"'{missing[0]}' is missing",
+            expected="a manifest written by entrenous",
+            fix="run it again",
+        )
     kept = {name: run.manifest[name] for name in KEPT}
     kept["settings"] = {name: _own_file(value, run) for name, value in kept["settings"].items()}
     return Plan(**kept, rounds=run.manifest["rounds_asked"])
@@ -31,12 +41,10 @@ def _own_file(value: Any, run: store.StoredRun) -> Any:
 
 def material_of(run: store.StoredRun, plan: Plan) -> Material:
     """The rows and splits of a stored run. Raises EntrenousError when the data is not what it was."""
-    if not run.manifest["data_by_name"]:
-        raise InputError(str(run.path), "this run was made from objects in memory", fix="use the Run object in Python")
     found = material(plan)
     if found.rows.sha256() != run.manifest["data_sha256"]:
         raise EntrenousError(
-            f"{run.path}: the data '{plan.data}' has changed since the run; expected the same rows; run it again"
+            f"{run.path}: the data '{plan.data}' has changed since the run; expected the same rows; start a new run"
         )
     return found
 
@@ -63,7 +71,12 @@ def recommended(run: store.StoredRun, user: str, n: int = 10) -> list[dict[str, 
 def recommendations(
     recommender: Recommender, train: Interactions, user: str, n: int, *, label: str, seed: int
 ) -> list[dict[str, Any]]:
-    """The n best items for one user: [{"item", "title", "score"}], external ids, best first."""
+    """The n best items for one user: [{"item", "title", "score"}], external ids, best first; fewer where fewer are left.
+
+    Raises InputError for an unknown user, with the nearest known one.
+    """
+    at_least("--n", n, 1)
+    n = min(n, len(train.items))
     best = recommend(recommender, train, np.array([train.users.index(user)]), n, label=label, seed=seed)
     titles = train.features.get("title")
     return [

@@ -4,36 +4,61 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TextIO
 
-from ..core.errors import EntrenousError, one_line
+from ..core.errors import EntrenousError, EntrenousWarning, one_line
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The entry point: runs a command and exits with 0 (done), 1 (a check failed), 2 (bad input), 130 (interrupted)."""
-    from cyclopts import CycloptsError
-
     try:
-        code = _app()(arguments, exit_on_error=False, print_error=False, result_action="return_value")
-    except CycloptsError as bad:
-        _fail(f"{one_line(' '.join(str(bad).split()))}; see `entrenous --help`")
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            code = _run(arguments)
+            sys.stdout.flush()
     except EntrenousError as bad:
         _fail(str(bad))
     except KeyboardInterrupt:
-        print("interrupted; an unfinished run can be continued with `entrenous run --resume RUN`", file=sys.stderr)
-        sys.exit(130)
+        _fail("interrupted; `entrenous runs` lists what can be continued with `entrenous run --resume RUN`", 130)
     except BrokenPipeError:  # the reader of our output has left, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
-    except (MemoryError, OSError) as bad:
-        _fail(f"{type(bad).__name__}: {one_line(str(bad))}")
+    except MemoryError as bad:
+        _fail(one_line(f"out of memory: {bad}"))
+    except OSError as bad:
+        _fail(one_line(f"{bad.filename or 'system'}: {bad.strerror or bad}"))
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def _fail(text: str) -> None:
+def _run(arguments: Sequence[str] | None) -> Any:
+    """The result of a command. Raises InputError for a command line that cannot be understood."""
+    from cyclopts import CycloptsError
+
+    try:
+        return _app()(arguments, exit_on_error=False, print_error=False, result_action="return_value")
+    except CycloptsError as bad:
+        said = one_line(" ".join(str(bad).split()))
+        whole = said if said.endswith("..") else said.removesuffix(".")
+        raise EntrenousError(f"{whole}; see `entrenous --help`") from None
+
+
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    where = "" if issubclass(category, EntrenousWarning) else f" ({filename}:{lineno})"
+    print(f"warning: {one_line(str(message))}{where}", file=sys.stderr)
+
+
+def _fail(text: str, code: int = 2) -> None:
     print(f"error: {text}", file=sys.stderr)
-    sys.exit(2)
+    sys.exit(code)
 
 
 def _app():  # type: ignore[no-untyped-def]  # cyclopts.App: imported here so that `import entrenous` stays light
@@ -41,10 +66,13 @@ def _app():  # type: ignore[no-untyped-def]  # cyclopts.App: imported here so th
 
     from .. import __version__
     from . import about, data, lab, run
+    from .console import output
 
     app = App(
         name="entrenous",
         version=__version__,
+        console=output(),
+        suppress_keyboard_interrupt=False,
         help="Recommendations without collecting anyone's history. Start with: entrenous demo",
     )
     app.command(data.app)

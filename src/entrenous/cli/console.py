@@ -6,9 +6,12 @@ import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..core.protocols import Progress
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 @contextmanager
@@ -48,7 +51,6 @@ def emit_json(thing: Mapping[str, Any]) -> None:
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[Any]], *, title: str = "") -> None:
     """A table on stdout: text to the left, numbers to the right, floats with four digits."""
-    from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
@@ -58,10 +60,21 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[Any]], *, title: str =
         grid.add_column(escape(header), justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         grid.add_row(*(escape(_text(value)) for value in row))
-    console = Console()
+    console = output()
     if not console.is_terminal:
-        console = Console(width=160)
+        console.width = 160
     console.print(grid)
+
+
+def output() -> Console:
+    """rich's console on stdout, which leaves it to `main` to end quietly when the reader of our output has left."""
+    from rich.console import Console
+
+    class Output(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
+    return Output()
 
 
 def _text(value: Any) -> str:

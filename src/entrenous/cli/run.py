@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from .. import store
-from ..core.errors import InputError
+from ..core.errors import InputError, at_least
 from ..core.settings import parse_assignments
 from .console import announce_compilation, emit_json, progress_bar, say, table
 from .options import Load
@@ -65,11 +65,11 @@ def run(
     checkpoint_every:
         Rounds between checkpoints; default: a tenth of the training.
     given:
-        The folder of a given split, for --protocol given; default: DATA.
+        The folder of a given split, for --protocol given: it is then the data, as if --data named it.
     out:
         Where runs are stored.
     resume:
-        Continue this interrupted run; everything else comes from its manifest.
+        Continue this interrupted run, named as `entrenous runs` lists it; what determines its result comes from its manifest.
     debug:
         One device at a time; an error then names the round, the stage and the device.
     json:
@@ -79,7 +79,10 @@ def run(
 
     with progress_bar() as progress:
         if resume is not None:
-            finished = experiment.resume(resume, root=out, threads=threads, progress=progress)
+            asked = {"algorithm": algorithm, "data": data, "protocol": protocol, "rounds": rounds, "seed": seed, "every": every,
+                     "patience": patience, "set": settings, "given": given, "load": load}  # fmt: skip
+            _refuse_change(asked, store.unfinished(resume, out).manifest)
+            finished = experiment.resume(resume, root=out, threads=threads, checkpoint_every=checkpoint_every, progress=progress)
         elif algorithm is None:
             raise InputError(
                 "entrenous run",
@@ -99,6 +102,18 @@ def run(
         emit_json(finished.manifest)
     else:
         show_run(finished.manifest)
+
+
+def _refuse_change(asked: dict[str, Any], manifest: dict[str, Any]) -> None:
+    """A run is continued as it was begun: an option beside --resume may repeat what the run has, but not change it."""
+    usual = {"data": "ml-100k", "protocol": "loo-99", "seed": 0, "every": 0, "patience": 0}
+    own = {**manifest, "rounds": manifest.get("rounds_asked"), "set": None, "load": None, "given": None}
+    for name, value in asked.items():
+        same = own[name] in (value, str(Path(value).resolve()) if name == "data" else value)
+        if value != usual.get(name) and not same:
+            problem = f"the run {manifest['run']} cannot be continued with another {name}"
+            expected = f"{name} = {own[name]}" if name in usual or name in ("algorithm", "rounds") else "its own"
+            raise InputError("--resume", problem, expected=expected, fix="leave it out, or start a new run without --resume")
 
 
 def show_run(manifest: dict[str, Any]) -> None:
@@ -129,6 +144,7 @@ def compare(
     protocol: str = "loo-99",
     seeds: int = 5,
     rounds: int | None = None,
+    given: Path | None = None,
     load: Load = None,
     threads: int = 0,
     json: bool = False,
@@ -149,6 +165,8 @@ def compare(
         Seeds 0 .. N - 1; each names split, candidates and training.
     rounds:
         Rounds of training for all; default: each algorithm's own.
+    given:
+        The folder of a given split, for --protocol given; default: DATA.
     threads:
         Threads over devices, 0 = all cores.
     json:
@@ -163,6 +181,7 @@ def compare(
             protocol=protocol,
             seeds=seeds,
             rounds=rounds,
+            given=None if given is None else str(given),
             load=parse_assignments(load or [], "--load"),
             threads=threads,
             progress=progress,
@@ -205,8 +224,7 @@ def recommend(run: str = "latest", /, *, user: str, n: int = 10, out: Path = RUN
     """
     from ..stored import recommended
 
-    if n < 1:
-        raise InputError("--n", f"got {n}", expected="at least 1")
+    at_least("--n", n, 1)
     stored = store.read(run, out)
     items = recommended(stored, user, n)
     if json:

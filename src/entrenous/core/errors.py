@@ -54,4 +54,4 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """
     known = sorted(known)
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-    return f"did you mean '{close[0]}'?" if close else "known: " + ", ".join(known)
+    return f"did you mean '{close[0]}'?" if close else f"known: {', '.join(known) or 'none'}"
