@@ -17,10 +17,13 @@ import numpy as np
 from .algorithms.fpl import FPL
 from .core.keys import fold_name, key
 from .core.protocols import Catalogue, Histories, Progress, silent
-from .core.types import Float32Array, Int64Array
+from .core.types import Float32Array, Float64Array, Int64Array
 from .data.interactions import Interactions
 from .evaluate.protocol import evaluate
-from .plan import Plan, material
+from .evaluate.ranking import Ranking
+from .fit import check_trainable
+from .plan import Plan, check, material
+from .split.types import Held
 
 SIGNIFICANT = 4.0  # standard errors from chance at which the check fails: one honest run in 16,000
 
@@ -72,18 +75,19 @@ def leakcheck(
     leaky_negatives: draw negatives from "not in train, validation or test", as the field's leaky samplers do, to see the check fail.
     """
     name = data if isinstance(data, str) else data.name
-    plan = Plan(algorithm="fpl", data=name, protocol=protocol, seed=seed, given=given, load=load or {})
+    plan = Plan(algorithm="fpl", data=name, protocol=protocol, seed=seed, rounds=rounds, given=given, load=load or {})
+    check(plan)
     rows, parts = material(plan, None if isinstance(data, str) else data)
     split = parts[0]
     train = split.final_train
-    avoid = split.all_rows if leaky_negatives else train
+    check_trainable(train)
     fpl = FPL(cohort=1, triples=0, factors=20).configured(train.catalogue)
-    model = LocalFPL(fpl, train, avoid, rounds, seed, progress)
-    found = evaluate(model, train, split.test, label="local fpl", n=(10,), seed=seed)
-    checks = [_against_chance("auc", found.per_user["auc"], 0.5)]
-    if split.test.candidates is not None:
-        among = 1 + split.test.candidates.shape[1]
-        checks.append(_against_chance("hr@10", found.per_user["hr@10"], min(1.0, 10 / among)))
+    model = LocalFPL(fpl, train, split.all_rows if leaky_negatives else train, rounds, seed, progress)
+    found = evaluate(model, train, _competing(split.test, train), label="local fpl", n=(10,), seed=seed)
+    ranking = found.candidates_ranking or found.ranking
+    checks = [_check("auc", found.per_user["auc"], ranking, *_auc_by_chance(ranking))]
+    if found.candidates_ranking is not None:
+        checks.append(_check("hr@10", found.per_user["hr@10"], ranking, *_hit_by_chance(ranking)))
     return {
         "data": rows.name,
         "protocol": protocol,
@@ -97,9 +101,35 @@ def leakcheck(
     }
 
 
-def _against_chance(metric: str, values: np.ndarray, chance: float) -> dict[str, Any]:
-    """The mean over users, chance, and their distance in standard errors of the mean."""
-    mean = float(values.mean())
-    error = max(float(values.std(ddof=1)) / np.sqrt(len(values)), 1e-12) if len(values) > 1 else 1.0
-    z = float((mean - chance) / error)
-    return {"metric": metric, "obtained": mean, "chance": chance, "standard_errors": z, "passed": bool(abs(z) < SIGNIFICANT)}
+def _competing(held: Held, train: Interactions) -> Held:
+    """The held-out rows and candidates that training knows: the others rank last by protocol, not by chance."""
+    known = train.popularity > 0
+    keep = known[held.rows.item]
+    if held.candidates is None:
+        return Held(held.rows.select(keep))
+    return Held(held.rows.select(keep), np.where(known[held.candidates], held.candidates, -1)[keep])
+
+
+def _auc_by_chance(ranking: Ranking) -> tuple[Float64Array, Float64Array]:
+    """Mean and variance of each query's AUC if all orders are alike: those of the Mann-Whitney statistic, 1/2 and (r + c + 1) / 12 r c."""
+    r, c = ranking.relevant, ranking.candidates - ranking.relevant
+    return np.full(len(r), 0.5), np.where(c > 0, (r + c + 1) / (12.0 * r * np.maximum(c, 1)), 0.0)
+
+
+def _hit_by_chance(ranking: Ranking) -> tuple[Float64Array, Float64Array]:
+    """Mean and variance of each query's HR@10 if one item is anywhere among its candidates."""
+    p = np.minimum(1.0, 10 / ranking.candidates)
+    return p, p * (1 - p)
+
+
+def _check(metric: str, values: Float64Array, ranking: Ranking, chance: Float64Array, variance: Float64Array) -> dict[str, Any]:
+    """The mean over users, that of chance, and their distance in standard errors of chance. A user's value is the mean of their queries."""
+    _, user = np.unique(ranking.user, return_inverse=True)
+    queries = np.bincount(user)
+    expected, error = (
+        (np.bincount(user, chance) / queries).mean(),
+        np.sqrt((np.bincount(user, variance) / queries**2).sum()) / len(values),
+    )
+    z = float((values.mean() - expected) / error) if error else 0.0
+    passed = bool(abs(z) < SIGNIFICANT)
+    return {"metric": metric, "obtained": float(values.mean()), "chance": float(expected), "standard_errors": z, "passed": passed}
