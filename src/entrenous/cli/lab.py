@@ -209,6 +209,7 @@ def demo(*, user: str = "196", threads: int = 0, out: Path = RUNS) -> None:
     from ..report.html import write_report
 
     data = load("ml-100k")
+    data.users.index(user)  # an unknown one is refused before training
     say(f"{data}: 943 devices train together; no history leaves a device.")
     announce_compilation("pfpl+")
     with progress_bar() as progress:

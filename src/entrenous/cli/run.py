@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -252,7 +253,7 @@ def runs(*, out: Path = RUNS, json: bool = False) -> None:
     json:
         Print one JSON object on stdout.
     """
-    manifests = [store.read_manifest(folder) for folder in store.folders(out)]
+    manifests = list(_readable(out))
     if json:
         emit_json({"runs": manifests})
         return
@@ -265,6 +266,15 @@ def runs(*, out: Path = RUNS, json: bool = False) -> None:
         for m in manifests
     ]
     table(["run", "status", "algorithm", "data", "protocol", "seed", *names], rows)
+
+
+def _readable(out: Path) -> Iterator[dict[str, Any]]:
+    """The manifests under `out`; says which cannot be read."""
+    for folder in store.folders(out):
+        try:
+            yield store.read_manifest(folder)
+        except InputError as damage:
+            say(f"left out: {damage}")
 
 
 def _metric(manifest: dict[str, Any], name: str) -> Any:

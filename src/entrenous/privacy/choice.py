@@ -59,6 +59,7 @@ def read_choice(path: str, data: Interactions) -> Choice:
     """
     rows = _read_rows(Path(path))
     default, by_user, by_item = 1.0, {}, {}
+    _refuse_repeats(rows)
     for where, row in rows:
         try:
             pi = _checked("pi", float(row["pi"]))
@@ -91,6 +92,17 @@ def _read_rows(path: Path) -> list[tuple[str, dict[str, str]]]:
         if None in row or None in row.values():
             raise InputError(where, "a wrong number of columns", expected="as many as in the header")
     return rows
+
+
+def _refuse_repeats(rows: list[tuple[str, dict[str, str]]]) -> None:
+    """One person has one choice: a second line for the same user, or user and item, is a contradiction or a slip."""
+    first: dict[tuple[str, str], str] = {}
+    for where, row in rows:
+        who = row["user"], row.get("item") or ""
+        if who in first:
+            named = f"user '{who[0]}'" + (f", item '{who[1]}'" if who[1] else "")
+            raise InputError(where, f"{named} is given twice", expected=f"one line, as in {first[who]}", fix="remove one of them")
+        first[who] = where
 
 
 def _index(vocabulary: Vocabulary, name: str, where: str) -> int:
