@@ -91,7 +91,8 @@ def run(
         data, given = given, None
     plan = Plan(
         algorithm=algorithm, data=_lasting(data) if isinstance(data, str) else data.name, protocol=protocol, seed=seed, rounds=rounds,
-        settings=settings or {}, patience=patience, every=every, given=None if given is None else _lasting(given), load=load or {},
+        settings=settings or {}, patience=patience, every=every, given=None if given is None else _lasting(given),
+        load={name: _lasting(value) if name == "items" else value for name, value in (load or {}).items()},
     )  # fmt: skip
     check(plan)
     at_least("--checkpoint-every", checkpoint_every, 0)

@@ -62,6 +62,9 @@ def check(plan: Plan) -> None:
     kind.parse({**preset, **{name: value for name, value in plan.settings.items() if not _is_file(value)}})
     if plan.patience and not plan.every:
         raise InputError("--patience", "there are no looks at validation", fix="say how often to look with --every ROUNDS")
+    load_arguments(plan.load)
+    if plan.load and plan.protocol == GIVEN:
+        raise InputError("--load", f"the protocol is {GIVEN}", expected="files as `entrenous split` writes them, or usual ones")
     if plan.given is not None and plan.protocol != GIVEN:
         raise InputError("--given", f"the protocol is {plan.protocol}", expected=f"--protocol {GIVEN}")
 
