@@ -15,7 +15,7 @@ from entrenous.core.update import Update
 from entrenous.data.interactions import Interactions
 from entrenous.data.synthetic import synthetic
 from entrenous.federation.executors import Debug, DeviceError, Threads
-from entrenous.federation.rounds import Rounds, Training
+from entrenous.federation.rounds import Limit, Rounds, Training
 from entrenous.fit import Periodic, advance, checkpoint_arrays, fitted, restore_training
 from entrenous.store import model_sha256
 
@@ -87,22 +87,30 @@ def test_a_cohort_has_distinct_users_and_every_user_gets_a_turn(data: Interactio
 
 
 def test_limits_are_applied_in_order_to_every_update(data: Interactions) -> None:
-    seen: list[float] = []
-
     def halve(update: Update) -> Update:
         return update._replace(rows={name: rows / 2 for name, rows in update.rows.items()})
 
-    def record(update: Update) -> Update:
-        seen.append(float(np.abs(update.rows["b"]).max()))
-        return update
+    def largest(*before: Limit) -> list[float]:
+        seen: list[float] = []
 
-    plain, limited = Rounds(ALGORITHMS["pfpl+"], data), Rounds(ALGORITHMS["pfpl+"], data, limits=[halve, record], block=50)
-    limited.one_round(limited.start())
-    whole: list[float] = []
-    plain.limits = (lambda update: (whole.append(float(np.abs(update.rows["b"]).max())), update)[1],)
-    plain.block = 50
-    plain.one_round(plain.start())
-    assert seen == [value / 2 for value in whole]
+        def record(update: Update) -> Update:
+            seen.append(float(np.abs(update.rows["b"]).max()))
+            return update
+
+        rounds = Rounds(ALGORITHMS["pfpl+"], data, limits=[*before, record], block=10)
+        rounds.one_round(rounds.start())
+        return seen
+
+    whole = largest()
+    assert len(whole) == 5  # 50 devices in blocks of ten
+    assert largest(halve) == [value / 2 for value in whole]
+
+
+def test_limits_that_change_nothing_change_nothing(data: Interactions) -> None:
+    """Without limits an algorithm may add its updates as it makes them; the Update in between makes no difference."""
+    reference, training = trained("pfpl with pi", data)
+    other, same = trained("pfpl with pi", data, limits=[lambda update: update])
+    assert other == reference and same.ledger == training.ledger
 
 
 def test_a_value_that_is_not_finite_stops_the_round_before_the_model_changes(data: Interactions) -> None:
