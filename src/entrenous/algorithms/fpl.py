@@ -27,7 +27,7 @@ from ..models.logistic import logistic
 from ..models.triples import ONE, below_low, count_gaps, fill_gaps, first_slot, slots_for
 from ..privacy.choice import Choice
 
-CACHE = 1 << 18  # bytes of updates made before they are added: a part of a core's second-level cache
+CACHE = 1 << 18  # bytes of updates made before they are added: a part of a core's second-level cache, which Q needs too
 
 
 class Server(NamedTuple):

@@ -131,7 +131,9 @@ def scale(threads: int, progress: Progress) -> dict[str, Any]:
     progress(0, 1, "generating 50 million interactions")
     generate = cost(lambda: None)
     big_data: list[Interactions] = []
-    generate = cost(lambda: big_data.append(synthetic(users=1_000_000, items=100_000, interactions=50_000_000, skew=SKEW, seed=0)))
+    generate = cost(
+        lambda: big_data.append(synthetic(users=1_000_000, items=100_000, interactions=50_000_000, skew=SKEW, seed=0))
+    )
     progress(0, 1, "one epoch of 50 million triples")
     big = _epoch(big_data[0], threads, 1)
     return {

@@ -145,12 +145,12 @@ def _type_load(context: Any) -> Any:
 
 @lower_builtin(load, types.Array, types.Integer)
 def _lower_load(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    return builder.load(_address(context, builder, sig.args[0], *args, _FLOATS), align=4)
+    return builder.load(_address(context, builder, sig.args[0], args[0], args[1], _FLOATS), align=4)
 
 
 @lower_builtin(load, types.Array, types.Integer, types.Integer)
 def _lower_load_some(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    pointer = _address(context, builder, sig.args[0], *args[:2], _FLOATS)
+    pointer = _address(context, builder, sig.args[0], args[0], args[1], _FLOATS)
     count = context.cast(builder, args[2], sig.args[2], types.int64)
     return _masked_load(builder, pointer, _FLOATS, _mask(builder, count), 4)
 
@@ -165,7 +165,7 @@ def _type_store(context: Any) -> Any:
 
 @lower_builtin(store, types.Array, types.Integer, _LANES)
 def _lower_store(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    builder.store(args[2], _address(context, builder, sig.args[0], *args[:2], _FLOATS), align=4)
+    builder.store(args[2], _address(context, builder, sig.args[0], args[0], args[1], _FLOATS), align=4)
     return context.get_dummy_value()
 
 
@@ -229,7 +229,7 @@ def _lower_add_fixed(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     size = builder.call(_declared(builder, one, f"llvm.fabs.v{LANES}f32"), [scaled])
     fits = builder.fcmp_ordered("<", size, ir.Constant(_FLOATS, [float(BOUND)] * LANES))
     whole = builder.fptosi(builder.select(fits, scaled, ir.Constant(_FLOATS, None)), _INTS)
-    pointer = _address(context, builder, sig.args[0], *args[:2], _LONGS)
+    pointer = _address(context, builder, sig.args[0], args[0], args[1], _LONGS)
     mask = _mask(builder, context.cast(builder, args[3], sig.args[3], types.int64))
     total = _masked_load(builder, pointer, _LONGS, mask, 8)
     _masked_store(builder, builder.add(total, builder.sext(whole, _LONGS)), pointer, mask, 8)
@@ -257,7 +257,7 @@ def _type_count_up_to(context: Any) -> Any:
 @lower_builtin(count_up_to, types.Array, types.Integer, types.Integer)
 def _lower_count_up_to(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     bits = ir.IntType(LANES)
-    found = builder.load(_address(context, builder, sig.args[0], *args[:2], _INTS), align=4)
+    found = builder.load(_address(context, builder, sig.args[0], args[0], args[1], _INTS), align=4)
     bound = context.cast(builder, args[2], sig.args[2], types.int32)
     at_most = builder.bitcast(builder.icmp_signed("<=", found, _spread(builder, bound, _INTS)), bits)
     counted = builder.call(_declared(builder, ir.FunctionType(bits, [bits]), f"llvm.ctpop.i{LANES}"), [at_most])

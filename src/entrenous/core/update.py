@@ -63,9 +63,16 @@ class Total(NamedTuple):
 
 def empty_total(update: Update, items: int) -> Total:
     """Zeros in the shape of the sum of updates like `update`."""
-    rows = {name: np.zeros((items, *row.shape[1:]), np.int64) for name, row in update.rows.items()}
-    dense = {name: np.zeros(array.shape[1:], np.int64) for name, array in update.dense.items()}
-    return Total(rows, np.zeros(items, np.int64), dense, np.zeros((), np.int64), 0)
+    rows = {name: _zeros((items, *row.shape[1:])) for name, row in update.rows.items()}
+    dense = {name: _zeros(array.shape[1:]) for name, array in update.dense.items()}
+    return Total(rows, _zeros((items,)), dense, _zeros(()), 0)
+
+
+def _zeros(shape: tuple[int, ...]) -> Int64Array:
+    """Written zeros. np.zeros would leave them to the system, which then hands out small pages; a table read at random wants large ones."""
+    array = np.empty(shape, np.int64)
+    array.fill(0)
+    return array
 
 
 def add_update(total: Total, update: Update) -> Total:

@@ -13,7 +13,7 @@ _C1, _C2, _C3, _C4, _C5 = (  # minimax for 2^r on [-1/2, 1/2] with the value 1 a
 
 @njit(cache=True, inline="always")
 def logistic(x: np.float32) -> np.float32:
-    """1 / (1 + e^-x); not a number for what is not a number or infinite. Relative error below 3e-7 + 1e-7 |x|; |x| above 87 counts as 87."""
+    """1 / (1 + e^-x), with a relative error below 3e-7 + 1e-7 |x|; |x| above 87 counts as 87. Not a number where x is not finite."""
     t = -x * _LOG2E
     n = np.rint(t)
     r = np.float32(t - n)  # e^-x = 2^t = 2^n 2^r

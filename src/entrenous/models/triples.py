@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 
@@ -22,7 +24,7 @@ def below_low(bits: np.uint64, n: int) -> int:
 
 
 @njit(cache=True, inline="always")
-def first_slot(item: int) -> np.uint64:
+def first_slot(item: int | np.integer[Any]) -> np.uint64:
     """Where an item's search in an open-addressing table begins, before it is masked to the table's size (2^24 at most)."""
     return (np.uint64(item) * _GOLDEN) >> _S40
 

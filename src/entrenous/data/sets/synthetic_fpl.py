@@ -15,7 +15,9 @@ SKEW = 0.65  # the top 1 % of items then hold about as many rows as in Foursquar
 
 def _reader(country: str) -> Callable[[Path], Interactions]:
     users, items, interactions = SHAPES[country]
-    return lambda folder: synthetic(users=users, items=items, interactions=interactions, skew=SKEW, name=f"synthetic-fpl-{country}")
+    return lambda folder: synthetic(
+        users=users, items=items, interactions=interactions, skew=SKEW, name=f"synthetic-fpl-{country}"
+    )
 
 
 DATASETS = {
