@@ -1,0 +1,73 @@
+"""A small shop on disk, and the command line in this process: what the tests of runs and commands share."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from entrenous.cli import main
+from entrenous.data.interactions import Interactions
+from entrenous.data.load import load
+
+
+def write_shop(path: Path, *, users: int = 40, items: int = 60, rows: int = 12, seed: int = 0) -> Path:
+    """A CSV file of `users` with `rows` ratings each, two tastes, some items more popular, every time different."""
+    rng = np.random.default_rng(seed)
+    popularity = 1 / np.arange(2, items + 2)
+    lines = []
+    for user in range(users):
+        weight = popularity * np.where(np.arange(items) % 2 == user % 2, 1.0, 0.15)
+        for item in rng.choice(items, rows, replace=False, p=weight / weight.sum()):
+            lines.append(f"u{user},i{item},{rng.integers(1, 6)}")
+    rng.shuffle(lines)
+    text = "".join(f"{line},{1_000_000 + n}\n" for n, line in enumerate(lines))
+    path.write_text("user_id,item_id,rating,timestamp\n" + text)
+    return path
+
+
+def shop(tmp_path: Path, **options: int) -> Interactions:
+    """`write_shop`, loaded."""
+    return load(str(write_shop(tmp_path / "shop.csv", **options)))
+
+
+class Printed(NamedTuple):
+    """What a command left: exit code, stdout, stderr."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> dict[str, Any]:
+        """The one JSON object on stdout; anything else there is an error."""
+        assert self.code in (0, 1), self.err
+        assert self.out.count("\n") == 1 and self.out.endswith("\n")
+        found = json.loads(self.out, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+        assert isinstance(found, dict)
+        return found
+
+    @property
+    def error(self) -> str:
+        """The one line of an error; nothing on stdout."""
+        lines = [line for line in self.err.splitlines() if not re.fullmatch(r"[\w+ -]+ \d+/\d+", line)]  # without progress
+        assert self.code == 2 and self.out == "" and len(lines) == 1 and lines[0].startswith("error: "), self
+        assert "Traceback" not in self.err
+        return lines[0].removeprefix("error: ")
+
+
+class Command:
+    """`entrenous ARGUMENTS` in this process: command("run", "popular", "--data", path)."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self._capsys = capsys
+
+    def __call__(self, *arguments: object) -> Printed:
+        self._capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main([str(argument) for argument in arguments])
+        return Printed(int(ended.value.code or 0), *self._capsys.readouterr())
