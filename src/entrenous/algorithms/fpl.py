@@ -47,15 +47,15 @@ class Devices(NamedTuple):
 class FPL(Settings):
     """Federated pair-wise learning: matrix factorisation by BPR in which each user decides (pi) which positive updates are sent."""
 
-    factors: int = Field(50, ge=1, le=4096, description="F, the length of p_u and q_i")
+    factors: int = Field(80, ge=1, le=4096, description="F, the length of p_u and q_i")
     learning_rate: float = Field(0.05, gt=0, le=10, description="alpha of eq. 6 and 7")
     pi: Annotated[float, Field(ge=0, le=1)] | Choice = Field(
         1.0,
         description="probability that the update of a consumed item is sent: a number, or a Choice per user or (user, item); @file.csv on the command line",
     )
     cohort: int = Field(0, ge=0, description="|U-|, devices in a round; 0 = all")
-    triples: int = Field(85, ge=0, description="T, triples a device draws in a round; 0 = X+ / |U|")
-    epochs: int = Field(60, ge=1, description="training length when the number of rounds is not given")
+    triples: int = Field(0, ge=0, description="T, triples a device draws in a round; 0 = X+ / |U|")
+    epochs: int = Field(100, ge=1, description="training length when the number of rounds is not given")
     rounds_per_epoch: Literal["printed", "run"] = Field(
         "printed",
         description="printed: X+ / (|U-| T), so that an epoch is X+ triples; run: X+ / |U-| whatever T, as the authors' program has it",
