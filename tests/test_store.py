@@ -19,6 +19,7 @@ ARRAYS = {
     "server.q": np.arange(35, dtype=np.float32).reshape(5, 7),
     "devices.p": np.full((3, 2), 0.1, np.float32),
     "ledger": np.array([1, 2, 3], np.int64),
+    "key": np.array(7, np.uint64),
     "empty": np.zeros((0, 4), np.float64),
 }
 MANIFEST = {"run": "a", "status": "running", "algorithm": "fpl", "data": "d", "protocol": "loo-99", "seed": 0}

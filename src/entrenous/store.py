@@ -44,7 +44,7 @@ def model_sha256(arrays: Mapping[str, Array]) -> str:
     """The identity of a model: names, types, shapes and bytes of its arrays, in name order."""
     digest = hashlib.sha256()
     for name in sorted(arrays):
-        array = np.ascontiguousarray(arrays[name])
+        array = np.asarray(arrays[name], order="C")
         digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
         digest.update(array.tobytes())
     return digest.hexdigest()
@@ -106,7 +106,7 @@ def write_arrays(path: Path, arrays: Mapping[str, Array], **about: str) -> None:
     """A safetensors file whose metadata carries `about` and the sha256 of it and the arrays."""
     from safetensors.numpy import save
 
-    whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    whole = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     write_atomically(path, save(whole, metadata={**about, "sha256": _seal(whole, about)}))
 
 

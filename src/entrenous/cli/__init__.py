@@ -16,6 +16,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
+            warnings.simplefilter("ignore", RuntimeWarning)  # an overflow: what is not finite is refused by name later
             code = _run(arguments)
             sys.stdout.flush()
     except EntrenousError as bad:
