@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .cell import Look
+from .grid import FCF
 from .result import Row
 from .study import CHOSEN_BY, FPL_SYSTEMS, Study, System
 from .system_rows import why_absent
@@ -36,10 +37,10 @@ def absent(study: Study, looks: Mapping[System, Look | None]) -> list[str]:
     ]
 
 
-def agreement(rows: Sequence[Row], metric: str) -> list[str]:
+def agreement(rows: Sequence[Row], metric: str, *, over_top_pop: bool = False) -> list[str]:
     """How our figures relate to the paper's: ratios, and how many pairs of systems stand in the same order.
 
-    The paper's FCF is compared with the form it ran; sfpl and pfpl count once.
+    over_top_pop: also each system over Top-Pop, which divides out how hard the test rows are. The paper's FCF is compared with the form it ran; sfpl and pfpl count once.
     """
     both = {
         str(system): (row["paper"], row["obtained"])
@@ -56,14 +57,12 @@ def agreement(rows: Sequence[Row], metric: str) -> list[str]:
     listed = ", ".join(f"{name} {value:.2f}" for name, value in ratio.items())
     return [
         f"{rows[0]['data']}, {metric}, ours / paper: {listed}. Median {np.median(list(ratio.values())):.2f}; within a quarter of "
-        f"the paper: {near}. {same} of {len(pairs)} pairs of systems stand in the paper's order.{_relative(both)}"
+        f"the paper: {near}. {same} of {len(pairs)} pairs of systems stand in the paper's order."
+        f"{_relative(both) if over_top_pop and POPULAR in both else ''}"
     ]
 
 
 def _relative(both: Mapping[str, tuple[float, float]]) -> str:
-    """Each system over Top-Pop, which divides out how hard the test rows are."""
-    if POPULAR not in both:
-        return ""
     paper, ours = both[POPULAR]
     listed = ", ".join(
         f"{name} {o / ours:.2f} ({p / paper:.2f})" for name, (p, o) in both.items() if name not in (POPULAR, "random")
@@ -103,6 +102,17 @@ def significance_note(study: Study, tests: Sequence[Mapping[str, Any]]) -> list[
         f"{study.data.name}, against BPR-MF (P@10, paired t over users, Holm over all pairs, {SIGNIFICANT:.0%}): "
         f"{'; '.join(said)}."
     ]
+
+
+def epochs_note(study: Study) -> list[str]:
+    """Which factor models were trained for the most epochs that were tried: they might gain from more."""
+    grid, said = study.grid, []
+    for system, choice in study.chosen.items():
+        if choice is not None and not system.twin:
+            epochs = choice.settings.get("epochs", choice.epochs) if system.name == "bpr-mf" else choice.epochs
+            tried = grid.fcf_rounds if system.name in FCF else grid.epochs_of(system.computed_as)
+            said += [f"{system} {epochs}"] if epochs == max(tried) else []
+    return [f"{study.data.name}, at the upper end of the epochs that were tried: {', '.join(said) or 'none'}."]
 
 
 def pi_note(study: Study) -> list[str]:

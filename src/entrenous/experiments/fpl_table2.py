@@ -9,7 +9,7 @@ from typing import Any
 from ..evaluate.significance import holm, paired_t
 from ..figures import bars
 from .cell import Look
-from .findings import absent, agreement, fcf_note, pi_note, protocol_note, significance_note
+from .findings import absent, agreement, epochs_note, fcf_note, pi_note, protocol_note, significance_note
 from .order_control import order_control
 from .result import Experiment, Found, Row, over_studies
 from .study import Study, System
@@ -80,12 +80,13 @@ def one(study: Study) -> Found:
     notes = [
         *protocol_note(study),
         *absent(study, looks),
-        *agreement(rows, METRICS[0]),
+        *agreement(rows, METRICS[0], over_top_pop=True),
         *order_control(study, PAPER.get((study.data.name, "popular", METRICS[0]))),
         *gain.notes,
         *fcf_note(study, rows),
         *significance_note(study, tests),
         *pi_note(study),
+        *epochs_note(study),
     ]
     figures = {f"precision-{study.data.name}": _figure(study, rows)}
     return Found(rows=[*rows, *gain.rows], notes=notes, figures=figures, tests=tests)
