@@ -40,7 +40,8 @@ def absent(study: Study, looks: Mapping[System, Look | None]) -> list[str]:
 def agreement(rows: Sequence[Row], metric: str, *, over_top_pop: bool = False) -> list[str]:
     """How our figures relate to the paper's: ratios, and how many pairs of systems stand in the same order.
 
-    over_top_pop: also each system over Top-Pop, which divides out how hard the test rows are. The paper's FCF is compared with the form it ran; sfpl and pfpl count once.
+    over_top_pop: also each system over Top-Pop, which divides out how hard the test rows are.
+    The paper's FCF is compared with the form it ran; sfpl and pfpl count once.
     """
     both = {
         str(system): (row["paper"], row["obtained"])
