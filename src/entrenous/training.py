@@ -107,7 +107,8 @@ class _Look:
 
 def _checkpoint(folder: Path, phase: str, trace: list[dict[str, Any]], now: Training) -> bool:
     own = [line for line in trace if line["phase"] == phase]
-    store.write_trace(folder, trace)
+    if own:
+        store.write_trace(folder, trace)
     store.write_checkpoint(folder, phase, now.round, checkpoint_arrays(now), trace=json.dumps(own))
     return False
 
