@@ -33,16 +33,16 @@ class Case(NamedTuple):
 
     @property
     def arguments(self) -> list[str]:
-        named = {"rounds": self.rounds, "protocol": "loo-20", "checkpoint-every": self.step, **self.options}
+        named = {"rounds": self.rounds, "protocol": "loo-20", "checkpoint-every": self.step, "threads": 1, **self.options}
         return ["run", self.algorithm, *(text for name, value in named.items() for text in (f"--{name}", str(value)))]
 
 
 CASES = {
-    "pfpl+": Case("pfpl+", 3_000, 250, {"every": 500}),
+    "pfpl+": Case("pfpl+", 2_500, 250, {"every": 500}),
     "sfpl": Case("sfpl", 600_000, 50_000, {}),
     "fcf": Case("fcf", 900, 75, {"set": "factors=4"}),
-    "patience": Case("pfpl+", 3_000, 250, {"every": 700, "patience": 3}, "fold0-select"),
-    "folds": Case("pfpl+", 2_000, 200, {"protocol": "kfold-3"}, "fold1-final"),
+    "patience": Case("pfpl+", 2_500, 250, {"every": 600, "patience": 3}, "fold0-select"),
+    "folds": Case("pfpl+", 1_500, 150, {"protocol": "kfold-3"}, "fold1-final"),
 }
 
 
@@ -127,21 +127,21 @@ def test_killed_at_some_moment(
     case, chance = CASES[name], np.random.default_rng([1, *name.encode()])
     number, delay = int(chance.integers(1, case.rounds // case.step // 2)) * case.step, float(chance.uniform(0, 0.02))
     kill_after(start(*case.arguments, "--data", data, "--out", tmp_path, "--json"), tmp_path, case.phase, number, delay)
-    finished = command("run", "--resume", the_run(tmp_path), "--out", tmp_path, "--json")
+    finished = command("run", "--resume", the_run(tmp_path), "--out", tmp_path, "--threads", 1, "--json")
     assert_same(finished, uninterrupted[name], tmp_path)
 
 
 def test_killed_again_and_again(data: Path, uninterrupted: dict[str, dict[str, Any]], tmp_path: Path, command: Command) -> None:
     case, chance = CASES["pfpl+"], np.random.default_rng(2)
     arguments: list[object] = [*case.arguments, "--data", data, "--out", tmp_path]
-    for number in (250, 750, 1_500):
+    for number in (250, 1_000):
         kill_after(start(*arguments), tmp_path, case.phase, number, float(chance.uniform(0, 0.02)))
         arguments = ["run", "--resume", the_run(tmp_path), "--out", tmp_path, "--checkpoint-every", case.step]
     last = start(*arguments, "--json", "--threads", "2")
     out, err = last.communicate(timeout=120)
     assert_same(Printed(last.returncode, out, err), uninterrupted["pfpl+"], tmp_path)
     (path,) = store.folders(tmp_path)
-    assert [line["round"] for line in store.read(path.name, tmp_path).trace] == list(range(500, 3_001, 500))
+    assert [line["round"] for line in store.read(path.name, tmp_path).trace] == list(range(500, 2_501, 500))
     assert command("run", "--resume", path.name, "--out", tmp_path).error.startswith(f"{path}: this run is finished")
 
 
@@ -169,7 +169,7 @@ cli.main()
     assert process.wait(timeout=120) == -signal.SIGKILL
     process.communicate()
     assert len(list(tmp_path.glob("*/.*.tmp"))) == 1
-    finished = command("run", "--resume", the_run(tmp_path), "--out", tmp_path, "--json")
+    finished = command("run", "--resume", the_run(tmp_path), "--out", tmp_path, "--threads", 1, "--json")
     assert_same(finished, uninterrupted["pfpl+"], tmp_path)
 
 
