@@ -21,7 +21,7 @@ from numba.core import types
 from numba.core.typing.templates import ConcreteTemplate, infer_global, signature
 from numba.extending import lower_builtin, models, register_model, type_callable
 
-from .types import Float32Array, Int32Array, Int64Array
+from .types import Array, Float32Array, Int32Array, Int64Array
 
 LANES = 16
 SCALE = np.float32(65536.0)  # 1 / STEP of core/update.py
@@ -93,6 +93,10 @@ def store(array: Float32Array, start: int, lanes: Lanes) -> None:
 def every(number: np.float32) -> Lanes:
     """The same number in all sixteen."""
     return np.full(LANES, number, np.float32)
+
+
+def fetch(array: Array, start: int) -> None:
+    """A hint that the numbers around flat position `start` will be wanted soon; no effect on any result."""
 
 
 def _address(context: Any, builder: Any, kind: Any, array: Any, start: Any, vector: Any) -> Any:
@@ -177,6 +181,21 @@ def _type_every(context: Any) -> Any:
 @lower_builtin(every, types.float32)
 def _lower_every(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     return _spread(builder, args[0], _FLOATS)
+
+
+@type_callable(fetch)
+def _type_fetch(context: Any) -> Any:
+    return lambda array, start: types.none if isinstance(array, types.Array) else None
+
+
+@lower_builtin(fetch, types.Array, types.Integer)
+def _lower_fetch(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    i32, data = ir.IntType(32), context.make_array(sig.args[0])(context, builder, args[0]).data
+    pointer = builder.bitcast(builder.gep(data, [args[1]]), ir.IntType(8).as_pointer())
+    kind = ir.FunctionType(ir.VoidType(), [pointer.type, i32, i32, i32])
+    to_read, keep_near, is_data = (ir.Constant(i32, number) for number in (0, 3, 1))
+    builder.call(_declared(builder, kind, "llvm.prefetch.p0"), [pointer, to_read, keep_near, is_data])
+    return context.get_dummy_value()
 
 
 # ---- sums ------------------------------------------------------------------------------------------------------------------------

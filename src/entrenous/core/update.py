@@ -13,11 +13,12 @@ import numpy as np
 from numba import njit
 
 from .errors import NonFiniteError
-from .simd import BOUND, LANES, SCALE, add_fixed, load
+from .simd import BOUND, LANES, SCALE, add_fixed, fetch, load
 from .types import Array, Float32Array, Float64Array, Int32Array, Int64Array
 
 STEP = 2.0**-16  # one unit of the fixed-point grid
 LIMIT = 2.0**31 * STEP  # a single value of an update must lie within +-32768
+AHEAD = 16  # rows: a total is read at random, from memory that answers after about as many additions
 
 
 class Update(NamedTuple):
@@ -132,8 +133,11 @@ def add_rows(item: Int32Array, rows: Float32Array, total: Int64Array) -> bool:
 
     rows: float32 [n or more, w]; total: int64 [items, width]. With w > width a row ends in zeros that are not added.
     """
-    ok, w, width = True, rows.shape[1], total.shape[1]
+    ok, w, width, last = True, rows.shape[1], total.shape[1], len(item) - 1
     for r in range(len(item)):
+        soon = np.int64(item[min(r + AHEAD, last)]) * width
+        for f in range(0, width, 8):  # a cache line each
+            fetch(total, soon + f)
         start = np.int64(item[r]) * width
         for f in range(0, width, LANES):
             ok &= add_fixed(total, start + f, load(rows, r * w + f, width - f), width - f)
