@@ -63,7 +63,7 @@ def _fail(text: str, code: int = 2) -> None:
 
 
 def _app():  # type: ignore[no-untyped-def]  # cyclopts.App: imported here so that `import entrenous` stays light
-    from cyclopts import App
+    from cyclopts import App, Parameter
 
     from .. import __version__
     from . import about, data, lab, run
@@ -73,6 +73,7 @@ def _app():  # type: ignore[no-untyped-def]  # cyclopts.App: imported here so th
         name="entrenous",
         version=__version__,
         console=output(),
+        default_parameter=Parameter(negative=()),  # no --no-json beside --json
         suppress_keyboard_interrupt=False,
         help="Recommendations without collecting anyone's history. Start with: entrenous demo",
     )

@@ -49,7 +49,7 @@ def run(
     data:
         A data set of `entrenous data list`, or a file or folder.
     protocol:
-        How rows are held out: loo-99, temporal-80-20, random-80-20, kfold-5, given (numbers may differ: loo-50).
+        How rows are held out: loo-99, loo-full, temporal-80-20, random-80-20, kfold-5, given (numbers may differ: loo-50).
     rounds:
         Rounds of training; default: the algorithm's own.
     seed:
