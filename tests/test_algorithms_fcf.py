@@ -24,6 +24,12 @@ def data() -> Interactions:
     return build(user, item, value=value, users=Vocabulary(size=USERS, kind="user"), items=Vocabulary(size=ITEMS, kind="item"))
 
 
+def received(y: np.ndarray) -> Download:
+    """What a server with these item factors sends."""
+    nothing = np.zeros_like(y)
+    return FCF(factors=y.shape[1]).download(Server(y, nothing, nothing, np.zeros(1, np.int64)))
+
+
 def dense(data: Interactions) -> Float64Array:
     """r_ui as a matrix."""
     matrix = np.zeros((USERS, ITEMS))
@@ -36,7 +42,7 @@ def test_local_solves_for_x_and_sends_the_papers_gradient(data: Interactions, se
     fcf = FCF(factors=3, reg=0.7, **settings)
     y = np.random.default_rng(1).normal(size=(ITEMS, 3)).astype(np.float32)
     everyone = np.arange(USERS)
-    private, update = fcf.local(Download(y), fcf.init_devices(everyone, key(0)), data.histories(everyone), everyone, key(1))
+    private, update = fcf.local(received(y), fcf.init_devices(everyone, key(0)), data.histories(everyone), everyone, key(1))
     r = dense(data)
     p = (r > 0).astype(float)
     c = np.where(p > 0, fcf.unobserved + fcf.alpha * (r if fcf.ratings else 1) if fcf.unobserved else 1.0, fcf.unobserved)
@@ -53,7 +59,7 @@ def test_the_server_steps_along_the_gradient_of_the_cost(data: Interactions) -> 
     rng = np.random.default_rng(2)
     y = rng.normal(size=(ITEMS, 3)).astype(np.float32)
     everyone = np.arange(USERS)
-    private, update = fcf.local(Download(y), fcf.init_devices(everyone, key(0)), data.histories(everyone), everyone, key(1))
+    private, update = fcf.local(received(y), fcf.init_devices(everyone, key(0)), data.histories(everyone), everyone, key(1))
     total = add_update(empty_total(update, ITEMS), update)
     moved = fcf.aggregate(Server(y, np.zeros_like(y), np.zeros_like(y), np.zeros(1, np.int64)), total)
     p = (dense(data) > 0).astype(float)

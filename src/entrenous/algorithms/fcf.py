@@ -37,9 +37,10 @@ class Server(NamedTuple):
 
 
 class Download(NamedTuple):
-    """What a device receives. y: float32 [items, F]."""
+    """What a device receives. y: float32 [items, F]. gram: Y^T Y, float64 [F, F], which every device would compute alike."""
 
     y: Float32Array
+    gram: Float64Array
 
 
 class Devices(NamedTuple):
@@ -105,8 +106,8 @@ class FCF(Settings):
         return cohort(key, self.configured(catalogue).cohort, catalogue.users)
 
     def download(self, server: Server) -> Download:
-        """The item factors alone."""
-        return Download(server.y)
+        """The item factors, and the one product of them that every device needs."""
+        return Download(server.y, _gram(server.y))
 
     def local(
         self, download: Download, devices: Devices, histories: Histories, users: Int64Array, key: np.uint64
@@ -137,7 +138,7 @@ class FCF(Settings):
 
     def _solve(self, download: Download, histories: Histories) -> Float32Array:
         x = np.empty((len(histories.ptr) - 1, self.factors), np.float32)
-        _solve(download.y, _gram(download.y), histories, self._confidence(histories), self.unobserved, self.reg, x)
+        _solve(download.y, download.gram, histories, self._confidence(histories), self.unobserved, self.reg, x)
         return x
 
     def _confidence(self, histories: Histories) -> Float32Array:
