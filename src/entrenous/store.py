@@ -60,6 +60,8 @@ def write_atomically(path: Path, content: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(beside, path)
+    except OSError as cause:
+        raise OSError(cause.errno, cause.strerror, str(path)) from None  # a full disk does not say which file it was
     finally:
         beside.unlink(missing_ok=True)
     _sync_folder(path.parent)
