@@ -134,7 +134,7 @@ def sent_positives(fpl: FPL, data: Interactions, rounds: int) -> np.ndarray:
 
 
 def test_with_pi_0_no_row_of_a_consumed_item_ever_leaves(data: Interactions) -> None:
-    """A1 of the privacy research: 40 devices x 250 rounds = 10,000 device rounds, no row with the sign of a positive, and no consumed item."""
+    """A1 of the privacy research: 40 devices x 250 rounds = 10,000 device rounds, no sign of a positive, no consumed item."""
     leaks = 0
 
     def watch(update: Update) -> Update:

@@ -37,7 +37,7 @@ def test_integers_below_n_are_uniform() -> None:
 
 def test_uniform_is_in_the_unit_interval_with_mean_one_half() -> None:
     values = np.array([uniform(np.uint64(draw(key(1, "v"), c))) for c in range(20_000)])
-    assert 0 <= values.min() and values.max() < 1
+    assert values.min() >= 0 and values.max() < 1
     assert abs(values.mean() - 0.5) < 4 * np.sqrt(1 / 12 / len(values))
 
 

@@ -48,7 +48,13 @@ def trained(name: str, data: Interactions, until: int = 12, **options: Any) -> t
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_threads_blocks_and_executors_give_the_same_bytes_and_the_same_ledger(name: str, data: Interactions) -> None:
     reference, training = trained(name, data)
-    for options in ({"executor": Threads(2)}, {"executor": Threads(8)}, {"block": 1}, {"block": 7, "executor": Threads(3)}, {"executor": Debug()}):
+    for options in (
+        {"executor": Threads(2)},
+        {"executor": Threads(8)},
+        {"block": 1},
+        {"block": 7, "executor": Threads(3)},
+        {"executor": Debug()},
+    ):
         other, same = trained(name, data, **options)
         assert other == reference, options
         assert same.ledger == training.ledger, options
@@ -83,7 +89,9 @@ def test_a_cohort_has_distinct_users_and_every_user_gets_a_turn(data: Interactio
     chosen = [fpl.select(data.catalogue, key(0, "select", number)) for number in range(100)]
     assert all(len(np.unique(users)) == 10 and np.all(np.diff(users) > 0) for users in chosen)
     counts = np.bincount(np.concatenate(chosen), minlength=50)
-    assert ((counts - 20) ** 2 / 20).sum() * 49 / 40 < 85.4  # chi-square with 49 degrees of freedom at p = .001, cohorts without replacement
+    assert (
+        (counts - 20) ** 2 / 20
+    ).sum() * 49 / 40 < 85.4  # chi-square with 49 degrees of freedom at p = .001, cohorts without replacement
 
 
 def test_limits_are_applied_in_order_to_every_update(data: Interactions) -> None:

@@ -79,7 +79,7 @@ def test_local_sum_is_local_and_add(name, data):
     total, update, rows, nbytes = summed(algorithm, data, server, np.arange(60))
     expected = add_update(empty_total(update, 90), update)
     assert all((total.rows[k] == expected.rows[k]).all() for k in ("q", "b")) and expected.rows["q"].any()
-    assert (total.count == expected.count).all() and total.weight == expected.weight and total.devices == 60
+    assert (total.senders == expected.senders).all() and total.weight == expected.weight and total.devices == 60
     assert (rows, nbytes) == (len(update.item), update.nbytes)
 
 

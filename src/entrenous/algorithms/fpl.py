@@ -31,7 +31,7 @@ CACHE = 1 << 18  # bytes of updates made before they are added: a part of a core
 
 
 class Server(NamedTuple):
-    """Definition 4, the global model. q: item factors float32 [items, F]; b: item biases float32 [items]. It is also what a device receives."""
+    """Definition 4, the global model. q: item factors float32 [items, F]; b: item biases float32 [items]. A device receives it whole."""
 
     q: Float32Array
     b: Float32Array
@@ -51,7 +51,8 @@ class FPL(Settings):
     learning_rate: float = Field(0.05, gt=0, le=10, description="alpha of eq. 6 and 7")
     pi: Annotated[float, Field(ge=0, le=1)] | Choice = Field(
         1.0,
-        description="probability that the update of a consumed item is sent: a number, or a Choice per user or (user, item); @file.csv on the command line",
+        description="probability that the update of a consumed item is sent: a number, or a Choice per user or (user, item); "
+        "@file.csv on the command line",
     )
     cohort: int = Field(0, ge=0, description="|U-|, devices in a round; 0 = all")
     triples: int = Field(0, ge=0, description="T, triples a device draws in a round; 0 = X+ / |U|")
@@ -75,8 +76,8 @@ class FPL(Settings):
             "q",
             "[rows, F] float32",
             "each round: a row for every drawn negative; for a drawn positive with probability pi",
-            "at any pi, the rows of negatives can be solved for p_u and for the score of the hidden positive (privacy research A-MATCH); with pi > 0 "
-            "the sign of b's update names consumed items. Seen singly, the history is recoverable; summed over a cohort it is not row by row",
+            "seen singly, the history can be recovered at any pi: a negative's row can be solved for p_u and for the score of the hidden "
+            "positive, and with pi > 0 the sign of b's update names consumed items. A sum over a cohort hides who sent what",
         ),
         Disclosed("b", "[rows] float32", "with every row of q", "its sign tells a positive from a negative"),
     )
@@ -141,7 +142,7 @@ class FPL(Settings):
         self, download: Server, devices: Devices, histories: Histories, users: Int64Array, key: np.uint64, total: Total
     ) -> tuple[Devices, Total, int, int]:
         """`local`, and the updates added to `total` while they are in the cache; also how many rows and bytes were sent. The same bits."""
-        p, sums, together = devices.p.copy(), (total.rows["q"], total.rows["b"], total.count), self._together(len(users))
+        p, sums, together = devices.p.copy(), (total.rows["q"], total.rows["b"], total.senders), self._together(len(users))
         room, data = self._room(together, histories), self._data(users, histories, key)
         rows = _local_sum(download, p, data, together, self._numbers(), room, *sums)
         if rows < 0:
@@ -151,7 +152,7 @@ class FPL(Settings):
     def aggregate(self, server: Server, total: Total) -> Server:
         """4. Global Aggregation."""
         q, b = server.q.copy(), server.b.copy()
-        _aggregate(q, b, total.rows["q"], total.rows["b"], total.count, np.float32(self.learning_rate))
+        _aggregate(q, b, total.rows["q"], total.rows["b"], total.senders, np.float32(self.learning_rate))
         return Server(q, b)
 
     def score(self, download: Server, devices: Devices, histories: Histories) -> Float32Array:

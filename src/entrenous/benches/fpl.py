@@ -55,7 +55,8 @@ def fpl_epoch(threads: int, progress: Progress) -> dict[str, Any]:
         "cpu_seconds": min(c.cpu for c in mine),
         "threads": rounds.executor.workers,
         "triples": triples,
-        "against": f"implicit BayesianPersonalizedRanking.fit, {PEER_EPOCHS} iterations a call, same matrix, factors and threads; wall time per triple, best of 15",
+        "against": f"implicit BayesianPersonalizedRanking.fit, {PEER_EPOCHS} iterations a call, same matrix, factors and threads; "
+        "wall time per triple, best of 15",
     }
 
 

@@ -23,7 +23,7 @@ def cost(call: Callable[[], object]) -> Cost:
 
 
 def interleaved(repeats: int, *calls: Callable[[], object]) -> list[list[Cost]]:
-    """The costs of several calls taken in turn, so that a machine's moods meet all of them alike; the first turn warms up and is dropped."""
+    """The costs of several calls taken in turn, so that a machine's moods meet all alike; the first turn warms up and is dropped."""
     turns = [[cost(call) for call in calls] for _ in range(repeats + 1)][1:]
     return [list(costs) for costs in zip(*turns, strict=True)]
 

@@ -69,7 +69,7 @@ def mix(z: np.uint64) -> np.uint64:
 
 
 @njit(cache=True, inline="always")
-def fold(parent: np.uint64, name: int) -> np.uint64:
+def fold(parent: np.uint64, name: int | np.integer) -> np.uint64:
     """The key of integer `name` under `parent`: the compiled form of `fold_name`."""
     return mix((parent ^ mix(np.uint64(name) + _GOLDEN)) + _GOLDEN)
 
@@ -98,7 +98,7 @@ def draw(parent: np.uint64, counter: int) -> np.uint64:
 @njit(cache=True, inline="always")
 def below(bits: np.uint64, n: int) -> int:
     """An integer in [0, n) from random bits, n < 2^32; the bias is under n / 2^32."""
-    return np.int64(((bits >> _S32) * np.uint64(n)) >> _S32)
+    return np.int64(((bits >> _S32) * np.uint64(n)) >> _S32)  # type: ignore[return-value]  # an int to its callers
 
 
 @njit(cache=True, inline="always")

@@ -51,12 +51,12 @@ class Update(NamedTuple):
 class Total(NamedTuple):
     """The sum of updates, in fixed point: all that a server (or a secure sum) needs to see.
 
-    rows: {name: int64 [items, ...]}; count: int64 [items], how many devices sent a row for the item;
+    rows: {name: int64 [items, ...]}; senders: int64 [items], how many devices sent a row for the item;
     dense: {name: int64 [...]}; weight: int64 []; devices: how many devices were added.
     """
 
     rows: dict[str, Int64Array]
-    count: Int64Array
+    senders: Int64Array
     dense: dict[str, Int64Array]
     weight: Int64Array
     devices: int
@@ -80,14 +80,14 @@ def add_update(total: Total, update: Update) -> Total:
     """`total` with `update` added in place. Raises NonFiniteError for a value that is not finite or beyond +-32768."""
     for name, row in update.rows.items():
         width = int(np.prod(row.shape[1:], dtype=np.int64))
-        target = total.rows[name].reshape(len(total.count), width)
+        target = total.rows[name].reshape(len(total.senders), width)
         if not add_rows(update.item, row.reshape(len(row), width), target):
             raise NonFiniteError(f"update row '{name}': a value is not finite or beyond +-{LIMIT:.0f}; the model is unchanged")
     for name, array in update.dense.items():
         flat, target = array.reshape(len(array), -1), total.dense[name].reshape(1, -1)
         if not add_rows(np.zeros(len(array), np.int32), flat, target):
             raise NonFiniteError(f"update array '{name}': a value is not finite or beyond +-{LIMIT:.0f}; the model is unchanged")
-    count_items(update.item, total.count)
+    count_items(update.item, total.senders)
     return add_weights(total, update.weight)
 
 
@@ -99,7 +99,7 @@ def add_weights(total: Total, weight: Float32Array) -> Total:
 
 def clear_total(total: Total) -> Total:
     """The same arrays, zeroed: a round reuses the memory of the round before."""
-    for array in (*total.rows.values(), *total.dense.values(), total.count, total.weight):
+    for array in (*total.rows.values(), *total.dense.values(), total.senders, total.weight):
         array[...] = 0
     return total._replace(devices=0)
 
@@ -110,7 +110,7 @@ def merge_totals(left: Total, right: Total) -> Total:
         left.rows[name][...] += rows
     for name, dense in right.dense.items():
         left.dense[name][...] += dense
-    left.count[...] += right.count
+    left.senders[...] += right.senders
     left.weight[...] += right.weight
     return left._replace(devices=left.devices + right.devices)
 
@@ -124,7 +124,7 @@ def fixed(values: Array) -> Int64Array:
 
 def real(values: Int64Array) -> Float64Array:
     """int64 fixed point -> float64."""
-    return values * STEP
+    return values.astype(np.float64) * STEP
 
 
 @njit(cache=True, nogil=True)

@@ -20,7 +20,7 @@ _S32, _S40 = np.uint64(32), np.uint64(40)
 @njit(cache=True, inline="always")
 def below_low(bits: np.uint64, n: int) -> int:
     """As `keys.below`, from the lower half of the random bits: one draw gives two independent integers."""
-    return np.int64(((bits & _LOW32) * np.uint64(n)) >> _S32)
+    return np.int64(((bits & _LOW32) * np.uint64(n)) >> _S32)  # type: ignore[return-value]  # an int to its callers
 
 
 @njit(cache=True, inline="always")
