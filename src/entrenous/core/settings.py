@@ -45,7 +45,9 @@ def parse_assignments(pairs: Iterable[str], where: str = "--set") -> dict[str, s
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals or not name.strip():
-            raise InputError(where, f"got {pair!r}", expected="name=value", fix="for example --set pi=0.5")
+            raise InputError(
+                where, f"got {pair!r}", expected="name=value", fix="for example --set pi=0.5" if where == "--set" else ""
+            )
         if name.strip() in found:
             raise InputError(where, f"{name.strip()} is given twice", expected="each setting once")
         found[name.strip()] = value.strip()

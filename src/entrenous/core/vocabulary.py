@@ -49,7 +49,8 @@ class Vocabulary:
         found = self._index.get(str(name))
         if found is None:
             some = self._index if len(self) <= 100_000 else list(self._index)[:1000]
-            hint = did_you_mean(str(name), some) if len(str(name)) > 2 else f"for example '{self[0]}'"
+            near = len(str(name)) > 2 or not self.size
+            hint = did_you_mean(str(name), some) if near else f"for example '{self[0]}'"
             raise InputError(self.kind, f"unknown {self.kind} '{name}'", expected=f"one of {len(self)} ids", fix=hint[:200])
         return found
 
