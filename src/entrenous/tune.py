@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .core.errors import InputError
+from .core.errors import InputError, at_least
 from .core.protocols import FederatedAlgorithm, Progress, silent
 from .data.interactions import Interactions
 from .evaluate.protocol import evaluate
@@ -45,10 +45,13 @@ def tune(
             "--grid", "there is nothing to choose from", expected="name=value,value,...", fix="for example --grid factors=20,50"
         )
     combinations = [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
+    for option, value, least in (("--seeds", seeds, 1), ("--every", every, 0), ("--threads", threads, 0)):
+        at_least(option, value, least)
+    for settings in combinations:  # all of them before any is trained
+        check(Plan(algorithm=algorithm, protocol=protocol, rounds=rounds, settings=settings, load=load or {}))
     looks: list[list[dict[int, dict[str, float]]]] = []
     for seed in range(seeds):
         base = Plan(algorithm=algorithm, data=name, protocol=protocol, seed=seed, rounds=rounds, load=load or {})
-        check(base)
         what = material(base, None if isinstance(data, str) else data)
         split = what.parts[0]
         looks.append([])

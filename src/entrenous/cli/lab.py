@@ -8,6 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from ..core.discover import offers, pick
+from ..core.errors import at_least
 from ..core.settings import parse_assignments
 from .console import announce_compilation, emit_json, progress_bar, say, table
 from .options import Load
@@ -34,6 +35,7 @@ def experiment(
     """
     from ..experiments.runner import run_experiment
 
+    at_least("--threads", threads, 0)
     with progress_bar() as progress:
         result = run_experiment(name, quick=quick, out=out, threads=threads, progress=progress)
     if json:
