@@ -57,6 +57,7 @@ def bench(name: str, /, *, threads: int = 0, json: bool = False) -> None:
         Print one JSON object on stdout.
     """
     measure = pick("bench", name, offers("benches", "BENCHES"))
+    at_least("--threads", threads, 0)
     with progress_bar() as progress:
         found = {"bench": name, **measure(threads, progress)}
     if json:
