@@ -62,6 +62,8 @@ def test_run_as_a_table_shows_the_same_numbers_and_how_to_go_on(command: Command
     assert found["model_sha256"] in said.out and f"{found['bytes']['up']:,} bytes up" in said.out
     assert "users evaluated: 40, with 40 held-out rows" in said.out
     assert f"entrenous recommend {found['run']}-2 --user ID" in said.out
+    elsewhere = command("run", "popular", "--data", "shop.csv", "--protocol", "loo-20", "--out", "else").out
+    assert "entrenous recommend else/popular-shop-loo-20-seed0 --user ID" in elsewhere
 
 
 @pytest.mark.parametrize("protocol", ["loo-20", "loo-full", "temporal-80-20", "random-80-20", "kfold-5"])

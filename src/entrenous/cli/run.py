@@ -102,7 +102,8 @@ def run(
     if json:
         emit_json(finished.manifest)
     else:
-        show_run(finished.manifest)
+        usual = finished.path is None or finished.path.parent == RUNS
+        show_run(finished.manifest, finished.manifest["run"] if usual else str(finished.path))
 
 
 def _refuse_change(asked: dict[str, Any], manifest: dict[str, Any]) -> None:
@@ -117,8 +118,8 @@ def _refuse_change(asked: dict[str, Any], manifest: dict[str, Any]) -> None:
             raise InputError("--resume", problem, expected=expected, fix="leave it out, or start a new run without --resume")
 
 
-def show_run(manifest: dict[str, Any]) -> None:
-    """One run as a table, with its protocol."""
+def show_run(manifest: dict[str, Any], name: str) -> None:
+    """One run as a table, with its protocol. name: what other commands find it by."""
     full = manifest.get("full_ranking")
     headers = ["metric", f"{manifest['protocol']}", *(["full ranking"] if full else [])]
     rows = [
@@ -136,7 +137,7 @@ def show_run(manifest: dict[str, Any]) -> None:
     sent, seconds = manifest["bytes"], manifest["seconds"]
     print(f"train {seconds['train']} s, evaluate {seconds['evaluate']} s; {sent['up']:,} bytes up, {sent['down']:,} down")
     print(f"model {manifest['model_sha256']}")
-    print(f"stored as {manifest['run']}: entrenous recommend {manifest['run']} --user ID, entrenous report {manifest['run']}")
+    print(f"stored as {name}: entrenous recommend {name} --user ID, entrenous report {name}")
 
 
 def compare(
