@@ -12,7 +12,7 @@ from ..core.errors import EntrenousError, EntrenousWarning, one_line
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """The entry point: runs a command and exits with 0 (done), 1 (a check failed), 2 (bad input), 130 (interrupted)."""
+    """The entry point: runs a command and exits with 0 (done), 1 (a check failed), 2 (bad input), 70 (our bug), 130 (interrupted)."""
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
@@ -30,6 +30,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _fail(one_line(f"out of memory: {bad}"))
     except OSError as bad:
         _fail(one_line(f"{bad.filename or 'system'}: {bad.strerror or bad}"))
+    except Exception as bug:
+        if os.environ.get("ENTRENOUS_DEBUG"):
+            raise
+        _fail(one_line(f"a bug of entrenous, please report it: {type(bug).__name__}: {bug}; ENTRENOUS_DEBUG=1 shows where"), 70)
     sys.exit(code if isinstance(code, int) else 0)
 
 
