@@ -22,10 +22,18 @@ def cost(call: Callable[[], object]) -> Cost:
     return Cost(time.perf_counter() - wall, time.process_time() - cpu)
 
 
-def interleaved(repeats: int, *calls: Callable[[], object]) -> list[list[Cost]]:
-    """The costs of several calls taken in turn, so that a machine's moods meet all alike; the first turn warms up and is dropped."""
-    turns = [[cost(call) for call in calls] for _ in range(repeats + 1)][1:]
-    return [list(costs) for costs in zip(*turns, strict=True)]
+def interleaved(turns: int, *calls: Callable[[], object], each: int = 4) -> list[list[Cost]]:
+    """The costs of several calls taken in turns, so that a machine's moods meet all alike.
+
+    A turn is `each` calls of one after a call that is not counted: threads that take turns too quickly end up on one core, and the
+    one that comes second is made to look slow.
+    """
+    found: list[list[Cost]] = [[] for _ in calls]
+    for _ in range(turns):
+        for costs, call in zip(found, calls, strict=True):
+            call()
+            costs.extend(cost(call) for _ in range(each))
+    return found
 
 
 def peak_rss_mb() -> float:
