@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 import warnings
 from collections.abc import Mapping
@@ -24,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .core.errors import EntrenousError, EntrenousWarning, InputError, did_you_mean
+from .core.files import write_atomically
 from .core.types import Array
 
 FORMAT = 2  # of the files below; a run of another format is refused by number
@@ -48,32 +48,6 @@ def model_sha256(arrays: Mapping[str, Array]) -> str:
         digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
         digest.update(array.tobytes())
     return digest.hexdigest()
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """`path` holds the whole `content` or what it held before: written beside, flushed to the disk, then renamed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with open(beside, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, path)
-    except OSError as cause:
-        raise OSError(cause.errno, cause.strerror, str(path)) from None  # a full disk does not say which file it was
-    finally:
-        beside.unlink(missing_ok=True)
-    _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    if os.name == "posix":
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 def new_folder(root: Path, stem: str) -> Path:

@@ -21,10 +21,8 @@ from ..federation.rounds import Rounds, Training
 from .timing import cost, interleaved, peak_rss_mb
 
 PEER_EPOCHS = 10  # in a call of fit, so that fit's own preparation is a small part of what is measured
-AUTHORS_ROUND, AUTHORS_SOLO_EPOCH = (
-    2.5,
-    4.8,
-)  # CPU s of sisinflab/FedBPR, measured on a machine of this kind (research, peers 2.1)
+AUTHORS_ROUND = 2.5  # CPU s of sisinflab/FedBPR's pFPL+, measured on a machine of this kind (research, peers 2.1)
+AUTHORS_SOLO_EPOCH = 4.8  # and of its sFPL, an epoch
 
 
 def fpl_epoch(threads: int, progress: Progress) -> dict[str, Any]:

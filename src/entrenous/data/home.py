@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from pathlib import Path
 
 from ..core.errors import InputError
+from ..core.files import write_atomically
 
 VARIABLE = "ENTRENOUS_DATA"
 ENDINGS = ("parquet", "csv", "tsv", "csv.gz", "tsv.gz")
@@ -44,20 +44,9 @@ def find(folder: Path, *names: str) -> Path | None:
 
 
 def write_atomic(path: Path, raw: bytes) -> None:
-    """Writes a file beside its place, then moves it there. Raises InputError if the folder cannot be written to."""
+    """`write_atomically` into the data folder. Raises InputError if it cannot be written to."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(raw)
-                file.flush()
-                os.fsync(file.fileno())
-            os.chmod(temporary, 0o644)
-            os.replace(temporary, path)
-        except BaseException:
-            os.unlink(temporary)
-            raise
+        write_atomically(path, raw)
     except OSError as wrong:
         fix = f"set {VARIABLE} to a folder you may write to"
         raise InputError(str(path), f"cannot be written: {(wrong.strerror or str(wrong)).lower()}", fix=fix) from None
