@@ -16,7 +16,7 @@ import numpy as np
 
 from .algorithms.fpl import FPL
 from .core.keys import fold_name, key
-from .core.protocols import Catalogue, Histories, Progress, silent
+from .core.protocols import Catalogue, Progress, silent
 from .core.types import Float32Array, Float64Array, Int64Array
 from .data.interactions import Interactions
 from .evaluate.protocol import evaluate
@@ -47,10 +47,9 @@ class LocalFPL:
 
     def _one(self, user: int) -> Float32Array:
         alone = np.array([user])
-        mine, avoid = self.train.histories(alone), self.avoid.histories(alone)
-        history = Histories(mine.ptr, mine.item, mine.value, avoid.ptr, avoid.item)
+        history = self.train.histories(alone, self.avoid)
         # every device starts from its own table: with a shared one, chance differences between items would repeat over users
-        server = self.fpl.init_server(Catalogue(1, len(self.train.items), len(mine.item)), key(self.seed, "local table", user))
+        server = self.fpl.init_server(Catalogue(1, len(self.train.items), len(history.item)), key(self.seed, "local table", user))
         devices = self.fpl.init_devices(alone, key(self.seed, "local user"))
         rounds_key = fold_name(key(self.seed, "local rounds"), user)
         server, devices, _, _ = self.fpl.solo_rounds(server, devices, history, range(self.rounds), rounds_key)

@@ -47,14 +47,15 @@ def train(
     seed: int,
     phase: str = "final",
     validation: Held | None = None,
+    avoid: Interactions | None = None,
     watch: Watch,
     trace: list[dict[str, Any]],
 ) -> Fitted:
     """`algorithm` after round `until` (or fewer with patience), continuing from the newest checkpoint of this `phase` if there is one.
 
-    Appends one line for each look at validation to `trace`.
+    Appends one line for each look at validation to `trace`. avoid: as in `Rounds`.
     """
-    rounds = Rounds(algorithm, data, seed=seed, executor=watch.executor)
+    rounds = Rounds(algorithm, data, seed=seed, executor=watch.executor, avoid=avoid)
     training = _resumed(rounds, phase, watch, trace) or rounds.start()
     periodic = []
     between = max(1, until // 10) if watch.checkpoint_every is None else watch.checkpoint_every

@@ -66,16 +66,24 @@ class Interactions:
         """Rows per item, int64 [items]."""
         return np.bincount(self.item, minlength=len(self.items))
 
-    def histories(self, users: Int64Array) -> Histories:
-        """The private rows of some users, in their order; views of the rows when the users are consecutive."""
+    def histories(self, users: Int64Array, avoid: Interactions | None = None) -> Histories:
+        """The private rows of some users, in their order; views of the rows when the users are consecutive.
+
+        avoid: what they never draw as negatives, over the same users and items; None = these rows, the honest choice.
+        """
+        ptr, rows = self._extent(users)
+        own = Histories(ptr, self.item[rows], self.value[rows], ptr, self.item[rows])
+        if avoid is None:
+            return own
+        avoid_ptr, others = avoid._extent(users)
+        return own._replace(avoid_ptr=avoid_ptr, avoid=avoid.item[others])
+
+    def _extent(self, users: Int64Array) -> tuple[Int64Array, slice | Int64Array]:
+        """Where each user's rows begin among those of `users`, int64 [len(users) + 1], and where these are: a slice if consecutive."""
         if len(users) and users[-1] - users[0] + 1 == len(users) and np.all(np.diff(users) == 1):
             low, high = self.ptr[users[0]], self.ptr[users[-1] + 1]
-            ptr, item, value = self.ptr[users[0] : users[-1] + 2] - low, self.item[low:high], self.value[low:high]
-        else:
-            rows = self.rows_of(users)
-            ptr = np.concatenate([[0], np.cumsum(self.counts[users])]).astype(np.int64)
-            item, value = self.item[rows], self.value[rows]
-        return Histories(ptr, item, value, ptr, item)
+            return self.ptr[users[0] : users[-1] + 2] - low, slice(low, high)
+        return np.concatenate([[0], np.cumsum(self.counts[users])]).astype(np.int64), self.rows_of(users)
 
     def rows_of(self, users: Int64Array) -> Int64Array:
         """Row positions of some users, user by user."""

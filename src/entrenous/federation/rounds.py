@@ -42,6 +42,7 @@ class Rounds:
     The result depends on algorithm, data and seed alone: not on the executor's threads, not on `block` (devices run together;
     0 = as many as fill BLOCK_BYTES, or an even share of the cohort where the algorithm adds up by itself), not on where training was
     interrupted. `limits` are applied in order to every update; an algorithm with `local_sum` adds up by itself when there are none.
+    avoid: what devices never draw as negatives; None = their rows of `data`. Anything else is a leak, and is to be called one.
     """
 
     def __init__(
@@ -53,10 +54,11 @@ class Rounds:
         executor: Executor | None = None,
         limits: Sequence[Limit] = (),
         block: int = 0,
+        avoid: Interactions | None = None,
     ) -> None:
         self.catalogue = data.catalogue
         self.algorithm = algorithm.configured(self.catalogue)
-        self.data, self.seed, self.limits = data, seed, tuple(limits)
+        self.data, self.avoid, self.seed, self.limits = data, avoid, seed, tuple(limits)
         self.executor: Executor = executor or Threads(1)
         self.sums = None if limits else getattr(self.algorithm, "local_sum", None)  # nothing looks at the updates on their way
         self.block = block
@@ -108,7 +110,7 @@ class Rounds:
 
     def _block(self, download: State, devices: State, users: Int64Array, key: np.uint64) -> tuple[Int64Array, State, Ledger]:
         """What happens on the devices of a block, and the addition of what they sent. Returns their new private state."""
-        own, histories = _rows(devices, users), self.data.histories(users)
+        own, histories = _rows(devices, users), self.data.histories(users, self.avoid)
         if self.sums:
             total = self._total(lambda: self._nobody(download, devices))
             private, total, rows, nbytes = self.sums(download, own, histories, users, key, total)
@@ -131,11 +133,11 @@ class Rounds:
     def _nobody(self, download: State, devices: State) -> Update:
         """What no devices send: its shape."""
         none = np.empty(0, np.int64)
-        return self.algorithm.local(download, _rows(devices, none), self.data.histories(none), none, np.uint64(0))[1]
+        return self.algorithm.local(download, _rows(devices, none), self.data.histories(none, self.avoid), none, np.uint64(0))[1]
 
     def _advance_solo(self, training: Training, until: int, solo: Callable[..., Any]) -> Training:
         rounds = range(training.round, until)
-        everyone = self.data.histories(np.arange(self.catalogue.users))
+        everyone = self.data.histories(np.arange(self.catalogue.users), self.avoid)
         server, devices, rows, nbytes = solo(training.server, training.devices, everyone, rounds, self._key)
         ledger = training.ledger.down(self.algorithm.download(server), len(rounds), self.catalogue.items)
         return Training(server, devices, until, ledger.up_counts(rows, nbytes))
