@@ -11,7 +11,7 @@ import pytest
 from entrenous.core.discover import algorithms
 from entrenous.core.errors import InputError
 from entrenous.core.keys import fold_name, key
-from entrenous.core.protocols import CentralAlgorithm, FederatedAlgorithm, Histories, arrays_of
+from entrenous.core.protocols import CentralAlgorithm, FederatedAlgorithm, Histories, arrays_of, delivered
 from entrenous.core.settings import Settings
 from entrenous.core.update import Update, add_update, empty_total
 from entrenous.core.vocabulary import Vocabulary
@@ -206,7 +206,13 @@ class Federation(NamedTuple):
     def local(self, users: np.ndarray, data: Interactions) -> tuple[Any, Update]:
         """A round's local part on the devices of `users`."""
         own = type(self.devices)(*(array[users] for array in self.devices))
-        return self.algorithm.local(self.algorithm.download(self.server), own, data.histories(users), users, key(0, "round", 1))
+        received = delivered(self.algorithm, self.algorithm.download(self.server), users)
+        return self.algorithm.local(received, own, data.histories(users), users, key(0, "round", 1))
+
+
+def received(federation: Federation, users: np.ndarray) -> Any:
+    """What the devices of `users` get of the first model."""
+    return delivered(federation.algorithm, federation.algorithm.download(federation.server), users)
 
 
 @pytest.fixture(scope="module", params=FEDERATED)
@@ -245,10 +251,10 @@ def test_states_can_be_read_back(federation):
 def test_the_cohort_is_distinct_ascending_users_named_by_the_key(federation, data):
     for round_number in range(20):
         own = fold_name(key(0, "select"), round_number)
-        cohort = federation.algorithm.select(data.catalogue, own)
+        cohort = federation.algorithm.select(federation.server, data.catalogue, own)
         assert len(cohort) > 0 and cohort.min() >= 0 and cohort.max() < 40
         assert (np.diff(cohort) > 0).all()
-        assert same(federation.algorithm.select(data.catalogue, own), cohort)
+        assert same(federation.algorithm.select(federation.server, data.catalogue, own), cohort)
     assert federation.algorithm.default_rounds(data.catalogue) >= 1
 
 
@@ -260,14 +266,14 @@ def test_an_update_is_well_formed(federation, data):
     assert ((update.item >= 0) & (update.item < 24)).all() and (update.weight >= 0).all()
     for a, b in zip(update.ptr, update.ptr[1:], strict=False):
         assert len(set(update.item[a:b].tolist())) == b - a, "an item occurs twice within a device"
-    for lead, arrays in ((len(update.item), update.rows), (40, update.dense)):
+    for lead, arrays in ((len(update.item), update.rows), (40, update.dense), (40, update.shown)):
         for name, array in arrays.items():
             assert array.dtype == np.float32 and len(array) == lead and np.isfinite(array).all(), name
 
 
 def test_an_update_holds_what_is_declared_and_nothing_else(federation, data):
     _, update = federation.local(federation.users, data)
-    assert {*update.rows, *update.dense} == {disclosed.name for disclosed in federation.algorithm.disclosure}
+    assert {*update.rows, *update.dense, *update.shown} == {disclosed.name for disclosed in federation.algorithm.disclosure}
     assert not update.rows.keys() & update.dense.keys()
 
 
@@ -275,7 +281,7 @@ def test_private_state_and_history_never_cross(federation, data):
     """No row of an update is a device's private vector, and no run of item ids is its history."""
     after, update = federation.local(federation.users, data)
     declared = {disclosed.name for disclosed in federation.algorithm.disclosure}
-    sent = {row.tobytes() for array in (*update.rows.values(), *update.dense.values()) for row in vectors(array)}
+    sent = {row.tobytes() for array in (*update.rows.values(), *update.dense.values(), *update.shown.values()) for row in vectors(array)}
     for state in (federation.devices, after):
         for name, array in arrays_of(state).items():
             if name not in declared:
@@ -299,7 +305,7 @@ def test_a_device_sends_no_more_than_announced(federation, data):
 
 def test_local_leaves_its_inputs_alone_and_repeats(federation, data):
     download, devices, histories = map(
-        copied, (federation.algorithm.download(federation.server), federation.devices, federation.histories)
+        copied, (received(federation, federation.users), federation.devices, federation.histories)
     )
     args = download, devices, histories, federation.users, key(0, "round", 1)
     before = [copied(part) for part in args[:4]]
@@ -318,7 +324,7 @@ def test_a_cohort_is_the_sum_of_its_blocks(federation, data):
     assert same(np.diff(update.ptr), np.concatenate([np.diff(part.ptr) for part in parts]))
     assert same(update.item, np.concatenate([part.item for part in parts]))
     assert same(update.weight, np.concatenate([part.weight for part in parts]))
-    for kind in ("rows", "dense"):
+    for kind in ("rows", "dense", "shown"):
         for name, array in getattr(update, kind).items():
             assert same(array, np.concatenate([getattr(part, kind)[name] for part in parts])), name
 
@@ -355,11 +361,9 @@ def test_aggregate_keeps_the_shape_of_the_server_and_its_input(federation, data)
 
 
 def test_scores_on_devices_are_finite_and_independent_of_the_block(federation, data):
-    download = federation.algorithm.download(federation.server)
-
     def score(users: np.ndarray) -> np.ndarray:
         own = type(federation.devices)(*(array[users] for array in federation.devices))
-        return federation.algorithm.score(download, own, data.histories(users))
+        return federation.algorithm.score(received(federation, users), own, data.histories(users))
 
     whole = score(federation.users)
     assert whole.dtype == np.float32 and whole.shape == (40, 24) and np.isfinite(whole).all()

@@ -31,8 +31,8 @@ def test_the_sum_is_what_adding_the_rounded_rows_gives() -> None:
     for item, row in zip(update.item, update.rows["q"], strict=True):
         expected[item] += np.rint(row.astype(np.float64) * 65536).astype(np.int64)
     assert np.array_equal(total.rows["q"], expected)
-    assert np.array_equal(total.dense["g"], fixed(update.dense["g"]).sum(axis=0))
-    assert total.devices == 5 and real(total.weight) == 5.0
+    assert np.array_equal(total.dense["g"][0], fixed(update.dense["g"]).sum(axis=0))
+    assert total.devices == 5 and real(total.weight).tolist() == [5.0]
 
 
 def test_any_order_and_any_grouping_gives_the_same_integers() -> None:

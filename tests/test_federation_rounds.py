@@ -86,7 +86,7 @@ def test_one_device_rounds_are_the_ordinary_rounds(data: Interactions) -> None:
 
 def test_a_cohort_has_distinct_users_and_every_user_gets_a_turn(data: Interactions) -> None:
     fpl = FPL(factors=2, triples=1, cohort=10)
-    chosen = [fpl.select(data.catalogue, key(0, "select", number)) for number in range(100)]
+    chosen = [fpl.select(None, data.catalogue, key(0, "select", number)) for number in range(100)]
     assert all(len(np.unique(users)) == 10 and np.all(np.diff(users) > 0) for users in chosen)
     counts = np.bincount(np.concatenate(chosen), minlength=50)
     assert (
@@ -161,7 +161,7 @@ def test_devices_that_are_not_selected_keep_their_state(data: Interactions) -> N
     rounds = Rounds(ALGORITHMS["fpl cohort"], data, seed=4)
     before = rounds.start()
     old = before.devices.p.copy()
-    chosen = rounds.algorithm.select(data.catalogue, np.uint64(0))
+    chosen = rounds.algorithm.select(None, data.catalogue, np.uint64(0))
     after = rounds.one_round(before)
     moved = np.flatnonzero((after.devices.p != old).any(axis=1))
     assert len(moved) == 13 == len(chosen)

@@ -10,7 +10,7 @@ import numpy as np
 
 from .core.errors import EntrenousError, InputError, NonFiniteError
 from .core.keys import key
-from .core.protocols import CentralAlgorithm, FederatedAlgorithm, Progress, Recommender, State, arrays_of, silent
+from .core.protocols import CentralAlgorithm, FederatedAlgorithm, Progress, Recommender, State, arrays_of, delivered, silent
 from .core.types import Array, Float32Array, Int64Array
 from .data.interactions import Interactions
 from .federation.ledger import Ledger
@@ -33,7 +33,8 @@ class FederatedRecommender:
     def scores(self, users: Int64Array) -> Float32Array:
         """float32 [len(users), items]."""
         private = type(self.devices)(*(array[users] for array in self.devices))
-        return self.algorithm.score(self.download, private, self.data.histories(users))
+        received = delivered(self.algorithm, self.download, users)
+        return self.algorithm.score(received, private, self.data.histories(users))
 
 
 @final

@@ -101,7 +101,7 @@ class FCF(Settings):
         """x_u = 0; it is solved for as soon as y arrives."""
         return Devices(np.zeros((len(users), self.factors), np.float32))
 
-    def select(self, catalogue: Catalogue, key: np.uint64) -> Int64Array:
+    def select(self, server: Server, catalogue: Catalogue, key: np.uint64) -> Int64Array:
         """The devices that report before the server steps."""
         return cohort(key, self.configured(catalogue).cohort, catalogue.users)
 
@@ -122,7 +122,7 @@ class FCF(Settings):
     def aggregate(self, server: Server, total: Total) -> Server:
         """dJ/dy_i = -2 sum_u f(u, i) + 2 lambda y_i, followed by the optimiser's step."""
         y = server.y.astype(np.float64)
-        gradient = -2 * real(total.dense["f"]) + 2 * self.reg * y
+        gradient = -2 * real(total.dense["f"][0]) + 2 * self.reg * y
         if self.optimiser == "sgd":
             return server._replace(y=(y - self.learning_rate * gradient).astype(np.float32), step=server.step + 1)
         step = int(server.step[0]) + 1

@@ -21,7 +21,7 @@ from ..core.sampling import cohort, one_of
 from ..core.settings import Settings
 from ..core.simd import LANES, every, load, padded, store, sum_of, zeros
 from ..core.types import Float32Array, Int32Array, Int64Array, UInt32Array, UInt64Array
-from ..core.update import STEP, Total, Update, add_biases, add_rows, add_weights
+from ..core.update import STEP, Total, Update, add_biases, add_devices, add_rows
 from ..models import bpr_mf
 from ..models.logistic import logistic
 from ..models.triples import ONE, below_low, count_gaps, fill_gaps, first_slot, slots_for
@@ -121,7 +121,7 @@ class FPL(Settings):
 
     # ---- 4.2: training procedure -------------------------------------------------------------------------------------------
 
-    def select(self, catalogue: Catalogue, key: np.uint64) -> Int64Array:
+    def select(self, server: Server, catalogue: Catalogue, key: np.uint64) -> Int64Array:
         """1. Distribution to Devices: S randomly selects U-."""
         return cohort(key, self.configured(catalogue).cohort, catalogue.users)
 
@@ -147,7 +147,9 @@ class FPL(Settings):
         rows = _local_sum(download, p, data, together, self._numbers(), room, *sums)
         if rows < 0:
             raise NonFiniteError("update: a value is not finite or beyond +-32768; the model is unchanged")
-        return Devices(p), add_weights(total, np.ones(len(users), np.float32)), rows, rows * self._row_bytes
+        nothing, none = np.zeros(len(users) + 1, np.int64), np.empty(0, np.int32)
+        total = add_devices(total, Update(nothing, none, {}, {}, np.ones(len(users), np.float32)))
+        return Devices(p), total, rows, rows * self._row_bytes
 
     def aggregate(self, server: Server, total: Total) -> Server:
         """4. Global Aggregation."""

@@ -49,28 +49,28 @@ class _LanesType(types.Type):
 @register_model(_LanesType)
 class _LanesModel(models.PrimitiveModel):
     def __init__(self, manager: Any, kind: Any) -> None:
-        super().__init__(manager, kind, _FLOATS)
+        super().__init__(manager, kind, FLOATS)
 
 
-_LANES = _LanesType()
-_FLOATS, _LONGS, _BITS = (ir.VectorType(kind, LANES) for kind in (ir.FloatType(), ir.IntType(64), ir.IntType(1)))
+LANES_TYPE = _LanesType()
+FLOATS, _LONGS, _BITS = (ir.VectorType(kind, LANES) for kind in (ir.FloatType(), ir.IntType(64), ir.IntType(1)))
 _INTS = ir.VectorType(ir.IntType(32), LANES)
 
 
-# ---- + - * -----------------------------------------------------------------------------------------------------------------------
+# ---- + - * / -----------------------------------------------------------------------------------------------------------------------
 
 
 def _lower_operator(symbol: Any, instruction: str) -> None:
     @infer_global(symbol)
     class Operator(ConcreteTemplate):
-        cases = [signature(_LANES, _LANES, _LANES)]  # noqa: RUF012
+        cases = [signature(LANES_TYPE, LANES_TYPE, LANES_TYPE)]  # noqa: RUF012
 
-    @lower_builtin(symbol, _LANES, _LANES)
+    @lower_builtin(symbol, LANES_TYPE, LANES_TYPE)
     def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return getattr(builder, instruction)(*args)
 
 
-for _symbol, _instruction in ((operator.add, "fadd"), (operator.sub, "fsub"), (operator.mul, "fmul")):
+for _symbol, _instruction in ((operator.add, "fadd"), (operator.sub, "fsub"), (operator.mul, "fmul"), (operator.truediv, "fdiv")):
     _lower_operator(_symbol, _instruction)
 
 
@@ -99,7 +99,7 @@ def fetch(array: Array, start: int) -> None:
     """A hint that the numbers around flat position `start` will be wanted soon; no effect on any result."""
 
 
-def _address(context: Any, builder: Any, kind: Any, array: Any, start: Any, vector: Any) -> Any:
+def address(context: Any, builder: Any, kind: Any, array: Any, start: Any, vector: Any) -> Any:
     data = context.make_array(kind)(context, builder, array).data
     return builder.bitcast(builder.gep(data, [start]), vector.as_pointer())
 
@@ -107,10 +107,10 @@ def _address(context: Any, builder: Any, kind: Any, array: Any, start: Any, vect
 def _mask(builder: Any, count: Any) -> Any:
     """<i < count> for each lane i; `count` is an i64 below 2^31."""
     lane = ir.Constant(_INTS, list(range(LANES)))
-    return builder.icmp_signed("<", lane, _spread(builder, builder.trunc(count, ir.IntType(32)), _INTS))
+    return builder.icmp_signed("<", lane, spread(builder, builder.trunc(count, ir.IntType(32)), _INTS))
 
 
-def _spread(builder: Any, number: Any, vector: Any) -> Any:
+def spread(builder: Any, number: Any, vector: Any) -> Any:
     first = builder.insert_element(ir.Constant(vector, ir.Undefined), number, ir.Constant(ir.IntType(32), 0))
     zeros = ir.Constant(_INTS, [0] * LANES)
     return builder.shuffle_vector(first, ir.Constant(vector, ir.Undefined), zeros)
@@ -119,22 +119,22 @@ def _spread(builder: Any, number: Any, vector: Any) -> Any:
 def _masked_load(builder: Any, pointer: Any, vector: Any, mask: Any, align: int) -> Any:
     i32, letter = ir.IntType(32), _letter(vector)
     kind = ir.FunctionType(vector, [pointer.type, i32, _BITS, vector])
-    function = _declared(builder, kind, f"llvm.masked.load.v{LANES}{letter}.p0")
+    function = declared(builder, kind, f"llvm.masked.load.v{LANES}{letter}.p0")
     return builder.call(function, [pointer, ir.Constant(i32, align), mask, ir.Constant(vector, None)])
 
 
 def _masked_store(builder: Any, value: Any, pointer: Any, mask: Any, align: int) -> None:
     i32, letter = ir.IntType(32), _letter(value.type)
     kind = ir.FunctionType(ir.VoidType(), [value.type, pointer.type, i32, _BITS])
-    function = _declared(builder, kind, f"llvm.masked.store.v{LANES}{letter}.p0")
+    function = declared(builder, kind, f"llvm.masked.store.v{LANES}{letter}.p0")
     builder.call(function, [value, pointer, ir.Constant(i32, align), mask])
 
 
 def _letter(vector: Any) -> str:
-    return "f32" if vector == _FLOATS else f"i{vector.element.width}"
+    return "f32" if vector == FLOATS else f"i{vector.element.width}"
 
 
-def _declared(builder: Any, kind: Any, name: str) -> Any:
+def declared(builder: Any, kind: Any, name: str) -> Any:
     found = builder.module.globals.get(name)
     return found if found is not None else ir.Function(builder.module, kind, name)
 
@@ -142,21 +142,21 @@ def _declared(builder: Any, kind: Any, name: str) -> Any:
 @type_callable(load)
 def _type_load(context: Any) -> Any:
     def typer(array: Any, start: Any, count: Any = None) -> Any:
-        return _LANES if isinstance(array, types.Array) and array.dtype == types.float32 and array.layout == "C" else None
+        return LANES_TYPE if isinstance(array, types.Array) and array.dtype == types.float32 and array.layout == "C" else None
 
     return typer
 
 
 @lower_builtin(load, types.Array, types.Integer)
 def _lower_load(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    return builder.load(_address(context, builder, sig.args[0], args[0], args[1], _FLOATS), align=4)
+    return builder.load(address(context, builder, sig.args[0], args[0], args[1], FLOATS), align=4)
 
 
 @lower_builtin(load, types.Array, types.Integer, types.Integer)
 def _lower_load_some(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    pointer = _address(context, builder, sig.args[0], args[0], args[1], _FLOATS)
+    pointer = address(context, builder, sig.args[0], args[0], args[1], FLOATS)
     count = context.cast(builder, args[2], sig.args[2], types.int64)
-    return _masked_load(builder, pointer, _FLOATS, _mask(builder, count), 4)
+    return _masked_load(builder, pointer, FLOATS, _mask(builder, count), 4)
 
 
 @type_callable(store)
@@ -167,20 +167,20 @@ def _type_store(context: Any) -> Any:
     return typer
 
 
-@lower_builtin(store, types.Array, types.Integer, _LANES)
+@lower_builtin(store, types.Array, types.Integer, LANES_TYPE)
 def _lower_store(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    builder.store(args[2], _address(context, builder, sig.args[0], args[0], args[1], _FLOATS), align=4)
+    builder.store(args[2], address(context, builder, sig.args[0], args[0], args[1], FLOATS), align=4)
     return context.get_dummy_value()
 
 
 @type_callable(every)
 def _type_every(context: Any) -> Any:
-    return lambda number: _LANES if number == types.float32 else None
+    return lambda number: LANES_TYPE if number == types.float32 else None
 
 
 @lower_builtin(every, types.float32)
 def _lower_every(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    return _spread(builder, args[0], _FLOATS)
+    return spread(builder, args[0], FLOATS)
 
 
 @type_callable(fetch)
@@ -194,8 +194,52 @@ def _lower_fetch(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     pointer = builder.bitcast(builder.gep(data, [args[1]]), ir.IntType(8).as_pointer())
     kind = ir.FunctionType(ir.VoidType(), [pointer.type, i32, i32, i32])
     to_read, keep_near, is_data = (ir.Constant(i32, number) for number in (0, 3, 1))
-    builder.call(_declared(builder, kind, "llvm.prefetch.p0"), [pointer, to_read, keep_near, is_data])
+    builder.call(declared(builder, kind, "llvm.prefetch.p0"), [pointer, to_read, keep_near, is_data])
     return context.get_dummy_value()
+
+
+# ---- one number at a time --------------------------------------------------------------------------------------------------------
+
+
+def root(lanes: Lanes) -> Lanes:
+    """The square root of each, rounded as IEEE has it."""
+    return np.sqrt(lanes)
+
+
+def magnitude(lanes: Lanes) -> Lanes:
+    """The absolute value of each."""
+    return np.abs(lanes)
+
+
+def unless_negative(sign: Lanes, lanes: Lanes) -> Lanes:
+    """lanes, but 0 where `sign` is below 0: `unless_negative(z, z)` is the rectifier. What is not a number stays so."""
+    return np.where(sign < 0, np.float32(0), lanes)
+
+
+def _lower_function(symbol: Any, llvm_name: str) -> None:
+    @type_callable(symbol)
+    def typed(context: Any) -> Any:
+        return lambda lanes: LANES_TYPE if lanes == LANES_TYPE else None
+
+    @lower_builtin(symbol, LANES_TYPE)
+    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        kind = ir.FunctionType(FLOATS, [FLOATS])
+        return builder.call(declared(builder, kind, f"llvm.{llvm_name}.v{LANES}f32"), [args[0]])
+
+
+_lower_function(root, "sqrt")
+_lower_function(magnitude, "fabs")
+
+
+@type_callable(unless_negative)
+def _type_unless_negative(context: Any) -> Any:
+    return lambda sign, lanes: LANES_TYPE if sign == LANES_TYPE and lanes == LANES_TYPE else None
+
+
+@lower_builtin(unless_negative, LANES_TYPE, LANES_TYPE)
+def _lower_unless_negative(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    zero = ir.Constant(FLOATS, None)
+    return builder.select(builder.fcmp_ordered("<", args[0], zero), zero, args[1])
 
 
 # ---- sums ------------------------------------------------------------------------------------------------------------------------
@@ -210,10 +254,10 @@ def sum_of(lanes: Lanes) -> np.float32:
 
 @type_callable(sum_of)
 def _type_sum_of(context: Any) -> Any:
-    return lambda lanes: types.float32 if lanes == _LANES else None
+    return lambda lanes: types.float32 if lanes == LANES_TYPE else None
 
 
-@lower_builtin(sum_of, _LANES)
+@lower_builtin(sum_of, LANES_TYPE)
 def _lower_sum_of(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     lanes = args[0]
     for half in (8, 4, 2, 1):
@@ -240,15 +284,15 @@ def _type_add_fixed(context: Any) -> Any:
     return typer
 
 
-@lower_builtin(add_fixed, types.Array, types.Integer, _LANES, types.Integer)
+@lower_builtin(add_fixed, types.Array, types.Integer, LANES_TYPE, types.Integer)
 def _lower_add_fixed(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    one = ir.FunctionType(_FLOATS, [_FLOATS])
-    scaled = builder.fmul(args[2], ir.Constant(_FLOATS, [float(SCALE)] * LANES))
-    scaled = builder.call(_declared(builder, one, f"llvm.rint.v{LANES}f32"), [scaled])
-    size = builder.call(_declared(builder, one, f"llvm.fabs.v{LANES}f32"), [scaled])
-    fits = builder.fcmp_ordered("<", size, ir.Constant(_FLOATS, [float(BOUND)] * LANES))
-    whole = builder.fptosi(builder.select(fits, scaled, ir.Constant(_FLOATS, None)), _INTS)
-    pointer = _address(context, builder, sig.args[0], args[0], args[1], _LONGS)
+    one = ir.FunctionType(FLOATS, [FLOATS])
+    scaled = builder.fmul(args[2], ir.Constant(FLOATS, [float(SCALE)] * LANES))
+    scaled = builder.call(declared(builder, one, f"llvm.rint.v{LANES}f32"), [scaled])
+    size = builder.call(declared(builder, one, f"llvm.fabs.v{LANES}f32"), [scaled])
+    fits = builder.fcmp_ordered("<", size, ir.Constant(FLOATS, [float(BOUND)] * LANES))
+    whole = builder.fptosi(builder.select(fits, scaled, ir.Constant(FLOATS, None)), _INTS)
+    pointer = address(context, builder, sig.args[0], args[0], args[1], _LONGS)
     mask = _mask(builder, context.cast(builder, args[3], sig.args[3], types.int64))
     total = _masked_load(builder, pointer, _LONGS, mask, 8)
     _masked_store(builder, builder.add(total, builder.sext(whole, _LONGS)), pointer, mask, 8)
@@ -276,8 +320,8 @@ def _type_count_up_to(context: Any) -> Any:
 @lower_builtin(count_up_to, types.Array, types.Integer, types.Integer)
 def _lower_count_up_to(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     bits = ir.IntType(LANES)
-    found = builder.load(_address(context, builder, sig.args[0], args[0], args[1], _INTS), align=4)
+    found = builder.load(address(context, builder, sig.args[0], args[0], args[1], _INTS), align=4)
     bound = context.cast(builder, args[2], sig.args[2], types.int32)
-    at_most = builder.bitcast(builder.icmp_signed("<=", found, _spread(builder, bound, _INTS)), bits)
-    counted = builder.call(_declared(builder, ir.FunctionType(bits, [bits]), f"llvm.ctpop.i{LANES}"), [at_most])
+    at_most = builder.bitcast(builder.icmp_signed("<=", found, spread(builder, bound, _INTS)), bits)
+    counted = builder.call(declared(builder, ir.FunctionType(bits, [bits]), f"llvm.ctpop.i{LANES}"), [at_most])
     return builder.zext(counted, ir.IntType(64))

@@ -7,6 +7,8 @@ a sum independent of arrival order and of the number of threads; secure aggregat
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +20,8 @@ from .types import Array, Float32Array, Float64Array, Int32Array, Int64Array
 
 STEP = 2.0**-16  # one unit of the fixed-point grid
 LIMIT = 2.0**31 * STEP  # a single value of an update must lie within +-32768
+NO_GROUPS, NOBODY = np.empty(0, np.int32), np.empty(0, np.int64)
+NOTHING: Mapping[str, Float32Array] = MappingProxyType({})
 AHEAD = 16  # rows: a total is read at random, from memory that answers after about as many additions
 
 
@@ -29,6 +33,8 @@ class Update(NamedTuple):
     rows: {name: float32 [n, ...]}, one row per (device, item).
     dense: {name: float32 [m, ...]}, one array per device.
     weight: float32 [m], how much each device counts.
+    group: int32 [m], to which of `groups` sums of dense arrays and weights each device adds (empty: to the only one).
+    shown: {name: float32 [m, ...]}, what is not added up: the server sees it singly, and from whom. sender: int64 [m], who shows.
     """
 
     ptr: Int64Array
@@ -36,6 +42,10 @@ class Update(NamedTuple):
     rows: dict[str, Float32Array]
     dense: dict[str, Float32Array]
     weight: Float32Array
+    group: Int32Array = NO_GROUPS
+    groups: int = 1
+    shown: Mapping[str, Float32Array] = NOTHING
+    sender: Int64Array = NOBODY
 
     @property
     def devices(self) -> int:
@@ -43,16 +53,24 @@ class Update(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """Bytes on the wire: item ids, rows and dense arrays. Framing is the network's business."""
-        arrays = [self.item, *self.rows.values(), *self.dense.values()]
+        """Bytes on the wire: item ids, rows, dense and shown arrays. Framing is the network's business."""
+        arrays = [self.item, *self.rows.values(), *self.dense.values(), *self.shown.values()]
         return sum(array.nbytes for array in arrays)
+
+
+class Shown(NamedTuple):
+    """What some devices show of themselves. sender: int64 [n]; arrays: {name: float32 [n, ...]}."""
+
+    sender: Int64Array
+    arrays: Mapping[str, Float32Array]
 
 
 class Total(NamedTuple):
     """The sum of updates, in fixed point: all that a server (or a secure sum) needs to see.
 
     rows: {name: int64 [items, ...]}; senders: int64 [items], how many devices sent a row for the item;
-    dense: {name: int64 [...]}; weight: int64 []; devices: how many devices were added.
+    dense: {name: int64 [groups, ...]}; weight: int64 [groups]; devices: how many devices were added.
+    shown: what cannot be added up, in the order of arrival; `gathered` puts it in the order of the senders.
     """
 
     rows: dict[str, Int64Array]
@@ -60,13 +78,14 @@ class Total(NamedTuple):
     dense: dict[str, Int64Array]
     weight: Int64Array
     devices: int
+    shown: tuple[Shown, ...] = ()
 
 
 def empty_total(update: Update, items: int) -> Total:
     """Zeros in the shape of the sum of updates like `update`."""
     rows = {name: _zeros((items, *row.shape[1:])) for name, row in update.rows.items()}
-    dense = {name: _zeros(array.shape[1:]) for name, array in update.dense.items()}
-    return Total(rows, _zeros((items,)), dense, _zeros(()), 0)
+    dense = {name: _zeros((update.groups, *array.shape[1:])) for name, array in update.dense.items()}
+    return Total(rows, _zeros((items,)), dense, _zeros((update.groups,)), 0)
 
 
 def _zeros(shape: tuple[int, ...]) -> Int64Array:
@@ -83,25 +102,38 @@ def add_update(total: Total, update: Update) -> Total:
         target = total.rows[name].reshape(len(total.senders), width)
         if not add_rows(update.item, row.reshape(len(row), width), target):
             raise NonFiniteError(f"update row '{name}': a value is not finite or beyond +-{LIMIT:.0f}; the model is unchanged")
-    for name, array in update.dense.items():
-        flat, target = array.reshape(len(array), -1), total.dense[name].reshape(1, -1)
-        if not add_rows(np.zeros(len(array), np.int32), flat, target):
-            raise NonFiniteError(f"update array '{name}': a value is not finite or beyond +-{LIMIT:.0f}; the model is unchanged")
     count_items(update.item, total.senders)
-    return add_weights(total, update.weight)
+    return add_devices(total, update)
 
 
-def add_weights(total: Total, weight: Float32Array) -> Total:
-    """`total` with the weights of devices whose rows were added already; weight: float32 [m]."""
-    total.weight[...] += fixed(weight).sum()
-    return total._replace(devices=total.devices + len(weight))
+def add_devices(total: Total, update: Update) -> Total:
+    """`total` with all of `update` but its rows: for devices whose rows were added already."""
+    group = update.group if len(update.group) else np.zeros(update.devices, np.int32)
+    for name, array in update.dense.items():
+        flat, target = array.reshape(len(array), -1), total.dense[name].reshape(update.groups, -1)
+        if not add_rows(group, flat, target):
+            raise NonFiniteError(f"update array '{name}': a value is not finite or beyond +-{LIMIT:.0f}; the model is unchanged")
+    for name, array in update.shown.items():
+        if not np.isfinite(array).all():
+            raise NonFiniteError(f"update array '{name}': a value is not finite; the model is unchanged")
+    np.add.at(total.weight, group, fixed(update.weight))
+    shown = (*total.shown, Shown(update.sender, update.shown)) if update.shown else total.shown
+    return total._replace(devices=total.devices + update.devices, shown=shown)
+
+
+def gathered(total: Total) -> Shown:
+    """All that was shown, by ascending sender: the same whatever arrived first. A total without any is an error of the caller."""
+    sender = np.concatenate([part.sender for part in total.shown])
+    order = np.argsort(sender, kind="stable")
+    arrays = {name: np.concatenate([part.arrays[name] for part in total.shown])[order] for name in total.shown[0].arrays}
+    return Shown(sender[order], arrays)
 
 
 def clear_total(total: Total) -> Total:
     """The same arrays, zeroed: a round reuses the memory of the round before."""
     for array in (*total.rows.values(), *total.dense.values(), total.senders, total.weight):
         array[...] = 0
-    return total._replace(devices=0)
+    return total._replace(devices=0, shown=())
 
 
 def merge_totals(left: Total, right: Total) -> Total:
@@ -112,7 +144,7 @@ def merge_totals(left: Total, right: Total) -> Total:
         left.dense[name][...] += dense
     left.senders[...] += right.senders
     left.weight[...] += right.weight
-    return left._replace(devices=left.devices + right.devices)
+    return left._replace(devices=left.devices + right.devices, shown=(*left.shown, *right.shown))
 
 
 def fixed(values: Array) -> Int64Array:

@@ -18,9 +18,9 @@ class Ledger(NamedTuple):
     vectors: int = 0
     device_rounds: int = 0
 
-    def down(self, download: State, devices: int, items: int) -> Ledger:
-        """After `devices` devices received `download`."""
-        size = sum(array.nbytes for array in arrays_of(download).values())
+    def down(self, received: State, devices: int, items: int) -> Ledger:
+        """After `devices` devices received what one of them received."""
+        size = sum(array.nbytes for array in arrays_of(received).values())
         return self._replace(
             bytes_down=self.bytes_down + size * devices,
             vectors=self.vectors + items * devices,

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..core.keys import key as key_of
 from ..core.keys import local_key, select_key
-from ..core.protocols import FederatedAlgorithm, State
+from ..core.protocols import FederatedAlgorithm, State, delivered
 from ..core.types import Int64Array
 from ..core.update import Total, Update, add_update, clear_total, empty_total, merge_totals
 from ..data.interactions import Interactions
@@ -84,13 +84,13 @@ class Rounds:
         """Select, download, local on every selected device, limit, add, aggregate."""
         number, stage = training.round, self.executor.stage
         with stage(number, "select"):
-            users = self.algorithm.select(self.catalogue, np.uint64(select_key(self._key, number)))
+            users = self.algorithm.select(training.server, self.catalogue, np.uint64(select_key(self._key, number)))
         with stage(number, "download"):
             download = self.algorithm.download(training.server)
         with stage(number, "local"):
             key = np.uint64(local_key(self._key, number))
             results = self.executor.map(lambda block: self._block(download, training.devices, block, key), self._blocks(users))
-        ledger = training.ledger.down(download, len(users), self.catalogue.items)
+        ledger = training.ledger.down(delivered(self.algorithm, download, users[:1]), len(users), self.catalogue.items)
         for block, private, sent in results:
             _write_back(training.devices, block, private)
             ledger = ledger.plus(sent)
@@ -111,12 +111,13 @@ class Rounds:
     def _block(self, download: State, devices: State, users: Int64Array, key: np.uint64) -> tuple[Int64Array, State, Ledger]:
         """What happens on the devices of a block, and the addition of what they sent. Returns their new private state."""
         own, histories = _rows(devices, users), self.data.histories(users, self.avoid)
+        received = delivered(self.algorithm, download, users)
         if self.sums:
             total = self._total(lambda: self._nobody(download, devices))
-            private, total, rows, nbytes = self.sums(download, own, histories, users, key, total)
+            private, total, rows, nbytes = self.sums(received, own, histories, users, key, total)
             sent = Ledger().up_counts(rows, nbytes)
         else:
-            private, update = self.algorithm.local(download, own, histories, users, key)
+            private, update = self.algorithm.local(received, own, histories, users, key)
             for limit in self.limits:
                 update = limit(update)
             total, sent = add_update(self._total(lambda: update), update), Ledger().up(update)
@@ -133,7 +134,8 @@ class Rounds:
     def _nobody(self, download: State, devices: State) -> Update:
         """What no devices send: its shape."""
         none = np.empty(0, np.int64)
-        return self.algorithm.local(download, _rows(devices, none), self.data.histories(none, self.avoid), none, np.uint64(0))[1]
+        received = delivered(self.algorithm, download, none)
+        return self.algorithm.local(received, _rows(devices, none), self.data.histories(none, self.avoid), none, np.uint64(0))[1]
 
     def _advance_solo(self, training: Training, until: int, solo: Callable[..., Any]) -> Training:
         rounds = range(training.round, until)
