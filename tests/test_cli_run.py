@@ -20,6 +20,7 @@ PRINTED = (
     "rounds",
     "metrics",
     "full_ranking",
+    "fairness",
     "seconds",
     "bytes",
     "model_sha256",
@@ -61,6 +62,11 @@ def test_run_as_a_table_shows_the_same_numbers_and_how_to_go_on(command: Command
     assert f"{found['metrics']['ndcg@10']:.4f}" in row and f"{found['full_ranking']['ndcg@10']:.4f}" in row
     assert found["model_sha256"] in said.out and f"{found['bytes']['up']:,} bytes up" in said.out
     assert "users evaluated: 40, with 40 held-out rows" in said.out
+    fair = found["fairness"]
+    assert (
+        f"std of ndcg@10 over users {fair['std_ndcg@10']:.4f} (less is fairer); {fair['std_by_chance']:.4f} by chance" in said.out
+    )
+    assert f"worst tenth of users by each metric: hr@10 0.0000, ndcg@10 0.0000, auc {fair['worst_decile_auc']:.4f}" in said.out
     assert f"entrenous recommend {found['run']}-2 --user ID" in said.out
     elsewhere = command("run", "popular", "--data", "shop.csv", "--protocol", "loo-20", "--out", "else").out
     assert "entrenous recommend else/popular-shop-loo-20-seed0 --user ID" in elsewhere
@@ -70,7 +76,8 @@ def test_run_as_a_table_shows_the_same_numbers_and_how_to_go_on(command: Command
 def test_every_protocol(protocol: str, command: Command) -> None:
     found = command("run", "popular", "--data", "shop.csv", "--protocol", protocol, "--json").json
     assert found["protocol"] == protocol
-    assert ("full_ranking" in found) == (protocol == "loo-20")
+    assert ("full_ranking" in found) == ("fairness_full_ranking" in found) == (protocol == "loo-20")
+    assert {"std_ndcg@10", "std_by_chance", "worst_decile_hr@10"} <= set(found["fairness"])
     assert len(found.get("folds", [])) == (5 if protocol == "kfold-5" else 0)
 
 

@@ -14,6 +14,7 @@ from small import interactions
 from entrenous.compare import compare
 from entrenous.core.errors import InputError
 from entrenous.data.interactions import Interactions
+from entrenous.evaluate.significance import holm, paired_spread
 from entrenous.experiment import Run, run
 
 SMALL: dict[str, Any] = {"protocol": "loo-20", "rounds": 4, "threads": 1}
@@ -72,6 +73,30 @@ def test_holm_corrects_the_tests_of_one_metric(found: dict[str, Any]) -> None:
         low, high = sorted((one for one in found["tests"] if one["metric"] == metric), key=lambda one: one["t_p"])
         assert low["holm_p"] == pytest.approx(min(1, 2 * low["t_p"]))  # two tests: the smaller p counts twice
         assert high["holm_p"] == pytest.approx(max(min(1, 2 * low["t_p"]), high["t_p"]))  # and never overtakes the larger
+
+
+def test_fairness_is_the_mean_over_seeds_and_its_std_is_tested(found: dict[str, Any], runs: dict[str, list[Run]]) -> None:
+    for row in found["rows"]:
+        for name, value in row["fairness"].items():
+            own = [one.manifest["fairness"][name] for one in runs[row["algorithm"]]]
+            assert value == pytest.approx(sum(own) / 3) and row["fairness_std"][name] == pytest.approx(np.std(own))
+    assert [(one["metric"], one["a"], one["b"]) for one in found["fairness_tests"]] == [
+        ("std_ndcg@10", "popular", "random"),
+        ("std_ndcg@10", "popular", "pfpl+"),
+    ]
+    for one in found["fairness_tests"]:
+        a, b = (np.mean([r.evaluations[0].per_user["ndcg@10"] for r in runs[one[side]]], axis=0) for side in ("a", "b"))
+        assert (one["std_a"], one["std_b"], one["users"]) == (pytest.approx(a.std()), pytest.approx(b.std()), 40)
+        assert one["difference"] == pytest.approx(a.std() - b.std()) and one["p"] == pytest.approx(paired_spread(a, b).p)
+    assert [one["holm_p"] for one in found["fairness_tests"]] == pytest.approx(
+        holm([one["p"] for one in found["fairness_tests"]])
+    )
+
+
+def test_two_users_are_too_few_to_test_their_spread() -> None:
+    data = interactions([(f"u{u}", f"i{i}") for u in range(2) for i in range(7) if i != u])
+    found = compare(["random", "popular"], data, seeds=1, protocol="random-80-20")
+    assert [one["users"] for one in found["tests"]] == [2, 2] and found["fairness_tests"] == []
 
 
 def test_a_user_of_several_folds_counts_once(data: Interactions) -> None:

@@ -17,6 +17,7 @@ from entrenous import experiment, store
 from entrenous.baselines.popular import Popular
 from entrenous.core.errors import InputError, NonFiniteError
 from entrenous.data.interactions import Interactions
+from entrenous.evaluate.fairness import fairness
 from entrenous.evaluate.protocol import evaluate
 from entrenous.experiment import Run, run
 from entrenous.federation import rounds
@@ -35,7 +36,18 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Interactions:
 
 def result(one: Run) -> tuple[Any, ...]:
     """All that must not change."""
-    names = ("model_sha256", "metrics", "full_ranking", "by_category", "rounds", "bytes", "ledger", "protocol_text", "notes")
+    names = (
+        "model_sha256",
+        "metrics",
+        "full_ranking",
+        "fairness",
+        "by_category",
+        "rounds",
+        "bytes",
+        "ledger",
+        "protocol_text",
+        "notes",
+    )
     return tuple(json.dumps(one.manifest.get(name)) for name in names)
 
 
@@ -110,6 +122,22 @@ def test_the_manifest_has_what_scripts_rely_on(data: Interactions) -> None:
 def test_full_ranking_is_there_only_beside_a_sampled_one(data: Interactions) -> None:
     assert "full_ranking" in run("popular", data, protocol="loo-20").manifest
     assert "full_ranking" not in run("popular", data, protocol="temporal-80-20").manifest
+
+
+def test_fairness_is_that_of_each_ranking(data: Interactions) -> None:
+    made = run("popular", data, protocol="loo-20")
+    (found,) = made.evaluations
+    assert found.candidates_ranking is not None and found.per_user_full is not None
+    assert made.manifest["fairness"] == fairness(found.per_user, found.candidates_ranking).named()
+    assert made.manifest["fairness_full_ranking"] == fairness(found.per_user_full, found.ranking).named()
+    assert made.manifest["fairness"]["std_ndcg@10"] == float(found.per_user["ndcg@10"].std())
+
+
+def test_fairness_of_folds_is_averaged(data: Interactions) -> None:
+    made = run("popular", data, protocol="kfold-3")
+    a, b, c = (fairness(one.per_user, one.ranking).named() for one in made.evaluations)
+    assert made.manifest["fairness"] == pytest.approx({name: (a[name] + b[name] + c[name]) / 3 for name in a})
+    assert "fairness_full_ranking" not in made.manifest
 
 
 def test_folds_are_averaged(data: Interactions) -> None:

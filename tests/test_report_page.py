@@ -7,7 +7,7 @@ from reports import HOSTILE, Page, page, stored, tiny
 
 from entrenous.algorithms.fpl import FPL
 from entrenous.core.errors import InputError
-from entrenous.evaluate.significance import paired_t, wilcoxon
+from entrenous.evaluate.significance import paired_spread, paired_t, wilcoxon
 from entrenous.report.html import write_report
 
 LISTED = [
@@ -139,6 +139,36 @@ def test_paired_tests_over_common_users(read, runs):
     for cell, p in ((row[5], t.p), (row[7], w.p)):
         assert cell == ("< .001" if p < 0.001 else f"{p:.3f}".lstrip("0"))
     assert row[5:7] == [row[5]] * 2 and row[7:] == [row[7]] * 2  # one comparison: Holm changes nothing
+
+
+def test_fairness_stands_beside_chance(read, runs):
+    for frame, key in (("Fairness, sampled ranking", "fairness"), ("Fairness, full ranking", "fairness_full_ranking")):
+        fpl, popular = (run.manifest[key] for run in runs)
+        assert read.tables[frame][0] == ["run", *fpl]
+        assert [row[1:] for row in read.tables[frame][1:]] == [[f"{v:.4f}" for v in of.values()] for of in (fpl, popular)]
+
+
+def test_the_spread_is_tested(read, runs):
+    a, b = (run.users["ndcg@10"] for run in runs)
+    found = paired_spread(a, b)
+    (row,) = read.tables["Tests of the spread of ndcg@10"][1:]
+    assert row[2:5] == [str(len(a)), f"{a.std():.4f}", f"{b.std():.4f}"]
+    assert row[5] == f"{found.difference:+.4f}".replace("-", "−")
+    assert row[6:] == ["< .001" if found.p < 0.001 else f"{found.p:.3f}".lstrip("0")] * 2
+    assert row[1] == "could be chance" if found.p > 0.05 else row[1].endswith("spreads more")
+
+
+def test_runs_older_than_the_record_of_fairness(runs, tmp_path):
+    fpl, popular = runs
+    old = popular._replace(manifest={k: v for k, v in popular.manifest.items() if not k.startswith("fairness")})
+    found = page(tmp_path, old)
+    assert found.wrong == [] and "Fairness" not in found.text
+    both = page(tmp_path, fpl, old)
+    assert both.wrong == [] and [row[0] for row in both.tables["Fairness, sampled ranking"]] == [
+        "run",
+        "fpl factors=4, triples=10",
+    ]
+    assert "Not recorded when it was made: popular" in both.text
 
 
 def test_the_learning_curve(read, runs):

@@ -19,7 +19,19 @@ from entrenous import store
 from entrenous.core.errors import EntrenousWarning, InputError
 from entrenous.experiment import resume, run
 
-KEPT = ("model_sha256", "metrics", "full_ranking", "folds", "rounds", "bytes", "ledger", "by_category", "protocol_text", "notes")
+KEPT = (
+    "model_sha256",
+    "metrics",
+    "full_ranking",
+    "fairness",
+    "folds",
+    "rounds",
+    "bytes",
+    "ledger",
+    "by_category",
+    "protocol_text",
+    "notes",
+)
 
 
 class Case(NamedTuple):

@@ -13,13 +13,14 @@ from .core.types import Float64Array
 from .data.interactions import Interactions
 from .data.load import load as read
 from .data.options import load_arguments
-from .evaluate.significance import holm, paired_t, wilcoxon
+from .evaluate.significance import holm, paired_spread, paired_t, wilcoxon
 from .experiment import Run, run
 from .federation.executors import Threads
 from .plan import Plan, check
 from .split.protocol import GIVEN
 
 TESTED = ("hr@10", "ndcg@10")
+SPREAD = "ndcg@10"  # the metric whose standard deviation over users is fairness
 
 
 def compare(
@@ -38,6 +39,7 @@ def compare(
 
     rows: mean and standard deviation over seeds, and each seed's metrics. tests: the first algorithm against each other one, paired
     over users, each user's value being their mean over seeds; Holm's correction over all tests of one metric.
+    fairness_tests: the same pairs, on the standard deviation of NDCG@10 over users; none of fewer than three users.
     rounds: of those that train in rounds. given: the folder of a given split, for the protocol `given` (default: `data`).
     """
     if len(set(algorithms)) < 2 or len(set(algorithms)) != len(algorithms):
@@ -63,6 +65,7 @@ def compare(
         "seeds": seeds,
         "rows": [_row(name, runs[name]) for name in algorithms],
         "tests": [test for metric in TESTED for test in _tests(metric, runs)],
+        "fairness_tests": _spread_tests(runs),
         "protocol_text": runs[algorithms[0]][0].manifest["protocol_text"],
         "notes": list(dict.fromkeys(note for name in algorithms for note in runs[name][0].manifest["notes"])),
     }
@@ -71,12 +74,14 @@ def compare(
 def _row(name: str, runs: list[Run]) -> dict[str, Any]:
     keys = list(runs[0].metrics)
     values = {key: [run.metrics[key] for run in runs] for key in keys}
-    full = [run.manifest.get("full_ranking") for run in runs]
+    full, fair = [run.manifest.get("full_ranking") for run in runs], [run.manifest["fairness"] for run in runs]
     return {
         "algorithm": name,
         "metrics": {key: float(np.mean(values[key])) for key in keys},
         "std": {key: float(np.std(values[key])) for key in keys},
         **({"full_ranking": {key: float(np.mean([one[key] for one in full if one])) for key in full[0]}} if full[0] else {}),
+        "fairness": {key: float(np.mean([one[key] for one in fair])) for key in fair[0]},
+        "fairness_std": {key: float(np.std([one[key] for one in fair])) for key in fair[0]},
         "per_seed": values,
         "train_seconds": [run.manifest["seconds"]["train"] for run in runs],
         "model_sha256": [run.manifest["model_sha256"] for run in runs],
@@ -101,9 +106,27 @@ def _tests(metric: str, runs: dict[str, list[Run]]) -> list[dict[str, Any]]:
                 "wilcoxon_p": w.p,
             }
         )
-    for test, p in zip(found, holm([test["t_p"] for test in found]), strict=True):
-        test["holm_p"] = float(p)
+    _correct(found, "t_p")
     return found
+
+
+def _spread_tests(runs: dict[str, list[Run]]) -> list[dict[str, Any]]:
+    """The first algorithm against each other one: is the standard deviation over users, of their means over seeds, the same?"""
+    first, *others = runs
+    found: list[dict[str, Any]] = []
+    a = _per_user(SPREAD, runs[first])
+    for other in others if len(a) > 2 else ():
+        b = _per_user(SPREAD, runs[other])
+        test = paired_spread(a, b)
+        of = {"std_a": float(a.std()), "std_b": float(b.std()), "difference": test.difference, "users": test.pairs, "p": test.p}
+        found.append({"metric": f"std_{SPREAD}", "a": first, "b": other, **of})
+    _correct(found, "p")
+    return found
+
+
+def _correct(tests: list[dict[str, Any]], p: str) -> None:
+    for test, corrected in zip(tests, holm([test[p] for test in tests]), strict=True):
+        test["holm_p"] = float(corrected)
 
 
 def _per_user(metric: str, runs: list[Run]) -> Float64Array:

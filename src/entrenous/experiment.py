@@ -16,6 +16,7 @@ from .core.errors import EntrenousError, InputError, at_least
 from .core.protocols import CentralAlgorithm, FederatedAlgorithm, Progress, Recommender, silent
 from .data.dataset import datasets
 from .data.interactions import Interactions
+from .evaluate.fairness import fairness
 from .evaluate.protocol import Evaluation, evaluate
 from .federation.executors import Debug, Executor, Threads
 from .federation.ledger import Ledger
@@ -264,6 +265,7 @@ def _closing(parts: list[Split], folds: list[Fold], said: list[str]) -> dict[str
         "rounds": first.fitted.rounds,
         "metrics": _mean([fold.evaluation.metrics for fold in folds]),
         **({"full_ranking": _mean(sampled)} if sampled else {}),
+        **_fairness([fold.evaluation for fold in folds]),
         **({"folds": [fold.evaluation.metrics for fold in folds]} if len(folds) > 1 else {}),
         "by_category": first.evaluation.by_category,
         "seconds": {name: round(value, 3) for name, value in seconds.items()},
@@ -274,6 +276,15 @@ def _closing(parts: list[Split], folds: list[Fold], said: list[str]) -> dict[str
         "protocol_text": list(first.evaluation.protocol),
         "notes": [*parts[0].train.notes, *parts[0].notes, *said],
     }
+
+
+def _fairness(found: list[Evaluation]) -> dict[str, dict[str, float]]:
+    """Of the ranking that `metrics` are of and, where that is the sampled one, of the full ranking too; means over folds."""
+    full = [fairness(one.per_user_full, one.ranking).named() for one in found if one.per_user_full is not None]
+    own = [
+        fairness(one.per_user, one.ranking if one.candidates_ranking is None else one.candidates_ranking).named() for one in found
+    ]
+    return {"fairness": _mean(own), **({"fairness_full_ranking": _mean(full)} if full else {})}
 
 
 def _mean(metrics: list[dict[str, float]]) -> dict[str, float]:

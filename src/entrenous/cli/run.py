@@ -16,6 +16,9 @@ from .options import Load
 
 SHOWN = ("hr@10", "ndcg@10", "precision@10", "recall@10", "mrr@10", "auc", "item_coverage@10", "gini@10")
 RUNS = Path("runs")
+CHANCE = (
+    "a std over users says how unevenly they are served only beside std_by_chance, luck at the same hit rate: it follows hr@10"
+)
 
 
 def run(
@@ -132,12 +135,20 @@ def show_run(manifest: dict[str, Any], name: str) -> None:
         rows,
         title=f"{manifest['algorithm']} on {manifest['data']}, seed {manifest['seed']}, {manifest['rounds']} rounds",
     )
-    for sentence in (*manifest["protocol_text"], *manifest["notes"]):
+    for sentence in (*fair_sentences(manifest["fairness"]), *manifest["protocol_text"], *manifest["notes"]):
         print(f"- {sentence}")
     sent, seconds = manifest["bytes"], manifest["seconds"]
     print(f"train {seconds['train']} s, evaluate {seconds['evaluate']} s; {sent['up']:,} bytes up, {sent['down']:,} down")
     print(f"model {manifest['model_sha256']}")
     print(f"stored as {name}: entrenous recommend {name} --user ID, entrenous report {name}")
+
+
+def fair_sentences(of: dict[str, float]) -> list[str]:
+    """Fairness in words, from a manifest."""
+    chance = f"{of['std_by_chance']:.4f} by chance at this hr@10, if nobody were favoured"
+    spread = f"std of ndcg@10 over users {of['std_ndcg@10']:.4f} (less is fairer); {chance}"
+    worst = ", ".join(f"{name.removeprefix('worst_decile_')} {of[name]:.4f}" for name in of if name.startswith("worst_decile_"))
+    return [f"fairness: {spread}", f"fairness: the worst tenth of users by each metric: {worst}"]
 
 
 def compare(
@@ -196,6 +207,12 @@ def compare(
         [row["algorithm"], *(f"{row['metrics'][name]:.4f} ±{row['std'][name]:.4f}" for name in names)] for row in found["rows"]
     ]
     table(["algorithm", *names], rows, title=f"{data}, {protocol}, mean ± standard deviation of seeds 0-{seeds - 1}")
+    fair = list(found["rows"][0]["fairness"])
+    rows = [
+        [row["algorithm"], *(f"{row['fairness'][name]:.4f} ±{row['fairness_std'][name]:.4f}" for name in fair)]
+        for row in found["rows"]
+    ]
+    table(["algorithm", *fair], rows, title="Fairness between users, mean ± standard deviation of seeds")
     tests = [
         [t["metric"], f"{t['a']} - {t['b']}", t["difference"], t["t_p"], t["wilcoxon_p"], t["holm_p"]] for t in found["tests"]
     ]
@@ -204,6 +221,12 @@ def compare(
         tests,
         title="Paired tests over users",
     )
+    spreads = [
+        [f"{t['a']} - {t['b']}", t["std_a"], t["std_b"], t["difference"], t["p"], t["holm_p"]] for t in found["fairness_tests"]
+    ]
+    headers = ["pair", "std of the first", "std of the second", "difference", "p", "p (Holm)"]
+    table(headers, spreads, title="Paired tests of the std of ndcg@10 over users, each user's mean over seeds")
+    print(f"- {CHANCE}")
     for sentence in found["protocol_text"]:
         print(f"- {sentence}")
 

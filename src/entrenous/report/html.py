@@ -10,6 +10,7 @@ from .. import __version__
 from ..core.errors import InputError
 from ..store import StoredRun, write_atomically
 from .about import glossary, lead, what_was_run
+from .fairness import between_users
 from .lists import by_category, top
 from .markup import Html, join, tag
 from .privacy import what_left
@@ -98,6 +99,7 @@ def _sections(group: Group, several: bool) -> list[Section]:
         "Results": results(group),
         "What left the devices": what_left(group),
         "User by user": spread(group),
+        "Fairness": between_users(group),
         "Significance": significance(group),
         "Learning": learning(group),
         "Categories": by_category(group),
