@@ -1,7 +1,10 @@
 """Every protocol that a file of `split/` offers keeps the same promises."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from published import write_all
 from small import interactions, random_data, rows_of
 
 from entrenous.core.discover import offers
@@ -10,8 +13,15 @@ from entrenous.split.export import write
 from entrenous.split.given import given
 from entrenous.split.protocol import protocols, splits
 
-DATA = random_data(items=140)
+DATA = replace(random_data(items=140), name="ml-1m")  # a name of which NCF published test rows
 NAMES = sorted(offers("split", "PROTOCOLS"))
+
+
+@pytest.fixture(autouse=True)
+def published(tmp_path_factory, monkeypatch):
+    home = tmp_path_factory.mktemp("home")
+    write_all(home, DATA)
+    monkeypatch.setenv("ENTRENOUS_DATA", str(home))
 
 
 def made(name, seed=0):
@@ -62,8 +72,8 @@ def test_the_order_of_the_source_matters_to_equal_times_alone(name):
         (DATA.users[u], DATA.items[i], t) for t, (u, i) in enumerate(zip(DATA.user.tolist(), DATA.item.tolist(), strict=True))
     ]
     users, items = [f"u{n}" for n in range(len(DATA.users))], [f"i{n}" for n in range(len(DATA.items))]
-    forward = splits(name, interactions(rows, users=users, items=items))
-    backward = splits(name, interactions(rows[::-1], users=users, items=items))
+    forward = splits(name, interactions(rows, users=users, items=items, name="ml-1m"))
+    backward = splits(name, interactions(rows[::-1], users=users, items=items, name="ml-1m"))
     for one, other in zip(forward, backward, strict=True):
         assert [rows_of(part) for part in parts(one)] == [rows_of(part) for part in parts(other)]
         assert np.array_equal(one.test.candidates, other.test.candidates)

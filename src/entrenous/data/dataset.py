@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import final
 
@@ -13,6 +13,7 @@ from ..core.errors import InputError
 from .fetch import Source, fetch
 from .home import VARIABLE, data_home, find
 from .interactions import Interactions
+from .published import Published
 
 
 @final
@@ -25,6 +26,7 @@ class Dataset:
     files: any one of them shows that it is there (a name without a dot may end in .parquet, .csv or .tsv).
     read: from that folder to Interactions.
     sources: where `fetch` finds it, in order of preference; empty if it cannot be fetched.
+    published: {whose: from that folder to the rows they held out}, for splits that others published ("ncf").
     """
 
     name: str
@@ -36,6 +38,7 @@ class Dataset:
     folder: str | None = None
     files: tuple[str, ...] = ()
     sources: tuple[Source, ...] = ()
+    published: Mapping[str, Callable[[Path], Published]] = field(default_factory=dict)
 
     @property
     def path(self) -> Path:
@@ -88,3 +91,12 @@ def datasets() -> dict[str, Dataset]:
 def dataset(name: str) -> Dataset:
     """The named data set. Raises InputError that suggests the nearest name."""
     return pick("data set", name, datasets())
+
+
+def published(whose: str, name: str) -> Published:
+    """What `whose` held out of the data set `name`. Raises InputError if that is not known of this data, or its files are missing."""
+    having = {one.name: one for one in datasets().values() if whose in one.published}
+    if name not in having:
+        problem = f"no rows that {whose} held out are known of this data"
+        raise InputError(name, problem, expected=f"one of {', '.join(having)}", fix="use loo-99 or another protocol")
+    return having[name].published[whose](having[name].path)

@@ -15,6 +15,7 @@ from ..core.types import Array, BoolArray, Float32Array, Int32Array, Int64Array
 from ..core.vocabulary import Vocabulary
 
 NO_TIME = np.iinfo(np.int64).min  # a row whose time is not known
+WITHOUT_TIMES = "use random-80-20, or ncf-99 for a data set of which NCF published test rows"
 
 
 @final
@@ -121,14 +122,14 @@ class Interactions:
         Raises InputError if the data has no times or a row lacks one.
         """
         if self.time is None:
-            raise InputError(self.name, "the data has no times", expected="a time column", fix="use a random protocol")
+            raise InputError(self.name, "the data has no times", expected="a time column", fix=WITHOUT_TIMES)
         missing = int((self.time == NO_TIME).sum())
         if missing:
             raise InputError(
                 self.name,
                 f"{missing} of {len(self)} rows have no time",
                 expected="a time on every row",
-                fix="use a random protocol",
+                fix=WITHOUT_TIMES,
             )
         row = np.arange(len(self)) if self.row is None else self.row
         return np.lexsort((row, self.time, self.user))

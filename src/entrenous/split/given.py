@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.errors import InputError
-from ..core.types import Array, Int32Array, Int64Array
+from ..core.types import Array, Int32Array
 from ..core.vocabulary import Vocabulary
 from ..data.interactions import Interactions, build
-from .cut import cold_notes
+from .cut import cold_notes, pairs_of
 from .types import Held, Split
 
 
@@ -133,15 +133,10 @@ def with_features(split: Split, data: Interactions) -> Split:
     return split._replace(train=replace(split.train, features=features), validation=described(split.validation), test=test)
 
 
-def _pairs(rows: Interactions) -> Int64Array:
-    """One number for each (user, item), ascending."""
-    return rows.user.astype(np.int64) * len(rows.items) + rows.item
-
-
 def _refuse_overlap(parts: dict[str, Interactions]) -> None:
     labels = list(parts)
     for a, b in [(a, b) for k, a in enumerate(labels) for b in labels[k + 1 :]]:
-        both = np.intersect1d(_pairs(parts[a]), _pairs(parts[b]))
+        both = np.intersect1d(pairs_of(parts[a]), pairs_of(parts[b]))
         if len(both):
             user, item = divmod(int(both[0]), len(parts[a].items))
             first = f"the first is user '{parts[a].users[user]}', item '{parts[a].items[item]}'"
@@ -154,7 +149,7 @@ def _rows(rows: Interactions, table: Table | None, label: str) -> Int32Array | N
     if table is None:
         return None
     user, item = rows.users.indices(list(table.user)), rows.items.indices(list(table.item))
-    pair, pairs = user.astype(np.int64) * len(rows.items) + item, _pairs(rows)
+    pair, pairs = user.astype(np.int64) * len(rows.items) + item, pairs_of(rows)
     at = np.minimum(np.searchsorted(pairs, pair), len(pairs) - 1)
     strange = np.flatnonzero((user < 0) | (item < 0) | (pairs[at] != pair))
     if len(strange):
@@ -183,5 +178,5 @@ def _consumed(parts: dict[str, Interactions], held: Held, label: str) -> tuple[s
     if held.candidates is None:
         return ()
     pairs = held.rows.user.astype(np.int64)[:, None] * len(held.rows.items) + held.candidates
-    own = np.isin(pairs, np.concatenate([_pairs(part) for part in parts.values()])) & (held.candidates >= 0)
+    own = np.isin(pairs, np.concatenate([pairs_of(part) for part in parts.values()])) & (held.candidates >= 0)
     return (f"{label} candidates that their user interacted with: {int(own.sum())}",) if own.any() else ()

@@ -1,20 +1,35 @@
 """Pinterest-20 (Cali3F): which image was pinned to whose board, partial: NCF's first 37,501 of 55,187 users, complete for them.
 
-The value is how often the source repeats the pair (usually 1); Cali3F's count of 1,500,809 counts repeats.
+The value is how often the source repeats the pair (usually 1); Cali3F's count of 1,500,809 counts repeats. NCF's test row is known
+for every user (table `ncf_test`); the 99 negatives it published with them were not to be had.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from ...core.errors import InputError
 from ..dataset import Dataset
 from ..folders import read_folder
 from ..interactions import Interactions
+from ..published import Published, from_tables
 from ..table import Reading
+
+ORIGIN = "github.com/hexiangnan/neural_collaborative_filtering Data/pinterest-20.*, as user_id, item_id, count"
 
 
 def read(folder: Path) -> Interactions:
     return read_folder(folder, Reading(), name="pinterest-20")
+
+
+def ncf(folder: Path) -> Published:
+    """NCF's test row of each user, without candidates. Raises InputError that says where it can be had."""
+    found = from_tables(folder, "ncf_test")
+    if found is None:
+        fix = "make it of github.com/hexiangnan/neural_collaborative_filtering Data/pinterest-20.test.rating"
+        expected = "ncf_test.parquet (.csv, .tsv) with user_id, item_id"
+        raise InputError("pinterest-20", f"NCF's test rows are not in {folder}", expected=expected, fix=fix)
+    return found
 
 
 DATASETS = {
@@ -23,9 +38,10 @@ DATASETS = {
         summary="pins, partial: 37,501 of 55,187 users x 9,836 items, 1,000,154 rows, no times",
         terms="terms of the data unknown, so do not redistribute; cite Geng et al. 2015 and He et al. 2017",
         citation="X. Geng et al.: Learning Image and User Features for Recommendation in Social Networks. ICCV 2015",
-        origin="github.com/hexiangnan/neural_collaborative_filtering Data/pinterest-20.*, as user_id, item_id, count",
+        origin=ORIGIN,
         folder="pinterest-20-partial",
         files=("interactions",),
         read=read,
+        published={"ncf": ncf},
     )
 }

@@ -1,0 +1,48 @@
+"""A small data folder in which `ml-1m` is a handful of rows, with test rows and negatives as NCF published them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from entrenous.data.interactions import NO_TIME, Interactions
+
+
+def write_rows(home: Path, data: Interactions) -> Path:
+    """The folder of `ml-1m` below `home`, with the rows of `data`."""
+    folder = home / "ml-1m"
+    folder.mkdir(parents=True)
+    columns = {"user_id": data.users.ids[data.user], "item_id": data.items.ids[data.item], "rating": data.value}
+    frame = pl.DataFrame({**columns, "timestamp": data.time}).with_columns(pl.col("timestamp").replace(NO_TIME, None))
+    frame[np.argsort(data.row).tolist()].write_csv(folder / "interactions.csv")
+    return folder
+
+
+def held_out(data: Interactions) -> dict[str, str]:
+    """{user: the item with the lowest number}: what plays the part of NCF's test rows."""
+    having = np.flatnonzero(data.counts)
+    return {data.users[u]: data.items[int(data.item[data.ptr[u]])] for u in having.tolist()}
+
+
+def free(data: Interactions, user: str, k: int = 99) -> list[str]:
+    """The k highest items that a user never had, highest first."""
+    number = data.users.index(user)
+    own = set(data.item[data.ptr[number] : data.ptr[number + 1]].tolist())
+    return [data.items[item] for item in range(len(data.items) - 1, -1, -1) if item not in own][:k]
+
+
+def write_ncf(folder: Path, test: dict[str, str], negatives: dict[str, list[str]]) -> None:
+    """The tables `ncf_test` and `ncf_test_negatives`; the latter in another order of users."""
+    pl.DataFrame({"user_id": list(test), "item_id": list(test.values())}).write_csv(folder / "ncf_test.csv")
+    users = list(negatives)[::-1]
+    table = pl.DataFrame({"user_id": users, "item_ids": [negatives[user] for user in users]})
+    table.write_parquet(folder / "ncf_test_negatives.parquet")
+
+
+def write_all(home: Path, data: Interactions) -> Path:
+    """The folder with everything that `ncf-99` needs."""
+    folder, test = write_rows(home, data), held_out(data)
+    write_ncf(folder, test, {user: free(data, user) for user in test})
+    return folder
