@@ -92,7 +92,7 @@ def paired_spread(a: Array, b: Array) -> Comparison:
 
     Pitman (1939) and Morgan (1939) test that a + b and a - b are uncorrelated, for their covariance is var(a) - var(b); their p needs
     normal values, and on hits and misses it finds a difference at 5 % where there is none in up to 55 % of samples. So the same
-    covariance is divided by its own standard error, which is the paired t of the squared deviations: 4 to 6 % in those samples.
+    covariance is divided by its own standard error, which is the paired t of the squared deviations: 3 to 6 % in those samples.
 
     >>> round(paired_spread([0, 0, 4, 4], [1, 2, 2, 3]).statistic, 4)        # squares 4 4 4 4 and 1 0 0 1: differences 3 4 4 3
     12.1244
