@@ -119,6 +119,13 @@ def test_a_system_that_favours_nobody_has_the_std_of_chance():
     assert found.std_ndcg == pytest.approx(found.std_by_chance, rel=0.03)
 
 
+def test_a_random_order_has_the_std_of_chance_with_several_items_per_user():
+    """3,000 users with 1 to 8 of 200 candidates held out, each order drawn: about a fifth are hit; std within 5 % of chance."""
+    rng = np.random.default_rng(0)
+    found = found_in([(rng.choice(200, r, replace=False) + 1).tolist() for r in rng.integers(1, 9, 3000)], candidates=200)
+    assert found.std_ndcg == pytest.approx(found.std_by_chance, rel=0.05) and found.std_ndcg > 0.05
+
+
 def test_users_served_unequally_have_more_than_chance():
     """Ten queries of their own each: 200 users always hit, 200 never. Chance at HR 1/2 gives each about half."""
     rng = np.random.default_rng(0)

@@ -13,11 +13,13 @@ one. With one item per query p = h, and with g = 1 / log2(place + 1) and G1, G2 
 times 1 - 1/m for the spread of m users around their own mean. (At h = .1 that is a std of .151, at h = .6 of .275: a better model
 looks less fair, up to h = .60.) Where a query has r > 1 held-out items (full ranking), k = min(n, Binomial(r, p)) of them are in
 the top n, HR is 1 - (1 - p)^r, and the sum of k values of g without replacement has mean k G1 and variance
-k (G2 - G1^2) (n - k) / (n - 1). Only HR is matched, not mean NDCG: where r differs much between users and a system hits those with
-many, p is high, and the std may lie below that of chance. Places are uniform on purpose: drawn from the observed ranks of hits, chance would have the observed
-std exactly whenever users have one item, and the comparison could not say anything. Against the uniform law an observed std above
-chance means that hits stand nearer the top than 1..n evenly, or that some users are served better than others; the two cannot be
-told apart with one item per user.
+k (G2 - G1^2) (n - k) / (n - 1). Only HR is matched, not mean NDCG: where r differs much between users and a system hits those
+with many, p is high, and the std may lie below that of chance. A random order of the items has the std of chance, whatever r.
+
+Places are uniform on purpose: drawn from the observed ranks of hits, chance would have the observed std exactly whenever users have
+one item, and the comparison could not say anything. With one item per user an observed std above chance means that hits stand
+nearer the top than evenly over 1..n; whose they are does not change it. With several it can also mean that some users are served
+better than others.
 """
 
 from __future__ import annotations
