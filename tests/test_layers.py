@@ -28,16 +28,17 @@ ORDER = (
     {"store"},
     {"training"},
     {"plan"},
+    {"space", "trials"},
     {"stored"},
     {"experiment"},
-    {"compare", "leakcheck", "tune"},
+    {"compare", "leakcheck", "search", "tune"},
     {"benches", "experiments", "report"},
     {"console", "deploy"},
     {"cli"},
     {"__main__"},
 )
 RANK = {name: place for place, names in enumerate(ORDER) for name in names}
-HEAVY = {"scipy", "matplotlib", "polars", "pandas", "pyarrow", "implicit", "torch", "sklearn", "threadpoolctl"}
+HEAVY = {"scipy", "matplotlib", "polars", "pandas", "pyarrow", "implicit", "torch", "sklearn", "threadpoolctl", "optuna"}
 OPENS_TEST = {"split", "evaluate", "experiment", "experiments", "leakcheck"}
 
 

@@ -1,24 +1,56 @@
-"""Choosing settings on validation rows. The test rows are never opened here."""
+"""Choosing settings on validation rows: one setting tried, and a grid of them. The test rows are never opened here."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from .core.errors import InputError, at_least
+from .core.errors import InputError, NonFiniteError, at_least
 from .core.protocols import FederatedAlgorithm, Progress, silent
 from .data.interactions import Interactions
 from .evaluate.protocol import evaluate
 from .federation.executors import Threads
-from .fit import check_trainable, fit_central
+from .federation.rounds import Rounds, Training
+from .fit import Fitted, Periodic, advance, check_trainable, fit_central, fitted
 from .plan import Plan, check, make, material
-from .split.types import Split
-from .training import SELECT_BY, Watch, train
+from .split.types import Held
+from .training import SELECT_BY
 
 SHOWN = ("hr@10", "ndcg@10")
+
+Looks = dict[int, dict[str, float]]  # {round: {metric: value on the validation rows}}; round 0 for a central algorithm
+Stop = Callable[[int, int, float], bool]  # (round, of how many, SELECT_BY there): is this training not worth going on with?
+
+
+class Part(NamedTuple):
+    """What a split has for tuning; its test rows stay behind."""
+
+    train: Interactions
+    validation: Held
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """What every setting is tried on. parts: those of seeds 0, 1, ..; plan: all of it but settings and seed; every: as in `tune`."""
+
+    plan: Plan
+    rows: Interactions
+    parts: list[Part]
+    every: int
+    threads: int
+
+
+class Tried(NamedTuple):
+    """One setting tried: its looks by seed, whether `stop` ended it early, and why it failed ("" if it did not)."""
+
+    looks: list[Looks]
+    stopped: bool = False
+    reason: str = ""
 
 
 def tune(
@@ -27,6 +59,7 @@ def tune(
     *,
     protocol: str = "loo-99",
     grid: Mapping[str, Sequence[str]],
+    settings: Mapping[str, Any] | None = None,
     seeds: int = 1,
     rounds: int | None = None,
     every: int = 0,
@@ -36,64 +69,150 @@ def tune(
 ) -> dict[str, Any]:
     """Every combination of `grid` over seeds 0 .. seeds - 1, best SELECT_BY on validation first.
 
-    every: rounds between looks at validation, so that the number of rounds is chosen too (0 = at the end of training alone).
-    Returns {"rows": [{"settings", "rounds", "validation": {metric: mean over seeds}}], "selected_by", ...}.
+    settings: what is the same for all. every: rounds between looks at validation, so that the number of rounds is chosen too
+    (0 = at the end of training alone).
+    Returns {"rows": [{"settings", "rounds", "validation": {metric: mean over seeds}}], "failed": [{"settings", "reason"}], ...};
+    a combination whose training diverges is among the failed. Raises InputError when all are.
     """
-    name = data if isinstance(data, str) else data.name
+    fixed = dict(settings or {})
     if not grid or not all(grid.values()):
         raise InputError(
             "--grid", "there is nothing to choose from", expected="name=value,value,...", fix="for example --grid factors=20,50"
         )
-    combinations = [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
-    for option, value, least in (("--seeds", seeds, 1), ("--every", every, 0), ("--threads", threads, 0)):
-        at_least(option, value, least)
-    for settings in combinations:  # all of them before any is trained
-        check(Plan(algorithm=algorithm, protocol=protocol, rounds=rounds, settings=settings, load=load or {}))
-    looks: list[list[dict[int, dict[str, float]]]] = []
-    for seed in range(seeds):
-        base = Plan(algorithm=algorithm, data=name, protocol=protocol, seed=seed, rounds=rounds, load=load or {})
-        what = material(base, None if isinstance(data, str) else data)
-        split = what.parts[0]
-        looks.append([])
-        for number, settings in enumerate(combinations):
-            progress(seed * len(combinations) + number, seeds * len(combinations), algorithm)
-            plan = Plan(algorithm=algorithm, data=name, protocol=protocol, seed=seed, rounds=rounds, settings=settings)
-            looks[-1].append(_looks(plan, make(plan, what.rows), split, every, threads))
-    progress(seeds * len(combinations), seeds * len(combinations), "done")
-    rows: list[dict[str, Any]] = [
-        {"settings": settings, "rounds": at, "validation": _mean([of_seed[number][at] for of_seed in looks])}
-        for number, settings in enumerate(combinations)
-        for at in looks[0][number]
-    ]
-    rows.sort(key=lambda row: -row["validation"][SELECT_BY])
+    refuse_both(fixed, grid, "--grid")
+    combinations = [{**fixed, **dict(zip(grid, values, strict=True))} for values in product(*grid.values())]
+    plan = planned(algorithm, data, protocol, rounds, load)
+    for one in combinations:  # all of them before any is trained
+        check(replace(plan, settings=one))
+    task = begin(plan, data, seeds=seeds, every=every, threads=threads)
+    for one in combinations:
+        made(task, one)
+    found = []
+    for number, one in enumerate(combinations):
+        progress(number, len(combinations), algorithm)
+        found.append((one, attempt(task, one)))
+    progress(len(combinations), len(combinations), "done")
     return {
-        "algorithm": algorithm,
-        "data": name,
-        "protocol": protocol,
-        "seeds": seeds,
-        "selected_by": f"validation {SELECT_BY}",
-        "rows": rows,
+        **described(task),
+        "rows": ordered([row for one, tried in found if not tried.reason for row in rows_of(one, tried)]),
+        "failed": failed([(one, tried.reason) for one, tried in found], "combinations"),
     }
 
 
-def _looks(plan: Plan, algorithm: Any, split: Split, every: int, threads: int) -> dict[int, dict[str, float]]:
-    """Validation metrics by round of one training on the training rows alone."""
-    if split.validation is None:
+# ---- one setting, for the grid and for the search --------------------------------------------------------------------------------
+
+
+def planned(algorithm: str, data: str | Interactions, protocol: str, rounds: int | None, load: Mapping[str, Any] | None) -> Plan:
+    """The plan without settings. It is not checked yet."""
+    name = data if isinstance(data, str) else data.name
+    return Plan(algorithm=algorithm, data=name, protocol=protocol, rounds=rounds, load=load or {})
+
+
+def refuse_both(fixed: Mapping[str, Any], chosen: Mapping[str, Any], where: str) -> None:
+    """Refuses a setting that is fixed and to be chosen."""
+    for name in fixed.keys() & chosen.keys():
+        raise InputError(f"{where} {name}", "it is fixed with --set too", fix="leave one of the two out")
+
+
+def begin(plan: Plan, data: str | Interactions, *, seeds: int, every: int, threads: int) -> Task:
+    """Loads and splits once for each seed. Raises InputError for what cannot be trained on, or chosen on."""
+    for option, value, least in (("--seeds", seeds, 1), ("--every", every, 0), ("--threads", threads, 0)):
+        at_least(option, value, least)
+    found, parts = material(plan, None if isinstance(data, str) else data), []
+    for seed in range(seeds):
+        split = (found if seed == plan.seed else material(replace(plan, seed=seed), found.rows)).parts[0]
+        if split.validation is None:
+            problem = "there are no validation rows to choose on"
+            raise InputError(f"protocol {split.name}", problem, fix="use a protocol that holds some out")
+        check_trainable(split.train)
+        parts.append(Part(split.train, split.validation))
+    return Task(plan=plan, rows=found.rows, parts=parts, every=every, threads=threads)
+
+
+def made(task: Task, settings: Mapping[str, Any]) -> Any:
+    """The algorithm with `settings`. Raises InputError for those that do not fit the data."""
+    algorithm = make(replace(task.plan, settings=settings), task.rows)
+    if isinstance(algorithm, FederatedAlgorithm):
+        algorithm.configured(task.parts[0].train.catalogue)
+    return algorithm
+
+
+def never(number: int, until: int, value: float) -> bool:
+    """The Stop that lets every training end."""
+    return False
+
+
+def attempt(task: Task, settings: Mapping[str, Any], stop: Stop = never) -> Tried:
+    """`settings` trained on the training rows of every seed, with looks at validation. `stop` is asked after each look of seed 0.
+
+    A training that diverges is a result: its reason. Raises InputError as `made` does.
+    """
+    algorithm, looks = made(task, settings), list[Looks]()
+    try:
+        if not isinstance(algorithm, FederatedAlgorithm):
+            return Tried([{0: _central(task, algorithm, seed)} for seed in range(len(task.parts))])
+        until = task.plan.rounds or algorithm.default_rounds(task.parts[0].train.catalogue)
+        for seed in range(len(task.parts)):
+            looks.append(_looks(task, algorithm, seed, until, never if seed else stop))
+            if until not in looks[-1]:
+                return Tried(looks, stopped=True)
+    except NonFiniteError as diverged:
+        return Tried(looks, reason=str(diverged))
+    return Tried(looks)
+
+
+def _central(task: Task, algorithm: Any, seed: int) -> dict[str, float]:
+    return _validation(task, seed, fit_central(algorithm, task.parts[seed].train, seed))
+
+
+def _looks(task: Task, algorithm: FederatedAlgorithm, seed: int, until: int, stop: Stop) -> Looks:
+    """Validation metrics by round of one training; without the last round if it was stopped."""
+    rounds = Rounds(algorithm, task.parts[seed].train, seed=seed, executor=Threads(task.threads))
+    looks: Looks = {}
+
+    def look(now: Training) -> bool:
+        looks[now.round] = _validation(task, seed, fitted(rounds, now))
+        return stop(now.round, until, looks[now.round][SELECT_BY])
+
+    advance(rounds, rounds.start(), until, [Periodic(task.every or until, look)])
+    return looks
+
+
+def _validation(task: Task, seed: int, now: Fitted) -> dict[str, float]:
+    train, held = task.parts[seed]
+    return evaluate(now.recommender, train, held, label=task.plan.algorithm, n=(10,), seed=seed).metrics
+
+
+# ---- what is told about it ------------------------------------------------------------------------------------------------------
+
+
+def described(task: Task) -> dict[str, Any]:
+    """What was tried on what."""
+    plan, seeds = task.plan, len(task.parts)
+    about = {"algorithm": plan.algorithm, "data": plan.data, "protocol": plan.protocol, "seeds": seeds}
+    return {**about, "selected_by": f"validation {SELECT_BY}"}
+
+
+def rows_of(settings: Mapping[str, Any], tried: Tried) -> list[dict[str, Any]]:
+    """A row for each look: the mean over seeds."""
+    return [
+        {"settings": dict(settings), "rounds": at, "validation": _mean([of[at] for of in tried.looks])} for at in tried.looks[0]
+    ]
+
+
+def ordered(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Best first; of equals the one with fewer rounds."""
+    return sorted(rows, key=lambda row: (-row["validation"][SELECT_BY], row["rounds"]))
+
+
+def failed(reasons: Sequence[tuple[Mapping[str, Any], str]], what: str) -> list[dict[str, Any]]:
+    """The settings that have a reason. Raises InputError when all of them have."""
+    found = [{"settings": dict(settings), "reason": reason} for settings, reason in reasons if reason]
+    if len(found) == len(reasons):
         raise InputError(
-            f"protocol {split.name}", "there are no validation rows to choose on", fix="use a protocol that holds some out"
+            "entrenous tune", f"none of the {len(found)} {what} could be trained", fix=f"the first: {found[0]['reason']}"
         )
-    check_trainable(split.train)
-    if not isinstance(algorithm, FederatedAlgorithm):
-        model = fit_central(algorithm, split.train, plan.seed)
-        found = evaluate(model.recommender, split.train, split.validation, label=plan.algorithm, n=(10,), seed=plan.seed)
-        return {0: found.metrics}
-    until = plan.rounds or algorithm.default_rounds(split.train.catalogue)
-    trace: list[dict[str, Any]] = []
-    watch = Watch(every=every or until, executor=Threads(threads))
-    train(
-        algorithm, split.train, until, label=plan.algorithm, seed=plan.seed, validation=split.validation, watch=watch, trace=trace
-    )
-    return {line["round"]: line["validation"] for line in trace}
+    return found
 
 
 def _mean(metrics: list[dict[str, float]]) -> dict[str, float]:

@@ -70,7 +70,7 @@ def _app():  # type: ignore[no-untyped-def]  # cyclopts.App: imported here so th
     from cyclopts import App, Parameter
 
     from .. import __version__
-    from . import about, data, lab, run
+    from . import about, data, lab, run, tune
     from .console import output
 
     app = App(
@@ -83,6 +83,6 @@ def _app():  # type: ignore[no-untyped-def]  # cyclopts.App: imported here so th
     )
     app.command(data.app)
     commands: list[Any] = [run.run, run.compare, run.recommend, run.runs, run.report, run.split, about.algorithms, about.explain]
-    for command in [*commands, lab.experiment, lab.bench, lab.tune, lab.leakcheck, lab.demo]:
+    for command in [*commands, lab.experiment, lab.bench, tune.tune, lab.leakcheck, lab.demo]:
         app.command(command)
     return app

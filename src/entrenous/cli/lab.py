@@ -1,11 +1,8 @@
-"""`entrenous experiment`, `bench`, `tune`, `leakcheck` and `demo`."""
+"""`entrenous experiment`, `bench`, `leakcheck` and `demo`."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
-
-from cyclopts import Parameter
 
 from ..core.discover import offers, pick
 from ..core.errors import at_least
@@ -67,72 +64,6 @@ def bench(name: str, /, *, threads: int = 0, json: bool = False) -> None:
             ["figure", "value"],
             [[key, str(round(value, 4) if isinstance(value, float) else value)] for key, value in found.items()],
         )
-
-
-def tune(
-    algorithm: str,
-    /,
-    *,
-    grid: Annotated[list[str], Parameter(negative="")],
-    data: str = "ml-100k",
-    protocol: str = "loo-99",
-    seeds: int = 1,
-    rounds: int | None = None,
-    every: int = 0,
-    load: Load = None,
-    threads: int = 0,
-    json: bool = False,
-) -> None:
-    """Choose settings on validation rows; the test rows stay closed.
-
-    Example: entrenous tune fcf --grid factors=24,32 --grid learning_rate=0.02,0.05 --every 20
-
-    Parameters
-    ----------
-    algorithm:
-        A name of `entrenous algorithms`.
-    grid:
-        A setting and the values to try, name=value,value,...; may be repeated: every combination is tried.
-    data:
-        A data set, file or folder.
-    protocol:
-        As for `entrenous run`.
-    seeds:
-        Seeds 0 .. N - 1, averaged.
-    rounds:
-        Rounds of each training; default: the algorithm's own.
-    every:
-        Rounds between looks, so that the number of rounds is chosen too.
-    threads:
-        Threads over devices, 0 = all cores.
-    json:
-        Print one JSON object on stdout.
-    """
-    from ..tune import SHOWN
-    from ..tune import tune as search
-
-    choices = {name: values.split(",") for name, values in parse_assignments(grid, "--grid").items()}
-    with progress_bar() as progress:
-        found = search(
-            algorithm,
-            data,
-            protocol=protocol,
-            grid=choices,
-            seeds=seeds,
-            rounds=rounds,
-            every=every,
-            load=parse_assignments(load or [], "--load"),
-            threads=threads,
-            progress=progress,
-        )
-    if json:
-        emit_json(found)
-        return
-    rows = [
-        [*row["settings"].values(), row["rounds"], *(row["validation"][name] for name in SHOWN)] for row in found["rows"][:20]
-    ]
-    title = f"{algorithm} on {data}, {protocol}: validation, mean of {seeds} seed(s), best first"
-    table([*choices, "rounds", *SHOWN], rows, title=title)
 
 
 def leakcheck(

@@ -1,0 +1,138 @@
+"""`entrenous tune`: settings chosen on validation rows, by a grid or by search."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from ..core.errors import InputError
+from ..core.settings import parse_assignments
+from .console import announce_compilation, emit_json, progress_bar, table
+from .options import Load
+
+
+def tune(
+    algorithm: str,
+    /,
+    *,
+    grid: Annotated[list[str] | None, Parameter(negative="")] = None,
+    search: Annotated[list[str] | None, Parameter(negative="")] = None,
+    trials: int | None = None,
+    seed: int | None = None,
+    settings: Annotated[list[str] | None, Parameter(name="--set", negative="")] = None,
+    data: str = "ml-100k",
+    protocol: str = "loo-99",
+    seeds: int = 1,
+    rounds: int | None = None,
+    every: int = 0,
+    load: Load = None,
+    threads: int = 0,
+    out: Path | None = None,
+    resume: bool = False,
+    json: bool = False,
+) -> None:
+    """Choose settings on validation rows, by a grid or by search; the test rows stay closed.
+
+    Example: entrenous tune fcf --search learning_rate=0.01..0.2:log --search factors=16,32 --trials 20 --every 20
+
+    Parameters
+    ----------
+    algorithm:
+        A name of `entrenous algorithms`.
+    grid:
+        A setting and the values to try, name=value,value,...; may be repeated: every combination is tried.
+    search:
+        A setting and where to look, name=a..b, name=a..b:log or name=value,value,...; may be repeated. Needs the extra `tune` (Optuna).
+    trials:
+        How many settings a search tries; default: 30.
+    seed:
+        Of the search's own draws; default: 0. The trainings have the seeds of --seeds.
+    settings:
+        A setting that is the same for all, name=value; may be repeated.
+    data:
+        A data set, file or folder.
+    protocol:
+        As for `entrenous run`.
+    seeds:
+        Seeds 0 .. N - 1, averaged.
+    rounds:
+        Rounds of each training; default: the algorithm's own.
+    every:
+        Rounds between looks, so that the number of rounds is chosen too, and a search stops poor trials early.
+    threads:
+        Threads over devices, 0 = all cores.
+    out:
+        A file (.jsonl) that gets a line for each finished trial of a search.
+    resume:
+        Go on with the search in the file of --out.
+    json:
+        Print one JSON object on stdout.
+    """
+    from .. import search as searching
+    from .. import tune as tuning
+
+    only = {"--trials": trials, "--seed": seed, "--out": out, "--resume": resume or None}
+    _grid_or_search(grid, search, [name for name, value in only.items() if value is not None])
+    fixed, reading = parse_assignments(settings or []), parse_assignments(load or [], "--load")
+    announce_compilation(algorithm)
+    with progress_bar() as progress:
+        if search:
+            space = parse_assignments(search, "--search")
+            found = searching.search(
+                algorithm, data, protocol=protocol, space=space, trials=searching.TRIALS if trials is None else trials, seed=seed or 0,
+                settings=fixed, seeds=seeds, rounds=rounds, every=every, load=reading, threads=threads, out=out, resume=resume,
+                progress=progress,
+            )  # fmt: skip
+        else:
+            choices = {name: values.split(",") for name, values in parse_assignments(grid or [], "--grid").items()}
+            found = tuning.tune(
+                algorithm, data, protocol=protocol, grid=choices, settings=fixed, seeds=seeds, rounds=rounds, every=every,
+                load=reading, threads=threads, progress=progress,
+            )  # fmt: skip
+    if json:
+        emit_json(found)
+    else:
+        _show_tuning(found, tuning.SHOWN, [*fixed], reading)
+
+
+def _grid_or_search(grid: list[str] | None, search: list[str] | None, of_search: list[str]) -> None:
+    """Refuses both, neither, and a grid with options of a search."""
+    if bool(grid) == bool(search):
+        raise InputError(
+            "entrenous tune",
+            "--grid and --search are two ways to choose" if grid else "there is nothing to choose from",
+            expected="one of --grid name=value,value,... and --search name=a..b",
+        )
+    if grid and of_search:
+        raise InputError(of_search[0], "a grid has none", expected="--search name=a..b in place of --grid", fix="or leave it out")
+
+
+def _show_tuning(found: dict[str, Any], metrics: Sequence[str], fixed: list[str], load: dict[str, str]) -> None:
+    """The best settings as a table, what did not end, and the command that runs the best."""
+    names = [name for name in found["rows"][0]["settings"] if name not in fixed]
+    rows = [
+        [*(str(row["settings"][name]) for name in names), row["rounds"], *(row["validation"][name] for name in metrics)]
+        for row in found["rows"][:20]
+    ]
+    about = f"{found['algorithm']} on {found['data']}, {found['protocol']}"
+    table([*names, "rounds", *metrics], rows, title=f"{about}: validation, mean of {found['seeds']} seed(s), best first")
+    if found.get("stopped"):
+        print(f"- {len(found['stopped'])} stopped early: worse than the median of the trials before at the same round")
+    for one in found["failed"]:
+        tried = ", ".join(f"{name}={one['settings'][name]}" for name in names)
+        print(f"- failed: {tried}: {one['reason']}")
+    print(f"the best: {_command(found, load)}")
+
+
+def _command(found: dict[str, Any], load: dict[str, str]) -> str:
+    """What trains and tests the best settings."""
+    best = found["rows"][0]
+    options = {"--data": found["data"], "--protocol": found["protocol"], "--rounds": best["rounds"] or None}
+    words = [word for name, value in options.items() if value is not None for word in (name, str(value))]
+    words += [word for name, value in best["settings"].items() for word in ("--set", f"{name}={value}")]
+    words += [word for name, value in load.items() for word in ("--load", f"{name}={value}")]
+    return shlex.join(["entrenous", "run", found["algorithm"], *words])

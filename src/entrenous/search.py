@@ -1,0 +1,194 @@
+"""Choosing settings on validation rows by search: each trial is drawn where earlier ones were good (TPE, by Optuna).
+
+Trial n is a function of the search's seed, n and the trials before it. So a search that was killed and goes on from its file
+ends as if nothing had happened, and one with more trials begins with the same ones.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from .core.errors import InputError, at_least
+from .core.keys import key
+from .core.protocols import Progress, silent
+from .data.interactions import Interactions
+from .plan import check
+from .space import Choices, Range, read_space
+from .training import SELECT_BY
+from .trials import Trial, append, begin_file, check_file
+from .tune import Task, Tried, attempt, begin, described, failed, made, ordered, planned, refuse_both, rows_of
+
+TRIALS = 30  # when their number is not given
+RANDOM = 10  # trials drawn at random before there is anything to learn from
+COMPLETE = 5  # finished trials before one is stopped early
+WARM = 3  # and not before a third of its rounds
+
+Space = Mapping[str, Range | Choices]
+
+
+def search(
+    algorithm: str,
+    data: str | Interactions = "ml-100k",
+    *,
+    protocol: str = "loo-99",
+    space: Mapping[str, str],
+    trials: int = TRIALS,
+    seed: int = 0,
+    settings: Mapping[str, Any] | None = None,
+    seeds: int = 1,
+    rounds: int | None = None,
+    every: int = 0,
+    load: Mapping[str, Any] | None = None,
+    threads: int = 0,
+    out: Path | None = None,
+    resume: bool = False,
+    progress: Progress = silent,
+) -> dict[str, Any]:
+    """`trials` settings of `space`, each over seeds 0 .. seeds - 1, best SELECT_BY on validation first.
+
+    space: {name: "a..b", "a..b:log" or "value,value,..."}. seed: of the search's own draws. settings, every: as in `tune`. With looks
+    (`every`), a trial that is worse in seed 0 than the median of those before it at the same round is stopped there.
+    out: a file that gets a line for each finished trial; resume: go on with the trials in it.
+    Returns {"rows": [{"trial", "settings", "rounds": of the best look, "validation"}], "stopped": [..], "failed": [..], ...}.
+    """
+    fixed, plan = dict(settings or {}), planned(algorithm, data, protocol, rounds, load)
+    at_least("--trials", trials, 1)
+    at_least("--seed", seed, 0)
+    check(plan)
+    choose_from = read_space(algorithm, space, fixed)
+    refuse_both(fixed, space, "--search")
+    check_file(out, resume)
+    optuna = _optuna()
+    task = begin(plan, data, seeds=seeds, every=every, threads=threads)
+    about = {**_identity(task), "settings": fixed, "search": dict(space), "seed": seed}
+    past = begin_file(out, about, resume)
+    while len(past) < trials:
+        progress(len(past), trials, "trials" if not past else _so_far(past))
+        past.append(_next(optuna, task, choose_from, fixed, seed, past))
+        if out is not None:
+            append(out, past[-1])
+    progress(trials, trials, "done")
+    return {
+        **described(task),
+        "search": dict(space),
+        "seed": seed,
+        "sampler": f"optuna {optuna.__version__} TPE",
+        **_summary(past, fixed),
+    }
+
+
+def _identity(task: Task) -> dict[str, Any]:
+    """What must be the same for a search to go on."""
+    digests = [rows.sha256() for part in task.parts for rows in (part.train, part.validation.rows)]
+    return {**described(task), "rounds": task.plan.rounds, "every": task.every, "rows_sha256": digests}
+
+
+def _summary(past: list[Trial], fixed: Mapping[str, Any]) -> dict[str, Any]:
+    """What was found; a setting that came again counts once."""
+    once = list({json.dumps(trial.settings): trial for trial in reversed(past)}.values())[::-1]
+    rows = [
+        {"trial": trial.trial, **ordered(rows_of({**fixed, **trial.settings}, Tried(trial.looks)))[0]}
+        for trial in once
+        if not trial.reason and not trial.stopped
+    ]
+    stopped = [{"trial": t.trial, "settings": {**fixed, **t.settings}, "rounds": max(t.curve)} for t in once if t.stopped]
+    return {
+        "trials": len(past),
+        "failed": failed([({**fixed, **trial.settings}, trial.reason) for trial in once], "trials"),
+        "rows": ordered(rows),
+        "stopped": stopped,
+    }
+
+
+def _so_far(past: list[Trial]) -> str:
+    values = [_value(trial) for trial in past if not trial.stopped]
+    return f"trials, best {SELECT_BY} {max(values):.4f}" if values else "trials"
+
+
+# ---- one trial ------------------------------------------------------------------------------------------------------------------
+
+
+def _next(optuna: Any, task: Task, space: Space, fixed: Mapping[str, Any], seed: int, past: list[Trial]) -> Trial:
+    """The trial after `past`: drawn, tried, and not tried again if it has been before."""
+    study = _study(optuna, space, seed, past)
+    with _quiet(optuna):
+        asked = study.ask({name: _distribution(optuna, choice) for name, choice in space.items()})
+    settings = {name: choice.rounded(asked.params[name]) for name, choice in space.items()}
+    again = next((trial for trial in past if trial.settings == settings), None)
+    if again is not None:
+        return again.model_copy(update={"trial": len(past)})
+    try:
+        made(task, {**fixed, **settings})
+    except InputError as refused:  # settings that are fine one by one, and not together
+        tried = Tried([], reason=str(refused))
+    else:
+        tried = attempt(task, {**fixed, **settings}, partial(_worse, asked))
+    return Trial(trial=len(past), settings=settings, **tried._asdict())
+
+
+def _worse(asked: Any, number: int, until: int, value: float) -> bool:
+    """Whether Optuna's median rule gives the trial up at this look."""
+    asked.report(value, number)
+    return bool(until // WARM <= number < until and asked.should_prune())
+
+
+def _study(optuna: Any, space: Space, seed: int, past: list[Trial]) -> Any:
+    """Optuna's study of `past`, with randomness of its own for the next trial: nothing else is remembered from trial to trial."""
+    own = int(key(seed, "search", len(past))) & 0xFFFFFFFF  # as much as its generator takes
+    sampler = optuna.samplers.TPESampler(seed=own, n_startup_trials=RANDOM)
+    pruner = optuna.pruners.MedianPruner(n_startup_trials=COMPLETE)
+    with _quiet(optuna):
+        study = optuna.create_study(direction="maximize", sampler=sampler, pruner=pruner)
+    study.add_trials([_frozen(optuna, space, trial) for trial in past])
+    return study
+
+
+def _frozen(optuna: Any, space: Space, trial: Trial) -> Any:
+    """A trial as Optuna knows it. One that failed is worth nothing rather than unknown, so that the search keeps away from there."""
+    state = optuna.trial.TrialState.PRUNED if trial.stopped else optuna.trial.TrialState.COMPLETE
+    return optuna.trial.create_trial(
+        state=state,
+        value=_value(trial),
+        params={name: trial.settings[name] for name in space},
+        distributions={name: _distribution(optuna, choice) for name, choice in space.items()},
+        intermediate_values=trial.curve if not trial.reason else {},
+    )
+
+
+def _value(trial: Trial) -> float:
+    """The best look's SELECT_BY, mean over seeds; 0 for a trial that failed."""
+    if trial.reason:
+        return 0.0
+    return float(max(row["validation"][SELECT_BY] for row in rows_of(trial.settings, Tried(trial.looks))))
+
+
+def _distribution(optuna: Any, choice: Range | Choices) -> Any:
+    if isinstance(choice, Choices):
+        return optuna.distributions.CategoricalDistribution(choice.values)
+    if choice.whole:
+        return optuna.distributions.IntDistribution(int(choice.low), int(choice.high), log=choice.log)
+    return optuna.distributions.FloatDistribution(choice.low, choice.high, log=choice.log)
+
+
+def _optuna() -> Any:
+    try:
+        return importlib.import_module("optuna")
+    except ImportError:
+        raise InputError("entrenous tune --search", "optuna is not installed", fix='pip install "entrenous[tune]"') from None
+
+
+@contextmanager
+def _quiet(optuna: Any) -> Iterator[None]:
+    """Without the line that Optuna logs for every study."""
+    before = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    try:
+        yield
+    finally:
+        optuna.logging.set_verbosity(before)
