@@ -1,0 +1,140 @@
+"""What the federated NCF systems share: the settings of the model and of its training on a device, and the ways to weigh updates."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+import numpy as np
+from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
+
+from ..core.keys import fold_name, folds, normals
+from ..core.protocols import Catalogue, Histories
+from ..core.settings import Settings
+from ..core.types import Float32Array, Float64Array, Int64Array
+from ..core.update import Total, real
+from ..models import ncf
+
+
+def _lengths(value: Any) -> Any:
+    """`16,8` as (16, 8); an empty text as ()."""
+    if isinstance(value, str):
+        return tuple(part.strip() for part in value.split(",") if part.strip())
+    return value
+
+
+Layers = Annotated[
+    tuple[Annotated[int, Field(ge=1, le=1024)], ...],
+    BeforeValidator(_lengths),
+    PlainSerializer(lambda layers: ",".join(map(str, layers)), return_type=str),
+]
+
+
+class NCFSettings(Settings):
+    """The model and how a device trains it: one set of names for every federated NCF system."""
+
+    factors: int = Field(8, ge=0, le=1024, description="length of the GMF part of an embedding; 0 = MLP alone")
+    layers: Layers = Field(
+        (16, 8), description="outputs of the MLP's layers, the first also the length of the MLP part of an embedding; none = GMF alone"
+    )
+    learning_rate: float = Field(0.05, gt=0, le=100, description="eta, of a device's optimiser")
+    learning_rate_item: float | None = Field(None, ge=0, le=10000, description="of the item embeddings, if another")
+    learning_rate_network: float | None = Field(None, ge=0, le=100, description="of the non-embedding part, if another")
+    optimiser: Literal["sgd", "adam"] = Field("sgd", description="on the device; Adam's moments begin at 0 in every round")
+    reg: float = Field(0.0, ge=0, description="lambda of |p_u|^2 and |q_i|^2, for each sample")
+    negatives: int = Field(4, ge=1, le=1000, description="for each consumed item, redrawn in each local epoch")
+    local_epochs: int = Field(1, ge=1, le=1000, description="E, passes over the device's history in a round")
+    batch: int = Field(5, ge=1, le=1 << 20, description="samples whose mean gradient is one step; 5 = a consumed item and its negatives")
+    cohort: int = Field(0, ge=0, description="m, devices in a round; 0 = all")
+    rounds: int = Field(100, ge=1, description="training length")
+    init_std: float = Field(0.01, ge=0, description="standard deviation of the first embeddings")
+
+    @model_validator(mode="after")
+    def _some_model(self) -> Self:
+        if not self.factors and not self.layers:
+            raise ValueError("a model has factors or layers; factors=0 without layers leaves nothing")
+        return self
+
+    @property
+    def shape(self) -> ncf.Shape:
+        """The layout of the model."""
+        return ncf.shape_of(self.factors, self.layers)
+
+    def default_rounds(self, catalogue: Catalogue) -> int:
+        """`rounds`, whatever the data."""
+        return self.rounds
+
+    def rates(self, **other: Any) -> ncf.Rates:
+        """How a device learns; `other` replaces parts."""
+        item = self.learning_rate if self.learning_rate_item is None else self.learning_rate_item
+        network = self.learning_rate if self.learning_rate_network is None else self.learning_rate_network
+        numbers = (np.float32(number) for number in (self.learning_rate, item, network, self.reg, 0.0))
+        rates = ncf.Rates(*numbers, self.optimiser == "adam", self.local_epochs, self.negatives, self.batch)
+        return rates._replace(**other)
+
+    def first_users(self, users: Int64Array, key: np.uint64) -> Float32Array:
+        """User embeddings, N(0, init_std^2), float32 [m, row]; each user's depends on the key and the user alone."""
+        return normals(folds(key, users), self.shape.row, self.init_std)
+
+    def first_items(self, items: int, key: np.uint64) -> Float32Array:
+        """Item embeddings, N(0, init_std^2), float32 [items, row]."""
+        return normals(folds(fold_name(key, "item"), np.arange(items)), self.shape.row, self.init_std)
+
+    def first_network(self, key: np.uint64) -> Float32Array:
+        """The non-embedding part, float32 [1, network]."""
+        return ncf.init_network(self.shape, self.layers, fold_name(key, "network"))[None]
+
+    def configured(self, catalogue: Catalogue) -> Self:
+        """The same settings with the cohort as a number."""
+        return self.model_copy(update={"cohort": min(self.cohort, catalogue.users) or catalogue.users})
+
+
+def data_of(histories: Histories, users: Int64Array, key: np.uint64) -> ncf.Data:
+    """The private data of the devices of `users`, and the key each draws from in this round."""
+    return ncf.Data(histories.ptr, histories.item, histories.avoid_ptr, histories.avoid, folds(key, users))
+
+
+def counts(histories: Histories) -> Float32Array:
+    """n_k: interactions on each device, float32 [m]."""
+    return np.diff(histories.ptr).astype(np.float32)
+
+
+# ---- ways to weigh item embeddings, so that the server needs sums alone ----------------------------------------------------------------
+
+SQUARE = np.float32(2.0**11)  # keeps squares of small steps above the grid of 2^-16, and those of steps up to 4 below its limit
+SHARE = np.float32(2.0**8)
+
+
+def averaged(moved: Float32Array, ptr: Int64Array, weight: Float32Array) -> dict[str, Float32Array]:
+    """FedAvg's rows: n_k delta. moved: float32 [n, row], by device as ptr has it; weight: float32 [m]."""
+    return {"item": np.repeat(weight, np.diff(ptr))[:, None] * moved}
+
+
+def average(item: Float32Array, total: Total) -> Float32Array:
+    """w + sum_k (n_k / n) delta_k over the round's devices, whether they touched an item or not."""
+    return _moved(item, real(total.rows["item"]) / max(float(real(total.weight).sum()), 1e-9))
+
+
+def shared(moved: Float32Array, size: Float32Array) -> dict[str, Float32Array]:
+    """Rows for a mean that is weighted by how far each device moved an item: size delta, and size."""
+    return {"item": SQUARE * (size * moved), "share": SHARE * size}
+
+
+def weighted_mean(item: Float32Array, total: Total) -> Float32Array:
+    """w + sum_k size_k delta_k / sum_k size_k = sum_k size_k w_k / sum_k size_k; items that nobody moved stay."""
+    sizes, sums = real(total.rows["share"]) / SHARE, real(total.rows["item"]) / SQUARE
+    return _moved(item, sums / np.where(sizes > 0, sizes, 1))
+
+
+def mean_network(network: Float32Array, sums: Int64Array, weight: Int64Array) -> Float32Array:
+    """w + sum_k (n_k / n) delta_k by group: float32 [groups, network]; a group without devices stays."""
+    n = real(weight)[:, None]
+    return _moved(network, real(sums) / np.where(n > 0, n, 1))
+
+
+def _moved(array: Float32Array, by: Float64Array) -> Float32Array:
+    return (array.astype(np.float64) + by).astype(np.float32)
+
+
+def unpadded(shape: ncf.Shape, row: Float32Array) -> Float32Array:
+    """Rows without the numbers that fill up: float32 [n, row]."""
+    return np.concatenate([row[:, : shape.factors], row[:, shape.gmf : shape.gmf + shape.embedding]], axis=1)

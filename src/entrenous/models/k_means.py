@@ -1,0 +1,114 @@
+"""K-means in plain loops: the same clusters on every machine."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from ..core.keys import draw, uniform
+from ..core.types import Float32Array, Float64Array, Int32Array, Int64Array
+
+ITERATIONS = 20  # Lloyd's; a later call starts from the centroids of an earlier one, so few are needed
+
+
+def first_centroids(points: Float32Array, clusters: int, key: np.uint64) -> Float32Array:
+    """k-means++ (Arthur and Vassilvitskii 2007): each next centroid is a point drawn by its squared distance from those there are.
+
+    points: float32 [n, d], n >= clusters. Returns float32 [clusters, d]."""
+    out = np.empty((clusters, points.shape[1]), np.float32)
+    _first(points, out, np.uint64(key))
+    return out
+
+
+def k_means(points: Float32Array, centroids: Float32Array) -> tuple[Int32Array, Float32Array]:
+    """Lloyd's algorithm from `centroids`, to the end or for ITERATIONS: (cluster of each point, int32 [n]; centroids).
+
+    A cluster that loses all its points takes the point that is farthest from its own centroid, among those whose cluster has another;
+    only if fewer points than clusters are distinct may one stay empty."""
+    centroids, cluster = centroids.copy(), np.full(len(points), -1, np.int32)
+    _lloyd(np.ascontiguousarray(points), centroids, cluster, ITERATIONS)
+    return cluster, centroids
+
+
+@njit(cache=True, nogil=True)
+def _first(points: Float32Array, out: Float32Array, key: np.uint64) -> None:
+    n, nearest = len(points), np.full(len(points), np.inf)
+    chosen = np.int64(uniform(draw(key, 0)) * n)
+    for c in range(len(out)):
+        out[c] = points[chosen]
+        total = 0.0
+        for k in range(n):
+            nearest[k] = min(nearest[k], _distance(points, k, out, c))
+            total += nearest[k]
+        left = uniform(draw(key, c + 1)) * total
+        chosen = n - 1
+        for k in range(n):
+            left -= nearest[k]
+            if left < 0:
+                chosen = k
+                break
+
+
+@njit(cache=True, nogil=True)
+def _lloyd(points: Float32Array, centroids: Float32Array, cluster: Int32Array, iterations: int) -> None:
+    n, clusters, width = len(points), len(centroids), points.shape[1]
+    sums, sizes, distance = np.empty((clusters, width)), np.empty(clusters, np.int64), np.empty(n)
+    for _ in range(iterations):
+        changed = _assign(points, centroids, cluster, distance)
+        _fill_empty(cluster, distance, _sizes(cluster, sizes))
+        if not changed:
+            return
+        sums[:] = 0
+        for k in range(n):
+            for f in range(width):
+                sums[cluster[k], f] += points[k, f]
+        for c in range(clusters):
+            for f in range(width):
+                if sizes[c] > 0:
+                    centroids[c, f] = np.float32(sums[c, f] / sizes[c])
+
+
+@njit(cache=True, nogil=True)
+def _assign(points: Float32Array, centroids: Float32Array, cluster: Int32Array, distance: Float64Array) -> bool:
+    """Every point to its nearest centroid, the first of equals; whether one changed."""
+    changed = False
+    for k in range(len(points)):
+        best, at = np.inf, 0
+        for c in range(len(centroids)):
+            d = _distance(points, k, centroids, c)
+            if d < best:
+                best, at = d, c
+        changed |= cluster[k] != at
+        cluster[k], distance[k] = at, best
+    return changed
+
+
+@njit(cache=True, nogil=True)
+def _fill_empty(cluster: Int32Array, distance: Float64Array, sizes: Int64Array) -> None:
+    for c in range(len(sizes)):
+        if sizes[c] == 0:
+            far, at = 0.0, -1
+            for k in range(len(cluster)):
+                if distance[k] > far and sizes[cluster[k]] > 1:
+                    far, at = distance[k], k
+            if at >= 0:
+                sizes[cluster[at]] -= 1
+                sizes[c], cluster[at], distance[at] = 1, c, 0.0
+
+
+@njit(cache=True, nogil=True)
+def _sizes(cluster: Int32Array, sizes: Int64Array) -> Int64Array:
+    sizes[:] = 0
+    for k in range(len(cluster)):
+        sizes[cluster[k]] += 1
+    return sizes
+
+
+@njit(cache=True, inline="always")
+def _distance(points: Float32Array, k: int, centroids: Float32Array, c: int) -> float:
+    """The squared distance, float64."""
+    total = 0.0
+    for f in range(points.shape[1]):
+        gap = np.float64(points[k, f]) - np.float64(centroids[c, f])
+        total += gap * gap
+    return total
