@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -12,7 +13,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from . import __version__, store
-from .core.errors import EntrenousError, InputError, at_least
+from .core.errors import EntrenousError, EntrenousWarning, InputError, at_least
 from .core.protocols import CentralAlgorithm, FederatedAlgorithm, Progress, Recommender, silent
 from .data.dataset import datasets
 from .data.interactions import Interactions
@@ -21,13 +22,17 @@ from .evaluate.protocol import Evaluation, evaluate
 from .federation.executors import Debug, Executor, Threads
 from .federation.ledger import Ledger
 from .fit import Fitted, fit_central
-from .plan import Material, Plan, check, check_parts, make, material
+from .plan import Material, Plan, check, check_parts, leaky, make, material
 from .split.protocol import GIVEN
 from .split.types import Split
 from .stored import material_of, plan_of, recommendations
 from .training import Watch, best_round, train
 
 LENGTHS = (5, 10, 20)  # list lengths n of the metrics
+LEAK = (
+    "LEAKY NEGATIVES: no held-out item is ever drawn as a negative, which tells the model what was held out; "
+    "these figures cannot stand beside honest ones"
+)
 Algorithm = FederatedAlgorithm | CentralAlgorithm
 
 
@@ -75,6 +80,7 @@ def run(
     every: int = 0,
     given: str | None = None,
     load: Mapping[str, Any] | None = None,
+    negatives: str = "train",
     threads: int = 0,
     checkpoint_every: int | None = None,
     out: str | Path | None = None,
@@ -83,7 +89,8 @@ def run(
 ) -> Run:
     """Splits, trains, evaluates and, with `out`, stores. See `Plan` for what determines the result.
 
-    given: the folder of a given split; it is then the data. threads: 0 = all cores; never changes a result.
+    given: the folder of a given split; it is then the data. negatives: "leaky" shows what the field's leaky samplers do, with a
+    warning (EntrenousWarning) and in every text about the run. threads: 0 = all cores; never changes a result.
     checkpoint_every: rounds, None = a tenth of the training, 0 = never. debug: one device at a time, so that an error names the device.
     Raises InputError for anything that cannot be run, before anything is written.
     """
@@ -94,6 +101,7 @@ def run(
         algorithm=algorithm, data=_lasting(data) if isinstance(data, str) else data.name, protocol=protocol, seed=seed, rounds=rounds,
         settings=settings or {}, patience=patience, every=every, given=None if given is None else _lasting(given),
         load={name: _lasting(value) if name == "items" else value for name, value in (load or {}).items()},
+        negatives=negatives,
     )  # fmt: skip
     check(plan)
     at_least("--checkpoint-every", checkpoint_every, 0)
@@ -149,7 +157,9 @@ def _opened(plan: Plan, rows: Interactions, by_name: bool, out: Path | None) -> 
     opening = _opening(plan, rows, by_name)
     if out is None:
         return None, opening
-    folder = store.new_folder(out, f"{plan.algorithm}-{Path(plan.data).stem}-{plan.protocol}-seed{plan.seed}")
+    folder = store.new_folder(
+        out, f"{plan.algorithm}-{Path(plan.data).stem}-{plan.protocol}{'-leaky' if leaky(plan) else ''}-seed{plan.seed}"
+    )
     opening |= {"run": folder.name, "settings": _keep_files(opening["settings"], folder)}
     store.write_manifest(folder, opening)
     return folder, opening
@@ -177,9 +187,12 @@ def _keep_files(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def _execute(plan: Plan, what: Material, algorithm: Algorithm, opening: dict[str, Any], watch: Watch) -> Run:
+    if leaky(plan):
+        warnings.warn(LEAK, EntrenousWarning, stacklevel=3)
     trace: list[dict[str, Any]] = []
     folds = [_fold(plan, algorithm, split, watch, trace, f"fold{number}") for number, split in enumerate(what.parts)]
-    manifest = {**opening, **_closing(what.parts, folds, _ignored(plan, algorithm))}
+    leak = [LEAK] if leaky(plan) else []
+    manifest = {**opening, **_closing(what.parts, folds, leak, _ignored(plan, algorithm))}
     if watch.folder is not None:
         _write(watch.folder, manifest, folds[0], trace)
     evaluations = tuple(fold.evaluation for fold in folds)
@@ -214,13 +227,13 @@ def _federated(
     Both start from round 0 with the same seed, so without refitting the second repeats the first, to the bit.
     """
     rows, until = split.final_train, plan.rounds or algorithm.default_rounds(split.final_train.catalogue)
-    seen = split.validation if not split.refit else None
+    seen, avoid = split.validation if not split.refit else None, split.all_rows if leaky(plan) else None
     if plan.patience:
         train(algorithm, split.train, until, label=plan.algorithm, seed=plan.seed, phase=f"{fold}-select", validation=split.validation,
-              watch=watch, trace=trace)  # fmt: skip
+              avoid=avoid, watch=watch, trace=trace)  # fmt: skip
         until, seen = best_round(trace, f"{fold}-select"), None
-    return train(algorithm, rows, until, label=plan.algorithm, seed=plan.seed, phase=f"{fold}-final", validation=seen, watch=watch,
-                 trace=trace)  # fmt: skip
+    return train(algorithm, rows, until, label=plan.algorithm, seed=plan.seed, phase=f"{fold}-final", validation=seen, avoid=avoid,
+                 watch=watch, trace=trace)  # fmt: skip
 
 
 # ---- manifests ------------------------------------------------------------------------------------------------------------------
@@ -253,8 +266,8 @@ def _ignored(plan: Plan, algorithm: Algorithm) -> list[str]:
     return [f"{plan.algorithm} is trained in one place, without rounds; ignored: {', '.join(f'--{name}' for name in asked)}"]
 
 
-def _closing(parts: list[Split], folds: list[Fold], said: list[str]) -> dict[str, Any]:
-    """What is known at the end: means over folds, sums of bytes and seconds. said: further notes."""
+def _closing(parts: list[Split], folds: list[Fold], leak: list[str], said: list[str]) -> dict[str, Any]:
+    """What is known at the end: means over folds, sums of bytes and seconds. leak: what comes first of all; said: further notes."""
     first, ledger = folds[0], Ledger()
     for fold in folds:
         ledger = ledger.plus(fold.fitted.ledger)
@@ -273,8 +286,8 @@ def _closing(parts: list[Split], folds: list[Fold], said: list[str]) -> dict[str
         "ledger": ledger._asdict(),
         "model_sha256": store.model_sha256(first.fitted.arrays),
         "users_evaluated": len(first.evaluation.user),
-        "protocol_text": list(first.evaluation.protocol),
-        "notes": [*parts[0].train.notes, *parts[0].notes, *said],
+        "protocol_text": [*leak, *first.evaluation.protocol],
+        "notes": [*leak, *parts[0].train.notes, *parts[0].notes, *said],
     }
 
 

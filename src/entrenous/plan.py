@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, NamedTuple, final
 
 from .core.discover import algorithms, pick
-from .core.errors import InputError, at_least
+from .core.errors import InputError, at_least, did_you_mean
 from .core.protocols import CentralAlgorithm, FederatedAlgorithm
 from .data.interactions import Interactions
 from .data.load import load
@@ -19,6 +19,7 @@ from .split.protocol import GIVEN, splits
 from .split.types import Split
 
 SEEDS = 1 << 63  # seeds are below: keys hold 64 bits, and one seed must not stand for two
+NEGATIVES = ("train", "leaky")  # what devices draw as negatives: what is not in training, or not in validation and test either
 
 
 @final
@@ -31,6 +32,8 @@ class Plan:
     protocol: how rows are held out. given: the folder of a given split, for the protocol `given` (default: `data`).
     rounds: None = the algorithm's own. patience: looks at validation (every `every` rounds) without an improvement after which
     training stops and the best round is used; 0 = train for `rounds`.
+    negatives: "train" = a device draws as a negative any item without a training row of its user; "leaky" = any but those held out
+    too, as the samplers behind many published tables do. That tells the model which items were held out. Only `run` offers it.
     """
 
     algorithm: str
@@ -43,6 +46,7 @@ class Plan:
     every: int = 0
     given: str | None = None
     load: Mapping[str, Any] = field(default_factory=dict)
+    negatives: str = "train"
 
 
 class Material(NamedTuple):
@@ -59,7 +63,9 @@ def check(plan: Plan) -> None:
     if plan.seed >= SEEDS:
         raise InputError("--seed", f"got {plan.seed}", expected=f"less than 2^63 = {SEEDS}")
     kind, preset = _kind(plan.algorithm)
-    kind.parse({**preset, **{name: value for name, value in plan.settings.items() if not _is_file(value)}})
+    made = kind.parse({**preset, **{name: value for name, value in plan.settings.items() if not _is_file(value)}})
+    if leaky(plan):
+        _check_draws(plan.algorithm, made)
     if plan.patience and not plan.every:
         raise InputError("--patience", "there are no looks at validation", fix="say how often to look with --every ROUNDS")
     load_arguments(plan.load)
@@ -95,6 +101,28 @@ def check_parts(plan: Plan, parts: list[Split]) -> None:
         if plan.patience and part.validation is None:
             problem = f"protocol {part.name} has no validation rows"
             raise InputError("--patience", problem, fix="train for a fixed number of rounds")
+
+
+def leaky(plan: Plan) -> bool:
+    """Whether devices are kept from drawing held-out items as negatives. Raises InputError for a choice that is none."""
+    if plan.negatives not in NEGATIVES:
+        problem, fix = f"unknown choice '{plan.negatives}'", did_you_mean(plan.negatives, NEGATIVES)
+        raise InputError("--negatives", problem, expected=" or ".join(NEGATIVES), fix=fix)
+    return plan.negatives == "leaky"
+
+
+def _check_draws(name: str, algorithm: Any) -> None:
+    """Refuses an algorithm in which the choice of negatives would change nothing: its figures would be called leaky and not be."""
+    if isinstance(algorithm, FederatedAlgorithm) and getattr(algorithm, "draws_negatives", True):
+        return
+    why = (
+        "draws no negatives"
+        if isinstance(algorithm, FederatedAlgorithm)
+        else "is trained in one place, where no device draws negatives"
+    )
+    raise InputError(
+        "--negatives", f"{name} {why}", expected="an algorithm whose devices draw them, such as fpl", fix="leave it out"
+    )
 
 
 def _kind(algorithm: str) -> tuple[Any, Mapping[str, Any]]:

@@ -40,6 +40,11 @@ class StoredRun(NamedTuple):
     users: dict[str, Array]
 
 
+def protocol_of(manifest: Mapping[str, Any]) -> str:
+    """The protocol as it is shown: the name, and a word about negatives that leak."""
+    return f"{manifest['protocol']}{' LEAKY' if manifest.get('negatives') == 'leaky' else ''}"
+
+
 def model_sha256(arrays: Mapping[str, Array]) -> str:
     """The identity of a model: names, types, shapes and bytes of its arrays, in name order."""
     digest = hashlib.sha256()

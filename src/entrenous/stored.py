@@ -30,6 +30,7 @@ def plan_of(run: store.StoredRun) -> Plan:
             fix="run it again",
         )
     kept = {name: run.manifest[name] for name in KEPT}
+    kept["negatives"] = run.manifest.get("negatives", "train")  # runs of earlier versions had no choice
     kept["settings"] = {name: _own_file(value, run) for name, value in kept["settings"].items()}
     return Plan(**kept, rounds=run.manifest["rounds_asked"])
 

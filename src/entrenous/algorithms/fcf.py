@@ -70,6 +70,7 @@ class FCF(Settings):
     rounds: int = Field(100, ge=1, description="training length")
     init_std: float = Field(0.1, ge=0, description="standard deviation of the first y")
 
+    draws_negatives: ClassVar[bool] = False  # every unobserved item counts, with confidence `unobserved`
     disclosure: ClassVar[tuple[Disclosed, ...]] = (
         Disclosed(
             "f",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
@@ -36,6 +36,7 @@ def run(
     checkpoint_every: int | None = None,
     given: Path | None = None,
     load: Load = None,
+    negatives: Literal["train", "leaky"] = "train",
     out: Path = RUNS,
     resume: str | None = None,
     debug: bool = False,
@@ -52,7 +53,8 @@ def run(
     data:
         A data set of `entrenous data list`, or a file or folder.
     protocol:
-        How rows are held out: loo-99, loo-full, temporal-80-20, random-80-20, kfold-5, given (numbers may differ: loo-50).
+        How rows are held out: loo-99, loo-full, ncf-99 (NCF's own test rows: ml-1m, pinterest-20), temporal-80-20, random-80-20,
+        kfold-5, given (numbers may differ: loo-50).
     rounds:
         Rounds of training; default: the algorithm's own.
     seed:
@@ -70,6 +72,9 @@ def run(
         Rounds between checkpoints; default: a tenth of the training.
     given:
         The folder of a given split, for --protocol given: it is then the data, as if --data named it.
+    negatives:
+        What devices draw as negatives: train = what is not among their training rows; leaky = nor among held-out rows, the leak behind
+        many published tables, to see what it does. Such a run warns, and says so wherever its figures are shown.
     out:
         Where runs are stored.
     resume:
@@ -84,7 +89,7 @@ def run(
     with progress_bar() as progress:
         if resume is not None:
             asked = {"algorithm": algorithm, "data": data, "protocol": protocol, "rounds": rounds, "seed": seed, "every": every,
-                     "patience": patience, "set": settings, "given": given, "load": load}  # fmt: skip
+                     "patience": patience, "set": settings, "given": given, "load": load, "negatives": negatives}  # fmt: skip
             _refuse_change(asked, store.unfinished(resume, out).manifest)
             finished = experiment.resume(resume, root=out, threads=threads, checkpoint_every=checkpoint_every, progress=progress)
         elif algorithm is None:
@@ -98,8 +103,8 @@ def run(
             announce_compilation(algorithm)
             finished = experiment.run(
                 algorithm, data, protocol=protocol, seed=seed, rounds=rounds, settings=parse_assignments(settings or []), patience=patience,
-                every=every, given=None if given is None else str(given), load=parse_assignments(load or [], "--load"), threads=threads,
-                checkpoint_every=checkpoint_every, out=out, debug=debug,
+                every=every, given=None if given is None else str(given), load=parse_assignments(load or [], "--load"),
+                negatives=negatives, threads=threads, checkpoint_every=checkpoint_every, out=out, debug=debug,
                 progress=progress,
             )  # fmt: skip
     if json:
@@ -111,8 +116,8 @@ def run(
 
 def _refuse_change(asked: dict[str, Any], manifest: dict[str, Any]) -> None:
     """A run is continued as it was begun: an option beside --resume may repeat what the run has, but not change it."""
-    usual = {"data": "ml-100k", "protocol": "loo-99", "seed": 0, "every": 0, "patience": 0}
-    own = {**manifest, "rounds": manifest.get("rounds_asked"), "set": None, "load": None, "given": None}
+    usual = {"data": "ml-100k", "protocol": "loo-99", "seed": 0, "every": 0, "patience": 0, "negatives": "train"}
+    own = {"negatives": "train", **manifest, "rounds": manifest.get("rounds_asked"), "set": None, "load": None, "given": None}
     for name, value in asked.items():
         same = own[name] in (value, str(Path(value).resolve()) if name == "data" else value)
         if value != usual.get(name) and not same:
@@ -124,7 +129,7 @@ def _refuse_change(asked: dict[str, Any], manifest: dict[str, Any]) -> None:
 def show_run(manifest: dict[str, Any], name: str) -> None:
     """One run as a table, with its protocol. name: what other commands find it by."""
     full = manifest.get("full_ranking")
-    headers = ["metric", f"{manifest['protocol']}", *(["full ranking"] if full else [])]
+    headers = ["metric", store.protocol_of(manifest), *(["full ranking"] if full else [])]
     rows = [
         [name, manifest["metrics"][name], *([full[name]] if full and name in full else [""] if full else [])]
         for name in SHOWN
@@ -135,7 +140,7 @@ def show_run(manifest: dict[str, Any], name: str) -> None:
         rows,
         title=f"{manifest['algorithm']} on {manifest['data']}, seed {manifest['seed']}, {manifest['rounds']} rounds",
     )
-    for sentence in (*fair_sentences(manifest["fairness"]), *manifest["protocol_text"], *manifest["notes"]):
+    for sentence in dict.fromkeys([*fair_sentences(manifest["fairness"]), *manifest["protocol_text"], *manifest["notes"]]):
         print(f"- {sentence}")
     sent, seconds = manifest["bytes"], manifest["seconds"]
     print(f"train {seconds['train']} s, evaluate {seconds['evaluate']} s; {sent['up']:,} bytes up, {sent['down']:,} down")
@@ -286,7 +291,7 @@ def runs(*, out: Path = RUNS, json: bool = False) -> None:
         return
     names = ("hr@10", "ndcg@10")
     rows = [
-        [m["run"], m["status"], m["algorithm"], m["data"], m["protocol"], m["seed"], *(_metric(m, name) for name in names)]
+        [m["run"], m["status"], m["algorithm"], m["data"], store.protocol_of(m), m["seed"], *(_metric(m, name) for name in names)]
         for m in manifests
     ]
     table(["run", "status", "algorithm", "data", "protocol", "seed", *names], rows)

@@ -53,7 +53,8 @@ class Disclosed(NamedTuple):
 @runtime_checkable
 class FederatedAlgorithm(Protocol):
     """Server-coordinated learning. `users` are the federation's user numbers (they name the randomness); the leading axis of
-    `devices` and `histories` follows `users`. `local` and `score` run on the device; everything else on the server."""
+    `devices` and `histories` follows `users`. `local` and `score` run on the device; everything else on the server. One whose
+    devices draw no negatives has `draws_negatives = False`."""
 
     disclosure: ClassVar[tuple[Disclosed, ...]]
 

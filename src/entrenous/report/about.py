@@ -7,6 +7,7 @@ from typing import Any
 
 from .. import __version__
 from ..core.discover import modules
+from ..store import protocol_of
 from . import numbers
 from .markup import Child, Html, facts, folded, join, table, tag
 from .runs import Group, Shown, data_name, given_settings, in_order, kind, kind_of
@@ -22,7 +23,7 @@ def _sentence(group: Group) -> Html:
     first, rows = group.runs[0], group.runs[0].manifest["catalogue"]
     who = join(tag("b", first.label)) if len(group.runs) == 1 else join(tag("b", f"{len(group.runs)} runs"))
     size = f"{rows['users']:,} users, {rows['items']:,} items, {rows['interactions']:,} interactions"
-    protocol = tag("b", first.manifest["protocol"])
+    protocol = tag("b", protocol_of(first.manifest))
     return join(who, " on ", tag("b", data_name(first.manifest)), f" ({size}), protocol ", protocol, f", {_seeds(group)}.")
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, final
 from ..core.discover import algorithms
 from ..core.errors import InputError, one_line
 from ..evaluate.metric import ListMetric, metrics
-from ..store import StoredRun
+from ..store import StoredRun, protocol_of
 from .markup import Html, join, tag
 
 MAIN = "ndcg@10"  # the metric of figures and tests, where a run has it
@@ -87,11 +87,11 @@ def groups(runs: Sequence[StoredRun]) -> list[Group]:
 
 def _group(runs: list[StoredRun], slug: str) -> Group:
     shown = [Shown(run, label, number) for number, (run, label) in enumerate(zip(runs, labels(runs), strict=True))]
-    return Group(f"{data_name(runs[0].manifest)}, {runs[0].manifest['protocol']}", slug, tuple(shown))
+    return Group(f"{data_name(runs[0].manifest)}, {protocol_of(runs[0].manifest)}", slug, tuple(shown))
 
 
 def _same_rows(manifest: dict[str, Any]) -> tuple[Any, ...]:
-    return manifest["data_sha256"], manifest["protocol"], manifest["given"], "full_ranking" in manifest
+    return manifest["data_sha256"], protocol_of(manifest), manifest["given"], "full_ranking" in manifest
 
 
 def data_name(manifest: dict[str, Any]) -> str:
