@@ -13,14 +13,14 @@ from typing import ClassVar, NamedTuple, Self, final
 import numpy as np
 from pydantic import Field
 
-from ..core.errors import InputError
-from ..core.keys import fold_name, folds
+from ..core.keys import fold_name
 from ..core.protocols import Catalogue, Disclosed, Histories
 from ..core.sampling import cohort
 from ..core.types import Float32Array, Float64Array, Int32Array, Int64Array
 from ..core.update import Total, Update, gathered, real
 from ..models import ncf
 from ..models.k_means import first_centroids, k_means
+from ._clusters import SHOWN_USER, check_clusters, delegates_of, with_progress
 from ._ncf import NCFSettings, average, averaged, counts, data_of, mean_network, shared, unpadded, weighted_mean
 
 
@@ -70,13 +70,7 @@ class Cali3F(NCFSettings):
     sampled: bool = Field(True, description="ClusSamp: m/P delegates from each cluster; off: m devices from all")
 
     disclosure: ClassVar[tuple[Disclosed, ...]] = (
-        Disclosed(
-            "user",
-            "[row] float32",
-            "each round, as it is, to the server by name: it is clustered, and subordinates learn from it",
-            "the user's taste, linked to who they are: with the item embeddings, which everybody has, the server can rank all items as the "
-            "user would; no sum hides it",
-        ),
+        SHOWN_USER,
         Disclosed(
             "n", "[1] float32", "each round, by name", "how many items the user consumed"
         ),
@@ -98,11 +92,7 @@ class Cali3F(NCFSettings):
     def configured(self, catalogue: Catalogue) -> Self:
         """The same settings with m as a number. Raises InputError for more clusters than users and for m < P."""
         own = super().configured(catalogue)
-        if self.clusters > catalogue.users:
-            raise InputError("--set clusters", f"got {self.clusters}", expected=f"at most {catalogue.users}, the number of users")
-        if self.sampled and own.cohort < self.clusters:
-            problem = f"got {self.cohort}, fewer devices than the {self.clusters} clusters"
-            raise InputError("--set cohort", problem, expected="at least one delegate a cluster, or 0 = all", fix="lower clusters")
+        check_clusters(self.clusters, catalogue.users, own.cohort if self.sampled else None)
         return own
 
     def update_bytes(self, catalogue: Catalogue) -> int:
@@ -132,11 +122,7 @@ class Cali3F(NCFSettings):
         own = self.configured(catalogue)
         if not self.sampled:
             return cohort(key, own.cohort, catalogue.users)
-        order = np.argsort(folds(key, np.arange(catalogue.users)), kind="stable")  # a random order of the users
-        cluster = server.cluster[order]
-        turn = np.empty(catalogue.users, np.int64)
-        turn[np.argsort(cluster, kind="stable")] = np.concatenate([np.arange(size) for size in np.bincount(cluster)])
-        return np.sort(order[np.argsort(turn, kind="stable")[: own.cohort]])
+        return delegates_of(server.cluster, own.cohort, key)
 
     def download(self, server: Server) -> Server:
         """All there is; `deliver` says who gets what."""
@@ -186,15 +172,8 @@ class Cali3F(NCFSettings):
 
     def _users(self, server: Server, delegates: Int64Array, learnt: Float32Array) -> Float32Array:
         """III-C: delegates' embeddings as they come, (3); subordinates' moved by their cluster's mean, (4)."""
-        user = server.user.copy()
-        if self.fast:
-            discount, clusters = self.discount ** (int(server.round[0]) + 1), len(server.centroids)
-            moves = np.zeros((clusters, user.shape[1]))
-            np.add.at(moves, server.cluster[delegates], (learnt - user[delegates]).astype(np.float64))
-            counted = np.maximum(np.bincount(server.cluster[delegates], minlength=clusters), 1)[:, None]
-            user += (discount * moves / counted)[server.cluster].astype(np.float32)  # (4): w[U_s] + lambda mean(delta w[U_d])
-        user[delegates] = learnt  # (3)
-        return user
+        discount = self.discount ** (int(server.round[0]) + 1) if self.fast else 0.0
+        return with_progress(server.user, server.cluster, len(server.centroids), delegates, learnt, discount)  # (3), (4)
 
     def _calibrated(self, server: Server, total: Total) -> Float32Array:
         """III-C, CaliUp: (6), where -eta times the cluster's gradient is the mean of its delegates' moves (line 11)."""
@@ -224,7 +203,6 @@ def _averaged_by(new: Int32Array, old: Int32Array, n: Float32Array, local: Float
 def _product(a: Float64Array, b: Float64Array) -> Float64Array:
     """a b, added in one order: BLAS would not promise the same bits everywhere."""
     return (a[:, :, None] * b[None]).sum(axis=1)
-
 
 
 ALGORITHMS = {
