@@ -34,7 +34,8 @@ class NCFSettings(Settings):
 
     factors: int = Field(8, ge=0, le=1024, description="length of the GMF part of an embedding; 0 = MLP alone")
     layers: Layers = Field(
-        (16, 8), description="outputs of the MLP's layers, the first also the length of the MLP part of an embedding; none = GMF alone"
+        (16, 8),
+        description="outputs of the MLP's layers, the first also the length of the MLP part of an embedding; none = GMF alone",
     )
     learning_rate: float = Field(0.05, gt=0, le=100, description="eta, of a device's optimiser")
     learning_rate_item: float | None = Field(None, ge=0, le=10000, description="of the item embeddings, if another")
@@ -43,7 +44,9 @@ class NCFSettings(Settings):
     reg: float = Field(0.0, ge=0, description="lambda of |p_u|^2 and |q_i|^2, for each sample")
     negatives: int = Field(4, ge=1, le=1000, description="for each consumed item, redrawn in each local epoch")
     local_epochs: int = Field(1, ge=1, le=1000, description="E, passes over the device's history in a round")
-    batch: int = Field(5, ge=1, le=1 << 20, description="samples whose mean gradient is one step; 5 = a consumed item and its negatives")
+    batch: int = Field(
+        5, ge=1, le=1 << 20, description="samples whose mean gradient is one step; 5 = a consumed item and its negatives"
+    )
     cohort: int = Field(0, ge=0, description="m, devices in a round; 0 = all")
     rounds: int = Field(100, ge=1, description="training length")
     init_std: float = Field(0.01, ge=0, description="standard deviation of the first embeddings")
@@ -67,7 +70,7 @@ class NCFSettings(Settings):
         """How a device learns; `other` replaces parts."""
         item = self.learning_rate if self.learning_rate_item is None else self.learning_rate_item
         network = self.learning_rate if self.learning_rate_network is None else self.learning_rate_network
-        numbers = (np.float32(number) for number in (self.learning_rate, item, network, self.reg, 0.0))
+        numbers = np.float32(self.learning_rate), np.float32(item), np.float32(network), np.float32(self.reg), np.float32(0)
         rates = ncf.Rates(*numbers, self.optimiser == "adam", self.local_epochs, self.negatives, self.batch)
         return rates._replace(**other)
 
@@ -109,9 +112,9 @@ def averaged(moved: Float32Array, ptr: Int64Array, weight: Float32Array) -> dict
     return {"item": np.repeat(weight, np.diff(ptr))[:, None] * moved}
 
 
-def average(item: Float32Array, total: Total) -> Float32Array:
-    """w + sum_k (n_k / n) delta_k over the round's devices, whether they touched an item or not."""
-    return _moved(item, real(total.rows["item"]) / max(float(real(total.weight).sum()), 1e-9))
+def average(item: Float32Array, total: Total, rate: float = 1.0) -> Float32Array:
+    """w + rate sum_k (n_k / n) delta_k over the round's devices, whether they touched an item or not."""
+    return _moved(item, rate * (real(total.rows["item"]) / max(float(real(total.weight).sum()), 1e-9)))
 
 
 def shared(moved: Float32Array, size: Float32Array) -> dict[str, Float32Array]:
@@ -125,10 +128,10 @@ def weighted_mean(item: Float32Array, total: Total) -> Float32Array:
     return _moved(item, sums / np.where(sizes > 0, sizes, 1))
 
 
-def mean_network(network: Float32Array, sums: Int64Array, weight: Int64Array) -> Float32Array:
-    """w + sum_k (n_k / n) delta_k by group: float32 [groups, network]; a group without devices stays."""
+def mean_network(network: Float32Array, sums: Int64Array, weight: Int64Array, rate: float = 1.0) -> Float32Array:
+    """w + rate sum_k (n_k / n) delta_k by group: float32 [groups, network]; a group without devices stays."""
     n = real(weight)[:, None]
-    return _moved(network, real(sums) / np.where(n > 0, n, 1))
+    return _moved(network, rate * (real(sums) / np.where(n > 0, n, 1)))
 
 
 def _moved(array: Float32Array, by: Float64Array) -> Float32Array:

@@ -57,8 +57,9 @@ class Devices(NamedTuple):
 
 @final
 class Cali3F(NCFSettings):
-    """Calibrated fast fair federated recommendation: a model for each cluster of users, held near the global one (CaliUp); delegates
-    from each cluster (ClusSamp), whose progress their cluster shares (FastAgg)."""
+    """Calibrated fast fair federated recommendation: a model for each cluster of users, held near the global one (CaliUp).
+
+    Delegates from each cluster take part (ClusSamp), and their cluster shares their progress (FastAgg)."""
 
     clusters: int = Field(20, ge=1, le=100000, description="P")
     phi: float = Field(0.5, ge=0, le=1000, description="eq. 6: how strongly v_p is drawn to w; 0 = local training")

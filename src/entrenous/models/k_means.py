@@ -33,7 +33,7 @@ def k_means(points: Float32Array, centroids: Float32Array) -> tuple[Int32Array, 
 @njit(cache=True, nogil=True)
 def _first(points: Float32Array, out: Float32Array, key: np.uint64) -> None:
     n, nearest = len(points), np.full(len(points), np.inf)
-    chosen = np.int64(uniform(draw(key, 0)) * n)
+    chosen = int(uniform(draw(key, 0)) * n)
     for c in range(len(out)):
         out[c] = points[chosen]
         total = 0.0
