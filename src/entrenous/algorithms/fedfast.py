@@ -1,0 +1,164 @@
+"""FedFast: going beyond the average for faster training of federated recommenders.
+
+K. Muhammad, Q. Wang, D. O'Reilly-Morgan, E. Tragos, B. Smyth, N. Hurley, J. Geraci, A. Lawlor, "FedFast: going beyond average for
+faster training of federated recommender systems", KDD 2020. Two parts: ActvSAMP chooses the devices of a round from clusters of users,
+ActvAGG adds up what they learnt, each of the three parts of the model by a rule of its own. "As found" marks what the one public
+implementation does and the paper does not say.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import ClassVar, NamedTuple, Self, final
+
+import numpy as np
+from pydantic import Field
+
+from ..core.keys import fold_name
+from ..core.protocols import Catalogue, Disclosed, Histories
+from ..core.types import Float32Array, Int32Array, Int64Array
+from ..core.update import Total, Update, gathered
+from ..models import ncf
+from ..models.k_means import first_centroids, k_means
+from ._clusters import SHOWN_USER, check_clusters, delegates_of, with_progress
+from ._ncf import NCFSettings, average, averaged, counts, data_of, mean_network, shared, unpadded, weighted_mean
+
+
+class Server(NamedTuple):
+    """w. user: w[U] float32 [users, row]; item: w[I] float32 [items, row]; network: float32 [1, network], the non-embedding part;
+    cluster: int32 [users]; centroids: float32 [p, row]; round: int64 [1], rounds done."""
+
+    user: Float32Array
+    item: Float32Array
+    network: Float32Array
+    cluster: Int32Array
+    centroids: Float32Array
+    round: Int64Array
+
+
+class Download(NamedTuple):
+    """What devices receive: w without the user embeddings of others. user: float32 [m, row]; round: int64 [1]."""
+
+    user: Float32Array
+    item: Float32Array
+    network: Float32Array
+    round: Int64Array
+
+
+class Devices(NamedTuple):
+    """Nothing stays on a device but its history: the server holds w[U], which it clusters."""
+
+
+@final
+class FedFast(NCFSettings):
+    """FedFast: delegates of every cluster of users take part (ActvSAMP), and those who do not learn from them (ActvAGG).
+
+    Item embeddings are weighted by how far each device moved them."""
+
+    clusters: int = Field(20, ge=1, le=100000, description="p, clusters of users")
+    decay: float = Field(
+        1.0, ge=0, le=1000, description="gamma_t = exp(-decay t): the share of delegates' progress that others take in round t"
+    )
+    startup: bool = Field(
+        True, description="a first round in which every device trains and FedAvg adds up, before the first clusters"
+    )
+
+    disclosure: ClassVar[tuple[Disclosed, ...]] = (
+        SHOWN_USER,
+        Disclosed(
+            "item",
+            "[rows, row] float32",
+            "each round: the move of every touched item times its size; in the start-up round, times n_k",
+            "seen singly, which items were touched, and by the direction of the move which of them were consumed. A sum hides who sent "
+            "what, yet w[U] above does not need it",
+        ),
+        Disclosed("share", "[rows, 1] float32", "with every row of item", "the size of that move"),
+        Disclosed(
+            "network",
+            "[network] float32",
+            "each round: n_k times the move of the non-embedding part",
+            "seen singly, a summary of the history; in a sum, the cohort's taste",
+        ),
+    )
+
+    def configured(self, catalogue: Catalogue) -> Self:
+        """The same settings with m as a number. Raises InputError for more clusters than users and for m < p."""
+        own = super().configured(catalogue)
+        check_clusters(self.clusters, catalogue.users, own.cohort)
+        return own
+
+    def update_bytes(self, catalogue: Catalogue) -> int:
+        """A row and its share for each touched item, the network and a user embedding."""
+        row = 4 * self.shape.row
+        return catalogue.items * (4 + row + 4) + 4 * self.shape.network + row
+
+    def init_server(self, catalogue: Catalogue, key: np.uint64) -> Server:
+        """The first w and the first clusters."""
+        user = self.first_users(np.arange(catalogue.users), fold_name(key, "user"))
+        cluster, centroids = k_means(user, first_centroids(user, self.clusters, fold_name(key, "clusters")))
+        item, network = self.first_items(catalogue.items, key), self.first_network(key)
+        return Server(user, item, network, cluster, centroids, np.zeros(1, np.int64))
+
+    def init_devices(self, users: Int64Array, key: np.uint64) -> Devices:
+        """Nothing."""
+        return Devices()
+
+    # ---- ActvSAMP ----------------------------------------------------------------------------------------------------------------
+
+    def select(self, server: Server, catalogue: Catalogue, key: np.uint64) -> Int64Array:
+        """The delegates: m/p devices of each cluster at random. In the start-up round everybody (as found)."""
+        if self._starts(server.round):
+            return np.arange(catalogue.users)
+        return delegates_of(server.cluster, self.configured(catalogue).cohort, key)
+
+    def _starts(self, number: Int64Array) -> bool:
+        return self.startup and not number[0]
+
+    def download(self, server: Server) -> Server:
+        """All there is; `deliver` says who gets what."""
+        return server
+
+    def deliver(self, download: Server, users: Int64Array) -> Download:
+        """w[I], the non-embedding part, and the row of w[U] of each device's user."""
+        return Download(download.user[users], download.item, download.network, download.round)
+
+    def local(
+        self, download: Download, devices: Devices, histories: Histories, users: Int64Array, key: np.uint64
+    ) -> tuple[Devices, Update]:
+        """E epochs from w; sends the moves of w[I], each with its L1 norm, and of the non-embedding part, and shows the new w[U_k]."""
+        weight, data = counts(histories), data_of(histories, users, key)
+        groups = np.zeros(len(users), np.int32)
+        sent = ncf.train(self.shape, self.rates(), download.user, download.item, download.network, groups, data)
+        moved = unpadded(self.shape, sent.row)
+        size = np.abs(moved).mean(axis=1, keepdims=True)  # |w^k[i] - w[i]|_1 but for a factor that all shares have
+        rows = {**averaged(moved, sent.ptr, weight), "share": 0 * size} if self._starts(download.round) else shared(moved, size)
+        dense = {"network": weight[:, None] * sent.network}
+        return devices, Update(sent.ptr, sent.item, rows, dense, weight, shown={"user": sent.user}, sender=users)
+
+    # ---- ActvAGG -----------------------------------------------------------------------------------------------------------------
+
+    def aggregate(self, server: Server, total: Total) -> Server:
+        """Non-embedding part: sum_k (n_k / n) w^k. Item i: sum_k q_k(i) w^k[i] / sum_k q_k(i), q_k(i) = |w^k[i] - w[i]|_1. Users: w^k[U_k]
+        of delegates; subordinates' += gamma_t times the mean move of their cluster's delegates. Then the clusters anew."""
+        delegates, shown = gathered(total)
+        user = with_progress(server.user, server.cluster, self.clusters, delegates, shown["user"], self._gamma(server.round))
+        item = average(server.item, total) if self._starts(server.round) else weighted_mean(server.item, total)
+        network = mean_network(server.network, total.dense["network"], total.weight)
+        cluster, centroids = k_means(user, server.centroids)
+        return Server(user, item, network, cluster, centroids, server.round + 1)
+
+    def _gamma(self, number: Int64Array) -> float:
+        """gamma_t, t = 1, 2, ... after the start-up round (the decay as found)."""
+        return math.exp(-self.decay * (int(number[0]) + (not self.startup)))
+
+    def score(self, download: Download, devices: Devices, histories: Histories) -> Float32Array:
+        """The logit of y_ui for every item, float32 [m, items]."""
+        return ncf.scores(self.shape, download.user, download.item, download.network, np.zeros(len(download.user), np.int32))
+
+
+ALGORITHMS = {
+    "fedfast-gmf": partial(FedFast, layers=()),
+    "fedfast-mlp": partial(FedFast, factors=0),
+    "fedfast-neumf": FedFast,
+}
