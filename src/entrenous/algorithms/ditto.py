@@ -1,0 +1,108 @@
+"""Ditto: fair and robust federated learning through personalisation.
+
+T. Li, S. Hu, A. Beirami, V. Smith, "Ditto: fair and robust federated learning through personalization", ICML 2021, algorithm 1, over
+GMF, MLP and NeuMF. FedAvg trains the global model w; beside it each device keeps a personal model v_k and trains it on
+
+    min h_k(v_k; w*) = F_k(v_k) + lambda/2 |v_k - w*|^2        (eq. 1 of Cali3F)
+
+w* being the w of the round. As decided: v_k is the user embedding and the non-embedding part. Item embeddings are the global ones, so
+that a device keeps a network, not a table of all items; the personal pass reads them and does not train them.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import ClassVar, NamedTuple, final
+
+import numpy as np
+from pydantic import Field
+
+from ..core.protocols import Catalogue, Disclosed, Histories
+from ..core.sampling import cohort
+from ..core.types import Array, Float32Array, Int64Array
+from ..core.update import Total, Update
+from ..models import ncf
+from ._ncf import NCFSettings, average, averaged, counts, data_of, mean_network, unpadded
+from .fedavg import FedAvg, Server
+
+
+class Devices(NamedTuple):
+    """user: w[U] float32 [m, row], which belongs to the global model and yet never leaves, as in FedAvg. own_user: v_k[U] float32
+    [m, row]; own_network: v_k[N] float32 [m, network]; started: bool [m], False until a device trains: v_k is w until then."""
+
+    user: Float32Array
+    own_user: Float32Array
+    own_network: Float32Array
+    started: Array
+
+
+@final
+class Ditto(NCFSettings):
+    """Ditto: beside FedAvg's model each device trains one of its own, which a penalty holds near the global one. It scores with its own."""
+
+    reg_global: float = Field(
+        0.1, ge=0, le=1000, description="Ditto's lambda: how strongly v_k is held near w; 0 = the personal part learns alone"
+    )
+
+    disclosure: ClassVar[tuple[Disclosed, ...]] = FedAvg.disclosure  # v_k never leaves
+
+    def update_bytes(self, catalogue: Catalogue) -> int:
+        """A row for each touched item, at most all of them, and the network."""
+        return catalogue.items * (4 + 4 * self.shape.row) + 4 * self.shape.network
+
+    def init_server(self, catalogue: Catalogue, key: np.uint64) -> Server:
+        """The first w[I, N]."""
+        return Server(self.first_items(catalogue.items, key), self.first_network(key))
+
+    def init_devices(self, users: Int64Array, key: np.uint64) -> Devices:
+        """The first w[U], and v_k not begun."""
+        user = self.first_users(users, key)
+        return Devices(user, user.copy(), np.zeros((len(users), self.shape.network), np.float32), np.zeros(len(users), bool))
+
+    def select(self, server: Server, catalogue: Catalogue, key: np.uint64) -> Int64Array:
+        """S_t: m devices, uniformly at random."""
+        return cohort(key, self.configured(catalogue).cohort, catalogue.users)
+
+    def download(self, server: Server) -> Server:
+        """w."""
+        return server
+
+    def local(
+        self, download: Server, devices: Devices, histories: Histories, users: Int64Array, key: np.uint64
+    ) -> tuple[Devices, Update]:
+        """E epochs of w, whose move is sent, and E of v_k on the same samples, which stays."""
+        shape, data, weight = self.shape, data_of(histories, users, key), counts(histories)
+        sent = ncf.train(shape, self.rates(), devices.user, download.item, download.network, np.zeros(len(users), np.int32), data)
+        rows = averaged(unpadded(shape, sent.row), sent.ptr, weight)
+        update = Update(sent.ptr, sent.item, rows, {"network": weight[:, None] * sent.network}, weight)
+        own_user, own_network = self._personal(download, devices, data)
+        return Devices(sent.user, own_user, own_network, np.ones(len(users), bool)), update
+
+    def _personal(self, download: Server, devices: Devices, data: ncf.Data) -> tuple[Float32Array, Float32Array]:
+        """v_k <- v_k - eta (grad F_k(v_k) + lambda (v_k - w*)), E epochs."""
+        network, each = own_networks(download, devices), np.arange(len(devices.user), dtype=np.int32)
+        rates = self.rates(item=np.float32(0), pull=np.float32(self.reg_global))
+        anchors = {"user_anchor": devices.user, "network_anchor": download.network}
+        learnt = ncf.train(self.shape, rates, devices.own_user, download.item, network, each, data, **anchors)
+        return learnt.user, network + learnt.network
+
+    def aggregate(self, server: Server, total: Total) -> Server:
+        """w <- w + sum_k (n_k / n) (w_k - w)."""
+        return Server(average(server.item, total), mean_network(server.network, total.dense["network"], total.weight))
+
+    def score(self, download: Server, devices: Devices, histories: Histories) -> Float32Array:
+        """The logit of y_ui for every item by v_k, float32 [m, items]."""
+        each = np.arange(len(devices.user), dtype=np.int32)
+        return ncf.scores(self.shape, devices.own_user, download.item, own_networks(download, devices), each)
+
+
+def own_networks(download: Server, devices: Devices) -> Float32Array:
+    """v_k[N] of each device, float32 [m, network]: what was received, for one that has none yet."""
+    return np.where(devices.started[:, None], devices.own_network, download.network)
+
+
+ALGORITHMS = {
+    "ditto-gmf": partial(Ditto, layers=()),
+    "ditto-mlp": partial(Ditto, factors=0),
+    "ditto-neumf": Ditto,
+}
