@@ -28,7 +28,8 @@ class Shape(NamedTuple):
     """Where everything is. Numbers are padded to whole lanes: the numbers that fill up are 0 and stay so.
 
     factors: length of p^G. embedding: length of p^M. gmf, mlp: the same, padded. width: int64 [L + 1], padded widths of a_0 .. a_L.
-    weight, bias: int64 [L], where W_l [width[l], width[l + 1]] and b_l begin in `network`; head: where h begins, h_0 follows it.
+    weight, bias: int64 [L], where W_l [width[l], width[l + 1]] and b_l begin in `network`; head: where h begins, h_0 follows it;
+    top: where a_L begins in a_0 .. a_L.
     """
 
     factors: int
@@ -39,6 +40,7 @@ class Shape(NamedTuple):
     weight: Int64Array
     bias: Int64Array
     head: int
+    top: int
 
     @property
     def row(self) -> int:
@@ -48,7 +50,7 @@ class Shape(NamedTuple):
     @property
     def network(self) -> int:
         """Numbers in the non-embedding part, h_0 in lanes of its own."""
-        return self.head + self.gmf + (int(self.width[-1]) if len(self.weight) else 0) + LANES
+        return self.head + self.gmf + int(self.width[-1]) + LANES
 
 
 def shape_of(factors: int, layers: tuple[int, ...]) -> Shape:
@@ -59,7 +61,7 @@ def shape_of(factors: int, layers: tuple[int, ...]) -> Shape:
     sizes = width[:-1] * width[1:] + width[1:]
     weight = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     bias = weight[:-1] + width[:-1] * width[1:]
-    return Shape(factors, embedding, padded(factors), mlp, width, weight[:-1], bias, int(weight[-1]))
+    return Shape(factors, embedding, padded(factors), mlp, width, weight[:-1], bias, int(weight[-1]), int(width[:-1].sum()))
 
 
 class Rates(NamedTuple):
@@ -176,7 +178,10 @@ def _room(shape: Shape, rates: Rates, data: Data, items: int) -> _Room:
 
 
 # Flat loops over arrays taken out of their tuples first: numba counts references to every array that a loop takes, hands on or
-# slices, with an atomic instruction each, and that would cost more than the arithmetic. Rows go LANES numbers at a time.
+# slices, with an atomic instruction each, and that would cost more than the arithmetic. What is `inside` a loop counts none and is
+# inlined by the compiler: it may take arrays, but neither makes nor returns one. Rows go LANES numbers at a time.
+
+inside = njit(cache=True, error_model="numpy", forceinline=True, _nrt=False)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -190,11 +195,8 @@ def _train(
     user_anchor, net_anchor, moments, row_moments = room.user_anchor, room.net_anchor, room.moments, room.row_moments
     act, pre, back, gradient = room.act, room.pre, room.back, room.gradient
     row_of, slot_of, slots, gaps, order = room.row_of, room.slot_of, room.slots, room.gaps, room.order
-    factors, embedding, gmf, mlp, head = shape.factors, shape.embedding, shape.gmf, shape.mlp, shape.head
-    widths, weights, biases, layers = shape.width, shape.weight, shape.bias, len(shape.weight)
+    factors, embedding, gmf, mlp = shape.factors, shape.embedding, shape.gmf, shape.mlp
     items, own, width, size, negatives = len(table), factors + embedding, gmf + mlp, net.shape[1], rates.negatives
-    last = widths[layers] if layers else 0
-    head_mlp, bias_at = head + gmf, head + gmf + last
     none, reg, pull = every(np.float32(0)), every(rates.reg), every(rates.pull)
     held = rates.pull != 0
     n = 0
@@ -272,63 +274,9 @@ def _train(
                     for f in range(0, width, LANES):
                         store(gradient, g * width + f, none)
                     filled += 1
-                to = g * width
                 taken += 1
-
-                # forward
-                total = none
-                for f in range(0, gmf, LANES):
-                    total = total + load(net, head + f) * (load(u, f) * load(row, at + f))
-                if layers:
-                    for f in range(0, mlp, LANES):
-                        store(act, f, load(u, gmf + f))
-                        store(act, mlp + f, load(row, at + gmf + f))
-                    into = 0
-                    for layer in range(layers):
-                        wide, narrow = widths[layer], widths[layer + 1]
-                        out = into + wide
-                        for o in range(0, narrow, LANES):
-                            z = load(net, biases[layer] + o)
-                            for f in range(0, wide, LANES):
-                                z = z + weighted(net, weights[layer] + f * narrow + o, narrow, act, into + f)
-                            store(pre, out + o, z)
-                            store(act, out + o, unless_negative(z, z))
-                        into = out
-                    for f in range(0, last, LANES):
-                        total = total + load(net, head_mlp + f) * load(act, into + f)
-                error = logistic(sum_of(total) + net[0, bias_at]) - label
-                # back
-                e = every(error)
-                gnet[0, bias_at] += error
-                for f in range(0, gmf, LANES):
-                    p, q, h = load(u, f), load(row, at + f), load(net, head + f)
-                    store(gnet, head + f, load(gnet, head + f) + e * (p * q))
-                    store(gu, f, load(gu, f) + (e * (h * q) + reg * p))
-                    store(gradient, to + f, load(gradient, to + f) + (e * (h * p) + reg * q))
-                if layers:
-                    for f in range(0, last, LANES):
-                        h = load(net, head_mlp + f)
-                        store(gnet, head_mlp + f, load(gnet, head_mlp + f) + e * load(act, into + f))
-                        store(back, into + f, e * h)
-                    for layer in range(layers - 1, -1, -1):
-                        wide, narrow = widths[layer], widths[layer + 1]
-                        out = into
-                        into = out - wide
-                        for o in range(0, narrow, LANES):
-                            dz = unless_negative(load(pre, out + o), load(back, out + o))
-                            store(back, out + o, dz)
-                            store(gnet, biases[layer] + o, load(gnet, biases[layer] + o) + dz)
-                        for f in range(0, wide, LANES):
-                            dx = none
-                            for o in range(0, narrow, LANES):
-                                dz, tile = load(back, out + o), weights[layer] + f * narrow + o
-                                dx = dx + products(net, tile, narrow, dz)
-                                add_outer(gnet, tile, narrow, act, into + f, dz)
-                            store(back, into + f, dx)
-                    for f in range(0, mlp, LANES):
-                        p, q = load(u, gmf + f), load(row, at + gmf + f)
-                        store(gu, gmf + f, load(gu, gmf + f) + (load(back, f) + reg * p))
-                        store(gradient, to + gmf + f, load(gradient, to + gmf + f) + (load(back, mlp + f) + reg * q))
+                error = logistic(forward(shape, net, u, 0, row, at, act, pre)) - label
+                backward(shape, net, u, 0, row, at, act, pre, back, error, reg, gnet, gu, 0, gradient, g * width)
 
                 # the step, at the end of a batch
                 if taken == rates.batch or t == samples - 1:
@@ -343,7 +291,7 @@ def _train(
                         if held:
                             step = step + pull * (x - load(user_anchor, f))
                         if rates.adam:
-                            step = _adam(moments, f, width + size + f, step, c1, c2)
+                            step = adam(moments, f, width + size + f, step, c1, c2)
                         store(u, f, x - rate * step)
                     rate = every(rates.network)
                     for f in range(0, size, LANES):
@@ -352,7 +300,7 @@ def _train(
                         if held:
                             step = step + pull * (x - load(net_anchor, f))
                         if rates.adam:
-                            step = _adam(moments, width + f, 2 * width + size + f, step, c1, c2)
+                            step = adam(moments, width + f, 2 * width + size + f, step, c1, c2)
                         store(net, f, x - rate * step)
                     rate = every(rates.item)
                     for g in range(filled):
@@ -362,7 +310,7 @@ def _train(
                             step = mean * load(gradient, g * width + f)
                             if rates.adam:
                                 mine = 2 * (r - first) * width + f
-                                step = _adam(row_moments, mine, mine + width, step, c1, c2)
+                                step = adam(row_moments, mine, mine + width, step, c1, c2)
                             store(row, r * width + f, load(row, r * width + f) - rate * step)
                     filled, taken = 0, 0
 
@@ -385,8 +333,83 @@ def _train(
     return n
 
 
+# ---- one sample --------------------------------------------------------------------------------------------------------------------
+
+
+@inside
+def forward(
+    shape: Shape, net: Float32Array, user: Float32Array, u: int, item: Float32Array, i: int, act: Float32Array, pre: Float32Array
+) -> np.float32:
+    """h . [p^G * q^G ; a_L] + h_0 of the padded embeddings at flat positions u of `user` and i of `item`; leaves act and pre behind."""
+    gmf, mlp, head, widths, weights, biases = shape.gmf, shape.mlp, shape.head, shape.width, shape.weight, shape.bias
+    layers, last = len(weights), widths[len(weights)]
+    total = every(np.float32(0))
+    for f in range(0, gmf, LANES):
+        total = total + load(net, head + f) * (load(user, u + f) * load(item, i + f))
+    if layers:
+        for f in range(0, mlp, LANES):
+            store(act, f, load(user, u + gmf + f))
+            store(act, mlp + f, load(item, i + gmf + f))
+        into = 0
+        for layer in range(layers):
+            wide, narrow = widths[layer], widths[layer + 1]
+            out = into + wide
+            for o in range(0, narrow, LANES):
+                z = load(net, biases[layer] + o)
+                for f in range(0, wide, LANES):
+                    z = z + weighted(net, weights[layer] + f * narrow + o, narrow, act, into + f)
+                store(pre, out + o, z)
+                store(act, out + o, unless_negative(z, z))
+            into = out
+        for f in range(0, last, LANES):
+            total = total + load(net, head + gmf + f) * load(act, into + f)
+    return sum_of(total) + net[0, head + gmf + last]
+
+
+@inside
+def backward(
+    shape: Shape, net: Float32Array, user: Float32Array, u: int, item: Float32Array, i: int, act: Float32Array, pre: Float32Array,
+    back: Float32Array, error: np.float32, reg: Lanes, gnet: Float32Array, gu: Float32Array, u_to: int, gi: Float32Array, i_to: int,
+) -> None:  # fmt: skip
+    """Adds the gradient of a sample's loss to gnet, to gu at flat position u_to and to gi at i_to. error: y_ui less its label."""
+    gmf, mlp, head, widths, weights, biases = shape.gmf, shape.mlp, shape.head, shape.width, shape.weight, shape.bias
+    layers, last, none = len(weights), widths[len(weights)], every(np.float32(0))
+    head_mlp, into = head + gmf, shape.top
+    e = every(error)
+    gnet[0, head_mlp + last] += error
+    for f in range(0, gmf, LANES):
+        p, q, h = load(user, u + f), load(item, i + f), load(net, head + f)
+        store(gnet, head + f, load(gnet, head + f) + e * (p * q))
+        store(gu, u_to + f, load(gu, u_to + f) + (e * (h * q) + reg * p))
+        store(gi, i_to + f, load(gi, i_to + f) + (e * (h * p) + reg * q))
+    if layers:
+        for f in range(0, last, LANES):
+            h = load(net, head_mlp + f)
+            store(gnet, head_mlp + f, load(gnet, head_mlp + f) + e * load(act, into + f))
+            store(back, into + f, e * h)
+        for layer in range(layers - 1, -1, -1):
+            wide, narrow = widths[layer], widths[layer + 1]
+            out = into
+            into = out - wide
+            for o in range(0, narrow, LANES):
+                dz = unless_negative(load(pre, out + o), load(back, out + o))
+                store(back, out + o, dz)
+                store(gnet, biases[layer] + o, load(gnet, biases[layer] + o) + dz)
+            for f in range(0, wide, LANES):
+                dx = none
+                for o in range(0, narrow, LANES):
+                    dz, tile = load(back, out + o), weights[layer] + f * narrow + o
+                    dx = dx + products(net, tile, narrow, dz)
+                    add_outer(gnet, tile, narrow, act, into + f, dz)
+                store(back, into + f, dx)
+        for f in range(0, mlp, LANES):
+            p, q = load(user, u + gmf + f), load(item, i + gmf + f)
+            store(gu, u_to + gmf + f, load(gu, u_to + gmf + f) + (load(back, f) + reg * p))
+            store(gi, i_to + gmf + f, load(gi, i_to + gmf + f) + (load(back, mlp + f) + reg * q))
+
+
 @njit(cache=True, inline="always")
-def _adam(moments: Float32Array, m: int, v: int, gradient: Lanes, c1: Lanes, c2: Lanes) -> Lanes:
+def adam(moments: Float32Array, m: int, v: int, gradient: Lanes, c1: Lanes, c2: Lanes) -> Lanes:
     """Adam's step for sixteen numbers, without its rate (Kingma & Ba 2015): beta 0.9 and 0.999, epsilon 1e-8; rows that a batch does not
     touch keep their moments, as sparse Adam has it."""
     mean = every(np.float32(0.9)) * load(moments, m) + every(np.float32(0.1)) * gradient
@@ -436,8 +459,7 @@ def _scores(
 ) -> None:  # fmt: skip
     factors, embedding, gmf, mlp, head = shape.factors, shape.embedding, shape.gmf, shape.mlp, shape.head
     widths, weights, biases, layers, own = shape.width, shape.weight, shape.bias, len(shape.weight), factors + embedding
-    last = widths[layers] if layers else 0
-    size = networks.shape[1]
+    last, size = widths[layers], networks.shape[1]
     for d in range(len(user)):
         base = np.int64(group[d]) * size
         for f in range(0, embedding, LANES):
