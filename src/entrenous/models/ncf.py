@@ -66,7 +66,7 @@ def shape_of(factors: int, layers: tuple[int, ...]) -> Shape:
 
 class Rates(NamedTuple):
     """How a device learns. user, item, network: learning rates of the three parts. reg: of the embeddings, for each sample.
-    pull: how strongly network and user are held to where they are anchored (Ditto's lambda). adam: Adam instead of SGD."""
+    pull: how strongly network and user are held to where they are anchored (Ditto's lambda). adam: Adam instead of SGD, with its epsilon."""
 
     user: np.float32
     item: np.float32
@@ -74,6 +74,7 @@ class Rates(NamedTuple):
     reg: np.float32
     pull: np.float32
     adam: bool
+    epsilon: np.float32
     epochs: int
     negatives: int
     batch: int
@@ -181,7 +182,7 @@ def _room(shape: Shape, rates: Rates, data: Data, items: int) -> _Room:
 # slices, with an atomic instruction each, and that would cost more than the arithmetic. What is `inside` a loop counts none and is
 # inlined by the compiler: it may take arrays, but neither makes nor returns one. Rows go LANES numbers at a time.
 
-inside = njit(cache=True, error_model="numpy", forceinline=True, _nrt=False)
+inside = njit(cache=True, error_model="numpy", forceinline=True, _nrt=False)  # type: ignore[call-overload]  # numba's own code has _nrt; its stubs have not
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -198,7 +199,7 @@ def _train(
     factors, embedding, gmf, mlp = shape.factors, shape.embedding, shape.gmf, shape.mlp
     items, own, width, size, negatives = len(table), factors + embedding, gmf + mlp, net.shape[1], rates.negatives
     none, reg, pull = every(np.float32(0)), every(rates.reg), every(rates.pull)
-    held = rates.pull != 0
+    held, epsilon = rates.pull != 0, every(rates.epsilon)
     n = 0
     for d in range(len(keys)):
         start, length, avoided = ptr[d], ptr[d + 1] - ptr[d], avoid_ptr[d + 1] - avoid_ptr[d]
@@ -207,7 +208,7 @@ def _train(
             store(u, f, load(user, d * own + f, factors - f))
         for f in range(0, embedding, LANES):
             store(u, gmf + f, load(user, d * own + factors + f, embedding - f))
-        at = np.int64(group[d]) * size
+        at = int(group[d]) * size
         for f in range(0, size, LANES):
             store(net, f, load(networks, at + f))
         if held:
@@ -244,16 +245,16 @@ def _train(
                 # the sample: a consumed item, then its negatives
                 which = t % (1 + extra)
                 if which == 0:
-                    i, label = np.int64(history[start + order[t // (1 + extra)]]), np.float32(1)
+                    i, label = int(history[start + order[t // (1 + extra)]]), np.float32(1)
                 else:
                     k = below(draw(key, length + t), items - avoided)
-                    i, label = np.int64(k + count_gaps(gaps, avoided, k)), np.float32(0)
+                    i, label = int(k + count_gaps(gaps, avoided, k)), np.float32(0)
                 # its row among the device's copies
                 slot = first_slot(i) & mask
-                r = np.int64(slots[slot])
+                r = int(slots[slot])
                 while r >= 0 and item[r] != i:
                     slot = (slot + ONE) & mask
-                    r = np.int64(slots[slot])
+                    r = int(slots[slot])
                 if r < 0:
                     r = n
                     slots[slot], item[r] = np.int32(r), np.int32(i)
@@ -267,7 +268,7 @@ def _train(
                             store(row_moments, 2 * (r - first) * width + width + f, none)
                     n += 1
                 at = r * width
-                g = np.int64(slot_of[r - first])
+                g = int(slot_of[r - first])
                 if g < 0:
                     g = filled
                     slot_of[r - first], row_of[g] = np.int32(g), np.int32(r)
@@ -291,7 +292,7 @@ def _train(
                         if held:
                             step = step + pull * (x - load(user_anchor, f))
                         if rates.adam:
-                            step = adam(moments, f, width + size + f, step, c1, c2)
+                            step = adam(moments, f, width + size + f, step, c1, c2, epsilon)
                         store(u, f, x - rate * step)
                     rate = every(rates.network)
                     for f in range(0, size, LANES):
@@ -300,30 +301,30 @@ def _train(
                         if held:
                             step = step + pull * (x - load(net_anchor, f))
                         if rates.adam:
-                            step = adam(moments, width + f, 2 * width + size + f, step, c1, c2)
+                            step = adam(moments, width + f, 2 * width + size + f, step, c1, c2, epsilon)
                         store(net, f, x - rate * step)
                     rate = every(rates.item)
                     for g in range(filled):
-                        r = np.int64(row_of[g])
+                        r = int(row_of[g])
                         slot_of[r - first] = -1
                         for f in range(0, width, LANES):
                             step = mean * load(gradient, g * width + f)
                             if rates.adam:
                                 mine = 2 * (r - first) * width + f
-                                step = adam(row_moments, mine, mine + width, step, c1, c2)
+                                step = adam(row_moments, mine, mine + width, step, c1, c2, epsilon)
                             store(row, r * width + f, load(row, r * width + f) - rate * step)
                     filled, taken = 0, 0
 
         # how far everything moved
         room.ptr[d + 1] = n
         for r in range(first, n):
-            i = np.int64(item[r])
+            i = int(item[r])
             for f in range(0, factors, LANES):
                 store(row, r * width + f, load(row, r * width + f) - load(table, i * own + f, factors - f))
             for f in range(0, embedding, LANES):
                 at = r * width + gmf + f
                 store(row, at, load(row, at) - load(table, i * own + factors + f, embedding - f))
-        at = np.int64(group[d]) * size
+        at = int(group[d]) * size
         for f in range(0, size, LANES):
             store(moved, d * size + f, load(net, f) - load(networks, at + f))
         for f in range(factors):
@@ -409,14 +410,14 @@ def backward(
 
 
 @njit(cache=True, inline="always")
-def adam(moments: Float32Array, m: int, v: int, gradient: Lanes, c1: Lanes, c2: Lanes) -> Lanes:
-    """Adam's step for sixteen numbers, without its rate (Kingma & Ba 2015): beta 0.9 and 0.999, epsilon 1e-8; rows that a batch does not
+def adam(moments: Float32Array, m: int, v: int, gradient: Lanes, c1: Lanes, c2: Lanes, epsilon: Lanes) -> Lanes:
+    """Adam's step for sixteen numbers, without its rate (Kingma & Ba 2015): beta 0.9 and 0.999; rows that a batch does not
     touch keep their moments, as sparse Adam has it."""
     mean = every(np.float32(0.9)) * load(moments, m) + every(np.float32(0.1)) * gradient
     square = every(np.float32(0.999)) * load(moments, v) + every(np.float32(0.001)) * (gradient * gradient)
     store(moments, m, mean)
     store(moments, v, square)
-    return c1 * mean / (root(c2 * square) + every(np.float32(1e-8)))
+    return c1 * mean / (root(c2 * square) + epsilon)
 
 
 def init_network(shape: Shape, layers: tuple[int, ...], key: np.uint64) -> Float32Array:
