@@ -182,7 +182,7 @@ def _room(shape: Shape, rates: Rates, data: Data, items: int) -> _Room:
 # slices, with an atomic instruction each, and that would cost more than the arithmetic. What is `inside` a loop counts none and is
 # inlined by the compiler: it may take arrays, but neither makes nor returns one. Rows go LANES numbers at a time.
 
-inside = njit(cache=True, error_model="numpy", forceinline=True, _nrt=False)  # type: ignore[call-overload]  # numba's own code has _nrt; its stubs have not
+inside = njit(cache=True, error_model="numpy", forceinline=True, _nrt=False)  # type: ignore[call-overload]  # _nrt is missing in the stubs
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
