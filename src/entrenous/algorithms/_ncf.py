@@ -69,6 +69,15 @@ class NCFSettings(Settings):
         """`rounds`, whatever the data."""
         return self.rounds
 
+    def usual_bytes(self, catalogue: Catalogue) -> int:
+        """What a device sends with a history of the mean length and no item drawn twice."""
+        touched = catalogue.interactions / max(1, catalogue.users) * (1 + self.negatives * self.local_epochs)
+        return int(self.update_bytes(catalogue) * min(1.0, touched / max(1, catalogue.items)))
+
+    def update_bytes(self, catalogue: Catalogue) -> int:
+        """The most one device sends in a round."""
+        raise NotImplementedError
+
     def rates(self, **other: Any) -> ncf.Rates:
         """How a device learns; `other` replaces parts."""
         item = self.learning_rate if self.learning_rate_item is None else self.learning_rate_item

@@ -40,8 +40,9 @@ class Rounds:
     """Runs rounds of one algorithm over the users of `data`.
 
     The result depends on algorithm, data and seed alone: not on the executor's threads, not on `block` (devices run together;
-    0 = as many as fill BLOCK_BYTES, or an even share of the cohort where the algorithm adds up by itself), not on where training was
-    interrupted. `limits` are applied in order to every update; an algorithm with `local_sum` adds up by itself when there are none.
+    0 = as many as fill BLOCK_BYTES by the algorithm's `usual_bytes`, or else `update_bytes`; or an even share of the cohort where the
+    algorithm adds up by itself), not on where training was interrupted. `limits` are applied in order to every update; an algorithm
+    with `local_sum` adds up by itself when there are none.
     avoid: what devices never draw as negatives; None = their rows of `data`. Anything else is a leak, and is to be called one.
     """
 
@@ -104,7 +105,8 @@ class Rounds:
     def _blocks(self, users: Int64Array) -> list[Int64Array]:
         workers = self.executor.workers
         share = max(1, -(-len(users) // (workers if workers == 1 else SHARES * workers)))
-        fill = max(1, BLOCK_BYTES // max(1, self.algorithm.update_bytes(self.catalogue)))
+        nbytes = getattr(self.algorithm, "usual_bytes", self.algorithm.update_bytes)(self.catalogue)
+        fill = max(1, BLOCK_BYTES // max(1, nbytes))
         size = self.block or (share if self.sums else min(fill, share))
         return [users[low : low + size] for low in range(0, len(users), size)]
 
