@@ -90,7 +90,7 @@ def trained(shape, layers, rates: ncf.Rates, parts, data: ncf.Data, d: int, anch
                 if rates.adam:
                     first[name][rows] = 0.9 * first[name][rows] + 0.1 * g
                     second[name][rows] = 0.999 * second[name][rows] + 0.001 * g * g
-                    g = first[name][rows] / (1 - 0.9**t) / (np.sqrt(second[name][rows] / (1 - 0.999**t)) + 1e-8)
+                    g = first[name][rows] / (1 - 0.9**t) / (np.sqrt(second[name][rows] / (1 - 0.999**t)) + float(rates.epsilon))
                 parts[name] = parts[name].copy()
                 parts[name][rows] -= speed[name] * g
     return parts, touched
