@@ -1,0 +1,59 @@
+"""Small federations of neural collaborative filters, and how their states are held against each other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from entrenous.core.keys import key
+from entrenous.core.protocols import delivered
+from entrenous.core.update import Total, Update, add_update, empty_total
+from entrenous.core.vocabulary import Vocabulary
+from entrenous.data.interactions import Interactions, build
+from entrenous.federation.rounds import Rounds, Training
+
+USERS, ITEMS = 24, 18
+SMALL: dict[str, Any] = {"factors": 5, "layers": (6, 3), "learning_rate": 0.2, "init_std": 0.3, "local_epochs": 2, "negatives": 2}
+
+
+def shop(users: int = USERS, items: int = ITEMS, each: int | None = None) -> Interactions:
+    """Users of two tastes; `each` = how many items everybody has."""
+    rng = np.random.default_rng(4)
+    liking = rng.random((users, items)) + (np.arange(items) % 2 == np.arange(users)[:, None] % 2)
+    has = liking > 1.1 if each is None else liking >= -np.sort(-liking, axis=1)[:, [each - 1]]
+    user, item = np.nonzero(has)
+    return build(user, item, users=Vocabulary(size=users, kind="user"), items=Vocabulary(size=items, kind="item"))
+
+
+def trained(algorithm: Any, data: Interactions, rounds: int, **how: Any) -> Training:
+    """The training after some rounds."""
+    federation = Rounds(algorithm, data, seed=1, **how)
+    return federation.advance(federation.start(), rounds)
+
+
+def sent(
+    algorithm: Any, server: Any, devices: Any, data: Interactions, users: np.ndarray, n: int = 0
+) -> tuple[Any, Update, Total]:
+    """What devices do in a round, and the sum of what they send."""
+    algorithm = algorithm.configured(data.catalogue)
+    received = delivered(algorithm, algorithm.download(server), users)
+    own = type(devices)(*(array[users] for array in devices))
+    private, update = algorithm.local(received, own, data.histories(users), users, key(1, "round", n))
+    return private, update, add_update(empty_total(update, len(data.items)), update)
+
+
+def started(algorithm: Any, data: Interactions) -> tuple[Any, Any]:
+    """The first states of server and devices."""
+    algorithm = algorithm.configured(data.catalogue)
+    return algorithm.init_server(data.catalogue, key(1, "server")), algorithm.init_devices(
+        np.arange(len(data.users)), key(1, "devices")
+    )
+
+
+def same(left: Any, right: Any) -> bool:
+    """Whether two states or arrays have the same bits."""
+    if isinstance(left, tuple):
+        return len(left) == len(right) and all(map(same, left, right))
+    left, right = np.asarray(left), np.asarray(right)
+    return left.dtype == right.dtype and left.shape == right.shape and left.tobytes() == right.tobytes()
