@@ -12,8 +12,13 @@ PROGRAM = """
 import warnings
 warnings.filterwarnings("ignore", category=RuntimeWarning)  # plain uint64 arithmetic announces that it wraps around
 import sys
+from entrenous.algorithms.cali3f import Cali3F
+from entrenous.algorithms.ditto import Ditto
 from entrenous.algorithms.fcf import FCF
+from entrenous.algorithms.fedavg import FedAvg
+from entrenous.algorithms.fedfast import FedFast
 from entrenous.algorithms.fpl import FPL
+from entrenous.algorithms.reptile import Reptile
 from entrenous.data.synthetic import synthetic
 from entrenous.federation.rounds import Rounds
 from entrenous.fit import fitted
@@ -25,6 +30,11 @@ for algorithm, until in (
     (FPL(factors=8, triples=4, user_step="once"), 3),
     (FPL(factors=6, triples=1, cohort=1), 60),
     (FCF(factors=3), 2),
+    (FedAvg(factors=5, layers=()), 2),
+    (Cali3F(factors=3, layers=(4, 3), clusters=3, cohort=6, init_std=0.3), 3),
+    (FedFast(factors=0, layers=(5,), clusters=3, cohort=6, init_std=0.3), 3),
+    (Ditto(factors=2, layers=(3,), cohort=6, optimiser="adam"), 2),
+    (Reptile(factors=2, layers=(3,), cohort=6), 2),
 ):
     rounds = Rounds(algorithm, data, seed=1)
     result = fitted(rounds, rounds.advance(rounds.start(), until))
@@ -34,7 +44,9 @@ for algorithm, until in (
 
 def output(disable_jit: str) -> list[str]:
     environment = {**os.environ, "NUMBA_DISABLE_JIT": disable_jit}
-    done = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, timeout=240, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, timeout=240, check=False
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout.split()
 
@@ -42,5 +54,5 @@ def output(disable_jit: str) -> list[str]:
 @pytest.mark.timeout(400)
 def test_plain_python_and_compiled_code_agree_to_the_bit() -> None:
     compiled, plain = output("0"), output("1")
-    assert len(compiled) == 8
+    assert len(compiled) == 18 == len(set(compiled))
     assert plain == compiled

@@ -1,4 +1,4 @@
-"""FPL ends with the same bytes by every way through the code: threads, blocks, with limits, one-device rounds, plain Python."""
+"""The same bytes by every way through the code: threads, blocks, with limits; FPL also with one-device rounds and in plain Python."""
 
 from __future__ import annotations
 
@@ -11,7 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from entrenous.algorithms.cali3f import Cali3F
+from entrenous.algorithms.ditto import Ditto
+from entrenous.algorithms.fedavg import FedAvg
+from entrenous.algorithms.fedfast import FedFast
 from entrenous.algorithms.fpl import ALGORITHMS, FPL
+from entrenous.algorithms.reptile import Reptile
 from entrenous.core.errors import NonFiniteError
 from entrenous.core.keys import key
 from entrenous.core.update import Total, Update, add_update, empty_total
@@ -19,6 +24,7 @@ from entrenous.data.interactions import Interactions
 from entrenous.data.synthetic import synthetic
 from entrenous.federation.executors import Debug, Threads
 from entrenous.federation.rounds import Rounds, Training
+from entrenous.fit import fitted
 from entrenous.privacy.choice import Choice
 
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -28,6 +34,17 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "no positives": {"factors": 17, "triples": 9, "pi": 0.0},
     "a choice": {"factors": 5, "triples": 6, "pi": Choice(0.5, {3: 0.0}, {(1, 2): 1.0})},
     "a few devices": {"factors": 20, "triples": 4, "cohort": 11},
+}
+
+NEURAL: dict[str, Any] = {
+    "fedavg": FedAvg(local_epochs=2),
+    "fedavg, Adam": FedAvg(optimiser="adam", layers=(), cohort=25),
+    "cali3f": Cali3F(clusters=5, cohort=25, init_std=0.3),
+    "cali3f, everybody": Cali3F(clusters=5, factors=0, phi=2.0),
+    "cali3f, averages": Cali3F(clusters=5, cohort=25, fast=False, sampled=False),
+    "fedfast": FedFast(clusters=5, cohort=25, init_std=0.3),
+    "ditto": Ditto(cohort=25, reg_global=0.5),
+    "reptile": Reptile(cohort=25, meta_rate=0.5),
 }
 
 
@@ -56,6 +73,22 @@ def test_threads_blocks_and_limits_change_nothing(name, data):
     assert trained(data, SETTINGS[name], executor=Debug()) == expected
     assert trained(data, SETTINGS[name], limits=[lambda update: update]) == expected  # updates made whole, then added
     assert trained(data, SETTINGS[name], many=2) != expected
+
+
+@pytest.mark.parametrize("name", NEURAL)
+def test_neural_networks_end_with_the_same_bytes_too(name, data):
+    def run(many: int = 3, block: int = 0, **how: Any) -> tuple[str, bytes]:
+        rounds = Rounds(NEURAL[name], data, seed=1, block=block, **how)
+        training = rounds.advance(rounds.start(), many)
+        scores = fitted(rounds, training).recommender.scores
+        size = block or 60
+        return digest(training), b"".join(scores(np.arange(60)[low : low + size]).tobytes() for low in range(0, 60, size))
+
+    expected = run()
+    for how in ({"executor": Threads(2)}, {"executor": Threads(8)}, {"block": 1}, {"block": 7}, {"executor": Debug()}):
+        assert run(**how) == expected
+    assert run(limits=[lambda update: update]) == expected
+    assert run(2)[0] != expected[0]
 
 
 @pytest.mark.parametrize("name", ["sfpl", "sfpl+"])
