@@ -16,6 +16,9 @@ from entrenous.core.settings import Settings
 from entrenous.core.update import Update, add_update, empty_total
 from entrenous.core.vocabulary import Vocabulary
 from entrenous.data.interactions import Interactions, build
+from entrenous.federation.rounds import Rounds
+from entrenous.fit import checkpoint_arrays, fitted, restore, restore_training
+from entrenous.store import read_arrays, write_arrays
 
 ALL = algorithms()
 CENTRAL = [name for name, make in ALL.items() if isinstance(make(), CentralAlgorithm)]
@@ -281,7 +284,11 @@ def test_private_state_and_history_never_cross(federation, data):
     """No row of an update is a device's private vector, and no run of item ids is its history."""
     after, update = federation.local(federation.users, data)
     declared = {disclosed.name for disclosed in federation.algorithm.disclosure}
-    sent = {row.tobytes() for array in (*update.rows.values(), *update.dense.values(), *update.shown.values()) for row in vectors(array)}
+    sent = {
+        row.tobytes()
+        for array in (*update.rows.values(), *update.dense.values(), *update.shown.values())
+        for row in vectors(array)
+    }
     for state in (federation.devices, after):
         for name, array in arrays_of(state).items():
             if name not in declared:
@@ -304,9 +311,7 @@ def test_a_device_sends_no_more_than_announced(federation, data):
 
 
 def test_local_leaves_its_inputs_alone_and_repeats(federation, data):
-    download, devices, histories = map(
-        copied, (received(federation, federation.users), federation.devices, federation.histories)
-    )
+    download, devices, histories = map(copied, (received(federation, federation.users), federation.devices, federation.histories))
     args = download, devices, histories, federation.users, key(0, "round", 1)
     before = [copied(part) for part in args[:4]]
     first = federation.algorithm.local(*args)
@@ -369,3 +374,14 @@ def test_scores_on_devices_are_finite_and_independent_of_the_block(federation, d
     assert whole.dtype == np.float32 and whole.shape == (40, 24) and np.isfinite(whole).all()
     for users in (np.array([0]), np.array([39, 3, EVERYTHING]), np.arange(5, 22)):
         assert same(score(users), whole[users])
+
+
+def test_training_goes_on_from_a_file_as_if_it_had_not_stopped(federation, data, tmp_path):
+    rounds = Rounds(federation.algorithm, data, seed=3)
+    training = rounds.advance(rounds.start(), 2)
+    write_arrays(tmp_path / "checkpoint.safetensors", checkpoint_arrays(training))
+    arrays, _ = read_arrays(tmp_path / "checkpoint.safetensors")
+    again, training = rounds.one_round(restore_training(rounds, 2, arrays)), rounds.one_round(training)
+    assert same((again.server, again.devices, again.ledger), (training.server, training.devices, training.ledger))
+    result, users = fitted(rounds, training), np.arange(40)
+    assert same(restore(federation.algorithm, result.arrays, data).scores(users), result.recommender.scores(users))
