@@ -42,7 +42,10 @@ class NCFSettings(Settings):
     learning_rate_network: float | None = Field(None, ge=0, le=100, description="of the non-embedding part, if another")
     optimiser: Literal["sgd", "adam"] = Field("sgd", description="on the device; Adam's moments begin at 0 in every round")
     epsilon: float = Field(
-        1e-8, gt=0, le=1, description="Adam's; a larger one lets a small gradient take a small step, which counts when moments begin at 0"
+        1e-8,
+        gt=0,
+        le=1,
+        description="Adam's; a larger one lets a small gradient take a small step, which counts when moments begin at 0",
     )
     reg: float = Field(0.0, ge=0, description="lambda of |p_u|^2 and |q_i|^2, for each sample")
     negatives: int = Field(4, ge=1, le=1000, description="for each consumed item, redrawn in each local epoch")
@@ -57,7 +60,7 @@ class NCFSettings(Settings):
     @model_validator(mode="after")
     def _some_model(self) -> Self:
         if not self.factors and not self.layers:
-            raise ValueError("a model has factors or layers; factors=0 without layers leaves nothing")
+            raise ValueError("factors, layers or both; factors=0 without layers leaves nothing to learn")
         return self
 
     @property
@@ -83,7 +86,9 @@ class NCFSettings(Settings):
         item = self.learning_rate if self.learning_rate_item is None else self.learning_rate_item
         network = self.learning_rate if self.learning_rate_network is None else self.learning_rate_network
         numbers = np.float32(self.learning_rate), np.float32(item), np.float32(network), np.float32(self.reg), np.float32(0)
-        rates = ncf.Rates(*numbers, self.optimiser == "adam", np.float32(self.epsilon), self.local_epochs, self.negatives, self.batch)
+        rates = ncf.Rates(
+            *numbers, self.optimiser == "adam", np.float32(self.epsilon), self.local_epochs, self.negatives, self.batch
+        )
         return rates._replace(**other)
 
     def first_users(self, users: Int64Array, key: np.uint64) -> Float32Array:
