@@ -47,7 +47,7 @@ class NCFSettings(Settings):
         le=1,
         description="Adam's; a larger one lets a small gradient take a small step, which counts when moments begin at 0",
     )
-    reg: float = Field(0.0, ge=0, description="lambda of |p_u|^2 and |q_i|^2, for each sample")
+    reg: float = Field(0.0, ge=0, description="lambda of lambda/2 (|p_u|^2 + |q_i|^2), for each sample")
     negatives: int = Field(4, ge=1, le=1000, description="for each consumed item, redrawn in each local epoch")
     local_epochs: int = Field(1, ge=1, le=1000, description="E, passes over the device's history in a round")
     batch: int = Field(
