@@ -246,7 +246,10 @@ def test_it_learns_tastes_that_popularity_does_not_know(name, optimiser):
     has = same & (rng.random((users, items)) < 0.5)
     shown = has & (rng.random((users, items)) < 0.8)
     train = build(*np.nonzero(shown), users=Vocabulary(size=users), items=Vocabulary(size=items))
-    how = {"adam": {"learning_rate": 0.01, "batch": 64}, "sgd": {"learning_rate": 0.5, "batch": 5}}[optimiser]
+    how = {"adam": {"learning_rate": 0.01, "batch": 64}, "sgd": {"learning_rate": 0.5, "batch": 5}}[optimiser] | {
+        "reg": 0,
+        "negatives": 4,
+    }
     algorithm = CentralNCF(**MODELS[name], epochs=30, optimiser=optimiser, **how)
     scores = algorithm.score(algorithm.fit(train, key(9)), train, np.arange(users))
     popular = Popular().score(Popular().fit(train, key(9)), train, np.arange(users))

@@ -64,23 +64,24 @@ class CentralNCF(Settings):
     epoch, by binary cross-entropy. An epoch passes over all rows in a new order, each followed by its negatives, in batches whose
     mean gradient is one step of Adam or SGD; Adam leaves alone the embeddings that a batch does not touch. With `pretrain_epochs`,
     NeuMF starts from a GMF and an MLP that were trained first (section 3.4.1). A value above 0 counts as consumed. A user who
-    consumed every item has no negatives and teaches with what there is. Single-threaded and deterministic.
+    consumed every item has no negatives and teaches with what there is. Single-threaded and deterministic. Each model's defaults
+    were chosen on the validation rows of ml-100k, loo-99; the paper has 4 negatives, batches of 256 and a step of 0.001.
     """
 
-    factors: int = Field(8, ge=0, le=1024, description="length of the GMF part of an embedding; 0 = MLP alone")
+    factors: int = Field(64, ge=0, le=1024, description="length of the GMF part of an embedding; 0 = MLP alone")
     layers: Layers = Field(
         (16, 8),
         description="outputs of the MLP's layers, the first also the length of its part of an embedding; none = GMF alone",
     )
     epochs: int = Field(20, ge=1, description="passes over all rows")
-    learning_rate: float = Field(0.001, gt=0, le=100, description="step of the optimiser")
+    learning_rate: float = Field(0.002, gt=0, le=100, description="step of the optimiser")
     optimiser: Literal["sgd", "adam"] = Field("adam", description="of all parts; the paper continues from pre-training by sgd")
-    reg: float = Field(0.0, ge=0, description="lambda of |p_u|^2 and |q_i|^2, for each sample")
-    negatives: int = Field(4, ge=1, le=1000, description="for each consumed item, redrawn in each epoch")
-    batch: int = Field(256, ge=1, le=1 << 20, description="samples whose mean gradient is one step")
+    reg: float = Field(0.02, ge=0, description="lambda of |p_u|^2 and |q_i|^2, for each sample")
+    negatives: int = Field(8, ge=1, le=1000, description="for each consumed item, redrawn in each epoch")
+    batch: int = Field(4096, ge=1, le=1 << 20, description="samples whose mean gradient is one step")
     init_std: float = Field(0.01, ge=0, description="standard deviation of the first embeddings")
     pretrain_epochs: int = Field(0, ge=0, description="of GMF and of the MLP, by Adam, before NeuMF starts from both; 0 = none")
-    pretrain_learning_rate: float = Field(0.001, gt=0, le=100, description="step of Adam in pre-training")
+    pretrain_learning_rate: float = Field(0.002, gt=0, le=100, description="step of Adam in pre-training")
     alpha: float = Field(0.5, ge=0, le=1, description="share of the pre-trained GMF in the output; the MLP has the rest")
 
     @model_validator(mode="after")
@@ -285,7 +286,7 @@ def _move(
 
 
 ALGORITHMS = {
-    "central-gmf": partial(CentralNCF, layers=()),
-    "central-mlp": partial(CentralNCF, factors=0),
+    "central-gmf": partial(CentralNCF, layers=(), reg=0.01),
+    "central-mlp": partial(CentralNCF, factors=0, layers=(32, 16), epochs=15, reg=0.0, negatives=4, batch=1024),
     "central-neumf": CentralNCF,
 }
