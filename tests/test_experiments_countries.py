@@ -11,9 +11,10 @@ from entrenous.data.home import VARIABLE
 from entrenous.experiments.cells import Cells
 from entrenous.experiments.countries import COUNTRIES, rows_of
 from entrenous.experiments.fpl_table6 import source_rows
-from entrenous.experiments.grid import FULL, QUICK
+from entrenous.experiments.grid import QUICK
 from entrenous.experiments.order_control import order_control, top_pop
 from entrenous.experiments.result import Context
+from entrenous.experiments.studies import studies
 from entrenous.experiments.study import PROTOCOL, Study
 
 
@@ -58,7 +59,7 @@ def test_brazil_is_run_from_files_if_the_user_has_them(tmp_path, monkeypatch):
     monkeypatch.setenv(VARIABLE, str(tmp_path))
     for name, users in (("foursquare-italy", 4), ("foursquare-brazil", 3)):
         write(tmp_path / name, users)
-    names = {grid.quick: [study.data.name for study in Context(grid=grid, cells=Cells(None)).studies()] for grid in (FULL, QUICK)}
+    names = {quick: [study.data.name for study in studies(Context(quick=quick, cells=Cells(None)))] for quick in (False, True)}
     assert names == {False: ["foursquare-italy", "foursquare-brazil"], True: ["foursquare-italy"]}
     brazil = rows_of(COUNTRIES["Brazil"])
     assert len(brazil.users) == 3 and set(brazil.features["category"]) == {"Food"}

@@ -12,7 +12,7 @@ NAMES = ["fpl-fig2", "fpl-fig3", "fpl-table2", "fpl-table3", "fpl-table4", "fpl-
 
 
 def test_every_experiment_is_found_by_name():
-    assert list(experiments()) == NAMES
+    assert [name for name in experiments() if name.startswith("fpl-")] == NAMES
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 from functools import cache
@@ -16,6 +17,7 @@ from entrenous.data.home import VARIABLE
 from entrenous.data.interactions import Interactions, build
 from entrenous.experiments import fpl_table4
 from entrenous.experiments.cells import Cells
+from entrenous.experiments.effort import Budget, Effort
 from entrenous.experiments.findings import agreement
 from entrenous.experiments.grid import FULL, QUICK
 from entrenous.experiments.result import row
@@ -24,6 +26,13 @@ from entrenous.experiments.study import FPL_SYSTEMS, SYSTEMS, Study, System
 
 TINY = replace(
     QUICK, neighbours=(2, 5), factors=(2,), epochs=(1, 3), pi=(0.0, 0.5, 1.0), run_pi=(0.5, 1.0), run_epochs=(1,), fcf_rounds=(2,)
+)
+LITTLE = Effort(
+    quick=True,
+    budgets={},
+    other=Budget(protocol="loo-20", drawn=30, seeds=2, curve_seeds=1, horizon=3, every=2),
+    clusters=(2, 4),
+    epochs=2,
 )
 NAMES = sorted(experiments())
 
@@ -56,7 +65,7 @@ def cache_folder(tmp_path_factory) -> Path:
 
 
 def run(name, cache_folder, **more):
-    return run_experiment(name, data=tiny(), grid=TINY, cache=cache_folder, **more)
+    return run_experiment(name, data=tiny(), grid=TINY, effort=LITTLE, cache=cache_folder, **more)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -69,7 +78,7 @@ def test_an_experiment_runs_on_any_data_and_writes_a_folder(name, cache_folder, 
     mine = [line for line in result.rows if line["data"] == "tiny"]
     assert mine
     assert all(line["paper"] is None for line in mine)
-    assert all("seed 0" in line["protocol"] for line in mine if line["system"] != "source bias")
+    assert all(re.search("seeds? 0", line["protocol"]) for line in mine if line["system"] != "source bias")
     assert result.notes and all("nan" not in note and len(note) > 30 for note in result.notes)
     written = json.loads((result.folder / "result.json").read_text())
     assert written == json.loads(json.dumps(result.as_json())) and written["rows"] == result.rows

@@ -8,11 +8,13 @@ import inspect
 import json
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 from typing import Any, Literal, NamedTuple, final
 
-from .. import recommend
+import numpy as np
+
+from .. import algorithms, recommend
 from ..core.discover import modules
 from ..data.interactions import Interactions
 from ..plan import Plan, make
@@ -50,6 +52,9 @@ class Look(NamedTuple):
     """One evaluation. metrics: means over users by name. by_category: as in Evaluation. ledger: what was sent until then.
 
     per_user: some metrics in the order of ascending users, of test cells only.
+    seconds, cpu_seconds: wall and processor time of the training until then, without any evaluation.
+    Where the held-out rows have candidates, full: `metrics` of the full ranking; fairness: as in `Fairness.named`;
+    also: {name: metrics} of each further ranking of the part.
     """
 
     epochs: int
@@ -58,33 +63,62 @@ class Look(NamedTuple):
     by_category: dict[str, dict[str, float]]
     ledger: dict[str, int]
     per_user: dict[str, list[float]]
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    full: dict[str, float] = {}  # noqa: RUF012  # nobody changes it
+    fairness: dict[str, float] = {}  # noqa: RUF012
+    also: dict[str, dict[str, float]] = {}  # noqa: RUF012
 
 
 class Outcome(NamedTuple):
-    """The looks of a cell, in order. failed: why training ended early, "" if it did not. seconds: wall time with evaluation."""
+    """The looks of a cell, in order. failed: why training ended early, "" if it did not. seconds: wall time with evaluation.
+
+    measured: machine and moment, the same for cells whose seconds can be compared; "" where others ran beside it.
+    """
 
     looks: list[Look]
     failed: str
     seconds: float
+    measured: str = ""
 
 
-class Part(NamedTuple):
-    """What a cell trains on, what it is evaluated on, and the identity of both."""
+@final
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Part:
+    """What a cell trains on (`rows`) and what it is evaluated on (`held`).
+
+    masked: further rows that do not compete. also: the same held-out rows under other candidates, by name.
+    """
 
     rows: Interactions
     held: Held
-    sha256: str
+    masked: Interactions | None = None
+    also: Mapping[str, Held] = field(default_factory=dict)
+
+    @cached_property
+    def sha256(self) -> str:
+        """The identity of all of it."""
+        tables = [held.candidates for held in (self.held, *self.also.values()) if held.candidates is not None]
+        masked = [] if self.masked is None else [self.masked.sha256()]
+        drawn = [hashlib.sha256(np.ascontiguousarray(table).tobytes()).hexdigest() for table in tables]
+        return " ".join([self.rows.sha256(), self.held.rows.sha256(), *masked, *drawn, *self.also])
 
 
 Parts = Mapping[str, Part]
 
 
 def parts_of(split: Split) -> Parts:
-    """{"validation": train -> validation rows, "test": all but the test rows -> test rows}; the former if there are any."""
-    pairs = {"test": (split.final_train, split.test)}
-    if split.validation is not None:
-        pairs["validation"] = split.train, split.validation
-    return {name: Part(rows, held, f"{rows.sha256()} {held.rows.sha256()}") for name, (rows, held) in pairs.items()}
+    """{"validation": train -> validation rows, "test": all but the test rows -> test rows}; the former if there are any.
+
+    Validation rows that the tested model was not trained on do not compete with the test rows, as in `entrenous run`.
+    """
+    if split.validation is None:
+        return {"test": Part(rows=split.final_train, held=split.test)}
+    masked = None if split.refit else split.validation.rows
+    return {
+        "test": Part(rows=split.final_train, held=split.test, masked=masked),
+        "validation": Part(rows=split.train, held=split.validation),
+    }
 
 
 def identity(cell: Cell, part: Part) -> str:
@@ -109,8 +143,12 @@ def program_sha256(module: str) -> str:
 
     Comments, docstrings and layout do not count.
     """
-    package = module.rpartition(".")[0]
-    own = [part for name, part in sorted(sys.modules.items()) if name == module or name.startswith(f"{package}._")]
+    packages = {module.rpartition(".")[0], algorithms.__name__}  # a baseline may build on what the algorithms share
+    own = [
+        part
+        for name, part in sorted(sys.modules.items())
+        if name == module or name.startswith(tuple(f"{package}._" for package in packages))
+    ]
     shared = [part for name in SHARED for part in modules(name).values()]
     digest = hashlib.sha256()
     for part in (*own, *shared, recommend):

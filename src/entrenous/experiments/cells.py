@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import platform
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
@@ -12,10 +14,11 @@ from typing import TypeAlias, final
 
 from ..core.protocols import Progress, silent
 from ..store import write_atomically
-from .cell import FORMAT, Cell, Look, Outcome, Parts, identity
+from .cell import FORMAT, Cell, Look, Outcome, Part, Parts, identity
 from .compute import compute
 
 Tick: TypeAlias = Callable[[Cell, int], None]
+Pair: TypeAlias = tuple[Part, Cell]
 
 
 @final
@@ -32,19 +35,37 @@ class Cells:
 
     def outcomes(self, parts: Parts, cells: Sequence[Cell]) -> list[Outcome]:
         """The outcome of each cell, computed if it is not remembered; long ones had better come first."""
-        names = [identity(cell, parts[cell.part]) for cell in cells]
-        missing = {name: cell for name, cell in zip(names, cells, strict=True) if self._recalled(name) is None}
+        return self.outcomes_of([(parts[cell.part], cell) for cell in cells])
+
+    def outcomes_of(self, pairs: Sequence[Pair]) -> list[Outcome]:
+        """The same for cells of several splits, each with its part."""
+        names = [identity(cell, part) for part, cell in pairs]
+        missing = {name: pair for name, pair in zip(names, pairs, strict=True) if self._recalled(name) is None}
         if missing:
-            self._compute(parts, missing)
+            self._compute(missing, self._workers)
         return [self._memory[name] for name in names]
 
-    def _compute(self, parts: Parts, missing: Mapping[str, Cell]) -> None:
-        stop, tick = Event(), self._ticking(sum(len(cell.looks) for cell in missing.values()))
-        pool = ThreadPoolExecutor(self._workers, thread_name_prefix="cells")
+    def timed(self, pairs: Sequence[Pair]) -> list[Outcome]:
+        """Outcomes whose seconds can be compared: trained one after another with nothing of ours beside them.
+
+        They are remembered together or not at all: if one is missing or was trained in another run, all are trained again.
+        """
+        names = [identity(cell, part) for part, cell in pairs]
+        runs = {found.measured for name in names if (found := self._recalled(name))}
+        if len(runs) != 1 or runs == {""} or any(self._recalled(name) is None for name in names):
+            machine = f"{platform.node()} {platform.machine()}, {cores()} cores"
+            self._compute(dict(zip(names, pairs, strict=True)), 1, f"{machine}, {time.strftime('%Y-%m-%dT%H:%M:%S%z')}")
+        return [self._memory[name] for name in names]
+
+    def _compute(self, missing: Mapping[str, Pair], workers: int, measured: str = "") -> None:
+        stop, tick = Event(), self._ticking(sum(len(cell.looks) for _, cell in missing.values()))
+        pool = ThreadPoolExecutor(workers, thread_name_prefix="cells")
+        warm = bool(measured)
         try:
-            futures = {pool.submit(compute, cell, parts[cell.part], tick, stop): name for name, cell in missing.items()}
+            futures = {pool.submit(compute, cell, part, tick, stop, warm): name for name, (part, cell) in missing.items()}
             for future in as_completed(futures):
-                self._remember(futures[future], missing[futures[future]], future.result())
+                outcome = future.result()._replace(measured=measured)
+                self._remember(futures[future], missing[futures[future]][1], outcome)
         finally:
             stop.set()  # without effect unless something failed or the user interrupted
             pool.shutdown(cancel_futures=True)
@@ -87,7 +108,7 @@ def read(path: Path, name: str) -> Outcome | None:
         kept = json.loads(path.read_text())
         if kept["format"] != FORMAT or kept["cell"] != name:
             return None
-        return Outcome([Look(**look) for look in kept["looks"]], kept["failed"], kept["seconds"])
+        return Outcome([Look(**look) for look in kept["looks"]], kept["failed"], kept["seconds"], kept.get("measured", ""))
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from threading import Event
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 from ..core.errors import NonFiniteError
 from ..core.protocols import Progress
 from ..data.interactions import Interactions
-from ..evaluate.protocol import evaluate
+from ..evaluate.fairness import fairness
+from ..evaluate.protocol import Evaluation, evaluate
 from ..federation.rounds import Rounds
 from ..fit import Fitted, advance, federated, fit_central, fitted
+from ..split.types import Held
 from .cell import Cell, Look, Outcome, Part
 
-N = 10  # the list length of all of the paper's tables
+T = TypeVar("T")
+N = 10  # the list length of all of the papers' tables
 KEPT = (f"precision@{N}", f"recall@{N}", f"f1@{N}")  # per-user values of test cells
+KEPT_SAMPLED = (f"hr@{N}", f"ndcg@{N}")  # of a sampled ranking, where a user has one held-out item: the others say no more
 BLOCK_BYTES = 128 << 20  # of devices that each send a row for every item: what a block shares (FCF's Gram matrix) is made once
 
 
@@ -24,12 +29,22 @@ class Stopped(Exception):
     """Another cell failed, or the user interrupted."""
 
 
-def compute(cell: Cell, part: Part, tick: Callable[[Cell, int], None], stop: Event) -> Outcome:
-    """Trains and evaluates a cell. A training that diverges ends there and says so. tick: told of looks as they are done."""
+class Spent(NamedTuple):
+    """Seconds of training alone: wall, and of the processor."""
+
+    wall: float = 0.0
+    cpu: float = 0.0
+
+
+def compute(cell: Cell, part: Part, tick: Callable[[Cell, int], None], stop: Event, warm: bool = False) -> Outcome:
+    """Trains and evaluates a cell. A training that diverges ends there and says so. tick: told of looks as they are done.
+
+    warm: a round is trained and thrown away first, so that no time goes into compiling or loading what is compiled.
+    """
     began, looks, failed = time.perf_counter(), list[Look](), ""
     try:
-        for epochs, model in _trained(cell, part.rows, stop):
-            looks.append(_look(cell, part, epochs, model))
+        for epochs, model, spent in _trained(cell, part.rows, stop, warm):
+            looks.append(_look(cell, part, epochs, model, spent))
             tick(cell, 1)
     except NonFiniteError as diverged:
         failed = str(diverged)
@@ -37,25 +52,53 @@ def compute(cell: Cell, part: Part, tick: Callable[[Cell, int], None], stop: Eve
     return Outcome(looks, failed, round(time.perf_counter() - began, 3))
 
 
-def _look(cell: Cell, part: Part, epochs: int, model: Fitted) -> Look:
-    found = evaluate(model.recommender, part.rows, part.held, label=cell.algorithm, n=(N,), seed=cell.seed)
-    per_user = {name: found.per_user[name].tolist() for name in KEPT} if cell.part == "test" else {}
-    return Look(epochs, model.rounds, found.metrics, found.by_category, model.ledger._asdict(), per_user)
+def _look(cell: Cell, part: Part, epochs: int, model: Fitted, spent: Spent) -> Look:
+    found, *further = [_evaluated(cell, part, held, model) for held in (part.held, *part.also.values())]
+    kept = KEPT if found.candidates_ranking is None else KEPT_SAMPLED
+    fair = {} if found.candidates_ranking is None else fairness(found.per_user, found.candidates_ranking, N).named()
+    return Look(
+        epochs=epochs,
+        rounds=model.rounds,
+        metrics=found.metrics,
+        by_category=found.by_category,
+        ledger=model.ledger._asdict(),
+        per_user={name: found.per_user[name].tolist() for name in kept} if cell.part == "test" else {},
+        seconds=round(spent.wall, 4),
+        cpu_seconds=round(spent.cpu, 4),
+        full=found.full_ranking or {},
+        fairness=fair,
+        also={name: other.metrics for name, other in zip(part.also, further, strict=True)},
+    )
 
 
-def _trained(cell: Cell, rows: Interactions, stop: Event) -> Iterator[tuple[int, Fitted]]:
-    """(epochs, model) for each look: one training, seen on its way."""
+def _evaluated(cell: Cell, part: Part, held: Held, model: Fitted) -> Evaluation:
+    recommender, label = model.recommender, cell.algorithm
+    return evaluate(recommender, part.rows, held, label=label, n=(N,), seed=cell.seed, also_mask=part.masked)
+
+
+def _trained(cell: Cell, rows: Interactions, stop: Event, warm: bool) -> Iterator[tuple[int, Fitted, Spent]]:
+    """(epochs, model, time) for each look: one training, seen on its way."""
     algorithm, check = cell.made(rows), _checking(stop)
     if not federated(algorithm):
-        yield 0, fit_central(algorithm, rows, cell.seed, check)
+        model, spent = _timed(lambda: fit_central(algorithm, rows, cell.seed, check), Spent())
+        yield 0, model, spent
         return
     federation = Rounds(algorithm, rows, seed=cell.seed, block=_block(algorithm, rows))
     rounds_an_epoch = getattr(federation.algorithm, "rounds_an_epoch", None)
     rpe = 1 if rounds_an_epoch is None else rounds_an_epoch(rows.catalogue)
-    training = federation.start()
+    if warm:
+        federation.advance(federation.start(), 1)
+    training, spent = federation.start(), Spent()
     for epochs in cell.looks:
-        training = advance(federation, training, epochs * rpe, progress=check)
-        yield epochs, fitted(federation, training)
+        training, spent = _timed(partial(advance, federation, training, epochs * rpe, progress=check), spent)
+        yield epochs, fitted(federation, training), spent
+
+
+def _timed(call: Callable[[], T], before: Spent) -> tuple[T, Spent]:
+    """What a call returns, and its seconds on this thread with those of `before`."""
+    wall, cpu = time.perf_counter(), time.thread_time()
+    found = call()
+    return found, Spent(before.wall + time.perf_counter() - wall, before.cpu + time.thread_time() - cpu)
 
 
 def _checking(stop: Event) -> Progress:
@@ -70,5 +113,7 @@ def _checking(stop: Event) -> Progress:
 
 def _block(algorithm: Any, rows: Interactions) -> int:
     """How many devices run together; it changes no result. 0 = as many as Rounds likes."""
+    if hasattr(algorithm, "usual_bytes"):
+        return 0
     size = algorithm.configured(rows.catalogue).update_bytes(rows.catalogue)
     return max(1, BLOCK_BYTES // size) if size > 4 * len(rows.items) else 0

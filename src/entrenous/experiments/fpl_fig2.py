@@ -8,7 +8,8 @@ from ..evaluate.significance import paired_t
 from ..figures import lines
 from .fpl_table2 import BEST_PI, TABLE
 from .pi_points import Point, Points, compared_line, lines_of, point_row, points_of
-from .result import Experiment, Found, over_studies
+from .result import Experiment, Found
+from .studies import over_studies
 from .study import Study
 
 METRIC = "f1@10 of means"  # "the harmonic mean between Precision and Recall"

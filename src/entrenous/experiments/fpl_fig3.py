@@ -6,7 +6,8 @@ from ..figures import scatter
 from . import fpl_table2, fpl_table3
 from .fpl_table2 import BEST_PI
 from .pi_points import Point, Points, compared_line, lines_of, point_row, points_of
-from .result import Experiment, Found, over_studies
+from .result import Experiment, Found
+from .studies import over_studies
 from .study import Study
 
 METRICS = ("item_coverage@10", "precision@10")

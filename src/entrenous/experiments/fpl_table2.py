@@ -11,7 +11,8 @@ from ..figures import bars
 from .cell import Look
 from .findings import absent, agreement, epochs_note, fcf_note, pi_note, protocol_note, significance_note
 from .order_control import order_control
-from .result import Experiment, Found, Row, over_studies
+from .result import Experiment, Found, Row
+from .studies import over_studies
 from .study import Study, System
 from .system_rows import system_rows
 from .training_gain import training_gain

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from .cell import Look
 from .findings import absent, agreement, protocol_note
-from .result import Experiment, Found, over_studies
+from .result import Experiment, Found
+from .studies import over_studies
 from .study import Study, System
 from .system_rows import system_rows
 

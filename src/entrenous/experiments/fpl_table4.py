@@ -17,6 +17,7 @@ from .countries import COUNTRIES, Country
 from .grid import CONFIGURATIONS, PRINTED, RUN
 from .pi_points import lines_of, point_row, points_of
 from .result import Context, Experiment, Found, Row, row
+from .studies import studies
 from .study import Study
 
 # printed: TCC x 10^-12 and P@10 for pi = 0.1, 0.2, ..., 1.0
@@ -66,11 +67,11 @@ def run(context: Context) -> Found:
     found = Found(rows=arithmetic(), notes=[arithmetic_note()])
     found.add(counted(load(SHAPE), context.seed))
     try:
-        studies = context.studies()
+        every = studies(context)
     except InputError as missing:
         found.notes.append(f"Precision is not measured, and the arithmetic needs no data. {missing}")
         return found
-    for study in studies:
+    for study in every:
         found.add(measured(study))
     return found
 

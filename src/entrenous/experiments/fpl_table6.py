@@ -12,7 +12,8 @@ from ..evaluate.ranking import Lists
 from ..figures import bars
 from .cell import Look
 from .findings import absent, protocol_note
-from .result import Experiment, Found, Row, over_studies, row
+from .result import Experiment, Found, Row, row
+from .studies import over_studies
 from .study import Study, System
 from .system_rows import why_absent
 

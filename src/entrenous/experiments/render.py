@@ -72,7 +72,7 @@ def standalone(svg: str) -> str:
 
 
 def _title(result: ExperimentResult) -> str:
-    return f"{result.name}: {result.title}" + (" (quick: an excerpt of the grid)" if result.quick else "")
+    return f"{result.name}: {result.title}" + (" (quick: an excerpt)" if result.quick else "")
 
 
 def _footer(result: ExperimentResult) -> str:
@@ -121,7 +121,14 @@ def _table(data: str, metrics: Sequence[str], systems: Mapping[Label, Mapping[st
 
 
 def _pair(row: Row, whole: bool) -> list[str]:
-    return [ABSENT if value is None else f"{value:.0f}" if whole else f"{value:.5f}" for value in (row["paper"], row["obtained"])]
+    """The paper's number and ours; of a mean over seeds with its spread, and with as many digits as that leaves sense in."""
+    decimals = 0 if whole else 5
+    if row.get("values") is not None and not whole:
+        decimals = 1 if abs(row["obtained"] or 0.0) >= 10 else 4
+    paper, ours, spread = (
+        ABSENT if value is None else f"{value:.{decimals}f}" for value in (row["paper"], row["obtained"], row.get("spread"))
+    )
+    return [paper, ours if spread == ABSENT or whole else f"{ours} ± {spread}"]
 
 
 def _is_whole(row: Row) -> bool:

@@ -10,16 +10,16 @@ from typing import Any, NamedTuple, final
 from ..data.interactions import Interactions
 from . import render
 from .cells import Cells
-from .countries import COUNTRIES, present, rows_of
+from .effort import Effort
 from .grid import Grid
-from .study import Study
 
 Row = dict[str, Any]
 Paper = Mapping[tuple[str, str, str], float]  # {(data, system, metric): what was printed}
 
 
 def row(data: str, system: str, metric: str, *, paper: float | None, obtained: float | None, protocol: str, **more: Any) -> Row:
-    """One figure of ours beside the paper's, None where there is none. more: reading, pi, settings, epochs."""
+    """One figure of ours beside the paper's, None where there is none. more: reading, pi, settings, epochs; spread and values where
+    `obtained` is a mean over seeds."""
     return {"data": data, "system": system, "metric": metric, "paper": paper, "obtained": obtained, "protocol": protocol, **more}
 
 
@@ -44,22 +44,17 @@ class Found:
 @final
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Context:
-    """What an experiment runs in. data: rows to use in place of the paper's, None = the paper's."""
+    """What an experiment runs in. data: rows to use in place of the paper's, None = the paper's.
 
-    grid: Grid
+    grid, effort: what is tried (FPL) and how much is trained (Cali3F), None = the full or the quick one.
+    """
+
     cells: Cells
+    quick: bool = False
     seed: int = 0
     data: Interactions | None = None
-
-    def studies(self) -> list[Study]:
-        """Italy, and Brazil and Canada where their files are in the data folder (not in quick runs); or the given data alone."""
-        if self.data is not None:
-            return [self._study("", self.data)]
-        more = [name for name in ("Brazil", "Canada") if not self.grid.quick and present(COUNTRIES[name])]
-        return [self._study(name, rows_of(COUNTRIES[name])) for name in ("Italy", *more)]
-
-    def _study(self, country: str, data: Interactions) -> Study:
-        return Study(country=country, data=data, grid=self.grid, cells=self.cells, seed=self.seed)
+    grid: Grid | None = None
+    effort: Effort | None = None
 
 
 class Experiment(NamedTuple):
@@ -68,18 +63,6 @@ class Experiment(NamedTuple):
     title: str
     paper: Paper
     run: Callable[[Context], Found]
-
-
-def over_studies(one: Callable[[Study], Found]) -> Callable[[Context], Found]:
-    """The `run` of an experiment that does the same for every data set."""
-
-    def run(context: Context) -> Found:
-        found = Found()
-        for study in context.studies():
-            found.add(one(study))
-        return found
-
-    return run
 
 
 @final

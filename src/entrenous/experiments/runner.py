@@ -12,7 +12,8 @@ from ..core.protocols import Progress, silent
 from ..data.home import data_home
 from ..data.interactions import Interactions
 from .cells import Cells
-from .grid import FULL, QUICK, Grid
+from .effort import Effort
+from .grid import Grid
 from .result import Context, Experiment, ExperimentResult
 
 
@@ -31,14 +32,15 @@ def run_experiment(
     seed: int = 0,
     threads: int = 0,
     grid: Grid | None = None,
+    effort: Effort | None = None,
     progress: Progress = silent,
 ) -> ExperimentResult:
     """Runs an experiment, or what is left of it: finished trainings are remembered in `cache` and shared by all experiments.
 
-    quick: an excerpt of the grid, about a minute on two cores. data: other rows in place of the paper's.
+    quick: an excerpt, about a minute on two cores. data: other rows in place of the paper's.
     out: result.json, table.md and figures go to `<out>/<name>` (quick: `<out>/<name>-quick`). cache: None = `<out>/cells`, without
     `out` the folder `experiments` of the data folder. threads: trainings at once, 0 = one a core; they change no figure.
-    grid: other settings to try.
+    grid, effort: other settings to try (FPL), more or less training (Cali3F); either may be a quick one.
 
     Raises InputError for an unknown name, for missing data (with where to get it) and for an `out` that cannot be written to.
     """
@@ -47,18 +49,19 @@ def run_experiment(
         raise InputError("--out", f"{out} cannot be written to", expected="a folder you may write to", fix="choose another")
     began, folder = time.perf_counter(), cache or (data_home() / "experiments" if out is None else out / "cells")
     cells = Cells(folder if writable(folder) else None, threads=threads, progress=progress)
-    context = Context(grid=grid or (QUICK if quick else FULL), cells=cells, seed=seed, data=data)
+    quick = quick or any(plan is not None and plan.quick for plan in (grid, effort))
+    context = Context(quick=quick, cells=cells, seed=seed, data=data, grid=grid, effort=effort)
     found = experiment.run(context)
     if cells.folder is None:
         found.notes.append(f"{folder} cannot be written to, so no training was remembered.")
     result = ExperimentResult(
         name=name,
         title=experiment.title,
-        quick=context.grid.quick,
+        quick=quick,
         found=found,
         seconds=round(time.perf_counter() - began, 1),
         computed=cells.computed,
-        folder=None if out is None else out / (f"{name}-quick" if context.grid.quick else name),
+        folder=None if out is None else out / (f"{name}-quick" if quick else name),
     )
     if result.folder is not None:
         result.write(result.folder)
