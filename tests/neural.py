@@ -7,7 +7,7 @@ import numpy as np
 from autograd import grad
 
 from entrenous.core.keys import below, draw, fold
-from entrenous.models import ncf
+from entrenous.models import ncf, ncf_device
 from entrenous.models.triples import negative
 
 
@@ -57,7 +57,7 @@ def loss(parts, batch, factors, layers, reg=0.0, pull=0.0, anchors=None):
     return total
 
 
-def drawn(data: ncf.Data, d: int, epoch: int, negatives: int, items: int) -> list[tuple[int, float]]:
+def drawn(data: ncf_device.Data, d: int, epoch: int, negatives: int, items: int) -> list[tuple[int, float]]:
     """The samples of a device in an epoch: its items in the order of a Fisher-Yates shuffle, after each its negatives."""
     key = np.uint64(fold(data.keys[d], epoch))
     history, avoid = data.item[data.ptr[d] : data.ptr[d + 1]], data.avoid[data.avoid_ptr[d] : data.avoid_ptr[d + 1]]
@@ -73,7 +73,7 @@ def drawn(data: ncf.Data, d: int, epoch: int, negatives: int, items: int) -> lis
     return out
 
 
-def trained(shape, layers, rates: ncf.Rates, parts, data: ncf.Data, d: int, anchors=None):
+def trained(shape, layers, rates: ncf_device.Rates, parts, data: ncf_device.Data, d: int, anchors=None):
     """The model of device d after its epochs, and the set of items that it touched."""
     slope, factors, touched = grad(loss), shape.factors, set()
     speed = {name: float({"user": rates.user, "item": rates.item}.get(name, rates.network)) for name in parts}

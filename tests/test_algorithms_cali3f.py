@@ -16,7 +16,7 @@ from entrenous.core.keys import key
 from entrenous.core.update import Total, Update, add_update, empty_total
 from entrenous.data.interactions import Interactions
 from entrenous.federation.rounds import Rounds
-from entrenous.models import ncf
+from entrenous.models import ncf, ncf_device
 from entrenous.models.k_means import k_means
 
 OFF = {"personalised": False, "fast": False, "sampled": False}
@@ -219,7 +219,7 @@ def test_without_phi_every_device_learns_alone(data: Interactions) -> None:
     for number in range(4):
         private = data_of(data.histories(everyone), everyone, key(1, "round", number))
         rates, each = algorithm.rates(), np.arange(USERS, dtype=np.int32)
-        alone += ncf.train(algorithm.shape, rates, server.user, server.item, alone, each, private).network
+        alone += ncf_device.train(algorithm.shape, rates, server.user, server.item, alone, each, private).network
         _, _, total = sent(algorithm, server, devices, data, everyone, number)
         server = algorithm.aggregate(server, total)
         assert (server.cluster == where).all()  # nobody moved so far that they changed places

@@ -13,7 +13,7 @@ from entrenous.algorithms.ditto import Ditto, own_networks
 from entrenous.algorithms.fedavg import FedAvg
 from entrenous.core.keys import key
 from entrenous.data.interactions import Interactions
-from entrenous.models import ncf
+from entrenous.models import ncf, ncf_device
 
 EVERYONE = np.arange(USERS)
 
@@ -58,7 +58,7 @@ def test_without_lambda_the_personal_part_learns_alone(data: Interactions) -> No
     rates = algorithm.rates(item=np.float32(0))
     for number in range(3):
         private = data_of(data.histories(EVERYONE), EVERYONE, key(1, "round", number))
-        learnt = ncf.train(algorithm.shape, rates, user, server.item, network, each, private)
+        learnt = ncf_device.train(algorithm.shape, rates, user, server.item, network, each, private)
         user, network = learnt.user, network + learnt.network
         devices, _, total = sent(algorithm, server, devices, data, EVERYONE, number)
         server = algorithm.aggregate(server, total)

@@ -12,7 +12,7 @@ from entrenous.algorithms._ncf import unpadded
 from entrenous.algorithms.fedavg import FedAvg
 from entrenous.algorithms.reptile import EACH, Reptile
 from entrenous.data.interactions import Interactions
-from entrenous.models import ncf
+from entrenous.models import ncf, ncf_device
 
 EVERYONE = np.arange(USERS)
 
@@ -77,8 +77,8 @@ def test_a_device_scores_with_what_it_has_adapted(data: Interactions, epochs: in
     scores = algorithm.score(server, devices, histories)
     assert all(map(same, before, (*server, *devices)))
     shape, none = algorithm.shape, np.zeros(USERS, np.int32)
-    private = ncf.Data(histories.ptr, histories.item, histories.avoid_ptr, histories.avoid, devices.key)
-    learnt = ncf.train(shape, algorithm.rates(epochs=epochs), devices.user, server.item, server.network, none, private)
+    private = ncf_device.Data(histories.ptr, histories.item, histories.avoid_ptr, histories.avoid, devices.key)
+    learnt = ncf_device.train(shape, algorithm.rates(epochs=epochs), devices.user, server.item, server.network, none, private)
     for d in range(USERS):
         table, rows = server.item.copy(), slice(learnt.ptr[d], learnt.ptr[d + 1])
         table[learnt.item[rows]] += unpadded(shape, learnt.row[rows])

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from entrenous.core.keys import folds, key, normals
-from entrenous.models import ncf
+from entrenous.models import ncf, ncf_device
 
 MODELS: dict[str, tuple[int, tuple[int, ...]]] = {
     "gmf": (5, ()),
@@ -44,16 +44,16 @@ WAYS: dict[str, dict[str, Any]] = {
 }
 
 
-def rates(**other: Any) -> ncf.Rates:
+def rates(**other: Any) -> ncf_device.Rates:
     numbers = {"user": 0.1, "item": 0.1, "network": 0.1, "reg": 0.0, "pull": 0.0, "epsilon": 1e-8}
     numbers = {name: np.float32(other.pop(name, value)) for name, value in numbers.items()}
-    return ncf.Rates(**numbers, **{"adam": False, "epochs": 1, "negatives": 2, "batch": 3, **other})
+    return ncf_device.Rates(**numbers, **{"adam": False, "epochs": 1, "negatives": 2, "batch": 3, **other})
 
 
-def data() -> ncf.Data:
+def data() -> ncf_device.Data:
     ptr, avoid_ptr = (np.cumsum([0, *map(len, lists)]).astype(np.int64) for lists in (HISTORIES, AVOIDED))
     item, avoid = (np.array([i for part in lists for i in part], np.int32) for lists in (HISTORIES, AVOIDED))
-    return ncf.Data(ptr, item, avoid_ptr, avoid, folds(key(0, "devices"), np.arange(len(HISTORIES))))
+    return ncf_device.Data(ptr, item, avoid_ptr, avoid, folds(key(0, "devices"), np.arange(len(HISTORIES))))
 
 
 def start(name: str, scale: float = 0.5) -> tuple[ncf.Shape, tuple[int, ...], np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -75,10 +75,10 @@ def anchors(shape: ncf.Shape, layers: tuple[int, ...]) -> tuple[np.ndarray, np.n
     return user, network
 
 
-def learnt(name: str, way: ncf.Rates) -> ncf.Sent:
+def learnt(name: str, way: ncf_device.Rates) -> ncf_device.Sent:
     shape, layers, user, item, networks, group = start(name)
     user_anchor, network_anchor = anchors(shape, layers)
-    return ncf.train(shape, way, user, item, networks, group, data(), user_anchor=user_anchor, network_anchor=network_anchor)
+    return ncf_device.train(shape, way, user, item, networks, group, data(), user_anchor=user_anchor, network_anchor=network_anchor)
 
 
 def unpadded(shape: ncf.Shape, row: np.ndarray) -> np.ndarray:
@@ -213,11 +213,11 @@ def test_negatives_differ_from_epoch_to_epoch_and_from_device_to_device() -> Non
 def test_a_device_does_not_depend_on_the_others(name: str) -> None:
     shape, _, user, item, networks, group = start(name)
     how, whole = rates(epochs=2, adam=True), data()
-    together = ncf.train(shape, how, user, item, networks, group, whole)
+    together = ncf_device.train(shape, how, user, item, networks, group, whole)
     for d in range(len(HISTORIES)):
         one = slice(d, d + 1)
         alone = whole._replace(ptr=whole.ptr[d : d + 2], avoid_ptr=whole.avoid_ptr[d : d + 2], keys=whole.keys[one])
-        sent = ncf.train(shape, how, user[one], item, networks, group[one], alone)
+        sent = ncf_device.train(shape, how, user[one], item, networks, group[one], alone)
         rows = slice(together.ptr[d], together.ptr[d + 1])
         assert (sent.item == together.item[rows]).all() and (sent.row == together.row[rows]).all()
         assert (sent.network == together.network[one]).all() and (sent.user == together.user[one]).all()
@@ -229,7 +229,7 @@ def test_inputs_are_left_alone() -> None:
     before = [array.copy() for array in (*arrays, *private, *held)]
     user, item, networks, group = arrays
     how = rates(epochs=2, pull=0.3)
-    ncf.train(shape, how, user, item, networks, group, private, user_anchor=held[0], network_anchor=held[1])
+    ncf_device.train(shape, how, user, item, networks, group, private, user_anchor=held[0], network_anchor=held[1])
     ncf.scores(shape, user, item, networks, group)
     assert all((a == b).all() for a, b in zip(before, (*arrays, *private, *held), strict=True))
 
@@ -238,8 +238,8 @@ def test_one_anchor_for_all_is_the_same_anchor_for_each() -> None:
     shape, layers, user, item, networks, group = start("mlp")
     _, network_anchor = anchors(shape, layers)
     how, one = rates(pull=0.5, epochs=2), network_anchor[:1]
-    shared = ncf.train(shape, how, user, item, networks, group, data(), network_anchor=one)
-    each = ncf.train(shape, how, user, item, networks, group, data(), network_anchor=np.repeat(one, len(user), axis=0))
+    shared = ncf_device.train(shape, how, user, item, networks, group, data(), network_anchor=one)
+    each = ncf_device.train(shape, how, user, item, networks, group, data(), network_anchor=np.repeat(one, len(user), axis=0))
     assert (shared.network == each.network).all() and (shared.user == each.user).all()
 
 
@@ -247,7 +247,7 @@ def test_without_anchors_a_device_is_held_to_where_it_began() -> None:
     shape, _, user, item, networks, _ = start("neumf")
     nearer = [
         np.linalg.norm(
-            ncf.train(shape, rates(pull=pull, epochs=5), user, item, networks[:1], np.zeros(5, np.int32), data()).network
+            ncf_device.train(shape, rates(pull=pull, epochs=5), user, item, networks[:1], np.zeros(5, np.int32), data()).network
         )
         for pull in (0.0, 1.0, 5.0)
     ]
@@ -282,7 +282,7 @@ def test_what_is_not_a_number_is_not_hidden() -> None:
     shape, _, user, item, networks, group = start("neumf")
     item[4, 7] = np.nan
     assert np.isnan(ncf.scores(shape, user, item, networks, group)[:, 4]).all()
-    assert np.isnan(ncf.train(shape, rates(), user, item, networks, group, data()).network[[0, 3]]).any()
+    assert np.isnan(ncf_device.train(shape, rates(), user, item, networks, group, data()).network[[0, 3]]).any()
 
 
 # ---- plain Python ----------------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from ..core.protocols import Catalogue, Histories
 from ..core.settings import Settings
 from ..core.types import Float32Array, Float64Array, Int64Array
 from ..core.update import Total, real
-from ..models import ncf
+from ..models import ncf, ncf_device
 
 
 def _lengths(value: Any) -> Any:
@@ -81,12 +81,12 @@ class NCFSettings(Settings):
         """The most one device sends in a round."""
         raise NotImplementedError
 
-    def rates(self, **other: Any) -> ncf.Rates:
+    def rates(self, **other: Any) -> ncf_device.Rates:
         """How a device learns; `other` replaces parts."""
         item = self.learning_rate if self.learning_rate_item is None else self.learning_rate_item
         network = self.learning_rate if self.learning_rate_network is None else self.learning_rate_network
         numbers = np.float32(self.learning_rate), np.float32(item), np.float32(network), np.float32(self.reg), np.float32(0)
-        rates = ncf.Rates(
+        rates = ncf_device.Rates(
             *numbers, self.optimiser == "adam", np.float32(self.epsilon), self.local_epochs, self.negatives, self.batch
         )
         return rates._replace(**other)
@@ -108,9 +108,9 @@ class NCFSettings(Settings):
         return self.model_copy(update={"cohort": min(self.cohort, catalogue.users) or catalogue.users})
 
 
-def data_of(histories: Histories, users: Int64Array, key: np.uint64) -> ncf.Data:
+def data_of(histories: Histories, users: Int64Array, key: np.uint64) -> ncf_device.Data:
     """The private data of the devices of `users`, and the key each draws from in this round."""
-    return ncf.Data(histories.ptr, histories.item, histories.avoid_ptr, histories.avoid, folds(key, users))
+    return ncf_device.Data(histories.ptr, histories.item, histories.avoid_ptr, histories.avoid, folds(key, users))
 
 
 def counts(histories: Histories) -> Float32Array:

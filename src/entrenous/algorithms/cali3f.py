@@ -18,7 +18,7 @@ from ..core.protocols import Catalogue, Disclosed, Histories
 from ..core.sampling import cohort
 from ..core.types import Float32Array, Float64Array, Int32Array, Int64Array
 from ..core.update import Total, Update, gathered, real
-from ..models import ncf
+from ..models import ncf, ncf_device
 from ..models.k_means import first_centroids, k_means
 from ._clusters import SHOWN_USER, check_clusters, delegates_of, with_progress
 from ._ncf import NCFSettings, average, averaged, counts, data_of, mean_network, shared, unpadded, weighted_mean
@@ -144,10 +144,10 @@ class Cali3F(NCFSettings):
         """Trains w[N] (line 5) and v_p (line 6), each with its own copy of the embeddings; w[U, I] learn with v_p (line 16)."""
         weight, data, model = counts(histories), data_of(histories, users, key), (download.user, download.item)
         everyone, dense = np.zeros(len(users), np.int32), {}
-        sent = ncf.train(self.shape, self.rates(), *model, download.network, everyone, data)
+        sent = ncf_device.train(self.shape, self.rates(), *model, download.network, everyone, data)
         dense["network"] = weight[:, None] * sent.network
         if self.personalised:
-            sent = ncf.train(self.shape, self.rates(), *model, download.local, download.at, data)
+            sent = ncf_device.train(self.shape, self.rates(), *model, download.local, download.at, data)
             dense["local"] = weight[:, None] * sent.network
         moved = unpadded(self.shape, sent.row)
         rows = shared(moved, np.abs(moved)) if self.fast else averaged(moved, sent.ptr, weight)  # theta of (5)

@@ -21,7 +21,7 @@ from ..core.protocols import Catalogue, Disclosed, Histories
 from ..core.sampling import cohort
 from ..core.types import Array, Float32Array, Int64Array
 from ..core.update import Total, Update
-from ..models import ncf
+from ..models import ncf, ncf_device
 from ._ncf import NCFSettings, average, averaged, counts, data_of, mean_network, unpadded
 from .fedavg import FedAvg, Server
 
@@ -72,18 +72,20 @@ class Ditto(NCFSettings):
     ) -> tuple[Devices, Update]:
         """E epochs of w, whose move is sent, and E of v_k on the same samples, which stays."""
         shape, data, weight = self.shape, data_of(histories, users, key), counts(histories)
-        sent = ncf.train(shape, self.rates(), devices.user, download.item, download.network, np.zeros(len(users), np.int32), data)
+        sent = ncf_device.train(
+            shape, self.rates(), devices.user, download.item, download.network, np.zeros(len(users), np.int32), data
+        )
         rows = averaged(unpadded(shape, sent.row), sent.ptr, weight)
         update = Update(sent.ptr, sent.item, rows, {"network": weight[:, None] * sent.network}, weight)
         own_user, own_network = self._personal(download, devices, data)
         return Devices(sent.user, own_user, own_network, np.ones(len(users), bool)), update
 
-    def _personal(self, download: Server, devices: Devices, data: ncf.Data) -> tuple[Float32Array, Float32Array]:
+    def _personal(self, download: Server, devices: Devices, data: ncf_device.Data) -> tuple[Float32Array, Float32Array]:
         """v_k <- v_k - eta (grad F_k(v_k) + lambda (v_k - w*)), E epochs."""
         network, each = own_networks(download, devices), np.arange(len(devices.user), dtype=np.int32)
         rates = self.rates(item=np.float32(0), pull=np.float32(self.reg_global))
         anchors = {"user_anchor": devices.user, "network_anchor": download.network}
-        learnt = ncf.train(self.shape, rates, devices.own_user, download.item, network, each, data, **anchors)
+        learnt = ncf_device.train(self.shape, rates, devices.own_user, download.item, network, each, data, **anchors)
         return learnt.user, network + learnt.network
 
     def aggregate(self, server: Server, total: Total) -> Server:

@@ -20,7 +20,7 @@ from ..core.protocols import Catalogue, Disclosed, Histories
 from ..core.sampling import cohort
 from ..core.types import Float32Array, Int64Array
 from ..core.update import Total, Update
-from ..models import ncf
+from ..models import ncf, ncf_device
 from ._ncf import NCFSettings, average, averaged, counts, data_of, mean_network, unpadded
 
 
@@ -83,7 +83,7 @@ class FedAvg(NCFSettings):
         """ClientUpdate(k, w): E epochs; sends n_k (w_k - w)."""
         shape, weight = self.shape, counts(histories)
         groups, data = np.zeros(len(users), np.int32), data_of(histories, users, key)
-        sent = ncf.train(shape, self.rates(), devices.user, download.item, download.network, groups, data)
+        sent = ncf_device.train(shape, self.rates(), devices.user, download.item, download.network, groups, data)
         rows = averaged(unpadded(shape, sent.row), sent.ptr, weight)
         return Devices(sent.user), Update(sent.ptr, sent.item, rows, {"network": weight[:, None] * sent.network}, weight)
 

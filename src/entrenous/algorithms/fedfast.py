@@ -19,7 +19,7 @@ from ..core.keys import fold_name
 from ..core.protocols import Catalogue, Disclosed, Histories
 from ..core.types import Float32Array, Int32Array, Int64Array
 from ..core.update import Total, Update, gathered
-from ..models import ncf
+from ..models import ncf, ncf_device
 from ..models.k_means import first_centroids, k_means
 from ._clusters import SHOWN_USER, check_clusters, delegates_of, with_progress
 from ._ncf import NCFSettings, average, averaged, counts, data_of, mean_network, shared, unpadded, weighted_mean
@@ -129,7 +129,7 @@ class FedFast(NCFSettings):
         """E epochs from w; sends the moves of w[I], each with its L1 norm, and of the non-embedding part, and shows the new w[U_k]."""
         weight, data = counts(histories), data_of(histories, users, key)
         groups = np.zeros(len(users), np.int32)
-        sent = ncf.train(self.shape, self.rates(), download.user, download.item, download.network, groups, data)
+        sent = ncf_device.train(self.shape, self.rates(), download.user, download.item, download.network, groups, data)
         moved = unpadded(self.shape, sent.row)
         size = np.abs(moved).mean(axis=1, keepdims=True)  # |w^k[i] - w[i]|_1 but for a factor that all shares have
         rows = {**averaged(moved, sent.ptr, weight), "share": 0 * size} if self._starts(download.round) else shared(moved, size)

@@ -22,7 +22,7 @@ from ..core.protocols import Catalogue, Disclosed, Histories
 from ..core.sampling import cohort
 from ..core.types import Float32Array, Int64Array, UInt64Array
 from ..core.update import Total, Update
-from ..models import ncf
+from ..models import ncf, ncf_device
 from ._ncf import NCFSettings, average, averaged, counts, data_of, mean_network, unpadded
 from .fedavg import Server
 
@@ -86,7 +86,9 @@ class Reptile(NCFSettings):
     ) -> tuple[Devices, Update]:
         """E epochs from w; sends w_k - w."""
         shape, data, weight = self.shape, data_of(histories, users, key), EACH * (counts(histories) > 0)
-        sent = ncf.train(shape, self.rates(), devices.user, download.item, download.network, np.zeros(len(users), np.int32), data)
+        sent = ncf_device.train(
+            shape, self.rates(), devices.user, download.item, download.network, np.zeros(len(users), np.int32), data
+        )
         rows, dense = averaged(unpadded(shape, sent.row), sent.ptr, weight), {"network": weight[:, None] * sent.network}
         return Devices(sent.user, devices.key), Update(sent.ptr, sent.item, rows, dense, weight)
 
@@ -108,9 +110,11 @@ class Reptile(NCFSettings):
         """The scores of device d. item: a copy of the table, in which the device's rows take the place of w's for as long as this takes."""
         shape, one = self.shape, np.zeros(1, np.int32)
         here = slice(d, d + 2)
-        data = ncf.Data(histories.ptr[here], histories.item, histories.avoid_ptr[here], histories.avoid, devices.key[d : d + 1])
+        data = ncf_device.Data(
+            histories.ptr[here], histories.item, histories.avoid_ptr[here], histories.avoid, devices.key[d : d + 1]
+        )
         rates = self.rates(epochs=self.adapt_epochs)
-        learnt = ncf.train(shape, rates, devices.user[d : d + 1], download.item, download.network, one, data)
+        learnt = ncf_device.train(shape, rates, devices.user[d : d + 1], download.item, download.network, one, data)
         item[learnt.item] += unpadded(shape, learnt.row)
         scores = ncf.scores(shape, learnt.user, item, download.network + learnt.network, one)
         item[learnt.item] = download.item[learnt.item]

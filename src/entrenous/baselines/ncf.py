@@ -16,8 +16,7 @@ from ..core.settings import Settings
 from ..core.simd import LANES, Lanes, every, load, store, zeros
 from ..core.types import Float32Array, Float64Array, Int32Array, Int64Array
 from ..data.interactions import Interactions
-from ..models import ncf
-from ..models.logistic import logistic
+from ..models import ncf, ncf_device
 from ._shared import consumed
 
 
@@ -124,7 +123,7 @@ class CentralNCF(Settings):
         """All epochs, in place."""
         shape, rate = self.shape, np.float32(self.learning_rate)
         reg, none, adam, epsilon = np.float32(self.reg), np.float32(0), self.optimiser == "adam", np.float32(1e-8)
-        rates = ncf.Rates(rate, rate, rate, reg, none, adam, epsilon, 1, self.negatives, self.batch)
+        rates = ncf_device.Rates(rate, rate, rate, reg, none, adam, epsilon, 1, self.negatives, self.batch)
         room, user = _room(shape, rates, len(state.table), len(train.item)), np.ascontiguousarray(train.user, np.int32)
         for epoch in range(self.epochs):
             learn(shape, rates, state, train.ptr, user, train.item, len(train.items), fold_name(key, "epoch", epoch), room)
@@ -168,7 +167,7 @@ def _state(shape: ncf.Shape, rows: int, adam: bool) -> _State:
     return _State(zeros(rows, width), zeros(1, shape.network), *moments, np.ones(2))
 
 
-def _room(shape: ncf.Shape, rates: ncf.Rates, rows: int, interactions: int) -> _Room:
+def _room(shape: ncf.Shape, rates: ncf_device.Rates, rows: int, interactions: int) -> _Room:
     batch = min(rates.batch, max(1, interactions * (1 + rates.negatives)))
     touched, layers = min(2 * batch, rows), int(shape.width.sum()) + LANES
     return _Room(
@@ -188,7 +187,7 @@ def _room(shape: ncf.Shape, rates: ncf.Rates, rows: int, interactions: int) -> _
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def learn(
-    shape: ncf.Shape, rates: ncf.Rates, state: _State, ptr: Int64Array, user: Int32Array, item: Int32Array, items: int,
+    shape: ncf.Shape, rates: ncf_device.Rates, state: _State, ptr: Int64Array, user: Int32Array, item: Int32Array, items: int,
     key: np.uint64, room: _Room,
 ) -> None:  # fmt: skip
     """One epoch, in place. ptr: int64 [users + 1]; user, item: int32 [X+], the rows, items ascending within a user."""
@@ -203,16 +202,16 @@ def learn(
         start, length = ptr[u], ptr[u + 1] - ptr[u]
         extra = rates.negatives if length < items else 0
         for which in range(1 + extra):
-            i, label = int(item[positive]), np.float32(1)
+            i, label = int(item[positive]), True
             if which > 0:
-                i, label = _other(item, start, length, below(draw(key, drawn), items - length)), np.float32(0)
+                i, label = _other(item, start, length, below(draw(key, drawn), items - length)), False
                 drawn += 1
             i += users
             to = _place(u, filled, width, gradient, row_of, slot_of)
             filled = max(filled, to + 1)
             i_to = _place(i, filled, width, gradient, row_of, slot_of)
             filled = max(filled, i_to + 1)
-            error = logistic(ncf.forward(shape, net, table, u * width, table, i * width, act, pre)) - label
+            error = ncf.slope(ncf.forward(shape, net, table, u * width, table, i * width, act, pre), label)
             ncf.backward(
                 shape, net, table, u * width, table, i * width, act, pre, back, error, reg, gnet, gradient, to * width,
                 gradient, i_to * width,
@@ -257,7 +256,7 @@ def _place(row: int, filled: int, width: int, gradient: Float32Array, row_of: In
 
 
 @ncf.inside
-def _step(rates: ncf.Rates, state: _State, room: _Room, filled: int, taken: int) -> None:
+def _step(rates: ncf_device.Rates, state: _State, room: _Room, filled: int, taken: int) -> None:
     """The step at the end of a batch of `taken` samples that touched `filled` rows."""
     table, net, moments, net_moments, decay = state.table, state.net, state.moments, state.net_moments, state.decay
     gradient, gnet, row_of, slot_of = room.gradient, room.gnet, room.row_of, room.slot_of
@@ -277,7 +276,15 @@ def _step(rates: ncf.Rates, state: _State, room: _Room, filled: int, taken: int)
 
 @ncf.inside
 def _move(
-    rates: ncf.Rates, array: Float32Array, at: int, step: Lanes, moments: Float32Array, m: int, v: int, c1: Lanes, c2: Lanes
+    rates: ncf_device.Rates,
+    array: Float32Array,
+    at: int,
+    step: Lanes,
+    moments: Float32Array,
+    m: int,
+    v: int,
+    c1: Lanes,
+    c2: Lanes,
 ) -> None:
     """Sixteen numbers one step down, all parts at one rate."""
     if rates.adam:

@@ -96,7 +96,7 @@ def _type_add_outer(context: Any) -> Any:
 @lower_builtin(add_outer, types.Array, types.Integer, types.Integer, types.Array, types.Integer, LANES_TYPE)
 def _lower_add_outer(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     rows, scalars = _Rows(context, builder, sig.args[:3], args[:3]), _scalars(context, builder, sig.args[3:5], args[3:5])
-    factors = [scalars(k) for k in range(LANES)]  # all read before the first row is written: the arrays could overlap for all the compiler knows
+    factors = [scalars(k) for k in range(LANES)]  # read before a row is written: for all the compiler knows, the arrays overlap
     for k in range(LANES):
         builder.store(builder.fadd(rows.load(k), builder.fmul(factors[k], args[5])), rows.pointer(k), align=4)
     return context.get_dummy_value()
