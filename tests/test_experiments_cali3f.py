@@ -2,8 +2,10 @@
 
 import json
 import math
+import re
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -94,6 +96,15 @@ def test_the_text_about_figure_3_is_about_714_rounds():
 def test_what_was_printed_belongs_to_systems_that_there_are(name):
     for (where, system, metric), value in experiments()[name].paper.items():
         assert where in FULL.budgets and system in algorithms() and metric and math.isfinite(value)
+
+
+def test_every_command_of_the_documentation_exists():
+    page = (Path(__file__).parents[1] / "docs" / "cali3f.md").read_text()
+    commands = re.findall(r"^entrenous (\w+) ([\w-]+)", page, re.M)
+    assert {command for command, _ in commands} == {"run", "explain", "leakcheck", "experiment"}
+    known = {"run": algorithms(), "explain": algorithms(), "experiment": experiments(), "leakcheck": FULL.budgets}
+    assert all(name in known[command] for command, name in commands)
+    assert set(NAMES) <= set(re.findall(r"cali3f-(?:table|fig)\d", page))
 
 
 # ---- settings ----------------------------------------------------------------------------------------------------------------------
