@@ -33,9 +33,10 @@ LONG = [
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current folder; it holds shop.csv."""
+    """The current folder; it holds shop.csv and, with three users, few.csv."""
     monkeypatch.chdir(tmp_path)
     write_shop(tmp_path / "shop.csv")
+    write_shop(tmp_path / "few.csv", users=3)
     return tmp_path
 
 
@@ -49,6 +50,7 @@ def contents(folder: Path) -> set[str]:
 
 
 RUN = ["run", "fpl", "--data", "shop.csv", "--protocol", "loo-20"]
+NCF = ["run", "cali3f-neumf", *RUN[2:]]
 BAD = {
     # the command line itself
     "unknown command": (["rnu"], 'Unknown command "rnu". Did you mean "run"?'),
@@ -95,6 +97,15 @@ BAD = {
     "patience without looks": ([*RUN, "--patience", "2"], "--patience: there are no looks at validation"),
     "given without its protocol": ([*RUN, "--given", "x"], "--given: the protocol is loo-20; expected --protocol given"),
     "unknown reading option": ([*RUN, "--load", "delimeter=;"], "--load delimeter: unknown setting; did you mean 'delimiter'?"),
+    # networks and clusters of users
+    "P > U": ([*NCF, "--set", "clusters=41"], "--set clusters: got 41; expected at most 40, the number of users"),
+    "P > U by default": (["run", "cali3f-gmf", "--data", "few.csv", "--protocol", "loo-5"], "--set clusters: got "),
+    "m < P": ([*NCF, "--set", "clusters=9", "--set", "cohort=8"], "--set cohort: got 8, fewer devices than the 9 clusters; expected at least one"),
+    "no model": ([*NCF, "--set", "factors=0", "--set", "layers="], "expected factors, layers or both; factors=0 without layers leaves nothing to learn"),
+    "layers that are no numbers": ([*NCF, "--set", "layers=abc"], "--set layers: got 'abc'; expected a valid integer"),
+    "no negatives": ([*NCF, "--set", "negatives=0"], "--set negatives: got '0'; expected greater than or equal to 1"),
+    "phi = -1": ([*NCF, "--set", "phi=-1"], "--set phi: got '-1'; expected greater than or equal to 0"),
+    "P > U in a grid": (["tune", "fedfast-gmf", "--data", "shop.csv", "--protocol", "loo-20", "--grid", "clusters=5,41"], "--set clusters: got 41"),
     "n = 0": (["recommend", "--user", "u3", "--n", "0"], "--n: got 0; expected a whole number from 1"),
     "no seeds": (["compare", "fpl", "popular", "--data", "shop.csv", "--seeds", "0"], "--seeds: got 0; expected a whole number from 1"),
     "leak check without rounds": (["leakcheck", "shop.csv", "loo-20", "--rounds", "0"], "--rounds: got 0"),
@@ -206,7 +217,7 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(folder: Path) -> None:
     assert limited.returncode == 2 and out == "" and "Traceback" not in err
     last = err.splitlines()[-1]
     assert last.startswith("error: ") and last.endswith("checkpoint-fold0-final-000000050.safetensors: File too large")
-    assert contents(folder) == {"shop.csv", "runs"}
+    assert contents(folder) == {"shop.csv", "few.csv", "runs"}
 
 
 @pytest.mark.parametrize("arguments", [["algorithms"], ["algorithms", "--json"], ["data", "list"], ["run", "--help"]])

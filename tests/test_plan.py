@@ -20,7 +20,7 @@ from entrenous.split.export import write
     ("wrong", "said"),
     [
         ({"algorithm": "pfpl-"}, "^algorithm: unknown algorithm 'pfpl-'; did you mean 'pfpl"),
-        ({"algorithm": ""}, "^algorithm: unknown algorithm ''; known: bpr-mf, fcf"),
+        ({"algorithm": ""}, "^algorithm: unknown algorithm ''; known: bpr-mf, cali3f-gmf, cali3f-mlp, "),
         ({"rounds": 0}, "^--rounds: got 0; expected a whole number from 1$"),
         ({"seed": -1}, "^--seed: got -1; expected a whole number from 0$"),
         ({"seed": SEEDS}, r"^--seed: got 9223372036854775808; expected less than 2\^63"),
@@ -42,6 +42,26 @@ from entrenous.split.export import write
         ({"settings": {"learning_rate": "nan"}}, "^--set learning_rate: got 'nan'; expected a finite number"),
         ({"settings": {"learning_rate": "0"}}, "^--set learning_rate: got '0'; expected greater than 0"),
         ({"algorithm": "fcf", "settings": {"alpha": "nan"}}, "^--set alpha: got 'nan'; expected a finite number"),
+        (
+            {"algorithm": "cali3f-mlp", "settings": {"layers": ""}},
+            "expected factors, layers or both; factors=0 without layers leaves",
+        ),
+        (
+            {"algorithm": "fedavg-gmf", "settings": {"factors": "0"}},
+            "expected factors, layers or both; factors=0 without layers leaves",
+        ),
+        (
+            {"algorithm": "cali3f-neumf", "settings": {"layers": "16,0"}},
+            "^--set layers: got '0'; expected greater than or equal to 1",
+        ),
+        (
+            {"algorithm": "cali3f-neumf", "settings": {"clusters": "0"}},
+            "^--set clusters: got '0'; expected greater than or equal to 1",
+        ),
+        (
+            {"algorithm": "ditto-gmf", "settings": {"reg_global": "-1"}},
+            "^--set reg_global: got '-1'; expected greater than or equal to 0",
+        ),
         ({"algorithm": "popular", "settings": {"factors": "2"}}, "^--set factors: unknown setting; known: none"),
     ],
 )
@@ -73,6 +93,23 @@ def test_more_devices_in_a_round_than_there_are(tmp_path: Path) -> None:
     make(Plan(algorithm="fpl", settings={"cohort": 10}), data)
     with pytest.raises(InputError, match=r"^--set cohort: got 11; expected at most 10, the users of shop$"):
         make(Plan(algorithm="fpl", settings={"cohort": 11}), data)
+
+
+@pytest.mark.parametrize("algorithm", ["cali3f-gmf", "fedfast-mlp"])
+def test_clusters_that_do_not_fit_the_users_or_the_round(algorithm: str, tmp_path: Path) -> None:
+    data = shop(tmp_path, users=10)
+    make(Plan(algorithm=algorithm, settings={"clusters": 10, "cohort": 10}), data)
+    with pytest.raises(InputError, match=r"^--set clusters: got 11; expected at most 10, the number of users$"):
+        make(Plan(algorithm=algorithm, settings={"clusters": 11}), data)
+    with pytest.raises(
+        InputError, match=r"^--set cohort: got 4, fewer devices than the 5 clusters; expected at least one delegate"
+    ):
+        make(Plan(algorithm=algorithm, settings={"clusters": 5, "cohort": 4}), data)
+
+
+def test_a_cohort_that_is_not_drawn_from_clusters_may_be_smaller(tmp_path: Path) -> None:
+    data, few = shop(tmp_path, users=10), {"clusters": 5, "cohort": 4, "sampled": False}
+    assert make(Plan(algorithm="cali3f-gmf", settings=few), data).configured(data.catalogue).cohort == 4  # type: ignore[union-attr]
 
 
 def test_choices_are_read_from_a_file(tmp_path: Path) -> None:

@@ -85,12 +85,16 @@ def material(plan: Plan, data: Interactions | None = None) -> Material:
 
 
 def make(plan: Plan, rows: Interactions) -> FederatedAlgorithm | CentralAlgorithm:
-    """The algorithm of a plan. `pi=@file.csv` is read here, where user and item ids are known."""
+    """The algorithm of a plan. `pi=@file.csv` is read here, where user and item ids are known.
+
+    Raises InputError for settings that do not fit the rows, such as more clusters than users."""
     kind, preset = _kind(plan.algorithm)
     made: Any = kind.parse({**preset, **{name: _value(value, rows) for name, value in plan.settings.items()}})
     cohort = getattr(made, "cohort", 0)
     if cohort > len(rows.users):
         raise InputError("--set cohort", f"got {cohort}", expected=f"at most {len(rows.users)}, the users of {rows.name}")
+    if isinstance(made, FederatedAlgorithm):
+        made.configured(rows.catalogue)  # for what it refuses
     return made
 
 

@@ -131,10 +131,7 @@ def begin(plan: Plan, data: str | Interactions, *, seeds: int, every: int, threa
 
 def made(task: Task, settings: Mapping[str, Any]) -> Any:
     """The algorithm with `settings`. Raises InputError for those that do not fit the data."""
-    algorithm = make(replace(task.plan, settings=settings), task.rows)
-    if isinstance(algorithm, FederatedAlgorithm):
-        algorithm.configured(task.parts[0].train.catalogue)
-    return algorithm
+    return make(replace(task.plan, settings=settings), task.rows)
 
 
 def never(number: int, until: int, value: float) -> bool:

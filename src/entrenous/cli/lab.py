@@ -20,7 +20,8 @@ def experiment(
     Parameters
     ----------
     name:
-        fpl-table2, fpl-table3, fpl-table4, fpl-table6, fpl-fig2, fpl-fig3.
+        fpl-table2, fpl-table3, fpl-table4, fpl-table6, fpl-fig2, fpl-fig3, cali3f-table2, cali3f-table3, cali3f-fig3, cali3f-fig4,
+        cali3f-fig5.
     quick:
         A smaller grid, in about two minutes; the rows say so.
     threads:
@@ -47,7 +48,7 @@ def bench(name: str, /, *, threads: int = 0, json: bool = False) -> None:
     Parameters
     ----------
     name:
-        fpl-epoch, fpl-round, sfpl-epoch, scale, evaluate.
+        fpl-epoch, fpl-round, sfpl-epoch, ncf-round, cali3f-ml-1m, scale, evaluate.
     threads:
         Threads, 0 = all cores.
     json:

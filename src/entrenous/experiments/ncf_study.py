@@ -110,7 +110,7 @@ class NcfStudy:
         """Whether there are users, and devices in a round, for its clusters."""
         train = self.part("validation", self.seed).rows
         try:
-            self._pair(system, "validation", self.seed, ())[1].made(train).configured(train.catalogue)
+            self._pair(system, "validation", self.seed, ())[1].made(train)
         except InputError:
             return False
         return True
