@@ -6,6 +6,7 @@ import numpy as np
 from numba import njit
 
 from ..core.keys import draw, uniform
+from ..core.simd import LANES, every, load, sum_of
 from ..core.types import Float32Array, Float64Array, Int32Array, Int64Array
 
 ITERATIONS = 20  # Lloyd's; a later call starts from the centroids of an earlier one, so few are needed
@@ -106,9 +107,9 @@ def _sizes(cluster: Int32Array, sizes: Int64Array) -> Int64Array:
 
 @njit(cache=True, inline="always")
 def _distance(points: Float32Array, k: int, centroids: Float32Array, c: int) -> float:
-    """The squared distance, float64."""
-    total = 0.0
-    for f in range(points.shape[1]):
-        gap = np.float64(points[k, f]) - np.float64(centroids[c, f])
-        total += gap * gap
-    return total
+    """The squared distance."""
+    width, total = points.shape[1], every(np.float32(0))
+    for f in range(0, width, LANES):
+        gap = load(points, k * width + f, width - f) - load(centroids, c * width + f, width - f)
+        total = total + gap * gap
+    return np.float64(sum_of(total))

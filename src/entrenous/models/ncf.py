@@ -11,6 +11,7 @@ one flat array. Training minimises binary cross-entropy over each consumed item 
 
 from __future__ import annotations
 
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -52,6 +53,7 @@ class Shape(NamedTuple):
         return self.head + self.gmf + int(self.width[-1]) + LANES
 
 
+@cache
 def shape_of(factors: int, layers: tuple[int, ...]) -> Shape:
     """The layout for p^G of length `factors` and a tower whose layers' outputs have these lengths; p^M has the length of the first."""
     embedding = layers[0] if layers else 0
