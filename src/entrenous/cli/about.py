@@ -23,7 +23,10 @@ def algorithms(*, json: bool = False) -> None:
     if json:
         emit_json({"algorithms": rows})
         return
-    cells = [[row["name"], row["kind"], row["summary"], ", ".join(f"{k}={v}" for k, v in row["preset"].items())] for row in rows]
+    cells = [
+        [row["name"], row["kind"], row["summary"], ", ".join(f"{k}={_typed(v)}" for k, v in row["preset"].items())]
+        for row in rows
+    ]
     table(["name", "kind", "what it is", "preset"], cells)
     print("entrenous explain NAME shows its settings and what leaves the device")
 
@@ -74,6 +77,11 @@ def _disclosure(kind: type[Settings]) -> list[dict[str, str]]:
 
 def _settings(kind: type[Settings], preset: dict[str, Any]) -> list[dict[str, Any]]:
     return [
-        {"name": name, "default": str(preset.get(name, field.default)), "description": field.description or ""}
+        {"name": name, "default": _typed(preset.get(name, field.default)), "description": field.description or ""}
         for name, field in kind.model_fields.items()
     ]
+
+
+def _typed(value: Any) -> str:
+    """A value as `--set` takes it."""
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
