@@ -12,6 +12,7 @@ import pytest
 from small import random_data
 
 from entrenous import experiment
+from entrenous.algorithms._ncf import NCFSettings
 from entrenous.core.discover import algorithms
 from entrenous.core.errors import InputError
 from entrenous.data.load import load
@@ -117,12 +118,22 @@ def test_every_tuned_setting_is_one_that_its_algorithm_takes():
 
 
 def test_with_cali3fs_settings_an_algorithm_keeps_what_only_it_has(monkeypatch):
-    mine, ditto = {"learning_rate": 0.1, "factors": 16, "phi": 0.5, "clusters": 9}, {"learning_rate": 0.2, "reg_global": 0.3}
+    mine, ditto = {"learning_rate": 0.123, "factors": 17, "phi": 0.5, "clusters": 9}, {"learning_rate": 0.2, "reg_global": 0.3}
     known = {("d", "cali3f-neumf"): Tuned(mine, 7, "s"), ("d", "ditto-neumf"): Tuned(ditto, 8, "s")}
     monkeypatch.setattr(cali3f_settings, "TUNED", known)
-    assert shared("d", "fedavg-neumf").settings == {"learning_rate": 0.1, "factors": 16}
-    assert shared("d", "ditto-neumf").settings == {"learning_rate": 0.1, "factors": 16, "reg_global": 0.3}
-    assert shared("d", "ditto-neumf").rounds is None and shared("elsewhere", "fedavg-neumf").settings == {}
+    fedavg, ditto = (shared("d", name) for name in ("fedavg-neumf", "ditto-neumf"))
+    theirs = {"learning_rate": 0.123, "factors": 17}
+    assert fedavg.settings.items() >= theirs.items() and ditto.settings.items() >= {**theirs, "reg_global": 0.3}.items()
+    assert "phi" not in fedavg.settings and (fedavg.rounds, ditto.rounds) == (None, None)
+
+
+@pytest.mark.parametrize("model", ["gmf", "mlp", "neumf"])
+def test_cali3fs_settings_are_its_defaults_too(model):
+    """Where nothing was chosen, and where its file has another default than FedAvg's."""
+    cali3f, make = algorithms()[f"cali3f-{model}"](), algorithms()[f"fedavg-{model}"]
+    alike = make(**shared("elsewhere", f"fedavg-{model}").settings)
+    names = {*NCFSettings.model_fields} - {"rounds"}
+    assert {name: getattr(alike, name) for name in names} == {name: getattr(cali3f, name) for name in names}
 
 
 def test_settings_for_another_number_of_clusters_leave_the_rounds_open(monkeypatch):

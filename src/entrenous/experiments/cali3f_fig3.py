@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -11,7 +10,7 @@ from ..figures import lines
 from ..training import SELECT_BY
 from .ncf_study import Curves, NcfStudy, System, mean_curve, over_data
 from .result import Experiment, Found, Row
-from .seed_rows import WITHIN, Pace, paces, seed_row
+from .seed_rows import WITHIN, Pace, paces, seed_rows
 
 MODELS = {"gmf": "GMF", "mlp": "MLP", "neumf": "NeuMF"}
 BEST, AT, NEAR, OMITTED = "best ndcg@10", "best round", "round within 5 %", "rounds omitted"
@@ -43,11 +42,7 @@ def _rows(study: NcfStudy, system: System, mine: Sequence[Pace]) -> list[Row]:
         OMITTED: [one.omitted for one in mine],
     }
     said = f"{study.protocol(system, study.curve_seeds)}; on validation, a look every {study.budget.every} rounds up to "
-    more: dict[str, Any] = {"paper": PAPER, "protocol": f"{said}{study.budget.horizon}", "seeds": study.curve_seeds}
-    return [
-        seed_row(study.data.name, system, metric, some, settings=study.settings(system), **more)
-        for metric, some in values.items()
-    ]
+    return seed_rows(study, system, values, paper=PAPER, protocol=f"{said}{study.budget.horizon}", seeds=study.curve_seeds)
 
 
 def _notes(study: NcfStudy, found: Mapping[System, Sequence[Pace]]) -> list[str]:

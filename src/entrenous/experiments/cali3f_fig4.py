@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from ..figures import lines
 from .cell import Look
 from .ncf_study import NcfStudy, System, over_data
 from .result import Experiment, Found, Paper, Row
-from .seed_rows import SIGNIFICANT, seed_row, user_means
+from .seed_rows import SIGNIFICANT, fairness_mean, seed_rows, user_means
 
 STD, CHANCE, WORST, NDCG = "std_ndcg@10", "std_by_chance", "worst_decile_auc", "ndcg@10"
 DRAWN = {"fairness": (STD, CHANCE), "worst-tenth": (WORST,)}  # by figure
@@ -45,8 +44,7 @@ def clusters_note(study: NcfStudy, model: str) -> list[str]:
     """What the settings make of the number of clusters."""
     left = [f"{p}" for p in study.effort.clusters if p not in clusters_of(study, model)]
     said = [f"{study.data.name}, left out, as a round has fewer devices: P = {', '.join(left)}."] if left else []
-    cohort = int(study.settings(System(f"cali3f-{model}")).get("cohort", 0))
-    if cohort in (0, len(study.data.users)):
+    if study.made(with_clusters(model, 1)).cohort == len(study.data.users):
         said.append(
             f"{study.data.name}: with these settings every device takes part in every round, so there are no subordinates, and P "
             "decides only who shares a personal model."
@@ -57,9 +55,8 @@ def clusters_note(study: NcfStudy, model: str) -> list[str]:
 def _rows(study: NcfStudy, system: System, looks: Sequence[Look], rounds: int) -> list[Row]:
     values = {metric: [look.fairness[metric] for look in looks] for metric in (STD, CHANCE, WORST)}
     values[NDCG] = [look.metrics[NDCG] for look in looks]
-    said, settings = study.protocol(system, study.curve_seeds, rounds), study.settings(system)
-    more: dict[str, Any] = {"paper": PAPER, "protocol": said, "seeds": study.curve_seeds, "settings": settings, "epochs": rounds}
-    return [seed_row(study.data.name, system, metric, some, **more) for metric, some in values.items()]
+    said = study.protocol(system, study.curve_seeds, rounds)
+    return seed_rows(study, system, values, paper=PAPER, protocol=said, seeds=study.curve_seeds, epochs=rounds)
 
 
 def _pairs(looks: Looks, clusters: Sequence[int]) -> dict[int, tuple[list[Look], list[Look]]]:
@@ -71,11 +68,11 @@ def _pairs(looks: Looks, clusters: Sequence[int]) -> dict[int, tuple[list[Look],
 def _notes(study: NcfStudy, looks: Looks, clusters: Sequence[int]) -> list[str]:
     """The claims: personalisation lowers the std at every P, and the more so the more clusters there are."""
     pairs = _pairs(looks, clusters)
-    gaps = {p: _mean(on, STD) - _mean(off, STD) for p, (on, off) in pairs.items()}
+    gaps = {p: fairness_mean(on, STD) - fairness_mean(off, STD) for p, (on, off) in pairs.items()}
     tests = {p: paired_spread(*(user_means(some, NDCG) for some in pair)) for p, pair in pairs.items()}
     lower = [f"{p}" for p, test in tests.items() if test.difference < 0 and test.p < SIGNIFICANT]
     higher = [f"{p}" for p, test in tests.items() if test.difference > 0 and test.p < SIGNIFICANT]
-    worst = sum(_mean(on, WORST) > _mean(off, WORST) for on, off in pairs.values())
+    worst = sum(fairness_mean(on, WORST) > fairness_mean(off, WORST) for on, off in pairs.values())
     listed = ", ".join(f"{p}: {gap:+.4f}" for p, gap in gaps.items())
     grows = len(gaps) > 1 and gaps[max(gaps)] < gaps[min(gaps)]
     return [
@@ -91,19 +88,15 @@ def _notes(study: NcfStudy, looks: Looks, clusters: Sequence[int]) -> list[str]:
 
 def _above(pairs: dict[int, tuple[list[Look], list[Look]]], which: int) -> float:
     """Mean distance of the std from that by chance."""
-    each = [_mean(pair[which], STD) - _mean(pair[which], CHANCE) for pair in pairs.values()]
+    each = [fairness_mean(pair[which], STD) - fairness_mean(pair[which], CHANCE) for pair in pairs.values()]
     return float(np.mean(each)) if each else 0.0
-
-
-def _mean(looks: Sequence[Look], metric: str) -> float:
-    return float(np.mean([look.fairness[metric] for look in looks]))
 
 
 def _figure(study: NcfStudy, looks: Looks, clusters: Sequence[int], metrics: Sequence[str]) -> str:
     pairs = _pairs(looks, clusters)
     names = {STD: "", CHANCE: ", by chance", WORST: ""}
     series = {
-        f"{who}{names[metric]}": (list(pairs), [_mean(pair[which], metric) for pair in pairs.values()])
+        f"{who}{names[metric]}": (list(pairs), [fairness_mean(pair[which], metric) for pair in pairs.values()])
         for which, who in enumerate(("personalised", "not personalised"))
         for metric in metrics
     }

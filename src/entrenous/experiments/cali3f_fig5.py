@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from ..training import SELECT_BY
 from .cali3f_fig4 import clusters_note, clusters_of, with_clusters
 from .ncf_study import NcfStudy, System, over_data
 from .result import Experiment, Found, Row
-from .seed_rows import Pace, paces, seed_row
+from .seed_rows import Pace, paces, seed_row, seed_rows
 
 ROUNDS, BEST, FEWEST = "rounds to the best", "best ndcg@10", "clusters with the fewest rounds"
 MODEL = "gmf"
@@ -43,8 +42,8 @@ def _values(mine: Sequence[Pace], metric: str) -> list[float]:
 def _rows(study: NcfStudy, clusters: int, mine: Sequence[Pace]) -> list[Row]:
     system = with_clusters(MODEL, clusters)
     said = f"{study.protocol(system, study.curve_seeds)}; on validation, up to round {study.budget.horizon}"
-    more: dict[str, Any] = {"paper": PAPER, "protocol": said, "seeds": study.curve_seeds, "settings": study.settings(system)}
-    return [seed_row(study.data.name, system, metric, _values(mine, metric), **more) for metric in (ROUNDS, BEST)]
+    values = {metric: _values(mine, metric) for metric in (ROUNDS, BEST)}
+    return seed_rows(study, system, values, paper=PAPER, protocol=said, seeds=study.curve_seeds)
 
 
 def _fewest(study: NcfStudy, found: Mapping[int, Sequence[Pace]]) -> Row:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ..algorithms._ncf import NCFSettings
+from ..core.discover import algorithms
 
 Settings = dict[str, Any]
 
@@ -35,7 +36,14 @@ def shared(data: str, algorithm: str) -> Tuned:
 
     What only that algorithm has (Ditto's reg_global) stays as it was chosen for it. The number of rounds is its own.
     """
-    theirs = tuned(data, f"cali3f-{algorithm.partition('-')[2]}").settings
-    common = {name: value for name, value in theirs.items() if name in NCFSettings.model_fields}
+    theirs, usual = _whole(data, f"cali3f-{algorithm.partition('-')[2]}"), algorithms()[algorithm]().model_dump()
+    alike = {*NCFSettings.model_fields} - {"rounds"}
+    common = {name: value for name, value in theirs.items() if name in alike and value != usual[name]}
     own = {name: value for name, value in tuned(data, algorithm).settings.items() if name not in NCFSettings.model_fields}
     return Tuned({**common, **own}, by="Cali3F's settings")
+
+
+def _whole(data: str, algorithm: str) -> Settings:
+    """The chosen settings and, for all others, the defaults of the algorithm's file: two files may differ in them."""
+    whole: Settings = algorithms()[algorithm](**tuned(data, algorithm).settings).model_dump()
+    return whole

@@ -10,7 +10,7 @@ from .cell import Look
 from .findings import agreement
 from .ncf_study import NcfStudy, System, over_data
 from .result import Experiment, Found, Row
-from .seed_rows import SIGNIFICANT, against, seed_row, verdict
+from .seed_rows import SIGNIFICANT, against, seed_rows, verdict
 
 METRICS = ("hr@10", "ndcg@10")
 # printed: HR@10 and NDCG@10, by data set
@@ -87,14 +87,8 @@ def _rows(study: NcfStudy, system: System, looks: Sequence[Look], rounds: int) -
     values |= {
         f"{metric}, full ranking": [look.full[metric] for look in looks] for metric in METRICS if all(look.full for look in looks)
     }
-    settings = study.settings(system)
-    more: dict[str, Any] = {
-        "seeds": study.seeds,
-        "protocol": study.protocol(system, study.seeds, rounds),
-        "settings": settings,
-        "epochs": rounds,
-    }
-    return [seed_row(study.data.name, system, metric, found, paper=PAPER, **more) for metric, found in values.items()]
+    said = study.protocol(system, study.seeds, rounds)
+    return seed_rows(study, system, values, paper=PAPER, seeds=study.seeds, protocol=said, epochs=rounds)
 
 
 def protocol_note(study: NcfStudy) -> str:
@@ -123,7 +117,7 @@ def claims(data: str, tests: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def readings(study: NcfStudy, looks: Mapping[System, Sequence[Look]], tests: Sequence[Mapping[str, Any]]) -> list[str]:
     """What "the same hyper-parameter setting" does to FedAvg."""
-    if study.settings(FEDAVG) == study.settings(SHARED):
+    if study.made(FEDAVG) == study.made(SHARED):
         return [f"{study.data.name}: FedAvg's own settings and Cali3F's are the same here."]
     test = next((test for test in tests if test["b"] == str(SHARED) and test["metric"] == METRICS[1]), None)
     if test is None or not looks[FEDAVG]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from ..training import SELECT_BY
 from .cell import Look
 from .ncf_study import Curves, NcfStudy, System, over_data
 from .result import Experiment, Found, Row
-from .seed_rows import SIGNIFICANT, WITHIN, Pace, paces, reached, seed_row, user_means
+from .seed_rows import SIGNIFICANT, WITHIN, Pace, fairness_mean, paces, reached, seed_rows, user_means
 
 STD, CHANCE, WORST = "std_ndcg@10", "std_by_chance", "worst_decile_auc"
 RATIO, SECONDS, ROUNDS, MEGABYTES = "time, x FedAvg", "CPU s", "rounds", "MB sent"
@@ -44,11 +43,10 @@ def one(study: NcfStudy) -> Found:
 
 
 def _fairness(study: NcfStudy, system: System, looks: Sequence[Look], rounds: int) -> list[Row]:
-    said = study.protocol(system, study.seeds, rounds)
     values = {metric: [look.fairness[metric] for look in looks] for metric in (STD, CHANCE, WORST)}
     values["ndcg@10"] = [look.metrics["ndcg@10"] for look in looks]
-    more: dict[str, Any] = {"paper": PAPER, "protocol": said, "seeds": study.seeds, "settings": study.settings(system)}
-    return [seed_row(study.data.name, system, metric, some, **more) for metric, some in values.items()]
+    said = study.protocol(system, study.seeds, rounds)
+    return seed_rows(study, system, values, paper=PAPER, protocol=said, seeds=study.seeds)
 
 
 def _fair_notes(study: NcfStudy, looks: Mapping[System, Sequence[Look]]) -> list[str]:
@@ -59,17 +57,15 @@ def _fair_notes(study: NcfStudy, looks: Mapping[System, Sequence[Look]]) -> list
             test = paired_spread(*(user_means(looks[system], "ndcg@10") for system in (other, fedavg)))
             fairer = "spreads less over users than" if test.difference < 0 else "spreads more over users than"
             verb = fairer if test.p < SIGNIFICANT else "cannot be told apart in spread from"
-            chance = " and ".join(f"{_mean(looks[s], STD) - _mean(looks[s], CHANCE):+.4f}" for s in (other, fedavg))
+            chance = " and ".join(
+                f"{fairness_mean(looks[s], STD) - fairness_mean(looks[s], CHANCE):+.4f}" for s in (other, fedavg)
+            )
             said.append(
                 f"{study.data.name}: the paper says that {other} is fairer than FedAvg. Here it {verb} FedAvg (std of NDCG@10 over "
                 f"users, means over seeds, {test.difference:+.4f}, p = {test.p:.2g}). Above the std by chance at the same hit rate: "
-                f"{chance}; AUC of the worst tenth {_mean(looks[other], WORST):.4f} and {_mean(looks[fedavg], WORST):.4f}."
+                f"{chance}; AUC of the worst tenth {fairness_mean(looks[other], WORST):.4f} and {fairness_mean(looks[fedavg], WORST):.4f}."
             )
     return said
-
-
-def _mean(looks: Sequence[Look], metric: str) -> float:
-    return float(np.mean([look.fairness[metric] for look in looks]))
 
 
 # ---- time --------------------------------------------------------------------------------------------------------------------------
@@ -86,8 +82,7 @@ def _time(study: NcfStudy, system: System, found: Reached) -> list[Row]:
     if mine and fedavg:
         values = {RATIO: ratios(mine, fedavg), **values}
     said = study.protocol(system, study.curve_seeds) + f"; validation NDCG@10, a look every {study.budget.every} rounds"
-    more: dict[str, Any] = {"paper": PAPER, "protocol": said, "seeds": study.curve_seeds, "settings": study.settings(system)}
-    return [seed_row(study.data.name, system, metric, some, **more) for metric, some in values.items()]
+    return seed_rows(study, system, values, paper=PAPER, protocol=said, seeds=study.curve_seeds)
 
 
 def ratios(mine: Sequence[Pace], fedavg: Sequence[Pace]) -> list[float]:

@@ -106,11 +106,15 @@ class NcfStudy:
         cell = Cell(algorithm=system.algorithm, settings=self.settings(system), part=part, looks=looks, seed=seed)
         return self.part(name, seed), cell
 
+    def made(self, system: System) -> Any:
+        """The algorithm, made concrete for these users. Raises InputError for settings that do not fit them."""
+        part, cell = self._pair(system, "validation", self.seed, ())
+        return cell.made(part.rows).configured(part.rows.catalogue)
+
     def fits(self, system: System) -> bool:
         """Whether there are users, and devices in a round, for its clusters."""
-        train = self.part("validation", self.seed).rows
         try:
-            self._pair(system, "validation", self.seed, ())[1].made(train)
+            self.made(system)
         except InputError:
             return False
         return True

@@ -11,7 +11,7 @@ from ..core.types import Float64Array
 from ..evaluate.significance import Comparison, holm, paired_t
 from ..training import SELECT_BY
 from .cell import Look, Outcome
-from .ncf_study import System
+from .ncf_study import NcfStudy, System
 from .result import Paper, Row, row
 
 WITHIN = 0.05  # "within 5 % of the best": the first look at 95 % of it or more
@@ -46,6 +46,17 @@ def seed_row(
         seeds=list(seeds),
         **more,
     )
+
+
+def seed_rows(study: NcfStudy, system: System, values: Mapping[str, Sequence[float]], **more: Any) -> list[Row]:
+    """`seed_row` for each metric: {metric: the value of every seed}."""
+    settings = study.settings(system)
+    return [seed_row(study.data.name, system, metric, some, settings=settings, **more) for metric, some in values.items()]
+
+
+def fairness_mean(looks: Sequence[Look], metric: str) -> float:
+    """A figure of fairness, mean over seeds."""
+    return float(np.mean([look.fairness[metric] for look in looks]))
 
 
 # ---- curves ------------------------------------------------------------------------------------------------------------------------
