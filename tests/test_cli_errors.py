@@ -105,6 +105,7 @@ BAD = {
     "layers that are no numbers": ([*NCF, "--set", "layers=abc"], "--set layers: got 'abc'; expected a valid integer"),
     "no negatives": ([*NCF, "--set", "negatives=0"], "--set negatives: got '0'; expected greater than or equal to 1"),
     "phi = -1": ([*NCF, "--set", "phi=-1"], "--set phi: got '-1'; expected greater than or equal to 0"),
+    "P > U beside another": (["compare", "popular", "cali3f-gmf", "--data", "few.csv", "--protocol", "loo-5"], "--set clusters: got "),
     "P > U in a grid": (["tune", "fedfast-gmf", *RUN[2:], "--grid", "clusters=5,41"], "--set clusters: got 41"),
     "n = 0": (["recommend", "--user", "u3", "--n", "0"], "--n: got 0; expected a whole number from 1"),
     "no seeds": (["compare", "fpl", "popular", "--data", "shop.csv", "--seeds", "0"], "--seeds: got 0; expected a whole number from 1"),

@@ -16,7 +16,7 @@ from .data.options import load_arguments
 from .evaluate.significance import holm, paired_spread, paired_t, wilcoxon
 from .experiment import Run, run
 from .federation.executors import Threads
-from .plan import Plan, check
+from .plan import Plan, check, make
 from .split.protocol import GIVEN
 
 TESTED = ("hr@10", "ndcg@10")
@@ -52,6 +52,9 @@ def compare(
         data, given = given or data, None
     by_folder = isinstance(data, str) and protocol == GIVEN  # each run reads a split in files
     rows = data if by_folder or not isinstance(data, str) else read(data, **load_arguments(load or {}))
+    if isinstance(rows, Interactions):
+        for name in algorithms:
+            make(Plan(algorithm=name), rows)
     runs: dict[str, list[Run]] = {}
     for number, name in enumerate(algorithms):
         runs[name] = []
