@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from published import write_all
 from shop import Command, shop, write_shop
 from small import SHARED, interactions
 
@@ -35,6 +36,14 @@ def test_honest_protocols_pass_and_leaky_negatives_do_not(protocol: str, metrics
     assert not leaky["passed"] and leaky["negatives"] == "not in train, validation or test (leaky)"
     assert distances(leaky)["auc"] > 4 > abs(distances(honest)["auc"])
     assert leaky["checks"][0]["obtained"] > 0.6
+
+
+def test_rows_that_ncf_held_out_are_as_honest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ENTRENOUS_DATA", str(tmp_path))
+    write_all(tmp_path, shop(tmp_path, users=150, items=160, rows=14))
+    honest, leaky = (leakcheck("ml-1m", "ncf-99", rounds=200, leaky_negatives=on) for on in (False, True))
+    assert honest["passed"] and [one["metric"] for one in honest["checks"]] == ["auc", "hr@10"]
+    assert not leaky["passed"] and distances(leaky)["auc"] > 4
 
 
 def test_chance_is_what_it_says(data: Interactions) -> None:
