@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 from shop import shop, write_shop
 
+from entrenous import plan as planning
 from entrenous.algorithms.fpl import FPL
 from entrenous.core.errors import InputError
 from entrenous.plan import SEEDS, Plan, check, check_parts, make, material
@@ -93,6 +95,12 @@ def test_more_devices_in_a_round_than_there_are(tmp_path: Path) -> None:
     make(Plan(algorithm="fpl", settings={"cohort": 10}), data)
     with pytest.raises(InputError, match=r"^--set cohort: got 11; expected at most 10, the users of shop$"):
         make(Plan(algorithm="fpl", settings={"cohort": 11}), data)
+
+
+def test_a_cohort_that_nobody_asked_for_is_everybody_where_there_are_fewer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planning, "algorithms", lambda: {"many": partial(FPL, cohort=400)})
+    data = shop(tmp_path, users=10)
+    assert make(Plan(algorithm="many"), data).configured(data.catalogue).cohort == 10  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("algorithm", ["cali3f-gmf", "fedfast-mlp"])

@@ -91,7 +91,7 @@ def make(plan: Plan, rows: Interactions) -> FederatedAlgorithm | CentralAlgorith
     kind, preset = _kind(plan.algorithm)
     made: Any = kind.parse({**preset, **{name: _value(value, rows) for name, value in plan.settings.items()}})
     cohort = getattr(made, "cohort", 0)
-    if cohort > len(rows.users):
+    if "cohort" in plan.settings and cohort > len(rows.users):  # a default only says how many at most
         raise InputError("--set cohort", f"got {cohort}", expected=f"at most {len(rows.users)}, the users of {rows.name}")
     if isinstance(made, FederatedAlgorithm):
         made.configured(rows.catalogue)  # for what it refuses
