@@ -97,7 +97,9 @@ def test_more_devices_in_a_round_than_there_are(tmp_path: Path) -> None:
         make(Plan(algorithm="fpl", settings={"cohort": 11}), data)
 
 
-def test_a_cohort_that_nobody_asked_for_is_everybody_where_there_are_fewer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cohort_that_nobody_asked_for_is_everybody_where_there_are_fewer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(planning, "algorithms", lambda: {"many": partial(FPL, cohort=400)})
     data = shop(tmp_path, users=10)
     assert make(Plan(algorithm="many"), data).configured(data.catalogue).cohort == 10  # type: ignore[union-attr]
