@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from federations import ITEMS, SMALL, USERS, same, sent, shop, started, trained
 
-from entrenous.algorithms._ncf import NCFSettings, unpadded
+from entrenous.algorithms._ncf import NCFSettings
 from entrenous.algorithms.fedavg import ALGORITHMS, FedAvg
 from entrenous.core.errors import InputError
 from entrenous.core.protocols import Catalogue
@@ -107,4 +107,4 @@ def test_rows_lose_what_fills_them_up() -> None:
     shape = ncf.shape_of(2, (3,))
     row = np.zeros((1, 32), np.float32)
     row[0, :2], row[0, 16:19] = [1, 2], [3, 4, 5]
-    assert unpadded(shape, row).tolist() == [[1, 2, 3, 4, 5]]
+    assert ncf.unpadded(shape, row).tolist() == [[1, 2, 3, 4, 5]]

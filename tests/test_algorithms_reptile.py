@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from federations import ITEMS, SMALL, USERS, same, sent, shop, started, trained
 
-from entrenous.algorithms._ncf import unpadded
 from entrenous.algorithms.fedavg import FedAvg
 from entrenous.algorithms.reptile import EACH, Reptile
 from entrenous.data.interactions import Interactions
@@ -81,7 +80,7 @@ def test_a_device_scores_with_what_it_has_adapted(data: Interactions, epochs: in
     learnt = ncf_device.train(shape, algorithm.rates(epochs=epochs), devices.user, server.item, server.network, none, private)
     for d in range(USERS):
         table, rows = server.item.copy(), slice(learnt.ptr[d], learnt.ptr[d + 1])
-        table[learnt.item[rows]] += unpadded(shape, learnt.row[rows])
+        table[learnt.item[rows]] += learnt.row[rows]
         network = server.network + learnt.network[d]
         assert same(ncf.scores(shape, learnt.user[d : d + 1], table, network, none[:1])[0], scores[d])
 

@@ -20,7 +20,7 @@ from entrenous.core.errors import InputError
 from entrenous.core.keys import below, draw, folds, key, normals
 from entrenous.core.vocabulary import Vocabulary
 from entrenous.data.interactions import Interactions, build
-from entrenous.models import ncf_device
+from entrenous.models import ncf, ncf_device
 from entrenous.models.triples import negative
 
 MODELS: dict[str, dict[str, Any]] = {
@@ -72,7 +72,7 @@ def trained(name: str, way: ncf_device.Rates, epochs: int) -> tuple[CentralNCF, 
 
 
 def parts_of(algorithm: CentralNCF, state: Any) -> dict[str, np.ndarray]:
-    row = central.unpadded(algorithm.shape, state.table)
+    row = ncf.unpadded(algorithm.shape, state.table)
     return neural.model(algorithm.shape, algorithm.layers, row[:USERS], row[USERS:], state.net[0])
 
 
@@ -192,7 +192,7 @@ def test_neumf_starts_as_the_weighted_sum_of_gmf_and_mlp(alpha):
     models = [
         NCFModel(row[:USERS], row[USERS:], one.net)
         for part, one in ((gmf, states[0]), (mlp, states[1]), (neumf, state))
-        for row in [central.unpadded(part.shape, one.table)]
+        for row in [ncf.unpadded(part.shape, one.table)]
     ]
     left, right, both = (logits(part, model) for part, model in zip((gmf, mlp, neumf), models, strict=True))
     assert left.std() > 0.01 and right.std() > 0.01

@@ -78,11 +78,9 @@ def anchors(shape: ncf.Shape, layers: tuple[int, ...]) -> tuple[np.ndarray, np.n
 def learnt(name: str, way: ncf_device.Rates) -> ncf_device.Sent:
     shape, layers, user, item, networks, group = start(name)
     user_anchor, network_anchor = anchors(shape, layers)
-    return ncf_device.train(shape, way, user, item, networks, group, data(), user_anchor=user_anchor, network_anchor=network_anchor)
-
-
-def unpadded(shape: ncf.Shape, row: np.ndarray) -> np.ndarray:
-    return np.concatenate([row[:, : shape.factors], row[:, shape.gmf : shape.gmf + shape.embedding]], axis=1)
+    return ncf_device.train(
+        shape, way, user, item, networks, group, data(), user_anchor=user_anchor, network_anchor=network_anchor
+    )
 
 
 # ---- the gradients -------------------------------------------------------------------------------------------------------------
@@ -105,7 +103,7 @@ def test_training_is_that_of_automatic_differentiation(name: str, way: str) -> N
         after, touched = neural.trained(shape, layers, how, before, data(), d, held)
         rows = sent.item[sent.ptr[d] : sent.ptr[d + 1]]
         assert sorted(rows.tolist()) == sorted(touched)  # each touched row once, no other
-        moved = unpadded(shape, sent.row[sent.ptr[d] : sent.ptr[d + 1]])
+        moved = sent.row[sent.ptr[d] : sent.ptr[d + 1]]
         assert np.allclose(moved, (after["item"] - before["item"])[rows], **close)
         assert np.allclose(sent.user[d], after["user"], **close)
         for part, at in neural.places(shape, layers).items():
@@ -125,7 +123,7 @@ def test_one_step_goes_down_the_slope_of_finite_differences(name: str) -> None:
     assert len(batch) == 12 and len({i for i, _ in batch}) < 12  # an item twice in a batch
     moves = {part: sent.network[d][at] for part, at in neural.places(shape, layers).items()}
     moves |= {"user": sent.user[d] - user[d], "item": np.zeros_like(item)}
-    moves["item"][sent.item[: sent.ptr[1]]] = unpadded(shape, sent.row[: sent.ptr[1]])
+    moves["item"][sent.item[: sent.ptr[1]]] = sent.row[: sent.ptr[1]]
     for part, move in moves.items():
         for place in np.ndindex(move.shape):
             up, down = ({**parts, part: parts[part].copy()} for _ in range(2))
@@ -140,7 +138,7 @@ def test_adams_first_step_is_as_long_as_its_rate() -> None:
     shape, layers, user, *_ = start("neumf")
     sent = learnt("neumf", rates(batch=1000, adam=True, user=0.3, item=0.02))
     assert np.allclose(np.abs(sent.user - user)[[0, 1, 3, 4]], 0.3, atol=1e-3)
-    assert np.allclose(np.abs(unpadded(shape, sent.row)), 0.02, atol=1e-4)
+    assert np.allclose(np.abs(sent.row), 0.02, atol=1e-4)
     assert np.allclose(np.abs(sent.network[[0, 1, 3, 4]][:, neural.places(shape, layers)["h0"]]), 0.1, atol=1e-4)
 
 

@@ -32,30 +32,33 @@ Layers = Annotated[
 class NCFSettings(Settings):
     """The model and how a device trains it: one set of names for every federated NCF system."""
 
-    factors: int = Field(8, ge=0, le=1024, description="length of the GMF part of an embedding; 0 = MLP alone")
+    factors: int = Field(64, ge=0, le=1024, description="length of the GMF part of an embedding; 0 = MLP alone")
     layers: Layers = Field(
         (16, 8),
         description="outputs of the MLP's layers, the first also the length of the MLP part of an embedding; none = GMF alone",
     )
-    learning_rate: float = Field(0.05, gt=0, le=100, description="eta, of a device's optimiser")
-    learning_rate_item: float | None = Field(None, ge=0, le=10000, description="of the item embeddings, if another")
-    learning_rate_network: float | None = Field(None, ge=0, le=100, description="of the non-embedding part, if another")
-    optimiser: Literal["sgd", "adam"] = Field("sgd", description="on the device; Adam's moments begin at 0 in every round")
+    learning_rate: float = Field(0.04, gt=0, le=100, description="eta, of a device's optimiser")
+    learning_rate_item: float | None = Field(
+        0.6,
+        ge=0,
+        le=10000,
+        description="of the item embeddings, if another: the server averages what devices learn about an item",
+    )
+    learning_rate_network: float | None = Field(0.003, ge=0, le=100, description="of the non-embedding part, if another")
+    optimiser: Literal["sgd", "adam"] = Field("adam", description="on the device; Adam's moments begin at 0 in every round")
     epsilon: float = Field(
-        1e-8,
+        1e-3,
         gt=0,
         le=1,
         description="Adam's; a larger one lets a small gradient take a small step, which counts when moments begin at 0",
     )
-    reg: float = Field(0.0, ge=0, description="lambda of lambda/2 (|p_u|^2 + |q_i|^2), for each sample")
+    reg: float = Field(0.007, ge=0, description="lambda of lambda/2 (|p_u|^2 + |q_i|^2), for each sample")
     negatives: int = Field(4, ge=1, le=1000, description="for each consumed item, redrawn in each local epoch")
     local_epochs: int = Field(1, ge=1, le=1000, description="E, passes over the device's history in a round")
-    batch: int = Field(
-        5, ge=1, le=1 << 20, description="samples whose mean gradient is one step; 5 = a consumed item and its negatives"
-    )
-    cohort: int = Field(0, ge=0, description="m, devices in a round; 0 = all")
-    rounds: int = Field(100, ge=1, description="training length")
-    init_std: float = Field(0.01, ge=0, description="standard deviation of the first embeddings")
+    batch: int = Field(100, ge=1, le=1 << 20, description="samples whose mean gradient is one step")
+    cohort: int = Field(500, ge=0, description="m, devices in a round; 0 = all; at most all")
+    rounds: int = Field(110, ge=1, description="training length")
+    init_std: float = Field(0.03, ge=0, description="standard deviation of the first embeddings")
 
     @model_validator(mode="after")
     def _some_model(self) -> Self:
@@ -120,7 +123,7 @@ def counts(histories: Histories) -> Float32Array:
 
 # ---- ways to weigh item embeddings, so that the server needs sums alone ----------------------------------------------------------------
 
-SQUARE = np.float32(2.0**11)  # keeps squares of small steps above the grid of 2^-16, and those of steps up to 4 below its limit
+SQUARE = np.float32(2.0**9)  # keeps squares of small steps above the grid of 2^-16, and those of steps up to 8 below its limit
 SHARE = np.float32(2.0**8)
 
 
@@ -153,8 +156,3 @@ def mean_network(network: Float32Array, sums: Int64Array, weight: Int64Array, ra
 
 def _moved(array: Float32Array, by: Float64Array) -> Float32Array:
     return (array.astype(np.float64) + by).astype(np.float32)
-
-
-def unpadded(shape: ncf.Shape, row: Float32Array) -> Float32Array:
-    """Rows without the numbers that fill up: float32 [n, row]."""
-    return np.concatenate([row[:, : shape.factors], row[:, shape.gmf : shape.gmf + shape.embedding]], axis=1)

@@ -21,7 +21,7 @@ from ..core.update import Total, Update, gathered, real
 from ..models import ncf, ncf_device
 from ..models.k_means import first_centroids, k_means
 from ._clusters import SHOWN_USER, check_clusters, delegates_of, with_progress
-from ._ncf import NCFSettings, average, averaged, counts, data_of, mean_network, shared, unpadded, weighted_mean
+from ._ncf import NCFSettings, average, averaged, counts, data_of, mean_network, shared, weighted_mean
 
 
 class Server(NamedTuple):
@@ -61,7 +61,7 @@ class Cali3F(NCFSettings):
 
     Delegates from each cluster take part (ClusSamp), and their cluster shares their progress (FastAgg)."""
 
-    clusters: int = Field(20, ge=1, le=100000, description="P")
+    clusters: int = Field(20, ge=1, le=100000, description="P, the number of clusters of users")
     phi: float = Field(0.5, ge=0, le=1000, description="eq. 6: how strongly v_p is drawn to w; 0 = local training")
     discount: float = Field(
         0.9, ge=0, lt=1, description="lambda of eq. 4 in round t is discount^t: a share of the delegates' progress, fading"
@@ -149,7 +149,7 @@ class Cali3F(NCFSettings):
         if self.personalised:
             sent = ncf_device.train(self.shape, self.rates(), *model, download.local, download.at, data)
             dense["local"] = weight[:, None] * sent.network
-        moved = unpadded(self.shape, sent.row)
+        moved = sent.row
         rows = shared(moved, np.abs(moved)) if self.fast else averaged(moved, sent.ptr, weight)  # theta of (5)
         shown = {"user": sent.user, "n": weight[:, None]}
         return devices, Update(sent.ptr, sent.item, rows, dense, weight, download.cluster, self.clusters, shown, users)

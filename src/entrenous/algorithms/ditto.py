@@ -22,7 +22,7 @@ from ..core.sampling import cohort
 from ..core.types import Array, Float32Array, Int64Array
 from ..core.update import Total, Update
 from ..models import ncf, ncf_device
-from ._ncf import NCFSettings, average, averaged, counts, data_of, mean_network, unpadded
+from ._ncf import NCFSettings, average, averaged, counts, data_of, mean_network
 from .fedavg import FedAvg, Server
 
 
@@ -43,6 +43,15 @@ class Ditto(NCFSettings):
     reg_global: float = Field(
         0.1, ge=0, le=1000, description="Ditto's lambda: how strongly v_k is held near w; 0 = the personal part learns alone"
     )
+
+    learning_rate_item: float | None = Field(
+        10.0,
+        ge=0,
+        le=10000,
+        description="of the item embeddings, if another: large, since the average counts devices that did not touch an item",
+    )
+    reg: float = Field(0.003, ge=0, description="lambda of lambda/2 (|p_u|^2 + |q_i|^2), for each sample")
+    rounds: int = Field(60, ge=1, description="training length")
 
     disclosure: ClassVar[tuple[Disclosed, ...]] = FedAvg.disclosure  # v_k never leaves
 
@@ -75,7 +84,7 @@ class Ditto(NCFSettings):
         sent = ncf_device.train(
             shape, self.rates(), devices.user, download.item, download.network, np.zeros(len(users), np.int32), data
         )
-        rows = averaged(unpadded(shape, sent.row), sent.ptr, weight)
+        rows = averaged(sent.row, sent.ptr, weight)
         update = Update(sent.ptr, sent.item, rows, {"network": weight[:, None] * sent.network}, weight)
         own_user, own_network = self._personal(download, devices, data)
         return Devices(sent.user, own_user, own_network, np.ones(len(users), bool)), update

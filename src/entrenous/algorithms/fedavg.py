@@ -15,13 +15,14 @@ from functools import partial
 from typing import ClassVar, NamedTuple, final
 
 import numpy as np
+from pydantic import Field
 
 from ..core.protocols import Catalogue, Disclosed, Histories
 from ..core.sampling import cohort
 from ..core.types import Float32Array, Int64Array
 from ..core.update import Total, Update
 from ..models import ncf, ncf_device
-from ._ncf import NCFSettings, average, averaged, counts, data_of, mean_network, unpadded
+from ._ncf import NCFSettings, average, averaged, counts, data_of, mean_network
 
 
 class Server(NamedTuple):
@@ -40,6 +41,15 @@ class Devices(NamedTuple):
 @final
 class FedAvg(NCFSettings):
     """Federated averaging of neural collaborative filtering: E local epochs on each device, then the mean weighted by n_k."""
+
+    learning_rate_item: float | None = Field(
+        10.0,
+        ge=0,
+        le=10000,
+        description="of the item embeddings, if another: large, since the average counts devices that did not touch an item",
+    )
+    reg: float = Field(0.003, ge=0, description="lambda of lambda/2 (|p_u|^2 + |q_i|^2), for each sample")
+    rounds: int = Field(60, ge=1, description="training length")
 
     disclosure: ClassVar[tuple[Disclosed, ...]] = (
         Disclosed(
@@ -84,7 +94,7 @@ class FedAvg(NCFSettings):
         shape, weight = self.shape, counts(histories)
         groups, data = np.zeros(len(users), np.int32), data_of(histories, users, key)
         sent = ncf_device.train(shape, self.rates(), devices.user, download.item, download.network, groups, data)
-        rows = averaged(unpadded(shape, sent.row), sent.ptr, weight)
+        rows = averaged(sent.row, sent.ptr, weight)
         return Devices(sent.user), Update(sent.ptr, sent.item, rows, {"network": weight[:, None] * sent.network}, weight)
 
     def aggregate(self, server: Server, total: Total) -> Server:

@@ -22,7 +22,7 @@ from ..core.update import Total, Update, gathered
 from ..models import ncf, ncf_device
 from ..models.k_means import first_centroids, k_means
 from ._clusters import SHOWN_USER, check_clusters, delegates_of, with_progress
-from ._ncf import NCFSettings, average, averaged, counts, data_of, mean_network, shared, unpadded, weighted_mean
+from ._ncf import NCFSettings, average, averaged, counts, data_of, mean_network, shared, weighted_mean
 
 
 class Server(NamedTuple):
@@ -130,7 +130,7 @@ class FedFast(NCFSettings):
         weight, data = counts(histories), data_of(histories, users, key)
         groups = np.zeros(len(users), np.int32)
         sent = ncf_device.train(self.shape, self.rates(), download.user, download.item, download.network, groups, data)
-        moved = unpadded(self.shape, sent.row)
+        moved = sent.row
         size = np.abs(moved).mean(axis=1, keepdims=True)  # |w^k[i] - w[i]|_1 but for a factor that all shares have
         rows = {**averaged(moved, sent.ptr, weight), "share": 0 * size} if self._starts(download.round) else shared(moved, size)
         dense = {"network": weight[:, None] * sent.network}

@@ -23,7 +23,7 @@ from ..core.sampling import cohort
 from ..core.types import Float32Array, Int64Array, UInt64Array
 from ..core.update import Total, Update
 from ..models import ncf, ncf_device
-from ._ncf import NCFSettings, average, averaged, counts, data_of, mean_network, unpadded
+from ._ncf import NCFSettings, average, averaged, counts, data_of, mean_network
 from .fedavg import Server
 
 EACH = np.float32(2.0**8)  # what every device weighs: keeps small moves above the grid of 2^-16
@@ -44,6 +44,15 @@ class Reptile(NCFSettings):
     adapt_epochs: int = Field(
         1, ge=0, le=1000, description="passes over its history by which a device adapts w to score; 0 = none"
     )
+
+    learning_rate_item: float | None = Field(
+        10.0,
+        ge=0,
+        le=10000,
+        description="of the item embeddings, if another: large, since the average counts devices that did not touch an item",
+    )
+    reg: float = Field(0.003, ge=0, description="lambda of lambda/2 (|p_u|^2 + |q_i|^2), for each sample")
+    rounds: int = Field(60, ge=1, description="training length")
 
     disclosure: ClassVar[tuple[Disclosed, ...]] = (
         Disclosed(
@@ -89,7 +98,7 @@ class Reptile(NCFSettings):
         sent = ncf_device.train(
             shape, self.rates(), devices.user, download.item, download.network, np.zeros(len(users), np.int32), data
         )
-        rows, dense = averaged(unpadded(shape, sent.row), sent.ptr, weight), {"network": weight[:, None] * sent.network}
+        rows, dense = averaged(sent.row, sent.ptr, weight), {"network": weight[:, None] * sent.network}
         return Devices(sent.user, devices.key), Update(sent.ptr, sent.item, rows, dense, weight)
 
     def aggregate(self, server: Server, total: Total) -> Server:
@@ -115,7 +124,7 @@ class Reptile(NCFSettings):
         )
         rates = self.rates(epochs=self.adapt_epochs)
         learnt = ncf_device.train(shape, rates, devices.user[d : d + 1], download.item, download.network, one, data)
-        item[learnt.item] += unpadded(shape, learnt.row)
+        item[learnt.item] += learnt.row
         scores = ncf.scores(shape, learnt.user, item, download.network + learnt.network, one)
         item[learnt.item] = download.item[learnt.item]
         return scores[0]

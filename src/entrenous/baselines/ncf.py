@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 from pydantic import Field, model_validator
 
-from ..algorithms._ncf import Layers, unpadded
+from ..algorithms._ncf import Layers
 from ..core.keys import below, draw, fold_name, folds, normals
 from ..core.protocols import Progress, silent
 from ..core.settings import Settings
@@ -101,7 +101,7 @@ class CentralNCF(Settings):
         state = self._from_parts(train, key, progress) if self.pretrain_epochs else self._start(train, key)
         before = 2 * self.pretrain_epochs
         self._learn(state, train, key, partial(_ahead, progress, before, before + self.epochs))
-        row = unpadded(self.shape, state.table)
+        row = ncf.unpadded(self.shape, state.table)
         return NCFModel(row[: len(train.users)], row[len(train.users) :], state.net)
 
     def score(self, model: NCFModel, data: Interactions, users: Int64Array) -> Float32Array:

@@ -26,7 +26,9 @@ class Settings(BaseModel):
 
 def _input_error(cls: type[Settings], invalid: ValidationError, where: str) -> InputError:
     first = invalid.errors()[0]
-    name = str(first["loc"][0]) if first["loc"] else cls.__name__
+    if not first["loc"]:  # not one setting is wrong, but all of them together
+        return InputError(where, "these settings do not go together", expected=first["msg"].removeprefix("Value error, "))
+    name = str(first["loc"][0])
     if first["type"] == "extra_forbidden":
         return InputError(f"{where} {name}", "unknown setting", fix=did_you_mean(name, cls.model_fields))
     field = cls.model_fields.get(name)

@@ -206,29 +206,20 @@ def root(lanes: Lanes) -> Lanes:
     return np.sqrt(lanes)
 
 
-def magnitude(lanes: Lanes) -> Lanes:
-    """The absolute value of each."""
-    return np.abs(lanes)
-
-
 def unless_negative(sign: Lanes, lanes: Lanes) -> Lanes:
     """lanes, but 0 where `sign` is below 0: `unless_negative(z, z)` is the rectifier. What is not a number stays so."""
     return np.where(sign < 0, np.float32(0), lanes)
 
 
-def _lower_function(symbol: Any, llvm_name: str) -> None:
-    @type_callable(symbol)
-    def typed(context: Any) -> Any:
-        return lambda lanes: LANES_TYPE if lanes == LANES_TYPE else None
-
-    @lower_builtin(symbol, LANES_TYPE)
-    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        kind = ir.FunctionType(FLOATS, [FLOATS])
-        return builder.call(declared(builder, kind, f"llvm.{llvm_name}.v{LANES}f32"), [args[0]])
+@type_callable(root)
+def _type_root(context: Any) -> Any:
+    return lambda lanes: LANES_TYPE if lanes == LANES_TYPE else None
 
 
-_lower_function(root, "sqrt")
-_lower_function(magnitude, "fabs")
+@lower_builtin(root, LANES_TYPE)
+def _lower_root(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    kind = ir.FunctionType(FLOATS, [FLOATS])
+    return builder.call(declared(builder, kind, f"llvm.sqrt.v{LANES}f32"), [args[0]])
 
 
 @type_callable(unless_negative)

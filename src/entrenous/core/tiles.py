@@ -108,7 +108,9 @@ class _Rows:
     def __init__(self, context: Any, builder: Any, kinds: Any, values: Any) -> None:
         tile, start, stride = values
         self._context, self._builder, self._kind, self._tile = context, builder, kinds[0], tile
-        self._start, self._stride = (context.cast(builder, v, k, types.int64) for v, k in zip((start, stride), kinds[1:], strict=True))
+        self._start, self._stride = (
+            context.cast(builder, v, k, types.int64) for v, k in zip((start, stride), kinds[1:], strict=True)
+        )
 
     def pointer(self, k: int) -> Any:
         at = self._builder.add(self._start, self._builder.mul(self._stride, ir.Constant(ir.IntType(64), k)))

@@ -19,7 +19,9 @@ from .executors import Executor, Threads
 from .ledger import Ledger
 
 Limit = Callable[[Update], Update]  # clip, noise, quantise, mask: what limits disclosure, on the device
-BLOCK_BYTES = 1 << 22  # update bytes of a block of devices: a part of the third-level cache, and enough devices to share a call's costs
+BLOCK_BYTES = (
+    1 << 22
+)  # update bytes of a block of devices: a part of the third-level cache, and enough devices to share a call's costs
 SHARES = 4  # blocks a worker, so that the workers finish together
 
 

@@ -65,6 +65,11 @@ def shape_of(factors: int, layers: tuple[int, ...]) -> Shape:
     return Shape(factors, embedding, padded(factors), mlp, width, weight[:-1], bias, int(weight[-1]), int(width[:-1].sum()))
 
 
+def unpadded(shape: Shape, row: Float32Array) -> Float32Array:
+    """Rows without the numbers that fill up: float32 [n, row]."""
+    return np.concatenate([row[:, : shape.factors], row[:, shape.gmf : shape.gmf + shape.embedding]], axis=1)
+
+
 # ---- one sample --------------------------------------------------------------------------------------------------------------------
 # What is `inside` a loop counts no references and is inlined by the compiler; it may take arrays, but neither makes nor returns one.
 

@@ -16,7 +16,7 @@ from ..core.keys import below, draw, fold
 from ..core.simd import LANES, every, load, store, zeros
 from ..core.types import Float32Array, Int32Array, Int64Array, UInt64Array
 from .ncf import Shape, adam, backward, forward, slope
-from .triples import ONE, count_gaps, fill_gaps, first_slot
+from .triples import count_gaps, fill_gaps
 
 
 class Rates(NamedTuple):
@@ -47,8 +47,9 @@ class Data(NamedTuple):
 
 
 class Sent(NamedTuple):
-    """What m devices learnt. ptr, item: as in an Update; row: float32 [n, gmf + mlp], how the item's embedding moved (padded);
-    network: float32 [m, network], how the network moved; user: float32 [m, row], the new user embeddings."""
+    """What m devices learnt. ptr, item: as in an Update, ascending within a device, since the order of learning would tell what was
+    consumed; row: float32 [n, row], how the item's embedding moved; network: float32 [m, network], how the network moved; user:
+    float32 [m, row], the new user embeddings."""
 
     ptr: Int64Array
     item: Int32Array
@@ -58,12 +59,16 @@ class Sent(NamedTuple):
 
 
 class _Room(NamedTuple):
-    """Memory for the devices of one call. Of one device at a time: u, net (what it learns), their gradients, anchors and Adam's
-    moments; act, pre, back: the tower's outputs, what the rectifier received, and the gradient on its way back. Of a batch: row_of
-    and gradient. slots, slot_of: which row holds an item, which row of the batch's gradient is a row's. gaps, order: see `triples`."""
+    """Memory for the devices of one call. ptr, item, moved: as in Sent. Of one device at a time: row, its copies of item embeddings
+    (padded), and row_at, where an item's is (-1 = not copied yet); u, net (what it learns), their gradients, anchors and Adam's moments;
+    act, pre, back: the tower's outputs, what the rectifier received, and the gradient on its way back. Of a batch: gradient, of which
+    row slot_of[r] is row r's, and row_of, the reverse. gaps: see `triples`; order: of the consumed items in an epoch."""
 
+    ptr: Int64Array
     item: Int32Array
+    moved: Float32Array
     row: Float32Array
+    row_at: Int32Array
     u: Float32Array
     net: Float32Array
     gu: Float32Array
@@ -78,10 +83,8 @@ class _Room(NamedTuple):
     gradient: Float32Array
     row_of: Int32Array
     slot_of: Int32Array
-    slots: Int32Array
     gaps: Int32Array
     order: Int32Array
-    ptr: Int64Array
 
 
 def train(
@@ -100,7 +103,7 @@ def train(
     anchors = user if user_anchor is None else user_anchor, network if network_anchor is None else network_anchor
     shared = network_anchor is None or len(network_anchor) == 1
     n = _train(shape, rates, item, user_out, network, group, data, *anchors, shared, room, moved)
-    return Sent(room.ptr, room.item[:n], room.row[:n], moved, user_out)
+    return Sent(room.ptr, room.item[:n], room.moved[:n], moved, user_out)
 
 
 def _room(shape: Shape, rates: Rates, data: Data, items: int) -> _Room:
@@ -111,8 +114,11 @@ def _room(shape: Shape, rates: Rates, data: Data, items: int) -> _Room:
     layers = int(shape.width.sum()) + LANES
     net = shape.network
     return _Room(
-        item=np.empty(int(touched.sum()) + 1, np.int32),
-        row=zeros(int(touched.sum()) + 1, width),
+        ptr=np.zeros(len(counts) + 1, np.int64),
+        item=np.empty(int(touched.sum()), np.int32),
+        moved=np.empty((int(touched.sum()) + LANES, shape.row), np.float32),  # the last row's lanes may reach beyond it
+        row=zeros(most + 1, width),
+        row_at=np.full(items, -1, np.int32),
         u=zeros(1, width),
         net=zeros(1, net),
         gu=zeros(1, width),
@@ -127,10 +133,8 @@ def _room(shape: Shape, rates: Rates, data: Data, items: int) -> _Room:
         gradient=zeros(batch + 1, width),
         row_of=np.empty(batch + 1, np.int32),
         slot_of=np.full(most + 1, -1, np.int32),
-        slots=np.full(1 << max(2, (4 * most).bit_length()), -1, np.int32),
         gaps=np.empty(int(avoided.max(initial=0)) + LANES, np.int32),
         order=np.empty(longest, np.int32),
-        ptr=np.zeros(len(counts) + 1, np.int64),
     )
 
 
@@ -146,10 +150,10 @@ def _train(
 ) -> int:  # fmt: skip
     """All devices one after the other; writes what they learnt and returns how many rows that is. `user` changes in place."""
     ptr, history, avoid_ptr, avoid, keys = data.ptr, data.item, data.avoid_ptr, data.avoid, data.keys
-    item, row, u, net, gu, gnet = room.item, room.row, room.u, room.net, room.gu, room.gnet
+    item, out, row, row_at, u, net, gu, gnet = room.item, room.moved, room.row, room.row_at, room.u, room.net, room.gu, room.gnet
     user_anchor, net_anchor, moments, row_moments = room.user_anchor, room.net_anchor, room.moments, room.row_moments
     act, pre, back, gradient = room.act, room.pre, room.back, room.gradient
-    row_of, slot_of, slots, gaps, order = room.row_of, room.slot_of, room.slots, room.gaps, room.order
+    row_of, slot_of, gaps, order = room.row_of, room.slot_of, room.gaps, room.order
     factors, embedding, gmf, mlp = shape.factors, shape.embedding, shape.gmf, shape.mlp
     items, own, width, size, negatives = len(table), factors + embedding, gmf + mlp, net.shape[1], rates.negatives
     none, reg, pull = every(np.float32(0)), every(rates.reg), every(rates.pull)
@@ -173,12 +177,7 @@ def _train(
                 store(user_anchor, f, load(user_anchors, d * own + f, factors - f))
             for f in range(0, embedding, LANES):
                 store(user_anchor, gmf + f, load(user_anchors, d * own + factors + f, embedding - f))
-        first = n
-        table_bits = np.uint64(4)
-        while np.int64(table_bits) < 4 * min(length * (1 + negatives * rates.epochs), items):
-            table_bits = table_bits << ONE
-        mask = table_bits - ONE
-        slots[: np.int64(table_bits)] = -1
+        copies = 0
         fill_gaps(avoid, avoid_ptr[d], avoided, gaps)
         extra = negatives if avoided < items else 0  # nothing is left to draw: the device learns from what it has
         if rates.adam:
@@ -204,28 +203,24 @@ def _train(
                     k = below(draw(key, length + t), items - avoided)
                     i, label = int(k + count_gaps(gaps, avoided, k)), False
                 # its row among the device's copies
-                slot = first_slot(i) & mask
-                r = int(slots[slot])
-                while r >= 0 and item[r] != i:
-                    slot = (slot + ONE) & mask
-                    r = int(slots[slot])
+                r = int(row_at[i])
                 if r < 0:
-                    r = n
-                    slots[slot], item[r] = np.int32(r), np.int32(i)
+                    r = copies
+                    row_at[i] = np.int32(r)
                     for f in range(0, factors, LANES):
                         store(row, r * width + f, load(table, i * own + f, factors - f))
                     for f in range(0, embedding, LANES):
                         store(row, r * width + gmf + f, load(table, i * own + factors + f, embedding - f))
                     if rates.adam:
                         for f in range(0, width, LANES):
-                            store(row_moments, 2 * (r - first) * width + f, none)
-                            store(row_moments, 2 * (r - first) * width + width + f, none)
-                    n += 1
+                            store(row_moments, 2 * r * width + f, none)
+                            store(row_moments, 2 * r * width + width + f, none)
+                    copies += 1
                 at = r * width
-                g = int(slot_of[r - first])
+                g = int(slot_of[r])
                 if g < 0:
                     g = filled
-                    slot_of[r - first], row_of[g] = np.int32(g), np.int32(r)
+                    slot_of[r], row_of[g] = np.int32(g), np.int32(r)
                     for f in range(0, width, LANES):
                         store(gradient, g * width + f, none)
                     filled += 1
@@ -260,24 +255,27 @@ def _train(
                     rate = every(rates.item)
                     for g in range(filled):
                         r = int(row_of[g])
-                        slot_of[r - first] = -1
+                        slot_of[r] = -1
                         for f in range(0, width, LANES):
                             step = mean * load(gradient, g * width + f)
                             if rates.adam:
-                                mine = 2 * (r - first) * width + f
+                                mine = 2 * r * width + f
                                 step = adam(row_moments, mine, mine + width, step, c1, c2, epsilon)
                             store(row, r * width + f, load(row, r * width + f) - rate * step)
                     filled, taken = 0, 0
 
         # how far everything moved
+        for i in range(items):
+            r = int(row_at[i])
+            if r >= 0:
+                row_at[i], item[n] = -1, np.int32(i)
+                for f in range(0, factors, LANES):
+                    store(out, n * own + f, load(row, r * width + f) - load(table, i * own + f, factors - f))
+                for f in range(0, embedding, LANES):
+                    was = load(table, i * own + factors + f, embedding - f)
+                    store(out, n * own + factors + f, load(row, r * width + gmf + f) - was)
+                n += 1
         room.ptr[d + 1] = n
-        for r in range(first, n):
-            i = int(item[r])
-            for f in range(0, factors, LANES):
-                store(row, r * width + f, load(row, r * width + f) - load(table, i * own + f, factors - f))
-            for f in range(0, embedding, LANES):
-                at = r * width + gmf + f
-                store(row, at, load(row, at) - load(table, i * own + factors + f, embedding - f))
         at = int(group[d]) * size
         for f in range(0, size, LANES):
             store(moved, d * size + f, load(net, f) - load(networks, at + f))
