@@ -336,7 +336,7 @@ def test_tables_and_figures_share_trainings(tmp_path, monkeypatch):
     assert of["fedavg-neumf, Cali3F's settings", cali3f_table3.RATIO]["values"] == [1.0, 1.0]
     assert all(0 < line["obtained"] < 1 for line in table.rows if line["metric"] in ("std_ndcg@10", "std_by_chance"))
     figure = run("cali3f-fig3", tmp_path)
-    assert figure.computed == 2 * 4  # GMF and MLP; of each Cali3F and FedAvg, whose two settings are one here
+    assert figure.computed == 2 * 6  # GMF and MLP, two seeds; of each Cali3F, FedAvg and FedAvg with Cali3F's settings
     assert run("cali3f-fig3", tmp_path).rows == figure.rows and list(figure.figures) == [
         f"convergence-small-{model}" for model in ("gmf", "mlp", "neumf")
     ]
