@@ -14,7 +14,29 @@ from entrenous.data.interactions import Interactions, build
 from entrenous.federation.rounds import Rounds, Training
 
 USERS, ITEMS = 24, 18
-SMALL: dict[str, Any] = {"factors": 5, "layers": (6, 3), "learning_rate": 0.2, "init_std": 0.3, "local_epochs": 2, "negatives": 2}
+# How a device learns in its plainest form, and then all the rest of NCFSettings: a test that says these does not lean on any default.
+PLAIN: dict[str, Any] = {
+    "optimiser": "sgd",
+    "learning_rate": 0.05,
+    "learning_rate_item": None,
+    "learning_rate_network": None,
+    "epsilon": 1e-8,
+    "reg": 0.0,
+    "negatives": 4,
+    "local_epochs": 1,
+    "batch": 5,
+}
+SMALL: dict[str, Any] = {
+    **PLAIN,
+    "factors": 5,
+    "layers": (6, 3),
+    "learning_rate": 0.2,
+    "init_std": 0.3,
+    "local_epochs": 2,
+    "negatives": 2,
+    "cohort": 0,
+    "rounds": 100,
+}
 
 
 def shop(users: int = USERS, items: int = ITEMS, each: int | None = None) -> Interactions:

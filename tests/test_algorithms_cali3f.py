@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from federations import ITEMS, SMALL, USERS, same, sent, shop, started, trained
 
-from entrenous.algorithms._ncf import data_of
+from entrenous.algorithms._ncf import SHARE, SQUARE, data_of
 from entrenous.algorithms.cali3f import Cali3F, Server
 from entrenous.algorithms.fedavg import FedAvg
 from entrenous.core.errors import InputError
@@ -28,7 +28,7 @@ def data() -> Interactions:
 
 
 def cali3f(**other: Any) -> Cali3F:
-    return Cali3F(**{**SMALL, "clusters": 4, "cohort": 12, **other})
+    return Cali3F(**{**SMALL, "clusters": 4, "cohort": 12, "phi": 0.5, "discount": 0.9, **other})
 
 
 def total_of(update: Update) -> Total:
@@ -146,9 +146,9 @@ def plain_round(server: Server, update: Update, phi: float, discount: float) -> 
     user[update.sender] = update.shown["user"]
     theta, sums = np.zeros_like(item), np.zeros_like(item)  # (5)
     for r, i in enumerate(update.item):
-        size = update.rows["share"][r] / 2.0**8
+        size = update.rows["share"][r] / SHARE
         theta[i] += size
-        sums[i] += update.rows["item"][r] / 2.0**11
+        sums[i] += update.rows["item"][r] / SQUARE
     item = item + np.where(theta > 0, sums / np.where(theta > 0, theta, 1), 0)
     n[update.sender] = n_k
     cluster, _ = k_means(user.astype(np.float32), server.centroids)  # line 18
@@ -178,7 +178,7 @@ def test_shares_of_moves_are_their_sizes(data: Interactions) -> None:
     algorithm = cali3f()
     server, devices = started(algorithm, data)
     _, update, _ = sent(algorithm, server, devices, data, np.arange(3))
-    share, product = update.rows["share"] / 2.0**8, update.rows["item"] / 2.0**11
+    share, product = update.rows["share"] / SHARE, update.rows["item"] / SQUARE
     assert share.shape == product.shape == (len(update.item), 5 + 6)
     assert (share >= 0).all() and np.allclose(np.abs(product), share * share, rtol=1e-4, atol=1e-12)
 

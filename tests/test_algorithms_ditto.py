@@ -24,14 +24,14 @@ def data() -> Interactions:
 
 
 def ditto(**other: Any) -> Ditto:
-    return Ditto(**{**SMALL, **other})
+    return Ditto(**{**SMALL, "reg_global": 0.1, **other})
 
 
 @pytest.mark.parametrize("reg_global", [0.0, 0.3])
 @pytest.mark.parametrize("cohort", [0, 9])
 def test_the_global_model_is_fedavgs_exactly(data: Interactions, reg_global: float, cohort: int) -> None:
     ours = trained(ditto(reg_global=reg_global, cohort=cohort), data, 4)
-    theirs = trained(FedAvg(**SMALL, cohort=cohort), data, 4)
+    theirs = trained(FedAvg(**{**SMALL, "cohort": cohort}), data, 4)
     assert same(ours.server, theirs.server) and same(ours.devices.user, theirs.devices.user)
     assert ours.ledger == theirs.ledger  # not a byte more is sent
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from federations import ITEMS, SMALL, USERS, same, sent, shop, started, trained
 
+from entrenous.algorithms._ncf import SHARE, SQUARE
 from entrenous.algorithms.fedavg import FedAvg
 from entrenous.algorithms.fedfast import FedFast, Server
 from entrenous.core.errors import InputError
@@ -23,7 +24,7 @@ def data() -> Interactions:
 
 
 def fedfast(**other: Any) -> FedFast:
-    return FedFast(**{**SMALL, "clusters": 4, "cohort": 12, "startup": False, **other})
+    return FedFast(**{**SMALL, "clusters": 4, "cohort": 12, "decay": 1.0, "startup": False, **other})
 
 
 def select(algorithm: FedFast, server: Server, data: Interactions, number: int) -> np.ndarray:
@@ -44,7 +45,7 @@ def test_rounds_are_the_papers(data: Interactions, decay: float) -> None:
         q, models = np.zeros((len(users), ITEMS)), np.repeat(server.item[None].astype(float), len(users), axis=0)
         for k in range(len(users)):
             for r in range(update.ptr[k], update.ptr[k + 1]):
-                delta = update.rows["item"][r] / update.rows["share"][r] / 2.0**3  # 2^11 |delta| delta / (2^8 |delta|)
+                delta = (update.rows["item"][r] / SQUARE) / (update.rows["share"][r] / SHARE)  # |delta| delta / |delta|
                 models[k, update.item[r]] += delta
                 q[k, update.item[r]] = np.abs(delta).sum()
         item = np.stack([q[:, i] @ models[:, i] / q[:, i].sum() if q[:, i].any() else server.item[i] for i in range(ITEMS)])

@@ -22,7 +22,7 @@ def data() -> Interactions:
 
 
 def reptile(**other: Any) -> Reptile:
-    return Reptile(**{**SMALL, "adapt_epochs": 0, **other})
+    return Reptile(**{**SMALL, "meta_rate": 1.0, "adapt_epochs": 0, **other})
 
 
 def test_it_is_fedavg_where_everybody_has_as_much(data: Interactions) -> None:
