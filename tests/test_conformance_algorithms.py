@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, get_type_hints
 import numpy as np
 import pytest
 
+from entrenous.algorithms._ncf import NCFSettings
 from entrenous.core.discover import algorithms
 from entrenous.core.errors import InputError
 from entrenous.core.keys import fold_name, key
@@ -23,6 +24,7 @@ from entrenous.store import read_arrays, write_arrays
 ALL = algorithms()
 CENTRAL = [name for name, make in ALL.items() if isinstance(make(), CentralAlgorithm)]
 FEDERATED = [name for name, make in ALL.items() if isinstance(make(), FederatedAlgorithm)]
+NETWORKS = [name for name in FEDERATED if isinstance(ALL[name](), NCFSettings)]
 NEEDS = {"vae": "torch", "ials": "implicit"}
 SAME_FOR_EVERY_KEY = {"popular", "user-knn", "item-knn"}
 NOBODY, EVERYTHING = 7, 11  # a user without rows, and one who consumed every item
@@ -302,6 +304,29 @@ def vectors(array: np.ndarray) -> np.ndarray:
     """All rows along the last axis, if they are long enough to be told from chance."""
     array = np.ascontiguousarray(array)
     return array.reshape(-1, array.shape[-1]) if array.ndim > 1 and array.shape[-1] > 1 else np.empty((0, 1))
+
+
+def test_there_are_networks_of_every_kind() -> None:
+    systems = ("fedavg", "cali3f", "fedfast", "ditto", "reptile")
+    assert {f"{system}-{model}" for system in systems for model in ("gmf", "mlp", "neumf")} <= set(NETWORKS)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("local_epochs", [1, 3])
+def test_networks_send_rows_by_item(name: str, local_epochs: int, data: Interactions) -> None:
+    """Ascending within a device: the order in which it learnt, a consumed item before its negatives, would tell what was consumed."""
+    algorithm, users = ALL[name](local_epochs=local_epochs, negatives=1).configured(data.catalogue), np.arange(40)
+    server = algorithm.init_server(data.catalogue, key(0, "server"))
+    devices = algorithm.init_devices(users, key(0, "devices"))
+    for number in range(2):  # some begin with a round of another kind
+        download = delivered(algorithm, algorithm.download(server), users)
+        devices, update = algorithm.local(download, devices, data.histories(users), users, key(0, "round", number))
+        for u in users:
+            sent = update.item[update.ptr[u] : update.ptr[u + 1]].tolist()
+            consumed = set(data.item[data.ptr[u] : data.ptr[u + 1]].tolist())
+            assert sent == sorted(set(sent)) and consumed <= set(sent)
+            assert u in (NOBODY, EVERYTHING) or set(sent) > consumed
+        server = algorithm.aggregate(server, add_update(empty_total(update, 24), update))
 
 
 def test_a_device_sends_no_more_than_announced(federation, data):

@@ -21,6 +21,7 @@ MODELS: dict[str, tuple[int, tuple[int, ...]]] = {
     "neumf": (5, (6, 3)),
     "wide": (20, (17, 33, 8)),
 }
+REST = [0, 1, 3, 4]  # the devices that have a history
 ITEMS = 9
 HISTORIES = ([1, 4, 6, 8], [0, 2], [], list(range(ITEMS)), [3, 5, 7])
 AVOIDED = ([1, 4, 6, 8], [0, 2], [], list(range(ITEMS)), [0, 1, 3, 5, 6, 7])  # the last device avoids more than its history
@@ -87,7 +88,7 @@ def learnt(name: str, way: ncf_device.Rates) -> ncf_device.Sent:
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("name", ["gmf", "mlp", "neumf"])
+@pytest.mark.parametrize("name", MODELS)
 def test_training_is_that_of_automatic_differentiation(name: str, way: str) -> None:
     how = rates(**WAYS[way])
     close = {
@@ -102,7 +103,7 @@ def test_training_is_that_of_automatic_differentiation(name: str, way: str) -> N
         held = neural.model(shape, layers, user_anchor[d], item, network_anchor[d])
         after, touched = neural.trained(shape, layers, how, before, data(), d, held)
         rows = sent.item[sent.ptr[d] : sent.ptr[d + 1]]
-        assert sorted(rows.tolist()) == sorted(touched)  # each touched row once, no other
+        assert rows.tolist() == sorted(touched)  # each touched row once, no other, and in an order that tells nothing
         moved = sent.row[sent.ptr[d] : sent.ptr[d + 1]]
         assert np.allclose(moved, (after["item"] - before["item"])[rows], **close)
         assert np.allclose(sent.user[d], after["user"], **close)
@@ -137,9 +138,9 @@ def test_adams_first_step_is_as_long_as_its_rate() -> None:
     """m / sqrt(v) is +-1 after one step, wherever there is a slope."""
     shape, layers, user, *_ = start("neumf")
     sent = learnt("neumf", rates(batch=1000, adam=True, user=0.3, item=0.02))
-    assert np.allclose(np.abs(sent.user - user)[[0, 1, 3, 4]], 0.3, atol=1e-3)
+    assert np.allclose(np.abs(sent.user - user)[REST], 0.3, atol=1e-3)
     assert np.allclose(np.abs(sent.row), 0.02, atol=1e-4)
-    assert np.allclose(np.abs(sent.network[[0, 1, 3, 4]][:, neural.places(shape, layers)["h0"]]), 0.1, atol=1e-4)
+    assert np.allclose(np.abs(sent.network[REST][:, neural.places(shape, layers)["h0"]]), 0.1, atol=1e-4)
 
 
 # ---- what is where -------------------------------------------------------------------------------------------------------------
@@ -148,12 +149,18 @@ def test_adams_first_step_is_as_long_as_its_rate() -> None:
 @pytest.mark.parametrize("adam", [False, True])
 @pytest.mark.parametrize("name", MODELS)
 def test_numbers_that_fill_up_stay_zero(name: str, adam: bool) -> None:
-    shape, layers, *_ = start(name)
+    """In the network, where there are some; rows are sent without. Scores after learning are those of the numbers that count."""
+    shape, layers, _, item, networks, group = start(name)
     sent = learnt(name, rates(epochs=2, adam=adam, reg=0.1, pull=0.2))
-    rest = np.setdiff1d(np.arange(shape.gmf + shape.mlp), np.r_[: shape.factors, shape.gmf : shape.gmf + shape.embedding])
-    assert len(rest) and not sent.row[:, rest].any()
     assert len(neural.padding(shape, layers)) and not sent.network[:, neural.padding(shape, layers)].any()
-    assert sent.row.any(axis=1).all() and sent.network[[0, 1, 3, 4]].any(axis=1).all()
+    assert sent.row.shape == (len(sent.item), shape.row) and sent.user.shape == (len(HISTORIES), shape.row)
+    assert sent.row.any(axis=1).all() and sent.network[REST].any(axis=1).all()
+    for d in REST:
+        table, rows, network = item.copy(), slice(sent.ptr[d], sent.ptr[d + 1]), networks[group[d]] + sent.network[d]
+        table[sent.item[rows]] += sent.row[rows]
+        scores = ncf.scores(shape, sent.user[d : d + 1], table, network[None], np.zeros(1, np.int32))[0]
+        parts = neural.model(shape, layers, sent.user[d], table, network)
+        assert np.allclose(scores, [neural.logit(parts, i, shape.factors, layers) for i in range(ITEMS)], atol=1e-4)
 
 
 def test_the_first_network_is_uniform_within_glorots_bounds() -> None:
