@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, final
+from typing import Any, Literal, Self, final
 
 import pytest
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from entrenous.core.errors import InputError
 from entrenous.core.settings import Settings, parse_assignments
@@ -21,6 +21,20 @@ class Example(Settings):
     ratings: bool = Field(False, description="whether values count")
     reg: float | None = Field(None, ge=0, description="how much is forgotten; default rate / 20")
     bare: int = 1
+
+
+@final
+class Span(Settings):
+    """Two numbers of which neither is wrong by itself."""
+
+    low: int = Field(1, description="where it begins")
+    high: int = Field(3, description="where it ends")
+
+    @model_validator(mode="after")
+    def _ascending(self) -> Self:
+        if self.low > self.high:
+            raise ValueError("low at most high")
+        return self
 
 
 def test_text_becomes_what_the_setting_is() -> None:
@@ -65,6 +79,18 @@ def test_a_wrong_setting_is_one_line(values: dict[str, Any], said: str) -> None:
 def test_the_first_of_several_is_named_and_the_place_can_be_another() -> None:
     with pytest.raises(InputError, match=r"^config\.toml:3 factors: got '0'"):
         Example.parse({"factors": 0, "rate": -1}, where="config.toml:3")
+
+
+def test_settings_that_do_not_go_together_are_one_line_that_names_none() -> None:
+    with pytest.raises(InputError) as refused:
+        Span.parse({"low": "4"})
+    assert str(refused.value) == "--set: these settings do not go together; expected low at most high"
+    with pytest.raises(InputError, match=r"^config\.toml:3: these settings do not go together; expected low at most high$"):
+        Span.parse({"low": 2, "high": 1}, where="config.toml:3")
+    with pytest.raises(
+        InputError, match=r"^--set high: got 'x'; expected a valid integer"
+    ):  # one that is wrong by itself comes first
+        Span.parse({"low": 4, "high": "x"})
 
 
 def test_settings_cannot_be_changed_afterwards() -> None:
