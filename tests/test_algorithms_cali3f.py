@@ -88,6 +88,14 @@ def test_items_are_averaged_by_how_far_each_delegate_moved_them() -> None:
     assert np.allclose(fedavg.item[:4, 0], [1, 1 + (0.3 - 9 * 0.1) / 15, 1 + 5 * 0.5 / 15, 1], atol=1e-5)
 
 
+@pytest.mark.parametrize("step", [0.005, 0.3, 7.9])
+def test_steps_of_any_likely_length_survive_the_sum(step: float) -> None:
+    """(5) from sums on a grid: squares of short steps are not lost on it, those of long ones lie within it. (s^2 - s^2/4) / (3/2 s)."""
+    server, _ = two_clusters()
+    after = hand_made(server, [0, 3], [[0.0], [10.0]], [1, 1], [[step], [-step / 2]], [1, 1], **ONE)
+    assert after.item[1, 0] == pytest.approx((1 - 1 / 4) / 1.5 * step, rel=0.01)
+
+
 def test_shares_are_element_by_element() -> None:
     """(5): each number of an embedding has weights of its own."""
     server, _ = two_clusters()
