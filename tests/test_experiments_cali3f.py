@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from federations import PLAIN
 from small import random_data
 
 from entrenous import experiment
@@ -327,16 +328,24 @@ def run(name, folder):
     return run_experiment(name, data=data(), effort=EFFORT, cache=folder)
 
 
+def chosen(**fedavg):
+    """Settings of FedAvg and Cali3F for the data of these tests: the same but for `fedavg`, and for what only Cali3F has."""
+    alike, models = {**PLAIN, "cohort": 0, "init_std": 0.01}, {"gmf": {"factors": 8}, "mlp": {"layers": "16,8"}}
+    models["neumf"] = {**models["gmf"], **models["mlp"]}
+    cali3f = {f"cali3f-{model}": {**alike, **shape, "clusters": 3} for model, shape in models.items()}
+    other = {f"fedavg-{model}": {**alike, **shape, **fedavg} for model, shape in models.items()}
+    return {("small", name): Tuned(settings, None, "a test") for name, settings in {**cali3f, **other}.items()}
+
+
 def test_tables_and_figures_share_trainings(tmp_path, monkeypatch):
-    few = {("small", name): Tuned({"clusters": 3}, None, "a test") for name in ("cali3f-gmf", "cali3f-mlp", "cali3f-neumf")}
-    monkeypatch.setattr(cali3f_settings, "TUNED", few)
+    monkeypatch.setattr(cali3f_settings, "TUNED", chosen())
     table = run("cali3f-table3", tmp_path)
     of = {(line["system"], line["metric"]): line for line in table.rows}
     assert of["fedavg-neumf", cali3f_table3.RATIO]["values"] == [1.0, 1.0]
     assert of["fedavg-neumf, Cali3F's settings", cali3f_table3.RATIO]["values"] == [1.0, 1.0]
     assert all(0 < line["obtained"] < 1 for line in table.rows if line["metric"] in ("std_ndcg@10", "std_by_chance"))
     figure = run("cali3f-fig3", tmp_path)
-    assert figure.computed == 2 * 6  # GMF and MLP, two seeds; of each Cali3F, FedAvg and FedAvg with Cali3F's settings
+    assert figure.computed == 2 * 4  # GMF and MLP, two seeds; of each Cali3F and FedAvg, whose two settings are one here
     assert run("cali3f-fig3", tmp_path).rows == figure.rows and list(figure.figures) == [
         f"convergence-small-{model}" for model in ("gmf", "mlp", "neumf")
     ]
@@ -347,6 +356,18 @@ def test_tables_and_figures_share_trainings(tmp_path, monkeypatch):
     assert all(len(line["values"]) == 2 for line in whole.rows)
     compared = {test["b"] for test in whole.tests}
     assert compared == {"fedavg-neumf", "fedavg-neumf, Cali3F's settings", "central-neumf"}
+
+
+def test_fedavg_with_settings_of_its_own_is_trained_with_both(tmp_path, monkeypatch):
+    monkeypatch.setattr(cali3f_settings, "TUNED", chosen(learning_rate=0.2))
+    assert run("cali3f-fig3", tmp_path).computed == 2 * 9  # three models, two seeds; Cali3F, FedAvg, FedAvg with Cali3F's settings
+    whole = run("cali3f-table2", tmp_path)
+    (said,) = (note for note in whole.notes if "both readings of FedAvg" in note)
+    own, theirs = (
+        next(line["obtained"] for line in whole.rows if (line["system"], line["metric"]) == (name, "ndcg@10"))
+        for name in ("fedavg-neumf", "fedavg-neumf, Cali3F's settings")
+    )
+    assert f"NDCG@10 {own:.4f} with its own settings, {theirs:.4f} with Cali3F's" in said and own != theirs
 
 
 def test_a_data_set_that_is_absent_is_named_and_left_out(tmp_path, monkeypatch):
