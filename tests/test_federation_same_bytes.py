@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from federations import PLAIN
 
 from entrenous.algorithms.cali3f import Cali3F
 from entrenous.algorithms.ditto import Ditto
@@ -37,14 +38,16 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 
 NEURAL: dict[str, Any] = {
-    "fedavg": FedAvg(local_epochs=2),
-    "fedavg, Adam": FedAvg(optimiser="adam", layers=(), cohort=25),
-    "cali3f": Cali3F(clusters=5, cohort=25, init_std=0.3),
-    "cali3f, everybody": Cali3F(clusters=5, factors=0, phi=2.0),
-    "cali3f, averages": Cali3F(clusters=5, cohort=25, fast=False, sampled=False),
-    "fedfast": FedFast(clusters=5, cohort=25, init_std=0.3),
-    "ditto": Ditto(cohort=25, reg_global=0.5),
-    "reptile": Reptile(cohort=25, meta_rate=0.5),
+    "fedavg": FedAvg(**{**PLAIN, "local_epochs": 2}, cohort=0),
+    "fedavg, Adam": FedAvg(**{**PLAIN, "optimiser": "adam"}, layers=(), cohort=25),
+    "cali3f": Cali3F(**PLAIN, clusters=5, cohort=25, init_std=0.3),
+    "cali3f, everybody": Cali3F(**PLAIN, clusters=5, factors=0, phi=2.0, cohort=0),
+    "cali3f, averages": Cali3F(**PLAIN, clusters=5, cohort=25, fast=False, sampled=False),
+    "cali3f, as run": Cali3F(clusters=5, cohort=25),
+    "fedfast": FedFast(**PLAIN, clusters=5, cohort=25, init_std=0.3),
+    "ditto": Ditto(**PLAIN, cohort=25, reg_global=0.5),
+    "ditto, as run": Ditto(cohort=25),
+    "reptile": Reptile(**PLAIN, cohort=25, meta_rate=0.5),
 }
 
 
