@@ -360,7 +360,8 @@ def test_tables_and_figures_share_trainings(tmp_path, monkeypatch):
 
 def test_fedavg_with_settings_of_its_own_is_trained_with_both(tmp_path, monkeypatch):
     monkeypatch.setattr(cali3f_settings, "TUNED", chosen(learning_rate=0.2))
-    assert run("cali3f-fig3", tmp_path).computed == 2 * 9  # three models, two seeds; Cali3F, FedAvg, FedAvg with Cali3F's settings
+    figure = run("cali3f-fig3", tmp_path)
+    assert figure.computed == 2 * 9  # three models, two seeds; of each Cali3F, FedAvg and FedAvg with Cali3F's settings
     whole = run("cali3f-table2", tmp_path)
     (said,) = (note for note in whole.notes if "both readings of FedAvg" in note)
     own, theirs = (
