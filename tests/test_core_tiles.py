@@ -15,7 +15,7 @@ def everything(tile, start, stride, x, out):
     store(out, 0, weighted(tile, start, stride, x, 2))
     store(out, 16, products(tile, start, stride, load(x, 3)))
     add_outer(tile, start, stride, x, 1, load(x, 5))
-    store(out, 32, root(load(x, 0) * load(x, 0)) / every(np.float32(3)))
+    store(out, 32, root(root(load(x, 0) * load(x, 0))) / every(np.float32(3)))  # the root of the magnitude
     store(out, 48, unless_negative(load(x, 0), load(x, 8)))
 
 
