@@ -57,7 +57,7 @@ class NCFSettings(Settings):
     local_epochs: int = Field(1, ge=1, le=1000, description="E, passes over the device's history in a round")
     batch: int = Field(100, ge=1, le=1 << 20, description="samples whose mean gradient is one step")
     cohort: int = Field(500, ge=0, description="m, devices in a round; 0 = all; at most all")
-    rounds: int = Field(110, ge=1, description="training length")
+    rounds: int = Field(100, ge=1, description="training length")
     init_std: float = Field(0.03, ge=0, description="standard deviation of the first embeddings")
 
     @model_validator(mode="after")

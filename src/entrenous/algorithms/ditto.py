@@ -17,13 +17,12 @@ from typing import ClassVar, NamedTuple, final
 import numpy as np
 from pydantic import Field
 
-from ..core.protocols import Catalogue, Disclosed, Histories
-from ..core.sampling import cohort
+from ..core.protocols import Disclosed, Histories
 from ..core.types import Array, Float32Array, Int64Array
 from ..core.update import Total, Update
 from ..models import ncf, ncf_device
-from ._ncf import NCFSettings, average, averaged, counts, data_of, mean_network
-from .fedavg import FedAvg, Server
+from ._averaged import AveragedNCF, Server, disclosed
+from ._ncf import average, averaged, counts, data_of, mean_network
 
 
 class Devices(NamedTuple):
@@ -37,44 +36,19 @@ class Devices(NamedTuple):
 
 
 @final
-class Ditto(NCFSettings):
+class Ditto(AveragedNCF):
     """Ditto: beside FedAvg's model each device trains one of its own, which a penalty holds near the global one. It scores with its own."""
 
     reg_global: float = Field(
         0.1, ge=0, le=1000, description="Ditto's lambda: how strongly v_k is held near w; 0 = the personal part learns alone"
     )
 
-    learning_rate_item: float | None = Field(
-        10.0,
-        ge=0,
-        le=10000,
-        description="of the item embeddings, if another: large, since the average counts devices that did not touch an item",
-    )
-    reg: float = Field(0.003, ge=0, description="lambda of lambda/2 (|p_u|^2 + |q_i|^2), for each sample")
-    rounds: int = Field(60, ge=1, description="training length")
-
-    disclosure: ClassVar[tuple[Disclosed, ...]] = FedAvg.disclosure  # v_k never leaves
-
-    def update_bytes(self, catalogue: Catalogue) -> int:
-        """A row for each touched item, at most all of them, and the network."""
-        return catalogue.items * (4 + 4 * self.shape.row) + 4 * self.shape.network
-
-    def init_server(self, catalogue: Catalogue, key: np.uint64) -> Server:
-        """The first w[I, N]."""
-        return Server(self.first_items(catalogue.items, key), self.first_network(key))
+    disclosure: ClassVar[tuple[Disclosed, ...]] = disclosed("n_k times the move")  # v_k never leaves
 
     def init_devices(self, users: Int64Array, key: np.uint64) -> Devices:
         """The first w[U], and v_k not begun."""
         user = self.first_users(users, key)
         return Devices(user, user.copy(), np.zeros((len(users), self.shape.network), np.float32), np.zeros(len(users), bool))
-
-    def select(self, server: Server, catalogue: Catalogue, key: np.uint64) -> Int64Array:
-        """S_t: m devices, uniformly at random."""
-        return cohort(key, self.configured(catalogue).cohort, catalogue.users)
-
-    def download(self, server: Server) -> Server:
-        """w."""
-        return server
 
     def local(
         self, download: Server, devices: Devices, histories: Histories, users: Int64Array, key: np.uint64

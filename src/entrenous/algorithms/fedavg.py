@@ -15,21 +15,13 @@ from functools import partial
 from typing import ClassVar, NamedTuple, final
 
 import numpy as np
-from pydantic import Field
 
-from ..core.protocols import Catalogue, Disclosed, Histories
-from ..core.sampling import cohort
+from ..core.protocols import Disclosed, Histories
 from ..core.types import Float32Array, Int64Array
 from ..core.update import Total, Update
 from ..models import ncf, ncf_device
-from ._ncf import NCFSettings, average, averaged, counts, data_of, mean_network
-
-
-class Server(NamedTuple):
-    """w[I, N]. item: float32 [items, row]; network: float32 [1, network]. A device receives both whole."""
-
-    item: Float32Array
-    network: Float32Array
+from ._averaged import AveragedNCF, Server, disclosed
+from ._ncf import average, averaged, counts, data_of, mean_network
 
 
 class Devices(NamedTuple):
@@ -39,53 +31,14 @@ class Devices(NamedTuple):
 
 
 @final
-class FedAvg(NCFSettings):
+class FedAvg(AveragedNCF):
     """Federated averaging of neural collaborative filtering: E local epochs on each device, then the mean weighted by n_k."""
 
-    learning_rate_item: float | None = Field(
-        10.0,
-        ge=0,
-        le=10000,
-        description="of the item embeddings, if another: large, since the average counts devices that did not touch an item",
-    )
-    reg: float = Field(0.003, ge=0, description="lambda of lambda/2 (|p_u|^2 + |q_i|^2), for each sample")
-    rounds: int = Field(60, ge=1, description="training length")
-
-    disclosure: ClassVar[tuple[Disclosed, ...]] = (
-        Disclosed(
-            "item",
-            "[rows, row] float32",
-            "each round: n_k times the move of every item that the device consumed or drew as a negative",
-            "seen singly, which items were touched, and by the direction of the move which of them were consumed; the touched ones are "
-            "the history and its random negatives. A sum over a cohort hides who sent what",
-        ),
-        Disclosed(
-            "network",
-            "[network] float32",
-            "each round: n_k times the move of the non-embedding part",
-            "seen singly, a summary of the history; in a sum, the cohort's taste",
-        ),
-    )
-
-    def update_bytes(self, catalogue: Catalogue) -> int:
-        """A row for each touched item, at most all of them, and the network."""
-        return catalogue.items * (4 + 4 * self.shape.row) + 4 * self.shape.network
-
-    def init_server(self, catalogue: Catalogue, key: np.uint64) -> Server:
-        """The first w[I, N]."""
-        return Server(self.first_items(catalogue.items, key), self.first_network(key))
+    disclosure: ClassVar[tuple[Disclosed, ...]] = disclosed("n_k times the move")
 
     def init_devices(self, users: Int64Array, key: np.uint64) -> Devices:
         """The first w[U], each row on the device of its user."""
         return Devices(self.first_users(users, key))
-
-    def select(self, server: Server, catalogue: Catalogue, key: np.uint64) -> Int64Array:
-        """S_t: m devices, uniformly at random."""
-        return cohort(key, self.configured(catalogue).cohort, catalogue.users)
-
-    def download(self, server: Server) -> Server:
-        """w."""
-        return server
 
     def local(
         self, download: Server, devices: Devices, histories: Histories, users: Int64Array, key: np.uint64

@@ -18,13 +18,12 @@ import numpy as np
 from pydantic import Field
 
 from ..core.keys import fold_name, folds
-from ..core.protocols import Catalogue, Disclosed, Histories
-from ..core.sampling import cohort
+from ..core.protocols import Disclosed, Histories
 from ..core.types import Float32Array, Int64Array, UInt64Array
 from ..core.update import Total, Update
 from ..models import ncf, ncf_device
-from ._ncf import NCFSettings, average, averaged, counts, data_of, mean_network
-from .fedavg import Server
+from ._averaged import AveragedNCF, Server, disclosed
+from ._ncf import average, averaged, counts, data_of, mean_network
 
 EACH = np.float32(2.0**8)  # what every device weighs: keeps small moves above the grid of 2^-16
 
@@ -37,7 +36,7 @@ class Devices(NamedTuple):
 
 
 @final
-class Reptile(NCFSettings):
+class Reptile(AveragedNCF):
     """Reptile: federated learning of a model from which each device is quick to adapt to its user, as it does before it recommends."""
 
     meta_rate: float = Field(1.0, gt=0, le=10, description="epsilon: how far w goes towards the mean of the devices' models")
@@ -45,50 +44,11 @@ class Reptile(NCFSettings):
         1, ge=0, le=1000, description="passes over its history by which a device adapts w to score; 0 = none"
     )
 
-    learning_rate_item: float | None = Field(
-        10.0,
-        ge=0,
-        le=10000,
-        description="of the item embeddings, if another: large, since the average counts devices that did not touch an item",
-    )
-    reg: float = Field(0.003, ge=0, description="lambda of lambda/2 (|p_u|^2 + |q_i|^2), for each sample")
-    rounds: int = Field(60, ge=1, description="training length")
-
-    disclosure: ClassVar[tuple[Disclosed, ...]] = (
-        Disclosed(
-            "item",
-            "[rows, row] float32",
-            "each round: the move of every item that the device consumed or drew as a negative",
-            "seen singly, which items were touched, and by the direction of the move which of them were consumed; the touched ones are "
-            "the history and its random negatives. A sum over a cohort hides who sent what",
-        ),
-        Disclosed(
-            "network",
-            "[network] float32",
-            "each round: the move of the non-embedding part",
-            "seen singly, a summary of the history; in a sum, the cohort's taste",
-        ),
-    )
-
-    def update_bytes(self, catalogue: Catalogue) -> int:
-        """A row for each touched item, at most all of them, and the network."""
-        return catalogue.items * (4 + 4 * self.shape.row) + 4 * self.shape.network
-
-    def init_server(self, catalogue: Catalogue, key: np.uint64) -> Server:
-        """The first w[I, N]."""
-        return Server(self.first_items(catalogue.items, key), self.first_network(key))
+    disclosure: ClassVar[tuple[Disclosed, ...]] = disclosed("the move")
 
     def init_devices(self, users: Int64Array, key: np.uint64) -> Devices:
         """The first w[U], and the key of each device."""
         return Devices(self.first_users(users, key), folds(fold_name(key, "adapt"), users))
-
-    def select(self, server: Server, catalogue: Catalogue, key: np.uint64) -> Int64Array:
-        """m devices, uniformly at random."""
-        return cohort(key, self.configured(catalogue).cohort, catalogue.users)
-
-    def download(self, server: Server) -> Server:
-        """w."""
-        return server
 
     def local(
         self, download: Server, devices: Devices, histories: Histories, users: Int64Array, key: np.uint64
