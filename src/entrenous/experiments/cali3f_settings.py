@@ -24,8 +24,9 @@ class Tuned(NamedTuple):
 
 
 # MovieLens-100K is where the defaults come from: 34 trials of `entrenous tune --search` (they led to the region) and about 60 settings
-# chosen one after the other by their NDCG@10 on the validation rows of seed 0, the last few of seeds 0 to 2.
-BY_HAND = "the validation rows of seed 0, about 14 settings one after the other"
+# chosen one after the other by their NDCG@10 on the validation rows of seed 0, the last few of seeds 0 to 2. See docs/cali3f.md.
+DEFAULTS = "the defaults, which its validation rows chose"
+BY_HAND = "chosen by hand on the validation rows of seed 0"
 ML_1M = {
     "cohort": 1000,
     "learning_rate": 0.06,
@@ -38,6 +39,10 @@ ML_1M = {
 }
 PINTEREST = {"cohort": 10000, "learning_rate": 0.06, "learning_rate_item": 1.0, "init_std": 0.1}
 TUNED: dict[tuple[str, str], Tuned] = {
+    **{
+        ("ml-100k", name): Tuned(by=DEFAULTS)
+        for name in ("cali3f-neumf", "fedavg-neumf", "central-gmf", "central-mlp", "central-neumf")
+    },
     **{("ml-1m", f"cali3f-{model}"): Tuned(ML_1M, 120, BY_HAND) for model in ("gmf", "mlp", "neumf")},
     **{("ml-1m", f"{name}-neumf"): Tuned({**ML_1M, "learning_rate_item": 4.0}, 110, BY_HAND) for name in ("fedavg", "ditto")},
     **{("pinterest-20", f"cali3f-{model}"): Tuned(PINTEREST, 60, "a guess, not searched") for model in ("gmf", "mlp", "neumf")},
