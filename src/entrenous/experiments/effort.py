@@ -56,7 +56,7 @@ FEDERATED = ("fedfast-neumf", "ditto-neumf", "reptile-neumf")
 FULL = Effort(
     quick=False,
     budgets={
-        "ml-100k": Budget(protocol="loo-99", seeds=5, curve_seeds=1, horizon=400, every=8, beyond=("popular", *FEDERATED)),
+        "ml-100k": Budget(protocol="loo-99", seeds=5, curve_seeds=1, horizon=150, every=3, beyond=("popular", *FEDERATED)),
         "ml-1m": Budget(protocol="ncf-99", seeds=1, horizon=120, every=5),
         "pinterest-20": Budget(protocol="ncf-99", horizon=60, every=10),
     },
