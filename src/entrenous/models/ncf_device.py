@@ -13,9 +13,9 @@ import numpy as np
 from numba import njit
 
 from ..core.keys import below, draw, fold
-from ..core.simd import LANES, every, load, store, zeros
+from ..core.simd import LANES, Lanes, every, load, store, zeros
 from ..core.types import Float32Array, Int32Array, Int64Array, UInt64Array
-from .ncf import Shape, adam, backward, forward, slope
+from .ncf import Shape, adam, backward, forward, inside, slope
 from .triples import count_gaps, fill_gaps
 
 
@@ -143,6 +143,23 @@ def _room(shape: Shape, rates: Rates, data: Data, items: int) -> _Room:
 # inlined by the compiler: it may take arrays, but neither makes nor returns one. Rows go LANES numbers at a time.
 
 
+@inside
+def descend(
+    what: Float32Array, gradient: Float32Array, anchor: Float32Array, size: int, moments: Float32Array, m: int, v: int, rates: Rates,
+    rate: np.float32, mean: Lanes, c1: Lanes, c2: Lanes,
+) -> None:  # fmt: skip
+    """A step of `what` along the mean gradient and the pull to its anchor; the gradient is 0 then. m, v: where its moments begin."""
+    none, pull, epsilon = every(np.float32(0)), every(rates.pull), every(rates.epsilon)
+    for f in range(0, size, LANES):
+        step, x = mean * load(gradient, f), load(what, f)
+        store(gradient, f, none)
+        if rates.pull != 0:
+            step = step + pull * (x - load(anchor, f))
+        if rates.adam:
+            step = adam(moments, m + f, v + f, step, c1, c2, epsilon)
+        store(what, f, x - every(rate) * step)
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
 def _train(
     shape: Shape, rates: Rates, table: Float32Array, user: Float32Array, networks: Float32Array, group: Int32Array, data: Data,
@@ -156,7 +173,7 @@ def _train(
     row_of, slot_of, gaps, order = room.row_of, room.slot_of, room.gaps, room.order
     factors, embedding, gmf, mlp = shape.factors, shape.embedding, shape.gmf, shape.mlp
     items, own, width, size, negatives = len(table), factors + embedding, gmf + mlp, net.shape[1], rates.negatives
-    none, reg, pull = every(np.float32(0)), every(rates.reg), every(rates.pull)
+    none, reg = every(np.float32(0)), every(rates.reg)
     held, epsilon = rates.pull != 0, every(rates.epsilon)
     n = 0
     for d in range(len(keys)):
@@ -234,24 +251,8 @@ def _train(
                     mean = every(share)
                     decay1, decay2 = decay1 * 0.9, decay2 * 0.999
                     c1, c2 = every(np.float32(1 / (1 - decay1))), every(np.float32(1 / (1 - decay2)))
-                    rate = every(rates.user)
-                    for f in range(0, width, LANES):
-                        step, x = mean * load(gu, f), load(u, f)
-                        store(gu, f, none)
-                        if held:
-                            step = step + pull * (x - load(user_anchor, f))
-                        if rates.adam:
-                            step = adam(moments, f, width + size + f, step, c1, c2, epsilon)
-                        store(u, f, x - rate * step)
-                    rate = every(rates.network)
-                    for f in range(0, size, LANES):
-                        step, x = mean * load(gnet, f), load(net, f)
-                        store(gnet, f, none)
-                        if held:
-                            step = step + pull * (x - load(net_anchor, f))
-                        if rates.adam:
-                            step = adam(moments, width + f, 2 * width + size + f, step, c1, c2, epsilon)
-                        store(net, f, x - rate * step)
+                    descend(u, gu, user_anchor, width, moments, 0, width + size, rates, rates.user, mean, c1, c2)
+                    descend(net, gnet, net_anchor, size, moments, width, 2 * width + size, rates, rates.network, mean, c1, c2)
                     rate = every(rates.item)
                     for g in range(filled):
                         r = int(row_of[g])
