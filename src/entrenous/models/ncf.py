@@ -194,42 +194,28 @@ def _uniforms(key: np.uint64, rows: int, columns: int, limit: float) -> Float32A
 
 def scores(shape: Shape, user: Float32Array, item: Float32Array, network: Float32Array, group: Int32Array) -> Float32Array:
     """h . [..] + h_0 of every item, whose order is that of y_ui: float32 [m, items]. Arguments as in `train`."""
-    out = np.empty((len(user), len(item)), np.float32)
-    act = zeros(1, int(shape.width.sum()) + LANES)
-    _scores(shape, np.ascontiguousarray(user), np.ascontiguousarray(item), network, group, act, out)
+    out, tower = np.empty((len(user), len(item)), np.float32), int(shape.width.sum()) + LANES
+    room = zeros(1, tower), zeros(1, tower), zeros(1, shape.network)
+    _scores(shape, _filled(shape, user), _filled(shape, item), np.ascontiguousarray(network), group, *room, out)
+    return out
+
+
+def _filled(shape: Shape, row: Float32Array) -> Float32Array:
+    """Rows with the numbers that fill up, float32 [n, gmf + mlp]."""
+    out = zeros(len(row), shape.gmf + shape.mlp)
+    out[:, : shape.factors], out[:, shape.gmf : shape.gmf + shape.embedding] = row[:, : shape.factors], row[:, shape.factors :]
     return out
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _scores(
     shape: Shape, user: Float32Array, table: Float32Array, networks: Float32Array, group: Int32Array, act: Float32Array,
-    out: Float32Array,
+    pre: Float32Array, net: Float32Array, out: Float32Array,
 ) -> None:  # fmt: skip
-    factors, embedding, gmf, mlp, head = shape.factors, shape.embedding, shape.gmf, shape.mlp, shape.head
-    widths, weights, biases, layers, own = shape.width, shape.weight, shape.bias, len(shape.weight), factors + embedding
-    last, size = widths[layers], networks.shape[1]
+    """`forward` of every device and item."""
+    size, width = networks.shape[1], user.shape[1]
     for d in range(len(user)):
-        base = np.int64(group[d]) * size
-        for f in range(0, embedding, LANES):
-            store(act, f, load(user, d * own + factors + f, embedding - f))
+        for f in range(0, size, LANES):
+            store(net, f, load(networks, int(group[d]) * size + f))
         for i in range(len(table)):
-            total = every(np.float32(0))
-            for f in range(0, factors, LANES):
-                p, q = load(user, d * own + f, factors - f), load(table, i * own + f, factors - f)
-                total = total + load(networks, base + head + f) * (p * q)
-            if layers:
-                for f in range(0, embedding, LANES):
-                    store(act, mlp + f, load(table, i * own + factors + f, embedding - f))
-                into = 0
-                for layer in range(layers):
-                    wide, narrow = widths[layer], widths[layer + 1]
-                    stop = into + wide
-                    for o in range(0, narrow, LANES):
-                        z = load(networks, base + biases[layer] + o)
-                        for f in range(0, wide, LANES):
-                            z = z + weighted(networks, base + weights[layer] + f * narrow + o, narrow, act, into + f)
-                        store(act, stop + o, unless_negative(z, z))
-                    into = stop
-                for f in range(0, last, LANES):
-                    total = total + load(networks, base + head + gmf + f) * load(act, into + f)
-            out[d, i] = sum_of(total) + networks[np.int64(group[d]), head + gmf + last]
+            out[d, i] = forward(shape, net, user, d * width, table, i * width, act, pre)
