@@ -14,10 +14,11 @@ import numpy as np
 
 from . import __version__, store
 from .core.errors import EntrenousError, EntrenousWarning, InputError, at_least
-from .core.protocols import CentralAlgorithm, FederatedAlgorithm, Progress, Recommender, silent
+from .core.protocols import CentralAlgorithm, FederatedAlgorithm, Progress, Recommender, predicts_ratings, silent
 from .data.dataset import datasets
 from .data.interactions import Interactions
 from .evaluate.fairness import fairness
+from .evaluate.goal import goal_of
 from .evaluate.protocol import Evaluation, evaluate
 from .federation.executors import Debug, Executor, Threads
 from .federation.ledger import Ledger
@@ -215,7 +216,16 @@ def _fold(plan: Plan, algorithm: Algorithm, split: Split, watch: Watch, trace: l
         model = fit_central(algorithm, rows, plan.seed, watch.progress)
     trained = time.perf_counter()
     masked = split.validation.rows if split.validation is not None and not split.refit else None
-    found = evaluate(model.recommender, rows, split.test, label=plan.algorithm, n=LENGTHS, seed=plan.seed, also_mask=masked)
+    found = evaluate(
+        model.recommender,
+        rows,
+        split.test,
+        label=plan.algorithm,
+        n=LENGTHS,
+        seed=plan.seed,
+        also_mask=masked,
+        ratings=predicts_ratings(algorithm),
+    )
     return Fold(model, found, rows, trained - began, time.perf_counter() - trained)
 
 
@@ -231,7 +241,7 @@ def _federated(
     if plan.patience:
         train(algorithm, split.train, until, label=plan.algorithm, seed=plan.seed, phase=f"{fold}-select", validation=split.validation,
               avoid=avoid, watch=watch, trace=trace)  # fmt: skip
-        until, seen = best_round(trace, f"{fold}-select"), None
+        until, seen = best_round(trace, f"{fold}-select", goal_of(algorithm)), None
     return train(algorithm, rows, until, label=plan.algorithm, seed=plan.seed, phase=f"{fold}-final", validation=seen, avoid=avoid,
                  watch=watch, trace=trace)  # fmt: skip
 

@@ -18,9 +18,9 @@ from .core.errors import InputError, at_least
 from .core.keys import key
 from .core.protocols import Progress, silent
 from .data.interactions import Interactions
+from .evaluate.goal import Goal
 from .plan import check
 from .space import Choices, Range, read_space
-from .training import SELECT_BY
 from .trials import Trial, append, begin_file, check_file
 from .tune import Task, Tried, attempt, begin, described, failed, made, ordered, planned, refuse_both, rows_of
 
@@ -28,6 +28,7 @@ TRIALS = 30  # when their number is not given
 RANDOM = 10  # trials drawn at random before there is anything to learn from
 COMPLETE = 5  # finished trials before one is stopped early
 WARM = 3  # and not before a third of its rounds
+LARGE = 1e3  # what a failed trial counts as where errors are compared
 
 Space = Mapping[str, Range | Choices]
 
@@ -50,7 +51,7 @@ def search(
     resume: bool = False,
     progress: Progress = silent,
 ) -> dict[str, Any]:
-    """`trials` settings of `space`, each over seeds 0 .. seeds - 1, best SELECT_BY on validation first.
+    """`trials` settings of `space`, each over seeds 0 .. seeds - 1, best on validation first.
 
     space: {name: "a..b", "a..b:log" or "value,value,..."}. seed: of the search's own draws. settings, every: as in `tune`. With looks
     (`every`), a trial that is worse in seed 0 than the median of those before it at the same round is stopped there.
@@ -69,7 +70,7 @@ def search(
     about = {**_identity(task), "settings": fixed, "search": dict(space), "seed": seed}
     past = begin_file(out, about, resume)
     while len(past) < trials:
-        progress(len(past), trials, "trials" if not past else _so_far(past))
+        progress(len(past), trials, "trials" if not past else _so_far(past, task.goal))
         past.append(_next(optuna, task, choose_from, fixed, seed, past))
         if out is not None:
             append(out, past[-1])
@@ -79,7 +80,7 @@ def search(
         "search": dict(space),
         "seed": seed,
         "sampler": f"optuna {optuna.__version__} TPE",
-        **_summary(past, fixed),
+        **_summary(past, fixed, task.goal),
     }
 
 
@@ -89,26 +90,26 @@ def _identity(task: Task) -> dict[str, Any]:
     return {**described(task), "rounds": task.plan.rounds, "every": task.every, "rows_sha256": digests}
 
 
-def _summary(past: list[Trial], fixed: Mapping[str, Any]) -> dict[str, Any]:
+def _summary(past: list[Trial], fixed: Mapping[str, Any], goal: Goal) -> dict[str, Any]:
     """What was found; a setting that came again counts once."""
     once = list({json.dumps(trial.settings): trial for trial in reversed(past)}.values())[::-1]
     rows = [
-        {"trial": trial.trial, **ordered(rows_of({**fixed, **trial.settings}, Tried(trial.looks)))[0]}
+        {"trial": trial.trial, **ordered(rows_of({**fixed, **trial.settings}, Tried(trial.looks)), goal)[0]}
         for trial in once
         if not trial.reason and not trial.stopped
     ]
-    stopped = [{"trial": t.trial, "settings": {**fixed, **t.settings}, "rounds": max(t.curve)} for t in once if t.stopped]
+    stopped = [{"trial": t.trial, "settings": {**fixed, **t.settings}, "rounds": max(t.curve(goal))} for t in once if t.stopped]
     return {
         "trials": len(past),
         "failed": failed([({**fixed, **trial.settings}, trial.reason) for trial in once], "trials"),
-        "rows": ordered(rows),
+        "rows": ordered(rows, goal),
         "stopped": stopped,
     }
 
 
-def _so_far(past: list[Trial]) -> str:
-    values = [_value(trial) for trial in past if not trial.stopped]
-    return f"trials, best {SELECT_BY} {max(values):.4f}" if values else "trials"
+def _so_far(past: list[Trial], goal: Goal) -> str:
+    looks = [best_look(trial, goal) for trial in past if not (trial.stopped or trial.reason)]
+    return f"trials, best {goal.metric} {min(looks, key=goal.key)[goal.metric]:.4f}" if looks else "trials"
 
 
 # ---- one trial ------------------------------------------------------------------------------------------------------------------
@@ -116,7 +117,7 @@ def _so_far(past: list[Trial]) -> str:
 
 def _next(optuna: Any, task: Task, space: Space, fixed: Mapping[str, Any], seed: int, past: list[Trial]) -> Trial:
     """The trial after `past`: drawn, tried, and not tried again if it has been before."""
-    study = _study(optuna, space, seed, past)
+    study = _study(optuna, space, seed, past, task.goal)
     with _quiet(optuna):
         asked = study.ask({name: _distribution(optuna, choice) for name, choice in space.items()})
     settings = {name: choice.rounded(asked.params[name]) for name, choice in space.items()}
@@ -138,34 +139,33 @@ def _worse(asked: Any, number: int, until: int, value: float) -> bool:
     return bool(until // WARM <= number < until and asked.should_prune())
 
 
-def _study(optuna: Any, space: Space, seed: int, past: list[Trial]) -> Any:
+def _study(optuna: Any, space: Space, seed: int, past: list[Trial], goal: Goal) -> Any:
     """Optuna's study of `past`, with randomness of its own for the next trial: nothing else is remembered from trial to trial."""
     own = int(key(seed, "search", len(past))) & 0xFFFFFFFF  # as much as its generator takes
     sampler = optuna.samplers.TPESampler(seed=own, n_startup_trials=RANDOM)
     pruner = optuna.pruners.MedianPruner(n_startup_trials=COMPLETE)
     with _quiet(optuna):
-        study = optuna.create_study(direction="maximize", sampler=sampler, pruner=pruner)
-    study.add_trials([_frozen(optuna, space, trial) for trial in past])
+        study = optuna.create_study(direction="minimize" if goal.lower else "maximize", sampler=sampler, pruner=pruner)
+    study.add_trials([_frozen(optuna, space, trial, goal) for trial in past])
     return study
 
 
-def _frozen(optuna: Any, space: Space, trial: Trial) -> Any:
+def _frozen(optuna: Any, space: Space, trial: Trial, goal: Goal) -> Any:
     """A trial as Optuna knows it. One that failed is worth nothing rather than unknown, so that the search keeps away from there."""
+    worthless = LARGE if goal.lower else 0.0
     state = optuna.trial.TrialState.PRUNED if trial.stopped else optuna.trial.TrialState.COMPLETE
     return optuna.trial.create_trial(
         state=state,
-        value=_value(trial),
+        value=worthless if trial.reason else best_look(trial, goal)[goal.metric],
         params={name: trial.settings[name] for name in space},
         distributions={name: _distribution(optuna, choice) for name, choice in space.items()},
-        intermediate_values=trial.curve if not trial.reason else {},
+        intermediate_values=trial.curve(goal) if not trial.reason else {},
     )
 
 
-def _value(trial: Trial) -> float:
-    """The best look's SELECT_BY, mean over seeds; 0 for a trial that failed."""
-    if trial.reason:
-        return 0.0
-    return float(max(row["validation"][SELECT_BY] for row in rows_of(trial.settings, Tried(trial.looks))))
+def best_look(trial: Trial, goal: Goal) -> dict[str, float]:
+    """The best look of a trial that did not fail, mean over seeds."""
+    return min((row["validation"] for row in rows_of(trial.settings, Tried(trial.looks))), key=goal.key)
 
 
 def _distribution(optuna: Any, choice: Range | Choices) -> Any:

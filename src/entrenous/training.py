@@ -12,13 +12,11 @@ from typing import Any, final
 from . import store
 from .core.protocols import FederatedAlgorithm, Progress, silent
 from .data.interactions import Interactions
-from .evaluate.protocol import evaluate
+from .evaluate.goal import Goal, goal_of, look
 from .federation.executors import Executor, Threads
 from .federation.rounds import Rounds, Training
 from .fit import Fitted, Periodic, advance, checkpoint_arrays, fitted, restore_training
 from .split.types import Held
-
-SELECT_BY = "ndcg@10"  # what validation compares
 
 
 @final
@@ -26,7 +24,7 @@ SELECT_BY = "ndcg@10"  # what validation compares
 class Watch:
     """What happens beside the rounds.
 
-    every: rounds between looks at validation, 0 = none. patience: looks without a better SELECT_BY after which training stops, 0 = never.
+    every: rounds between looks at validation, 0 = none. patience: looks without a better one after which training stops, 0 = never.
     checkpoint_every: rounds between checkpoints in `folder`, 0 = none.
     """
 
@@ -60,25 +58,25 @@ def train(
     periodic = []
     between = max(1, until // 10) if watch.checkpoint_every is None else watch.checkpoint_every
     if validation is not None and watch.every:
-        look = _Look(rounds, validation, label, phase, watch.patience, trace, time.perf_counter())
-        periodic.append(Periodic(watch.every, look))
+        act = _Look(rounds, validation, label, phase, watch.patience, trace, time.perf_counter())
+        periodic.append(Periodic(watch.every, act))
     if watch.folder is not None and between:
         periodic.append(Periodic(between, partial(_checkpoint, watch.folder, phase, trace)))
-    if patience_is_over(trace, phase, watch.patience):  # it had stopped here before the interruption
+    if patience_is_over(trace, phase, watch.patience, goal_of(algorithm)):  # it had stopped here before the interruption
         return fitted(rounds, training)
     return fitted(rounds, advance(rounds, training, until, periodic, watch.progress))
 
 
-def patience_is_over(trace: list[dict[str, Any]], phase: str, patience: int) -> bool:
+def patience_is_over(trace: list[dict[str, Any]], phase: str, patience: int, goal: Goal) -> bool:
     """Whether a phase has looked `patience` times since its best look."""
     looks = [line["round"] for line in trace if line["phase"] == phase]
-    return bool(patience and looks) and sum(number > best_round(trace, phase) for number in looks) >= patience
+    return bool(patience and looks) and sum(number > best_round(trace, phase, goal) for number in looks) >= patience
 
 
-def best_round(trace: list[dict[str, Any]], phase: str) -> int:
+def best_round(trace: list[dict[str, Any]], phase: str, goal: Goal) -> int:
     """The round of a phase whose look at validation was best; the earliest of equals."""
     looks = [line for line in trace if line["phase"] == phase]
-    return int(max(looks, key=lambda line: (line["validation"][SELECT_BY], -line["round"]))["round"])
+    return int(min(looks, key=lambda line: (goal.key(line["validation"]), line["round"]))["round"])
 
 
 @final
@@ -92,18 +90,18 @@ class _Look:
         self._patience, self._trace, self._began = patience, trace, began
 
     def __call__(self, now: Training) -> bool:
-        recommender = fitted(self._rounds, now).recommender
-        found = evaluate(recommender, self._rounds.data, self._held, label=self._label, n=(10,), seed=self._rounds.seed)
+        rounds, goal = self._rounds, goal_of(self._rounds.algorithm)
+        found = look(goal, fitted(rounds, now).recommender, rounds.data, self._held, label=self._label, seed=rounds.seed)
         line = {
             "phase": self._phase,
             "round": now.round,
             "seconds": round(time.perf_counter() - self._began, 3),
             "bytes_up": now.ledger.bytes_up,
             "bytes_down": now.ledger.bytes_down,
-            "validation": found.metrics,
+            "validation": found,
         }
         self._trace.append(line)
-        return patience_is_over(self._trace, self._phase, self._patience)
+        return patience_is_over(self._trace, self._phase, self._patience, goal)
 
 
 def _checkpoint(folder: Path, phase: str, trace: list[dict[str, Any]], now: Training) -> bool:

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from .core.errors import InputError
 from .core.files import write_atomically
-from .training import SELECT_BY
+from .evaluate.goal import GOALS, Goal
 
 
 class Trial(BaseModel):
@@ -35,14 +35,14 @@ class Trial(BaseModel):
     def _has_looks(self) -> Self:
         if not self.reason and not (self.looks and all(self.looks)):
             raise ValueError("a trial that did not fail has looks")
-        if any(SELECT_BY not in metrics for of_seed in self.looks for metrics in of_seed.values()):
-            raise ValueError(f"a look has {SELECT_BY}")
+        names = [goal.metric for goal in GOALS]
+        if any(metrics.keys().isdisjoint(names) for of_seed in self.looks for metrics in of_seed.values()):
+            raise ValueError(f"a look has {' or '.join(names)}")
         return self
 
-    @property
-    def curve(self) -> dict[int, float]:
-        """SELECT_BY of seed 0 by round: what stopping early compares."""
-        return {at: metrics[SELECT_BY] for at, metrics in self.looks[0].items()} if self.looks else {}
+    def curve(self, goal: Goal) -> dict[int, float]:
+        """The goal's metric of seed 0 by round: what stopping early compares."""
+        return {at: metrics[goal.metric] for at, metrics in self.looks[0].items()} if self.looks else {}
 
 
 def check_file(path: Path | None, resume: bool) -> None:

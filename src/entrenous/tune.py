@@ -9,21 +9,21 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
+from .core.discover import algorithms, pick
 from .core.errors import InputError, NonFiniteError, at_least
 from .core.protocols import FederatedAlgorithm, Progress, silent
 from .data.interactions import Interactions
-from .evaluate.protocol import evaluate
+from .evaluate.goal import Goal, goal_of, look
 from .federation.executors import Threads
 from .federation.rounds import Rounds, Training
 from .fit import Fitted, Periodic, advance, check_trainable, fit_central, fitted
 from .plan import Plan, check, make, material
 from .split.types import Held
-from .training import SELECT_BY
-
-SHOWN = ("hr@10", "ndcg@10")
 
 Looks = dict[int, dict[str, float]]  # {round: {metric: value on the validation rows}}; round 0 for a central algorithm
-Stop = Callable[[int, int, float], bool]  # (round, of how many, SELECT_BY there): is this training not worth going on with?
+Stop = Callable[
+    [int, int, float], bool
+]  # (round, of how many, the goal's metric there): is this training not worth going on with?
 
 
 class Part(NamedTuple):
@@ -43,6 +43,11 @@ class Task:
     parts: list[Part]
     every: int
     threads: int
+
+    @property
+    def goal(self) -> Goal:
+        """What the settings are chosen by."""
+        return goal_of(pick("algorithm", self.plan.algorithm, algorithms())())
 
 
 class Tried(NamedTuple):
@@ -67,7 +72,7 @@ def tune(
     threads: int = 0,
     progress: Progress = silent,
 ) -> dict[str, Any]:
-    """Every combination of `grid` over seeds 0 .. seeds - 1, best SELECT_BY on validation first.
+    """Every combination of `grid` over seeds 0 .. seeds - 1, best on validation first.
 
     settings: what is the same for all. every: rounds between looks at validation, so that the number of rounds is chosen too
     (0 = at the end of training alone).
@@ -94,7 +99,7 @@ def tune(
     progress(len(combinations), len(combinations), "done")
     return {
         **described(task),
-        "rows": ordered([row for one, tried in found if not tried.reason for row in rows_of(one, tried)]),
+        "rows": ordered([row for one, tried in found if not tried.reason for row in rows_of(one, tried)], task.goal),
         "failed": failed([(one, tried.reason) for one, tried in found], "combinations"),
     }
 
@@ -167,17 +172,17 @@ def _looks(task: Task, algorithm: FederatedAlgorithm, seed: int, until: int, sto
     rounds = Rounds(algorithm, task.parts[seed].train, seed=seed, executor=Threads(task.threads))
     looks: Looks = {}
 
-    def look(now: Training) -> bool:
+    def act(now: Training) -> bool:
         looks[now.round] = _validation(task, seed, fitted(rounds, now))
-        return stop(now.round, until, looks[now.round][SELECT_BY])
+        return stop(now.round, until, looks[now.round][task.goal.metric])
 
-    advance(rounds, rounds.start(), until, [Periodic(task.every or until, look)])
+    advance(rounds, rounds.start(), until, [Periodic(task.every or until, act)])
     return looks
 
 
 def _validation(task: Task, seed: int, now: Fitted) -> dict[str, float]:
     train, held = task.parts[seed]
-    return evaluate(now.recommender, train, held, label=task.plan.algorithm, n=(10,), seed=seed).metrics
+    return look(task.goal, now.recommender, train, held, label=task.plan.algorithm, seed=seed)
 
 
 # ---- what is told about it ------------------------------------------------------------------------------------------------------
@@ -187,7 +192,7 @@ def described(task: Task) -> dict[str, Any]:
     """What was tried on what."""
     plan, seeds = task.plan, len(task.parts)
     about = {"algorithm": plan.algorithm, "data": plan.data, "protocol": plan.protocol, "seeds": seeds}
-    return {**about, "selected_by": f"validation {SELECT_BY}"}
+    return {**about, "selected_by": f"validation {task.goal.metric}"}
 
 
 def rows_of(settings: Mapping[str, Any], tried: Tried) -> list[dict[str, Any]]:
@@ -197,9 +202,9 @@ def rows_of(settings: Mapping[str, Any], tried: Tried) -> list[dict[str, Any]]:
     ]
 
 
-def ordered(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def ordered(rows: list[dict[str, Any]], goal: Goal) -> list[dict[str, Any]]:
     """Best first; of equals the one with fewer rounds."""
-    return sorted(rows, key=lambda row: (-row["validation"][SELECT_BY], row["rounds"]))
+    return sorted(rows, key=lambda row: (goal.key(row["validation"]), row["rounds"]))
 
 
 def failed(reasons: Sequence[tuple[Mapping[str, Any], str]], what: str) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from ..core.settings import parse_assignments
 from .console import announce_compilation, emit_json, progress_bar, say, table
 from .options import Load
 
-SHOWN = ("hr@10", "ndcg@10", "precision@10", "recall@10", "mrr@10", "auc", "item_coverage@10", "gini@10")
+SHOWN = ("mae", "rmse", "hr@10", "ndcg@10", "precision@10", "recall@10", "mrr@10", "auc", "item_coverage@10", "gini@10")
 RUNS = Path("runs")
 CHANCE = (
     "a std over users says how unevenly they are served only beside std_by_chance, luck at the same hit rate: it follows hr@10"

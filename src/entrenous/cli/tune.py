@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +12,8 @@ from ..core.errors import InputError
 from ..core.settings import parse_assignments
 from .console import announce_compilation, emit_json, progress_bar, table
 from .options import Load
+
+SHOWN = ("mae", "rmse", "hr@10", "ndcg@10")
 
 
 def tune(
@@ -96,7 +97,7 @@ def tune(
     if json:
         emit_json(found)
     else:
-        _show_tuning(found, tuning.SHOWN, [*fixed], reading)
+        _show_tuning(found, [*fixed], reading)
 
 
 def _grid_or_search(grid: list[str] | None, search: list[str] | None, of_search: list[str]) -> None:
@@ -111,9 +112,10 @@ def _grid_or_search(grid: list[str] | None, search: list[str] | None, of_search:
         raise InputError(of_search[0], "a grid has none", expected="--search name=a..b in place of --grid", fix="or leave it out")
 
 
-def _show_tuning(found: dict[str, Any], metrics: Sequence[str], fixed: list[str], load: dict[str, str]) -> None:
+def _show_tuning(found: dict[str, Any], fixed: list[str], load: dict[str, str]) -> None:
     """The best settings as a table, what did not end, and the command that runs the best."""
     names = [name for name in found["rows"][0]["settings"] if name not in fixed]
+    metrics = [name for name in SHOWN if name in found["rows"][0]["validation"]]
     rows = [
         [*(str(row["settings"][name]) for name in names), row["rounds"], *(row["validation"][name] for name in metrics)]
         for row in found["rows"][:20]

@@ -19,11 +19,13 @@ def silent(done: int, total: int, what: str) -> None:
 
 
 class Catalogue(NamedTuple):
-    """What a coordinating server knows before training: how many users, items and interactions (X+) there are, nothing else."""
+    """What a coordinating server knows before training: how many users, items and interactions (X+) there are, and the scale on which
+    users rate, (lowest, highest); both 1 where nothing is rated. Nothing else."""
 
     users: int
     items: int
     interactions: int
+    scale: tuple[float, float] = (1.0, 1.0)
 
 
 class Histories(NamedTuple):
@@ -54,7 +56,9 @@ class Disclosed(NamedTuple):
 class FederatedAlgorithm(Protocol):
     """Server-coordinated learning. `users` are the federation's user numbers (they name the randomness); the leading axis of
     `devices` and `histories` follows `users`. `local` and `score` run on the device; everything else on the server. One whose
-    devices draw no negatives has `draws_negatives = False`."""
+    devices draw no negatives has `draws_negatives = False`. One whose scores are predicted ratings has `predicts_ratings = True`, and may
+    offer `biases(download, devices, histories)`: what of a prediction is the user's, float32 [m], and the item's, float32 [items].
+    A server that cannot add updates up as they are offers `intake(server, update, users)`: the Update it makes of each as it arrives."""
 
     disclosure: ClassVar[tuple[Disclosed, ...]]
 
@@ -79,9 +83,15 @@ def delivered(algorithm: FederatedAlgorithm, download: State, users: Int64Array)
     return download if deliver is None else deliver(download, users)
 
 
+def predicts_ratings(algorithm: Any) -> bool:
+    """Whether scores are ratings on the scale of the data, before they are clipped to it."""
+    return bool(getattr(algorithm, "predicts_ratings", False))
+
+
 @runtime_checkable
 class CentralAlgorithm(Protocol):
-    """Centralised learning: the baselines, which see everybody's data. `data` is an Interactions of the training rows."""
+    """Centralised learning: the baselines, which see everybody's data. `data` is an Interactions of the training rows. `predicts_ratings`
+    and `biases(model, data, users)` are as for federated algorithms."""
 
     def fit(self, data: Any, key: np.uint64, progress: Progress = silent) -> State: ...
     def score(self, model: State, data: Any, users: Int64Array) -> Float32Array: ...
@@ -91,7 +101,7 @@ class Recommender(Protocol):
     """A trained algorithm, as evaluation and recommendation see it."""
 
     def scores(self, users: Int64Array) -> Float32Array:
-        """Scores of all items, float32 [len(users), items]; higher is better."""
+        """Scores of all items, float32 [len(users), items]; higher is better. Ratings, where the algorithm predicts ratings."""
         ...
 
 

@@ -39,6 +39,7 @@ def assemble(table: Table, reading: Reading, *, name: str) -> Interactions:
         users=user.names,
         items=item.names,
         name=name,
+        scale=None if value is None else reading.scale,
         notes=(_note(table, roles), *table.notes, *user.notes, *item.notes, *time_notes, *kept.notes),
     )
     return data if reading.part else inspect(data, table.source)

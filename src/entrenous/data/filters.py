@@ -21,7 +21,8 @@ def binarise(data: Interactions, *, at_least: float | None = None) -> Interactio
     what = "every row has value 1" if at_least is None else f"rows with value >= {at_least:g}, set to 1"
     kept = data if at_least is None else _apply(data, keep, what)
     ones = np.broadcast_to(np.float32(1), len(kept))
-    return replace(kept, value=ones) if at_least is not None else replace(kept, value=ones, notes=(*kept.notes, what))
+    notes = kept.notes if at_least is not None else (*kept.notes, what)
+    return replace(kept, value=ones, scale=None, notes=notes)
 
 
 def min_user_rows(data: Interactions, n: int) -> Interactions:

@@ -27,6 +27,7 @@ class Interactions:
     time: int64 [n] in seconds, `NO_TIME` where a row has none; None if the data has no times at all.
     row: int64 [n], position in the source, which breaks ties in time; None if the source has no order.
     users, items: external ids both ways.
+    scale: (lowest, highest) value that a rating can have; None = as far as the rows go.
     features: item columns by name (`title`, `category`, ...), text [items], "" = not known; "|" between categories.
     name: of the data set. notes: what loading and filtering did, one sentence each.
     """
@@ -41,6 +42,7 @@ class Interactions:
     features: Mapping[str, Array] = field(default_factory=dict)
     name: str = "data"
     notes: tuple[str, ...] = ()
+    scale: tuple[float, float] | None = None
 
     def __len__(self) -> int:
         return len(self.item)
@@ -50,7 +52,14 @@ class Interactions:
 
     @property
     def catalogue(self) -> Catalogue:
-        return Catalogue(len(self.users), len(self.items), len(self))
+        return Catalogue(len(self.users), len(self.items), len(self), self.rating_scale)
+
+    @property
+    def rating_scale(self) -> tuple[float, float]:
+        """(lowest, highest) rating: the declared scale, or that of the rows; (1, 1) without any."""
+        if self.scale is not None or not len(self):
+            return self.scale or (1.0, 1.0)
+        return float(self.value.min()), float(self.value.max())
 
     @property
     def user(self) -> Int32Array:
@@ -103,6 +112,7 @@ class Interactions:
             time=None if self.time is None else self.time[keep],
             row=None if self.row is None else self.row[keep],
             notes=(*self.notes, note) if note else self.notes,
+            scale=self.rating_scale if len(self) else self.scale,  # a part is rated on the scale of the whole
         )
 
     def sha256(self) -> str:
@@ -146,6 +156,7 @@ def build(
     features: Mapping[str, Array] | None = None,
     name: str = "data",
     notes: tuple[str, ...] = (),
+    scale: tuple[float, float] | None = None,
 ) -> Interactions:
     """Interactions from parallel columns of dense user and item indices, in source order. A repeated (user, item) is an error:
     the readers apply the policy for duplicates (`keep` first or last) before."""
@@ -169,4 +180,5 @@ def build(
         features=dict(features or {}),
         name=name,
         notes=notes,
+        scale=scale,
     )

@@ -1,4 +1,4 @@
-"""What a metric is. A file in `metrics/` offers METRICS = {name: QueryMetric | ListMetric}; adding the file is enough."""
+"""What a metric is. A file in `metrics/` offers METRICS = {name: QueryMetric | ListMetric | RatingMetric}; adding it is enough."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
 from ..core.discover import offers
-from ..core.types import Float64Array
+from ..core.types import Float64Array, Int64Array
 from .ranking import Lists, Ranking
 
 
@@ -26,7 +26,13 @@ class ListMetric(NamedTuple):
     value: Callable[[Lists, int], float | dict[str, float] | None]
 
 
-Metric: TypeAlias = QueryMetric | ListMetric
+class RatingMetric(NamedTuple):
+    """A metric of predicted ratings, lower is better: (errors predicted - true [n], group [n]) -> one value per group, float64 [groups]."""
+
+    value: Callable[[Float64Array, Int64Array], Float64Array]
+
+
+Metric: TypeAlias = QueryMetric | ListMetric | RatingMetric
 
 
 def metrics() -> dict[str, Metric]:
@@ -36,4 +42,4 @@ def metrics() -> dict[str, Metric]:
 
 def title(name: str, metric: Metric, n: int) -> str:
     """`ndcg@10`, or `auc` for a metric without a cutoff."""
-    return name if isinstance(metric, QueryMetric) and not metric.cutoff else f"{name}@{n}"
+    return f"{name}@{n}" if isinstance(metric, ListMetric) or (isinstance(metric, QueryMetric) and metric.cutoff) else name

@@ -6,17 +6,18 @@ The protocol is part of the result: which items competed, how ties were broken, 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, final
 
 import numpy as np
 
 from ..core.protocols import Recommender
-from ..core.types import BoolArray, Float64Array, Int64Array
+from ..core.types import BoolArray, Float32Array, Float64Array, Int64Array
 from ..data.interactions import Interactions
 from ..recommend import score_blocks
 from ..split.types import Held
 from . import full, sampled
+from . import ratings as of_ratings
 from .metric import ListMetric, QueryMetric, metrics, title
 from .ranking import Lists, Ranking
 
@@ -29,7 +30,8 @@ class Evaluation:
     """What one evaluation found.
 
     metrics: the mean over users by name (`hr@10`, `auc`, `gini@10`): of the sampled ranking where the held-out rows have
-        candidates, else of the full ranking. Metrics of lists (coverage, Gini) are always of the full ranking.
+        candidates, else of the full ranking. Metrics of lists (coverage, Gini) are always of the full ranking. Of predicted ratings
+        `mae` and `rmse` come first; they are over held-out rows, not over users.
     full_ranking: the same names of the full ranking, where `metrics` are sampled; else None.
     per_user, per_user_full: accuracy metrics by name, float64 [m], in the order of `user`; the latter None unless sampled.
     by_category: {"bias_disparity@10": {category: value}}. user: int64 [m], the evaluated users, ascending.
@@ -59,12 +61,14 @@ def evaluate(
     seed: int = 0,
     block: int | None = None,
     also_mask: Interactions | None = None,
+    ratings: bool = False,
 ) -> Evaluation:
     """Ranks the held-out rows of every user who has some, block by block.
 
     train: the rows the recommender was trained on; they do not compete for their users, and items without any such row are never
         recommended and rank last.
     also_mask: further rows that do not compete (validation rows, when testing a model that was not trained on them).
+    ratings: whether the scores are predicted ratings, to be held against the true ones too.
     label: the algorithm, for errors. n: list lengths. seed: of the shuffle that orders equal scores. block: users scored at once.
 
     Raises NonFiniteError for a score that is NaN or infinite; InputError if there is nothing to evaluate or parts overlap.
@@ -74,12 +78,27 @@ def evaluate(
     field, users = full.field_of(train, also_mask, seed), np.flatnonzero(rows.counts)
     everything = full.empty_full(users, rows, lengths[-1])
     among = sampled.empty_sampled(held) if held.candidates is not None else None
+    predicted = np.empty(len(rows), np.float32)
     for part, scores in score_blocks(recommender, train.users, len(train.items), users, label=label, block=block):
         full.rank_block(everything, part, scores, field, rows)
         if among is not None:
             sampled.rank_block(among, users[part], scores, field, held)
+        if ratings:
+            of_ratings.predict_block(predicted, users[part], scores, rows)
     lists = Lists(everything.best.item, users, int(field.known.sum()), train.popularity, *categories(train))
-    return _summed_up(everything.ranking, among, lists, lengths, sentences(train, held, field.known, also_mask, seed))
+    found = _summed_up(everything.ranking, among, lists, lengths, sentences(train, held, field.known, also_mask, seed))
+    return _with_ratings(found, rows, predicted, label) if ratings else found
+
+
+def _with_ratings(found: Evaluation, rows: Interactions, scores: Float32Array, label: str) -> Evaluation:
+    """The evaluation of a ranking, with the errors of the same scores as predicted ratings."""
+    errors = of_ratings.rated(rows, scores)
+    return replace(
+        found,
+        metrics=errors.metrics | found.metrics,
+        per_user=errors.per_user | found.per_user,
+        protocol=(of_ratings.sentence(rows, label), *found.protocol),
+    )
 
 
 def _summed_up(

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from ..evaluate.goal import RANKING
 from ..figures import lines
-from ..training import SELECT_BY
 from .ncf_study import Curves, NcfStudy, System, mean_curve, over_data
 from .result import Experiment, Found, Row
 from .seed_rows import WITHIN, Pace, paces, seed_rows
@@ -36,7 +36,7 @@ def one(study: NcfStudy) -> Found:
 
 def _rows(study: NcfStudy, system: System, mine: Sequence[Pace]) -> list[Row]:
     values: dict[str, list[float]] = {
-        BEST: [one.best.metrics[SELECT_BY] for one in mine],
+        BEST: [one.best.metrics[RANKING.metric] for one in mine],
         AT: [one.best.rounds for one in mine],
         NEAR: [one.near.rounds for one in mine],
         OMITTED: [one.omitted for one in mine],

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from ..evaluate.goal import RANKING
 from ..figures import lines
-from ..training import SELECT_BY
 from .cali3f_fig4 import clusters_note, clusters_of, with_clusters
 from .ncf_study import NcfStudy, System, over_data
 from .result import Experiment, Found, Row
@@ -36,7 +36,7 @@ def one(study: NcfStudy) -> Found:
 
 
 def _values(mine: Sequence[Pace], metric: str) -> list[float]:
-    return [one.best.rounds if metric == ROUNDS else one.best.metrics[SELECT_BY] for one in mine]
+    return [one.best.rounds if metric == ROUNDS else one.best.metrics[RANKING.metric] for one in mine]
 
 
 def _rows(study: NcfStudy, clusters: int, mine: Sequence[Pace]) -> list[Row]:

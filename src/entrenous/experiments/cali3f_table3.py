@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from ..evaluate.goal import RANKING
 from ..evaluate.significance import paired_spread
-from ..training import SELECT_BY
 from .cell import Look
 from .ncf_study import Curves, NcfStudy, System, over_data
 from .result import Experiment, Found, Row
@@ -122,7 +122,7 @@ def _same_goal(curves: Curves, triple: Sequence[System]) -> str:
     said = []
     for system in triple:
         pairs = zip(curves[system], paces(curves[triple[0]]), strict=True)
-        at = [reached(outcome, (1 - WITHIN) * goal.best.metrics[SELECT_BY]) for outcome, goal in pairs]
+        at = [reached(outcome, (1 - WITHIN) * goal.best.metrics[RANKING.metric]) for outcome, goal in pairs]
         some = [look for look in at if look is not None]
         if len(some) < len(at):
             said.append(f"{system} never")

@@ -13,10 +13,10 @@ from ..core.errors import InputError
 from ..core.keys import key
 from ..data.interactions import Interactions
 from ..data.load import load
+from ..evaluate.goal import RANKING
 from ..split.leave_one_out import draw_candidates
 from ..split.protocol import splits
 from ..split.types import Held
-from ..training import SELECT_BY
 from .cali3f_settings import Settings, Tuned, shared, tuned
 from .cell import Cell, Look, Outcome, Part, Parts, parts_of
 from .cells import Cells
@@ -185,9 +185,9 @@ def said(settings: Mapping[str, Any]) -> str:
 
 
 def mean_curve(outcomes: Sequence[Outcome]) -> tuple[list[int], list[float]]:
-    """Rounds, and the mean over seeds of SELECT_BY after each; as far as no training had diverged."""
+    """Rounds, and the mean over seeds of RANKING's metric after each; as far as no training had diverged."""
     looks = list(zip(*(outcome.looks for outcome in outcomes), strict=False))
-    return [some[0].rounds for some in looks], [float(np.mean([look.metrics[SELECT_BY] for look in some])) for some in looks]
+    return [some[0].rounds for some in looks], [float(np.mean([look.metrics[RANKING.metric] for look in some])) for some in looks]
 
 
 def best_round(outcomes: Sequence[Outcome]) -> int:

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.types import Float64Array
+from ..evaluate.goal import RANKING
 from ..evaluate.significance import Comparison, holm, paired_t
-from ..training import SELECT_BY
 from .cell import Look, Outcome
 from .ncf_study import NcfStudy, System
 from .result import Paper, Row, row
@@ -84,8 +84,8 @@ def pace(outcome: Outcome) -> Pace | None:
     """The pace of one training; None if it diverged before the first look."""
     if not outcome.looks:
         return None
-    best = max(outcome.looks, key=lambda look: look.metrics[SELECT_BY])
-    near = reached(outcome, (1 - WITHIN) * best.metrics[SELECT_BY])
+    best = max(outcome.looks, key=lambda look: look.metrics[RANKING.metric])
+    near = reached(outcome, (1 - WITHIN) * best.metrics[RANKING.metric])
     return Pace(best, best if near is None else near, outcome.looks[-1])
 
 
@@ -96,8 +96,8 @@ def paces(outcomes: Sequence[Outcome]) -> list[Pace]:
 
 
 def reached(outcome: Outcome, level: float) -> Look | None:
-    """The first look at a level of SELECT_BY or more; None if there is none."""
-    return next((look for look in outcome.looks if look.metrics[SELECT_BY] >= level), None)
+    """The first look at a level of RANKING's metric or more; None if there is none."""
+    return next((look for look in outcome.looks if look.metrics[RANKING.metric] >= level), None)
 
 
 # ---- between systems, over users -----------------------------------------------------------------------------------------------------

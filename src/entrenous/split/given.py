@@ -79,8 +79,8 @@ def _share_ids(parts: dict[str, Interactions], candidates: list[Array]) -> dict[
     users = _united([part.users for part in parts.values()], [], "user")
     items = _united([part.items for part in parts.values()], candidates, "item")
     labels = dict.fromkeys(label for part in parts.values() for label in part.features)
-    features = {label: _feature(label, list(parts.values()), items) for label in labels}
-    moved = {label: replace(_over(part, users, items), features=features) for label, part in parts.items()}
+    features, scale = {label: _feature(label, list(parts.values()), items) for label in labels}, _scale(list(parts.values()))
+    moved = {label: replace(_over(part, users, items), features=features, scale=scale) for label, part in parts.items()}
     rows = [part.row for part in moved.values() if part.row is not None]
     taken = np.concatenate(rows) if rows else np.empty(0, np.int64)
     if len(np.unique(taken)) == len(taken):
@@ -90,6 +90,12 @@ def _share_ids(parts: dict[str, Interactions], candidates: list[Array]) -> dict[
         label: part if part.row is None else replace(part, row=part.row + start)
         for (label, part), start in zip(moved.items(), starts, strict=False)
     }
+
+
+def _scale(parts: Sequence[Interactions]) -> tuple[float, float]:
+    """The scale that all parts are rated on."""
+    scales = [part.rating_scale for part in parts if len(part)] or [(1.0, 1.0)]
+    return min(low for low, _ in scales), max(high for _, high in scales)
 
 
 def _united(vocabularies: Sequence[Vocabulary], more: Sequence[Array], kind: str) -> Vocabulary:

@@ -1,0 +1,39 @@
+"""What validation compares: the order of a ranking, or the error of predicted ratings."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ..core.protocols import Recommender, predicts_ratings
+from ..data.interactions import Interactions
+from ..split.types import Held
+from .protocol import evaluate
+from .ratings import rate
+
+
+class Goal(NamedTuple):
+    """metric: by which settings and rounds are chosen. lower: whether less of it is better."""
+
+    metric: str
+    lower: bool
+
+    def key(self, metrics: dict[str, float]) -> float:
+        """What sorts the best first: smaller is better, whatever the metric."""
+        return metrics[self.metric] if self.lower else -metrics[self.metric]
+
+
+RANKING = Goal("ndcg@10", lower=False)
+RATING = Goal("rmse", lower=True)
+GOALS = (RANKING, RATING)
+
+
+def goal_of(algorithm: Any) -> Goal:
+    """What an algorithm is chosen by."""
+    return RATING if predicts_ratings(algorithm) else RANKING
+
+
+def look(goal: Goal, recommender: Recommender, train: Interactions, held: Held, *, label: str, seed: int) -> dict[str, float]:
+    """A look at validation rows: metrics by name, the goal's among them."""
+    if goal is RATING:
+        return rate(recommender, held.rows, label=label).metrics
+    return evaluate(recommender, train, held, label=label, n=(10,), seed=seed).metrics

@@ -1,0 +1,66 @@
+"""Decoys: items that a device pretends to have rated, so that the rows it sends do not list what it did rate (FedRec, FBALF eq. 6).
+
+A device keeps its decoys: they are drawn from a key of its own, the same in every round. Drawn anew in each round, they would give the
+rated items away, which are then the only ones that always come.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from ..core.keys import below, draw
+from ..core.protocols import Histories
+from ..core.types import BoolArray, Float32Array, Int32Array, Int64Array, UInt64Array
+
+
+class Mixed(NamedTuple):
+    """Rated items and decoys of m devices, ascending by item within a device, so that their order tells nothing.
+
+    ptr: int64 [m + 1]. item: int32 [n]. value: float32 [n], the rating; 0 for a decoy. rated: bool [n].
+    """
+
+    ptr: Int64Array
+    item: Int32Array
+    value: Float32Array
+    rated: BoolArray
+
+
+def with_decoys(histories: Histories, rho: float, keys: UInt64Array, items: int) -> Mixed:
+    """The histories with int(rho |I_u|) further items for each device, or all that are left: distinct, drawn evenly by its key.
+
+    keys: uint64 [m]. items: how many there are in the catalogue.
+    """
+    counts = np.diff(histories.ptr)
+    extra = np.minimum((rho * counts).astype(np.int64), items - counts)
+    ptr = np.concatenate([[0], np.cumsum(counts + extra)]).astype(np.int64)
+    item, value, rated = np.empty(ptr[-1], np.int32), np.empty(ptr[-1], np.float32), np.empty(ptr[-1], np.bool_)
+    _mix(histories.ptr, histories.item, histories.value, keys, items, ptr, item, value, rated)
+    return Mixed(ptr, item, value, rated)
+
+
+@njit(cache=True, nogil=True)
+def _mix(
+    own_ptr: Int64Array, own_item: Int32Array, own_value: Float32Array, keys: UInt64Array, items: int,
+    ptr: Int64Array, item: Int32Array, value: Float32Array, rated: BoolArray,
+) -> None:  # fmt: skip
+    """Merges each device's rated items with its decoys."""
+    chosen = np.zeros(items, np.bool_)
+    for d in range(len(keys)):
+        start, count = own_ptr[d], own_ptr[d + 1] - own_ptr[d]
+        free, extra = items - count, ptr[d + 1] - ptr[d] - count
+        for c in range(free - extra, free):  # Floyd's sampling: `extra` distinct places among the `free` unrated items
+            place = below(draw(keys[d], c), c + 1)
+            chosen[c if chosen[place] else place] = True
+        n, r, unrated = ptr[d], np.int64(0), 0
+        for i in range(items):
+            if r < count and own_item[start + r] == i:
+                item[n], value[n], rated[n] = i, own_value[start + r], True
+                n, r = n + 1, r + 1
+                continue
+            if chosen[unrated]:
+                item[n], value[n], rated[n] = i, 0, False
+                n, chosen[unrated] = n + 1, False
+            unrated += 1
