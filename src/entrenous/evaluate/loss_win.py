@@ -1,0 +1,57 @@
+"""One system against others over many cells (data sets, folds, metrics), as FBALF's table 3 does it: loss/win, Wilcoxon, F-rank.
+
+>>> errors = {"ours": [0.66, 0.84], "a": [0.70, 0.89], "b": [0.69, 0.83]}
+>>> found = against("ours", errors)
+>>> [(row.other, row.losses, row.wins) for row in found.rows], found.ranks
+([('a', 0, 2), ('b', 1, 1)], {'ours': 1.5, 'a': 3.0, 'b': 1.5})
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from .significance import friedman, holm, wilcoxon
+
+
+class Against(NamedTuple):
+    """One system against another over the same cells.
+
+    losses, wins: cells in which ours is worse, better; the rest are ties. p_less: exact one-sided Wilcoxon, that ours errs less;
+    p_two_sided: that they differ; holm: the latter, corrected for all the systems compared with.
+    """
+
+    other: str
+    losses: int
+    wins: int
+    p_less: float
+    p_two_sided: float
+    holm: float
+
+
+class Table(NamedTuple):
+    """rows: ours against each other system. ranks: mean rank of every system over the cells, 1 = least error. p: Friedman's test."""
+
+    rows: tuple[Against, ...]
+    ranks: dict[str, float]
+    p: float
+
+
+def against(ours: str, errors: Mapping[str, Sequence[float]]) -> Table:
+    """`ours` against every other system of `errors`, {system: its error in each cell}; lower is better."""
+    others = [name for name in errors if name != ours]
+    less = [wilcoxon(errors[ours], errors[name], alternative="less").p for name in others]
+    both = [wilcoxon(errors[ours], errors[name]).p for name in others]
+    rows = [
+        Against(name, _count(errors[ours], errors[name]), _count(errors[name], errors[ours]), one, two, float(corrected))
+        for name, one, two, corrected in zip(others, less, both, holm(both), strict=True)
+    ]
+    ranked = friedman(errors, higher_is_better=False)
+    return Table(tuple(rows), ranked.mean_rank, ranked.p)
+
+
+def _count(more: Sequence[float], less: Sequence[float]) -> int:
+    """In how many cells the first is larger."""
+    return int((np.asarray(more) > np.asarray(less)).sum())
