@@ -13,13 +13,15 @@ from .core.types import Float64Array
 from .data.interactions import Interactions
 from .data.load import load as read
 from .data.options import load_arguments
+from .evaluate.loss_win import against
 from .evaluate.significance import holm, paired_spread, paired_t, wilcoxon
 from .experiment import Run, run
 from .federation.executors import Threads
-from .plan import Plan, check, make
+from .plan import Plan, check, make, usual_protocol
 from .split.protocol import GIVEN
 
 TESTED = ("hr@10", "ndcg@10")
+ERRORS = ("mae", "rmse")  # tested in place of them where every algorithm predicts ratings
 SPREAD = "ndcg@10"  # the metric whose standard deviation over users is fairness
 
 
@@ -27,7 +29,7 @@ def compare(
     algorithms: Sequence[str],
     data: str | Interactions = "ml-100k",
     *,
-    protocol: str = "loo-99",
+    protocol: str | None = None,
     seeds: int = 5,
     rounds: int | None = None,
     given: str | None = None,
@@ -39,6 +41,8 @@ def compare(
 
     rows: mean and standard deviation over seeds, and each seed's metrics. tests: the first algorithm against each other one, paired
     over users, each user's value being their mean over seeds; Holm's correction over all tests of one metric.
+    loss_win: where all predict ratings, the first against each other one over all cells of seed, fold and ERRORS, as in FBALF's table 3;
+    ranks: the mean rank of each algorithm over the cells. protocol: None = the usual one.
     fairness_tests: the same pairs, on the standard deviation of NDCG@10 over users; none of fewer than three users.
     rounds: of those that train in rounds. given: the folder of a given split, for the protocol `given` (default: `data`).
     """
@@ -46,6 +50,7 @@ def compare(
         raise InputError("entrenous compare", f"got {list(algorithms)}", expected="two or more different algorithms")
     at_least("--seeds", seeds, 1)
     Threads(threads)
+    protocol = protocol or usual_protocol(*algorithms)
     for name in algorithms:  # all of them before any is trained
         check(Plan(algorithm=name, protocol=protocol, rounds=rounds, given=given, load=load or {}))
     if isinstance(data, str) and protocol == GIVEN:
@@ -62,12 +67,14 @@ def compare(
             progress(number * seeds + seed, len(algorithms) * seeds, name)
             runs[name].append(run(name, rows, protocol=protocol, seed=seed, rounds=rounds, given=given, threads=threads))
     progress(len(algorithms) * seeds, len(algorithms) * seeds, "done")
+    rated = all(set(ERRORS) <= of[0].metrics.keys() for of in runs.values())
     return {
         "data": data if isinstance(data, str) else data.name,
         "protocol": protocol,
         "seeds": seeds,
         "rows": [_row(name, runs[name]) for name in algorithms],
-        "tests": [test for metric in TESTED for test in _tests(metric, runs)],
+        "tests": [test for metric in (ERRORS if rated else TESTED) for test in _tests(metric, runs)],
+        **(_loss_win(runs) if rated else {}),
         "fairness_tests": _spread_tests(runs),
         "protocol_text": runs[algorithms[0]][0].manifest["protocol_text"],
         "notes": list(dict.fromkeys(note for name in algorithms for note in runs[name][0].manifest["notes"])),
@@ -111,6 +118,16 @@ def _tests(metric: str, runs: dict[str, list[Run]]) -> list[dict[str, Any]]:
         )
     _correct(found, "t_p")
     return found
+
+
+def _loss_win(runs: dict[str, list[Run]]) -> dict[str, Any]:
+    """The first algorithm against each other one over every seed, fold and error."""
+    errors = {
+        name: [evaluation.metrics[metric] for one in of for evaluation in one.evaluations for metric in ERRORS]
+        for name, of in runs.items()
+    }
+    found = against(next(iter(runs)), errors)
+    return {"loss_win": [row._asdict() for row in found.rows], "ranks": found.ranks, "friedman_p": found.p}
 
 
 def _spread_tests(runs: dict[str, list[Run]]) -> list[dict[str, Any]]:

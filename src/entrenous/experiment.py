@@ -14,7 +14,7 @@ import numpy as np
 
 from . import __version__, store
 from .core.errors import EntrenousError, EntrenousWarning, InputError, at_least
-from .core.protocols import CentralAlgorithm, FederatedAlgorithm, Progress, Recommender, predicts_ratings, silent
+from .core.protocols import CentralAlgorithm, FederatedAlgorithm, Progress, predicts_ratings, silent
 from .data.dataset import datasets
 from .data.interactions import Interactions
 from .evaluate.fairness import fairness
@@ -22,11 +22,11 @@ from .evaluate.goal import goal_of
 from .evaluate.protocol import Evaluation, evaluate
 from .federation.executors import Debug, Executor, Threads
 from .federation.ledger import Ledger
-from .fit import Fitted, fit_central
-from .plan import Material, Plan, check, check_parts, leaky, make, material
+from .fit import CentralRecommender, FederatedRecommender, Fitted, fit_central
+from .plan import Material, Plan, check, check_parts, leaky, make, material, usual_protocol
 from .split.protocol import GIVEN
 from .split.types import Split
-from .stored import material_of, plan_of, recommendations
+from .stored import material_of, plan_of, predictions, recommendations
 from .training import Watch, best_round, train
 
 LENGTHS = (5, 10, 20)  # list lengths n of the metrics
@@ -43,7 +43,7 @@ class Run:
     """A finished run. manifest: what `entrenous run --json` prints. evaluations: one a fold. path: where it is stored, if it is."""
 
     manifest: dict[str, Any]
-    recommender: Recommender
+    recommender: FederatedRecommender | CentralRecommender
     train: Interactions
     evaluations: tuple[Evaluation, ...]
     path: Path | None = None
@@ -57,6 +57,10 @@ class Run:
         """The n best items for a user, by external ids: [{"item", "title", "score"}]."""
         label, seed = self.manifest["algorithm"], self.manifest["seed"]
         return recommendations(self.recommender, self.train, user, n, label=label, seed=seed)
+
+    def predict(self, user: str, *items: str) -> list[dict[str, Any]]:
+        """What a user would rate some items, by external ids: see `stored.predictions`."""
+        return predictions(self.recommender, self.train, user, items, label=self.manifest["algorithm"])
 
 
 class Fold(NamedTuple):
@@ -73,7 +77,7 @@ def run(
     algorithm: str,
     data: str | Interactions = "ml-100k",
     *,
-    protocol: str = "loo-99",
+    protocol: str | None = None,
     seed: int = 0,
     rounds: int | None = None,
     settings: Mapping[str, Any] | None = None,
@@ -90,6 +94,7 @@ def run(
 ) -> Run:
     """Splits, trains, evaluates and, with `out`, stores. See `Plan` for what determines the result.
 
+    protocol: None = the usual one: loo-99, or kfold-5 for an algorithm that predicts ratings.
     given: the folder of a given split; it is then the data. negatives: "leaky" shows what the field's leaky samplers do, with a
     warning (EntrenousWarning) and in every text about the run. threads: 0 = all cores; never changes a result.
     checkpoint_every: rounds, None = a tenth of the training, 0 = never. debug: one device at a time, so that an error names the device.
@@ -98,6 +103,7 @@ def run(
     by_name = isinstance(data, str) and all(isinstance(value, str | int | float) for value in (settings or {}).values())
     if isinstance(data, str) and given is not None and protocol == GIVEN:
         data, given = given, None
+    protocol = protocol or usual_protocol(algorithm)
     plan = Plan(
         algorithm=algorithm, data=_lasting(data) if isinstance(data, str) else data.name, protocol=protocol, seed=seed, rounds=rounds,
         settings=settings or {}, patience=patience, every=every, given=None if given is None else _lasting(given),

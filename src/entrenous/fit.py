@@ -10,7 +10,7 @@ import numpy as np
 
 from .core.errors import EntrenousError, InputError, NonFiniteError
 from .core.keys import key
-from .core.protocols import CentralAlgorithm, FederatedAlgorithm, Progress, Recommender, State, arrays_of, delivered, silent
+from .core.protocols import CentralAlgorithm, FederatedAlgorithm, Progress, State, arrays_of, delivered, silent
 from .core.types import Array, Float32Array, Int64Array
 from .data.interactions import Interactions
 from .federation.ledger import Ledger
@@ -18,6 +18,13 @@ from .federation.rounds import Rounds, Training
 
 Algorithm = FederatedAlgorithm | CentralAlgorithm
 PROGRESS_STEPS = 100  # how often a long training reports
+
+
+class Biases(NamedTuple):
+    """The parts of predicted ratings that no taste explains. user: float32 [m], with any constant; item: float32 [items]."""
+
+    user: Float32Array
+    item: Float32Array
 
 
 @final
@@ -36,6 +43,13 @@ class FederatedRecommender:
         received = delivered(self.algorithm, self.download, users)
         return self.algorithm.score(received, private, self.data.histories(users))
 
+    def biases(self, users: Int64Array) -> Biases | None:
+        """What of a prediction is the user's and what the item's; None if the algorithm does not tell them apart."""
+        private = type(self.devices)(*(array[users] for array in self.devices))
+        of = getattr(self.algorithm, "biases", None)
+        received = delivered(self.algorithm, self.download, users)
+        return None if of is None else Biases(*of(received, private, self.data.histories(users)))
+
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -50,11 +64,16 @@ class CentralRecommender:
         """float32 [len(users), items]."""
         return self.algorithm.score(self.model, self.data, users)
 
+    def biases(self, users: Int64Array) -> Biases | None:
+        """As of a federated recommender."""
+        of = getattr(self.algorithm, "biases", None)
+        return None if of is None else Biases(*of(self.model, self.data, users))
+
 
 class Fitted(NamedTuple):
     """A trained algorithm. arrays: its state by name (`server.q`, `devices.p`, `model.popularity`), enough to restore it."""
 
-    recommender: Recommender
+    recommender: FederatedRecommender | CentralRecommender
     arrays: dict[str, Array]
     rounds: int
     ledger: Ledger
@@ -110,7 +129,7 @@ def _check_finite(arrays: Mapping[str, Array]) -> None:
 # ---- states as named arrays, and back -------------------------------------------------------------------------------------------
 
 
-def restore(algorithm: Algorithm, arrays: Mapping[str, Array], data: Interactions) -> Recommender:
+def restore(algorithm: Algorithm, arrays: Mapping[str, Array], data: Interactions) -> FederatedRecommender | CentralRecommender:
     """The recommender whose `arrays` were stored. Raises EntrenousError if they are not this algorithm's."""
     if isinstance(algorithm, FederatedAlgorithm):
         own = algorithm.configured(data.catalogue)

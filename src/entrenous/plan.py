@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, final
 
 from .core.discover import algorithms, pick
 from .core.errors import InputError, at_least, did_you_mean
-from .core.protocols import CentralAlgorithm, FederatedAlgorithm
+from .core.protocols import CentralAlgorithm, FederatedAlgorithm, predicts_ratings
 from .data.interactions import Interactions
 from .data.load import load
 from .data.options import load_arguments
@@ -47,6 +47,14 @@ class Plan:
     given: str | None = None
     load: Mapping[str, Any] = field(default_factory=dict)
     negatives: str = "train"
+
+
+def usual_protocol(*algorithms_named: str) -> str:
+    """How rows are held out unless said otherwise: `kfold-5` where all algorithms predict ratings (FBALF, section 5.1.4), else `loo-99`.
+
+    Raises InputError for an unknown algorithm.
+    """
+    return "kfold-5" if all(predicts_ratings(_kind(name)[0]) for name in algorithms_named) else "loo-99"
 
 
 class Material(NamedTuple):

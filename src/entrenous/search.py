@@ -37,7 +37,7 @@ def search(
     algorithm: str,
     data: str | Interactions = "ml-100k",
     *,
-    protocol: str = "loo-99",
+    protocol: str | None = None,
     space: Mapping[str, str],
     trials: int = TRIALS,
     seed: int = 0,

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from . import store
 from .core.errors import EntrenousError, InputError, at_least
-from .core.protocols import Recommender
+from .core.protocols import Recommender, predicts_ratings
 from .data.interactions import Interactions
-from .fit import restore
+from .fit import CentralRecommender, FederatedRecommender, restore
 from .plan import Material, Plan, make, material
-from .recommend import recommend
+from .recommend import recommend, score_blocks
 
 KEPT = ("algorithm", "data", "protocol", "seed", "settings", "patience", "every", "given", "load")
 
@@ -50,7 +51,7 @@ def material_of(run: store.StoredRun, plan: Plan) -> Material:
     return found
 
 
-def reopen(run: store.StoredRun) -> tuple[Recommender, Interactions]:
+def reopen(run: store.StoredRun) -> tuple[FederatedRecommender | CentralRecommender, Interactions]:
     """The trained recommender of a stored run (of its first fold), and the rows it was trained on."""
     if run.manifest["status"] != "finished":
         raise InputError(str(run.path), "this run is not finished", fix=f"continue it with `entrenous run --resume {run.path}`")
@@ -61,6 +62,51 @@ def reopen(run: store.StoredRun) -> tuple[Recommender, Interactions]:
         raise EntrenousError(f"{run.path}: the model is not the one in the manifest; run it again")
     train = found.parts[0].final_train
     return restore(make(plan, found.rows), arrays, train), train
+
+
+def predicted(run: store.StoredRun, user: str, items: Sequence[str]) -> list[dict[str, Any]]:
+    """`predictions` of a stored run."""
+    recommender, train = reopen(run)
+    return predictions(recommender, train, user, items, label=run.manifest["algorithm"])
+
+
+def predictions(
+    recommender: FederatedRecommender | CentralRecommender, train: Interactions, user: str, items: Sequence[str], *, label: str
+) -> list[dict[str, Any]]:
+    """What a user would rate some items, by external ids, clipped to the scale of the data.
+
+    [{"item", "title", "prediction", "unclipped", "user_bias", "item_bias", "interaction", "rated"}]: `unclipped` is the sum of the three
+    before the last, which are None where the algorithm does not tell them apart; `rated`: the rating in the training rows, or None.
+    Raises InputError for an unknown id, with the nearest known one, and for an algorithm that does not predict ratings.
+    """
+    if not predicts_ratings(recommender.algorithm):
+        fix = "use entrenous recommend, or a run of an algorithm that predicts ratings, such as fbalf"
+        raise InputError("entrenous predict", f"{label} ranks items, it does not predict ratings", fix=fix)
+    who, which = train.users.index(user), [train.items.index(item) for item in items]
+    one, (low, high) = np.array([who]), train.rating_scale
+    scores, parts = (
+        next(score_blocks(recommender, train.users, len(train.items), one, label=label))[1][0],
+        recommender.biases(one),
+    )
+    own, titles = slice(*train.ptr[who : who + 2]), train.features.get("title")
+    rated = dict(zip(train.item[own].tolist(), train.value[own].tolist(), strict=True))
+
+    def told(item: int) -> dict[str, Any]:
+        score = float(scores[item])
+        user_bias, item_bias = (None, None) if parts is None else (float(parts.user[0]), float(parts.item[item]))
+        rest = None if user_bias is None or item_bias is None else score - user_bias - item_bias
+        return {
+            "item": train.items[item],
+            "title": "" if titles is None else str(titles[item]),
+            "prediction": min(max(score, low), high),
+            "unclipped": score,
+            "user_bias": user_bias,
+            "item_bias": item_bias,
+            "interaction": rest,
+            "rated": rated.get(item),
+        }
+
+    return [told(item) for item in which]
 
 
 def recommended(run: store.StoredRun, user: str, n: int = 10) -> list[dict[str, Any]]:

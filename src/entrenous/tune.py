@@ -17,7 +17,7 @@ from .evaluate.goal import Goal, goal_of, look
 from .federation.executors import Threads
 from .federation.rounds import Rounds, Training
 from .fit import Fitted, Periodic, advance, check_trainable, fit_central, fitted
-from .plan import Plan, check, make, material
+from .plan import Plan, check, make, material, usual_protocol
 from .split.types import Held
 
 Looks = dict[int, dict[str, float]]  # {round: {metric: value on the validation rows}}; round 0 for a central algorithm
@@ -62,7 +62,7 @@ def tune(
     algorithm: str,
     data: str | Interactions = "ml-100k",
     *,
-    protocol: str = "loo-99",
+    protocol: str | None = None,
     grid: Mapping[str, Sequence[str]],
     settings: Mapping[str, Any] | None = None,
     seeds: int = 1,
@@ -107,10 +107,12 @@ def tune(
 # ---- one setting, for the grid and for the search --------------------------------------------------------------------------------
 
 
-def planned(algorithm: str, data: str | Interactions, protocol: str, rounds: int | None, load: Mapping[str, Any] | None) -> Plan:
+def planned(
+    algorithm: str, data: str | Interactions, protocol: str | None, rounds: int | None, load: Mapping[str, Any] | None
+) -> Plan:
     """The plan without settings. It is not checked yet."""
     name = data if isinstance(data, str) else data.name
-    return Plan(algorithm=algorithm, data=name, protocol=protocol, rounds=rounds, load=load or {})
+    return Plan(algorithm=algorithm, data=name, protocol=protocol or usual_protocol(algorithm), rounds=rounds, load=load or {})
 
 
 def refuse_both(fixed: Mapping[str, Any], chosen: Mapping[str, Any], where: str) -> None:

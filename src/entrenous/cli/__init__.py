@@ -70,7 +70,7 @@ def _app():  # type: ignore[no-untyped-def]  # cyclopts.App: imported here so th
     from cyclopts import App, Parameter
 
     from .. import __version__
-    from . import about, data, lab, run, tune
+    from . import about, ask, data, lab, run, tune
     from .console import output
 
     app = App(
@@ -82,7 +82,8 @@ def _app():  # type: ignore[no-untyped-def]  # cyclopts.App: imported here so th
         help="Recommendations without collecting anyone's history. Start with: entrenous demo",
     )
     app.command(data.app)
-    commands: list[Any] = [run.run, run.compare, run.recommend, run.runs, run.report, run.split, about.algorithms, about.explain]
+    commands: list[Any] = [run.run, run.compare, ask.recommend, ask.predict, run.runs, run.report, run.split]
+    commands += [about.algorithms, about.explain]
     for command in [*commands, lab.experiment, lab.bench, tune.tune, lab.leakcheck, lab.demo]:
         app.command(command)
     return app

@@ -7,9 +7,10 @@ from pathlib import Path
 from ..core.discover import offers, pick
 from ..core.errors import at_least
 from ..core.settings import parse_assignments
+from .ask import show_recommendations
 from .console import announce_compilation, emit_json, progress_bar, say, table
 from .options import Load
-from .run import RUNS, show_recommendations
+from .run import RUNS
 
 
 def experiment(

@@ -1,4 +1,4 @@
-"""`entrenous run`, `compare`, `recommend`, `runs`, `report` and `split`."""
+"""`entrenous run`, `compare`, `runs`, `report` and `split`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from .. import store
-from ..core.errors import InputError, at_least
+from ..core.errors import InputError
 from ..core.settings import parse_assignments
 from .console import announce_compilation, emit_json, progress_bar, say, table
 from .options import Load
@@ -26,7 +26,7 @@ def run(
     /,
     *,
     data: str = "ml-100k",
-    protocol: str = "loo-99",
+    protocol: str | None = None,
     rounds: int | None = None,
     seed: int = 0,
     threads: int = 0,
@@ -54,7 +54,7 @@ def run(
         A data set of `entrenous data list`, or a file or folder.
     protocol:
         How rows are held out: loo-99, loo-full, ncf-99 (NCF's own test rows: ml-1m, pinterest-20), temporal-80-20, random-80-20,
-        kfold-5, given (numbers may differ: loo-50).
+        kfold-5, given (numbers may differ: loo-50); default: loo-99, or kfold-5 for an algorithm that predicts ratings.
     rounds:
         Rounds of training; default: the algorithm's own.
     seed:
@@ -116,7 +116,7 @@ def run(
 
 def _refuse_change(asked: dict[str, Any], manifest: dict[str, Any]) -> None:
     """A run is continued as it was begun: an option beside --resume may repeat what the run has, but not change it."""
-    usual = {"data": "ml-100k", "protocol": "loo-99", "seed": 0, "every": 0, "patience": 0, "negatives": "train"}
+    usual = {"data": "ml-100k", "protocol": None, "seed": 0, "every": 0, "patience": 0, "negatives": "train"}
     own = {"negatives": "train", **manifest, "rounds": manifest.get("rounds_asked"), "set": None, "load": None, "given": None}
     for name, value in asked.items():
         same = own[name] in (value, str(Path(value).resolve()) if name == "data" else value)
@@ -159,7 +159,7 @@ def fair_sentences(of: dict[str, float]) -> list[str]:
 def compare(
     *algorithms: str,
     data: str = "ml-100k",
-    protocol: str = "loo-99",
+    protocol: str | None = None,
     seeds: int = 5,
     rounds: int | None = None,
     given: Path | None = None,
@@ -211,7 +211,7 @@ def compare(
     rows = [
         [row["algorithm"], *(f"{row['metrics'][name]:.4f} ±{row['std'][name]:.4f}" for name in names)] for row in found["rows"]
     ]
-    table(["algorithm", *names], rows, title=f"{data}, {protocol}, mean ± standard deviation of seeds 0-{seeds - 1}")
+    table(["algorithm", *names], rows, title=f"{data}, {found['protocol']}, mean ± standard deviation of seeds 0-{seeds - 1}")
     fair = list(found["rows"][0]["fairness"])
     rows = [
         [row["algorithm"], *(f"{row['fairness'][name]:.4f} ±{row['fairness_std'][name]:.4f}" for name in fair)]
@@ -226,6 +226,8 @@ def compare(
         tests,
         title="Paired tests over users",
     )
+    if "loss_win" in found:
+        _show_loss_win(found)
     spreads = [
         [f"{t['a']} - {t['b']}", t["std_a"], t["std_b"], t["difference"], t["p"], t["holm_p"]] for t in found["fairness_tests"]
     ]
@@ -236,40 +238,23 @@ def compare(
         print(f"- {sentence}")
 
 
-def recommend(run: str = "latest", /, *, user: str, n: int = 10, out: Path = RUNS, json: bool = False) -> None:
-    """Recommend items to one user of a stored run.
-
-    Parameters
-    ----------
-    run:
-        A run's name or folder; default: the newest.
-    user:
-        The user's id, as in the data.
-    n:
-        How many items.
-    out:
-        Where runs are stored.
-    json:
-        Print one JSON object on stdout.
-    """
-    from ..stored import recommended
-
-    at_least("--n", n, 1)
-    stored = store.read(run, out)
-    items = recommended(stored, user, n)
-    if json:
-        emit_json({"run": stored.path.name, "user": user, "recommendations": items})
-        return
-    show_recommendations(user, items)
-
-
-def show_recommendations(user: str, items: list[dict[str, Any]]) -> None:
-    """Recommended items, best first."""
-    table(
-        ["#", "item", "title", "score"],
-        [[rank, row["item"], row["title"], row["score"]] for rank, row in enumerate(items, 1)],
-        title=f"For user {user}",
-    )
+def _show_loss_win(found: dict[str, Any]) -> None:
+    """FBALF's statistics of rating prediction."""
+    first = found["rows"][0]["algorithm"]
+    rows = [[first, "", "", "", "", found["ranks"][first]]]
+    rows += [
+        [
+            row["other"],
+            f"{row['losses']}/{row['wins']}",
+            row["p_less"],
+            row["p_two_sided"],
+            row["holm"],
+            found["ranks"][row["other"]],
+        ]
+        for row in found["loss_win"]
+    ]
+    headers = ["algorithm", f"loss/win of {first}", "p (Wilcoxon, less)", "p (two-sided)", "p (Holm)", "F-rank"]
+    table(headers, rows, title="Over the cells of seed, fold and error (mae, rmse)")
 
 
 def runs(*, out: Path = RUNS, json: bool = False) -> None:

@@ -26,7 +26,7 @@ def tune(
     seed: int | None = None,
     settings: Annotated[list[str] | None, Parameter(name="--set", negative="")] = None,
     data: str = "ml-100k",
-    protocol: str = "loo-99",
+    protocol: str | None = None,
     seeds: int = 1,
     rounds: int | None = None,
     every: int = 0,

@@ -41,17 +41,13 @@ class Table(NamedTuple):
 
 def against(ours: str, errors: Mapping[str, Sequence[float]]) -> Table:
     """`ours` against every other system of `errors`, {system: its error in each cell}; lower is better."""
-    others = [name for name in errors if name != ours]
-    less = [wilcoxon(errors[ours], errors[name], alternative="less").p for name in others]
-    both = [wilcoxon(errors[ours], errors[name]).p for name in others]
+    of = {name: np.asarray(values, np.float64) for name, values in errors.items()}
+    mine, others = of[ours], [name for name in of if name != ours]
+    less = [wilcoxon(mine, of[name], alternative="less").p for name in others]
+    both = [wilcoxon(mine, of[name]).p for name in others]
     rows = [
-        Against(name, _count(errors[ours], errors[name]), _count(errors[name], errors[ours]), one, two, float(corrected))
+        Against(name, int((mine > of[name]).sum()), int((mine < of[name]).sum()), one, two, float(corrected))
         for name, one, two, corrected in zip(others, less, both, holm(both), strict=True)
     ]
     ranked = friedman(errors, higher_is_better=False)
     return Table(tuple(rows), ranked.mean_rank, ranked.p)
-
-
-def _count(more: Sequence[float], less: Sequence[float]) -> int:
-    """In how many cells the first is larger."""
-    return int((np.asarray(more) > np.asarray(less)).sum())

@@ -1,0 +1,79 @@
+"""`entrenous recommend` and `predict`: what a stored run says to one user."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from .. import store
+from ..core.errors import at_least
+from .console import emit_json, table
+from .run import RUNS
+
+
+def recommend(run: str = "latest", /, *, user: str, n: int = 10, out: Path = RUNS, json: bool = False) -> None:
+    """Recommend items to one user of a stored run.
+
+    Parameters
+    ----------
+    run:
+        A run's name or folder; default: the newest.
+    user:
+        The user's id, as in the data.
+    n:
+        How many items.
+    out:
+        Where runs are stored.
+    json:
+        Print one JSON object on stdout.
+    """
+    from ..stored import recommended
+
+    at_least("--n", n, 1)
+    stored = store.read(run, out)
+    items = recommended(stored, user, n)
+    if json:
+        emit_json({"run": stored.path.name, "user": user, "recommendations": items})
+        return
+    show_recommendations(user, items)
+
+
+def predict(run: str = "latest", /, *, user: str, item: list[str], out: Path = RUNS, json: bool = False) -> None:
+    """Predict what a user would rate an item, with the parts of it that are the user's bias and the item's.
+
+    Example: entrenous predict latest --user 196 --item 242 --item 302
+
+    Parameters
+    ----------
+    run:
+        A run's name or folder, of an algorithm that predicts ratings; default: the newest.
+    user:
+        The user's id, as in the data.
+    item:
+        An item's id; may be repeated.
+    out:
+        Where runs are stored.
+    json:
+        Print one JSON object on stdout.
+    """
+    from ..stored import predicted
+
+    stored = store.read(run, out)
+    found = predicted(stored, user, item)
+    if json:
+        emit_json({"run": stored.path.name, "user": user, "predictions": found})
+        return
+    names = [name for name in ("prediction", "user_bias", "item_bias", "interaction", "rated") if found[0][name] is not None]
+    headers = ["item", "title", *(name.replace("_", " ") for name in names)]
+    rows = [[row["item"], row["title"], *(row[name] for name in names)] for row in found]
+    rows = [["" if value is None else value for value in row] for row in rows]
+    table(headers, rows, title=f"What user {user} would rate, by {stored.manifest['algorithm']}")
+
+
+def show_recommendations(user: str, items: list[dict[str, Any]]) -> None:
+    """Recommended items, best first."""
+    table(
+        ["#", "item", "title", "score"],
+        [[rank, row["item"], row["title"], row["score"]] for rank, row in enumerate(items, 1)],
+        title=f"For user {user}",
+    )
