@@ -9,7 +9,7 @@ from ..core.types import Float64Array
 from ..evaluate.summary import interval
 from . import numbers
 from .markup import Child, Html, facts, folded, join, table, tag
-from .runs import FIRST, MAIN, Group, Shown, in_order, is_main, of_lists
+from .runs import MAIN, Group, Shown, in_order, is_error, is_main, leading, of_lists
 from .theme import figure, side_by_side
 
 Values = Callable[[Shown], dict[str, float]]  # the metrics of a run under one ranking; empty if it was not ranked so
@@ -20,14 +20,21 @@ _SAME = 1e-9
 def results(group: Group) -> Html:
     """The main metrics as bars, then the tables of the sampled ranking, the full ranking and the lists."""
     tables = [
+        _errors(group),
         _ranked(
             group, "Sampled ranking", _sampled_words(group), lambda shown: shown.manifest["metrics"] if shown.sampled else {}
         ),
         _ranked(group, "Full ranking", "every item competes that could be recommended", full_ranking),
         _lists(group),
     ]
-    drawn = side_by_side(_bars(group), _trade(group)) if len(group.runs) > 1 else _tiles(group.runs[0])
+    drawn = side_by_side(_bars(group), _trade(group)) if len(group.runs) > 1 else _tiles(group)
     return join(drawn, tables, tag("p", _reading(group), class_="small"))
+
+
+def _errors(group: Group) -> Html | None:
+    """The errors of predicted ratings; None where no run predicts any."""
+    words = join(tag("b", "Predicted ratings"), ": over all held-out ratings, lower is better")
+    return _side_by_side(group, words, "Predicted ratings", lambda shown: shown.manifest["metrics"], is_error, best=True)
 
 
 def full_ranking(shown: Shown) -> dict[str, float]:
@@ -41,7 +48,12 @@ def _sampled_words(group: Group) -> str:
 
 
 def _ranked(group: Group, title: str, words: str, values: Values) -> Html | None:
-    return _side_by_side(group, join(tag("b", title), f": {words}"), title, values, lambda name: not of_lists(name), best=True)
+    return _side_by_side(group, join(tag("b", title), f": {words}"), title, values, of_ranking, best=True)
+
+
+def of_ranking(name: str) -> bool:
+    """Whether a metric is of the order of items, one value a user."""
+    return not of_lists(name) and not is_error(name)
 
 
 def _lists(group: Group) -> Html | None:
@@ -67,11 +79,12 @@ def _side_by_side(
 
 def _metric_row(group: Group, name: str, values: Values, best: bool) -> list[Child]:
     found = [(shown, values(shown)) for shown in group.runs if values(shown)]
-    highest = max((of[name] for _, of in found if name in of), default=None)
+    best_of = min if is_error(name) else max
+    best_value = best_of((of[name] for _, of in found if name in of), default=None)
     row: list[Child] = [tag("code", name)]
     for shown, of in found:
         cell = numbers.metric(of[name]) if name in of else "none"
-        strong = best and len(found) > 1 and of.get(name) == highest
+        strong = best and len(found) > 1 and of.get(name) == best_value
         row.append(join(tag("b", cell) if strong else cell, _bounds(shown, name, of)))
     return row
 
@@ -94,8 +107,8 @@ def per_user(shown: Shown, name: str) -> Float64Array | None:
 def _reading(group: Group) -> str:
     said = []
     if len(group.runs) > 1:
-        said.append("Bold: the highest of its row.")
-    if any(_bounds(shown, name, shown.manifest["metrics"]) is not None for shown in group.runs for name in FIRST[:1]):
+        said.append("Bold: the best of its row.")
+    if any(_bounds(shown, name, shown.manifest["metrics"]) is not None for shown in group.runs for name in leading(group)[:1]):
         said.append("Below a value: its 95 % bootstrap interval over users.")
     if any(shown.sampled for shown in group.runs):
         said.append("Values of the sampled ranking are higher than those of the full ranking and may order systems differently.")
@@ -105,17 +118,18 @@ def _reading(group: Group) -> str:
 
 
 def _bars(group: Group) -> Html | None:
-    """ndcg@10 and hr@10 with their intervals, under the ranking that the protocol names."""
-    names = [name for name in FIRST[:2] if all(name in shown.manifest["metrics"] for shown in group.runs)]
+    """The two leading metrics with their intervals, under the ranking that the protocol names."""
+    names = leading(group)
     if not names:
         return None
+    of = "held-out ratings; lower is better" if is_error(names[0]) else f"users, {group.ranking}"
     values = {shown.label: [shown.manifest["metrics"][name] for name in names] for shown in group.runs}
     svg = figures.bars(
         names,
         values,
-        x_label=f"mean over users, {group.ranking}",
+        x_label=f"mean over {of}",
         y_label="metric",
-        title=f"Accuracy, {group.ranking}",
+        title="Errors of predicted ratings" if is_error(names[0]) else f"Accuracy, {group.ranking}",
         intervals=_intervals(group, names),
         order=group.order,
         name=f"{group.slug}-accuracy",
@@ -141,13 +155,16 @@ def _trade(group: Group) -> Html | None:
     return figure(svg, "Further up: better lists. Further right: more of the catalogue is recommended to somebody.")
 
 
-def _tiles(shown: Shown) -> Html:
+def _tiles(group: Group) -> Html:
     """The numbers of a single run that a reader looks for first."""
+    shown = group.runs[0]
     of, ledger = shown.manifest["metrics"], shown.manifest["ledger"]
     pairs: list[tuple[Child, Child]] = [
-        (join(tag("code", name), f", {shown.ranking}"), join(numbers.metric(of[name]), _bounds(shown, name, of)))
-        for name in FIRST[:2]
-        if name in of
+        (
+            join(tag("code", name), "" if is_error(name) else f", {shown.ranking}"),
+            join(numbers.metric(of[name]), _bounds(shown, name, of)),
+        )
+        for name in leading(group)
     ]
     if shown.device_rounds:
         for way, name in (("sent", "bytes_up"), ("received", "bytes_down")):

@@ -10,14 +10,15 @@ from typing import Any, NamedTuple, final
 
 from ..core.discover import algorithms
 from ..core.errors import InputError, one_line
-from ..evaluate.metric import ListMetric, metrics
+from ..evaluate.metric import ListMetric, RatingMetric, metrics
 from ..store import StoredRun, protocol_of
 from .markup import Html, join, tag
 
-MAIN = "ndcg@10"  # the metric of figures and tests, where a run has it
+MAIN = "ndcg@10"  # the metric of figures and tests, where a run has it; of runs that predict ratings it is the first of ERRORS
+ERRORS = ("rmse", "mae")
 SHORT = 24  # characters of settings that every label has room for
 LONG = 60  # of a whole label
-FIRST = ("ndcg@10", "hr@10", "recall@10", "precision@10", "f1@10", "map@10", "mrr@10", "auc")
+FIRST = (*ERRORS, "ndcg@10", "hr@10", "recall@10", "precision@10", "f1@10", "map@10", "mrr@10", "auc")
 
 
 @final
@@ -158,9 +159,20 @@ def _length(name: str) -> int:
 
 
 def main_of(group: Group) -> str:
-    """MAIN, or the first per-user metric that all runs of the group have."""
+    """The first per-user metric that all runs of the group have; MAIN without any."""
     common = [name for name in in_order(list(group.runs[0].run.users)) if name != "user" and _all_have(group, name)]
-    return MAIN if MAIN in common or not common else common[0]
+    return common[0] if common else MAIN
+
+
+def leading(group: Group) -> list[str]:
+    """The two metrics that a reader looks for first: errors where all runs predict ratings."""
+    common = [name for name in FIRST if all(name in shown.manifest["metrics"] for shown in group.runs)]
+    return common[:2]
+
+
+def is_error(name: str) -> bool:
+    """Whether a metric is of predicted ratings, and lower is better."""
+    return isinstance(metrics().get(kind(name)), RatingMetric)
 
 
 def _all_have(group: Group, name: str) -> bool:

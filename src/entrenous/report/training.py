@@ -7,10 +7,11 @@ from typing import Any
 from .. import figures
 from . import numbers
 from .markup import Child, Html, folded, join, table, tag
-from .runs import MAIN, Group, Shown
+from .runs import ERRORS, FIRST, MAIN, Group, Shown, is_error
 from .theme import figure, side_by_side
 
 Line = dict[str, Any]  # of trace.jsonl
+SHOWN = (*ERRORS, MAIN, "hr@10", "auc")  # in the tables of looks
 SPREAD = 20  # an axis whose series end further apart than this is logarithmic
 
 
@@ -45,7 +46,9 @@ def _words(looked: dict[Shown, list[Line]]) -> str:
 
 
 def _curves(group: Group, looked: dict[Shown, list[Line]]) -> Html:
-    metric = MAIN if all(MAIN in lines[0]["validation"] for lines in looked.values()) else next(iter(_first(looked)))
+    metric = next(
+        (name for name in FIRST if all(name in lines[0]["validation"] for lines in looked.values())), next(iter(_first(looked)))
+    )
     values = {shown: [line["validation"].get(metric, float("nan")) for line in lines] for shown, lines in looked.items()}
     most = max(_bytes(lines[-1]) for lines in looked.values())
     scale, unit = numbers.byte_unit(most)
@@ -81,8 +84,9 @@ def _bytes(line: Line) -> float:
 
 
 def _trace(shown: Shown, lines: list[Line]) -> Html:
-    names = [name for name in (MAIN, "hr@10", "auc") if name in lines[0]["validation"]] or list(lines[0]["validation"])[:3]
-    best = max(lines, key=lambda line: (line["validation"].get(names[0], 0.0), -line["round"]))
+    names = [name for name in SHOWN if name in lines[0]["validation"]] or list(lines[0]["validation"])[:3]
+    sign = -1 if is_error(names[0]) else 1
+    best = max(lines, key=lambda line: (sign * line["validation"].get(names[0], 0.0), -line["round"]))
     rows: list[list[Child]] = [
         [
             join(tag("b", str(line["round"])), " best") if line is best else str(line["round"]),

@@ -14,7 +14,7 @@ from ..evaluate.summary import PERCENTILES, interval, summarise
 from . import numbers
 from .markup import Child, Html, folded, join, table, tag
 from .results import per_user
-from .runs import FIRST, Group, Shown, in_order, is_main, kind, main_of
+from .runs import FIRST, Group, Shown, in_order, is_error, is_main, kind, main_of
 from .theme import figure, side_by_side
 
 LEVEL = 0.05
@@ -37,8 +37,9 @@ def spread(group: Group) -> Html:
 
 
 def _whose(group: Group) -> Html:
-    said = f"Values of single users in the {group.ranking}. "
-    said += "In the figures a lower curve is better, and a steep part is where many users are."
+    better = "higher" if is_error(main_of(group)) else "lower"
+    said = f"Values of single users{'' if is_error(main_of(group)) else f' in the {group.ranking}'}. "
+    said += f"In the figures a {better} curve of {main_of(group)} is better, and a steep part is where many users are."
     folds = max(len(shown.manifest.get("folds", ())) for shown in group.runs)
     if folds:
         said += f" They are those of the first of {folds} folds, so their mean differs from the mean over folds above."
@@ -64,7 +65,7 @@ def _cdf(group: Group, name: str) -> Html:
     series = {label: distribution(found) for label, found in values.items() if found is not None}
     svg = figures.lines(
         series,
-        x_label=f"{name} of a user, {group.ranking}",
+        x_label=f"{name} of a user" if is_error(name) else f"{name} of a user, {group.ranking}",
         y_label="share of users with at most this",
         title=f"{name} over users",
         marks=False,
@@ -145,10 +146,9 @@ def _tests(group: Group, name: str) -> Html | None:
         tested: list[Child] = [numbers.exact(t_one.statistic, f"{t_one.statistic:.2f}".replace("-", "−"))]
         tested += [numbers.p_value(float(p)) for p in (t_one.p, t_holm, w_one.p, w_holm)]
         rows.append([names, verdict, numbers.count(t_one.pairs), _difference(pair, t_one.difference), *tested])
-    said = join(
-        tag("code", name),
-        f", {group.ranking}: paired t-test and Wilcoxon's signed-rank test, two-sided; below a difference its 95 % interval",
-    )
+    ranking = "" if is_error(name) else f", {group.ranking}"
+    tests = "paired t-test and Wilcoxon's signed-rank test, two-sided; below a difference its 95 % interval"
+    said = join(tag("code", name), f"{ranking}: {tests}")
     return table(said, head, rows, text=(1,), label=f"Tests of {name}")
 
 
