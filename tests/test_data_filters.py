@@ -10,6 +10,8 @@ from small import interactions, random_data, rows_of
 
 from entrenous.core.errors import InputError
 from entrenous.data.filters import binarise, compact, k_core, min_item_rows, min_user_rows
+from entrenous.data.load import load
+from entrenous.data.options import load_arguments
 
 #   u1: a b c    u2: a b    u3: a d    u4: d
 ROWS = [("u1", "a"), ("u1", "b"), ("u1", "c"), ("u2", "a"), ("u2", "b"), ("u3", "a"), ("u3", "d"), ("u4", "d")]
@@ -93,3 +95,14 @@ def test_the_core_is_the_largest_part_with_both_properties(seed: int, users: int
     else:
         with pytest.raises(InputError, match="no row is left"):
             k_core(data, users=users, items=items)
+
+
+def test_loading_keeps_the_core_of_users_and_items_with_enough_rows(tmp_path):
+    """c, z and w have one row each; the others have two."""
+    path = tmp_path / "rows.csv"
+    path.write_text("user,item,rating\na,x,1\na,y,2\nb,x,3\nb,y,4\nb,z,5\nc,w,2\n")
+    data = load(path, min_rows=2)
+    assert list(data.users.ids) == ["a", "b"] and list(data.items.ids) == ["x", "y"] and len(data) == 4
+    assert any("the core of users with >= 2" in note for note in data.notes)
+    with pytest.raises(InputError, match=r"^--load min_rows: got .0."):
+        load_arguments({"min_rows": "0"})

@@ -12,7 +12,7 @@ from ..core.errors import InputError, did_you_mean
 from .assemble import assemble
 from .dataset import datasets
 from .features import features
-from .filters import binarise
+from .filters import binarise, k_core
 from .folders import add_features, read_files, read_folder
 from .frames import from_any
 from .interactions import Interactions
@@ -32,6 +32,7 @@ def load(
     duplicates: Duplicates = "same",
     scale: tuple[float, float] | None = None,
     min_value: float | None = None,
+    min_rows: int = 1,
     items: str | Path | None = None,
     part: bool = False,
     fetch: bool = True,
@@ -46,6 +47,7 @@ def load(
     duplicates: "same" (default) keeps the last of repeated (user, item) rows and refuses rows that disagree on the value; "last"
         and "first" keep one of them whatever it says; "error" refuses repeats. Order is time, then place in the file.
     scale: (lowest, highest) value, one outside is refused. min_value: keep rows of at least this value and set their value to 1.
+    min_rows: keep users and items that have this many rows, of those that are kept (the core).
     items: a file with title and category of the items. part: the file is part of a whole, so one user in it is no error.
     fetch: whether a named data set that is missing may be fetched.
 
@@ -62,7 +64,13 @@ def load(
         data = data if items is None else add_features(data, Path(items))
     else:
         data = _from_path(name_or_path, list(named), reading, None if items is None else Path(items))
-    return data if min_value is None else binarise(data, at_least=min_value)
+    return _filtered(data, min_value, min_rows)
+
+
+def _filtered(data: Interactions, min_value: float | None, min_rows: int) -> Interactions:
+    """Rows of enough value, then users and items with enough rows."""
+    data = data if min_value is None else binarise(data, at_least=min_value)
+    return data if min_rows == 1 else k_core(data, users=min_rows, items=min_rows)
 
 
 def _refuse_options(name: str, reading: Reading) -> None:
@@ -72,7 +80,7 @@ def _refuse_options(name: str, reading: Reading) -> None:
         raise InputError(
             name,
             f"'{changed[0]}' does not apply to a named data set",
-            expected="min_value, items or fetch",
+            expected="min_value, min_rows, items or fetch",
             fix="load the file itself instead",
         )
 
@@ -98,6 +106,7 @@ def from_frame(
     duplicates: Duplicates = "same",
     scale: tuple[float, float] | None = None,
     min_value: float | None = None,
+    min_rows: int = 1,
     items: Any = None,
     part: bool = False,
     name: str = "frame",
@@ -111,4 +120,4 @@ def from_frame(
     data = assemble(from_any(frame, name), reading, name=name)
     if items is not None:
         data = replace(data, features=features(from_any(items, f"{name} items"), data.items))
-    return data if min_value is None else binarise(data, at_least=min_value)
+    return _filtered(data, min_value, min_rows)

@@ -26,6 +26,7 @@ class LoadOptions(Settings):
     )
     scale: tuple[float, float] | None = Field(None, description="lowest and highest value allowed, such as 1,5")
     min_value: float | None = Field(None, description="keep rows of at least this value and count them as consumed")
+    min_rows: int = Field(1, ge=1, description="keep users and items with at least this many rows (the core)")
     items: str | None = Field(None, description="a file with title and category of the items")
 
     @field_validator("names", "scale", mode="before")

@@ -9,10 +9,12 @@ from threading import Event
 from typing import Any, NamedTuple, TypeVar
 
 from ..core.errors import NonFiniteError
-from ..core.protocols import Progress
+from ..core.protocols import Progress, predicts_ratings
 from ..data.interactions import Interactions
 from ..evaluate.fairness import fairness
+from ..evaluate.groups import errors_by_group
 from ..evaluate.protocol import Evaluation, evaluate
+from ..evaluate.ratings import rate
 from ..federation.rounds import Rounds
 from ..fit import Fitted, advance, federated, fit_central, fitted
 from ..split.types import Held
@@ -53,6 +55,8 @@ def compute(cell: Cell, part: Part, tick: Callable[[Cell, int], None], stop: Eve
 
 
 def _look(cell: Cell, part: Part, epochs: int, model: Fitted, spent: Spent) -> Look:
+    if predicts_ratings(model.recommender.algorithm):
+        return _rating_look(cell, part, epochs, model, spent)
     found, *further = [_evaluated(cell, part, held, model) for held in (part.held, *part.also.values())]
     kept = KEPT if found.candidates_ranking is None else KEPT_SAMPLED
     fair = {} if found.candidates_ranking is None else fairness(found.per_user, found.candidates_ranking, N).named()
@@ -68,6 +72,22 @@ def _look(cell: Cell, part: Part, epochs: int, model: Fitted, spent: Spent) -> L
         full=found.full_ranking or {},
         fairness=fair,
         also={name: other.metrics for name, other in zip(part.also, further, strict=True)},
+    )
+
+
+def _rating_look(cell: Cell, part: Part, epochs: int, model: Fitted, spent: Spent) -> Look:
+    """A look at predicted ratings, without any ranking. by_category: the errors of groups of users and items."""
+    held, tested = part.held.rows, cell.part == "test"
+    found = rate(model.recommender, held, label=cell.algorithm)
+    return Look(
+        epochs=epochs,
+        rounds=model.rounds,
+        metrics=found.metrics,
+        by_category=errors_by_group(part.rows, held, found.predicted) if tested else {},
+        ledger=model.ledger._asdict(),
+        per_user={name: values.tolist() for name, values in found.per_user.items()} if tested else {},
+        seconds=round(spent.wall, 4),
+        cpu_seconds=round(spent.cpu, 4),
     )
 
 
