@@ -12,19 +12,20 @@ from entrenous.algorithms._ncf import NCFSettings
 from entrenous.core.discover import algorithms
 from entrenous.core.errors import InputError
 from entrenous.core.keys import fold_name, key
-from entrenous.core.protocols import CentralAlgorithm, FederatedAlgorithm, Histories, arrays_of, delivered
+from entrenous.core.protocols import CentralAlgorithm, FederatedAlgorithm, Histories, arrays_of, delivered, predicts_ratings
 from entrenous.core.settings import Settings
 from entrenous.core.update import Update, add_update, empty_total
 from entrenous.core.vocabulary import Vocabulary
 from entrenous.data.interactions import Interactions, build
 from entrenous.federation.rounds import Rounds
-from entrenous.fit import checkpoint_arrays, fitted, restore, restore_training
+from entrenous.fit import checkpoint_arrays, fit_central, fitted, restore, restore_training
 from entrenous.store import read_arrays, write_arrays
 
 ALL = algorithms()
 CENTRAL = [name for name, make in ALL.items() if isinstance(make(), CentralAlgorithm)]
 FEDERATED = [name for name, make in ALL.items() if isinstance(make(), FederatedAlgorithm)]
 NETWORKS = [name for name in FEDERATED if isinstance(ALL[name](), NCFSettings)]
+RATING = [name for name, make in ALL.items() if predicts_ratings(make())]
 NEEDS = {"vae": "torch", "ials": "implicit"}
 SAME_FOR_EVERY_KEY = {"popular", "user-knn", "item-knn"}
 NOBODY, EVERYTHING = 7, 11  # a user without rows, and one who consumed every item
@@ -122,6 +123,64 @@ def test_a_number_out_of_range_is_refused_in_one_line(name):
             assert "\n" not in str(refused.value)
 
 
+# ---- algorithms that predict ratings -------------------------------------------------------------------------------------------
+
+
+def opinions(users: int = 120, items: int = 60) -> Interactions:
+    """Generous and strict users, good and bad items, and two tastes: ratings 1 to 5, six in ten of them known."""
+    rng = np.random.default_rng(11)
+    taste = np.where(np.arange(items) % 2 == np.arange(users)[:, None] % 2, 0.6, -0.6)
+    mean = 3 + rng.normal(0, 0.7, (users, 1)) + rng.normal(0, 0.7, items) + taste
+    user, item = np.nonzero(rng.random((users, items)) < 0.6)
+    value = np.clip(np.rint(mean + rng.normal(0, 0.3, mean.shape)), 1, 5)[user, item]
+    return build(user, item, value=value, users=Vocabulary(size=users), items=Vocabulary(size=items), scale=(1.0, 5.0))
+
+
+def trained_scores(name: str, train: Interactions) -> np.ndarray:
+    """Everybody's scores by the algorithm with its defaults."""
+    algorithm, users = make(name), np.arange(len(train.users))
+    if name in CENTRAL:
+        return fit_central(algorithm, train, 0).recommender.scores(users)
+    rounds = Rounds(algorithm.configured(train.catalogue), train, seed=0)
+    training = rounds.advance(rounds.start(), rounds.algorithm.default_rounds(train.catalogue))
+    return fitted(rounds, training).recommender.scores(users)
+
+
+def test_there_are_algorithms_that_predict_ratings():
+    assert {"pmf", "biased-mf", "svd++"} <= set(RATING) & set(CENTRAL)
+
+
+@pytest.mark.parametrize("name", RATING)
+def test_a_predictor_of_ratings_knows_more_than_means(name):
+    """Held-out ratings are closer to its predictions than to the mean of the user's training ratings, or of the item's."""
+    data = opinions()
+    held = np.random.default_rng(2).random(len(data)) < 0.2
+    train, user, item, truth = data.select(~held), data.user[held], data.item[held], data.value[held]
+
+    def rmse(predicted: np.ndarray) -> float:
+        return float(np.sqrt(((np.clip(predicted, 1, 5) - truth) ** 2).mean()))
+
+    by_user = np.bincount(train.user, train.value) / train.counts
+    by_item = np.bincount(train.item, train.value) / train.popularity
+    assert rmse(trained_scores(name, train)[user, item]) < 0.9 * min(rmse(by_user[user]), rmse(by_item[item]))
+
+
+@pytest.mark.parametrize("name", RATING)
+def test_a_predictor_of_ratings_refuses_data_without_any(name, data):
+    """In one line that says what to do, before training: `fit`, or `configured` where there is a federation."""
+    unrated = build(data.user, data.item, users=data.users, items=data.items)
+    assert unrated.catalogue.scale == (1.0, 1.0)
+    algorithm = make(name)
+    with pytest.raises(InputError, match="rating") as refused:
+        algorithm.fit(unrated, key(0, "fit")) if name in CENTRAL else algorithm.configured(unrated.catalogue)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("name", RATING)
+def test_a_predictor_of_ratings_draws_no_negatives(name):
+    assert name in CENTRAL or ALL[name]().draws_negatives is False
+
+
 # ---- centralised algorithms ----------------------------------------------------------------------------------------------------
 
 
@@ -182,7 +241,7 @@ def test_scoring_leaves_the_model_alone_and_repeats(fit, data):
     assert same(fit.algorithm.score(fit.model, data, np.arange(40)), first_again)
 
 
-@pytest.mark.parametrize("name", sorted(set(CENTRAL) - {"random"}))
+@pytest.mark.parametrize("name", sorted(set(CENTRAL) - set(RATING) - {"random"}))
 def test_a_model_knows_what_users_like(name):
     """A held-out item comes before an unconsumed one more often than not, in the mean over users (random: one half)."""
     data, rng, usual = interactions(200), np.random.default_rng(1), np.setdiff1d(np.arange(200), [NOBODY, EVERYTHING])
