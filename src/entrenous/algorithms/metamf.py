@@ -1,0 +1,328 @@
+"""MetaMF, meta matrix factorisation for federated rating predictions, in its on-device form.
+
+Y. Lin, P. Ren, Z. Chen, Z. Ren, D. Yu, J. Ma, M. de Rijke, X. Cheng, "Meta matrix factorization for federated rating predictions",
+SIGIR 2020. The server holds a meta network (models/meta_network.py) that makes, from the embedding of a user, an item table A_u B_u and a
+predictor of that user's own; the device predicts
+
+    r^_ui = middle of the scale + w2 . relu(W1^T (A_u[i] B_u) + b1) + b2
+
+and returns the gradient of (r_ui - r^_ui)^2 by A_u[i], B_u and the predictor for a batch of its ratings; the server goes on from there with
+back-propagation through the meta network (algorithm 1) and takes one Adam step, with weight decay and a bound on the gradient's norm.
+
+The published program (TempSDU/MetaMF) runs none of this on devices: it is trained centrally, by batches of 64 ratings of anybody.
+Deviations from it: a round is `cohort` devices with up to `batch` ratings each, the gradient being the mean over these ratings; hidden
+layers are 128 wide, not 512; the learning rate is higher for fewer steps; the table travels as its two factors, a quarter of its size
+(nothing between the factors and the predictor's first layer is nonlinear, so the device never needs their product); predictions start
+from the middle of the scale, and a layer's weights and biases are generated from the same hidden layer.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, NamedTuple, Self, final
+
+import numpy as np
+from numba import njit
+from pydantic import Field
+
+from ..core.errors import InputError
+from ..core.keys import below, draw, folds
+from ..core.protocols import Catalogue, Disclosed, Histories
+from ..core.sampling import cohort
+from ..core.settings import Settings
+from ..core.types import Float32Array, Int32Array, Int64Array, UInt64Array
+from ..core.update import Total, Update, gathered
+from ..models import meta_network
+from ..models.meta_network import Sizes
+
+BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8  # of Adam, as usual
+NONE = np.float32(-1)  # where a device has fewer ratings than a batch
+
+
+class Server(NamedTuple):
+    """theta: all parameters of the meta network, float32 [n]; m, s: Adam's moments of them. users, items: int64 [1]. scale: float32 [2],
+    lowest and highest rating. step: int64 [1], how many steps Adam took."""
+
+    theta: Float32Array
+    m: Float32Array
+    s: Float32Array
+    users: Int64Array
+    items: Int64Array
+    scale: Float32Array
+    step: Int64Array
+
+
+class Download(NamedTuple):
+    """What devices receive: the models made for them. low: A_u, float32 [m, items, L]; rise: B_u, [m, L, D]; first: [m, (D + 1) P], weights
+    [D, P] and biases; second: [m, P + 1], weights and a bias. middle: float32 [1], of the scale."""
+
+    low: Float32Array
+    rise: Float32Array
+    first: Float32Array
+    second: Float32Array
+    middle: Float32Array
+
+
+class Devices(NamedTuple):
+    """Nothing stays on a device but its ratings: the server makes its model, anew in each round."""
+
+
+@final
+class MetaMF(Settings):
+    """Meta matrix factorisation: the server generates a rating predictor for each user, and learns from the gradients devices return."""
+
+    user: int = Field(32, ge=1, le=1024, description="length of a user's embedding, which the server holds")
+    taste: int = Field(128, ge=16, le=4096, multiple_of=16, description="length of the collaborative vector made from it")
+    hidden: int = Field(
+        128, ge=16, le=4096, multiple_of=16, description="width of each generator's hidden layer; 512 as published"
+    )
+    low: int = Field(8, ge=1, le=1024, description="L: the item table is generated as [items, L] times [L, D]")
+    factors: int = Field(32, ge=1, le=1024, description="D, the length of a generated item embedding")
+    predictor: int = Field(8, ge=1, le=1024, description="P, the width of the generated predictor's hidden layer")
+    batch: int = Field(64, ge=1, le=100000, description="B_u, ratings that a device draws in a round; all if it has fewer")
+    cohort: int = Field(64, ge=0, description="S, devices in a round; 0 = all")
+    rounds: int = Field(2000, ge=1, description="training length")
+    learning_rate: float = Field(0.001, gt=0, le=10, description="of Adam; 0.0001 as published")
+    reg: float = Field(0.001, ge=0, le=100, description="weight decay, added to the gradient")
+    clip: float = Field(5.0, gt=0, le=1e9, description="largest norm of the gradient of a round")
+
+    predicts_ratings: ClassVar[bool] = True
+    draws_negatives: ClassVar[bool] = False
+    disclosure: ClassVar[tuple[Disclosed, ...]] = (
+        Disclosed(
+            "item",
+            "[batch] float32",
+            "each round a device takes part in, by name",
+            "which items were rated, plainly: no item but a rated one is listed, and in some rounds all are",
+        ),
+        Disclosed(
+            "low",
+            "[batch, L] float32",
+            "with every item, by name",
+            "the rating: the gradient of A_u[i] is the error times numbers that the server made itself, so it can divide",
+        ),
+        Disclosed("rise", "[L, D] float32", "each round a device takes part in, by name", "a summary of its batch"),
+        Disclosed("first", "[(D + 1) P] float32", "each round a device takes part in, by name", "a summary of its batch"),
+        Disclosed(
+            "second",
+            "[P + 1] float32",
+            "each round a device takes part in, by name",
+            "a summary of its batch; the last number is the sum of its errors. Nothing of this can be hidden in a sum over devices: the "
+            "server goes on through the network it made for this user, whose embedding it also holds",
+        ),
+    )
+
+    def configured(self, catalogue: Catalogue) -> Self:
+        """The same settings with the cohort as a number. Raises InputError for data without ratings."""
+        if catalogue.scale[0] >= catalogue.scale[1]:
+            raise InputError(
+                "data",
+                "there are no ratings in it",
+                expected="ratings on a scale",
+                fix="use ml-100k, or name a column by --load value=",
+            )
+        return self.model_copy(update={"cohort": min(self.cohort, catalogue.users) or catalogue.users})
+
+    def default_rounds(self, catalogue: Catalogue) -> int:
+        """`rounds`, whatever the data."""
+        return self.rounds
+
+    def rounds_an_epoch(self, catalogue: Catalogue) -> int:
+        """Rounds in which every user takes part once, in the mean."""
+        return max(1, round(catalogue.users / self.configured(catalogue).cohort))
+
+    def update_bytes(self, catalogue: Catalogue) -> int:
+        """A batch of items and rows, and the rest of the model."""
+        sizes = self.sizes(1, 1)
+        return 4 * (self.batch * (1 + self.low) + self.low * self.factors + sizes.first + self.predictor + 1)
+
+    def usual_bytes(self, catalogue: Catalogue) -> int:
+        """What a device takes in memory: mostly what it receives, a row for every item."""
+        return self.update_bytes(catalogue) + 4 * self.low * catalogue.items
+
+    def sizes(self, users: int, items: int) -> Sizes:
+        """Of the meta network."""
+        return Sizes(users, items, self.user, self.taste, self.hidden, self.low, self.factors, self.predictor)
+
+    def _sizes(self, server: Server) -> Sizes:
+        return self.sizes(int(server.users[0]), int(server.items[0]))
+
+    # ---- on the server: algorithm 1, generation -----------------------------------------------------------------------------------
+
+    def init_server(self, catalogue: Catalogue, key: np.uint64) -> Server:
+        """Xavier-normal weights, biases 0."""
+        theta = meta_network.first_parameters(self.sizes(catalogue.users, catalogue.items), key)
+        users, items = np.array([catalogue.users]), np.array([catalogue.items])
+        scale = np.array(catalogue.scale, np.float32)
+        return Server(theta, np.zeros_like(theta), np.zeros_like(theta), users, items, scale, np.zeros(1, np.int64))
+
+    def init_devices(self, users: Int64Array, key: np.uint64) -> Devices:
+        """Nothing."""
+        return Devices()
+
+    def select(self, server: Server, catalogue: Catalogue, key: np.uint64) -> Int64Array:
+        """S: some users, evenly at random."""
+        return cohort(key, self.configured(catalogue).cohort, catalogue.users)
+
+    def download(self, server: Server) -> Server:
+        """All there is; `deliver` makes of it what each user gets."""
+        return server
+
+    def deliver(self, download: Server, users: Int64Array) -> Download:
+        """The item table and the predictor of each user."""
+        sizes = self._sizes(download)
+        made = meta_network.generate(meta_network.views(download.theta, sizes), sizes, users)
+        return Download(*made, download.scale.mean(keepdims=True))
+
+    # ---- on the device -----------------------------------------------------------------------------------------------------------
+
+    def local(
+        self, download: Download, devices: Devices, histories: Histories, users: Int64Array, key: np.uint64
+    ) -> tuple[Devices, Update]:
+        """The gradient of the squared errors of a batch, added over the batch, by all that was received for it."""
+        m, shapes = len(users), ((self.batch,), (self.batch, self.low), *(array.shape[1:] for array in download[1:4]))
+        shown = dict(
+            zip(("item", "low", "rise", "first", "second"), (np.zeros((m, *shape), np.float32) for shape in shapes), strict=True)
+        )
+        shown["item"][:] = NONE
+        _local(download, histories.ptr, histories.item, histories.value, folds(key, users), *shown.values())
+        nothing, weight = np.zeros(m + 1, np.int64), np.ones(m, np.float32)
+        return devices, Update(nothing, np.empty(0, np.int32), {}, {}, weight, shown=shown, sender=users)
+
+    def score(self, download: Download, devices: Devices, histories: Histories) -> Float32Array:
+        """r^_ui for every item, float32 [m, items]."""
+        out = np.empty(download.low.shape[:2], np.float32)
+        _score(download, out)
+        return out
+
+    # ---- on the server: algorithm 1, back-propagation ------------------------------------------------------------------------------
+
+    def aggregate(self, server: Server, total: Total) -> Server:
+        """Back-propagation of the mean over the round's ratings, device by device in the order of users, and a step of Adam."""
+        sender, shown = gathered(total)
+        sizes, slope = self._sizes(server), np.zeros_like(server.theta)
+        scale = np.float32(1 / max(1, int((shown["item"] >= 0).sum())))
+        parts = shown["item"], shown["low"], shown["rise"].reshape(len(sender), -1), shown["first"], shown["second"]
+        meta_network.back(meta_network.views(server.theta, sizes), sender, *parts, scale, meta_network.views(slope, sizes))
+        theta, m, s = server.theta.copy(), server.m.copy(), server.s.copy()
+        _adam(theta, m, s, slope, self.clip, self.reg, self.learning_rate, int(server.step[0]) + 1)
+        return server._replace(theta=theta, m=m, s=s, step=server.step + 1)
+
+
+# ---- in plain loops ------------------------------------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def _through(rise: Float32Array, first: Float32Array, through: Float32Array) -> None:
+    """B_u W1, [L, P]: from a row of A_u straight to the predictor's hidden layer. first: [(D + 1) P]."""
+    length, width = through.shape
+    for k in range(length):
+        for p in range(width):
+            through[k, p] = np.float32(0)
+        for f in range(rise.shape[1]):
+            for p in range(width):
+                through[k, p] += rise[k, f] * first[f * width + p]
+
+
+@njit(cache=True, nogil=True)
+def _predict(row: Float32Array, through: Float32Array, first: Float32Array, second: Float32Array, z: Float32Array) -> np.float32:
+    """The predictor on a row of A_u, without the middle; z: its hidden layer before the rectifier."""
+    length, width = through.shape
+    for p in range(width):
+        z[p] = first[len(first) - width + p]
+    for k in range(length):
+        for p in range(width):
+            z[p] += row[k] * through[k, p]
+    out = second[width]
+    for p in range(width):
+        if z[p] > np.float32(0):
+            out += second[p] * z[p]
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _score(received: Download, out: Float32Array) -> None:
+    """r^_ui of all devices and items."""
+    width, middle = received.second.shape[1] - 1, received.middle[0]
+    through, z = np.empty((received.rise.shape[1], width), np.float32), np.empty(width, np.float32)
+    for d in range(len(out)):
+        low, first, second = received.low[d], received.first[d], received.second[d]
+        _through(received.rise[d], first, through)
+        for i in range(out.shape[1]):
+            out[d, i] = middle + _predict(low[i], through, first, second, z)
+
+
+@njit(cache=True, nogil=True)
+def _local(
+    received: Download, ptr: Int64Array, item: Int32Array, value: Float32Array, keys: UInt64Array,
+    items: Float32Array, d_low: Float32Array, d_rise: Float32Array, d_first: Float32Array, d_second: Float32Array,
+) -> None:  # fmt: skip
+    """All devices' batches and the gradients of their squared errors."""
+    length, width, batch = received.rise.shape[1], received.second.shape[1] - 1, items.shape[1]
+    through, d_through = np.empty((length, width), np.float32), np.empty((length, width), np.float32)
+    z, zero, two, place = np.empty(width, np.float32), np.float32(0), np.float32(2), np.empty(batch, np.int64)
+    for d in range(len(keys)):
+        low, rise, first, second = received.low[d], received.rise[d], received.first[d], received.second[d]
+        _through(rise, first, through)
+        d_through[:, :] = zero
+        biases = len(first) - width
+        for n in range(_draw_batch(keys[d], ptr[d + 1] - ptr[d], place)):
+            at = ptr[d] + place[n]
+            i = item[at]
+            guess = received.middle[0] + _predict(low[i], through, first, second, z)
+            error = two * (guess - value[at])
+            items[d, n] = np.float32(i)
+            d_second[d, width] += error
+            for p in range(width):
+                if z[p] > zero:
+                    d_second[d, p] += error * z[p]
+                    slope = error * second[p]
+                    d_first[d, biases + p] += slope
+                    for k in range(length):
+                        d_low[d, n, k] += slope * through[k, p]
+                        d_through[k, p] += slope * low[i, k]
+        for k in range(length):
+            for f in range(rise.shape[1]):
+                for p in range(width):  # through = B W1
+                    d_rise[d, k, f] += d_through[k, p] * first[f * width + p]
+                    d_first[d, f * width + p] += rise[k, f] * d_through[k, p]
+
+
+@njit(cache=True, nogil=True)
+def _draw_batch(key: np.uint64, count: int, place: Int64Array) -> int:
+    """Distinct places below `count`, ascending, as many as there is room for; returns how many. Each draw keeps its share of what is left:
+    place n is taken with probability (still wanted) / (still there)."""
+    wanted, n = min(len(place), count), 0
+    for k in range(count):
+        if n < wanted and (count <= len(place) or below(draw(key, k), count - k) < wanted - n):
+            place[n] = k
+            n += 1
+    return n
+
+
+@njit(cache=True, nogil=True)
+def _norm(slope: Float32Array) -> float:
+    """The length of a vector, added in float64 from first to last."""
+    total = 0.0
+    for k in range(len(slope)):
+        total += np.float64(slope[k]) * np.float64(slope[k])
+    return np.sqrt(total)  # type: ignore[no-any-return]
+
+
+@njit(cache=True, nogil=True)
+def _adam(
+    theta: Float32Array, m: Float32Array, s: Float32Array, slope: Float32Array, clip: float, reg: float, rate: float, step: int
+) -> None:
+    """In place: the slope cut to length `clip`, then weight decay, then Adam's step number `step`."""
+    shorter = np.float32(min(1.0, clip / (_norm(slope) + 1e-6)))
+    decay, beta1, rest1, beta2, rest2, epsilon = (
+        np.float32(reg), np.float32(BETA1), np.float32(1 - BETA1), np.float32(BETA2), np.float32(1 - BETA2), np.float32(EPSILON),
+    )  # fmt: skip
+    first, second = np.float32(rate / (1 - BETA1**step)), np.float32(1 / (1 - BETA2**step))
+    for k in range(len(theta)):
+        g = shorter * slope[k] + decay * theta[k]
+        m[k] = beta1 * m[k] + rest1 * g
+        s[k] = beta2 * s[k] + rest2 * (g * g)
+        theta[k] -= first * m[k] / (np.sqrt(s[k] * second) + epsilon)
+
+
+ALGORITHMS = {"metamf": MetaMF}

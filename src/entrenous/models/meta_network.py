@@ -1,0 +1,217 @@
+"""The meta network of MetaMF: from a user's embedding, a factored item table and a predictor of that user's own (eq. 3-11 of the paper).
+
+    c = e_u M,   h_g = relu(W_g c + w_g) for each of four generators g:
+    A_u = low(h_0) [items, L],   B_u = rise(h_1) [L, D],   the item table is A_u B_u;
+    first(h_2): a layer D -> P with biases,   second(h_3): a layer P -> 1 with a bias
+
+All parameters are one flat vector, of which `Meta` holds views: an optimiser needs no more. Sums go sixteen at a time in a fixed order
+(core/simd.py), user by user: the same bits in whatever block a user is computed, which BLAS would not promise.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from ..core.keys import fold_name, folds, normals
+from ..core.simd import LANES, every, load, store, sum_of
+from ..core.types import Float32Array, Int64Array
+
+GENERATORS = 4  # of low, rise, first and second
+
+
+class Sizes(NamedTuple):
+    """users, items; user: length of e_u; taste: of c; hidden: H; low: L; item: D; predictor: P. taste and hidden are multiples of 16."""
+
+    users: int
+    items: int
+    user: int
+    taste: int
+    hidden: int
+    low: int
+    item: int
+    predictor: int
+
+    @property
+    def first(self) -> int:
+        """Numbers in the predictor's first layer: weights [D, P], then biases [P]."""
+        return (self.item + 1) * self.predictor
+
+    @property
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
+        """Of the arrays of `Meta`, in its order."""
+        rise, second, h = self.low * self.item, self.predictor + 1, self.hidden
+        inner = (GENERATORS, h, self.taste), (GENERATORS, h)
+        outer = (self.items * self.low, h), (self.items * self.low,), (rise, h), (rise,), (self.first, h), (self.first,)
+        return (self.users, self.user), (self.user, self.taste), *inner, *outer, (second, h), (second,)
+
+
+class Meta(NamedTuple):
+    """user: e_u [users, user]; memory: M [user, taste]; inner: W_g [4, H, taste], inner0: w_g; then the output layers of the four
+    generators, weights [outputs, H] and biases [outputs]. All float32, views of one vector."""
+
+    user: Float32Array
+    memory: Float32Array
+    inner: Float32Array
+    inner0: Float32Array
+    low: Float32Array
+    low0: Float32Array
+    rise: Float32Array
+    rise0: Float32Array
+    first: Float32Array
+    first0: Float32Array
+    second: Float32Array
+    second0: Float32Array
+
+
+class Generated(NamedTuple):
+    """What the meta network makes for m users. low: A_u float32 [m, items, L]; rise: B_u [m, L, D]; first: [m, (D + 1) P], weights
+    [D, P] and then biases; second: [m, P + 1], weights and a bias."""
+
+    low: Float32Array
+    rise: Float32Array
+    first: Float32Array
+    second: Float32Array
+
+
+def views(theta: Float32Array, sizes: Sizes) -> Meta:
+    """The parts of a parameter (or gradient) vector."""
+    counts = [int(np.prod(shape)) for shape in sizes.shapes]
+    ends = np.cumsum(counts)
+    return Meta(*(theta[end - n : end].reshape(shape) for n, end, shape in zip(counts, ends, sizes.shapes, strict=True)))
+
+
+def first_parameters(sizes: Sizes, key: np.uint64) -> Float32Array:
+    """Xavier-normal weights, std^2 = 2 / (inputs + outputs) of each layer; biases 0."""
+    parts = []
+    for name, shape in zip(Meta._fields, sizes.shapes, strict=True):
+        if name.endswith("0"):
+            parts.append(np.zeros(shape, np.float32))
+            continue
+        std = (2 / (shape[-2] + shape[-1])) ** 0.5
+        rows = int(np.prod(shape[:-1]))
+        parts.append(normals(folds(fold_name(key, name), np.arange(rows)), shape[-1], std))
+    return np.concatenate([part.ravel() for part in parts])
+
+
+def generate(meta: Meta, sizes: Sizes, users: Int64Array) -> Generated:
+    """The models of some users."""
+    m, rise = len(users), (sizes.low, sizes.item)
+    c, h = np.zeros((m, sizes.taste), np.float32), np.empty((m, GENERATORS, sizes.hidden), np.float32)
+    for d in range(m):
+        _hidden(meta, users[d], c[d], h[d])
+    outs = []
+    for g, (weight, bias) in enumerate(
+        ((meta.low, meta.low0), (meta.rise, meta.rise0), (meta.first, meta.first0), (meta.second, meta.second0))
+    ):
+        outs.append(np.empty((m, len(bias)), np.float32))
+        _outputs(weight, bias, h, g, outs[-1])
+    return Generated(outs[0].reshape(m, sizes.items, sizes.low), outs[1].reshape(m, *rise), outs[2], outs[3])
+
+
+@njit(cache=True, inline="always")
+def _dot(a: Float32Array, at_a: int, b: Float32Array, at_b: int, n: int) -> np.float32:
+    """The product of two vectors of n numbers, a multiple of LANES."""
+    sums = load(a, at_a) * load(b, at_b)
+    for f in range(LANES, n, LANES):
+        sums = sums + load(a, at_a + f) * load(b, at_b + f)
+    return sum_of(sums)
+
+
+@njit(cache=True, inline="always")
+def _add(a: Float32Array, at_a: int, x: np.float32, b: Float32Array, at_b: int, n: int) -> None:
+    """a += x b."""
+    many = every(x)
+    for f in range(0, n, LANES):
+        store(a, at_a + f, load(a, at_a + f) + many * load(b, at_b + f))
+
+
+@njit(cache=True, nogil=True)
+def _hidden(meta: Meta, u: int, c: Float32Array, h: Float32Array) -> None:
+    """c = e_u M and the four h_g = relu(W_g c + w_g). c: [taste]; h: [4, H]."""
+    user, memory, inner, inner0 = meta.user, meta.memory, meta.inner, meta.inner0
+    taste, hidden, zero = memory.shape[1], inner.shape[1], np.float32(0)
+    c[:] = zero
+    for k in range(user.shape[1]):
+        _add(c, 0, user[u, k], memory, k * taste, taste)
+    for g in range(inner.shape[0]):
+        for j in range(hidden):
+            z = _dot(inner, (g * hidden + j) * taste, c, 0, taste) + inner0[g, j]
+            h[g, j] = z if z > zero else zero
+
+
+@njit(cache=True, nogil=True)
+def _outputs(weight: Float32Array, bias: Float32Array, h: Float32Array, g: int, out: Float32Array) -> None:
+    """out[u] = weight h[u, g] + bias, a row of weights for all users before the next."""
+    hidden = weight.shape[1]
+    for o in range(len(bias)):
+        for u in range(len(out)):
+            out[u, o] = _dot(weight, o * hidden, h, (u * GENERATORS + g) * hidden, hidden) + bias[o]
+
+
+@njit(cache=True, nogil=True)
+def back(
+    meta: Meta,
+    users: Int64Array,
+    item: Float32Array,
+    low: Float32Array,
+    rise: Float32Array,
+    first: Float32Array,
+    second: Float32Array,
+    scale: np.float32,
+    out: Meta,
+) -> None:
+    """Adds to `out` the gradient of a loss by the meta network's parameters, from `scale` times those by what it made for `users`.
+
+    item: [m, n], which rows of A_u the gradient low [m, n, L] is about, below 0 for none. rise: [m, L D]; first: [m, (D + 1) P]; second:
+    [m, P + 1]. One user after the other, in the order given.
+    """
+    taste, hidden, length, zero = meta.memory.shape[1], meta.inner.shape[1], low.shape[2], np.float32(0)
+    c, dc = np.empty(taste, np.float32), np.empty(taste, np.float32)
+    h, dh = np.empty((GENERATORS, hidden), np.float32), np.empty((GENERATORS, hidden), np.float32)
+    memory, user, inner = meta.memory, meta.user, meta.inner
+    for d in range(len(users)):
+        u = users[d]
+        _hidden(meta, u, c, h)
+        dh[:, :] = zero
+        for n in range(item.shape[1]):
+            if item[d, n] >= zero:
+                for k in range(length):
+                    _back_row(meta.low, np.int64(item[d, n]) * length + k, scale * low[d, n, k], h, dh, 0, out.low, out.low0)
+        for o in range(rise.shape[1]):
+            _back_row(meta.rise, o, scale * rise[d, o], h, dh, 1, out.rise, out.rise0)
+        for o in range(first.shape[1]):
+            _back_row(meta.first, o, scale * first[d, o], h, dh, 2, out.first, out.first0)
+        for o in range(second.shape[1]):
+            _back_row(meta.second, o, scale * second[d, o], h, dh, 3, out.second, out.second0)
+        dc[:] = zero
+        for g in range(GENERATORS):
+            for j in range(hidden):
+                if h[g, j] > zero:
+                    at = (g * hidden + j) * taste
+                    _add(out.inner, at, dh[g, j], c, 0, taste)
+                    _add(dc, 0, dh[g, j], inner, at, taste)
+                    out.inner0[g, j] += dh[g, j]
+        for k in range(user.shape[1]):
+            _add(out.memory, k * taste, user[u, k], dc, 0, taste)
+            out.user[u, k] += _dot(memory, k * taste, dc, 0, taste)
+
+
+@njit(cache=True, inline="always")
+def _back_row(
+    weight: Float32Array,
+    o: int,
+    slope: np.float32,
+    h: Float32Array,
+    dh: Float32Array,
+    g: int,
+    out: Float32Array,
+    out0: Float32Array,
+) -> None:
+    """Output number o of a generator has gradient `slope`."""
+    hidden = weight.shape[1]
+    _add(out, o * hidden, slope, h, g * hidden, hidden)
+    _add(dh, g * hidden, slope, weight, o * hidden, hidden)
+    out0[o] += slope
