@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self
 
 import numpy as np
 from numba import njit
@@ -40,6 +40,17 @@ class Server(NamedTuple):
     v: Float32Array
     step: Int64Array
     epoch: Int64Array
+
+
+class Received(Protocol):
+    """What the shared part needs of a download; FedRec++'s has more."""
+
+    @property
+    def v(self) -> Float32Array: ...
+    @property
+    def step(self) -> Int64Array: ...
+    @property
+    def epoch(self) -> Int64Array: ...
 
 
 class Devices(NamedTuple):
@@ -135,7 +146,7 @@ class FilledFactorisation(Settings):
         """U, even in +-0.005, and the key of the decoys."""
         return Devices(uniforms(folds(key, users), self.factors, SPREAD), folds(fold_name(key, "decoys"), users))
 
-    def select(self, server: Server, catalogue: Catalogue, key: np.uint64) -> Int64Array:
+    def select(self, server: Received, catalogue: Catalogue, key: np.uint64) -> Int64Array:
         """Everybody, or in stochastic style the device whose turn it is: 0, 1, 2, ... in every pass."""
         if self.style == "batch":
             return np.arange(catalogue.users)
@@ -169,7 +180,7 @@ class FilledFactorisation(Settings):
         return fill_predicted(mixed, v, devices.u, self.temporary(iteration), known)
 
     def gradients(
-        self, download: Server, devices: Devices, histories: Histories, key: np.uint64
+        self, download: Received, devices: Devices, histories: Histories, key: np.uint64
     ) -> tuple[Devices, Mixed, Float32Array]:
         """What some devices do: their new state, their rows, and the gradients of those, float32 [n, w]."""
         v, iteration = download.v, int(download.step[0] // download.epoch[0])
@@ -179,7 +190,7 @@ class FilledFactorisation(Settings):
         make(filled, v, u, self.rate(iteration), np.float32(self.reg), self.decoys_move_u, g)
         return devices._replace(u=u), filled, g
 
-    def score(self, download: Server, devices: Devices, histories: Histories) -> Float32Array:
+    def score(self, download: Received, devices: Devices, histories: Histories) -> Float32Array:
         """r_ui for every item, not clipped: float32 [m, items]."""
         v, rated = download.v, np.ones(len(histories.item), np.bool_)
         x, known = np.empty_like(devices.u), np.empty(len(histories.item), np.float32)
@@ -189,8 +200,8 @@ class FilledFactorisation(Settings):
     # ---- a run of rounds with one device each, compiled ------------------------------------------------------------------------
 
     def solo_rounds(
-        self, server: Server, devices: Devices, histories: Histories, rounds: range, key: np.uint64
-    ) -> tuple[Server, Devices, int, int]:
+        self, server: Any, devices: Devices, histories: Histories, rounds: range, key: np.uint64
+    ) -> tuple[Any, Devices, int, int]:
         """`rounds` of the stochastic style over all users' devices; the same bits as one round at a time.
 
         Returns the new server, the new devices, and how many rows and bytes were sent.

@@ -1,0 +1,161 @@
+"""FedRec++, lossless federated recommendation with explicit feedback.
+
+F. Liang, W. Pan, Z. Ming, "FedRec++: lossless federated recommendation with explicit feedback", AAAI 2021. FedRec's made-up ratings bias
+the server's mean. Here an ordinary device u sends its gradients of rated items and decoys to the server as before, and those of its decoys
+once more, as noise, to one of the denoising devices; a denoising device adds up the noise that it gets and sends only sums on. With
+
+    G_i = sum_u grad V_ui (rated items and decoys)  -  sum of noise_i,     count_i = senders of row i  -  those for whom i was a decoy,
+
+the server steps V_i <- V_i - gamma G_i / count_i: exactly FedRec's step with rho = 0. A denoising device sends no decoys' gradients: its
+rated gradients alone, among the sums. U's own step takes rated items alone (eq. 7 is lost in our copy; the text and the figures say so).
+
+Deviations. To list a device's noise is to list its decoys, and so, together with what the server saw, its rated items. With `pads` (the
+default; not in the paper) a device draws 48 bits for every number it sends: server and denoiser get value + pad and noise + pad, modulo
+2^48 in steps of 2^-16, over the same rows, and the sums of the pads cancel exactly. Either part by itself is noise through and through:
+which rows are decoys is seen only by putting them together. Without pads the rows are as published, but that zeros stand where the
+published noise has no row. The stochastic style, which the paper lacks, is there for fair comparisons with FedRec's.
+The ledger counts what each device sends to the server and to its denoiser, not the sums that denoisers send on.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, NamedTuple, final
+
+import numpy as np
+from numba import njit
+from pydantic import Field
+
+from ..core.errors import NonFiniteError
+from ..core.keys import draw, fold_name, folds
+from ..core.protocols import Catalogue, Disclosed, Histories
+from ..core.simd import SCALE
+from ..core.types import BoolArray, Float32Array, Int64Array, UInt64Array
+from ..core.update import LIMIT, STEP, Total, Update
+from ..privacy.decoys import Mixed
+from ._filled import Devices, FilledFactorisation
+from ._filling import step_means
+
+UNIT = np.float32(STEP)
+LIMB = 1 << 24  # a padded number of 48 bits goes as two whole numbers below 2^24, which float32 holds exactly
+
+
+class Server(NamedTuple):
+    """v: V, float32 [items, F]. step: int64 [1], rounds done. epoch: int64 [1], rounds in an iteration. denoiser: int64 [n], ascending,
+    the devices that denoise, chosen once. A device receives all of it."""
+
+    v: Float32Array
+    step: Int64Array
+    epoch: Int64Array
+    denoiser: Int64Array
+
+
+@final
+class FedRecPP(FilledFactorisation):
+    """FedRec++: FedRec whose decoys hide what was rated but not bias the model, since denoising devices take their sum out again."""
+
+    denoisers: float = Field(0.25, gt=0, description="how many devices denoise: a share of all below 1, else a number")
+    pads: bool = Field(
+        True,
+        description="hide from server and denoisers which rows are decoys, by a random number that both get and that cancels",
+    )
+
+    decoys_move_u: ClassVar[bool] = False
+    decoys_count: ClassVar[bool] = False
+    disclosure: ClassVar[tuple[Disclosed, ...]] = (
+        Disclosed(
+            "v",
+            "[rows, F + 1, 2] float32 ([rows, F + 1] without pads)",
+            "each round, to the server: a row for every rated item and every decoy",
+            "gradients of V_i and a 1 for the count. With pads, seen singly, only which items were rated or are decoys (with rho 0: were "
+            "rated). Together with the device's noise, or without pads, all that FedRec's rows reveal: U_u, the integer ratings, and "
+            "which items were rated",
+        ),
+        Disclosed(
+            "noise",
+            "as v",
+            "with every row of v, to one denoiser, without a name; the server sees sums of it",
+            "the decoys' gradients and ones. With pads, seen singly, no more than v; without, which of somebody's rows are decoys. The "
+            "sums of v and noise give the server the sum of rated gradients and how many rated each item: of all devices in batch style, "
+            "but of one device in the stochastic style, where decoys then hide nothing",
+        ),
+    )
+
+    @property
+    def row_bytes(self) -> int:
+        """Item id, and two rows of F + 1 numbers, which pads make twice as long."""
+        return 4 + 8 * (self.factors + 1) * (2 if self.pads else 1)
+
+    def init_server(self, catalogue: Catalogue, key: np.uint64) -> Server:
+        """The first V, and which devices denoise."""
+        epoch = np.array([self.rounds_an_epoch(catalogue)], np.int64)
+        many = max(1, min(catalogue.users, int(self.denoisers * (catalogue.users if self.denoisers < 1 else 1))))
+        order = np.argsort(folds(fold_name(key, "denoisers"), np.arange(catalogue.users)), kind="stable")
+        return Server(self.first_items(catalogue, key), np.zeros(1, np.int64), epoch, np.sort(order[:many]))
+
+    def download(self, server: Server) -> Server:
+        """All of it."""
+        return server
+
+    def local(
+        self, download: Server, devices: Devices, histories: Histories, users: Int64Array, key: np.uint64
+    ) -> tuple[Devices, Update]:
+        """grad V_ui for rated items and decoys, and those of the decoys as noise; U_u moves by rated items alone."""
+        after, rows, g = self.gradients(download, devices, histories, key)
+        v, noise = (np.empty((len(g), self.factors + 1), np.float32) for _ in range(2))
+        _split(rows, np.isin(users, download.denoiser), g, v, noise)
+        if self.pads:
+            pads = folds(fold_name(key, "pads"), devices.key)
+            v, noise = padded(rows.ptr, v, pads), padded(rows.ptr, noise, pads)
+        return after, Update(rows.ptr, rows.item, {"v": v, "noise": noise}, {}, np.ones(len(users), np.float32))
+
+    def aggregate(self, server: Server, total: Total) -> Server:
+        """V_i <- V_i - gamma G_i / count_i."""
+        g = total.rows["v"] - total.rows["noise"]
+        g = without_pads(g) if self.pads else g
+        v = server.v.copy()
+        step_means(v, g, g[:, -1] >> 16, float(self.rate(int(server.step[0] // server.epoch[0]))))
+        return server._replace(v=v, step=server.step + 1)
+
+
+@njit(cache=True, nogil=True)
+def _split(rows: Mixed, denoises: BoolArray, g: Float32Array, v: Float32Array, noise: Float32Array) -> None:
+    """v - noise [n, F + 1] is g [n, F] and a 1 for rated items, 0 for decoys; an ordinary device has them all in v, its decoys in noise."""
+    factors = g.shape[1]
+    for d in range(len(denoises)):
+        for r in range(rows.ptr[d], rows.ptr[d + 1]):
+            to_server, to_denoiser = rows.rated[r] or not denoises[d], not rows.rated[r] and not denoises[d]
+            for f in range(factors + 1):
+                value = g[r, f] if f < factors else np.float32(1)
+                v[r, f] = value if to_server else np.float32(0)
+                noise[r, f] = value if to_denoiser else np.float32(0)
+
+
+def padded(ptr: Int64Array, values: Float32Array, keys: UInt64Array) -> Float32Array:
+    """values [n, w] in fixed point, plus a pad for each from its device's key, modulo 2^48: two limbs in whole steps, float32 [n, w, 2].
+    Raises NonFiniteError for a value that fixed point does not hold."""
+    if not bool(np.all(np.abs(values) < LIMIT)):
+        raise NonFiniteError("update: a value is not finite or beyond +-32768; the model is unchanged")
+    out = np.empty((*values.shape, 2), np.float32)
+    _pad(ptr, values, keys, out)
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _pad(ptr: Int64Array, values: Float32Array, keys: UInt64Array, out: Float32Array) -> None:
+    width, low = values.shape[1], np.int64(LIMB - 1)
+    for d in range(len(keys)):
+        for r in range(ptr[d], ptr[d + 1]):
+            for f in range(width):
+                pad = np.int64(draw(keys[d], (r - ptr[d]) * width + f) >> np.uint64(16))
+                share = pad + np.int64(np.rint(values[r, f] * SCALE))
+                out[r, f, 0] = np.float32(share & low) * UNIT
+                out[r, f, 1] = np.float32((share >> 24) & low) * UNIT
+
+
+def without_pads(difference: Int64Array) -> Int64Array:
+    """Sums of padded values less sums of as many padded by the same: [items, w, 2] -> fixed point [items, w], below 2^47."""
+    joined = (difference[..., 1] * LIMB + difference[..., 0]) & (LIMB * LIMB - 1)
+    return np.where(joined >= LIMB * LIMB // 2, joined - LIMB * LIMB, joined)
+
+
+ALGORITHMS = {"fedrec++": FedRecPP}
