@@ -1,0 +1,19 @@
+"""The settings of every system of FBALF's tables: chosen on validation rows, never on test rows.
+
+Found by `entrenous tune --search` with the same number of trials for every system on a data set; the commands and what they found are
+in docs/fbalf.md. A system that is not in TUNED has the defaults of its file.
+"""
+
+from __future__ import annotations
+
+from .cali3f_settings import Settings, Tuned
+
+TUNED: dict[tuple[str, str], Tuned] = {}
+
+
+def tuned(data: str, system: str) -> Tuned:
+    """What validation chose for a system on a data set."""
+    return TUNED.get((data, system), Tuned())
+
+
+__all__ = ["Settings", "Tuned", "tuned"]
