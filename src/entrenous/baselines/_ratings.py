@@ -31,12 +31,12 @@ from ..models.ncf import inside
 class RatingSettings(Settings):
     """What all of them can be told. Their values are each baseline's own."""
 
-    factors: int = Field(20, ge=1, description="length of a user's and an item's vector")
-    epochs: int = Field(50, ge=1, description="passes over the training rows")
-    learning_rate: float = Field(0.01, gt=0, description="step of the gradient descent in the first epoch (alpha)")
-    decay: float = Field(1.0, gt=0, le=1, description="what the step is multiplied by after each epoch")
-    reg: float = Field(0.05, ge=0, description="regularisation of the vectors, at each rating")
-    init_std: float = Field(0.1, ge=0, description="standard deviation of the vectors before training")
+    factors: int = Field(128, ge=1, description="length of a user's and an item's vector")
+    epochs: int = Field(75, ge=1, description="passes over the training rows")
+    learning_rate: float = Field(0.013, gt=0, description="step of the gradient descent in the first epoch (alpha)")
+    decay: float = Field(0.97, gt=0, le=1, description="what the step is multiplied by after each epoch")
+    reg: float = Field(0.045, ge=0, description="regularisation of the vectors, at each rating")
+    init_std: float = Field(0.002, ge=0, description="standard deviation of the vectors before training")
 
     predicts_ratings: ClassVar[bool] = True
 

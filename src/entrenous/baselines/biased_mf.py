@@ -37,7 +37,7 @@ class BiasedMf(RatingSettings):
     vector 0, so that the others speak. Single-threaded and deterministic.
     """
 
-    reg_bias: float = Field(0.02, ge=0, description="regularisation of the biases, at each rating")
+    reg_bias: float = Field(0.002, ge=0, description="regularisation of the biases, at each rating")
 
     def fit(self, data: Interactions, key: np.uint64, progress: Progress = silent) -> BiasedMfModel:
         need_ratings(data, "biased-mf")

@@ -36,6 +36,10 @@ class Pmf(RatingSettings):
     predicted with the mean vector of those that have some. Single-threaded and deterministic.
     """
 
+    epochs: int = Field(95, ge=1, description="passes over the training rows")
+    learning_rate: float = Field(0.01, gt=0, description="step of the gradient descent in the first epoch (alpha)")
+    reg: float = Field(0.05, ge=0, description="regularisation of the vectors, at each rating")
+    init_std: float = Field(0.01, ge=0, description="standard deviation of the vectors before training")
     centred: bool = Field(False, description="p_u . q_i is what a rating differs from the mean of the training ratings")
 
     def fit(self, data: Interactions, key: np.uint64, progress: Progress = silent) -> PmfModel:

@@ -50,7 +50,10 @@ class SvdPp(RatingSettings):
     without training rows has bias 0 and vector 0, so that the others speak. Single-threaded and deterministic.
     """
 
-    reg_bias: float = Field(0.02, ge=0, description="regularisation of the biases, at each rating")
+    epochs: int = Field(65, ge=1, description="passes over the training rows")
+    learning_rate: float = Field(0.012, gt=0, description="step of the gradient descent in the first epoch (alpha)")
+    reg: float = Field(0.04, ge=0, description="regularisation of the vectors, at each rating")
+    reg_bias: float = Field(0.002, ge=0, description="regularisation of the biases, at each rating")
 
     def fit(self, data: Interactions, key: np.uint64, progress: Progress = silent) -> SvdPpModel:
         need_ratings(data, "svd++")
