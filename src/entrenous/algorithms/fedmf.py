@@ -1,0 +1,207 @@
+"""FedMF, secure federated matrix factorisation.
+
+D. Chai, L. Wang, K. Chen, Q. Yang, "Secure federated matrix factorization", IEEE Intelligent Systems 36(5), 2021 (arXiv:1906.05108). With
+
+    J = 1/M sum_ij (r_ij - <u_i, v_j>)^2 + lambda |U|^2 + lambda |V|^2
+
+every device i steps first and then makes its gradients with the new u_i; the server adds them up, in the paper under Paillier encryption
+(privacy/paillier.py shows that sum on a small example):
+
+    u_i <- u_i - gamma sum_j (-2 v_j (r_ij - <u_i, v_j>) + 2 lambda u_i)              on the device, over its rated items
+    Gradient_ij = -2 u_i (r_ij - <u_i, v_j>) + 2 lambda v_j                           sent
+    v_j <- v_j - gamma sum_i Gradient_ij                                              on the server
+
+A device sends the rows of its rated items ("part"), or zeros for all others as well ("full"), without which the rows list what it rated.
+As run, gamma = 1e-3, lambda = 1e-4, 100 factors, 175 iterations, lambda once for each rating, and all factors start at 0.01, which leaves
+them alike for good: a model of one factor (`init_std` = 0). Sums bind gamma to the most popular item, to less than 1e-4 on MovieLens-1M,
+at which others hardly move. Default here: `step` = mean, a device's sum over its ratings and an item's over its raters are divided by how
+many they are (devices send a 1 with each row, which can be encrypted as well), and the first factors differ.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal, NamedTuple, Self, final
+
+import numpy as np
+from numba import njit
+from pydantic import Field
+
+from ..core.errors import InputError, NonFiniteError
+from ..core.keys import folds, normals
+from ..core.protocols import Catalogue, Disclosed, Histories
+from ..core.settings import Settings
+from ..core.types import Float32Array, Int64Array
+from ..core.update import LIMIT, STEP, Total, Update, add_devices, add_rows, count_items
+from ..models import bpr_mf
+
+
+class Server(NamedTuple):
+    """v: item factors float32 [items, F]. A device receives it whole."""
+
+    v: Float32Array
+
+
+class Devices(NamedTuple):
+    """u: user factors float32 [m, F]. They never leave."""
+
+    u: Float32Array
+
+
+@final
+class FedMF(Settings):
+    """FedMF: matrix factorisation of ratings by gradients that devices send and the server adds up, encrypted in the paper."""
+
+    factors: int = Field(20, ge=1, le=1024, description="F, the length of u_i and v_j; 100 as run")
+    learning_rate: float = Field(0.2, gt=0, le=10, description="gamma; 1e-3 as run, with step = sum")
+    reg: float = Field(0.01, ge=0, description="lambda of u_i and v_j, once for each rating; 1e-4 as run")
+    step: Literal["mean", "sum"] = Field(
+        "mean",
+        description="sum: steps along sums of gradients, as published; mean: along means over a user's and an item's ratings",
+    )
+    send: Literal["part", "full"] = Field(
+        "full", description="part: rows of rated items alone, which lists them; full: zero rows for all other items as well"
+    )
+    rounds: int = Field(300, ge=1, description="training length; 175 as run")
+    init: float = Field(0.01, description="mean of the first factors")
+    init_std: float = Field(0.1, ge=0, description="standard deviation of the first factors; 0 as run: a model of one factor")
+
+    predicts_ratings: ClassVar[bool] = True
+    draws_negatives: ClassVar[bool] = False
+    disclosure: ClassVar[tuple[Disclosed, ...]] = (
+        Disclosed(
+            "v",
+            "[items, F] float32, rows of rated items alone with send = part; a column more with step = mean",
+            "each round",
+            "gradients of v_j. Seen singly: the rows that are there, or not zero, are the rated items; each is a multiple of u_i but for "
+            "lambda, and two rounds give u_i and then the integer ratings by arithmetic. What is meant to be seen is the sum over all "
+            "devices, and with step = mean how many rated each item",
+        ),
+    )
+
+    def configured(self, catalogue: Catalogue) -> Self:
+        """The same settings. Raises InputError if the catalogue has no ratings."""
+        low, high = catalogue.scale
+        if not low < high:
+            fix = "use data with ratings, or an algorithm that ranks"
+            raise InputError("fedmf", "the data has no ratings to learn from", expected="ratings that differ", fix=fix)
+        return self
+
+    def default_rounds(self, catalogue: Catalogue) -> int:
+        """`rounds`, whatever the data."""
+        return self.rounds
+
+    @property
+    def width(self) -> int:
+        """Numbers of a row: Gradient_ij, and with step = mean a 1."""
+        return self.factors + (self.step == "mean")
+
+    def update_bytes(self, catalogue: Catalogue) -> int:
+        """The most a device sends: every item, in part by its id."""
+        return catalogue.items * (4 * self.width + (4 if self.send == "part" else 0))
+
+    def init_server(self, catalogue: Catalogue, key: np.uint64) -> Server:
+        """v ~ N(init, init_std^2)."""
+        return Server(self._first(folds(key, np.arange(catalogue.items))))
+
+    def init_devices(self, users: Int64Array, key: np.uint64) -> Devices:
+        """u ~ N(init, init_std^2)."""
+        return Devices(self._first(folds(key, users)))
+
+    def _first(self, keys: np.ndarray) -> Float32Array:
+        return (normals(keys, self.factors, self.init_std) + np.float32(self.init)).astype(np.float32)
+
+    def select(self, server: Server, catalogue: Catalogue, key: np.uint64) -> Int64Array:
+        """All devices."""
+        return np.arange(catalogue.users)
+
+    def download(self, server: Server) -> Server:
+        """All of it."""
+        return server
+
+    def local(
+        self, download: Server, devices: Devices, histories: Histories, users: Int64Array, key: np.uint64
+    ) -> tuple[Devices, Update]:
+        """u_i steps, then Gradient_ij with the new u_i."""
+        u, g = self._gradients(download, devices, histories)
+        weight = np.ones(len(users), np.float32)
+        if self.send == "part":
+            return Devices(u), Update(histories.ptr, histories.item, {"v": g}, {}, weight)
+        dense = np.zeros((len(users), len(download.v), self.width), np.float32)
+        dense[np.repeat(np.arange(len(users)), np.diff(histories.ptr)), histories.item] = g
+        return Devices(u), Update(np.zeros(len(users) + 1, np.int64), np.empty(0, np.int32), {}, {"v": dense}, weight)
+
+    def local_sum(
+        self, download: Server, devices: Devices, histories: Histories, users: Int64Array, key: np.uint64, total: Total
+    ) -> tuple[Devices, Total, int, int]:
+        """`local`, and the updates added to `total`, zeros left out; also how many rows and bytes were sent. The same bits."""
+        u, g = self._gradients(download, devices, histories)
+        part = self.send == "part"
+        if not add_rows(histories.item, g, total.rows["v"] if part else total.dense["v"][0]):
+            raise NonFiniteError(f"update 'v': a value is not finite or beyond +-{LIMIT:.0f}; the model is unchanged")
+        if part:
+            count_items(histories.item, total.senders)
+        nothing, none = np.zeros(len(users) + 1, np.int64), np.empty(0, np.int32)
+        total = add_devices(total, Update(nothing, none, {}, {}, np.ones(len(users), np.float32)))
+        rows = len(histories.item) if part else 0
+        return Devices(u), total, rows, rows * 4 * (self.width + 1) if part else 4 * self.width * len(download.v) * len(users)
+
+    def _gradients(self, download: Server, devices: Devices, histories: Histories) -> tuple[Float32Array, Float32Array]:
+        """(u after its step, the rows of rated items float32 [n, width])."""
+        u, g = devices.u.copy(), np.empty((len(histories.item), self.width), np.float32)
+        _gradients(download.v, u, histories, np.float32(self.learning_rate), np.float32(self.reg), self.step == "mean", g)
+        return u, g
+
+    def aggregate(self, server: Server, total: Total) -> Server:
+        """v_j <- v_j - gamma sum_i Gradient_ij, or along the mean."""
+        v = server.v.copy()
+        _step(v, total.rows["v"] if self.send == "part" else total.dense["v"][0], self.learning_rate)
+        return Server(v)
+
+    def score(self, download: Server, devices: Devices, histories: Histories) -> Float32Array:
+        """<u_i, v_j> for every item, not clipped: float32 [m, items]."""
+        return bpr_mf.scores(devices.u, download.v, np.zeros(len(download.v), np.float32))
+
+
+@njit(cache=True, nogil=True)
+def _gradients(
+    v: Float32Array, u: Float32Array, histories: Histories, rate: np.float32, reg: np.float32, mean: bool, g: Float32Array
+) -> None:
+    """u steps in place; then g[r] = Gradient_ij (and a 1) of every rated item, float32 [n, F or F + 1]."""
+    factors, two = u.shape[1], np.float32(2)
+    g_u = np.empty(factors, np.float32)
+    for d in range(len(u)):
+        start, stop = histories.ptr[d], histories.ptr[d + 1]
+        for f in range(factors):
+            g_u[f] = 0
+        for r in range(start, stop):
+            j, e = histories.item[r], histories.value[r]
+            for f in range(factors):
+                e -= u[d, f] * v[j, f]
+            for f in range(factors):
+                g_u[f] += two * (reg * u[d, f] - e * v[j, f])
+        count = np.float32(max(stop - start, 1) if mean else 1)
+        for f in range(factors):
+            u[d, f] -= rate * (g_u[f] / count)
+        for r in range(start, stop):
+            j, e = histories.item[r], histories.value[r]
+            for f in range(factors):
+                e -= u[d, f] * v[j, f]
+            for f in range(factors):
+                g[r, f] = two * (reg * v[j, f] - e * u[d, f])
+            if mean:
+                g[r, factors] = 1
+
+
+@njit(cache=True, nogil=True)
+def _step(v: Float32Array, total: Int64Array, rate: float) -> None:
+    """v_j -= rate * total_j in place, divided by the last column where there is one more than factors; total: fixed point."""
+    factors = v.shape[1]
+    for j in range(len(v)):
+        count = np.float64(1)
+        if total.shape[1] > factors:
+            count = max(total[j, factors] * STEP, 1.0)
+        for f in range(factors):
+            v[j, f] -= np.float32(rate * (total[j, f] * STEP) / count)
+
+
+ALGORITHMS = {"fedmf": FedMF}
