@@ -194,18 +194,25 @@ def test_a_run_of_one_device_rounds_has_the_bits_of_plain_rounds(change: dict, d
 PROGRAM = """
 import hashlib, sys
 sys.path.insert(0, "tests")
-import numpy as np
 import test_algorithms_fedrec as here
-data = here.made()
+from entrenous.algorithms.fedmf import FedMF
+from entrenous.algorithms.fedrec_pp import FedRecPP
+systems = {
+    here.FedRec(**here.BATCH): 3,
+    here.FedRec(**{**here.STOCHASTIC, "model": "svd++"}): 2 * here.USERS,
+    FedRecPP(**here.BATCH, denoisers=2.0, pads=True): 3,
+    FedMF(factors=3, learning_rate=0.1, reg=0.05, step="mean", send="part", init_std=0.3): 3,
+}
 found = hashlib.sha256()
-for settings, until in ((here.BATCH, 3), ({**here.STOCHASTIC, "model": "svd++"}, 2 * here.USERS)):
-    rounds = here.Rounds(here.FedRec(**settings), data, seed=1)
+for system, until in systems.items():
+    rounds = here.Rounds(system, here.made(), seed=1)
     found.update(b"".join(here.stored(rounds.advance(rounds.start(), until))))
 print(found.hexdigest())
 """
 
 
 def test_the_same_bits_without_compiling() -> None:
+    """FedRec, and those whose kernels are like it."""
     digests = [
         subprocess.run(
             [sys.executable, "-c", PROGRAM],
