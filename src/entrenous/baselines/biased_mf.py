@@ -54,7 +54,8 @@ class BiasedMf(RatingSettings):
         return predictions(model.P[users], model.Q, model.mean[0] + model.user[users], model.item)
 
     def biases(self, model: BiasedMfModel, data: Interactions, users: Int64Array) -> tuple[Float32Array, Float32Array]:
-        return model.user[users], model.item
+        """The user's part is mu + b_u, so that what is left of a prediction is the product alone; the item's is b_i."""
+        return model.mean[0] + model.user[users], model.item
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
