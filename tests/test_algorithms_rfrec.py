@@ -1,0 +1,170 @@
+"""RFRec against its loss: gradients by finite differences, Adam's first step by hand, gateways, the coin of RFRecF."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from entrenous.algorithms.rfrec import ALGORITHMS, EACH, RFRec
+from entrenous.core.discover import algorithms
+from entrenous.core.errors import NonFiniteError
+from entrenous.core.keys import key
+from entrenous.core.protocols import delivered
+from entrenous.core.types import Float64Array
+from entrenous.core.update import add_update, empty_total, real
+from entrenous.core.vocabulary import Vocabulary
+from entrenous.data.interactions import Interactions, build
+from entrenous.federation.executors import Threads
+from entrenous.federation.rounds import Rounds, Training
+
+USERS, ITEMS, CLIENTS, IDLE = 7, 9, 3, 4
+SETTINGS = {"factors": 3, "clients": CLIENTS, "init_std": 0.5, "reg": 0.3, "consensus": 2.0, "learning_rate": 0.05}
+
+
+@pytest.fixture
+def data() -> Interactions:
+    rng = np.random.default_rng(0)
+    has = rng.random((USERS, ITEMS)) < 0.5
+    has[IDLE] = False
+    user, item = np.nonzero(has)
+    value = rng.integers(1, 6, len(user)).astype(np.float32)
+    users, items = Vocabulary(size=USERS, kind="user"), Vocabulary(size=ITEMS, kind="item")
+    return build(user, item, value=value, users=users, items=items, scale=(1.0, 5.0))
+
+
+def begun(data: Interactions, **settings: object) -> tuple[RFRec, Rounds, Training]:
+    """A federation in which the gateways' tables already differ, as they do after some rounds."""
+    rounds = Rounds(RFRec(**{**SETTINGS, **settings}), data, seed=1)
+    training = rounds.start()
+    v = np.random.default_rng(3).normal(0, 0.5, training.server.v.shape).astype(np.float32)
+    return rounds.algorithm, rounds, training._replace(server=training.server._replace(v=v, mean=v.mean(0)))
+
+
+def loss(data: Interactions, u: Float64Array, v: Float64Array, mean: Float64Array, gateway: np.ndarray) -> float:
+    """L of the module's docstring, in float64."""
+    r = (data.value - 1) / 4
+    z = (u[data.user] * v[gateway[data.user], data.item]).sum(axis=1)
+    return float(((r - 1 / (1 + np.exp(-z))) ** 2).sum() + 0.3 * (u**2).sum() + 2.0 * ((v - mean) ** 2).sum())
+
+
+def slope_of(f, at: Float64Array) -> Float64Array:  # type: ignore[no-untyped-def]
+    """Central differences."""
+    out, eps = np.zeros_like(at), 1e-5
+    for index in np.ndindex(*at.shape):
+        bump = np.zeros_like(at)
+        bump[index] = eps
+        out[index] = (f(at + bump) - f(at - bump)) / (2 * eps)
+    return out
+
+
+def test_devices_send_the_gradient_of_the_squared_errors(data: Interactions) -> None:
+    algorithm, _, training = begun(data)
+    everyone, server, u = np.arange(USERS), training.server, training.devices.u.astype(float)
+    received = delivered(algorithm, server, everyone)
+    _, update = algorithm.local(received, training.devices, data.histories(everyone), everyone, key(1))
+    total = add_update(empty_total(update, ITEMS), update)
+    v, mean = server.v.astype(float), server.mean.astype(float)
+    slope = slope_of(lambda table: loss(data, u, table, mean, server.gateway), v) - 4 * (v - mean)
+    assert np.abs(slope).max() > 0.05
+    assert np.allclose(real(total.dense["v"]) / EACH, slope, atol=2e-6)
+    for d in range(USERS):  # nothing but rated rows
+        assert set(np.flatnonzero(update.dense["v"][d].any(axis=1))) == set(data.item[data.user == d])
+
+
+def test_both_sides_take_adams_first_step(data: Interactions) -> None:
+    """At first m / (1 - beta1) = g and s / (1 - beta2) = g^2: every number moves by 0.05 g / (|g| + 1e-8)."""
+    _, rounds, training = begun(data)
+    u, v = training.devices.u.copy(), training.server.v
+    mean, gateway = training.server.mean.astype(float), training.server.gateway
+    slope_u = slope_of(lambda x: loss(data, x, v.astype(float), mean, gateway), u.astype(float))
+    slope_v = slope_of(lambda x: loss(data, u.astype(float), x, mean, gateway), v.astype(float))
+    after = rounds.one_round(training)
+    busy = np.arange(USERS) != IDLE
+    assert np.allclose(after.devices.u[busy], (u - 0.05 * np.sign(slope_u))[busy], atol=1e-4)
+    assert np.array_equal(after.devices.u[IDLE], u[IDLE])  # without ratings there is nothing to learn from
+    assert np.allclose(after.server.v, v - 0.05 * np.sign(slope_v), atol=1e-4)
+    assert np.allclose(after.server.mean, after.server.v.mean(axis=0), atol=1e-6)
+    assert np.allclose(after.server.m, 0.1 * slope_v, atol=1e-5) and (after.server.step, after.server.round) == (1, 1)
+
+
+def test_every_user_has_a_gateway_and_gateways_are_as_even_as_can_be(data: Interactions) -> None:
+    algorithm, _, training = begun(data)
+    assert training.server.gateway.tolist() == [0, 0, 0, 1, 1, 2, 2]
+    assert RFRec(clients=200).configured(data.catalogue).clients == USERS
+    received = algorithm.deliver(training.server, np.array([1, 2, 6]))
+    assert np.array_equal(received.v[received.at], training.server.v[[0, 0, 2]]) and received.group.tolist() == [0, 0, 2]
+    near = algorithm.deliver(training.server, np.arange(3, 7))
+    assert np.shares_memory(near.v, training.server.v) and near.at.tolist() == [0, 0, 1, 1]  # neighbours need no copy
+
+
+@pytest.mark.parametrize("settings", [{}, {"style": "fast", "local_chance": 0.5, "eta": 0.7}, {"clients": 1}, {"factors": 20}])
+def test_threads_blocks_and_the_dense_form_change_nothing(data: Interactions, settings: dict) -> None:
+    def run(**how: object) -> list[bytes]:
+        rounds = Rounds(RFRec(**{**SETTINGS, **settings}), data, seed=1, **how)  # type: ignore[arg-type]
+        training = rounds.advance(rounds.start(), 6)
+        return [np.asarray(part).tobytes() for part in (*training.server, *training.devices)]
+
+    expected = run()
+    for how in ({"executor": Threads(2)}, {"block": 1}, {"block": 3}, {"limits": [lambda update: update]}):
+        assert run(**how) == expected
+
+
+def test_only_rated_rows_are_sent_unless_something_looks_at_them(data: Interactions) -> None:
+    rounds = Rounds(RFRec(**SETTINGS), data)
+    ledger = rounds.one_round(rounds.start()).ledger
+    assert (ledger.rows_up, ledger.bytes_up) == (len(data), len(data) * (4 + 3 * 4))
+    rounds = Rounds(RFRec(**SETTINGS), data, limits=[lambda update: update])
+    assert rounds.one_round(rounds.start()).ledger.bytes_up == USERS * ITEMS * 3 * 4
+
+
+def test_the_coin_of_rfrecf_says_who_works(data: Interactions) -> None:
+    """A round either moves users and leaves tables apart, or moves V_c by eta towards Vbar and nobody sends anything."""
+    _, rounds, training = begun(data, style="fast", local_chance=0.4, eta=0.25)
+    kinds = []
+    for _ in range(40):
+        before, u = training, training.devices.u.copy()
+        training = rounds.one_round(training)
+        kinds.append(not np.array_equal(u, training.devices.u))
+        assert (training.ledger.bytes_up > before.ledger.bytes_up) == kinds[-1]
+        if not kinds[-1]:
+            towards = before.server.v + 0.25 * (before.server.mean - before.server.v)
+            assert np.allclose(training.server.v, towards, atol=1e-6)
+            assert np.array_equal(training.server.m, before.server.m)
+    assert int(training.server.step[0]) == sum(kinds) and 6 <= sum(kinds) <= 26  # 40 tosses at 0.4
+
+
+def test_training_lowers_the_error_and_predictions_are_ratings(data: Interactions) -> None:
+    everyone = np.arange(USERS)
+    for name in ALGORITHMS:
+        rounds = Rounds(algorithms()[name](factors=4, clients=2, reg=0.01), data)
+
+        def error(training: Training) -> float:
+            algorithm = rounds.algorithm  # noqa: B023
+            received = delivered(algorithm, algorithm.download(training.server), everyone)
+            scores = algorithm.score(received, training.devices, data.histories(everyone))
+            assert scores.min() > 1 and scores.max() < 5
+            return float(((scores[data.user, data.item] - data.value) ** 2).mean())
+
+        start = error(rounds.start())
+        assert error(rounds.advance(rounds.start(), 80)) < 0.3 * start
+
+
+def test_rfrecf_is_rfrec_in_another_style() -> None:
+    robust, fast = algorithms()["rfrec"](), algorithms()["rfrecf"]()
+    assert (robust.style, robust.rounds, fast.style, fast.rounds, fast.local_chance, fast.eta) == (
+        "robust",
+        100,
+        "fast",
+        200,
+        0.2,
+        1.0,
+    )
+
+
+@pytest.mark.parametrize("how", [{}, {"limits": [lambda update: update]}])
+def test_what_is_not_finite_is_refused(data: Interactions, how: dict) -> None:
+    rounds = Rounds(RFRec(**SETTINGS), data, **how)
+    start = rounds.start()
+    start.server.v[:, int(data.item[0])] = np.nan
+    with pytest.raises(NonFiniteError, match="not finite or beyond"):
+        rounds.one_round(start)
