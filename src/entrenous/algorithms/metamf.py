@@ -18,7 +18,7 @@ from the middle of the scale, and a layer's weights and biases are generated fro
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple, Self, final
+from typing import ClassVar, Literal, NamedTuple, Self, final
 
 import numpy as np
 from numba import njit
@@ -82,7 +82,11 @@ class MetaMF(Settings):
     cohort: int = Field(64, ge=0, description="S, devices in a round; 0 = all")
     rounds: int = Field(2000, ge=1, description="training length")
     learning_rate: float = Field(0.001, gt=0, le=10, description="of Adam; 0.0001 as published")
-    reg: float = Field(0.001, ge=0, le=100, description="weight decay, added to the gradient")
+    reg: float = Field(0.001, ge=0, le=100, description="weight decay; 0.001 as published, where it is added to the gradient")
+    decay: Literal["gradient", "apart"] = Field(
+        "gradient",
+        description="weight decay is added to the gradient, as published, or shrinks parameters apart from Adam's step (AdamW)",
+    )
     clip: float = Field(5.0, gt=0, le=1e9, description="largest norm of the gradient of a round")
 
     predicts_ratings: ClassVar[bool] = True
@@ -204,7 +208,8 @@ class MetaMF(Settings):
         parts = shown["item"], shown["low"], shown["rise"].reshape(len(sender), -1), shown["first"], shown["second"]
         meta_network.back(meta_network.views(server.theta, sizes), sender, *parts, scale, meta_network.views(slope, sizes))
         theta, m, s = server.theta.copy(), server.m.copy(), server.s.copy()
-        _adam(theta, m, s, slope, self.clip, self.reg, self.learning_rate, int(server.step[0]) + 1)
+        regs = (self.reg, 0.0) if self.decay == "gradient" else (0.0, self.learning_rate * self.reg)
+        _adam(theta, m, s, slope, self.clip, *regs, self.learning_rate, int(server.step[0]) + 1)
         return server._replace(theta=theta, m=m, s=s, step=server.step + 1)
 
 
@@ -310,19 +315,19 @@ def _norm(slope: Float32Array) -> float:
 
 @njit(cache=True, nogil=True)
 def _adam(
-    theta: Float32Array, m: Float32Array, s: Float32Array, slope: Float32Array, clip: float, reg: float, rate: float, step: int
-) -> None:
-    """In place: the slope cut to length `clip`, then weight decay, then Adam's step number `step`."""
+    theta: Float32Array, m: Float32Array, s: Float32Array, slope: Float32Array, clip: float, reg: float, shrink: float, rate: float,
+    step: int,
+) -> None:  # fmt: skip
+    """In place: the slope cut to length `clip`, plus reg theta, then Adam's step number `step`; theta also shrinks by a share of itself."""
     shorter = np.float32(min(1.0, clip / (_norm(slope) + 1e-6)))
-    decay, beta1, rest1, beta2, rest2, epsilon = (
-        np.float32(reg), np.float32(BETA1), np.float32(1 - BETA1), np.float32(BETA2), np.float32(1 - BETA2), np.float32(EPSILON),
-    )  # fmt: skip
-    first, second = np.float32(rate / (1 - BETA1**step)), np.float32(1 / (1 - BETA2**step))
+    decay, kept = np.float32(reg), np.float32(1 - shrink)
+    beta1, rest1, beta2, rest2 = np.float32(BETA1), np.float32(1 - BETA1), np.float32(BETA2), np.float32(1 - BETA2)
+    first, second, epsilon = np.float32(rate / (1 - BETA1**step)), np.float32(1 / (1 - BETA2**step)), np.float32(EPSILON)
     for k in range(len(theta)):
         g = shorter * slope[k] + decay * theta[k]
         m[k] = beta1 * m[k] + rest1 * g
         s[k] = beta2 * s[k] + rest2 * (g * g)
-        theta[k] -= first * m[k] / (np.sqrt(s[k] * second) + epsilon)
+        theta[k] = kept * theta[k] - first * m[k] / (np.sqrt(s[k] * second) + epsilon)
 
 
 ALGORITHMS = {"metamf": MetaMF}
