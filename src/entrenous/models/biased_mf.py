@@ -1,0 +1,208 @@
+"""Matrix factorisation with biases on one device: r_ui = p_u . q_i + b_u + b_i (FBALF eq. 4), learnt by coordinate-wise Newton steps.
+
+A device knows the rows q_i, b_i of the items it rated and one number v_i, the variance that the server gives q_i's coordinates. With
+y_i = r_ui - b_i - start and reg the weight of p_u's prior, p_u and d = b_u - start minimise the expectation over q_i of
+
+    sum_i (y_i - d - p . q_i)^2 + reg |p|^2 + reg_b d^2  =  sum_i (y_i - d - p . q_i)^2 + (reg + sum_i v_i) |p|^2 + reg_b d^2
+
+(without v: eq. 5 as printed). All that the steps need of the items are the sums N = sum q q', s = sum q, z = sum y q and sum y, which are
+made once; a local iteration then goes once over d and the coordinates of p and puts each at its own minimum, that is, it takes the step
+of eq. 11 with 1 / curvature as its rate. p_u is known up to a covariance C = noise (N + (reg + sum v) 1)^-1.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from ..core.simd import LANES, every, load, padded, store, sum_of, zeros
+from ..core.types import BoolArray, Float32Array, Float64Array, Int32Array, Int64Array
+
+
+class Rates(NamedTuple):
+    """How a device learns. steps: local iterations. reg: of p_u. reg_bias: of b_u - start. noise: variance of a rating around its
+    prediction, 0 = p_u is taken to be exact. bias: whether b_u moves. predict: whether decoys have the prediction of the new p_u, b_u for
+    a rating (else the user's mean)."""
+
+    steps: int
+    reg: np.float32
+    reg_bias: np.float32
+    noise: np.float32
+    bias: bool
+    predict: bool
+
+
+class Rows(NamedTuple):
+    """Rated items and decoys of m devices (see `privacy.decoys.Mixed`), and where each device's b_u starts, float32 [m]."""
+
+    ptr: Int64Array
+    item: Int32Array
+    value: Float32Array
+    rated: BoolArray
+    start: Float32Array
+
+
+class Room(NamedTuple):
+    """Memory that a device works in. n: N, [F, W] with rows padded to W. s, z, x, p, old: [1, W]. c: the covariance, [F, W]; a: [F, F]."""
+
+    n: Float32Array
+    s: Float32Array
+    z: Float32Array
+    x: Float32Array
+    p: Float32Array
+    old: Float32Array
+    c: Float32Array
+    a: Float64Array
+
+
+def gradients(
+    q: Float32Array, b: Float32Array, v: Float32Array, p: Float32Array, offset: Float32Array, rows: Rows, rates: Rates
+) -> tuple[Float32Array, Float32Array]:
+    """Moves p and offset in place and returns the gradients of q_i, float32 [n, K, F], and b_i, float32 [n, K], for every row (eq. 10,
+    halved), of K models that know nothing of each other.
+
+    q: float32 [items, K, F]. b: float32 [items, K]. v: float32 [items]. p: float32 [m, K, F]. offset: b_u - start, float32 [m, K]. A
+    gradient is of half the squared error alone: reg is the server's business. For a rated item it is -e p_u + C q_i, the mean over all
+    p_u that are likely; for a decoy -e p_u.
+    """
+    members, factors = p.shape[1:]
+    width = padded(factors)
+    g_q, g_b = np.empty((len(rows.item), members, factors), np.float32), np.empty((len(rows.item), members), np.float32)
+    s, z, x, mine, old = (zeros(1, width) for _ in range(5))
+    room = Room(zeros(factors, width), s, z, x, mine, old, zeros(factors, width), np.empty((factors, factors)))
+    for k in range(members):
+        _gradients(q, b, v, p, offset, k, rows, rates, room, g_q, g_b)
+    return g_q, g_b
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _gradients(
+    q: Float32Array, b: Float32Array, v: Float32Array, p: Float32Array, offset: Float32Array, k: int, rows: Rows, rates: Rates,
+    room: Room, g_q: Float32Array, g_b: Float32Array,
+) -> None:  # fmt: skip
+    """Model k of all devices, one device after the other."""
+    ptr, item, value, rated = rows.ptr, rows.item, rows.value, rows.rated
+    members, factors, width = p.shape[1], p.shape[2], room.n.shape[1]
+    x, mine, old, s, z, c = room.x, room.p, room.old, room.s, room.z, room.c
+    for d in range(len(p)):
+        start, count, total, given, spread = rows.start[d], 0, np.float32(0), np.float32(0), np.float32(0)
+        clear(room)
+        for r in range(ptr[d], ptr[d + 1]):
+            if rated[r]:
+                i = np.int64(item[r])
+                y = value[r] - b[i, k] - start
+                count, total, given, spread = count + 1, total + y, given + value[r], spread + v[i]
+                for f in range(0, width, LANES):
+                    row = load(q, (i * members + k) * factors + f, factors - f)
+                    store(x, f, row)
+                    store(s, f, load(s, f) + row)
+                    store(z, f, load(z, f) + every(y) * row)
+                add_square(room.n, x, factors)
+        for f in range(0, width, LANES):
+            own = load(p, (d * members + k) * factors + f, factors - f)
+            store(mine, f, own)
+            store(old, f, own)
+        was = offset[d, k]
+        now = descend(room, factors, np.float32(count), total, was, rates, spread)
+        mean = given / np.float32(max(count, 1))
+        if rates.noise > 0:
+            covariance(room, factors, rates.reg + spread, rates.noise)
+        for r in range(ptr[d], ptr[d + 1]):
+            i, product, before = np.int64(item[r]), every(np.float32(0)), every(np.float32(0))
+            for f in range(0, width, LANES):
+                row = load(q, (i * members + k) * factors + f, factors - f)
+                store(x, f, row)
+                product, before = product + load(mine, f) * row, before + load(old, f) * row
+            by_new, by_old = now + sum_of(product), was + sum_of(before)
+            if rated[r]:
+                e = value[r] - b[i, k] - start - by_new
+            elif rates.predict:
+                e = by_new - by_old  # r' is the new prediction, the model's the one before (FedRec)
+            else:
+                e = mean - b[i, k] - start - by_new
+            g_b[r, k] = -e
+            for f in range(0, width, LANES):
+                step = every(-e) * load(mine, f)
+                if rated[r] and rates.noise > 0:
+                    for h in range(factors):
+                        step = step + every(x[0, h]) * load(c, h * width + f)
+                store(z, f, step)  # z has served
+            for f in range(factors):
+                g_q[r, k, f] = z[0, f]
+        offset[d, k] = now
+        for f in range(factors):
+            p[d, k, f] = mine[0, f]
+
+
+inside = njit(cache=True, error_model="numpy", forceinline=True, _nrt=False)  # type: ignore[call-overload]  # _nrt is missing in the stubs
+
+
+@inside
+def clear(room: Room) -> None:
+    """The sums of a device begin at 0."""
+    none = every(np.float32(0))
+    for f in range(0, room.n.size, LANES):
+        store(room.n, f, none)
+    for f in range(0, room.s.size, LANES):
+        store(room.s, f, none)
+        store(room.z, f, none)
+
+
+@inside
+def add_square(n: Float32Array, x: Float32Array, factors: int) -> None:
+    """N += x x'."""
+    width = n.shape[1]
+    for k in range(factors):
+        weight = every(x[0, k])
+        for f in range(0, width, LANES):
+            store(n, k * width + f, load(n, k * width + f) + weight * load(x, f))
+
+
+@inside
+def descend(
+    room: Room, factors: int, count: np.float32, total: np.float32, d: np.float32, rates: Rates, spread: np.float32
+) -> np.float32:
+    """The local iterations: p in place, and the new d = b_u - start. A coordinate that nothing holds stays where it is."""
+    n, s, z, p, width, reg = room.n, room.s, room.z, room.p, room.n.shape[1], rates.reg + spread
+    for _ in range(rates.steps):
+        if rates.bias and count + rates.reg_bias > 0:
+            product = every(np.float32(0))
+            for f in range(0, width, LANES):
+                product = product + load(s, f) * load(p, f)
+            d = (total - sum_of(product)) / (count + rates.reg_bias)
+        for k in range(factors):
+            product = every(np.float32(0))
+            for f in range(0, width, LANES):
+                product = product + load(n, k * width + f) * load(p, f)
+            curvature = n[k, k] + reg
+            if curvature > 0:
+                p[0, k] += (z[0, k] - d * s[0, k] - sum_of(product) - reg * p[0, k]) / curvature
+    return d
+
+
+@inside
+def covariance(room: Room, factors: int, reg: np.float32, noise: np.float32) -> None:
+    """c = noise (N + reg 1)^-1, by Cholesky's factor L and its inverse: c = noise (L^-1)' L^-1."""
+    a, n, c = room.a, room.n, room.c
+    for k in range(factors):
+        for m in range(k + 1):
+            left = np.float64(n[k, m]) + np.float64(reg if m == k else np.float32(0))
+            for h in range(m):
+                left -= a[k, h] * a[m, h]
+            a[k, m] = np.sqrt(max(left, 1e-12)) if m == k else left / a[m, m]
+    for m in range(factors):  # L^-1 in place, column by column
+        a[m, m] = 1.0 / a[m, m]
+        for k in range(m + 1, factors):
+            left = np.float64(0)
+            for h in range(m, k):
+                left -= a[k, h] * a[h, m]
+            a[k, m] = left / a[k, k]
+    for k in range(factors):
+        for m in range(k + 1):
+            left = np.float64(0)
+            for h in range(k, factors):
+                left += a[h, k] * a[h, m]
+            c[k, m] = np.float32(np.float64(noise) * left)
+            c[m, k] = c[k, m]
