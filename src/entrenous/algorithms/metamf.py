@@ -13,7 +13,8 @@ The published program (TempSDU/MetaMF) runs none of this on devices: it is train
 Deviations from it: a round is `cohort` devices with up to `batch` ratings each, the gradient being the mean over these ratings; hidden
 layers are 128 wide, not 512; the learning rate is higher for fewer steps; the table travels as its two factors, a quarter of its size
 (nothing between the factors and the predictor's first layer is nonlinear, so the device never needs their product); predictions start
-from the middle of the scale, and a layer's weights and biases are generated from the same hidden layer.
+from the middle of the scale; a layer's weights and biases are generated from the same hidden layer; what the generated models share does
+not start at 0, where the product A_u B_u has a saddle that weight decay makes hard to leave.
 """
 
 from __future__ import annotations
@@ -87,6 +88,11 @@ class MetaMF(Settings):
         "gradient",
         description="weight decay is added to the gradient, as published, or shrinks parameters apart from Adam's step (AdamW)",
     )
+    init_std: float = Field(
+        0.3,
+        ge=0,
+        description="standard deviation of the first biases of output layers, which all users' models share; 0 as published",
+    )
     clip: float = Field(5.0, gt=0, le=1e9, description="largest norm of the gradient of a round")
 
     predicts_ratings: ClassVar[bool] = True
@@ -153,8 +159,8 @@ class MetaMF(Settings):
     # ---- on the server: algorithm 1, generation -----------------------------------------------------------------------------------
 
     def init_server(self, catalogue: Catalogue, key: np.uint64) -> Server:
-        """Xavier-normal weights, biases 0."""
-        theta = meta_network.first_parameters(self.sizes(catalogue.users, catalogue.items), key)
+        """Xavier-normal weights; biases 0, but for what all models share."""
+        theta = meta_network.first_parameters(self.sizes(catalogue.users, catalogue.items), key, self.init_std)
         users, items = np.array([catalogue.users]), np.array([catalogue.items])
         scale = np.array(catalogue.scale, np.float32)
         return Server(theta, np.zeros_like(theta), np.zeros_like(theta), users, items, scale, np.zeros(1, np.int64))

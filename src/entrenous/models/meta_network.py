@@ -83,12 +83,14 @@ def views(theta: Float32Array, sizes: Sizes) -> Meta:
     return Meta(*(theta[end - n : end].reshape(shape) for n, end, shape in zip(counts, ends, sizes.shapes, strict=True)))
 
 
-def first_parameters(sizes: Sizes, key: np.uint64) -> Float32Array:
-    """Xavier-normal weights, std^2 = 2 / (inputs + outputs) of each layer; biases 0."""
+def first_parameters(sizes: Sizes, key: np.uint64, shared_std: float) -> Float32Array:
+    """Xavier-normal weights, std^2 = 2 / (inputs + outputs) of each layer. Biases are 0, but those of output layers, which are what all
+    users' models have in common, N(0, shared_std^2)."""
     parts = []
     for name, shape in zip(Meta._fields, sizes.shapes, strict=True):
         if name.endswith("0"):
-            parts.append(np.zeros(shape, np.float32))
+            std = 0 if name == "inner0" else shared_std
+            parts.append(normals(folds(fold_name(key, name), np.arange(int(np.prod(shape)))), 1, std))
             continue
         std = (2 / (shape[-2] + shape[-1])) ** 0.5
         rows = int(np.prod(shape[:-1]))
