@@ -46,7 +46,7 @@ def measure(*, bits: int = 2048, factors: int = 10, send: str = "full", progress
     found: dict[str, Any] = {"users": USERS, "items": ITEMS, "factors": factors, "bits": bits, "send": send}
     for name, slots in (("", 1), ("packed_", max(1, (bits - 1) // SLOT))):
         if progress is not None:
-            progress(slots > 1, 2, "encrypting" + (f", {slots} values a ciphertext" if slots > 1 else ""))
+            progress(int(slots > 1), 2, "encrypting" + (f", {slots} values a ciphertext" if slots > 1 else ""))
         found |= {f"{name}{what}": value for what, value in _encrypted(update, total, new_key(bits, slots=slots), base).items()}
     against = f"the same round in the clear: {1e3 * base:.2f} ms of CPU, {update.nbytes:,} bytes up"
     return {**found, "plain_seconds": base, "against": against}
