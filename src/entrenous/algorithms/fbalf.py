@@ -239,11 +239,18 @@ class FBALF(Settings):
         return (what - np.float32(rate) * moved).astype(np.float32), moved
 
     def ratings(self, server: Server) -> Float64Array:
-        """How many ratings each item has, as far as the server can tell, float64 [items]: decoys are spread evenly over items."""
-        rows = server.seen / max(1.0, float(server.reports[0])) * float(server.users[0])  # in a pass over all users
-        if not self.rho:
+        """How many ratings each item has, as far as the server can tell, float64 [items].
+
+        Each of the users - n_i who did not rate it sends a decoy with the chance rho own / (items - own), own: a user's mean number of
+        ratings.
+        """
+        users = float(server.users[0])
+        rows = server.seen / max(1.0, float(server.reports[0])) * users  # in a pass over all users
+        if not self.rho or not rows.any():
             return rows
-        return np.maximum(rows - self.rho / (1 + self.rho) * rows.mean(), FEWEST)
+        own = rows.sum() / (1 + self.rho) / users
+        chance = min(self.rho * own / max(len(rows) - own, 1.0), 0.99)
+        return np.maximum((rows - users * chance) / (1 - chance), FEWEST)
 
     # ---- predictions ---------------------------------------------------------------------------------------------------------------
 
