@@ -250,7 +250,7 @@ def _predict(row: Float32Array, through: Float32Array, first: Float32Array, seco
     for p in range(width):
         if z[p] > np.float32(0):
             out += second[p] * z[p]
-    return out
+    return out  # type: ignore[return-value]  # a number
 
 
 @njit(cache=True, nogil=True)
