@@ -89,8 +89,8 @@ class FBALF(Settings):
     rho: float = Field(1.0, ge=0, le=1000, description="decoys as a multiple of a user's own ratings; 0 hides nothing")
     threshold: int = Field(10, ge=0, description="rounds after which decoys are rated by prediction, not by the user's mean")
     redraw: bool = Field(False, description="draw the decoys anew in every round: gives the rated items away, which always come")
-    start: Literal["middle", "mean"] = Field(
-        "middle", description="where b_u starts and what it is held to: the middle of the scale, or the user's mean rating"
+    start: Literal["middle", "mean"] | float = Field(
+        "middle", description="where b_u starts and what it is held to: the middle of the scale, the user's mean rating, or a number"
     )
     user_bias: bool = Field(True, description="whether b_u is learnt; if not it is the middle of the scale")
     item_bias: bool = Field(True, description="whether b_i is learnt; if not it is 0")
@@ -204,9 +204,10 @@ class FBALF(Settings):
         return biased_mf.Rates(self.local_iterations, reg, reg_bias, noise, self.user_bias, predict)
 
     def starts(self, download: Download, histories: Histories) -> Float32Array:
-        """Where b_u starts, float32 [m]: the middle of the scale, or the mean of the device's ratings, if it has any."""
-        middle, counts = np.float32(download.scale.mean()), np.diff(histories.ptr)
-        if self.start == "middle" or not self.user_bias:
+        """Where b_u starts, float32 [m]: a constant that all know, or the mean of the device's ratings, if it has any."""
+        middle = download.scale.mean() if isinstance(self.start, str) else self.start
+        counts = np.diff(histories.ptr)
+        if self.start != "mean" or not self.user_bias:
             return np.full(len(counts), middle, np.float32)
         device = np.repeat(np.arange(len(counts)), counts)
         total = np.bincount(device, histories.value.astype(np.float64), minlength=len(counts))

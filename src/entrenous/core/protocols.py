@@ -57,8 +57,7 @@ class FederatedAlgorithm(Protocol):
     """Server-coordinated learning. `users` are the federation's user numbers (they name the randomness); the leading axis of
     `devices` and `histories` follows `users`. `local` and `score` run on the device; everything else on the server. One whose
     devices draw no negatives has `draws_negatives = False`. One whose scores are predicted ratings has `predicts_ratings = True`, and may
-    offer `biases(download, devices, histories)`: what of a prediction is the user's, float32 [m], and the item's, float32 [items].
-    A server that cannot add updates up as they are offers `intake(server, update, users)`: the Update it makes of each as it arrives."""
+    offer `biases(download, devices, histories)`: what of a prediction is the user's, float32 [m], and the item's, float32 [items]."""
 
     disclosure: ClassVar[tuple[Disclosed, ...]]
 

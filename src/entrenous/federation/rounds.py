@@ -92,10 +92,7 @@ class Rounds:
             download = self.algorithm.download(training.server)
         with stage(number, "local"):
             key = np.uint64(local_key(self._key, number))
-            blocks = self._blocks(users)
-            results = self.executor.map(
-                lambda block: self._block(training.server, download, training.devices, block, key), blocks
-            )
+            results = self.executor.map(lambda block: self._block(download, training.devices, block, key), self._blocks(users))
         ledger = training.ledger.down(delivered(self.algorithm, download, users[:1]), len(users), self.catalogue.items)
         for block, private, sent in results:
             _write_back(training.devices, block, private)
@@ -115,9 +112,7 @@ class Rounds:
         size = self.block or (share if self.sums else min(fill, share))
         return [users[low : low + size] for low in range(0, len(users), size)]
 
-    def _block(
-        self, server: State, download: State, devices: State, users: Int64Array, key: np.uint64
-    ) -> tuple[Int64Array, State, Ledger]:
+    def _block(self, download: State, devices: State, users: Int64Array, key: np.uint64) -> tuple[Int64Array, State, Ledger]:
         """What happens on the devices of a block, and the addition of what they sent. Returns their new private state."""
         own, histories = _rows(devices, users), self.data.histories(users, self.avoid)
         received = delivered(self.algorithm, download, users)
@@ -129,9 +124,7 @@ class Rounds:
             private, update = self.algorithm.local(received, own, histories, users, key)
             for limit in self.limits:
                 update = limit(update)
-            intake, sent = getattr(self.algorithm, "intake", None), Ledger().up(update)
-            taken = update if intake is None else intake(server, update, users)
-            total = add_update(self._total(lambda: taken), taken)
+            total, sent = add_update(self._total(lambda: update), update), Ledger().up(update)
         self._totals.put(total)
         return users, private, sent
 
