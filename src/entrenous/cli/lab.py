@@ -22,7 +22,7 @@ def experiment(
     ----------
     name:
         fpl-table2, fpl-table3, fpl-table4, fpl-table6, fpl-fig2, fpl-fig3, cali3f-table2, cali3f-table3, cali3f-fig3, cali3f-fig4,
-        cali3f-fig5.
+        cali3f-fig5, fbalf-table3, fbalf-bias, fbalf-rho.
     quick:
         A smaller grid, in about two minutes; the rows say so.
     threads:
@@ -49,7 +49,7 @@ def bench(name: str, /, *, threads: int = 0, json: bool = False) -> None:
     Parameters
     ----------
     name:
-        fpl-epoch, fpl-round, sfpl-epoch, ncf-round, cali3f-ml-1m, scale, evaluate.
+        fpl-epoch, fpl-round, sfpl-epoch, ncf-round, cali3f-ml-1m, rating-round, fedmf-paillier, scale, evaluate.
     threads:
         Threads, 0 = all cores.
     json:
