@@ -16,8 +16,8 @@ RHO = (0, 1, 2, 3)
 BYTES = "kB up, a device and round"
 SYSTEMS = {
     "fbalf": FBALF,
-    "fedrec, user average": FEDREC_B._replace(own=(*FEDREC_B.own, ("filling", "average"))),
-    "fedrec, hybrid filling": FEDREC_B._replace(own=(*FEDREC_B.own, ("filling", "hybrid"))),
+    "fedrec, user average": System("fedrec", "fedrec, user average", (*FEDREC_B.own, ("filling", "average"))),
+    "fedrec, hybrid filling": System("fedrec", "fedrec, hybrid filling", (*FEDREC_B.own, ("filling", "hybrid"))),
     "fedrec++": FEDREC_PP_B,
 }
 SOURCES = (Source("ml-100k"), Source("yahoo-r3"), Source("ml-1m"))
