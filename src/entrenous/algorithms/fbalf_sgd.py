@@ -66,14 +66,14 @@ class FBALFSGD(Settings):
     """FBALF as printed: one learning rate, gradient steps, server after each device."""
 
     factors: int = Field(128, ge=1, le=1024, description="f, the length of p_u and q_i")
-    rounds: int = Field(80, ge=1, description="passes over all users")
+    rounds: int = Field(75, ge=1, description="passes over all users")
     local_iterations: int = Field(
         10, ge=1, le=1000, description="how often a device goes over its ratings in a visit, moving p_u and b_u"
     )
     learning_rate: float = Field(0.013, gt=0, le=10, description="of the server (13)")
     local_rate: float = Field(0.0013, gt=0, le=10, description="of the device (11)")
     decay: float = Field(0.97, gt=0, le=1, description="what both rates are multiplied by after every pass")
-    reg: float = Field(0.045, ge=0, description="lambda, at each rating")
+    reg: float = Field(0.04, ge=0, description="lambda, at each rating")
     reg_bias: float | None = Field(None, ge=0, description="lambda of b_u and b_i; default: reg, as printed")
     rho: float = Field(1.0, ge=0, le=1000, description="decoys as a multiple of a user's own ratings; 0 hides nothing")
     threshold: int = Field(10, ge=0, description="passes after which decoys are rated by prediction, not by the user's mean")
@@ -85,7 +85,7 @@ class FBALFSGD(Settings):
     style: Literal["batch", "stochastic"] = Field(
         "stochastic",
         description="stochastic: a round is one device, in turn; batch: a round is all devices and the server takes the mean "
-        "(which wants a far larger learning_rate)",
+        "(which wants a learning_rate of 1 to 3)",
     )
 
     predicts_ratings: ClassVar[bool] = True
