@@ -73,7 +73,11 @@ class FBALFSGD(Settings):
     learning_rate: float = Field(0.013, gt=0, le=10, description="of the server (13)")
     local_rate: float = Field(0.0013, gt=0, le=10, description="of the device (11)")
     decay: float = Field(0.97, gt=0, le=1, description="what both rates are multiplied by after every pass")
-    reg: float = Field(0.04, ge=0, description="lambda, at each rating")
+    reg: float = Field(
+        0.04,
+        ge=0,
+        description="lambda, at each row that is sent or learnt from: decoys add to it, so take less (0.03) with rho 3",
+    )
     reg_bias: float | None = Field(None, ge=0, description="lambda of b_u and b_i; default: reg, as printed")
     rho: float = Field(1.0, ge=0, le=1000, description="decoys as a multiple of a user's own ratings; 0 hides nothing")
     threshold: int = Field(10, ge=0, description="passes after which decoys are rated by prediction, not by the user's mean")
@@ -85,7 +89,7 @@ class FBALFSGD(Settings):
     style: Literal["batch", "stochastic"] = Field(
         "stochastic",
         description="stochastic: a round is one device, in turn; batch: a round is all devices and the server takes the mean "
-        "(which wants a learning_rate of 1 to 3)",
+        "(which wants a learning_rate near 1)",
     )
 
     predicts_ratings: ClassVar[bool] = True
