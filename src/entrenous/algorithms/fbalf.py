@@ -11,7 +11,8 @@ iteration `threshold` and the device's prediction from then on (6). The server s
 
 Where the text leaves a choice, or ours differs:
 
-* b_u starts at the middle of the scale (`start=mean`: at the user's mean), and is held there by reg_user_bias; the paper has no constant.
+* There is no constant, as in (4): b_u starts at 0. `start` may be another number, the middle of the scale or the user's mean; b_u is held
+  there by reg_user_bias.
 * (11) and (13) are steps along the gradient with one learning rate. Here each coordinate has its own rate, 1 / curvature: a step goes to
   the coordinate's minimum. The server, which never sees the curvature, takes the number of senders for it, and has momentum.
 * reg of q_i counts once for an item, not once for a rating: an item with few ratings stays near 0.
@@ -82,23 +83,24 @@ class Devices(NamedTuple):
 class FBALF(Settings):
     """FBALF: federated rating prediction with user and item biases and decoys (hybrid filling)."""
 
-    factors: int = Field(12, ge=1, le=256, description="f, the length of p_u and q_i of a member")
-    members: int = Field(2, ge=1, le=64, description="K, independent models whose predictions are averaged; 1 as in the paper")
-    rounds: int = Field(45, ge=1, description="N, training length")
+    factors: int = Field(16, ge=1, le=256, description="f, the length of p_u and q_i of a member")
+    members: int = Field(3, ge=1, le=64, description="K, independent models whose predictions are averaged; 1 as in the paper")
+    rounds: int = Field(40, ge=1, description="N, training length")
     local_iterations: int = Field(10, ge=1, le=1000, description="times a device goes over p_u and b_u in a round")
     rho: float = Field(1.0, ge=0, le=1000, description="decoys as a multiple of a user's own ratings; 0 hides nothing")
     threshold: int = Field(10, ge=0, description="rounds after which decoys are rated by prediction, not by the user's mean")
     redraw: bool = Field(False, description="draw the decoys anew in every round: gives the rated items away, which always come")
     start: Literal["middle", "mean"] | float = Field(
-        "middle", description="where b_u starts and what it is held to: the middle of the scale, the user's mean rating, or a number"
+        0.0,
+        description="where b_u starts and what it is held to: a number, the middle of the scale, or mean: the user's mean rating",
     )
-    user_bias: bool = Field(True, description="whether b_u is learnt; if not it is the middle of the scale")
+    user_bias: bool = Field(True, description="whether b_u is learnt; if not it stays at its start (of mean: at the middle)")
     item_bias: bool = Field(True, description="whether b_i is learnt; if not it is 0")
-    noise: float = Field(0.7, ge=0, description="variance of a rating around its prediction; 0 = point estimates as in the paper")
-    reg_user: float = Field(0.7, ge=0, description="weight of p_u's prior, in ratings")
-    reg_item: float = Field(60.0, ge=0, description="weight of q_i's prior, in ratings: once for an item")
+    noise: float = Field(1.0, ge=0, description="variance of a rating around its prediction; 0 = point estimates as in the paper")
+    reg_user: float = Field(0.4, ge=0, description="weight of p_u's prior, in ratings")
+    reg_item: float = Field(40.0, ge=0, description="weight of q_i's prior, in ratings: once for an item")
     reg_user_bias: float = Field(1.5, ge=0, description="weight of b_u's start, in ratings")
-    reg_item_bias: float = Field(1.0, ge=0, description="weight of b_i = 0, in ratings")
+    reg_item_bias: float = Field(100.0, ge=0, description="weight of b_i = 0, in ratings")
     learning_rate: float = Field(
         0.7, gt=0, le=2, description="of the server, as a share of the way to its estimate of the minimum"
     )
