@@ -82,8 +82,8 @@ class FBALFSGD(Settings):
     rho: float = Field(1.0, ge=0, le=1000, description="decoys as a multiple of a user's own ratings; 0 hides nothing")
     threshold: int = Field(10, ge=0, description="passes after which decoys are rated by prediction, not by the user's mean")
     redraw: bool = Field(False, description="draw the decoys anew in every round: gives the rated items away, which always come")
-    start: Literal["middle", "mean"] = Field(
-        "middle", description="the constant of a prediction: the middle of the scale, or the user's mean rating"
+    start: Literal["middle", "mean"] | float = Field(
+        "middle", description="the constant of a prediction: the middle of the scale, mean: the user's mean rating, or a number"
     )
     init_std: float = Field(0.002, gt=0, description="standard deviation of the first p and q")
     style: Literal["batch", "stochastic"] = Field(
@@ -189,8 +189,8 @@ class FBALFSGD(Settings):
 
     def starts(self, download: Server, histories: Histories) -> Float32Array:
         """The constant of each device's predictions, float32 [m]."""
-        middle = np.float32(download.scale.mean())
-        return means(histories, middle) if self.start == "mean" else np.full(len(histories.ptr) - 1, middle, np.float32)
+        constant = np.float32(download.scale.mean() if isinstance(self.start, str) else self.start)
+        return means(histories, constant) if self.start == "mean" else np.full(len(histories.ptr) - 1, constant, np.float32)
 
     def numbers(self, iteration: int) -> Numbers:
         """Rates and regularisation in a pass, which counts from 0; what decoys are rated by changes at `threshold` (6)."""
