@@ -66,7 +66,7 @@ def test_every_part_of_a_split_has_the_scale_of_the_data():
 
 def test_rows_without_ratings_are_refused_in_one_line():
     ones = rows([0, 1], [0, 1], [1, 1], None)
-    with pytest.raises(InputError, match=r"no ratings to predict; expected ratings that differ") as refused:
+    with pytest.raises(InputError, match=r"no ratings to learn from; expected ratings that differ") as refused:
         rated(ones, np.ones(2, np.float32))
     assert "\n" not in str(refused.value)
     with pytest.raises(InputError, match="no held-out rows"):

@@ -8,9 +8,10 @@ import numpy as np
 from numba import njit
 from pydantic import Field
 
-from ..core.errors import InputError, NonFiniteError
+from ..core.errors import NonFiniteError
 from ..core.keys import fold, fold_name, folds, local_key
 from ..core.protocols import Catalogue, Histories
+from ..core.ratings import rated
 from ..core.settings import Settings
 from ..core.types import Float32Array, Int64Array, UInt64Array
 from ..models import bpr_mf
@@ -98,12 +99,7 @@ class FilledFactorisation(Settings):
 
     def configured(self, catalogue: Catalogue) -> Self:
         """The same settings. Raises InputError if the catalogue has no ratings."""
-        low, high = catalogue.scale
-        if not low < high:
-            fix = "use data with ratings, or an algorithm that ranks"
-            raise InputError(
-                type(self).__name__, "the data has no ratings to learn from", expected="ratings that differ", fix=fix
-            )
+        rated(catalogue.scale, type(self).__name__)
         return self
 
     @property
@@ -212,7 +208,7 @@ class FilledFactorisation(Settings):
             iteration, first = divmod(number, users)
             last = min(users, first + rounds.stop - number)
             if self.redraw:
-                keys = _redrawn(key, iteration * users, devices.key)
+                keys = redrawn(key, iteration * users, devices.key)
                 mixed = with_decoys(histories, self.rho, keys, len(v))
             self._pass(mixed, v, u, iteration, first, last)
             number, sent = number + last - first, sent + int(mixed.ptr[last] - mixed.ptr[first])
@@ -263,7 +259,7 @@ def _solo(
 
 
 @njit(cache=True, nogil=True)
-def _redrawn(rounds: np.uint64, first: int, keys: UInt64Array) -> UInt64Array:
+def redrawn(rounds: np.uint64, first: int, keys: UInt64Array) -> UInt64Array:
     """The keys of decoys drawn anew, of devices whose turn is in rounds first, first + 1, ..."""
     out = np.empty(len(keys), np.uint64)
     for d in range(len(keys)):

@@ -31,9 +31,9 @@ from typing import ClassVar, Literal, NamedTuple, Self, final
 import numpy as np
 from pydantic import Field
 
-from ..core.errors import InputError
 from ..core.keys import fold_name, folds, normals
 from ..core.protocols import Catalogue, Disclosed, Histories
+from ..core.ratings import rated
 from ..core.sampling import cohort
 from ..core.settings import Settings
 from ..core.types import Float32Array, Float64Array, Int64Array, UInt64Array
@@ -138,10 +138,7 @@ class FBALF(Settings):
 
     def configured(self, catalogue: Catalogue) -> Self:
         """The same settings with the cohort as a number. Raises InputError if nothing is rated."""
-        low, high = catalogue.scale
-        if not low < high:
-            fix = "use data with ratings, or an algorithm that ranks"
-            raise InputError("fbalf", "the data has no ratings to learn from", expected="ratings that differ", fix=fix)
+        rated(catalogue.scale, "fbalf")
         return self.model_copy(update={"cohort": min(self.cohort, catalogue.users) or catalogue.users})
 
     def default_rounds(self, catalogue: Catalogue) -> int:

@@ -27,9 +27,10 @@ import numpy as np
 from numba import njit
 from pydantic import Field
 
-from ..core.errors import InputError, NonFiniteError
+from ..core.errors import NonFiniteError
 from ..core.keys import folds, normals
 from ..core.protocols import Catalogue, Disclosed, Histories
+from ..core.ratings import rated
 from ..core.settings import Settings
 from ..core.types import Float32Array, Int64Array
 from ..core.update import LIMIT, STEP, Total, Update, add_devices, add_rows, count_items
@@ -81,10 +82,7 @@ class FedMF(Settings):
 
     def configured(self, catalogue: Catalogue) -> Self:
         """The same settings. Raises InputError if the catalogue has no ratings."""
-        low, high = catalogue.scale
-        if not low < high:
-            fix = "use data with ratings, or an algorithm that ranks"
-            raise InputError("fedmf", "the data has no ratings to learn from", expected="ratings that differ", fix=fix)
+        rated(catalogue.scale, "fedmf")
         return self
 
     def default_rounds(self, catalogue: Catalogue) -> int:

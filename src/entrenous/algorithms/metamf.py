@@ -26,9 +26,9 @@ import numpy as np
 from numba import njit
 from pydantic import Field
 
-from ..core.errors import InputError
 from ..core.keys import below, draw, folds
 from ..core.protocols import Catalogue, Disclosed, Histories
+from ..core.ratings import rated
 from ..core.sampling import cohort
 from ..core.settings import Settings
 from ..core.types import Float32Array, Int32Array, Int64Array, UInt64Array
@@ -126,13 +126,7 @@ class MetaMF(Settings):
 
     def configured(self, catalogue: Catalogue) -> Self:
         """The same settings with the cohort as a number. Raises InputError for data without ratings."""
-        if catalogue.scale[0] >= catalogue.scale[1]:
-            raise InputError(
-                "data",
-                "there are no ratings in it",
-                expected="ratings on a scale",
-                fix="use ml-100k, or name a column by --load value=",
-            )
+        rated(catalogue.scale, "metamf")
         return self.model_copy(update={"cohort": min(self.cohort, catalogue.users) or catalogue.users})
 
     def default_rounds(self, catalogue: Catalogue) -> int:

@@ -23,9 +23,10 @@ import numpy as np
 from numba import njit
 from pydantic import Field
 
-from ..core.errors import InputError, NonFiniteError
+from ..core.errors import NonFiniteError
 from ..core.keys import draw, fold_name, folds, normals, uniform
 from ..core.protocols import Catalogue, Disclosed, Histories
+from ..core.ratings import rated
 from ..core.settings import Settings
 from ..core.types import Float32Array, Int32Array, Int64Array, UInt64Array
 from ..core.update import STEP, Total, Update, add_devices, add_rows
@@ -107,13 +108,7 @@ class RFRec(Settings):
 
     def configured(self, catalogue: Catalogue) -> Self:
         """The same settings with no more gateways than users. Raises InputError for data without ratings."""
-        if catalogue.scale[0] >= catalogue.scale[1]:
-            raise InputError(
-                "data",
-                "there are no ratings in it",
-                expected="ratings on a scale",
-                fix="use ml-100k, or name a column by --load value=",
-            )
+        rated(catalogue.scale, "rfrec")
         return self.model_copy(update={"clients": min(self.clients, catalogue.users)})
 
     def default_rounds(self, catalogue: Catalogue) -> int:

@@ -17,7 +17,6 @@ import numpy as np
 from numba import njit
 from pydantic import Field
 
-from ..core.errors import InputError
 from ..core.keys import below, draw, fold_name, folds, normals
 from ..core.protocols import Progress
 from ..core.settings import Settings
@@ -51,17 +50,6 @@ class RatingSettings(Settings):
         for epoch in range(self.epochs):
             yield fold_name(key, "epoch", epoch), np.float32(self.learning_rate * self.decay**epoch)
             progress(epoch + 1, self.epochs, "epochs")
-
-
-def need_ratings(data: Interactions, name: str) -> None:
-    """Raises InputError for data without ratings, or with one rating only."""
-    low, high = data.rating_scale
-    if not low < high:
-        problem, fix = (
-            "the data has no ratings to learn from",
-            "name their column with --load value=COLUMN, or choose data that has some",
-        )
-        raise InputError(name, problem, expected="ratings that differ", fix=fix)
 
 
 def mean_rating(data: Interactions) -> Float32Array:

@@ -14,9 +14,10 @@ from numba import njit
 from pydantic import Field
 
 from ..core.protocols import Progress, silent
+from ..core.ratings import rated
 from ..core.types import Float32Array, Int32Array, Int64Array
 from ..data.interactions import Interactions
-from ._ratings import RatingSettings, dot, mean_rating, need_ratings, predictions, pull, shuffled
+from ._ratings import RatingSettings, dot, mean_rating, predictions, pull, shuffled
 
 
 class BiasedMfModel(NamedTuple):
@@ -40,7 +41,7 @@ class BiasedMf(RatingSettings):
     reg_bias: float = Field(0.002, ge=0, description="regularisation of the biases, at each rating")
 
     def fit(self, data: Interactions, key: np.uint64, progress: Progress = silent) -> BiasedMfModel:
-        need_ratings(data, "biased-mf")
+        rated(data.rating_scale, "biased-mf")
         P, Q = self.table(len(data.users), key, "P"), self.table(len(data.items), key, "Q")
         P[data.counts == 0], Q[data.popularity == 0] = 0, 0
         user, item, mean = np.zeros(len(P), np.float32), np.zeros(len(Q), np.float32), mean_rating(data)

@@ -15,9 +15,10 @@ from numba import njit
 from pydantic import Field
 
 from ..core.protocols import Progress, silent
+from ..core.ratings import rated
 from ..core.types import BoolArray, Float32Array, Int32Array, Int64Array
 from ..data.interactions import Interactions
-from ._ratings import RatingSettings, dot, mean_rating, need_ratings, predictions, pull, shuffled
+from ._ratings import RatingSettings, dot, mean_rating, predictions, pull, shuffled
 
 
 class PmfModel(NamedTuple):
@@ -43,7 +44,7 @@ class Pmf(RatingSettings):
     centred: bool = Field(False, description="p_u . q_i is what a rating differs from the mean of the training ratings")
 
     def fit(self, data: Interactions, key: np.uint64, progress: Progress = silent) -> PmfModel:
-        need_ratings(data, "pmf")
+        rated(data.rating_scale, "pmf")
         P, Q = self.table(len(data.users), key, "P"), self.table(len(data.items), key, "Q")
         mean = mean_rating(data) if self.centred else np.zeros(1, np.float32)
         rows = data.user

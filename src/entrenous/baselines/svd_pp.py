@@ -23,11 +23,12 @@ from pydantic import Field
 
 from ..core.keys import fold
 from ..core.protocols import Progress, silent
+from ..core.ratings import rated
 from ..core.simd import LANES, Lanes, every, load, store, sum_of, zeros
 from ..core.types import Float32Array, Int32Array, Int64Array
 from ..data.interactions import Interactions
 from ..models.ncf import inside
-from ._ratings import RatingSettings, implicit, mean_rating, need_ratings, predictions, shuffled
+from ._ratings import RatingSettings, implicit, mean_rating, predictions, shuffled
 
 
 class SvdPpModel(NamedTuple):
@@ -56,7 +57,7 @@ class SvdPp(RatingSettings):
     reg_bias: float = Field(0.002, ge=0, description="regularisation of the biases, at each rating")
 
     def fit(self, data: Interactions, key: np.uint64, progress: Progress = silent) -> SvdPpModel:
-        need_ratings(data, "svd++")
+        rated(data.rating_scale, "svd++")
         P, Q, Y = (
             self.table(len(data.users), key, "P"),
             self.table(len(data.items), key, "Q"),

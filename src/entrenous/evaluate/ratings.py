@@ -8,6 +8,7 @@ import numpy as np
 
 from ..core.errors import InputError
 from ..core.protocols import Recommender
+from ..core.ratings import rated as rated_on
 from ..core.types import Float32Array, Float64Array, Int64Array
 from ..data.interactions import Interactions
 from ..recommend import score_blocks
@@ -59,13 +60,9 @@ def rated(rows: Interactions, scores: Float32Array) -> Ratings:
 
 def scale_of(rows: Interactions) -> tuple[float, float]:
     """The scale that predictions are clipped to. Raises InputError for rows without ratings."""
-    low, high = rows.rating_scale
     if not len(rows):
         raise InputError(rows.name, "there are no held-out rows to evaluate", fix="choose another protocol")
-    if not low < high:
-        fix = "name their column with --load value=COLUMN, or use an algorithm that ranks"
-        raise InputError(rows.name, "the data has no ratings to predict", expected="ratings that differ", fix=fix)
-    return low, high
+    return rated_on(rows.rating_scale, rows.name)
 
 
 def sentence(rows: Interactions, label: str) -> str:

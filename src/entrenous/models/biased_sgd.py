@@ -1,0 +1,194 @@
+"""Matrix factorisation with biases on one device, learnt rating by rating: FBALF's eq. 10 and 11 as printed, and the server's eq. 13.
+
+`biased_mf.py` has the same model with steps that know the curvature.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from ..core.protocols import Histories
+from ..core.simd import BOUND, LANES, SCALE, every, load, padded, store, sum_of, zeros
+from ..core.types import BoolArray, Float32Array, Int32Array, Int64Array
+from ..core.update import STEP
+from .biased_mf import inside
+
+UNIT, ONE = np.float32(STEP), np.float32(1)
+MAGIC = np.float32(3 << 22)  # x + MAGIC - MAGIC is x rounded to a whole number (half to even) if |x| <= 2^22
+SMALL = np.float32(1 << 44)  # a sum of squares below it
+
+
+class Numbers(NamedTuple):
+    """Local iterations, the server's rate, the device's, both lambdas, and whether decoys are rated by prediction."""
+
+    steps: int
+    rate: np.float32
+    local_rate: np.float32
+    reg: np.float32
+    reg_bias: np.float32
+    predict: bool
+
+
+class Rows(NamedTuple):
+    """Rated items and decoys of m devices (`Mixed`), the constant of each device's predictions and its mean rating, float32 [m]."""
+
+    ptr: Int64Array
+    item: Int32Array
+    value: Float32Array
+    rated: BoolArray
+    start: Float32Array
+    mean: Float32Array
+
+
+class Room(NamedTuple):
+    """Memory that a device works in. p, old, g: [1, W], padded. own: int64 [longest], its rows that are rated."""
+
+    p: Float32Array
+    old: Float32Array
+    g: Float32Array
+    own: Int64Array
+
+
+def room_for(ptr: Int64Array, factors: int) -> Room:
+    """Room for the device with the most rows."""
+    width, longest = padded(factors), int(np.diff(ptr).max(initial=0))
+    return Room(zeros(1, width), zeros(1, width), zeros(1, width), np.empty(longest, np.int64))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _mean(ptr: Int64Array, value: Float32Array, out: Float32Array) -> None:
+    for d in range(len(out)):
+        total = 0.0
+        for r in range(ptr[d], ptr[d + 1]):
+            total += np.float64(value[r])
+        if ptr[d + 1] > ptr[d]:
+            out[d] = np.float32(total / np.float64(ptr[d + 1] - ptr[d]))
+
+
+def means(histories: Histories, middle: np.float32) -> Float32Array:
+    """Each device's mean rating, float32 [m]; `middle` for those that rated nothing."""
+    out = np.full(len(histories.ptr) - 1, middle, np.float32)
+    _mean(histories.ptr, histories.value, out)
+    return out
+
+
+@inside
+def dot(p: Float32Array, q: Float32Array, at: int, factors: int) -> np.float32:
+    """p . the `factors` numbers of q from flat position `at`; p: [1, W], padded."""
+    out = every(np.float32(0))
+    for f in range(0, p.shape[1], LANES):
+        out = out + load(p, f) * load(q, at + f, factors - f)
+    return sum_of(out)
+
+
+@inside
+def learn(
+    q: Float32Array, b: Float32Array, rows: Rows, d: int, numbers: Numbers, room: Room, factors: int, bias: np.float32
+) -> np.float32:
+    """The local iterations of device d (11): room.p in place, and the new b_u. Leaves what p was in room.old."""
+    item, value, rated, mine, own, stride, count = rows.item, rows.value, rows.rated, room.p, room.own, q.shape[1], 0
+    rate, start, keep_bias = numbers.local_rate, rows.start[d], ONE - numbers.local_rate * numbers.reg_bias
+    keep = every(ONE - rate * numbers.reg)
+    for r in range(rows.ptr[d], rows.ptr[d + 1]):
+        if rated[r]:
+            own[count] = r
+            count += 1
+    for f in range(0, mine.shape[1], LANES):
+        store(room.old, f, load(mine, f))
+    for _ in range(numbers.steps):
+        for n in range(count):
+            r = own[n]
+            i = np.int64(item[r])
+            gain = rate * (value[r] - start - bias - b[i] - dot(mine, q, i * stride, factors))
+            bias = keep_bias * bias + gain
+            for f in range(0, mine.shape[1], LANES):
+                store(mine, f, keep * load(mine, f) + every(gain) * load(q, i * stride + f, factors - f))
+    return bias
+
+
+@inside
+def error(
+    q: Float32Array, b: Float32Array, rows: Rows, d: int, r: int, predict: bool, room: Room, factors: int,
+    now: np.float32, was: np.float32,
+) -> np.float32:  # fmt: skip
+    """e of row r, with a decoy's rating made up (6). now, was: b_u after and before the local iterations."""
+    i = np.int64(rows.item[r])
+    at = i * q.shape[1]
+    by_new = now + dot(room.p, q, at, factors)
+    if predict and not rows.rated[r]:
+        return by_new - (was + dot(room.old, q, at, factors))
+    return (rows.value[r] if rows.rated[r] else rows.mean[d]) - rows.start[d] - b[i] - by_new
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def visits(
+    q: Float32Array, b: Float32Array, p: Float32Array, bias: Float32Array, rows: Rows, numbers: Numbers, room: Room,
+    g_q: Float32Array, g_b: Float32Array,
+) -> None:  # fmt: skip
+    """Every device by itself, all from the same q, b: p, bias in place; g_q: [n, F] and g_b: [n], the gradients of every row."""
+    factors, mine, g, reg = p.shape[1], room.p, room.g, every(numbers.reg)
+    for d in range(len(p)):
+        for f in range(0, mine.shape[1], LANES):
+            store(mine, f, load(p, d * factors + f, factors - f))
+        was = bias[d]
+        now = learn(q, b, rows, d, numbers, room, factors, was)
+        for r in range(rows.ptr[d], rows.ptr[d + 1]):
+            i = np.int64(rows.item[r])
+            e = error(q, b, rows, d, r, numbers.predict, room, factors, now, was)
+            for f in range(0, mine.shape[1], LANES):
+                store(g, f, reg * load(q, i * q.shape[1] + f, factors - f) - every(e) * load(mine, f))
+            for f in range(factors):
+                g_q[r, f] = g[0, f]
+            g_b[r] = numbers.reg_bias * b[i] - e
+        bias[d] = now
+        for f in range(factors):
+            p[d, f] = mine[0, f]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def solo(
+    q: Float32Array, b: Float32Array, p: Float32Array, bias: Float32Array, rows: Rows, numbers: Numbers, room: Room,
+    first: int, last: int,
+) -> bool:  # fmt: skip
+    """Devices first .. last - 1 one after the other, each followed by the server's step along what it sent, in fixed point: all in
+    place; False if a value cannot be sent. q: [items, W], padded. No row of a device depends on another's item, so each item can move
+    as soon as its gradient is known."""
+    factors, mine, ok, width = p.shape[1], room.p, True, q.shape[1]
+    for d in range(first, last):
+        for f in range(0, width, LANES):
+            store(mine, f, load(p, d * factors + f, factors - f))
+        was = bias[d]
+        now = learn(q, b, rows, d, numbers, room, width, was)
+        for r in range(rows.ptr[d], rows.ptr[d + 1]):
+            i = np.int64(rows.item[r])
+            e = error(q, b, rows, d, r, numbers.predict, room, width, now, was)
+            scaled = np.rint((numbers.reg_bias * b[i] - e) * SCALE)
+            ok &= abs(scaled) < BOUND
+            b[i] -= numbers.rate * ((scaled + np.float32(0)) * UNIT)
+            ok &= step_row(q, i * width, e, numbers, room)
+        bias[d] = now
+        for f in range(factors):
+            p[d, f] = mine[0, f]
+    return ok
+
+
+@inside
+def step_row(q: Float32Array, at: int, e: np.float32, numbers: Numbers, room: Room) -> bool:
+    """q_i, which begins at flat position `at`, moves along its gradient in steps of 2^-16; False if that cannot be sent."""
+    mine, g, ok, squares = room.p, room.g, True, every(np.float32(0))
+    width, reg, rate, magic = mine.shape[1], every(numbers.reg), every(numbers.rate), every(MAGIC)
+    for f in range(0, width, LANES):
+        scaled = (reg * load(q, at + f) - every(e) * load(mine, f)) * every(SCALE)
+        store(g, f, scaled + magic - magic)
+        squares = squares + scaled * scaled
+    if not sum_of(squares) < SMALL:  # some may be too large for MAGIC, or for the wire
+        for f in range(width):
+            scaled_one = np.rint((numbers.reg * q.reshape(-1)[at + f] - e * mine[0, f]) * SCALE)
+            ok &= abs(scaled_one) < BOUND
+            g[0, f] = scaled_one + np.float32(0)  # which makes -0 a 0
+    for f in range(0, width, LANES):
+        store(q, at + f, load(q, at + f) - rate * (load(g, f) * every(UNIT)))
+    return ok
