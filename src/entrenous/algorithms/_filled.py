@@ -12,10 +12,10 @@ from ..core.errors import NonFiniteError
 from ..core.keys import fold, fold_name, folds, local_key
 from ..core.protocols import Catalogue, Histories
 from ..core.ratings import rated
-from ..core.settings import Settings
 from ..core.types import Float32Array, Int64Array, UInt64Array
 from ..models import bpr_mf
 from ..privacy.decoys import Mixed, with_decoys
+from ._decoys import InTurn
 from ._filling import (
     Temporary,
     average_one,
@@ -61,11 +61,10 @@ class Devices(NamedTuple):
     key: UInt64Array
 
 
-class FilledFactorisation(Settings):
+class FilledFactorisation(InTurn):
     """What FedRec and FedRec++ share: the settings, the model, the rows of a device with made-up ratings filled in."""
 
     factors: int = Field(20, ge=1, le=1024, description="d, the length of U_u and V_i")
-    rho: float = Field(1.0, ge=0, le=1000, description="made-up ratings as a multiple of a user's own; 0 hides nothing")
     filling: Literal["average", "hybrid"] = Field(
         "hybrid", description="a made-up rating is the user's mean, or that at first and a prediction later on"
     )
@@ -75,23 +74,12 @@ class FilledFactorisation(Settings):
     local_iterations: int = Field(
         10, ge=0, le=1000, description="T_local: steps that the temporary U'_u takes before it predicts"
     )
-    style: Literal["batch", "stochastic"] = Field(
-        "batch",
-        description="batch: a round is all devices and the server takes the mean; stochastic: a round is one device, in turn",
-    )
     learning_rate: float | None = Field(
         None, gt=0, le=10, description="gamma; default 0.8 in batch style, 0.01 in stochastic style"
     )
     decay: float = Field(0.9, gt=0, le=1, description="what gamma is multiplied by after every iteration (pass over the users)")
     reg: float = Field(0.001, ge=0, description="lambda of U, V and O")
-    rounds: int = Field(100, ge=1, description="T, iterations: passes over all users")
-    redraw: bool = Field(
-        False,
-        description="draw the decoys anew in every round, as the authors' program does: gives the rated items away, which always come",
-    )
 
-    predicts_ratings: ClassVar[bool] = True
-    draws_negatives: ClassVar[bool] = False
     decoys_move_u: ClassVar[bool]  # whether U's own step takes made-up ratings in
     decoys_count: ClassVar[bool]  # whether the server's step does
 
@@ -103,31 +91,9 @@ class FilledFactorisation(Settings):
         return self
 
     @property
-    def cohort(self) -> int:
-        """Devices in a round; 0 = all."""
-        return 1 if self.style == "stochastic" else 0
-
-    @property
     def width(self) -> int:
         """Numbers that the server keeps of an item."""
         return self.factors
-
-    def rounds_an_epoch(self, catalogue: Catalogue) -> int:
-        """Rounds of one iteration, a pass over the users."""
-        return catalogue.users if self.style == "stochastic" else 1
-
-    def default_rounds(self, catalogue: Catalogue) -> int:
-        """Rounds of `rounds` iterations."""
-        return self.rounds * self.rounds_an_epoch(catalogue)
-
-    def update_bytes(self, catalogue: Catalogue) -> int:
-        """The most a device sends: a row for every item."""
-        return self.row_bytes * catalogue.items
-
-    def usual_bytes(self, catalogue: Catalogue) -> int:
-        """What a device sends as a rule: rows for its share of the ratings and their decoys."""
-        share = (1 + self.rho) * catalogue.interactions / max(1, catalogue.users)
-        return max(1, self.row_bytes * min(catalogue.items, int(share)))
 
     @property
     def row_bytes(self) -> int:
@@ -142,22 +108,12 @@ class FilledFactorisation(Settings):
         """U, even in +-0.005, and the key of the decoys."""
         return Devices(uniforms(folds(key, users), self.factors, SPREAD), folds(fold_name(key, "decoys"), users))
 
-    def select(self, server: Received, catalogue: Catalogue, key: np.uint64) -> Int64Array:
-        """Everybody, or in stochastic style the device whose turn it is: 0, 1, 2, ... in every pass."""
-        if self.style == "batch":
-            return np.arange(catalogue.users)
-        return server.step % catalogue.users
-
     def rate(self, iteration: int) -> np.float32:
         """gamma in an iteration, which counts from 0."""
         first = self.learning_rate or (0.8 if self.style == "batch" else 0.01)
         return np.float32(first * self.decay**iteration)
 
     # ---- on the device -----------------------------------------------------------------------------------------------------
-
-    def mixed(self, devices: Devices, histories: Histories, items: int, key: np.uint64) -> Mixed:
-        """Rated items and decoys of some devices; key: the round's."""
-        return with_decoys(histories, self.rho, folds(key, devices.key) if self.redraw else devices.key, items)
 
     def temporary(self, iteration: int) -> Temporary:
         """How U' is trained in an iteration."""
@@ -180,7 +136,7 @@ class FilledFactorisation(Settings):
     ) -> tuple[Devices, Mixed, Float32Array]:
         """What some devices do: their new state, their rows, and the gradients of those, float32 [n, w]."""
         v, iteration = download.v, int(download.step[0] // download.epoch[0])
-        filled = self.filled(self.mixed(devices, histories, len(v), key), v, devices, iteration)
+        filled = self.filled(self.mixed(devices.key, histories, len(v), key), v, devices, iteration)
         u, g = devices.u.copy(), np.zeros((len(filled.item), self.width), np.float32)
         make = batch_gradients if self.style == "batch" else _visits
         make(filled, v, u, self.rate(iteration), np.float32(self.reg), self.decoys_move_u, g)
@@ -203,7 +159,7 @@ class FilledFactorisation(Settings):
         Returns the new server, the new devices, and how many rows and bytes were sent.
         """
         v, u, sent, users = server.v.copy(), devices.u.copy(), 0, len(devices.u)
-        mixed, number = self.mixed(devices, histories, len(v), key), rounds.start
+        mixed, number = self.mixed(devices.key, histories, len(v), key), rounds.start
         while number < rounds.stop:
             iteration, first = divmod(number, users)
             last = min(users, first + rounds.stop - number)

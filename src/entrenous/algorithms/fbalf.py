@@ -35,11 +35,10 @@ from ..core.keys import fold_name, folds, normals
 from ..core.protocols import Catalogue, Disclosed, Histories
 from ..core.ratings import rated
 from ..core.sampling import cohort
-from ..core.settings import Settings
 from ..core.types import Float32Array, Float64Array, Int64Array, UInt64Array
 from ..core.update import Total, Update, real
 from ..models import biased_mf, bpr_mf
-from ..privacy.decoys import with_decoys
+from ._decoys import SendsDecoys
 
 FEWEST = 5.0  # ratings that an item is taken to have where decoys hide how many
 
@@ -80,16 +79,14 @@ class Devices(NamedTuple):
 
 
 @final
-class FBALF(Settings):
+class FBALF(SendsDecoys):
     """FBALF: federated rating prediction with user and item biases and decoys (hybrid filling)."""
 
     factors: int = Field(16, ge=1, le=256, description="f, the length of p_u and q_i of a member")
     members: int = Field(3, ge=1, le=64, description="K, independent models whose predictions are averaged; 1 as in the paper")
     rounds: int = Field(40, ge=1, description="N, training length")
     local_iterations: int = Field(10, ge=1, le=1000, description="times a device goes over p_u and b_u in a round")
-    rho: float = Field(1.0, ge=0, le=1000, description="decoys as a multiple of a user's own ratings; 0 hides nothing")
     threshold: int = Field(10, ge=0, description="rounds after which decoys are rated by prediction, not by the user's mean")
-    redraw: bool = Field(False, description="draw the decoys anew in every round: gives the rated items away, which always come")
     start: Literal["middle", "mean"] | float = Field(
         0.0,
         description="where b_u starts and what it is held to: a number, the middle of the scale, or mean: the user's mean rating",
@@ -114,8 +111,6 @@ class FBALF(Settings):
     )
     init_std: float = Field(0.1, gt=0, description="standard deviation of the first q")
 
-    predicts_ratings: ClassVar[bool] = True
-    draws_negatives: ClassVar[bool] = False
     disclosure: ClassVar[tuple[Disclosed, ...]] = (
         Disclosed(
             "q",
@@ -144,15 +139,6 @@ class FBALF(Settings):
     def default_rounds(self, catalogue: Catalogue) -> int:
         """`rounds`, whatever the data."""
         return self.rounds
-
-    def update_bytes(self, catalogue: Catalogue) -> int:
-        """The most a device sends: a row for every item."""
-        return self.row_bytes * catalogue.items
-
-    def usual_bytes(self, catalogue: Catalogue) -> int:
-        """Rows for its share of the ratings, and their decoys."""
-        share = (1 + self.rho) * catalogue.interactions / max(1, catalogue.users)
-        return max(1, self.row_bytes * min(catalogue.items, int(share)))
 
     @property
     def row_bytes(self) -> int:
@@ -187,8 +173,7 @@ class FBALF(Settings):
         self, download: Download, devices: Devices, histories: Histories, users: Int64Array, key: np.uint64
     ) -> tuple[Devices, Update]:
         """p_u, b_u learn from the device's ratings (11); the gradients of q_i, b_i (10) go, for rated items and decoys (7)."""
-        keys = folds(key, devices.key) if self.redraw else devices.key
-        mixed = with_decoys(histories, self.rho, keys, len(download.q))  # I_u and I'_u
+        mixed = self.mixed(devices.key, histories, len(download.q), key)  # I_u and I'_u
         rows = biased_mf.Rows(*mixed, self.starts(download, histories))
         after = devices._replace(p=devices.p.copy(), offset=devices.offset.copy())
         rates = self.rates(int(download.iteration[0]))

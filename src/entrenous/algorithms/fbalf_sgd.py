@@ -27,13 +27,13 @@ from ..core.errors import NonFiniteError
 from ..core.keys import fold_name, folds, normals
 from ..core.protocols import Catalogue, Disclosed, Histories
 from ..core.ratings import rated
-from ..core.settings import Settings
 from ..core.simd import padded, zeros
 from ..core.types import Float32Array, Int64Array, UInt64Array
 from ..core.update import Total, Update
 from ..models import bpr_mf
 from ..models.biased_sgd import Numbers, Rows, means, room_for, solo, visits
 from ..privacy.decoys import Mixed, with_decoys
+from ._decoys import InTurn
 from ._filled import redrawn
 from ._filling import step_means
 
@@ -58,7 +58,7 @@ class Devices(NamedTuple):
 
 
 @final
-class FBALFSGD(Settings):
+class FBALFSGD(InTurn):
     """FBALF as printed: gradient steps along fixed learning rates, and a server that moves after each device."""
 
     factors: int = Field(128, ge=1, le=1024, description="f, the length of p_u and q_i")
@@ -75,9 +75,7 @@ class FBALFSGD(Settings):
         description="lambda, at each row that is sent or learnt from: decoys add to it, so take less (0.03) with rho 3",
     )
     reg_bias: float | None = Field(None, ge=0, description="lambda of b_u and b_i; default: reg, as printed")
-    rho: float = Field(1.0, ge=0, le=1000, description="decoys as a multiple of a user's own ratings; 0 hides nothing")
     threshold: int = Field(10, ge=0, description="passes after which decoys are rated by prediction, not by the user's mean")
-    redraw: bool = Field(False, description="draw the decoys anew in every round: gives the rated items away, which always come")
     start: Literal["middle", "mean"] | float = Field(
         "middle", description="the constant of a prediction: the middle of the scale, mean: the user's mean rating, or a number"
     )
@@ -88,8 +86,6 @@ class FBALFSGD(Settings):
         "(which wants a learning_rate near 1)",
     )
 
-    predicts_ratings: ClassVar[bool] = True
-    draws_negatives: ClassVar[bool] = False
     disclosure: ClassVar[tuple[Disclosed, ...]] = (
         Disclosed(
             "q",
@@ -116,28 +112,6 @@ class FBALFSGD(Settings):
         return self
 
     @property
-    def cohort(self) -> int:
-        """Devices in a round; 0 = all."""
-        return 1 if self.style == "stochastic" else 0
-
-    def rounds_an_epoch(self, catalogue: Catalogue) -> int:
-        """Rounds of a pass over the users."""
-        return catalogue.users if self.style == "stochastic" else 1
-
-    def default_rounds(self, catalogue: Catalogue) -> int:
-        """Rounds of `rounds` passes."""
-        return self.rounds * self.rounds_an_epoch(catalogue)
-
-    def update_bytes(self, catalogue: Catalogue) -> int:
-        """The most a device sends: a row for every item."""
-        return self.row_bytes * catalogue.items
-
-    def usual_bytes(self, catalogue: Catalogue) -> int:
-        """Rows for its share of the ratings, and their decoys."""
-        share = (1 + self.rho) * catalogue.interactions / max(1, catalogue.users)
-        return max(1, self.row_bytes * min(catalogue.items, int(share)))
-
-    @property
     def row_bytes(self) -> int:
         """Item id and gradients."""
         return 4 + 4 * (self.factors + 1)
@@ -153,10 +127,6 @@ class FBALFSGD(Settings):
         p = normals(folds(key, users), self.factors, self.init_std)
         return Devices(p, np.zeros(len(users), np.float32), folds(fold_name(key, "decoys"), users))
 
-    def select(self, server: Server, catalogue: Catalogue, key: np.uint64) -> Int64Array:
-        """Everybody, or in stochastic style the device whose turn it is: 0, 1, 2, ... in every pass."""
-        return np.arange(catalogue.users) if self.style == "batch" else server.step % catalogue.users
-
     def download(self, server: Server) -> Server:
         """All of it."""
         return server
@@ -167,8 +137,7 @@ class FBALFSGD(Settings):
         self, download: Server, devices: Devices, histories: Histories, users: Int64Array, key: np.uint64
     ) -> tuple[Devices, Update]:
         """p_u, b_u learn from the device's ratings (11); the gradients of q_i, b_i go, for rated items and decoys."""
-        keys = folds(key, devices.key) if self.redraw else devices.key
-        rows = self.rows(with_decoys(histories, self.rho, keys, len(download.q)), download, histories)
+        rows = self.rows(self.mixed(devices.key, histories, len(download.q), key), download, histories)
         after, room = devices._replace(p=devices.p.copy(), bias=devices.bias.copy()), room_for(rows.ptr, self.factors)
         g_q, g_b = np.empty((len(rows.item), self.factors), np.float32), np.empty(len(rows.item), np.float32)
         numbers = self.numbers(int(download.step[0] // download.epoch[0]))
