@@ -1,7 +1,7 @@
 """FBALF, the federated bias-aware latent factor model.
 
-J. Gao, Y. Ran, J. Chen, "Federated latent factor model for bias-aware recommendation with privacy-preserving" (the formulas are lost in
-the text at hand; the words around them, and FedRec's program, leave little open). A rating is
+J. Gao, Y. Ran, J. Chen, "Federated latent factor model for bias-aware recommendation with privacy-preserving",
+arXiv:2504.15090 (the formulas are lost in the text at hand; the words around them, and FedRec's program, leave little open). A rating is
 
     r_ui = p_u . q_i + b_u + b_i                                                                     (4)
 

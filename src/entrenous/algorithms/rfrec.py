@@ -1,7 +1,8 @@
 """RFRec and RFRecF, robust and fast federated recommendation by regularised matrix factorisation.
 
-L. Yang, S. Liu, J. Guo, et al., "RFRec: robust federated recommendation with local models and consensus", 2024 (program:
-Applied-Machine-Learning-Lab/RFRec; settings as in its notebook). Every client c keeps its own item table V_c beside the mean Vbar:
+L. Liu, W. Wang, X. Zhao, Z. Zhang, C. Zhang, S. Lin, Y. Wang, L. Zou, Z. Liu, X. Wei, H. Yin, Q. Li, "Efficient and robust regularized
+federated recommendation", CIKM 2024, arXiv:2411.01540 (program: Applied-Machine-Learning-Lab/RFRec; settings as in its
+notebook). Every client c keeps its own item table V_c beside the mean Vbar:
 
     L = sum_(u,i) (r_ui - sigmoid(u_u . v_ci))^2 + reg sum_u |u_u|^2 + consensus sum_c |V_c - Vbar|^2,   ratings scaled to [0, 1]
 
