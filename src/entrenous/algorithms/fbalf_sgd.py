@@ -1,7 +1,8 @@
 """FBALF as printed: gradient steps, and a server that moves after each device. `fbalf.py` is the same model learnt in a quicker way.
 
 J. Gao, Y. Ran, J. Chen, "Federated latent factor model for bias-aware recommendation with privacy-preserving",
-arXiv:2504.15090, eq. 3-13 (the formulas are lost in the text at hand; the words around them leave little open). With r = p_u . q_i + b_u + b_i (4) and e = r_ui - r,
+arXiv:2504.15090, eq. 3-13 (the formulas are lost in the text at hand; the words around them leave little open). With
+r = p_u . q_i + b_u + b_i (4) and e = r_ui - r,
 
     p_u <- p_u - eta (-e q_i + lambda p_u),   b_u <- b_u - eta (-e + lambda b_u)      on the device, rating by rating      (10, 11)
     q_i <- q_i - eta (-e p_u + lambda q_i),   b_i <- b_i - eta (-e + lambda b_i)      on the server, as they are sent          (13)
