@@ -65,10 +65,12 @@ class Source(NamedTuple):
 @final
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RatingStudy:
-    """One data set. chosen_on: the data set whose settings are used. folds: how many of the five are tested."""
+    """One data set. chosen_on: the data set whose settings are used; filtered: whether rare users and items were removed from it.
+    folds: how many of the five are tested."""
 
     data: Interactions
     chosen_on: str
+    filtered: bool = False
     cells: Cells
     seed: int = 0
     folds: int = FOLDS
@@ -147,7 +149,9 @@ def studies(context: Context, sources: Sequence[Source], quick: Sequence[Source]
         try:
             data = source.read() if context.data is None else context.data
             data = replace(data, name=str(source))
-            study = RatingStudy(data=data, chosen_on=source.name, cells=context.cells, seed=context.seed, folds=folds)
+            study = RatingStudy(
+                data=data, chosen_on=source.name, filtered=source.filtered, cells=context.cells, seed=context.seed, folds=folds
+            )
             _ = study.parts
         except InputError as missing:
             found.notes.append(f"Left out: {missing}")
