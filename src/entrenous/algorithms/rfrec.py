@@ -85,8 +85,8 @@ class RFRec(Settings):
 
     factors: int = Field(20, ge=1, le=1024, description="F, the length of u_u and v_i")
     clients: int = Field(200, ge=1, le=100000, description="gateways with an item table of their own; at most one a user")
-    reg: float = Field(0.1, ge=0, le=1000, description="of |u_u|^2")
-    consensus: float = Field(10.0, ge=0, le=100000, description="of |V_c - Vbar|^2; has no part in style fast")
+    reg: float = Field(0.1, ge=0, le=1000, description="weight of |u_u|^2")
+    consensus: float = Field(10.0, ge=0, le=100000, description="weight of |V_c - Vbar|^2; has no part in style fast")
     learning_rate: float = Field(0.1, gt=0, le=10, description="of Adam, on the device and at the gateway")
     style: Literal["robust", "fast"] = Field("robust", description="robust: RFRec; fast: RFRecF")
     local_chance: float = Field(0.2, gt=0, le=1, description="style fast: how probably a round is a step on the data")
