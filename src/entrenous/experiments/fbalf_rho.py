@@ -20,7 +20,7 @@ SYSTEMS = {
     "fedrec, hybrid filling": System("fedrec", "fedrec, hybrid filling", (*FEDREC_B.own, ("filling", "hybrid"))),
     "fedrec++": FEDREC_PP_B,
 }
-SOURCES = (Source("ml-100k"), Source("yahoo-r3"), Source("ml-1m"))
+SOURCES = (Source("ml-100k"), Source("ml-1m"))
 # research/peers.md 2.5: the results that FedRec's authors ship, batch style, means of five copies of a random 80/20 split
 SHIPPED = {
     ("ml-100k", "fedrec, user average"): {1: (0.7670, 0.9710), 2: (0.7787, 0.9843), 3: (0.7857, 0.9920)},
