@@ -31,7 +31,7 @@ QUICK = {
     ("small", "fedrec, stochastic"): Tuned({"factors": 3, "rounds": 2}, by="a test"),
     ("small", "fedrec++, batch"): Tuned({"factors": 3, "rounds": 60, "decay": 1.0, "learning_rate": 0.2}, by="a test"),
     ("small", "fedrec++, stochastic"): Tuned({"factors": 3, "rounds": 2}, by="a test"),
-    ("small", "metamf"): Tuned({"user": 16, "taste": 16, "hidden": 16, "rounds": 2}, by="a test"),
+    ("small", "metamf"): Tuned({"user": 16, "taste": 16, "hidden": 16, "cohort": 4, "rounds": 2}, by="a test"),
     ("small", "rfrec"): Tuned({"factors": 3, "clients": 4, "rounds": 2}, by="a test"),
     ("small", "pmf"): Tuned({"factors": 3, "epochs": 2}, by="a test"),
     ("small", "biased-mf"): Tuned({"factors": 3, "epochs": 2}, by="a test"),
@@ -72,13 +72,12 @@ def test_a_system_follows_the_one_that_it_is_compared_with() -> None:
     assert tuned("small", "rfrecf") == QUICK["small", "rfrec"] and tuned("small", "unknown") == Tuned()
 
 
-def test_a_test_cell_is_what_entrenous_run_finds_in_each_fold() -> None:
+@pytest.mark.parametrize("system", [System("fbalf"), System("metamf"), System("svd++"), fbalf_table3.FEDREC_S], ids=str)
+def test_a_test_cell_is_what_entrenous_run_finds_in_each_fold(system: System) -> None:
     study = RatingStudy(data=data(), chosen_on="small", cells=Cells(threads=1))
-    looks = study.tested([System("fbalf")])[System("fbalf")]
-    found = experiment.run("fbalf", data(), settings=FEW)
-    assert [look.metrics for look in looks] == [
-        {name: fold[name] for name in ("mae", "rmse")} for fold in found.manifest["folds"]
-    ]
+    looks = study.tested([system])[system]
+    found = experiment.run(system.algorithm, data(), settings=study.settings(system))
+    assert [look.metrics for look in looks] == [{name: fold[name] for name in ("mae", "rmse")} for fold in found.manifest["folds"]]
     assert looks[0].per_user["rmse"] == found.evaluations[0].per_user["rmse"].tolist()
     assert looks[0].by_category["rmse"]["all"] == pytest.approx(looks[0].metrics["rmse"])
 

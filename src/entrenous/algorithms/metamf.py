@@ -133,10 +133,6 @@ class MetaMF(Settings):
         """`rounds`, whatever the data."""
         return self.rounds
 
-    def rounds_an_epoch(self, catalogue: Catalogue) -> int:
-        """Rounds in which every user takes part once, in the mean."""
-        return max(1, round(catalogue.users / self.configured(catalogue).cohort))
-
     def update_bytes(self, catalogue: Catalogue) -> int:
         """A batch of items and rows, and the rest of the model."""
         sizes = self.sizes(1, 1)
