@@ -59,8 +59,8 @@ TUNED: dict[tuple[str, str], Tuned] = {
         by="the best of 5 trials on validation",
     ),
     ("hetrec-ml", "metamf"): Tuned(
-        {"learning_rate": 0.001499, "reg": 0.0006585, "cohort": 256, "rounds": 150},
-        by="the best look of 2 trials up to round 150, for time",
+        {"learning_rate": 0.001499, "reg": 0.0006585, "cohort": 256, "rounds": 100},
+        by="the best look of 2 trials up to round 100, for time",
     ),
     ("hetrec-ml", "rfrec"): Tuned({}, by="the defaults, better on validation than 5 trials"),
     ("hetrec-ml", "fbalf"): Tuned(
