@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from .cali3f_settings import Settings, Tuned
 
-# RFRecF is RFRec in another order of steps, and FedRec's two ways of filling are one system. FedRec++ is FedRec with rho = 0 to the bit,
-# however many decoys it has, so its settings were chosen with that.
+# FedRec's two ways of filling are one system. FedRec++ is FedRec with rho = 0 to the bit, however many decoys it has, so its settings were
+# chosen with that. RFRecF was not searched: it has the published settings.
 FOLLOWS = {
     "fedrec, user average": "fedrec, batch",
     "fedrec, hybrid filling": "fedrec, batch",
-    "rfrecf": "rfrec",
 }
 TUNED: dict[tuple[str, str], Tuned] = {
     ("ml-100k", "fedmf"): Tuned({}, by="the defaults, better on validation than 5 trials"),
