@@ -62,31 +62,30 @@ def test_average_filling_is_the_mean_of_the_users_ratings() -> None:
 
 
 @pytest.mark.parametrize("each", [False, True])
-def test_predicted_filling_trains_a_temporary_vector_and_bias_on_rated_items(each: bool) -> None:
-    """FBALF's form, with a known part and a bias; two steps in plain float64."""
+def test_predicted_filling_trains_a_temporary_vector_on_rated_items(each: bool) -> None:
+    """With a known part; two steps in plain float64."""
     rng = np.random.default_rng(3)
     mixed = Mixed(
         np.array([0, 5]), np.arange(5, dtype=np.int32), rng.random(5).astype(np.float32), np.array([1, 0, 1, 1, 0], bool)
     )
     v, p = rng.normal(size=(5, 2)).astype(np.float32), rng.normal(size=(1, 2)).astype(np.float32)
-    known, bias = rng.normal(size=5).astype(np.float32), np.array([0.3], np.float32)
-    value = fill_predicted(mixed, v, p, Temporary(2, np.float32(0.1), np.float32(0.5), each, True), known, bias).value
-    x, b = p[0].astype(float), 0.3
+    known = rng.normal(size=5).astype(np.float32)
+    value = fill_predicted(mixed, v, p, Temporary(2, np.float32(0.1), np.float32(0.5), each), known).value
+    x = p[0].astype(float)
     for _ in range(2):
         at = []
         for r in (0, 2, 3):
-            e = mixed.value[r] - known[r] - b - x @ v[r]
-            slope = np.append(0.5 * x - e * v[r], 0.5 * b - e)
+            e = mixed.value[r] - known[r] - x @ v[r]
+            slope = 0.5 * x - e * v[r]
             if each:
-                x, b = x - 0.1 * slope[:2], b - 0.1 * slope[2]
+                x = x - 0.1 * slope
             at.append(slope)
         if not each:
-            mean = np.mean(at, axis=0)
-            x, b = x - 0.1 * mean[:2], b - 0.1 * mean[2]
-    expected = np.where(mixed.rated, mixed.value, known + b + v @ x)
+            x = x - 0.1 * np.mean(at, axis=0)
+    expected = np.where(mixed.rated, mixed.value, known + v @ x)
     assert np.allclose(value, expected, atol=1e-5)
-    frozen = fill_predicted(mixed, v, p, Temporary(0, np.float32(0.1), np.float32(0), each), known, bias).value
-    assert np.allclose(frozen[[1, 4]], (known + 0.3 + v @ p[0])[[1, 4]], atol=1e-6)
+    frozen = fill_predicted(mixed, v, p, Temporary(0, np.float32(0.1), np.float32(0), each), known).value
+    assert np.allclose(frozen[[1, 4]], (known + v @ p[0])[[1, 4]], atol=1e-6)
 
 
 def test_batch_rounds_are_the_papers(data: Interactions) -> None:

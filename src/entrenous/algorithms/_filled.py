@@ -206,7 +206,7 @@ def _solo(
         if predicts:
             implicit_part(mixed, d, v, y)
             known_one(mixed, d, v, y, known)
-            predict_one(mixed, d, v, u, np.float32(0), temporary, known, x, h, filled.value)
+            predict_one(mixed, d, v, u, temporary, known, x, h, filled.value)
         else:
             average_one(mixed, d, filled.value)
         visit_one(filled, d, v, u, rate, reg, decoys_move_u, y, h, g, mixed.ptr[d])

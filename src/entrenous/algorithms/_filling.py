@@ -1,11 +1,11 @@
-"""What FedRec, FedRec++ and FBALF share on a device: ratings made up for the decoys, and the gradients of a rating model.
+"""What FedRec and FedRec++ share on a device: ratings made up for the decoys, and the gradients of a rating model.
 
-Filling (Lin et al., FedRec; FBALF eq. 6). A decoy's rating is the mean of the user's ratings, or, once training has gone on for a while,
+Filling (Lin et al., FedRec). A decoy's rating is the mean of the user's ratings, or, once training has gone on for a while,
 
-    r'_ui = known_ui + b' + p'_u . v_i
+    r'_ui = known_ui + p'_u . v_i
 
-where p', b' start from the device's p_u, b_u, take some steps on its rated items alone, predict, and are forgotten. `known` is what else
-belongs to a prediction and does not move meanwhile: the item's bias, or SVD++'s implicit part.
+where p' starts from the device's p_u, takes some steps on its rated items alone, predicts, and is forgotten. `known` is what else belongs
+to a prediction and does not move meanwhile: SVD++'s implicit part.
 """
 
 from __future__ import annotations
@@ -23,14 +23,13 @@ from ..privacy.decoys import Mixed
 
 
 class Temporary(NamedTuple):
-    """How p', b' are trained: how many passes over the rated items, the rate, lambda, a step after each item (True) or after each pass
-    along the mean gradient (False), and whether b' moves at all."""
+    """How p' is trained: how many passes over the rated items, the rate, lambda, and a step after each item (True) or after each pass
+    along the mean gradient (False)."""
 
     steps: int
     rate: np.float32
     reg: np.float32
     each: bool
-    bias: bool = False
 
 
 def fill_average(mixed: Mixed) -> Mixed:
@@ -41,18 +40,16 @@ def fill_average(mixed: Mixed) -> Mixed:
 
 
 def fill_predicted(
-    mixed: Mixed, v: Float32Array, p: Float32Array, temporary: Temporary, known: Float32Array | None = None,
-    bias: Float32Array | None = None,
+    mixed: Mixed, v: Float32Array, p: Float32Array, temporary: Temporary, known: Float32Array | None = None
 ) -> Mixed:  # fmt: skip
-    """Every decoy gets the prediction of a temporary p', b'.
+    """Every decoy gets the prediction of a temporary p'.
 
     v: float32 [items, >= F], of which the first F columns count; p: float32 [m, F], which stays as it is; known: float32 [n], as
-    mixed.item (None = 0); bias: b_u, float32 [m] (None = 0), where b' starts.
+    mixed.item (None = 0).
     """
     value = np.empty_like(mixed.value)
     known = np.zeros(len(mixed.item), np.float32) if known is None else known
-    bias = np.zeros(len(p), np.float32) if bias is None else bias
-    _predictions(mixed, v, p, bias, temporary, known, value)
+    _predictions(mixed, v, p, temporary, known, value)
     return mixed._replace(value=value)
 
 
@@ -64,12 +61,11 @@ def _averages(mixed: Mixed, value: Float32Array) -> None:
 
 @njit(cache=True, nogil=True)
 def _predictions(
-    mixed: Mixed, v: Float32Array, p: Float32Array, bias: Float32Array, temporary: Temporary, known: Float32Array,
-    value: Float32Array,
+    mixed: Mixed, v: Float32Array, p: Float32Array, temporary: Temporary, known: Float32Array, value: Float32Array
 ) -> None:  # fmt: skip
     x, g = np.empty(p.shape[1], np.float32), np.empty(p.shape[1], np.float32)
     for d in range(len(mixed.ptr) - 1):
-        predict_one(mixed, d, v, p, bias[d], temporary, known, x, g, value)
+        predict_one(mixed, d, v, p, temporary, known, x, g, value)
 
 
 @njit(cache=True, nogil=True)
@@ -86,25 +82,24 @@ def average_one(mixed: Mixed, d: int, value: Float32Array) -> None:
 
 @njit(cache=True, nogil=True)
 def predict_one(
-    mixed: Mixed, d: int, v: Float32Array, p: Float32Array, bias: np.float32, temporary: Temporary, known: Float32Array,
+    mixed: Mixed, d: int, v: Float32Array, p: Float32Array, temporary: Temporary, known: Float32Array,
     x: Float32Array, g: Float32Array, value: Float32Array,
 ) -> None:  # fmt: skip
     """Fills in the decoys of device d by p' = x and b'. x, g: float32 [F], memory to work in."""
     item, factors, start, stop = mixed.item, len(x), mixed.ptr[d], mixed.ptr[d + 1]
     rate, reg, each = temporary.rate, temporary.reg, temporary.each
-    b, count = bias, np.float32(0)
+    count = np.float32(0)
     for f in range(factors):
         x[f] = p[d, f]
     for r in range(start, stop):
         count += np.float32(mixed.rated[r])
     for _ in range(temporary.steps):
-        g_b = np.float32(0)
         for f in range(factors):
             g[f] = 0
         for r in range(start, stop):
             if not mixed.rated[r]:
                 continue
-            i, predicted = item[r], known[r] + b
+            i, predicted = item[r], known[r]
             for f in range(factors):
                 predicted += x[f] * v[i, f]
             e = mixed.value[r] - predicted
@@ -114,19 +109,13 @@ def predict_one(
                     x[f] -= rate * slope
                 else:
                     g[f] += slope
-            slope = reg * b - e if temporary.bias else np.float32(0)
-            if each:
-                b -= rate * slope
-            else:
-                g_b += slope
         if not each and count > 0:
-            b -= rate * (g_b / count)
             for f in range(factors):
                 x[f] -= rate * (g[f] / count)
     for r in range(start, stop):
         value[r] = mixed.value[r]
         if not mixed.rated[r]:
-            predicted = known[r] + b
+            predicted = known[r]
             for f in range(factors):
                 predicted += x[f] * v[item[r], f]
             value[r] = predicted
