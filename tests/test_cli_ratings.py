@@ -59,6 +59,14 @@ def test_predict_says_what_is_the_users_and_what_the_items(command: Command, man
     assert "user bias" in text and "item bias" in text and "u3" in text
 
 
+def test_predict_shows_what_was_rated_whichever_item_comes_first(command: Command, manifest: dict[str, Any]) -> None:
+    every = [word for n in range(25) for word in ("--item", f"i{n}")]
+    found = command("predict", manifest["run"], "--user", "u3", *every, "--json").json["predictions"]
+    has, has_not = (next(one["item"] for one in found if (one["rated"] is None) is none) for none in (False, True))
+    for first, second in ((has, has_not), (has_not, has)):
+        assert "rated" in command("predict", manifest["run"], "--user", "u3", "--item", first, "--item", second).out
+
+
 def test_predict_refuses_what_it_does_not_know_in_one_line(command: Command, manifest: dict[str, Any]) -> None:
     for words, said in ((["--user", "u3", "--item", "i999"], "i999"), (["--user", "nobody", "--item", "i4"], "nobody")):
         refused = command("predict", manifest["run"], *words)

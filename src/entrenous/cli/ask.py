@@ -63,7 +63,11 @@ def predict(run: str = "latest", /, *, user: str, item: list[str], out: Path = R
     if json:
         emit_json({"run": stored.path.name, "user": user, "predictions": found})
         return
-    names = [name for name in ("prediction", "user_bias", "item_bias", "interaction", "rated") if found[0][name] is not None]
+    names = [
+        name
+        for name in ("prediction", "user_bias", "item_bias", "interaction", "rated")
+        if any(row[name] is not None for row in found)
+    ]
     headers = ["item", "title", *(name.replace("_", " ") for name in names)]
     rows = [[row["item"], row["title"], *(row[name] for name in names)] for row in found]
     rows = [["" if value is None else value for value in row] for row in rows]
