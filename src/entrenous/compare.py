@@ -14,6 +14,7 @@ from .data.interactions import Interactions
 from .data.load import load as read
 from .data.options import load_arguments
 from .evaluate.loss_win import against
+from .evaluate.ratings import ERRORS
 from .evaluate.significance import holm, paired_spread, paired_t, wilcoxon
 from .experiment import Run, run
 from .federation.executors import Threads
@@ -21,7 +22,6 @@ from .plan import Plan, check, make, usual_protocol
 from .split.protocol import GIVEN
 
 TESTED = ("hr@10", "ndcg@10")
-ERRORS = ("mae", "rmse")  # tested in place of them where every algorithm predicts ratings
 SPREAD = "ndcg@10"  # the metric whose standard deviation over users is fairness
 
 

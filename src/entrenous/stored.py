@@ -84,11 +84,9 @@ def predictions(
         raise InputError("entrenous predict", f"{label} ranks items, it does not predict ratings", fix=fix)
     who, which = train.users.index(user), [train.items.index(item) for item in items]
     one, (low, high) = np.array([who]), train.rating_scale
-    scores, parts = (
-        next(score_blocks(recommender, train.users, len(train.items), one, label=label))[1][0],
-        recommender.biases(one),
-    )
-    own, titles = slice(*train.ptr[who : who + 2]), train.features.get("title")
+    _, (scores,) = next(score_blocks(recommender, train.users, len(train.items), one, label=label))
+    parts = recommender.biases(one)
+    own = slice(*train.ptr[who : who + 2])
     rated = dict(zip(train.item[own].tolist(), train.value[own].tolist(), strict=True))
 
     def told(item: int) -> dict[str, Any]:
@@ -97,7 +95,7 @@ def predictions(
         rest = None if user_bias is None or item_bias is None else score - user_bias - item_bias
         return {
             "item": train.items[item],
-            "title": "" if titles is None else str(titles[item]),
+            "title": _title(train, item),
             "prediction": min(max(score, low), high),
             "unclipped": score,
             "user_bias": user_bias,
@@ -125,9 +123,14 @@ def recommendations(
     at_least("--n", n, 1)
     n = min(n, len(train.items))
     best = recommend(recommender, train, np.array([train.users.index(user)]), n, label=label, seed=seed)
-    titles = train.features.get("title")
     return [
-        {"item": train.items[item], "title": "" if titles is None else str(titles[item]), "score": score}
+        {"item": train.items[item], "title": _title(train, item), "score": score}
         for item, score in zip(best.item[0].tolist(), best.score[0].tolist(), strict=True)
         if item >= 0
     ]
+
+
+def _title(train: Interactions, item: int) -> str:
+    """What an item is called, "" if that is not known."""
+    titles = train.features.get("title")
+    return "" if titles is None else str(titles[item])

@@ -21,9 +21,7 @@ from .plan import Plan, check, make, material, usual_protocol
 from .split.types import Held
 
 Looks = dict[int, dict[str, float]]  # {round: {metric: value on the validation rows}}; round 0 for a central algorithm
-Stop = Callable[
-    [int, int, float], bool
-]  # (round, of how many, the goal's metric there): is this training not worth going on with?
+Stop = Callable[[int, int, float], bool]  # (round, of how many, the goal's metric): is this training not worth going on with?
 
 
 class Part(NamedTuple):

@@ -14,6 +14,8 @@ from ..data.interactions import Interactions
 from ..recommend import score_blocks
 from .metric import RatingMetric, metrics
 
+ERRORS = ("mae", "rmse")  # of a system that predicts ratings, as FBALF's tables have them
+
 
 class Ratings(NamedTuple):
     """What was predicted of some held-out rows.

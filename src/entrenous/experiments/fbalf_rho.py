@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from ..evaluate.ratings import ERRORS
 from ..figures import lines
 from .cell import Look
 from .fbalf_table3 import FBALF, FEDREC_B, FEDREC_PP_B
-from .rating_study import ERRORS, RatingStudy, Source, System, over_sources
+from .rating_study import RatingStudy, Source, System, over_sources
 from .result import Experiment, Found, Row
 
 RHO = (0, 1, 2, 3)

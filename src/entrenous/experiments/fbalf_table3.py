@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ..evaluate.loss_win import Against, Table, against
+from ..evaluate.ratings import ERRORS
 from ..figures import bars
 from .cell import Look
-from .rating_study import ERRORS, RatingStudy, Source, System, studies
+from .rating_study import RatingStudy, Source, System, studies
 from .result import Context, Experiment, Found, Row, row
 
 FBALF = System("fbalf")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, final
@@ -13,6 +13,7 @@ from ..core.errors import InputError
 from ..core.protocols import FederatedAlgorithm
 from ..data.interactions import Interactions
 from ..data.load import load
+from ..evaluate.ratings import ERRORS
 from ..split.protocol import splits
 from .cell import Cell, Look, Parts, parts_of
 from .cells import Cells
@@ -22,7 +23,6 @@ from .result import Context, Found, Paper, Row, row
 
 PROTOCOL, FOLDS = "kfold-5", 5
 ENOUGH = 10  # ratings that a user or an item must have where "users and items with fewer than 10 ratings" are removed
-ERRORS = ("mae", "rmse")
 
 
 class System(NamedTuple):
@@ -158,9 +158,6 @@ def studies(context: Context, sources: Sequence[Source], quick: Sequence[Source]
         else:
             made.append(study)
     return made
-
-
-Looks = Mapping[System, list[Look]]
 
 
 def over_sources(
