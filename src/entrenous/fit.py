@@ -10,7 +10,7 @@ import numpy as np
 
 from .core.errors import EntrenousError, InputError, NonFiniteError
 from .core.keys import key
-from .core.protocols import CentralAlgorithm, FederatedAlgorithm, Progress, State, arrays_of, delivered, silent
+from .core.protocols import CentralAlgorithm, FederatedAlgorithm, Histories, Progress, State, arrays_of, delivered, silent
 from .core.types import Array, Float32Array, Int64Array
 from .data.interactions import Interactions
 from .federation.ledger import Ledger
@@ -39,16 +39,17 @@ class FederatedRecommender:
 
     def scores(self, users: Int64Array) -> Float32Array:
         """float32 [len(users), items]."""
-        private = type(self.devices)(*(array[users] for array in self.devices))
-        received = delivered(self.algorithm, self.download, users)
-        return self.algorithm.score(received, private, self.data.histories(users))
+        return self.algorithm.score(*self._on_devices(users))
 
     def biases(self, users: Int64Array) -> Biases | None:
         """What of a prediction is the user's and what the item's; None if the algorithm does not tell them apart."""
-        private = type(self.devices)(*(array[users] for array in self.devices))
         of = getattr(self.algorithm, "biases", None)
-        received = delivered(self.algorithm, self.download, users)
-        return None if of is None else Biases(*of(received, private, self.data.histories(users)))
+        return None if of is None else Biases(*of(*self._on_devices(users)))
+
+    def _on_devices(self, users: Int64Array) -> tuple[State, State, Histories]:
+        """What the devices of `users` have: what they received, their private state, their histories."""
+        private = type(self.devices)(*(array[users] for array in self.devices))
+        return delivered(self.algorithm, self.download, users), private, self.data.histories(users)
 
 
 @final
