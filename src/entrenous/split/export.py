@@ -1,6 +1,6 @@
 """A split as a folder of files that any program can read.
 
-    split.json                     name, refit, notes, name of the data
+    split.json                     name, refit, weighting, notes, name of the data
     users, items                   external ids in index order; items with their features (title, category, ...)
     train, validation, test        user, item, value, time, row (its position in the source); validation only if there is one
     test_candidates, ...           user, item, candidate: what each held-out item is ranked against, if the protocol samples
@@ -59,7 +59,8 @@ def write(split: Split, folder: Path | str, *, format: Format = "csv") -> Path:
 
 def _fill(folder: Path, split: Split, format: Format) -> None:
     train = split.train
-    about = {"name": split.name, "refit": split.refit, "notes": split.notes, "data": train.name, "data_notes": train.notes}
+    own = {"name": split.name, "refit": split.refit, "weighting": split.weighting, "notes": split.notes}
+    about = {**own, "data": train.name, "data_notes": train.notes}
     (folder / ABOUT).write_text(json.dumps(about, indent=1, ensure_ascii=False))
     _save(folder / "users", {"user": train.users.ids}, format)
     features = {FEATURE + label: text for label, text in train.features.items()}

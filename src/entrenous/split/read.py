@@ -107,15 +107,17 @@ def _exported(folder: Path) -> Split:
     parts = {part: _part(folder, part, ids, about) for part in PARTS if part != "validation" or _present(folder, part)}
     tables = {part: _candidates(folder, f"{part}_candidates") for part in PARTS[1:]}
     split = _given(parts, tables, name=about["name"], refit=about["refit"])
-    return split._replace(notes=tuple(about["notes"]))
+    return split._replace(notes=tuple(about["notes"]), weighting=about["weighting"])
 
 
 def _about(path: Path) -> dict[str, Any]:
-    kinds = {"name": str, "refit": bool, "notes": list, "data": str, "data_notes": list}
+    kinds = {"name": str, "refit": bool, "weighting": bool, "notes": list, "data": str, "data_notes": list}
     try:
         about = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, OSError) as problem:
         raise InputError(str(path), f"cannot be read: {problem}", expected="JSON", fix="mend or remove it") from None
+    if isinstance(about, dict):
+        about = {"weighting": False, **about}  # what an earlier version wrote does not say
     if not isinstance(about, dict) or not all(isinstance(about.get(name), kind) for name, kind in kinds.items()):
         raise InputError(str(path), "does not describe a split", expected=f"an object with {', '.join(kinds)}")
     return about

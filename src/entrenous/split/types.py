@@ -28,6 +28,8 @@ class Split(NamedTuple):
 
     refit: whether, once settings are chosen, the final model trains on train + validation (FPL section 5.3) or on train
     alone (leave-one-out in the NCF lineage). notes: what the split did and what it could not hold, one sentence each.
+    weighting: whether the validation rows are the devices' own weighting sets (PEPPER, algorithm 2, lines 2-5), which their
+    devices may use in training too.
     """
 
     name: str
@@ -36,6 +38,7 @@ class Split(NamedTuple):
     test: Held
     refit: bool
     notes: tuple[str, ...] = ()
+    weighting: bool = False
 
     @property
     def all_rows(self) -> Interactions:
