@@ -1,4 +1,4 @@
-"""A small data folder in which `ml-1m` is a handful of rows, with test rows and negatives as NCF published them."""
+"""A small data folder in which a data set is a handful of rows, with what NCF (`ml-1m`) and PEPPER (`ml-100k`) published of it."""
 
 from __future__ import annotations
 
@@ -45,4 +45,35 @@ def write_all(home: Path, data: Interactions) -> Path:
     """The folder with everything that `ncf-99` needs."""
     folder, test = write_rows(home, data), held_out(data)
     write_ncf(folder, test, {user: free(data, user) for user in test})
+    return folder
+
+
+Part = tuple[str, str, str]  # user, item, and "train", "validation" or "test"
+
+
+def divided(data: Interactions, *, held: int = 1) -> list[Part]:
+    """Every row with its part: of each user's rows by item, the first `held` are test and as many validation, if some are left."""
+    found = []
+    for u in range(len(data.users)):
+        items = [data.items[int(item)] for item in data.item[data.ptr[u] : data.ptr[u + 1]]]
+        few = held if len(items) > 2 * held else 0
+        labels = ["test"] * few + ["validation"] * few + ["train"] * len(items)
+        found += [(data.users[u], item, label) for item, label in zip(items, labels, strict=False)]
+    return found
+
+
+def write_pepper(folder: Path, rows: list[Part], negatives: dict[Part, list[str]]) -> None:
+    """The tables `pepper_splits` and `pepper_negatives`; the latter has a line for each key, in the order given."""
+    folder.mkdir(parents=True, exist_ok=True)
+    users, items, parts = zip(*rows, strict=True)
+    pl.DataFrame({"user_id": users, "item_id": items, "split": parts}).write_parquet(folder / "pepper_splits.parquet")
+    users, items, parts = zip(*negatives, strict=True)
+    columns = {"split": parts, "user_id": users, "item_id": items, "negative_item_ids": list(negatives.values())}
+    pl.DataFrame(columns).write_parquet(folder / "pepper_negatives.parquet")
+
+
+def write_all_pepper(home: Path, data: Interactions, k: int = 99) -> Path:
+    """The folder of `ml-100k` with everything that `pepper-given` needs, `data` its rows."""
+    rows, folder = divided(data), home / "ml-100k"
+    write_pepper(folder, rows, {row: free(data, row[0], k) for row in rows if row[2] != "train"})
     return folder

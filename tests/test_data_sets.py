@@ -22,7 +22,7 @@ SHAPES = {  # users, items, rows
     "foursquare-italy-all": (6596, 34332, 89616),
     "foursquare-nyc": (1083, 38333, 91536),
     "gowalla-nyc": (2347, 2437, 41029),
-    "gowalla-nyc-pepper": (100, 10959, 22134),
+    "gowalla-nyc-pepper": (100, 10978, 22134),
     "hetrec-ml": (2113, 8527, 171967),
     "ml-100k": (943, 1682, 100000),
     "ml-1m": (6040, 3706, 1000209),

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from published import write_all
+from published import write_all, write_all_pepper
 from small import interactions, random_data, rows_of
 
 from entrenous.core.discover import offers
@@ -14,6 +14,8 @@ from entrenous.split.given import given
 from entrenous.split.protocol import protocols, splits
 
 DATA = replace(random_data(items=140), name="ml-1m")  # a name of which NCF published test rows
+OURS = {"pepper-given": "ml-100k", "pepper-given-100": "ml-100k"}  # where another name is needed
+FEWER = {"pepper-given-100": "pepper-given-40"}  # the small data has 40 users
 NAMES = sorted(offers("split", "PROTOCOLS"))
 
 
@@ -21,13 +23,14 @@ NAMES = sorted(offers("split", "PROTOCOLS"))
 def published(tmp_path_factory, monkeypatch):
     home = tmp_path_factory.mktemp("home")
     write_all(home, DATA)
+    write_all_pepper(home, DATA)
     monkeypatch.setenv("ENTRENOUS_DATA", str(home))
 
 
 def made(name, seed=0):
     """The splits of a protocol on the small data; of `given`, one made from another protocol's parts."""
     if name != "given":
-        return splits(name, DATA, seed=seed)
+        return splits(FEWER.get(name, name), replace(DATA, name=OURS.get(name, DATA.name)), seed=seed)
     source = splits("loo-full", DATA)[0]
     return splits("given", given=given(source.train, source.test.rows, source.validation.rows, name="given"))
 
@@ -72,8 +75,9 @@ def test_the_order_of_the_source_matters_to_equal_times_alone(name):
         (DATA.users[u], DATA.items[i], t) for t, (u, i) in enumerate(zip(DATA.user.tolist(), DATA.item.tolist(), strict=True))
     ]
     users, items = [f"u{n}" for n in range(len(DATA.users))], [f"i{n}" for n in range(len(DATA.items))]
-    forward = splits(name, interactions(rows, users=users, items=items, name="ml-1m"))
-    backward = splits(name, interactions(rows[::-1], users=users, items=items, name="ml-1m"))
+    named = OURS.get(name, "ml-1m")
+    forward = splits(FEWER.get(name, name), interactions(rows, users=users, items=items, name=named))
+    backward = splits(FEWER.get(name, name), interactions(rows[::-1], users=users, items=items, name=named))
     for one, other in zip(forward, backward, strict=True):
         assert [rows_of(part) for part in parts(one)] == [rows_of(part) for part in parts(other)]
         assert np.array_equal(one.test.candidates, other.test.candidates)
@@ -115,6 +119,7 @@ def test_an_exported_split_comes_back(name, tmp_path):
     split = made(name)[-1]
     back = splits("given", given=write(split, tmp_path / "split"))[0]
     assert [rows_of(part) for part in parts(back)] == [rows_of(part) for part in parts(split)]
+    assert (back.refit, back.weighting, back.notes) == (split.refit, split.weighting, split.notes)
 
 
 def test_names_are_listed_with_given():

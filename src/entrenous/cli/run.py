@@ -54,7 +54,9 @@ def run(
         A data set of `entrenous data list`, or a file or folder.
     protocol:
         How rows are held out: loo-99, loo-full, ncf-99 (NCF's own test rows: ml-1m, pinterest-20), temporal-80-20, random-80-20,
-        kfold-5, given (numbers may differ: loo-50); default: loo-99, or kfold-5 for an algorithm that predicts ratings.
+        kfold-5, pepper-85-15, pepper-given (the parts of its authors: ml-100k, foursquare-nyc, gowalla-nyc-pepper), pepper-given-100
+        (their first 100 users), given (numbers may differ: loo-50); default: loo-99, or kfold-5 for an algorithm that predicts
+        ratings.
     rounds:
         Rounds of training; default: the algorithm's own.
     seed:

@@ -6,10 +6,11 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import final
+from typing import Literal, final
 
 from ..core.discover import offers, pick
 from ..core.errors import InputError
+from .divided import Divided
 from .fetch import Source, fetch
 from .home import VARIABLE, data_home, find
 from .interactions import Interactions
@@ -27,6 +28,7 @@ class Dataset:
     read: from that folder to Interactions.
     sources: where `fetch` finds it, in order of preference; empty if it cannot be fetched.
     published: {whose: from that folder to the rows they held out}, for splits that others published ("ncf").
+    divided: {whose: from that folder to all the parts they published}, training rows too ("pepper").
     """
 
     name: str
@@ -39,6 +41,7 @@ class Dataset:
     files: tuple[str, ...] = ()
     sources: tuple[Source, ...] = ()
     published: Mapping[str, Callable[[Path], Published]] = field(default_factory=dict)
+    divided: Mapping[str, Callable[[Path], Divided]] = field(default_factory=dict)
 
     @property
     def path(self) -> Path:
@@ -95,8 +98,20 @@ def dataset(name: str) -> Dataset:
 
 def published(whose: str, name: str) -> Published:
     """What `whose` held out of the data set `name`. Raises InputError if that is not known of this data, or its files are missing."""
-    having = {one.name: one for one in datasets().values() if whose in one.published}
-    if name not in having:
+    having = _having("published", whose, name)
+    return having.published[whose](having.path)
+
+
+def divided(whose: str, name: str) -> Divided:
+    """The parts that `whose` published of the data set `name`. Raises InputError as `published` does."""
+    having = _having("divided", whose, name)
+    return having.divided[whose](having.path)
+
+
+def _having(what: Literal["published", "divided"], whose: str, name: str) -> Dataset:
+    """The data set `name`, of which `whose` published something."""
+    known = {one.name: one for one in datasets().values() if whose in getattr(one, what)}
+    if name not in known:
         problem = f"no rows that {whose} held out are known of this data"
-        raise InputError(name, problem, expected=f"one of {', '.join(having)}", fix="use loo-99 or another protocol")
-    return having[name].published[whose](having[name].path)
+        raise InputError(name, problem, expected=f"one of {', '.join(known)}", fix="use loo-99 or another protocol")
+    return known[name]

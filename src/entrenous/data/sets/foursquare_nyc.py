@@ -8,16 +8,51 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ...core.errors import InputError
 from ..dataset import Dataset
+from ..divided import LIST, Divided, Frames, divided, read_frames
+from ..files import read_table
 from ..folders import read_parts
+from ..home import find
 from ..interactions import Interactions
 from ..table import Reading
 
+LACKING = 328  # of PEPPER's 24,384 pairs; a reconstructed check-in may be of a neighbouring user
 FEATURES = {"category": "category_code_pepper", "lat": "lat", "lon": "lon"}  # a number for each category; its name is not known
 
 
 def read(folder: Path) -> Interactions:
     return read_parts(folder, ["checkins"], Reading(), name="foursquare-nyc", items="items", columns=FEATURES)
+
+
+def pepper(folder: Path) -> Divided:
+    """PEPPER's parts, of the first 146 users to appear. Raises InputError if a table is missing or lacks a column."""
+    frames = read_frames(folder, "foursquare-nyc")
+    return divided(_renamed(frames, folder), folder, tabled=146, lacking=LACKING)
+
+
+def _renamed(frames: Frames, folder: Path) -> Frames:
+    """The negatives, which PEPPER numbers by first appearance, with the ids of users and venues."""
+    import polars as pl
+
+    items = find(folder, "items")
+    venues = None if items is None else read_table(items, Reading()).frame
+    wanted = {"pepper_user", "pepper_item", "negative_pepper_items"}
+    if venues is None or "first_seen_index" not in venues.columns or not wanted <= set(frames.negatives.columns):
+        expected = f"items with first_seen_index, and negatives with {', '.join(sorted(wanted))}"
+        raise InputError("foursquare-nyc", f"PEPPER's numbers cannot be told in {folder}", expected=expected)
+    users = frames.rows.select("pepper_user", "user_id").unique()
+    user, venue = (
+        {"old": users["pepper_user"], "new": users["user_id"]},
+        {"old": venues["first_seen_index"], "new": venues["item_id"]},
+    )
+    negatives = frames.negatives.select(
+        "split",
+        pl.col("pepper_user").replace_strict(**user, default=None).alias("user_id"),
+        pl.col("pepper_item").replace_strict(**venue, default=None).alias("item_id"),
+        pl.col("negative_pepper_items").list.eval(pl.element().replace_strict(**venue, default=None)).alias(LIST),
+    )
+    return Frames(frames.rows, negatives)
 
 
 DATASETS = {
@@ -31,5 +66,6 @@ DATASETS = {
         folder="foursquare-nyc",
         files=("checkins",),
         read=read,
+        divided={"pepper": pepper},
     )
 }

@@ -2,19 +2,32 @@
 
 `gowalla-nyc`: SNAP's check-ins inside New York, at users and places with at least 10 check-ins world-wide; repeated visits are
 one row, the last.
-`gowalla-nyc-pepper`: the 100 users of the authors' repository, distinct places, no times.
+`gowalla-nyc-pepper`: the 100 users of the authors' repository, distinct places, all 10,978 places of their files. Their moves carry
+the seconds between two check-ins but no date, and where rows were left out a move does not begin where the last one ended. So the
+time of a row is the seconds from a user's first check-in to the last visit of the place, gaps not counted: it orders the rows.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
+from ...core.errors import InputError
+from ...core.types import Int64Array
+from ...core.vocabulary import Vocabulary
 from ..dataset import Dataset
-from ..folders import read_parts
-from ..interactions import Interactions
+from ..divided import Divided
+from ..divided import pepper as read_divided
+from ..files import read_table
+from ..folders import add_features, read_parts
+from ..home import find
+from ..interactions import NO_TIME, Interactions
 from ..table import Reading
 
 PLACE = {"lat": "lat", "lon": "lon"}
+MOVES = ("user_id", "row", "item_id", "next_item_id", "delta_seconds")
 
 
 def read(folder: Path) -> Interactions:
@@ -22,7 +35,44 @@ def read(folder: Path) -> Interactions:
 
 
 def read_pepper(folder: Path) -> Interactions:
-    return read_parts(folder, ["pepper_splits"], Reading(), name="gowalla-nyc-pepper", items="pepper_items", columns=PLACE)
+    """The distinct (user, place) pairs, in order of time where the table of moves is there."""
+    data = read_parts(folder, ["pepper_splits"], Reading(), name="gowalla-nyc-pepper")
+    places, moves = find(folder, "pepper_items"), find(folder, "pepper_transitions")
+    if places is not None:
+        data = add_features(_with_places(data, places), places, columns=PLACE)
+    return data if moves is None else replace(data, time=_last_visits(data, moves), notes=(*data.notes, f"read {moves}: times"))
+
+
+def _with_places(data: Interactions, path: Path) -> Interactions:
+    """The data over all places of the file: some stand among the negatives alone."""
+    listed = read_table(path, Reading()).frame["item_id"].cast(str).to_list()
+    return replace(data, items=Vocabulary(list(dict.fromkeys([*data.items.ids.tolist(), *listed])), kind="item"))
+
+
+def _last_visits(data: Interactions, path: Path) -> Int64Array:
+    """Seconds from each user's first check-in to the last visit of the row's place, int64 [n]; NO_TIME where no move tells."""
+    import polars as pl
+
+    frame = read_table(path, Reading()).frame
+    if missing := [name for name in MOVES if name not in frame.columns]:
+        raise InputError(str(path), f"no column '{missing[0]}'", expected=", ".join(MOVES))
+    end = pl.col("delta_seconds").cum_sum().over("user_id")
+    frame = frame.sort("user_id", "row").with_columns((end - pl.col("delta_seconds")).alias("start"), end.alias("end"))
+    visits = [
+        frame.select("user_id", pl.col(item).alias("item"), at) for item, at in (("item_id", "start"), ("next_item_id", "end"))
+    ]
+    table = pl.concat([visit.rename({visit.columns[2]: "time"}) for visit in visits])
+    user, item = (table[name].cast(pl.String).to_list() for name in ("user_id", "item"))
+    u, i = data.users.indices(user), data.items.indices(item)
+    last = np.full(len(data.users) * len(data.items), NO_TIME, np.int64)
+    known = (u >= 0) & (i >= 0)
+    np.maximum.at(last, u[known].astype(np.int64) * len(data.items) + i[known], table["time"].to_numpy()[known])
+    return last[data.user.astype(np.int64) * len(data.items) + data.item]
+
+
+def pepper(folder: Path) -> Divided:
+    """PEPPER's parts, of 100 users."""
+    return read_divided(folder, "gowalla-nyc-pepper", tabled=100)
 
 
 DATASETS = {
@@ -35,6 +85,7 @@ DATASETS = {
         folder="gowalla-nyc",
         files=(file,),
         read=reader,
+        divided={"pepper": pepper} if reader is read_pepper else {},
     )
     for name, summary, origin, file, reader in (
         (
@@ -46,7 +97,7 @@ DATASETS = {
         ),
         (
             "gowalla-nyc-pepper",
-            "PEPPER's published subset: 100 users, 22,134 distinct (user, place) rows, with coordinates, no times",
+            "PEPPER's published subset: 100 users x 10,978 places, 22,134 rows, with coordinates and the order of visits",
             "github.com/YacineBelal/PEPPER (branch TensorFlow-Attacked, GowallaNYC files), as user_id, item_id",
             "pepper_splits",
             read_pepper,

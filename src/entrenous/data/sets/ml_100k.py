@@ -12,6 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from ..dataset import Dataset
+from ..divided import Divided
+from ..divided import pepper as read_pepper
 from ..fetch import Archive, Wheel
 from ..folders import read_folder
 from ..interactions import Interactions
@@ -39,6 +41,11 @@ def read(folder: Path) -> Interactions:
     return replace(data, features={**data.features, "title": title})
 
 
+def pepper(folder: Path) -> Divided:
+    """PEPPER's parts, of 943 users; its tables 4 and 5 are on the first 100, as every rate in them is a multiple of one row in 1,000."""
+    return read_pepper(folder, "ml-100k", tabled=100)
+
+
 DATASETS = {
     "ml-100k": Dataset(
         name="ml-100k",
@@ -50,5 +57,6 @@ DATASETS = {
         files=("interactions", "ml-100k.inter", "u.data"),
         read=read,
         sources=(WHEEL, ARCHIVE),
+        divided={"pepper": pepper},
     )
 }
