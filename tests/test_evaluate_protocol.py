@@ -69,6 +69,7 @@ def test_the_protocol_is_told_with_counts():
         "equal scores are ordered by a shuffle of the items keyed by seed 3",
         "users evaluated: 2, with 3 held-out rows; users in training without any, left out: 1",
         "held-out rows of items without a training row, which are never recommended and rank last: 1",
+        "f1_user: all held-out items of a user in one list, with the candidates of the first of them",
     )
 
 

@@ -16,7 +16,7 @@ from ..core.types import BoolArray, Float32Array, Float64Array, Int64Array
 from ..data.interactions import Interactions
 from ..recommend import score_blocks
 from ..split.types import Held
-from . import full, sampled
+from . import full, sampled, together
 from . import ratings as of_ratings
 from .metric import ListMetric, QueryMetric, metrics, title
 from .ranking import Lists, Ranking
@@ -31,7 +31,8 @@ class Evaluation:
 
     metrics: the mean over users by name (`hr@10`, `auc`, `gini@10`): of the sampled ranking where the held-out rows have
         candidates, else of the full ranking. Metrics of lists (coverage, Gini) are always of the full ranking. Of predicted ratings
-        `mae` and `rmse` come first; they are over held-out rows, not over users.
+        `mae` and `rmse` come first; they are over held-out rows, not over users. `f1_user@n` (see `together`) comes with the sampled
+        ranking alone, and where a user has several held-out rows.
     full_ranking: the same names of the full ranking, where `metrics` are sampled; else None.
     per_user, per_user_full: accuracy metrics by name, float64 [m], in the order of `user`; the latter None unless sampled.
     by_category: {"bias_disparity@10": {category: value}}. user: int64 [m], the evaluated users, ascending.
@@ -78,15 +79,20 @@ def evaluate(
     field, users = full.field_of(train, also_mask, seed), np.flatnonzero(rows.counts)
     everything = full.empty_full(users, rows, lengths[-1])
     among = sampled.empty_sampled(held) if held.candidates is not None else None
+    whole = together.empty_together(held)
     predicted = np.empty(len(rows), np.float32)
     for part, scores in score_blocks(recommender, train.users, len(train.items), users, label=label, block=block):
         full.rank_block(everything, part, scores, field, rows)
         if among is not None:
             sampled.rank_block(among, users[part], scores, field, held)
+        if whole is not None:
+            together.rank_block(whole, part, scores, field, held)
         if ratings:
             of_ratings.predict_block(predicted, users[part], scores, rows)
     lists = Lists(everything.best.item, users, int(field.known.sum()), train.popularity, *categories(train))
-    found = _summed_up(everything.ranking, among, lists, lengths, sentences(train, held, field.known, also_mask, seed))
+    found = _summed_up(
+        Rankings(everything.ranking, among, whole), lists, lengths, sentences(train, held, field.known, also_mask, seed)
+    )
     return _with_ratings(found, rows, predicted, label) if ratings else found
 
 
@@ -101,11 +107,21 @@ def _with_ratings(found: Evaluation, rows: Interactions, scores: Float32Array, l
     )
 
 
-def _summed_up(
-    ranking: Ranking, among: Ranking | None, lists: Lists, lengths: Sequence[int], protocol: tuple[str, ...]
-) -> Evaluation:
+class Rankings(NamedTuple):
+    """full: one query per user, among all items. among: one per held-out row, among its candidates. together: one per user, among the
+    candidates of a row. The last two None where the held-out rows have none."""
+
+    full: Ranking
+    among: Ranking | None
+    together: Ranking | None
+
+
+def _summed_up(rankings: Rankings, lists: Lists, lengths: Sequence[int], protocol: tuple[str, ...]) -> Evaluation:
+    ranking, among, whole = rankings
     per_user, of_lists = user_values(ranking, lengths), list_values(lists, lengths)
     chosen = per_user if among is None else user_values(among, lengths)
+    if whole is not None:
+        chosen, protocol = chosen | together.user_f1(whole, lengths), (*protocol, together.SENTENCE)
     return Evaluation(
         metrics=_means(chosen) | of_lists.numbers,
         full_ranking=None if among is None else _means(per_user) | of_lists.numbers,

@@ -12,8 +12,8 @@ import numpy as np
 from numba import njit
 
 from ..core.errors import InputError
-from ..core.keys import below, draw, fold, key
-from ..core.types import Array, Int32Array, Int64Array
+from ..core.keys import below, draw, fold, folds, key
+from ..core.types import Array, Int32Array, Int64Array, UInt64Array
 from ..data.interactions import Interactions
 from .cut import assemble, newest_first
 from .types import Split, named
@@ -64,9 +64,10 @@ def _few(data: Interactions) -> tuple[str, ...]:
     )
 
 
-def draw_candidates(data: Interactions, users: Array, k: int, key: np.uint64) -> Int32Array:
+def draw_candidates(data: Interactions, users: Array, k: int, key: np.uint64, *, items: Array | None = None) -> Int32Array:
     """k items for each of the users that have no row in `data`, uniform without replacement, ascending, int32 [len(users), k].
 
+    items: int32 [len(users)], the held-out items, for users who occur more than once: without them a user's draws are all the same.
     Raises InputError that names the first user with fewer than k such items.
     """
     left = len(data.items) - data.counts[users]
@@ -76,16 +77,27 @@ def draw_candidates(data: Interactions, users: Array, k: int, key: np.uint64) ->
         raise InputError(
             data.name, problem, expected="fewer candidates", fix=f"use loo-{most} or loo-full" if most else "use loo-full"
         )
-    return _draw(data.ptr, data.item, len(data.items), np.asarray(users, np.int64), k, key)
+    users = np.asarray(users, np.int64)
+    keys = folds(key, users)
+    return _draw(data.ptr, data.item, len(data.items), users, k, keys if items is None else _folded(keys, items))
 
 
 @njit(cache=True, nogil=True)
-def _draw(ptr: Int64Array, item: Int32Array, items: int, users: Int64Array, k: int, key: np.uint64) -> Int32Array:
+def _folded(keys: UInt64Array, items: Int32Array) -> UInt64Array:
+    """Each key with the name of its item, uint64 [m]."""
+    out = np.empty_like(keys)
+    for r in range(len(keys)):
+        out[r] = fold(keys[r], items[r])
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _draw(ptr: Int64Array, item: Int32Array, items: int, users: Int64Array, k: int, keys: UInt64Array) -> Int32Array:
     """Floyd's algorithm: for j = m - k .. m - 1 take a number below j + 1, or j itself if that one is taken; k draws in all."""
     out = np.empty((len(users), k), np.int32)
     taken = np.zeros(items, np.bool_)
     for r in range(len(users)):
-        own, history = fold(key, users[r]), item[ptr[users[r]] : ptr[users[r] + 1]]
+        own, history = keys[r], item[ptr[users[r]] : ptr[users[r] + 1]]
         free = items - len(history)
         for c in range(k):
             j = free - k + c

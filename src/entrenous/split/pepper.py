@@ -16,7 +16,7 @@ Their files are kept, but for what would make a result wrong:
 A negative that the user does have a row of stays: it is what they ranked against. The notes count all of these.
 
 `pepper-85-15`: int(.15 n) of a user's n rows are test and as many are the weighting set, drawn by (seed, user, item); each against
-100 items that the user has no row of at all, drawn as `loo-99` does.
+100 items that the user has no row of at all, drawn as `loo-99` does, anew for each row.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ def drawn(data: Interactions, train: int, test: int, *, seed: int) -> list[Split
     tested, weighing = place < held, (place >= held) & (place < 2 * held)
     _check_free(data, tested)
     candidates = (
-        draw_candidates(data, data.user[weighing], DRAWN, key(seed, "candidates", "validation")),
-        draw_candidates(data, data.user[tested], DRAWN, key(seed, "candidates", "test")),
+        _draw(data, weighing, key(seed, "candidates", "validation")),
+        _draw(data, tested, key(seed, "candidates", "test")),
     )
     notes = without_test(data, tested)
     split = assemble(name, data, weighing, tested, refit=False, notes=notes, candidates=candidates)
@@ -75,6 +75,11 @@ def drawn(data: Interactions, train: int, test: int, *, seed: int) -> list[Split
 
 
 PROTOCOLS = {"pepper-given": given, "pepper-given-100": given_first, "pepper-85-15": drawn}
+
+
+def _draw(data: Interactions, held: BoolArray, key: np.uint64) -> Int32Array:
+    """100 candidates of each row marked `held`, named by user and item."""
+    return draw_candidates(data, data.user[held], DRAWN, key, items=data.item[held])
 
 
 def _check_free(data: Interactions, tested: BoolArray) -> None:
