@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, final
 
@@ -14,7 +15,7 @@ import numpy as np
 
 from . import __version__, store
 from .core.errors import EntrenousError, EntrenousWarning, InputError, at_least
-from .core.protocols import CentralAlgorithm, FederatedAlgorithm, Progress, predicts_ratings, silent
+from .core.protocols import CentralAlgorithm, Progress, predicts_ratings, silent
 from .data.dataset import datasets
 from .data.interactions import Interactions
 from .evaluate.fairness import fairness
@@ -22,8 +23,8 @@ from .evaluate.goal import goal_of
 from .evaluate.protocol import Evaluation, evaluate
 from .federation.executors import Debug, Executor, Threads
 from .federation.ledger import Ledger
-from .fit import CentralRecommender, FederatedRecommender, Fitted, fit_central
-from .plan import Material, Plan, check, check_parts, leaky, make, material, usual_protocol
+from .fit import Algorithm, CentralRecommender, FederatedRecommender, Fitted, GossipRecommender, Trained, federated, fit_central
+from .plan import Material, Plan, check, check_parts, leaky, make, material, network_of, usual_protocol
 from .split.protocol import GIVEN
 from .split.types import Split
 from .stored import material_of, plan_of, predictions, recommendations
@@ -34,7 +35,6 @@ LEAK = (
     "LEAKY NEGATIVES: no held-out item is ever drawn as a negative, which tells the model what was held out; "
     "these figures cannot stand beside honest ones"
 )
-Algorithm = FederatedAlgorithm | CentralAlgorithm
 
 
 @final
@@ -43,7 +43,7 @@ class Run:
     """A finished run. manifest: what `entrenous run --json` prints. evaluations: one a fold. path: where it is stored, if it is."""
 
     manifest: dict[str, Any]
-    recommender: FederatedRecommender | CentralRecommender
+    recommender: FederatedRecommender | GossipRecommender | CentralRecommender
     train: Interactions
     evaluations: tuple[Evaluation, ...]
     path: Path | None = None
@@ -86,6 +86,7 @@ def run(
     given: str | None = None,
     load: Mapping[str, Any] | None = None,
     negatives: str = "train",
+    network: Mapping[str, Any] | None = None,
     threads: int = 0,
     checkpoint_every: int | None = None,
     out: str | Path | None = None,
@@ -108,7 +109,7 @@ def run(
         algorithm=algorithm, data=_lasting(data) if isinstance(data, str) else data.name, protocol=protocol, seed=seed, rounds=rounds,
         settings=settings or {}, patience=patience, every=every, given=None if given is None else _lasting(given),
         load={name: _lasting(value) if name == "items" else value for name, value in (load or {}).items()},
-        negatives=negatives,
+        negatives=negatives, network=network or {},
     )  # fmt: skip
     check(plan)
     at_least("--checkpoint-every", checkpoint_every, 0)
@@ -216,10 +217,10 @@ def _fold(plan: Plan, algorithm: Algorithm, split: Split, watch: Watch, trace: l
     """Train, then open the test rows once."""
     rows = split.final_train
     began = time.perf_counter()
-    if isinstance(algorithm, FederatedAlgorithm):
-        model = _federated(plan, algorithm, split, watch, trace, fold)
-    else:
+    if isinstance(algorithm, CentralAlgorithm):
         model = fit_central(algorithm, rows, plan.seed, watch.progress)
+    else:
+        model = _federated(plan, algorithm, split, watch, trace, fold)
     trained = time.perf_counter()
     masked = split.validation.rows if split.validation is not None and not split.refit else None
     found = evaluate(
@@ -235,21 +236,19 @@ def _fold(plan: Plan, algorithm: Algorithm, split: Split, watch: Watch, trace: l
     return Fold(model, found, rows, trained - began, time.perf_counter() - trained)
 
 
-def _federated(
-    plan: Plan, algorithm: FederatedAlgorithm, split: Split, watch: Watch, trace: list[dict[str, Any]], fold: str
-) -> Fitted:
+def _federated(plan: Plan, algorithm: Trained, split: Split, watch: Watch, trace: list[dict[str, Any]], fold: str) -> Fitted:
     """With patience: a first training finds the best round on validation, a second one ends there. Else one training to the end.
 
     Both start from round 0 with the same seed, so without refitting the second repeats the first, to the bit.
     """
     rows, until = split.final_train, plan.rounds or algorithm.default_rounds(split.final_train.catalogue)
     seen, avoid = split.validation if not split.refit else None, split.all_rows if leaky(plan) else None
+    run_phase = partial(train, label=plan.algorithm, seed=plan.seed, avoid=avoid, network=network_of(plan),
+                        weighting=split.validation if split.weighting else None, watch=watch, trace=trace)  # fmt: skip
     if plan.patience:
-        train(algorithm, split.train, until, label=plan.algorithm, seed=plan.seed, phase=f"{fold}-select", validation=split.validation,
-              avoid=avoid, watch=watch, trace=trace)  # fmt: skip
+        run_phase(algorithm, split.train, until, phase=f"{fold}-select", validation=split.validation)
         until, seen = best_round(trace, f"{fold}-select", goal_of(algorithm)), None
-    return train(algorithm, rows, until, label=plan.algorithm, seed=plan.seed, phase=f"{fold}-final", validation=seen, avoid=avoid,
-                 watch=watch, trace=trace)  # fmt: skip
+    return run_phase(algorithm, rows, until, phase=f"{fold}-final", validation=seen)
 
 
 # ---- manifests ------------------------------------------------------------------------------------------------------------------
@@ -277,7 +276,7 @@ def _opening(plan: Plan, rows: Interactions, by_name: bool) -> dict[str, Any]:
 def _ignored(plan: Plan, algorithm: Algorithm) -> list[str]:
     """What was asked for and means nothing to a centralised algorithm."""
     asked = [name for name, value in (("rounds", plan.rounds), ("every", plan.every), ("patience", plan.patience)) if value]
-    if isinstance(algorithm, FederatedAlgorithm) or not asked:
+    if federated(algorithm) or not asked:
         return []
     return [f"{plan.algorithm} is trained in one place, without rounds; ignored: {', '.join(f'--{name}' for name in asked)}"]
 

@@ -1,4 +1,4 @@
-"""Training any algorithm, central or federated, with progress, periodic callbacks and states that can be stored and restored."""
+"""Training any algorithm, central, federated or gossiping, with progress, periodic callbacks and states that can be stored and restored."""
 
 from __future__ import annotations
 
@@ -9,14 +9,20 @@ from typing import NamedTuple, final, get_type_hints
 import numpy as np
 
 from .core.errors import EntrenousError, InputError, NonFiniteError
+from .core.gossip import DeviceData, GossipAlgorithm
 from .core.keys import key
 from .core.protocols import CentralAlgorithm, FederatedAlgorithm, Histories, Progress, State, arrays_of, delivered, silent
 from .core.types import Array, Float32Array, Int64Array
 from .data.interactions import Interactions
+from .federation.gossip import Gossip, device_data
 from .federation.ledger import Ledger
 from .federation.rounds import Rounds, Training
+from .federation.swarm import Swarm
 
-Algorithm = FederatedAlgorithm | CentralAlgorithm
+Trained = FederatedAlgorithm | GossipAlgorithm  # in rounds, on devices
+Algorithm = Trained | CentralAlgorithm
+Federation = Rounds | Gossip  # what trains one
+Standing = Training | Swarm  # where it stands
 PROGRESS_STEPS = 100  # how often a long training reports
 
 
@@ -54,6 +60,24 @@ class FederatedRecommender:
 
 @final
 @dataclass(frozen=True, eq=False)
+class GossipRecommender:
+    """Every user scored on their own node, by its own model. models: float32 [n, width]."""
+
+    algorithm: GossipAlgorithm
+    models: Float32Array
+    nodes: State
+    private: DeviceData
+
+    def scores(self, users: Int64Array) -> Float32Array:
+        """float32 [len(users), items]."""
+        return self.algorithm.score(self.models, users, self.nodes, users, self.private)
+
+    def biases(self, users: Int64Array) -> None:
+        """No gossip algorithm predicts ratings."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
 class CentralRecommender:
     """A centralised model over the training data it saw."""
 
@@ -74,7 +98,7 @@ class CentralRecommender:
 class Fitted(NamedTuple):
     """A trained algorithm. arrays: its state by name (`server.q`, `devices.p`, `model.popularity`), enough to restore it."""
 
-    recommender: FederatedRecommender | CentralRecommender
+    recommender: FederatedRecommender | GossipRecommender | CentralRecommender
     arrays: dict[str, Array]
     rounds: int
     ledger: Ledger
@@ -84,17 +108,17 @@ class Periodic(NamedTuple):
     """Something to do every `every` rounds, and after the last; `act` returns True to stop training there."""
 
     every: int
-    act: Callable[[Training], bool]
+    act: Callable[[Standing], bool]
 
 
 def advance(
-    rounds: Rounds, training: Training, until: int, periodic: Sequence[Periodic] = (), progress: Progress = silent
-) -> Training:
+    rounds: Federation, training: Standing, until: int, periodic: Sequence[Periodic] = (), progress: Progress = silent
+) -> Standing:
     """`training` after round `until`, or after the round in which a callback said stop."""
     stride = max(1, until // PROGRESS_STEPS)
     while training.round < until:
         marks = [training.round + step - training.round % step for step in (stride, *(task.every for task in periodic))]
-        training = rounds.advance(training, min(until, *marks))
+        training = rounds.advance(training, min(until, *marks))  # type: ignore[arg-type]  # each federation its own
         progress(training.round, until, "round")
         due = [task for task in periodic if training.round % task.every == 0 or training.round == until]
         if any([task.act(training) for task in due]):  # a list: every callback that is due acts
@@ -102,13 +126,24 @@ def advance(
     return training
 
 
-def fitted(rounds: Rounds, training: Training) -> Fitted:
+def fitted(rounds: Federation, training: Standing) -> Fitted:
     """The recommender of a federation, as it stands."""
+    if isinstance(rounds, Gossip):
+        assert isinstance(training, Swarm)
+        return _of_nodes(rounds, training)
+    assert isinstance(training, Training)
     arrays = {**_prefixed("server", training.server), **_prefixed("devices", training.devices)}
     _check_finite(arrays)
     download = rounds.algorithm.download(training.server)
     recommender = FederatedRecommender(rounds.algorithm, download, training.devices, rounds.data)
     return Fitted(recommender, arrays, training.round, training.ledger)
+
+
+def _of_nodes(gossip: Gossip, swarm: Swarm) -> Fitted:
+    arrays = {"nodes.models": swarm.models, **_prefixed("nodes", swarm.nodes)}
+    _check_finite(arrays)
+    recommender = GossipRecommender(gossip.algorithm, arrays["nodes.models"], swarm.nodes, gossip.private)
+    return Fitted(recommender, arrays, swarm.round, swarm.ledger)
 
 
 def fit_central(algorithm: CentralAlgorithm, data: Interactions, seed: int, progress: Progress = silent) -> Fitted:
@@ -130,8 +165,13 @@ def _check_finite(arrays: Mapping[str, Array]) -> None:
 # ---- states as named arrays, and back -------------------------------------------------------------------------------------------
 
 
-def restore(algorithm: Algorithm, arrays: Mapping[str, Array], data: Interactions) -> FederatedRecommender | CentralRecommender:
+def restore(
+    algorithm: Algorithm, arrays: Mapping[str, Array], data: Interactions
+) -> FederatedRecommender | GossipRecommender | CentralRecommender:
     """The recommender whose `arrays` were stored. Raises EntrenousError if they are not this algorithm's."""
+    if isinstance(algorithm, GossipAlgorithm):
+        nodes = restore_state(algorithm.init_nodes, "nodes", arrays)
+        return GossipRecommender(algorithm.configured(data.catalogue), arrays["nodes.models"], nodes, device_data(data, None))
     if isinstance(algorithm, FederatedAlgorithm):
         own = algorithm.configured(data.catalogue)
         server, devices = restore_state(own.init_server, "server", arrays), restore_state(own.init_devices, "devices", arrays)
@@ -139,15 +179,19 @@ def restore(algorithm: Algorithm, arrays: Mapping[str, Array], data: Interaction
     return CentralRecommender(algorithm, restore_state(algorithm.fit, "model", arrays), data)
 
 
-def restore_training(rounds: Rounds, number: int, arrays: Mapping[str, Array]) -> Training:
+def restore_training(rounds: Federation, number: int, arrays: Mapping[str, Array]) -> Standing:
     """The training that `checkpoint_arrays` described."""
+    if isinstance(rounds, Gossip):
+        return rounds.restored(number, dict(arrays))
     server = restore_state(rounds.algorithm.init_server, "server", arrays)
     devices = restore_state(rounds.algorithm.init_devices, "devices", arrays)
     return Training(server, devices, number, Ledger(*(int(count) for count in arrays["ledger"])))
 
 
-def checkpoint_arrays(training: Training) -> dict[str, Array]:
+def checkpoint_arrays(training: Standing) -> dict[str, Array]:
     """All of a training but its round number."""
+    if isinstance(training, Swarm):
+        return training.arrays()
     states = {**_prefixed("server", training.server), **_prefixed("devices", training.devices)}
     return {**states, "ledger": np.array(training.ledger, np.int64)}
 
@@ -166,8 +210,8 @@ def _prefixed(prefix: str, state: State) -> dict[str, Array]:
 
 
 def federated(algorithm: Algorithm) -> bool:
-    """Whether an algorithm trains in rounds of devices."""
-    return isinstance(algorithm, FederatedAlgorithm)
+    """Whether an algorithm trains in rounds of devices, with a server or without."""
+    return isinstance(algorithm, FederatedAlgorithm | GossipAlgorithm)
 
 
 def check_trainable(data: Interactions) -> None:

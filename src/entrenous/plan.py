@@ -9,11 +9,13 @@ from typing import Any, NamedTuple, final
 
 from .core.discover import algorithms, pick
 from .core.errors import InputError, at_least, did_you_mean
-from .core.protocols import CentralAlgorithm, FederatedAlgorithm, predicts_ratings
+from .core.gossip import GossipAlgorithm
+from .core.protocols import predicts_ratings
 from .data.interactions import Interactions
 from .data.load import load
 from .data.options import load_arguments
-from .fit import check_trainable
+from .federation.network import Network
+from .fit import Algorithm, check_trainable, federated
 from .privacy.choice import read_choice
 from .split.protocol import GIVEN, splits
 from .split.types import Split
@@ -34,6 +36,7 @@ class Plan:
     training stops and the best round is used; 0 = train for `rounds`.
     negatives: "train" = a device draws as a negative any item without a training row of its user; "leaky" = any but those held out
     too, as the samplers behind many published tables do. That tells the model which items were held out. Only `run` offers it.
+    network: what is between peers that gossip, where it differs from lock-step rounds: settings of `federation.network.Network`.
     """
 
     algorithm: str
@@ -47,6 +50,7 @@ class Plan:
     given: str | None = None
     load: Mapping[str, Any] = field(default_factory=dict)
     negatives: str = "train"
+    network: Mapping[str, Any] = field(default_factory=dict)
 
 
 def usual_protocol(*algorithms_named: str) -> str:
@@ -76,6 +80,10 @@ def check(plan: Plan) -> None:
         _check_draws(plan.algorithm, made)
     if plan.patience and not plan.every:
         raise InputError("--patience", "there are no looks at validation", fix="say how often to look with --every ROUNDS")
+    network_of(plan)
+    if plan.network and not isinstance(made, GossipAlgorithm):
+        fix = "leave it out, or choose an algorithm without a server, such as pepper-gmf"
+        raise InputError("--network", f"{plan.algorithm} does not gossip", expected="an algorithm whose peers do", fix=fix)
     load_arguments(plan.load)
     if plan.load and plan.protocol == GIVEN:
         raise InputError("--load", f"the protocol is {GIVEN}", expected="files as `entrenous split` writes them, or usual ones")
@@ -92,7 +100,12 @@ def material(plan: Plan, data: Interactions | None = None) -> Material:
     return Material(rows, splits(plan.protocol, rows, seed=plan.seed))
 
 
-def make(plan: Plan, rows: Interactions) -> FederatedAlgorithm | CentralAlgorithm:
+def network_of(plan: Plan) -> Network:
+    """What is between the peers. Raises InputError for a setting that makes no sense."""
+    return Network.read(plan.network)
+
+
+def make(plan: Plan, rows: Interactions) -> Algorithm:
     """The algorithm of a plan. `pi=@file.csv` is read here, where user and item ids are known.
 
     Raises InputError for settings that do not fit the rows, such as more clusters than users."""
@@ -101,7 +114,7 @@ def make(plan: Plan, rows: Interactions) -> FederatedAlgorithm | CentralAlgorith
     cohort = getattr(made, "cohort", 0)
     if "cohort" in plan.settings and cohort > len(rows.users):  # a default only says how many at most
         raise InputError("--set cohort", f"got {cohort}", expected=f"at most {len(rows.users)}, the users of {rows.name}")
-    if isinstance(made, FederatedAlgorithm):
+    if federated(made):
         made.configured(rows.catalogue)  # for what it refuses
     return made
 
@@ -125,13 +138,9 @@ def leaky(plan: Plan) -> bool:
 
 def _check_draws(name: str, algorithm: Any) -> None:
     """Refuses an algorithm in which the choice of negatives would change nothing: its figures would be called leaky and not be."""
-    if isinstance(algorithm, FederatedAlgorithm) and getattr(algorithm, "draws_negatives", True):
+    if federated(algorithm) and getattr(algorithm, "draws_negatives", True):
         return
-    why = (
-        "draws no negatives"
-        if isinstance(algorithm, FederatedAlgorithm)
-        else "is trained in one place, where no device draws negatives"
-    )
+    why = "draws no negatives" if federated(algorithm) else "is trained in one place, where no device draws negatives"
     raise InputError(
         "--negatives", f"{name} {why}", expected="an algorithm whose devices draw them, such as fpl", fix="leave it out"
     )

@@ -11,7 +11,7 @@ from . import store
 from .core.errors import EntrenousError, InputError, at_least
 from .core.protocols import Recommender, predicts_ratings
 from .data.interactions import Interactions
-from .fit import CentralRecommender, FederatedRecommender, restore
+from .fit import CentralRecommender, FederatedRecommender, GossipRecommender, restore
 from .plan import Material, Plan, make, material
 from .recommend import recommend, score_blocks
 
@@ -32,6 +32,7 @@ def plan_of(run: store.StoredRun) -> Plan:
         )
     kept = {name: run.manifest[name] for name in KEPT}
     kept["negatives"] = run.manifest.get("negatives", "train")  # runs of earlier versions had no choice
+    kept["network"] = run.manifest.get("network", {})
     kept["settings"] = {name: _own_file(value, run) for name, value in kept["settings"].items()}
     return Plan(**kept, rounds=run.manifest["rounds_asked"])
 
@@ -51,7 +52,7 @@ def material_of(run: store.StoredRun, plan: Plan) -> Material:
     return found
 
 
-def reopen(run: store.StoredRun) -> tuple[FederatedRecommender | CentralRecommender, Interactions]:
+def reopen(run: store.StoredRun) -> tuple[FederatedRecommender | GossipRecommender | CentralRecommender, Interactions]:
     """The trained recommender of a stored run (of its first fold), and the rows it was trained on."""
     if run.manifest["status"] != "finished":
         raise InputError(str(run.path), "this run is not finished", fix=f"continue it with `entrenous run --resume {run.path}`")
@@ -71,7 +72,12 @@ def predicted(run: store.StoredRun, user: str, items: Sequence[str]) -> list[dic
 
 
 def predictions(
-    recommender: FederatedRecommender | CentralRecommender, train: Interactions, user: str, items: Sequence[str], *, label: str
+    recommender: FederatedRecommender | GossipRecommender | CentralRecommender,
+    train: Interactions,
+    user: str,
+    items: Sequence[str],
+    *,
+    label: str,
 ) -> list[dict[str, Any]]:
     """What a user would rate some items, by external ids, clipped to the scale of the data.
 

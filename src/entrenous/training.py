@@ -10,12 +10,15 @@ from pathlib import Path
 from typing import Any, final
 
 from . import store
-from .core.protocols import FederatedAlgorithm, Progress, silent
+from .core.gossip import GossipAlgorithm
+from .core.protocols import Progress, silent
 from .data.interactions import Interactions
 from .evaluate.goal import Goal, goal_of, look
 from .federation.executors import Executor, Threads
-from .federation.rounds import Rounds, Training
-from .fit import Fitted, Periodic, advance, checkpoint_arrays, fitted, restore_training
+from .federation.gossip import Gossip
+from .federation.network import Network
+from .federation.rounds import Rounds
+from .fit import Federation, Fitted, Periodic, Standing, Trained, advance, checkpoint_arrays, fitted, restore_training
 from .split.types import Held
 
 
@@ -37,7 +40,7 @@ class Watch:
 
 
 def train(
-    algorithm: FederatedAlgorithm,
+    algorithm: Trained,
     data: Interactions,
     until: int,
     *,
@@ -46,14 +49,16 @@ def train(
     phase: str = "final",
     validation: Held | None = None,
     avoid: Interactions | None = None,
+    network: Network | None = None,
+    weighting: Held | None = None,
     watch: Watch,
     trace: list[dict[str, Any]],
 ) -> Fitted:
     """`algorithm` after round `until` (or fewer with patience), continuing from the newest checkpoint of this `phase` if there is one.
 
-    Appends one line for each look at validation to `trace`. avoid: as in `Rounds`.
+    Appends one line for each look at validation to `trace`. avoid: as in `Rounds`; network, weighting: as in `Gossip`.
     """
-    rounds = Rounds(algorithm, data, seed=seed, executor=watch.executor, avoid=avoid)
+    rounds = federation_of(algorithm, data, seed=seed, executor=watch.executor, avoid=avoid, network=network, weighting=weighting)
     training = _resumed(rounds, phase, watch, trace) or rounds.start()
     periodic = []
     between = max(1, until // 10) if watch.checkpoint_every is None else watch.checkpoint_every
@@ -65,6 +70,22 @@ def train(
     if patience_is_over(trace, phase, watch.patience, goal_of(algorithm)):  # it had stopped here before the interruption
         return fitted(rounds, training)
     return fitted(rounds, advance(rounds, training, until, periodic, watch.progress))
+
+
+def federation_of(
+    algorithm: Trained,
+    data: Interactions,
+    *,
+    seed: int,
+    executor: Executor | None = None,
+    avoid: Interactions | None = None,
+    network: Network | None = None,
+    weighting: Held | None = None,
+) -> Federation:
+    """What trains an algorithm: rounds around a server, or gossip between peers (`network` and `weighting` are for the latter)."""
+    if isinstance(algorithm, GossipAlgorithm):
+        return Gossip(algorithm, data, seed=seed, executor=executor, avoid=avoid, network=network, weighting=weighting)
+    return Rounds(algorithm, data, seed=seed, executor=executor, avoid=avoid)
 
 
 def patience_is_over(trace: list[dict[str, Any]], phase: str, patience: int, goal: Goal) -> bool:
@@ -84,12 +105,12 @@ class _Look:
     """Evaluates on validation, writes a line to the trace, and says whether patience has run out."""
 
     def __init__(
-        self, rounds: Rounds, held: Held, label: str, phase: str, patience: int, trace: list[dict[str, Any]], began: float
+        self, rounds: Federation, held: Held, label: str, phase: str, patience: int, trace: list[dict[str, Any]], began: float
     ) -> None:
         self._rounds, self._held, self._label, self._phase = rounds, held, label, phase
         self._patience, self._trace, self._began = patience, trace, began
 
-    def __call__(self, now: Training) -> bool:
+    def __call__(self, now: Standing) -> bool:
         rounds, goal = self._rounds, goal_of(self._rounds.algorithm)
         found = look(goal, fitted(rounds, now).recommender, rounds.data, self._held, label=self._label, seed=rounds.seed)
         line = {
@@ -104,7 +125,7 @@ class _Look:
         return patience_is_over(self._trace, self._phase, self._patience, goal)
 
 
-def _checkpoint(folder: Path, phase: str, trace: list[dict[str, Any]], now: Training) -> bool:
+def _checkpoint(folder: Path, phase: str, trace: list[dict[str, Any]], now: Standing) -> bool:
     own = [line for line in trace if line["phase"] == phase]
     if own:
         store.write_trace(folder, trace)
@@ -112,7 +133,7 @@ def _checkpoint(folder: Path, phase: str, trace: list[dict[str, Any]], now: Trai
     return False
 
 
-def _resumed(rounds: Rounds, phase: str, watch: Watch, trace: list[dict[str, Any]]) -> Training | None:
+def _resumed(rounds: Federation, phase: str, watch: Watch, trace: list[dict[str, Any]]) -> Standing | None:
     """The training of the newest checkpoint of a phase, if there is one; `trace` gets the lines up to it."""
     found = store.newest_checkpoint(watch.folder, phase) if watch.folder is not None else None
     if found is None:

@@ -131,3 +131,21 @@ def folds(parent: np.uint64, names: np.ndarray) -> np.ndarray:
     for r in range(len(names)):
         out[r] = fold(parent, names[r])
     return out
+
+
+@njit(cache=True, nogil=True)
+def folded(keys: UInt64Array, names: np.ndarray) -> np.ndarray:
+    """The key of one integer name under each of many keys, uint64 [len(keys)]."""
+    out = np.empty(len(keys), np.uint64)
+    for r in range(len(keys)):
+        out[r] = fold(keys[r], names[r])
+    return out
+
+
+@njit(cache=True, nogil=True)
+def uniforms(keys: UInt64Array) -> np.ndarray:
+    """A float64 in [0, 1) from each key: its draw 0."""
+    out = np.empty(len(keys), np.float64)
+    for r in range(len(keys)):
+        out[r] = uniform(draw(keys[r], 0))
+    return out

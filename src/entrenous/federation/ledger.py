@@ -10,13 +10,18 @@ from ..core.update import Update
 
 class Ledger(NamedTuple):
     """Sums since round 0. bytes up and down: array payloads (framing excluded). rows_up: item rows sent. vectors: exchanged vectors
-    as FPL section 6.3 counts them (items down and rows up). device_rounds: devices x rounds taken part in."""
+    as FPL section 6.3 counts them (items down and rows up). device_rounds: devices x rounds taken part in. Between peers every byte that a
+    node sends goes up and every byte that reaches a node comes down; messages: sent; lost: of these, those that reached nobody; refused:
+    models that the receiver did not take."""
 
     bytes_up: int = 0
     bytes_down: int = 0
     rows_up: int = 0
     vectors: int = 0
     device_rounds: int = 0
+    messages: int = 0
+    lost: int = 0
+    refused: int = 0
 
     def down(self, received: State, devices: int, items: int) -> Ledger:
         """After `devices` devices received what one of them received."""

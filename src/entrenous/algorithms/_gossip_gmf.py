@@ -1,0 +1,103 @@
+"""Gossip over generalised matrix factorisation: the model that PEPPER and its baselines exchange (models/gmf_node.py)."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from pydantic import Field
+
+from ..core.gossip import Arrivals, DeviceData
+from ..core.keys import folds, normals
+from ..core.protocols import Catalogue, Disclosed
+from ..core.types import Float32Array, Float64Array, Int32Array, Int64Array, UInt64Array
+from ..models import gmf_node, mixing
+from ._gossip import GossipSettings, disclosed
+
+RANKED = 20  # n of the HR@n and NDCG@n by which a model is judged
+
+
+class Nodes(NamedTuple):
+    """gmf_node.Private, then _gossip.Peer."""
+
+    user: Float32Array
+    item_square: Float32Array
+    user_square: Float32Array
+    output_square: Float32Array
+    steps: Int64Array
+    age: Int64Array
+    pushes: Int64Array
+    known: Int32Array
+    view: Int32Array
+    heard: Int32Array
+    performance: Float32Array
+
+
+class GossipGMF(GossipSettings):
+    """GMF on every node: Q, h and c are exchanged, the user vector stays."""
+
+    factors: int = Field(8, ge=1, le=1024, description="length of user and item vectors")
+    learning_rate: float = Field(0.01, gt=0, le=10, description="of the item vectors, in root mean squares of their gradients")
+    learning_rate_user: float = Field(0.01, ge=0, le=10, description="of the user vector")
+    learning_rate_output: float = Field(0.0, ge=0, le=10, description="of h and c, the output layer; 0 = it stays a plain sum")
+    local_epochs: int = Field(1, ge=1, le=1000, description="passes over its rows, each one step, after each received model")
+    negatives: int = Field(4, ge=1, le=1000, description="for each consumed item, redrawn in each local epoch")
+    init_std: float = Field(0.01, ge=0, le=10, description="standard deviation of the first item vectors, the same on all nodes")
+    init_user: float = Field(0.1, gt=0, le=10, description="every number of the first user vectors")
+    rounds: int = Field(300, ge=1, description="training length, in pushes of a node")
+
+    disclosure: ClassVar[tuple[Disclosed, ...]] = disclosed(
+        "[factors items + factors + 1] float32",
+        "item vectors and output layer after merging and training on the history: what was consumed stands out in a model that few have "
+        "merged into yet; the user vector is not part of it",
+    )
+
+    @property
+    def shape(self) -> gmf_node.Shape:
+        """The layout of a model."""
+        return gmf_node.shape_of(self._items, self.factors)
+
+    @property
+    def width(self) -> int:
+        """Numbers in a model."""
+        return self.shape.width
+
+    def init_model(self, catalogue: Catalogue, key: np.uint64) -> Float32Array:
+        """Q ~ N(0, init_std^2), h = 1, c = 0."""
+        shape = self.shape
+        model = np.zeros(shape.width, np.float32)
+        table = model[: shape.factors * shape.stride].reshape(shape.factors, shape.stride)
+        table[:, : shape.items] = normals(folds(key, np.arange(shape.items)), shape.factors, self.init_std).T
+        model[shape.factors * shape.stride :][: shape.factors] = 1
+        return model
+
+    def init_nodes(self, users: Int64Array, peers: Int32Array, width: int, key: np.uint64) -> Nodes:
+        """Every user vector the same: what tells users apart is learnt."""
+        m = len(users)
+        user = np.full((m, self.factors), self.init_user, np.float32)
+        squares = np.zeros((m, self.shape.stride), np.float32)
+        private = gmf_node.Private(user, squares, np.zeros(m, np.float32), np.zeros(m, np.float32), np.zeros(m, np.int64))
+        return Nodes._make((*private, *self.first_peer(users, peers)))
+
+    def train(self, pool: Float32Array, at: Int64Array, nodes: Any, who: Int64Array, data: DeviceData, keys: UInt64Array) -> None:
+        """`local_epochs` steps of each model on its node's rows."""
+        own = data.histories
+        rates = gmf_node.Rates(
+            np.float32(self.learning_rate), np.float32(self.learning_rate_user), np.float32(self.learning_rate_output),
+            self.local_epochs, self.negatives,
+        )  # fmt: skip
+        private = gmf_node.Private(*nodes[: len(gmf_node.Private._fields)])
+        gmf_node.train(
+            pool, at, private, who, own.ptr, own.item, own.avoid_ptr, own.avoid, rates, self._items, self.factors, keys
+        )
+
+    def judged(self, a: Arrivals, at: Int64Array, nodes: Any, data: DeviceData) -> tuple[Float64Array, Float64Array]:
+        """HR@20 and NDCG@20 of the models pool[at] on the weighting sets of nodes a.who, float64 [m] each."""
+        sets = data.weighing
+        return gmf_node.performance(
+            a.pool, at, nodes.user, a.who, sets.ptr, sets.item, sets.candidates, mixing.discounts(RANKED), self.factors
+        )
+
+    def score(self, pool: Float32Array, at: Int64Array, nodes: Any, who: Int64Array, data: DeviceData) -> Float32Array:
+        """The logit of y_ui for every item, float32 [m, items]."""
+        return gmf_node.scores(pool, at, nodes.user, who, self._items, self.factors)

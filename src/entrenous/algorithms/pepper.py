@@ -1,0 +1,83 @@
+"""PEPPER: gossip learning in which a node takes more of a model that does well for it, and pushes to nodes whose models do.
+
+Y. Belal, A. Bellet, S. Ben Mokhtar, V. Nitu, "PEPPER: Empowering User-Centric Recommender Systems over Gossip Learning", 2022.
+Algorithm 2 is `weighing` (INIT) and `share`; algorithm 3 is `share` (lines 1 to 3) and `view_of`.
+
+Where text, pseudo-code and the authors' program differ, a setting offers both: `measure` (HR as printed, HR x NDCG as last run),
+`reading` of alpha, and `memory` of L_N.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal, final
+
+import numpy as np
+from pydantic import Field
+
+from ..core.gossip import NOBODY, Arrivals, DeviceData
+from ..core.protocols import State
+from ..core.types import BoolArray, Float32Array, Float64Array, Int32Array, Int64Array, UInt64Array
+from ..models import peers, weighting
+from ._gossip import GossipSettings
+from ._gossip_gmf import GossipGMF
+
+
+class Pepper(GossipSettings):
+    """Performance-based aggregation and personalised peer sampling, whatever the model."""
+
+    alpha: float = Field(0.4, ge=0, le=1, description="exploration against exploitation, as `reading` says")
+    reading: Literal["exploration", "exploitation"] = Field(
+        "exploration",
+        description="exploration: T = int((1 - alpha) view) peers are the best heard from (algorithm 3); exploitation: T = int(alpha view) "
+        "(the text: 40 % from L_N)",
+    )
+    memory: Literal["view", "ever"] = Field(
+        "view", description="which performances count in a new view: since the last view (as run) or the best ever (algorithm 3)"
+    )
+    measure: Literal["hr", "hr-ndcg"] = Field(
+        "hr", description="P of a model: HR@20 (as printed) or HR@20 x NDCG@20 (as run last)"
+    )
+    weighting: float = Field(
+        0.15,
+        gt=0,
+        lt=1,
+        description="share of its rows that a node holds back to weigh by, where the protocol gives no weighting set",
+    )
+
+    weighs: ClassVar[bool] = True
+
+    def weighing(self, data: DeviceData, keys: UInt64Array) -> DeviceData:
+        """INIT: D^weighting, drawn at random from D unless it is given."""  # alg. 2, lines 1-5
+        return data if len(data.weighing.item) else weighting.drawn(data, self.weighting, self._items, keys)
+
+    def share(self, a: Arrivals, nodes: State, data: DeviceData) -> tuple[Float32Array, BoolArray]:
+        """P_x / (P_i + P_x), the weight of M_x. Half of each where fewer than two rows weigh; M_i as it is, and no training, where both
+        models fail (as run)."""
+        p_x = self.performance(a, a.received, nodes, data)  # alg. 2, line 7
+        p_i = self.performance(a, a.own, nodes, data)  # line 8
+        peers.remember(nodes.heard, nodes.performance, a.who, a.letters.sender, p_x.astype(np.float32))  # alg. 3, line 3
+        both = p_i + p_x
+        share = np.where(both > 0, p_x / np.where(both > 0, both, 1), 0)  # alg. 2, line 9
+        few = np.diff(data.weighing.ptr)[a.who] < 2
+        return np.where(few, 0.5, share).astype(np.float32), few | (both > 0)
+
+    def performance(self, a: Arrivals, at: Int64Array, nodes: State, data: DeviceData) -> Float64Array:
+        """PredictAndEvaluate(M, D^weighting), float64 [m]."""
+        hr, ndcg = self.judged(a, at, nodes, data)  # type: ignore[attr-defined]  # the model's
+        return hr if self.measure == "hr" else hr * ndcg  # type: ignore[no-any-return]
+
+    def view_of(self, nodes: State, who: Int64Array, keys: UInt64Array) -> Int32Array:
+        """T best of L_N and R = |V| - T at random."""  # alg. 3, lines 5-10
+        of = 1 - self.alpha if self.reading == "exploration" else self.alpha
+        view = peers.views(nodes.known, nodes.heard, nodes.performance, who, int(of * self.view), self.view, keys)
+        if self.memory == "view":
+            nodes.heard[who] = NOBODY
+        return view
+
+
+@final
+class PepperGMF(Pepper, GossipGMF):
+    """PEPPER over GMF: peers gossip item vectors, weighed by how well they rank for the node that receives them."""
+
+
+ALGORITHMS = {"pepper-gmf": PepperGMF}

@@ -1,0 +1,110 @@
+"""Learning without a server: what a node has, what a message carries, and the state machine that every gossip algorithm is.
+
+A node does three things: it begins (`on_start`), its timer fires (`on_timer`: push to the peers of its view), a model arrives
+(`on_message`: judge, merge, train). None of them opens a socket or reads a clock, so that one node of a simulation of a million and one
+device on a network run the same functions: there, m = 1 and the pool holds two models.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+
+from .protocols import Catalogue, Disclosed, Histories, State
+from .types import Array, Float32Array, Int8Array, Int32Array, Int64Array, UInt64Array
+
+NOBODY = np.int32(-1)  # in lists of peers: no peer
+ACCEPTED, NOT_FINITE, TOO_LARGE, WRONG_LENGTH = range(4)  # what became of a received model
+REFUSALS = ("", "not finite", "too large", "wrong length")
+
+
+class Weighing(NamedTuple):
+    """The weighting sets of n devices (PEPPER, algorithm 2): rows of their user that are not trained on, and what each is ranked among.
+
+    ptr: int64 [n + 1] from 0; device d weighs by item[ptr[d]:ptr[d + 1]], int32, each among `candidates` int32 [ptr[n], k] (-1 where
+    it has fewer).
+    """
+
+    ptr: Int64Array
+    item: Int32Array
+    candidates: Int32Array
+
+
+class DeviceData(NamedTuple):
+    """What n devices keep to themselves: the rows they train on, and their weighting sets."""
+
+    histories: Histories
+    weighing: Weighing
+
+
+class Letters(NamedTuple):
+    """What travels beside m models. sender: int64 [m]; age: int64 [m], updates the model has had; samples: int64 [m], rows that its
+    sender trains on; peers: int32 [m, k], nodes its sender knows, NOBODY where fewer; length: int64 [m], numbers in the model."""
+
+    sender: Int64Array
+    age: Int64Array
+    samples: Int64Array
+    peers: Int32Array
+    length: Int64Array
+
+    def at(self, rows: Array) -> Letters:
+        """Some of them."""
+        return Letters(self.sender[rows], self.age[rows], self.samples[rows], self.peers[rows], self.length[rows])
+
+
+class Pushes(NamedTuple):
+    """What the timers of m nodes send: each its model, with its letter, to the nodes `to`, int32 [m, view], NOBODY where fewer."""
+
+    to: Int32Array
+    letters: Letters
+
+
+class Arrivals(NamedTuple):
+    """One model for each of m different nodes. Node who[d] has the model pool[own[d]], received pool[received[d]] and writes its new one
+    to pool[into[d]], which is own[d] unless somebody else still needs that.
+
+    pool: float32 [slots, width]; who, own, received, into: int64 [m]. `who` indexes nodes and data.
+    keys: uint64 [m], from which each draws, another one for each event of a node.
+    """
+
+    pool: Float32Array
+    who: Int64Array
+    own: Int64Array
+    received: Int64Array
+    into: Int64Array
+    letters: Letters
+    keys: UInt64Array
+
+    def at(self, rows: Array) -> Arrivals:
+        """Some of them."""
+        slots = self.who[rows], self.own[rows], self.received[rows], self.into[rows]
+        return Arrivals(self.pool, *slots, self.letters.at(rows), self.keys[rows])
+
+
+@runtime_checkable
+class GossipAlgorithm(Protocol):
+    """Serverless learning. A model is one float32 row [width], which is what peers exchange; everything else of a node is private, in a
+    NamedTuple of arrays whose leading axis is nodes. Functions overwrite the rows `who` of `nodes` and the given rows of the pool, and
+    nothing else; so nodes that differ may run at once."""
+
+    disclosure: ClassVar[tuple[Disclosed, ...]]
+
+    def configured(self, catalogue: Catalogue) -> Any: ...  # the same settings, made concrete for this federation
+    def default_rounds(self, catalogue: Catalogue) -> int: ...
+    def message_bytes(self, catalogue: Catalogue) -> int: ...  # of one message: model and letter
+    def weighing(
+        self, data: DeviceData, keys: UInt64Array
+    ) -> DeviceData: ...  # each device's weighting set, of its own rows if it has none
+    def init_model(
+        self, catalogue: Catalogue, key: np.uint64
+    ) -> Float32Array: ...  # [width], the same for all: from the bootstrap service
+    def init_nodes(
+        self, users: Int64Array, peers: Int32Array, width: int, key: np.uint64
+    ) -> State: ...  # peers: int32 [m, k], whom each knows first
+    def on_start(
+        self, pool: Float32Array, at: Int64Array, nodes: State, who: Int64Array, data: DeviceData, keys: UInt64Array
+    ) -> None: ...
+    def on_timer(self, nodes: State, who: Int64Array, data: DeviceData, keys: UInt64Array) -> Pushes: ...
+    def on_message(self, arrivals: Arrivals, nodes: State, data: DeviceData) -> Int8Array: ...  # [m], ACCEPTED or why not
+    def score(self, pool: Float32Array, at: Int64Array, nodes: State, who: Int64Array, data: DeviceData) -> Float32Array: ...

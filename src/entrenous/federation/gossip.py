@@ -1,0 +1,319 @@
+"""Gossip: nodes that push models to each other, over a simulated network. One heap of events, in which independent ones run in parallel.
+
+A message takes at least the least latency, so what happens within that time of the next event cannot be caused by any of it: such events
+of different nodes run at once, those of one node in their order. The result is that of one event after the other.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, final
+
+import numpy as np
+
+from ..core.gossip import ACCEPTED, NOBODY, Arrivals, DeviceData, GossipAlgorithm, Pushes, Weighing
+from ..core.keys import fold_name, folded, folds
+from ..core.keys import key as key_of
+from ..core.protocols import State
+from ..core.types import Array, Float64Array, Int8Array, Int64Array, UInt64Array
+from ..data.interactions import Interactions
+from ..split.types import Held
+from .executors import Executor, Threads
+from .ledger import Ledger
+from .network import Draws, Network
+from .pool import Pool
+from .swarm import ARRIVAL, RESTART, SWITCH, TIMER, Calendar, Counts, Mail, Swarm, restored
+
+BLOCK = 32  # nodes that one call handles: their models stay in the second-level cache
+KNOWN = 20  # peers that the bootstrap service names to a new node, at most
+HUGE = np.float32(1e30)  # what a bad node sends instead of a number
+JUNK = (np.float32(np.nan), np.float32(np.inf), HUGE, np.float32(0))  # the last is not wrong, but one number too many
+
+
+class Happening(NamedTuple):
+    """Events of one stretch of time in their order, one row for each node concerned."""
+
+    time: Float64Array
+    kind: Int64Array
+    node: Int64Array
+    about: Int64Array
+
+    def at(self, rows: Array) -> Happening:
+        """Some of them."""
+        return Happening(self.time[rows], self.kind[rows], self.node[rows], self.about[rows])
+
+
+@final
+class Gossip:
+    """Runs one algorithm between the users of `data`, one node each.
+
+    The result depends on algorithm, data, network and seed alone: not on the executor's threads, nor on where it was interrupted.
+    weighting: the nodes' weighting sets with their candidates, of a protocol that gives them; None = each node draws its own. avoid: what
+    nodes never draw as negatives, as in `Rounds`.
+    """
+
+    def __init__(
+        self,
+        algorithm: GossipAlgorithm,
+        data: Interactions,
+        *,
+        seed: int = 0,
+        network: Network | None = None,
+        weighting: Held | None = None,
+        executor: Executor | None = None,
+        avoid: Interactions | None = None,
+    ) -> None:
+        self.catalogue = data.catalogue
+        self.algorithm: GossipAlgorithm = algorithm.configured(self.catalogue)
+        self.data, self.seed, self.network = data, seed, network or Network()
+        self.executor: Executor = executor or Threads(1)
+        self._everyone = np.arange(self.catalogue.users)
+        self._key = key_of(seed, "gossip")
+        self._node_keys = folds(fold_name(self._key, "node"), self._everyone)
+        self._draws = Draws(self.network, self.catalogue.users, fold_name(self._key, "network"))
+        self._base = self.algorithm.init_model(self.catalogue, fold_name(self._key, "model"))
+        self._place = np.zeros(self.catalogue.users, np.int64)
+        self.private = self.algorithm.weighing(
+            device_data(data, weighting, avoid), folds(fold_name(self._key, "weighting"), self._everyone)
+        )
+
+    # ---- from the start, or from where it was interrupted ----------------------------------------------------------------------------
+
+    def start(self) -> Swarm:
+        """Time 0: every node has the base model, has trained it on its rows, and knows some peers."""
+        n, width = len(self._everyone), len(self._base)
+        pool, counts = Pool(width, 2 * n + len(JUNK)), Counts(*(np.zeros(n, np.int64) for _ in Counts._fields))
+        self._junk(pool)
+        slot = pool.take(n)
+        pool.values[slot] = self._base
+        nodes = self._first_state(self._everyone)
+        swarm = Swarm(
+            nodes, slot, pool, self._no_mail(nodes), Calendar(), counts, self._draws.away.copy(), np.zeros(n), 0, Ledger()
+        )
+        self._begin(swarm, self._everyone)
+        self._schedule_first(swarm)
+        return swarm
+
+    def restored(self, number: int, arrays: dict[str, Array]) -> Swarm:
+        """The swarm that `Swarm.arrays` described, after round `number`."""
+        return restored(arrays, number, type(self._first_state(self._everyone[:1])))
+
+    def advance(self, swarm: Swarm, until: int) -> Swarm:
+        """`swarm` once `until` rounds (units of time) are over. Overwrites it."""
+        while swarm.calendar.next_time() < until:
+            self._handle(swarm, self._next(swarm, until))
+        swarm.round = until
+        return swarm
+
+    def _no_mail(self, nodes: State) -> Mail:
+        """Room for what all nodes push at once, in the shape of what none of them pushes."""
+        none = np.empty(0, np.int64)
+        peers = self.algorithm.on_timer(nodes, none, self.private, np.empty(0, np.uint64)).letters.peers
+        return Mail.empty(len(self._everyone), peers.shape[1])
+
+    def _junk(self, pool: Pool) -> None:
+        """The slots 0, 1, ... of what bad nodes send."""
+        if self.network.bad:
+            slots = pool.take(len(JUNK))
+            pool.values[slots] = np.array(JUNK)[:, None]
+
+    def _first_state(self, who: Int64Array) -> State:
+        return self.algorithm.init_nodes(
+            who, self._peers(who, np.zeros(len(who), np.int64)), len(self._base), fold_name(self._key, "private")
+        )
+
+    def _peers(self, who: Int64Array, count: Int64Array) -> Array:
+        """Whom the bootstrap service names to each node at its start number `count`, int32 [m, at most KNOWN]: any but itself."""
+        n = len(self._everyone)
+        m, keys = min(KNOWN, n - 1), folded(self._node_keys[who], -1 - count)
+        out = np.empty((len(who), m), np.int32)
+        for row, (node, key) in enumerate(zip(who.tolist(), keys, strict=True)):
+            step = folds(np.uint64(key), np.arange(n))
+            step[node] = np.iinfo(np.uint64).max
+            out[row] = np.argsort(step, kind="stable")[:m]
+        return out
+
+    def _begin(self, swarm: Swarm, who: Int64Array) -> None:
+        """The first training of nodes that have the base model."""
+        keys = self._event_keys(swarm, who)
+        algorithm, at = self.algorithm, self._placed(who)
+        self._blocks(who, lambda some: algorithm.on_start(
+            swarm.pool.values, swarm.slot[some], swarm.nodes, some, self.private, keys[at[some]]))  # fmt: skip
+
+    def _schedule_first(self, swarm: Swarm) -> None:
+        everyone, calendar, zero = self._everyone, swarm.calendar, np.zeros(len(self._everyone), np.int64)
+        calendar.schedule(TIMER, self._draws.first_push(everyone), everyone, zero)
+        if self.network.churn:
+            calendar.schedule(SWITCH, self._draws.stay(everyone, zero, swarm.away), everyone, zero)
+        if self.network.restarts:
+            calendar.schedule(RESTART, self._draws.until_restart(everyone, zero), everyone, zero)
+
+    # ---- what happens next -----------------------------------------------------------------------------------------------------------
+
+    def _next(self, swarm: Swarm, until: float) -> Happening:
+        """The events before any that they could cause; each event that repeats is scheduled again."""
+        calendar, found = swarm.calendar, []
+        first = calendar.heap[0][:2]
+        horizon = min(first[0] + self.network.latency.least, until)
+        while calendar.heap and (calendar.heap[0][:2] == first or calendar.heap[0][0] < horizon):
+            time, event = calendar.pop()
+            found.append(Happening(np.full(len(event.node), time), np.full(len(event.node), event.kind), event.node, event.about))
+            self._schedule_again(swarm, found[-1], event.kind)
+        return Happening(*(np.concatenate(parts) for parts in zip(*found, strict=True))) if len(found) > 1 else found[0]
+
+    def _schedule_again(self, swarm: Swarm, now: Happening, kind: int) -> None:
+        count = {TIMER: swarm.counts.timers, SWITCH: swarm.counts.switches, RESTART: swarm.counts.restarts}.get(kind)
+        if count is None:
+            return
+        count[now.node] += 1
+        times = count[now.node]
+        if kind == TIMER:
+            after = self._draws.gap(now.node, times)
+        elif kind == SWITCH:
+            after = self._draws.stay(now.node, times, self._draws.away[now.node] ^ (times % 2 == 1))
+        else:
+            after = self._draws.until_restart(now.node, times)
+        swarm.calendar.schedule(kind, now.time + after, now.node, times)
+
+    def _handle(self, swarm: Swarm, now: Happening) -> None:
+        """Waves: the first event of every node, then the second, ... Within a wave nodes differ."""
+        for rows in waves(now.node):
+            for kind, act in ((RESTART, self._restart), (SWITCH, self._switch), (TIMER, self._push), (ARRIVAL, self._receive)):
+                some = rows[now.kind[rows] == kind]
+                if len(some):
+                    act(swarm, now.at(some))
+
+    # ---- events ----------------------------------------------------------------------------------------------------------------------
+
+    def _switch(self, swarm: Swarm, now: Happening) -> None:
+        """Nodes leave, or come back with their state."""
+        swarm.away[now.node] ^= True
+
+    def _restart(self, swarm: Swarm, now: Happening) -> None:
+        """Nodes begin anew, with their rows and the base model."""
+        who = now.node
+        old, new = swarm.slot[who], swarm.pool.take(len(who))
+        swarm.pool.values[new] = self._base
+        swarm.slot[who] = new
+        swarm.pool.drop(old)
+        fresh = self.algorithm.init_nodes(who, self._peers(who, now.about + 1), len(self._base), fold_name(self._key, "private"))
+        for array, first in zip(swarm.nodes, fresh, strict=True):
+            array[who] = first
+        self._begin(swarm, who)
+
+    def _push(self, swarm: Swarm, now: Happening) -> None:
+        """The timers of nodes: each present one pushes its model to the peers of its view."""
+        now = now.at(~swarm.away[now.node])
+        who, keys = now.node, self._event_keys(swarm, now.node)
+        pushes = self.algorithm.on_timer(swarm.nodes, who, self.private, keys)
+        swarm.counts.pushed[who] += 1
+        slot = np.where(self._draws.bad[who], self._draws.junk[who], swarm.slot[who])
+        length = pushes.letters.length + (self._draws.bad[who] & (self._draws.junk[who] == len(JUNK) - 1))
+        self._send(swarm, now, pushes._replace(letters=pushes.letters._replace(length=length)), slot)
+
+    def _send(self, swarm: Swarm, now: Happening, pushes: Pushes, slot: Int64Array) -> None:
+        """Puts the messages on their way, peer by peer, as each sender's uplink takes them."""
+        to, size = pushes.to, self.algorithm.message_bytes(self.catalogue)
+        starts = (
+            np.maximum(now.time, swarm.busy[now.node])[:, None]
+            + np.cumsum(to != NOBODY, axis=1) * (size / self._draws.bandwidth[now.node])[:, None]
+        )
+        arrive = starts + np.stack([self._draws.latency(now.node, now.about, way) for way in range(to.shape[1])], axis=1)
+        swarm.busy[now.node] = starts[:, -1]
+        lost = np.stack([self._draws.lost(now.node, now.about, way) for way in range(to.shape[1])], axis=1) | self._cut_off(
+            now, to, arrive
+        )
+        going = (to != NOBODY) & ~lost
+        sent, copies = int((to != NOBODY).sum()), going.sum(axis=1)
+        some = np.flatnonzero(copies)
+        places = np.zeros(len(to), np.int64)
+        places[some] = swarm.mail.post(pushes.letters.at(some), slot[some], copies[some])
+        swarm.pool.share(slot[some])
+        row, way = np.nonzero(going)
+        order = np.argsort(folded(self._draws.order(now.node[row], now.about[row], 0), way), kind="stable")
+        row, way = row[order], way[order]
+        swarm.calendar.schedule(ARRIVAL, arrive[row, way], to[row, way].astype(np.int64), places[row])
+        ledger = swarm.ledger
+        swarm.ledger = ledger._replace(
+            bytes_up=ledger.bytes_up + sent * size,
+            device_rounds=ledger.device_rounds + len(now.node),
+            messages=ledger.messages + sent,
+            lost=ledger.lost + sent - len(row),
+        )
+
+    def _cut_off(self, now: Happening, to: Array, arrive: Float64Array) -> Array:
+        """Whether a message would cross a cut network, bool as `to`."""
+        low, high = self.network.cut
+        other = self._draws.side[now.node][:, None] != self._draws.side[to]
+        return other & (arrive >= low) & (now.time[:, None] < high)
+
+    def _receive(self, swarm: Swarm, now: Happening) -> None:
+        """Models arrive: each present node judges, merges and trains, or refuses."""
+        here = ~swarm.away[now.node]
+        who, places = now.node[here], now.about[here]
+        own, kept = swarm.slot[who], swarm.pool
+        into = own.copy()
+        moves = kept.needed[own] > 1
+        into[moves] = kept.take(int(moves.sum()))
+        arrivals = Arrivals(
+            kept.values, who, own, swarm.mail.slot[places], into, swarm.mail.letters(places), self._event_keys(swarm, who)
+        )
+        refused = self._judged(swarm, arrivals) != ACCEPTED
+        kept.drop(np.where(refused, into, own)[moves])
+        swarm.slot[who] = np.where(refused, own, into)
+        kept.drop(swarm.mail.delivered(now.about))
+        swarm.counts.received[who] += 1
+        swarm.counts.refused[who] += refused
+        size, ledger = self.algorithm.message_bytes(self.catalogue), swarm.ledger
+        swarm.ledger = ledger._replace(
+            bytes_down=ledger.bytes_down + len(who) * size,
+            lost=ledger.lost + int((~here).sum()),
+            refused=ledger.refused + int(refused.sum()),
+        )
+
+    def _judged(self, swarm: Swarm, arrivals: Arrivals) -> Int8Array:
+        place, algorithm = self._placed(arrivals.who), self.algorithm
+        results = self._blocks(
+            arrivals.who, lambda some: algorithm.on_message(arrivals.at(place[some]), swarm.nodes, self.private)
+        )
+        return np.concatenate(results) if results else np.empty(0, np.int8)
+
+    # ---- small parts -----------------------------------------------------------------------------------------------------------------
+
+    def _blocks(self, who: Int64Array, act: object) -> list[Int8Array]:
+        size = max(1, min(BLOCK, -(-len(who) // self.executor.workers)))
+        return self.executor.map(act, [who[low : low + size] for low in range(0, len(who), size)])  # type: ignore[arg-type]
+
+    def _placed(self, who: Int64Array) -> Int64Array:
+        """Where in `who` each node stands, int64 [n]; of others what was there."""
+        self._place[who] = np.arange(len(who))
+        return self._place
+
+    def _event_keys(self, swarm: Swarm, who: Int64Array) -> UInt64Array:
+        """A key for each node's next event."""
+        keys = folded(self._node_keys[who], swarm.counts.events[who])
+        swarm.counts.events[who] += 1
+        return keys
+
+
+def waves(node: Int64Array) -> list[Int64Array]:
+    """Rows by how many earlier rows have the same node: all first ones, all second ones, ...
+
+    >>> [wave.tolist() for wave in waves(np.array([3, 1, 3, 3]))]
+    [[0, 1], [2], [3]]
+    """
+    order = np.argsort(node, kind="stable")
+    start = np.flatnonzero(np.append(True, np.diff(node[order]) != 0))
+    rank = np.empty(len(node), np.int64)
+    rank[order] = np.arange(len(node)) - np.repeat(start, np.diff(np.append(start, len(node))))
+    return [np.flatnonzero(rank == number) for number in range(int(rank.max()) + 1)]
+
+
+def device_data(data: Interactions, weighting: Held | None, avoid: Interactions | None = None) -> DeviceData:
+    """What each user's device has: its rows and the weighting set that the protocol gives it, none without."""
+    histories = data.histories(np.arange(len(data.users)), avoid)
+    if weighting is None:
+        return DeviceData(
+            histories, Weighing(np.zeros(len(data.users) + 1, np.int64), np.empty(0, np.int32), np.empty((0, 1), np.int32))
+        )
+    assert weighting.candidates is not None  # of a protocol that gives weighting sets
+    return DeviceData(histories, Weighing(weighting.rows.ptr, weighting.rows.item, weighting.candidates))

@@ -1,0 +1,56 @@
+"""Models of nodes and of messages under way, in one table: who pushes to three peers stores its model once, and only if it moves on."""
+
+from __future__ import annotations
+
+from typing import final
+
+import numpy as np
+
+from ..core.simd import zeros
+from ..core.types import Float32Array, Int64Array
+
+
+@final
+class Pool:
+    """Slots of float32 [width], each with a count of who needs it; a slot that nobody needs is used again.
+
+    A node's model is a slot. A message takes part in that slot; only when the node's model changes while a message still needs the old
+    one does the node move to another slot. So there are at most as many slots as nodes and messages under way, and mostly far fewer.
+    """
+
+    def __init__(self, width: int, capacity: int) -> None:
+        self.values: Float32Array = zeros(capacity, width)
+        self.needed: Int64Array = np.zeros(capacity, np.int64)
+        self._free = list(range(capacity - 1, -1, -1))  # the lowest first: memory that was never touched is not there yet
+        self.most = 0  # slots in use at once, so far
+
+    @property
+    def used(self) -> int:
+        """Slots that somebody needs."""
+        return len(self.needed) - len(self._free)
+
+    def take(self, m: int) -> Int64Array:
+        """m slots for one each, int64 [m]; the table grows by half when it is full. What they hold is left over."""
+        if m > len(self._free):
+            self._grow(max(m - len(self._free), len(self.needed) // 2))
+        taken = [self._free.pop() for _ in range(m)]
+        slots = np.array(taken, np.int64)
+        self.needed[slots] = 1
+        self.most = max(self.most, self.used)
+        return slots
+
+    def share(self, slots: Int64Array) -> None:
+        """One more for each needs these."""
+        np.add.at(self.needed, slots, 1)
+
+    def drop(self, slots: Int64Array) -> None:
+        """One for each no longer needs these."""
+        np.subtract.at(self.needed, slots, 1)
+        self._free.extend(slot for slot in np.unique(slots)[::-1].tolist() if self.needed[slot] == 0)
+
+    def _grow(self, more: int) -> None:
+        old, had = self.values, len(self.needed)
+        self.values = zeros(had + more, old.shape[1])
+        self.values[:had] = old
+        self.needed = np.concatenate([self.needed, np.zeros(more, np.int64)])
+        self._free = [*range(had + more - 1, had - 1, -1), *self._free]

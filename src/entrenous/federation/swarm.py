@@ -1,0 +1,205 @@
+"""`Swarm`: where a federation of peers stands, between two events: models, private state, messages under way, what will happen when."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from heapq import heapify, heappop, heappush
+from typing import Any, NamedTuple, final
+
+import numpy as np
+
+from ..core.gossip import Letters
+from ..core.protocols import State
+from ..core.types import Array, BoolArray, Float32Array, Float64Array, Int32Array, Int64Array
+from .ledger import Ledger
+from .pool import Pool
+
+RESTART, SWITCH, TIMER, ARRIVAL = range(
+    4
+)  # kinds of events; at the same time the lower first, so that all push before any receives
+
+
+class Event(NamedTuple):
+    """What happens to some nodes at one time. about: int64, of a timer its number, of an arrival its place in the mail."""
+
+    kind: int
+    node: Int64Array
+    about: Int64Array
+
+
+@final
+class Calendar:
+    """The event heap of (time, priority, counter, event): events come in the order of time; of equals the lower kind, then the earlier
+    scheduled."""
+
+    def __init__(self) -> None:
+        self.heap: list[tuple[float, int, int, Event]] = []
+        self.counter = 0
+
+    def schedule(self, kind: int, time: Float64Array, node: Int64Array, about: Int64Array) -> None:
+        """An event for each node; those of one time become one entry."""
+        order = np.argsort(time, kind="stable")
+        ends = np.flatnonzero(np.append(np.diff(time[order]) > 0, True)) + 1
+        for low, high in zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True):
+            some = order[low:high]
+            if len(some):
+                heappush(self.heap, (float(time[some[0]]), kind, self.counter, Event(kind, node[some], about[some])))
+                self.counter += 1
+
+    def next_time(self) -> float:
+        """When something happens next."""
+        return self.heap[0][0] if self.heap else float("inf")
+
+    def pop(self) -> tuple[float, Event]:
+        """The next event and its time."""
+        time, _, _, event = heappop(self.heap)
+        return time, event
+
+    def arrays(self) -> dict[str, Array]:
+        """All entries, by name, to be stored."""
+        entries = sorted(self.heap, key=lambda entry: entry[:3])
+        sizes, nothing = [len(event.node) for *_, event in entries], [np.empty(0, np.int64)]
+        return {
+            "time": np.array([entry[0] for entry in entries], np.float64),
+            "kind": np.array([entry[1] for entry in entries], np.int64),
+            "counter": np.array([entry[2] for entry in entries] + [self.counter], np.int64),
+            "ptr": np.cumsum([0, *sizes]).astype(np.int64),
+            "node": np.concatenate([entry[3].node for entry in entries] or nothing),
+            "about": np.concatenate([entry[3].about for entry in entries] or nothing),
+        }
+
+    @staticmethod
+    def restored(arrays: dict[str, Array]) -> Calendar:
+        """The calendar that `arrays` described."""
+        found, ptr = Calendar(), arrays["ptr"]
+        found.counter = int(arrays["counter"][-1])
+        for k, (time, kind) in enumerate(zip(arrays["time"].tolist(), arrays["kind"].tolist(), strict=True)):
+            part = slice(int(ptr[k]), int(ptr[k + 1]))
+            found.heap.append((time, kind, int(arrays["counter"][k]), Event(kind, arrays["node"][part], arrays["about"][part])))
+        heapify(found.heap)
+        return found
+
+
+@final
+@dataclass(eq=False)
+class Mail:
+    """Letters under way, one place for the copies of one push. slot: int64 [places], the pool's; copies: int64 [places], how many have yet
+    to arrive, 0 = a free place. The others as in Letters."""
+
+    sender: Int64Array
+    age: Int64Array
+    samples: Int64Array
+    peers: Int32Array
+    length: Int64Array
+    slot: Int64Array
+    copies: Int64Array
+
+    @staticmethod
+    def empty(places: int, peers: int) -> Mail:
+        """Free places, each with room for `peers` peers."""
+        none = [np.zeros(places, np.int64) for _ in range(6)]
+        return Mail(none[0], none[1], none[2], np.zeros((places, peers), np.int32), none[3], none[4], none[5])
+
+    def post(self, letters: Letters, slot: Int64Array, copies: Int64Array) -> Int64Array:
+        """The places of m new letters, int64 [m], each to arrive `copies` >= 1 times."""
+        free = np.flatnonzero(self.copies == 0)
+        if len(free) < len(slot):
+            self._grow(max(len(slot), len(self.copies)))
+            free = np.flatnonzero(self.copies == 0)
+        places = free[: len(slot)]
+        for name, values in (*letters._asdict().items(), ("slot", slot), ("copies", copies)):
+            getattr(self, name)[places] = values
+        return places
+
+    def letters(self, places: Int64Array) -> Letters:
+        """The letters at some places."""
+        return Letters(*(getattr(self, name)[places] for name in Letters._fields))
+
+    def delivered(self, places: Int64Array) -> Int64Array:
+        """One copy of each has arrived or is lost. Returns the slots that no copy needs any more, int64."""
+        np.subtract.at(self.copies, places, 1)
+        once = np.unique(places)
+        return self.slot[once[self.copies[once] == 0]]
+
+    def _grow(self, more: int) -> None:
+        for one in fields(self):
+            old = getattr(self, one.name)
+            setattr(self, one.name, np.concatenate([old, np.zeros((more, *old.shape[1:]), old.dtype)]))
+
+
+class Counts(NamedTuple):
+    """How much has happened to each node, int64 [n] each. timers, switches, restarts: scheduled so far. events: handled by the node itself,
+    which names its randomness. pushed: pushes made; received: models that came; refused: of those."""
+
+    timers: Int64Array
+    switches: Int64Array
+    restarts: Int64Array
+    events: Int64Array
+    pushed: Int64Array
+    received: Int64Array
+    refused: Int64Array
+
+
+@final
+@dataclass(eq=False)
+class Swarm:
+    """n nodes between two events. It is overwritten event by event, as a device overwrites its own state.
+
+    nodes: private state, leading axis = nodes. slot: int64 [n], where each one's model is in the pool. away: bool [n], who is not there.
+    busy: float64 [n], until when each one's uplink has something to send. round: whole units of time that are over.
+    """
+
+    nodes: State
+    slot: Int64Array
+    pool: Pool
+    mail: Mail
+    calendar: Calendar
+    counts: Counts
+    away: BoolArray
+    busy: Float64Array
+    round: int
+    ledger: Ledger
+
+    @property
+    def models(self) -> Float32Array:
+        """Each node's model, float32 [n, width]: a copy."""
+        return self.pool.values[self.slot]
+
+    def arrays(self) -> dict[str, Array]:
+        """All but the round number, by name, to be stored."""
+        used = np.flatnonzero(self.pool.needed)
+        return {
+            **{f"nodes.{name}": array for name, array in self.nodes._asdict().items()},
+            "pool.slot": used,
+            "pool.values": self.pool.values[used],
+            "slot": self.slot,
+            **{f"mail.{one.name}": getattr(self.mail, one.name) for one in fields(self.mail)},
+            **{f"calendar.{name}": array for name, array in self.calendar.arrays().items()},
+            **{f"counts.{name}": array for name, array in self.counts._asdict().items()},
+            "away": self.away,
+            "busy": self.busy,
+            "ledger": np.array(self.ledger, np.int64),
+        }
+
+
+def restored(arrays: dict[str, Array], number: int, state: Any) -> Swarm:
+    """The swarm that `Swarm.arrays` described, after round `number`. state: the class of the private state."""
+
+    def part(prefix: str) -> dict[str, Array]:
+        return {name.removeprefix(f"{prefix}."): array for name, array in arrays.items() if name.startswith(f"{prefix}.")}
+
+    old, values = arrays["pool.slot"], arrays["pool.values"]
+    pool, mail = Pool(values.shape[1], 2 * len(values)), Mail(**part("mail"))
+    new = pool.take(len(old))
+    pool.values[new] = values
+    place = np.zeros(int(old.max(initial=0)) + 1, np.int64)
+    place[old] = new
+    mail.slot = np.where(mail.copies > 0, place[np.minimum(mail.slot, len(place) - 1)], 0)
+    slot = place[arrays["slot"]]
+    pool.share(np.concatenate([slot, mail.slot[mail.copies > 0]]))
+    pool.drop(new)  # `take` had counted each once
+    kept = {name: arrays[name].copy() for name in ("away", "busy")}
+    return Swarm(
+        state(**part("nodes")), slot, pool, mail, Calendar.restored(part("calendar")), Counts(**part("counts")), **kept,
+        round=number, ledger=Ledger(*(int(count) for count in arrays["ledger"])),
+    )  # fmt: skip

@@ -1,0 +1,125 @@
+"""Whom a node knows, and whom it pushes to: random peer sampling (Jelasity et al. 2004), under PEPPER's personalised views (algorithm 3).
+
+A node knows up to k peers. Every model it receives brings some that the sender knows, and the sender; of all of these and its own it
+keeps k, drawn anew but for the sender, who is alive. So no list grows, none is ever empty, and who has left is forgotten.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from ..core.gossip import NOBODY
+from ..core.keys import below, draw
+from ..core.types import Float32Array, Int32Array, Int64Array, UInt64Array
+
+
+@njit(cache=True, nogil=True)
+def contains(peers: Int32Array, length: int, peer: int) -> bool:
+    """Whether a peer is among the first `length`."""
+    for p in range(length):  # noqa: SIM110  # compiled
+        if peers[p] == peer:
+            return True
+    return False
+
+
+@njit(cache=True, nogil=True)
+def exchange(known: Int32Array, who: Int64Array, sender: Int64Array, brought: Int32Array, keys: UInt64Array) -> None:
+    """What each node knows, known[who[d]], after it has heard from sender[d], who brought some peers, int32 [m, j]."""
+    k = known.shape[1]
+    pile = np.empty(k + brought.shape[1], np.int32)
+    for d in range(len(who)):
+        me, mine, n = who[d], known[who[d]], 0
+        for source in (mine, brought[d]):
+            for p in range(len(source)):
+                peer = source[p]
+                if peer != NOBODY and peer != me and peer != sender[d] and not contains(pile, n, peer):
+                    pile[n] = peer
+                    n += 1
+        mine[0] = sender[d]
+        for p in range(1, k):
+            mine[p] = NOBODY
+        _draw_first(pile, n, min(k - 1, n), keys[d], 0)
+        for p in range(min(k - 1, n)):
+            mine[1 + p] = pile[p]
+
+
+@njit(cache=True, nogil=True)
+def _draw_first(pile: Int32Array, n: int, m: int, key: np.uint64, offset: int) -> None:
+    """Puts m of the first n, drawn at random, in front."""
+    for p in range(m):
+        other = p + below(draw(key, offset + p), n - p)
+        pile[p], pile[other] = pile[other], pile[p]
+
+
+@njit(cache=True, nogil=True)
+def sample(known: Int32Array, who: Int64Array, m: int, keys: UInt64Array) -> Int32Array:
+    """m of the peers that each node knows, int32 [len(who), m]; NOBODY where it knows fewer."""
+    out, pile = np.full((len(who), m), NOBODY, np.int32), np.empty(known.shape[1], np.int32)
+    for d in range(len(who)):
+        n = _listed(known[who[d]], pile)
+        _draw_first(pile, n, min(m, n), keys[d], 0)
+        for p in range(min(m, n)):
+            out[d, p] = pile[p]
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _listed(known: Int32Array, pile: Int32Array) -> int:
+    n = 0
+    for p in range(len(known)):
+        if known[p] != NOBODY:
+            pile[n] = known[p]
+            n += 1
+    return n
+
+
+@njit(cache=True, nogil=True)
+def views(
+    known: Int32Array, heard: Int32Array, performance: Float32Array, who: Int64Array, exploit: int, size: int, keys: UInt64Array
+) -> Int32Array:
+    """The new view of each node, int32 [len(who), size] (algorithm 3): the `exploit` best of those it has heard from, the rest at random of
+    those it knows. Who has heard from fewer takes more at random."""
+    out, pile = np.full((len(who), size), NOBODY, np.int32), np.empty(known.shape[1], np.int32)
+    for d in range(len(who)):
+        u, n = who[d], 0
+        for _ in range(exploit):
+            best = -1
+            for p in range(heard.shape[1]):
+                if (
+                    heard[u, p] != NOBODY
+                    and not contains(out[d], n, heard[u, p])
+                    and (best < 0 or performance[u, p] > performance[u, best])
+                ):
+                    best = p
+            if best >= 0:
+                out[d, n] = heard[u, best]
+                n += 1
+        length = _listed(known[u], pile)
+        _draw_first(pile, length, length, keys[d], 0)
+        for p in range(length):
+            if n < size and not contains(out[d], n, pile[p]):
+                out[d, n] = pile[p]
+                n += 1
+    return out
+
+
+@njit(cache=True, nogil=True)
+def remember(heard: Int32Array, performance: Float32Array, who: Int64Array, sender: Int64Array, value: Float32Array) -> None:
+    """L_N: each node notes how well sender[d]'s model did; the best of a sender counts. When the list is full the worst makes room."""
+    for d in range(len(who)):
+        peers, values = heard[who[d]], performance[who[d]]
+        at = 0
+        for p in range(len(peers)):
+            if peers[p] == sender[d]:
+                at = p
+                break
+            if peers[p] == NOBODY:
+                at = p if peers[at] != NOBODY else at
+            elif peers[at] != NOBODY and values[p] < values[at]:
+                at = p
+        same = peers[at] == sender[d]
+        if same and values[at] >= value[d]:
+            continue
+        if same or peers[at] == NOBODY or values[at] < value[d]:
+            peers[at], values[at] = sender[d], value[d]
