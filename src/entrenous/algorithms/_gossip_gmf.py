@@ -40,6 +40,7 @@ class GossipGMF(GossipSettings):
     learning_rate: float = Field(0.01, gt=0, le=10, description="of the item vectors, in root mean squares of their gradients")
     learning_rate_user: float = Field(0.01, ge=0, le=10, description="of the user vector")
     learning_rate_output: float = Field(0.0, ge=0, le=10, description="of h and c, the output layer; 0 = it stays a plain sum")
+    reg: float = Field(0.3, ge=0, le=10, description="how much a step shortens the vectors it moves, for each unit of learning rate")
     local_epochs: int = Field(1, ge=1, le=1000, description="passes over its rows, each one step, after each received model")
     negatives: int = Field(4, ge=1, le=1000, description="for each consumed item, redrawn in each local epoch")
     init_std: float = Field(0.01, ge=0, le=10, description="standard deviation of the first item vectors, the same on all nodes")
@@ -83,7 +84,7 @@ class GossipGMF(GossipSettings):
         """`local_epochs` steps of each model on its node's rows."""
         own = data.histories
         rates = gmf_node.Rates(
-            np.float32(self.learning_rate), np.float32(self.learning_rate_user), np.float32(self.learning_rate_output),
+            np.float32(self.learning_rate), np.float32(self.learning_rate_user), np.float32(self.learning_rate_output), np.float32(self.reg),
             self.local_epochs, self.negatives,
         )  # fmt: skip
         private = gmf_node.Private(*nodes[: len(gmf_node.Private._fields)])

@@ -39,11 +39,13 @@ class Shape(NamedTuple):
 
 
 class Rates(NamedTuple):
-    """How a node learns: learning rates of item, user and output vectors; passes and negatives for each consumed item."""
+    """How a node learns: learning rates of item, user and output vectors; reg: the part by which a step shortens the vectors that it moves,
+    for each unit of learning rate (decoupled, Loshchilov & Hutter 2019); passes and negatives for each consumed item."""
 
     item: np.float32
     user: np.float32
     output: np.float32
+    reg: np.float32
     epochs: int
     negatives: int
 
@@ -135,6 +137,7 @@ def train(
     """Each node d trains the model pool[at[d]] on its own rows item[ptr[who[d]]:ptr[who[d] + 1]], in place."""
     stride = -(-items // LANES) * LANES
     score, error, step = np.empty(stride, np.float32), np.zeros(stride, np.float32), np.zeros(stride, np.float32)
+    shrink = np.zeros(stride, np.float32)
     touched, toward = np.empty(stride, np.int32), np.empty(factors, np.float32)
     for d in range(len(at)):
         u = who[d]
@@ -146,7 +149,7 @@ def train(
             _scores(model, user, factors, stride, score)
             n = _errors(score, own, other, items, rates.negatives, fold(keys[d], epoch), error, touched)
             private.steps[u] += 1
-            _step(model, user, private, u, rates, factors, stride, len(own), n, error, step, touched, toward)
+            _step(model, user, private, u, rates, factors, stride, len(own), n, error, step, shrink, touched, toward)
 
 
 @inside
@@ -190,10 +193,11 @@ def _step(
     n: int,
     error: Float32Array,
     step: Float32Array,
+    shrink: Float32Array,
     touched: Int32Array,
     toward: Float32Array,
 ) -> None:
-    """One step of Q, p, h along the mean gradient; `error` and `step` are zero again afterwards."""
+    """One step of Q, p, h along the mean gradient; `error`, `step` and `shrink` are zero again afterwards."""
     output, each = factors * stride, np.float32(1.0 / (consumed * (1 + rates.negatives)))
     correct = np.float32(1.0 / (1.0 - math.pow(np.float64(DECAY), np.float64(private.steps[u]))))
     size = np.float32(0)
@@ -208,6 +212,7 @@ def _step(
         total += g
         squares[i] = DECAY * squares[i] + (ONE - DECAY) * (g * g * size)
         step[i] = rates.item / (np.sqrt(squares[i] * correct) + EPSILON) * g
+        shrink[i] = rates.item * rates.reg
     user_size, output_size = np.float32(0), np.float32(0)
     for k in range(factors):
         row, by = model[k * stride : (k + 1) * stride], toward[k]
@@ -218,10 +223,11 @@ def _step(
         user_size += (model[output + k] * toward[k]) ** 2
         output_size += (user[k] * toward[k]) ** 2
         for i in range(stride):
-            row[i] -= step[i] * by
+            row[i] -= shrink[i] * row[i] + step[i] * by
     for t in range(n):
         error[touched[t]] = 0
         step[touched[t]] = 0
+        shrink[touched[t]] = 0
     private.user_square[u] = DECAY * private.user_square[u] + (ONE - DECAY) * (user_size / np.float32(factors))
     private.output_square[u] = DECAY * private.output_square[u] + (ONE - DECAY) * (
         (output_size + total * total) / np.float32(factors + 1)
@@ -230,6 +236,6 @@ def _step(
     output_rate = rates.output / (np.sqrt(private.output_square[u] * correct) + EPSILON)
     for k in range(factors):
         of_user, of_output = model[output + k] * toward[k], user[k] * toward[k]
-        user[k] -= user_rate * of_user
+        user[k] -= rates.user * rates.reg * user[k] + user_rate * of_user
         model[output + k] -= output_rate * of_output
     model[output + factors] -= output_rate * total
