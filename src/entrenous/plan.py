@@ -92,12 +92,13 @@ def check(plan: Plan) -> None:
 
 
 def material(plan: Plan, data: Interactions | None = None) -> Material:
-    """Loads (unless `data` is at hand) and splits."""
+    """Loads (unless `data` is at hand) and splits. The rows are those of the split where it has users of its own (`pepper-given`)."""
     if plan.protocol == GIVEN:
         parts = splits(GIVEN, data, seed=plan.seed, given=plan.given or plan.data)
         return Material(parts[0].all_rows, parts)
     rows = load(plan.data, **load_arguments(plan.load)) if data is None else data
-    return Material(rows, splits(plan.protocol, rows, seed=plan.seed))
+    parts = splits(plan.protocol, rows, seed=plan.seed)
+    return Material(rows if parts[0].train.users is rows.users else parts[0].all_rows, parts)
 
 
 def network_of(plan: Plan) -> Network:

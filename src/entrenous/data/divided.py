@@ -100,4 +100,4 @@ def _against(frame: Any, label: str, where: str) -> Against:
     if len(lengths) > 1 or lengths == [0]:
         raise InputError(where, f"the lists of {label} rows differ in length", expected="as many negatives for each row")
     flat = own[LIST].explode().cast(pl.String).fill_null("").to_numpy().astype(np.str_)
-    return Against(_texts(own, "user_id", where), _texts(own, "item_id", where), flat.reshape(own.height, -1))
+    return Against(_texts(own, "user_id", where), _texts(own, "item_id", where), flat.reshape(own.height, *lengths or (0,)))
