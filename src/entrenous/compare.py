@@ -50,7 +50,7 @@ def compare(
         raise InputError("entrenous compare", f"got {list(algorithms)}", expected="two or more different algorithms")
     at_least("--seeds", seeds, 1)
     Threads(threads)
-    protocol = protocol or usual_protocol(*algorithms)
+    protocol = protocol or usual_protocol(data, *algorithms)
     for name in algorithms:  # all of them before any is trained
         check(Plan(algorithm=name, protocol=protocol, rounds=rounds, given=given, load=load or {}))
     if isinstance(data, str) and protocol == GIVEN:

@@ -104,7 +104,7 @@ def run(
     by_name = isinstance(data, str) and all(isinstance(value, str | int | float) for value in (settings or {}).values())
     if isinstance(data, str) and given is not None and protocol == GIVEN:
         data, given = given, None
-    protocol = protocol or usual_protocol(algorithm)
+    protocol = protocol or usual_protocol(data, algorithm)
     plan = Plan(
         algorithm=algorithm, data=_lasting(data) if isinstance(data, str) else data.name, protocol=protocol, seed=seed, rounds=rounds,
         settings=settings or {}, patience=patience, every=every, given=None if given is None else _lasting(given),

@@ -11,6 +11,7 @@ from .core.discover import algorithms, pick
 from .core.errors import InputError, at_least, did_you_mean
 from .core.gossip import GossipAlgorithm
 from .core.protocols import predicts_ratings
+from .data.dataset import datasets
 from .data.interactions import Interactions
 from .data.load import load
 from .data.options import load_arguments
@@ -21,6 +22,7 @@ from .split.protocol import GIVEN, splits
 from .split.types import Split
 
 SEEDS = 1 << 63  # seeds are below: keys hold 64 bits, and one seed must not stand for two
+LEAVE_ONE_OUT, CROSS_VALIDATION = "loo-99", "kfold-5"
 NEGATIVES = ("train", "leaky")  # what devices draw as negatives: what is not in training, or not in validation and test either
 
 
@@ -41,7 +43,7 @@ class Plan:
 
     algorithm: str
     data: str = "ml-100k"
-    protocol: str = "loo-99"
+    protocol: str = LEAVE_ONE_OUT
     seed: int = 0
     rounds: int | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -53,12 +55,22 @@ class Plan:
     network: Mapping[str, Any] = field(default_factory=dict)
 
 
-def usual_protocol(*algorithms_named: str) -> str:
-    """How rows are held out unless said otherwise: `kfold-5` where all algorithms predict ratings (FBALF, section 5.1.4), else `loo-99`.
+def usual_protocol(data: str | Interactions, *algorithms_named: str) -> str:
+    """How rows are held out unless said otherwise: what is usual for every one of the algorithms on this data, `loo-99` if they differ.
 
-    Raises InputError for an unknown algorithm.
+    An algorithm may say what is usual for it in `usual_protocols`, the most usual first. Raises InputError for an unknown algorithm.
     """
-    return "kfold-5" if all(predicts_ratings(_kind(name)[0]) for name in algorithms_named) else "loo-99"
+    name = data if isinstance(data, str) else data.name
+    usual = {_usual(_kind(algorithm)[0], name) for algorithm in algorithms_named}
+    return usual.pop() if len(usual) == 1 else LEAVE_ONE_OUT
+
+
+def _usual(kind: Any, data: str) -> str:
+    """`kfold-5` for rating prediction (FBALF, section 5.1.4). Protocols called X-given are for data of which X published the parts."""
+    own = getattr(kind, "usual_protocols", (CROSS_VALIDATION,) if predicts_ratings(kind) else (LEAVE_ONE_OUT,))
+    known = datasets()
+    parts = known[data].divided if data in known else ()
+    return next(one for one in own if "-given" not in one or one.removesuffix("-given") in parts)
 
 
 class Material(NamedTuple):

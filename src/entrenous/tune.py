@@ -110,7 +110,7 @@ def planned(
 ) -> Plan:
     """The plan without settings. It is not checked yet."""
     name = data if isinstance(data, str) else data.name
-    return Plan(algorithm=algorithm, data=name, protocol=protocol or usual_protocol(algorithm), rounds=rounds, load=load or {})
+    return Plan(algorithm=algorithm, data=name, protocol=protocol or usual_protocol(data, algorithm), rounds=rounds, load=load or {})
 
 
 def refuse_both(fixed: Mapping[str, Any], chosen: Mapping[str, Any], where: str) -> None:

@@ -57,6 +57,7 @@ class GossipSettings(Settings):
         100.0, gt=0, le=1e6, description="a received model with a number beyond this, or none at all, is refused"
     )
 
+    usual_protocols: ClassVar[tuple[str, ...]] = ("pepper-given", "pepper-85-15")  # the first that the data can have
     weighs: ClassVar[bool] = False  # whether nodes need a weighting set
     _items: int = PrivateAttr(0)
 
