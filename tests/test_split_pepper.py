@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -160,6 +161,17 @@ def test_it_can_be_exported_and_read_back(folder: Path, tmp_path: Path) -> None:
     back = splits("given", given=write(split, tmp_path / "out"))[0]
     assert parts(back) == parts(split) and candidates(back, "ann") == candidates(split, "ann")
     assert back.weighting and not back.refit and back.notes == split.notes
+
+
+def test_a_folder_that_does_not_say_has_no_weighting_set(folder: Path, tmp_path: Path) -> None:
+    about = write(splits("pepper-given", DATA)[0], tmp_path / "out") / "split.json"
+    known = json.loads(about.read_text())
+    assert known.pop("weighting") is True
+    about.write_text(json.dumps(known))
+    assert not splits("given", given=about.parent)[0].weighting
+    about.write_text(json.dumps({**known, "weighting": "yes"}))
+    with pytest.raises(InputError, match="does not describe a split; expected an object with name, refit, weighting"):
+        splits("given", given=about.parent)
 
 
 def test_it_runs_from_the_command_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
