@@ -244,7 +244,7 @@ def _federated(plan: Plan, algorithm: Trained, split: Split, watch: Watch, trace
     rows, until = split.final_train, plan.rounds or algorithm.default_rounds(split.final_train.catalogue)
     seen, avoid = split.validation if not split.refit else None, split.all_rows if leaky(plan) else None
     run_phase = partial(train, label=plan.algorithm, seed=plan.seed, avoid=avoid, network=network_of(plan),
-                        weighting=split.validation if split.weighting else None, watch=watch, trace=trace)  # fmt: skip
+                        weighting=split.weighting_sets, watch=watch, trace=trace)  # fmt: skip
     if plan.patience:
         run_phase(algorithm, split.train, until, phase=f"{fold}-select", validation=split.validation)
         until, seen = best_round(trace, f"{fold}-select", goal_of(algorithm)), None

@@ -81,11 +81,12 @@ def federation_of(
     avoid: Interactions | None = None,
     network: Network | None = None,
     weighting: Held | None = None,
+    block: int = 0,
 ) -> Federation:
-    """What trains an algorithm: rounds around a server, or gossip between peers (`network` and `weighting` are for the latter)."""
+    """What trains an algorithm: rounds around a server (of which `block` is), or gossip between peers (`network` and `weighting`)."""
     if isinstance(algorithm, GossipAlgorithm):
         return Gossip(algorithm, data, seed=seed, executor=executor, avoid=avoid, network=network, weighting=weighting)
-    return Rounds(algorithm, data, seed=seed, executor=executor, avoid=avoid)
+    return Rounds(algorithm, data, seed=seed, executor=executor, avoid=avoid, block=block)
 
 
 def patience_is_over(trace: list[dict[str, Any]], phase: str, patience: int, goal: Goal) -> bool:

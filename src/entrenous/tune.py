@@ -11,24 +11,25 @@ import numpy as np
 
 from .core.discover import algorithms, pick
 from .core.errors import InputError, NonFiniteError, at_least
-from .core.protocols import FederatedAlgorithm, Progress, silent
+from .core.protocols import Progress, silent
 from .data.interactions import Interactions
 from .evaluate.goal import Goal, goal_of, look
 from .federation.executors import Threads
-from .federation.rounds import Rounds, Training
-from .fit import Fitted, Periodic, advance, check_trainable, fit_central, fitted
+from .fit import Fitted, Periodic, Standing, Trained, advance, check_trainable, federated, fit_central, fitted
 from .plan import Plan, check, make, material, usual_protocol
 from .split.types import Held
+from .training import federation_of
 
 Looks = dict[int, dict[str, float]]  # {round: {metric: value on the validation rows}}; round 0 for a central algorithm
 Stop = Callable[[int, int, float], bool]  # (round, of how many, the goal's metric): is this training not worth going on with?
 
 
 class Part(NamedTuple):
-    """What a split has for tuning; its test rows stay behind."""
+    """What a split has for tuning; its test rows stay behind. weighting: the nodes' weighting sets, where the protocol gives them."""
 
     train: Interactions
     validation: Held
+    weighting: Held | None
 
 
 @final
@@ -110,7 +111,8 @@ def planned(
 ) -> Plan:
     """The plan without settings. It is not checked yet."""
     name = data if isinstance(data, str) else data.name
-    return Plan(algorithm=algorithm, data=name, protocol=protocol or usual_protocol(data, algorithm), rounds=rounds, load=load or {})
+    protocol = protocol or usual_protocol(data, algorithm)
+    return Plan(algorithm=algorithm, data=name, protocol=protocol, rounds=rounds, load=load or {})
 
 
 def refuse_both(fixed: Mapping[str, Any], chosen: Mapping[str, Any], where: str) -> None:
@@ -130,7 +132,7 @@ def begin(plan: Plan, data: str | Interactions, *, seeds: int, every: int, threa
             problem = "there are no validation rows to choose on"
             raise InputError(f"protocol {split.name}", problem, fix="use a protocol that holds some out")
         check_trainable(split.train)
-        parts.append(Part(split.train, split.validation))
+        parts.append(Part(split.train, split.validation, split.weighting_sets))
     return Task(plan=plan, rows=found.rows, parts=parts, every=every, threads=threads)
 
 
@@ -151,7 +153,7 @@ def attempt(task: Task, settings: Mapping[str, Any], stop: Stop = never) -> Trie
     """
     algorithm, looks = made(task, settings), list[Looks]()
     try:
-        if not isinstance(algorithm, FederatedAlgorithm):
+        if not federated(algorithm):
             return Tried([{0: _central(task, algorithm, seed)} for seed in range(len(task.parts))])
         until = task.plan.rounds or algorithm.default_rounds(task.parts[0].train.catalogue)
         for seed in range(len(task.parts)):
@@ -167,12 +169,13 @@ def _central(task: Task, algorithm: Any, seed: int) -> dict[str, float]:
     return _validation(task, seed, fit_central(algorithm, task.parts[seed].train, seed))
 
 
-def _looks(task: Task, algorithm: FederatedAlgorithm, seed: int, until: int, stop: Stop) -> Looks:
+def _looks(task: Task, algorithm: Trained, seed: int, until: int, stop: Stop) -> Looks:
     """Validation metrics by round of one training; without the last round if it was stopped."""
-    rounds = Rounds(algorithm, task.parts[seed].train, seed=seed, executor=Threads(task.threads))
+    part, executor = task.parts[seed], Threads(task.threads)
+    rounds = federation_of(algorithm, part.train, seed=seed, executor=executor, weighting=part.weighting)
     looks: Looks = {}
 
-    def act(now: Training) -> bool:
+    def act(now: Standing) -> bool:
         looks[now.round] = _validation(task, seed, fitted(rounds, now))
         return stop(now.round, until, looks[now.round][task.goal.metric])
 
@@ -181,8 +184,8 @@ def _looks(task: Task, algorithm: FederatedAlgorithm, seed: int, until: int, sto
 
 
 def _validation(task: Task, seed: int, now: Fitted) -> dict[str, float]:
-    train, held = task.parts[seed]
-    return look(task.goal, now.recommender, train, held, label=task.plan.algorithm, seed=seed)
+    part = task.parts[seed]
+    return look(task.goal, now.recommender, part.train, part.validation, label=task.plan.algorithm, seed=seed)
 
 
 # ---- what is told about it ------------------------------------------------------------------------------------------------------

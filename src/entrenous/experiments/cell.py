@@ -17,7 +17,7 @@ import numpy as np
 from .. import algorithms, recommend
 from ..core.discover import modules
 from ..data.interactions import Interactions
-from ..plan import Plan, make
+from ..plan import Plan, make, network_of
 from ..split.types import Held, Split
 
 FORMAT = 1  # of a remembered cell
@@ -29,7 +29,8 @@ SHARED = ("core", "models", "federation", "evaluate", "evaluate.metrics")  # the
 class Cell:
     """One training: `algorithm` with `settings` on the training rows of `part`, evaluated after each number of epochs in `looks`.
 
-    Where an algorithm knows no epochs, they are rounds; a centralised one has the single look 0.
+    Where an algorithm knows no epochs, they are rounds; a centralised one has the single look 0. network: what is between peers that
+    gossip, as in `Plan`.
     """
 
     algorithm: str
@@ -37,15 +38,22 @@ class Cell:
     part: Literal["validation", "test"]
     looks: tuple[int, ...] = (0,)
     seed: int = 0
+    network: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def label(self) -> str:
         """What a progress bar shows."""
-        return f"{self.part}: {self.algorithm} " + " ".join(f"{name}={value}" for name, value in self.settings.items())
+        said = {**self.settings, **self.network}
+        return f"{self.part}: {self.algorithm} " + " ".join(f"{name}={value}" for name, value in said.items())
+
+    @property
+    def plan(self) -> Plan:
+        """What of it is a plan."""
+        return Plan(algorithm=self.algorithm, settings=self.settings, network=self.network)
 
     def made(self, rows: Interactions) -> Any:
         """The algorithm. Raises InputError for a setting it does not take."""
-        return make(Plan(algorithm=self.algorithm, settings=self.settings), rows)
+        return make(self.plan, rows)
 
 
 class Look(NamedTuple):
@@ -87,19 +95,22 @@ class Outcome(NamedTuple):
 class Part:
     """What a cell trains on (`rows`) and what it is evaluated on (`held`).
 
-    masked: further rows that do not compete. also: the same held-out rows under other candidates, by name.
+    masked: further rows that do not compete. weighting: the nodes' weighting sets, of a protocol that gives them.
+    also: the same held-out rows under other candidates, by name.
     """
 
     rows: Interactions
     held: Held
     masked: Interactions | None = None
+    weighting: Held | None = None
     also: Mapping[str, Held] = field(default_factory=dict)
 
     @cached_property
     def sha256(self) -> str:
         """The identity of all of it."""
-        tables = [held.candidates for held in (self.held, *self.also.values()) if held.candidates is not None]
-        masked = [] if self.masked is None else [self.masked.sha256()]
+        helds = (self.held, *self.also.values(), *([] if self.weighting is None else [self.weighting]))
+        tables = [held.candidates for held in helds if held.candidates is not None]
+        masked = [one.sha256() for one in (self.masked, self.weighting and self.weighting.rows) if one is not None]
         drawn = [hashlib.sha256(np.ascontiguousarray(table).tobytes()).hexdigest() for table in tables]
         return " ".join([self.rows.sha256(), self.held.rows.sha256(), *masked, *drawn, *self.also])
 
@@ -114,10 +125,10 @@ def parts_of(split: Split) -> Parts:
     """
     if split.validation is None:
         return {"test": Part(rows=split.final_train, held=split.test)}
-    masked = None if split.refit else split.validation.rows
+    masked, weighting = None if split.refit else split.validation.rows, split.weighting_sets
     return {
-        "test": Part(rows=split.final_train, held=split.test, masked=masked),
-        "validation": Part(rows=split.train, held=split.validation),
+        "test": Part(rows=split.final_train, held=split.test, masked=masked, weighting=weighting),
+        "validation": Part(rows=split.train, held=split.validation, weighting=weighting),
     }
 
 
@@ -133,6 +144,7 @@ def identity(cell: Cell, part: Part) -> str:
         "rows": part.sha256,
         "part": cell.part,
         "program": program_sha256(type(algorithm).__module__),
+        **({"network": repr(network_of(cell.plan))} if cell.network else {}),
     }
     return hashlib.sha256(json.dumps(plan, sort_keys=True).encode()).hexdigest()[:40]
 

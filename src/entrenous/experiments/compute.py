@@ -9,15 +9,17 @@ from threading import Event
 from typing import Any, NamedTuple, TypeVar
 
 from ..core.errors import NonFiniteError
+from ..core.gossip import GossipAlgorithm
 from ..core.protocols import Progress, predicts_ratings
 from ..data.interactions import Interactions
 from ..evaluate.fairness import fairness
 from ..evaluate.groups import errors_by_group
 from ..evaluate.protocol import Evaluation, evaluate
 from ..evaluate.ratings import rate
-from ..federation.rounds import Rounds
-from ..fit import Fitted, advance, federated, fit_central, fitted
+from ..fit import Federation, Fitted, Standing, advance, federated, fit_central, fitted
+from ..plan import network_of
 from ..split.types import Held
+from ..training import federation_of
 from .cell import Cell, Look, Outcome, Part
 
 T = TypeVar("T")
@@ -45,7 +47,7 @@ def compute(cell: Cell, part: Part, tick: Callable[[Cell, int], None], stop: Eve
     """
     began, looks, failed = time.perf_counter(), list[Look](), ""
     try:
-        for epochs, model, spent in _trained(cell, part.rows, stop, warm):
+        for epochs, model, spent in _trained(cell, part, stop, warm):
             looks.append(_look(cell, part, epochs, model, spent))
             tick(cell, 1)
     except NonFiniteError as diverged:
@@ -96,22 +98,28 @@ def _evaluated(cell: Cell, part: Part, held: Held, model: Fitted) -> Evaluation:
     return evaluate(recommender, part.rows, held, label=label, n=(N,), seed=cell.seed, also_mask=part.masked)
 
 
-def _trained(cell: Cell, rows: Interactions, stop: Event, warm: bool) -> Iterator[tuple[int, Fitted, Spent]]:
+def _trained(cell: Cell, part: Part, stop: Event, warm: bool) -> Iterator[tuple[int, Fitted, Spent]]:
     """(epochs, model, time) for each look: one training, seen on its way."""
-    algorithm, check = cell.made(rows), _checking(stop)
+    rows, algorithm, check = part.rows, cell.made(part.rows), _checking(stop)
     if not federated(algorithm):
         model, spent = _timed(lambda: fit_central(algorithm, rows, cell.seed, check), Spent())
         yield 0, model, spent
         return
-    federation = Rounds(algorithm, rows, seed=cell.seed, block=_block(algorithm, rows))
+    federation = _federation(cell, part, algorithm)
     rounds_an_epoch = getattr(federation.algorithm, "rounds_an_epoch", None)
     rpe = 1 if rounds_an_epoch is None else rounds_an_epoch(rows.catalogue)
     if warm:
-        federation.advance(federation.start(), 1)
-    training, spent = federation.start(), Spent()
+        advance(federation, federation.start(), 1)
+    start: Callable[[], Standing] = federation.start
+    training, spent = _timed(start, Spent())
     for epochs in cell.looks:
         training, spent = _timed(partial(advance, federation, training, epochs * rpe, progress=check), spent)
         yield epochs, fitted(federation, training), spent
+
+
+def _federation(cell: Cell, part: Part, algorithm: Any) -> Federation:
+    network, block = network_of(cell.plan), _block(algorithm, part.rows)
+    return federation_of(algorithm, part.rows, seed=cell.seed, block=block, network=network, weighting=part.weighting)
 
 
 def _timed(call: Callable[[], T], before: Spent) -> tuple[T, Spent]:
@@ -133,7 +141,7 @@ def _checking(stop: Event) -> Progress:
 
 def _block(algorithm: Any, rows: Interactions) -> int:
     """How many devices run together; it changes no result. 0 = as many as Rounds likes."""
-    if hasattr(algorithm, "usual_bytes"):
+    if hasattr(algorithm, "usual_bytes") or isinstance(algorithm, GossipAlgorithm):
         return 0
     size = algorithm.configured(rows.catalogue).update_bytes(rows.catalogue)
     return max(1, BLOCK_BYTES // size) if size > 4 * len(rows.items) else 0

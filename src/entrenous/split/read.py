@@ -106,6 +106,9 @@ def _exported(folder: Path) -> Split:
     )
     parts = {part: _part(folder, part, ids, about) for part in PARTS if part != "validation" or _present(folder, part)}
     tables = {part: _candidates(folder, f"{part}_candidates") for part in PARTS[1:]}
+    if about["weighting"] and tables["validation"] is None:
+        expected = "the candidates that each row of the weighting sets is ranked among"
+        raise InputError(str(folder), "no validation_candidates file", expected=expected, fix="export the split again")
     split = _given(parts, tables, name=about["name"], refit=about["refit"])
     return split._replace(notes=tuple(about["notes"]), weighting=about["weighting"])
 

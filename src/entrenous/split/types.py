@@ -41,6 +41,11 @@ class Split(NamedTuple):
     weighting: bool = False
 
     @property
+    def weighting_sets(self) -> Held | None:
+        """The devices' own weighting sets, where the protocol gives them."""
+        return self.validation if self.weighting else None
+
+    @property
     def all_rows(self) -> Interactions:
         """Every row, held-out ones too: what the data is, not what a model may see."""
         held = [held.rows for held in (self.validation, self.test) if held is not None]
