@@ -105,8 +105,8 @@ def _competing(held: Held, train: Interactions) -> Held:
     known = train.popularity > 0
     keep = known[held.rows.item]
     if held.candidates is None:
-        return Held(held.rows.select(keep))
-    return Held(held.rows.select(keep), np.where(known[held.candidates], held.candidates, -1)[keep])
+        return held._replace(rows=held.rows.select(keep))
+    return held._replace(rows=held.rows.select(keep), candidates=np.where(known[held.candidates], held.candidates, -1)[keep])
 
 
 def _auc_by_chance(ranking: Ranking) -> tuple[Float64Array, Float64Array]:

@@ -16,7 +16,7 @@ from .ranking import Ranking
 
 
 class Field(NamedTuple):
-    """Who competes. known: bool [items], the items with a training row; ptr [users + 1], item: what each user does not get again;
+    """Who competes. known: bool [items], the items with a training row, or all; ptr [users + 1], item: what each user does not get again;
     place: int32 [items], the order of equal scores."""
 
     known: BoolArray
@@ -32,9 +32,9 @@ class Full(NamedTuple):
     best: TopN
 
 
-def field_of(train: Interactions, also_mask: Interactions | None, seed: int) -> Field:
-    """Who competes after training on `train`, with the rows of `also_mask` left out of the lists as well."""
-    known, place = train.popularity > 0, tie_places(len(train.items), seed)
+def field_of(train: Interactions, also_mask: Interactions | None, seed: int, cold: bool = False) -> Field:
+    """Who competes after training on `train`, with the rows of `also_mask` left out of the lists as well; cold: as of `Held`."""
+    known, place = (train.popularity > 0) | cold, tie_places(len(train.items), seed)
     if also_mask is None:
         return Field(known, train.ptr, train.item, place)
     _same_shape(train, also_mask, "also_mask")

@@ -76,7 +76,7 @@ def evaluate(
     """
     rows, lengths = held.rows, sorted(set(n))
     full.check(train, also_mask, rows)
-    field, users = full.field_of(train, also_mask, seed), np.flatnonzero(rows.counts)
+    field, users = full.field_of(train, also_mask, seed, held.cold), np.flatnonzero(rows.counts)
     everything = full.empty_full(users, rows, lengths[-1])
     among = sampled.empty_sampled(held) if held.candidates is not None else None
     whole = together.empty_together(held)
@@ -89,7 +89,7 @@ def evaluate(
             together.rank_block(whole, part, scores, field, held)
         if ratings:
             of_ratings.predict_block(predicted, users[part], scores, rows)
-    lists = Lists(everything.best.item, users, int(field.known.sum()), train.popularity, *categories(train))
+    lists = Lists(everything.best.item, users, field.known, train.popularity, *categories(train))
     found = _summed_up(
         Rankings(everything.ranking, among, whole), lists, lengths, sentences(train, held, field.known, also_mask, seed)
     )
@@ -189,7 +189,7 @@ def categories(data: Interactions) -> tuple[BoolArray | None, tuple[str, ...]]:
 def sentences(train: Interactions, held: Held, known: BoolArray, also_mask: Interactions | None, seed: int) -> tuple[str, ...]:
     """The protocol in words, with the counts of what was left out."""
     rows = held.rows
-    competing = f"the {int(known.sum())} items with a training row, without the user's own training"
+    competing = f"the {int(known.sum())} items{'' if held.cold else ' with a training row'}, without the user's own training"
     said = [f"full ranking: {competing} {'rows' if also_mask is None else 'and validation rows'}"]
     if held.candidates is not None:
         fewest, most = (held.candidates >= 0).sum(axis=1).min(), held.candidates.shape[1]

@@ -52,17 +52,22 @@ class Ranking(NamedTuple):
 class Lists(NamedTuple):
     """The top-n lists of all evaluated users from the full ranking, and what beyond-accuracy metrics compare them with.
 
-    item: int32 [m, n], -1 where a list is shorter. user: int64 [m]. items: size of the catalogue, which is the items that have a
-    training row: no other item can be recommended. popularity: int64 [all items], training rows per item.
+    item: int32 [m, n], -1 where a list is shorter. user: int64 [m]. known: bool [all items], the catalogue: those that have a
+    training row, if no other item can be recommended. popularity: int64 [all items], training rows per item.
     category: bool [all items, c], which categories an item has; None if unknown. names: the c categories.
     """
 
     item: Int32Array
     user: Int64Array
-    items: int
+    known: BoolArray
     popularity: Int64Array
     category: BoolArray | None
     names: tuple[str, ...]
+
+    @property
+    def items(self) -> int:
+        """Size of the catalogue."""
+        return int(self.known.sum())
 
     def counts(self, n: int) -> Int64Array:
         """How often each item stands in the first n of a list, int64 [all items]."""
@@ -90,4 +95,4 @@ def lists_of(lists: list[list[int]], popularity: list[int], category: dict[str, 
     length, rows = max(map(len, lists)), np.array(popularity, np.int64)
     item = np.array([[*items, *[-1] * (length - len(items))] for items in lists], np.int32)
     member = None if category is None else np.array([np.isin(np.arange(len(rows)), of) for of in category.values()]).T
-    return Lists(item, np.arange(len(lists)), int((rows > 0).sum()), rows, member, tuple(category or ()))
+    return Lists(item, np.arange(len(lists)), rows > 0, rows, member, tuple(category or ()))

@@ -80,7 +80,7 @@ def source_rows(study: Study) -> list[Row]:
     """B_T of each category; none without categories. A category that the paper has no short name for keeps its own."""
     rows = study.parts["test"].rows
     nobody = np.empty(0, np.int64)
-    lists = Lists(np.empty((0, 1), np.int32), nobody, int((rows.popularity > 0).sum()), rows.popularity, *categories(rows))
+    lists = Lists(np.empty((0, 1), np.int32), nobody, rows.popularity > 0, rows.popularity, *categories(rows))
     said = f"{study.data.name}: share of training rows in the category / its share of the items with a training row (eq. 10)"
     named = {f"B_T {short(name)}": value for name, value in (source_bias(lists) or {}).items()}
     data = study.data.name

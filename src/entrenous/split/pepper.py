@@ -35,7 +35,7 @@ from ..data.divided import PARTS, Against, Divided
 from ..data.interactions import NO_TIME, Interactions, build
 from .cut import assemble, pairs_of, percents, share, shuffled, without_test
 from .leave_one_out import draw_candidates
-from .types import Split
+from .types import Split, between_peers
 
 TRAIN, TEST, VALIDATION = range(len(PARTS))
 DRAWN = 100  # candidates of a held-out row, section 5.3; their files have 99
@@ -71,7 +71,7 @@ def drawn(data: Interactions, train: int, test: int, *, seed: int) -> list[Split
     )
     notes = without_test(data, tested)
     split = assemble(name, data, weighing, tested, refit=False, notes=notes, candidates=candidates)
-    return [split._replace(weighting=True)]
+    return [between_peers(split)]
 
 
 PROTOCOLS = {"pepper-given": given, "pepper-given-100": given_first, "pepper-85-15": drawn}
@@ -119,7 +119,7 @@ def _given(data: Interactions, found: Divided, n: int, name: str) -> Split:
     about = f"parts: those that PEPPER (Belal et al. 2022) published, of the first {n:,} of their {len(users):,} users"
     notes = (about, *rows.notes, *more, *tables[0].notes, *tables[1].notes)
     candidates = tables[0].table, tables[1].table
-    return assemble(name, whole, *masks, refit=False, notes=notes, candidates=candidates)._replace(weighting=True)
+    return between_peers(assemble(name, whole, *masks, refit=False, notes=notes, candidates=candidates))
 
 
 def _distinct(found: Divided, names: Vocabulary, data: Interactions) -> Rows:

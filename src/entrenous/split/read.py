@@ -20,7 +20,7 @@ from ..core.vocabulary import Vocabulary
 from ..data.interactions import NO_TIME, Interactions, build
 from .export import ABOUT, ESCAPED, FEATURE
 from .given import Table, given
-from .types import Split
+from .types import Split, between_peers
 
 PARTS = ("train", "validation", "test")
 ENDINGS = ("parquet", "csv", "tsv", "csv.gz", "tsv.gz", "inter", "dat", "txt")
@@ -110,7 +110,8 @@ def _exported(folder: Path) -> Split:
         expected = "the candidates that each row of the weighting sets is ranked among"
         raise InputError(str(folder), "no validation_candidates file", expected=expected, fix="export the split again")
     split = _given(parts, tables, name=about["name"], refit=about["refit"])
-    return split._replace(notes=tuple(about["notes"]), weighting=about["weighting"])
+    split = split._replace(notes=tuple(about["notes"]))
+    return between_peers(split) if about["weighting"] else split
 
 
 def _about(path: Path) -> dict[str, Any]:

@@ -17,10 +17,13 @@ class Held(NamedTuple):
 
     candidates: int32 [len(rows), k], the negatives each held-out row is ranked against, in the order of `rows` (-1 where a row
     has fewer); None = full ranking only.
+    cold: whether items without a training row compete like all others. Not where a server knows which these are, and never recommends
+    them; between peers nobody does.
     """
 
     rows: Interactions
     candidates: Int32Array | None = None
+    cold: bool = False
 
 
 class Split(NamedTuple):
@@ -75,6 +78,12 @@ def union(left: Interactions, right: Interactions) -> Interactions:
         time=None if left.time is None or right.time is None else np.concatenate([left.time, right.time])[order],
         row=None if left.row is None or right.row is None else np.concatenate([left.row, right.row])[order],
     )
+
+
+def between_peers(split: Split) -> Split:
+    """The split for devices without a server: its validation rows are their weighting sets, and every item competes."""
+    validation = None if split.validation is None else split.validation._replace(cold=True)
+    return split._replace(validation=validation, test=split.test._replace(cold=True), weighting=True)
 
 
 def describe_cold(train: Interactions, held: Interactions, what: str) -> tuple[str, ...]:

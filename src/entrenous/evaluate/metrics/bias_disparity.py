@@ -37,7 +37,7 @@ def source_bias(lists: Lists) -> dict[str, float] | None:
 def _bias(lists: Lists, counts: Array) -> dict[str, float] | None:
     if lists.category is None:
         return None
-    catalogue = lists.category[lists.popularity > 0].sum(axis=0) / lists.items
+    catalogue = lists.category[lists.known].sum(axis=0) / lists.items
     share = counts @ lists.category / max(int(counts.sum()), 1)
     return {name: float(share[c] / catalogue[c]) for c, name in enumerate(lists.names) if catalogue[c] > 0}
 

@@ -21,7 +21,7 @@ def gini(lists: Lists, n: int) -> float:
 
     By hand: shares 0, 1/3, 2/3 over m = 3 items: 1 - ((6 - 4) * 2/3 + (4 - 4) * 1/3) / 2 = 1 - 2/3.
     """
-    counts, m = np.sort(lists.counts(n)[lists.popularity > 0]), lists.items
+    counts, m = np.sort(lists.counts(n)[lists.known]), lists.items
     if m < 2 or counts.sum() == 0:
         return 1.0 if m == 1 else 0.0
     weight = 2.0 * np.arange(1, m + 1) - m - 1
