@@ -146,9 +146,11 @@ def data_of(data: DeviceData, who: Int64Array) -> DeviceData:
     """The data of some nodes alone, in the order of `who`."""
     own, sets = data.histories, data.weighing
     rows, avoided, weighed = (_gathered(ptr, who) for ptr in (own.ptr, own.avoid_ptr, sets.ptr))
+    time, row = (None if column is None else column[rows[1]] for column in (own.time, own.row))
     histories = own._replace(
-        ptr=rows[0], item=own.item[rows[1]], value=own.value[rows[1]], avoid_ptr=avoided[0], avoid=own.avoid[avoided[1]]
-    )
+        ptr=rows[0], item=own.item[rows[1]], value=own.value[rows[1]], avoid_ptr=avoided[0], avoid=own.avoid[avoided[1]],
+        time=time, row=row,
+    )  # fmt: skip
     return DeviceData(histories, Weighing(weighed[0], sets.item[weighed[1]], sets.candidates[weighed[1]]))
 
 

@@ -180,7 +180,7 @@ class FPL(Settings):
 
     def _data(self, users: Int64Array, histories: Histories, key: np.uint64) -> _Data:
         pi = self.pi.of(users, histories) if isinstance(self.pi, Choice) else np.array([self.pi], np.float32)
-        return _Data(*histories, pi, folds(key, users))
+        return _Data(*histories[:5], pi, folds(key, users))  # a triple needs neither times nor places
 
     def _numbers(self) -> _Numbers:
         alpha = self.learning_rate

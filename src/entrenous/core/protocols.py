@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from .types import Array, Float32Array, Int32Array, Int64Array
+from .types import Array, Float32Array, Float64Array, Int32Array, Int64Array
 from .update import Total, Update
 
 State = Any  # a NamedTuple of arrays; each algorithm defines its own
@@ -34,6 +34,8 @@ class Histories(NamedTuple):
     ptr: int64 [m + 1] from 0; item: int32 [ptr[m]]; value: float32 [ptr[m]].
     avoid_ptr, avoid: what device d never draws as a negative, laid out in the same way. An honest experiment avoids the history and
     nothing else; avoiding held-out items too is the leak that the leak check is there to find.
+    time, row: int64 [ptr[m]] or None, when each row was and its place in the source, as in Interactions.
+    places: float64 [items, 2] or None, degrees latitude and longitude of every item, NaN where not known: not private, the same for all.
     """
 
     ptr: Int64Array
@@ -41,6 +43,9 @@ class Histories(NamedTuple):
     value: Float32Array
     avoid_ptr: Int64Array
     avoid: Int32Array
+    time: Int64Array | None = None
+    row: Int64Array | None = None
+    places: Float64Array | None = None
 
 
 class Disclosed(NamedTuple):

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, final
 
 import numpy as np
 
 from ..core.errors import InputError
 from ..core.protocols import Catalogue, Histories
-from ..core.types import Array, BoolArray, Float32Array, Int32Array, Int64Array
+from ..core.types import Array, BoolArray, Float32Array, Float64Array, Int32Array, Int64Array
 from ..core.vocabulary import Vocabulary
 
 NO_TIME = np.iinfo(np.int64).min  # a row whose time is not known
@@ -76,13 +77,23 @@ class Interactions:
         """Rows per item, int64 [items]."""
         return np.bincount(self.item, minlength=len(self.items))
 
+    @cached_property
+    def places(self) -> Float64Array | None:
+        """Latitude and longitude of every item in degrees, float64 [items, 2], from the features `lat` and `lon`; NaN where they say
+        none that is on Earth. None without these features."""
+        if not {"lat", "lon"} <= self.features.keys():
+            return None
+        found = np.stack([_degrees(self.features["lat"], 90), _degrees(self.features["lon"], 180)], axis=1)
+        return np.where(np.isnan(found).any(axis=1, keepdims=True), np.nan, found)
+
     def histories(self, users: Int64Array, avoid: Interactions | None = None) -> Histories:
         """The private rows of some users, in their order; views of the rows when the users are consecutive.
 
         avoid: what they never draw as negatives, over the same users and items; None = these rows, the honest choice.
         """
         ptr, rows = self._extent(users)
-        own = Histories(ptr, self.item[rows], self.value[rows], ptr, self.item[rows])
+        when, row = (None if column is None else column[rows] for column in (self.time, self.row))
+        own = Histories(ptr, self.item[rows], self.value[rows], ptr, self.item[rows], when, row, self.places)
         if avoid is None:
             return own
         avoid_ptr, others = avoid._extent(users)
@@ -143,6 +154,17 @@ class Interactions:
             )
         row = np.arange(len(self)) if self.row is None else self.row
         return np.lexsort((row, self.time, self.user))
+
+
+def _degrees(texts: Array, most: float) -> Float64Array:
+    """Numbers from -most to most, NaN for any other text."""
+    out = np.full(len(texts), np.nan)
+    for k, text in enumerate(texts.tolist()):
+        try:
+            out[k] = float(text)
+        except ValueError:
+            continue
+    return np.where(np.abs(out) <= most, out, np.nan)
 
 
 def build(

@@ -7,7 +7,7 @@ from numba import njit
 
 from ..core.gossip import DeviceData, Weighing
 from ..core.keys import below, draw, fold
-from ..core.types import Float32Array, Int32Array, Int64Array, UInt64Array
+from ..core.types import Int32Array, Int64Array, UInt64Array
 from .triples import negative
 
 CANDIDATES = 100  # random items that each weighting item is ranked among (section 4.1)
@@ -20,16 +20,18 @@ def drawn(data: DeviceData, share: float, items: int, keys: UInt64Array) -> Devi
     held = (share * counts).astype(np.int64)
     ptr = np.concatenate([[0], np.cumsum(counts - held)]).astype(np.int64)
     weigh = np.concatenate([[0], np.cumsum(held)]).astype(np.int64)
-    item, value, chosen, candidates = _cut(own.ptr, own.item, own.value, ptr, weigh, items, keys)
-    return DeviceData(own._replace(ptr=ptr, item=item, value=value), Weighing(weigh, chosen, candidates))
+    stay, chosen, candidates = _cut(own.ptr, own.item, ptr, weigh, items, keys)
+    time, row = (None if column is None else column[stay] for column in (own.time, own.row))
+    kept = own._replace(ptr=ptr, item=own.item[stay], value=own.value[stay], time=time, row=row)
+    return DeviceData(kept, Weighing(weigh, chosen, candidates))
 
 
 @njit(cache=True, nogil=True)
 def _cut(
-    old: Int64Array, item: Int32Array, value: Float32Array, ptr: Int64Array, weigh: Int64Array, items: int, keys: UInt64Array
-) -> tuple[Int32Array, Float32Array, Int32Array, Int32Array]:
-    """Rows that stay, in their order, their values, rows that weigh, and what each of those is ranked among."""
-    kept, kept_value = np.empty(ptr[-1], np.int32), np.empty(ptr[-1], np.float32)
+    old: Int64Array, item: Int32Array, ptr: Int64Array, weigh: Int64Array, items: int, keys: UInt64Array
+) -> tuple[Int64Array, Int32Array, Int32Array]:
+    """Where the rows are that stay, in their order, the items that weigh, and what each of those is ranked among."""
+    stay = np.empty(ptr[-1], np.int64)
     chosen, candidates = np.empty(weigh[-1], np.int32), np.full((weigh[-1], CANDIDATES), -1, np.int32)
     for u in range(len(keys)):
         rows, want = item[old[u] : old[u + 1]], weigh[u + 1] - weigh[u]
@@ -39,10 +41,10 @@ def _cut(
                 chosen[at] = rows[r]
                 at, left = at + 1, left - 1
             else:
-                kept[to], kept_value[to] = rows[r], value[old[u] + r]
+                stay[to] = old[u] + r
                 to += 1
         unseen = items - len(rows)
         for c in range(want * CANDIDATES if unseen > 0 else 0):
             bits = draw(fold(keys[u], 1), c)
             candidates[weigh[u] + c // CANDIDATES, c % CANDIDATES] = negative(rows, below(bits, unseen))
-    return kept, kept_value, chosen, candidates
+    return stay, chosen, candidates
