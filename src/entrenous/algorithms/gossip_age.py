@@ -15,6 +15,7 @@ from ..core.protocols import State
 from ..core.types import BoolArray, Float32Array
 from ._gossip import GossipSettings
 from ._gossip_gmf import GossipGMF
+from ._gossip_prme import GossipPRME
 
 
 class Age(GossipSettings):
@@ -31,4 +32,9 @@ class GossipAgeGMF(Age, GossipGMF):
     """Model-age-based gossip over GMF: peers gossip item vectors and average them by how many updates each has had."""
 
 
-ALGORITHMS = {"gossip-age-gmf": GossipAgeGMF}
+@final
+class GossipAgePRME(Age, GossipPRME):
+    """Model-age-based gossip over PRME-G: peers gossip the vectors of venues and average them by how many updates each has had."""
+
+
+ALGORITHMS = {"gossip-age-gmf": GossipAgeGMF, "gossip-age-prme-g": GossipAgePRME}

@@ -14,6 +14,7 @@ from ..core.protocols import State
 from ..core.types import BoolArray, Float32Array
 from ._gossip import GossipSettings
 from ._gossip_gmf import GossipGMF
+from ._gossip_prme import GossipPRME
 
 
 class Average(GossipSettings):
@@ -31,4 +32,9 @@ class GossipAverageGMF(Average, GossipGMF):
     """Decentralised FedAvg over GMF: peers gossip item vectors and average them by how much data each has."""
 
 
-ALGORITHMS = {"gossip-average-gmf": GossipAverageGMF}
+@final
+class GossipAveragePRME(Average, GossipPRME):
+    """Decentralised FedAvg over PRME-G: peers gossip the vectors of venues and average them by how much data each has."""
+
+
+ALGORITHMS = {"gossip-average-gmf": GossipAverageGMF, "gossip-average-prme-g": GossipAveragePRME}

@@ -19,6 +19,7 @@ from ..core.keys import fold_name, folds
 from ..core.types import Float32Array, Int64Array
 from ._gossip import data_of
 from ._gossip_gmf import GossipGMF
+from ._gossip_prme import GossipPRME
 from .gossip_average import Average
 
 
@@ -53,4 +54,15 @@ class GossipReptileGMF(Reptile, GossipGMF):
         return GossipGMF.score(self, models, here, own, here, rows)
 
 
-ALGORITHMS = {"gossip-reptile-gmf": GossipReptileGMF}
+@final
+class GossipReptilePRME(Reptile, GossipPRME):
+    """Decentralised Reptile over PRME-G: peers gossip as in decentralised FedAvg, and each fine-tunes its model before it recommends."""
+
+    def score(self, pool: Float32Array, at: Int64Array, nodes: Any, who: Int64Array, data: DeviceData) -> Float32Array:
+        """-D(u, c, l) of every venue l by the fine-tuned model, float32 [m, items]."""
+        models, own, rows = self.tuned(pool, at, nodes, who, data)
+        here = np.arange(len(who))
+        return GossipPRME.score(self, models, here, own, here, rows)
+
+
+ALGORITHMS = {"gossip-reptile-gmf": GossipReptileGMF, "gossip-reptile-prme-g": GossipReptilePRME}

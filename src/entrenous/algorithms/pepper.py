@@ -3,8 +3,8 @@
 Y. Belal, A. Bellet, S. Ben Mokhtar, V. Nitu, "PEPPER: Empowering User-Centric Recommender Systems over Gossip Learning", 2022.
 Algorithm 2 is `weighing` (INIT) and `share`; algorithm 3 is `share` (lines 1 to 3) and `view_of`.
 
-Where text, pseudo-code and the authors' program differ, a setting offers both: `measure` (HR as printed, HR x NDCG as last run),
-`reading` of alpha, and `memory` of L_N.
+Where text, pseudo-code and the authors' program differ, a setting offers both: `measure` (of GMF: HR as printed, HR x NDCG as last run;
+of PRME-G it is F1), `reading` of alpha, and `memory` of L_N.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from ..core.types import BoolArray, Float32Array, Float64Array, Int32Array, Int6
 from ..models import peers, weighting
 from ._gossip import GossipSettings
 from ._gossip_gmf import GossipGMF
+from ._gossip_prme import GossipPRME
 
 
 class Pepper(GossipSettings):
@@ -33,9 +34,6 @@ class Pepper(GossipSettings):
     )
     memory: Literal["view", "ever"] = Field(
         "view", description="which performances count in a new view: since the last view (as run) or the best ever (algorithm 3)"
-    )
-    measure: Literal["hr", "hr-ndcg"] = Field(
-        "hr", description="P of a model: HR@20 (as printed) or HR@20 x NDCG@20 (as run last)"
     )
     weighting: float = Field(
         0.15,
@@ -63,8 +61,7 @@ class Pepper(GossipSettings):
 
     def performance(self, a: Arrivals, at: Int64Array, nodes: State, data: DeviceData) -> Float64Array:
         """PredictAndEvaluate(M, D^weighting), float64 [m]."""
-        hr, ndcg = self.judged(a, at, nodes, data)  # type: ignore[attr-defined]  # the model's
-        return hr if self.measure == "hr" else hr * ndcg  # type: ignore[no-any-return]
+        raise NotImplementedError
 
     def view_of(self, nodes: State, who: Int64Array, keys: UInt64Array) -> Int32Array:
         """T best of L_N and R = |V| - T at random."""  # alg. 3, lines 5-10
@@ -79,5 +76,23 @@ class Pepper(GossipSettings):
 class PepperGMF(Pepper, GossipGMF):
     """PEPPER over GMF: peers gossip item vectors, weighed by how well they rank for the node that receives them."""
 
+    measure: Literal["hr", "hr-ndcg"] = Field(
+        "hr", description="P of a model: HR@20 (as printed) or HR@20 x NDCG@20 (as run last)"
+    )
 
-ALGORITHMS = {"pepper-gmf": PepperGMF}
+    def performance(self, a: Arrivals, at: Int64Array, nodes: State, data: DeviceData) -> Float64Array:
+        """HR@20 of the weighting items, or HR@20 x NDCG@20, float64 [m]."""
+        hr, ndcg = self.judged(a, at, nodes, data)
+        return hr if self.measure == "hr" else hr * ndcg
+
+
+@final
+class PepperPRME(Pepper, GossipPRME):
+    """PEPPER over PRME-G: peers gossip the vectors of venues, weighed by how well they rank for the node that receives them."""
+
+    def performance(self, a: Arrivals, at: Int64Array, nodes: State, data: DeviceData) -> Float64Array:
+        """F1@20 of the weighting items, float64 [m]."""
+        return self.judged(a, at, nodes, data)
+
+
+ALGORITHMS = {"pepper-gmf": PepperGMF, "pepper-prme-g": PepperPRME}

@@ -1,0 +1,181 @@
+"""PRME-G on one peer: Feng, Li, Zeng, Cong, Chee, Yuan, "Personalized ranking metric embedding for next new POI recommendation", IJCAI
+2015, section 4, learnt by a node that holds a whole model of its own.
+
+Venue l has a point P_l among users, and a point S_l among venues. From venue c, user u is the nearer to l, the likelier it is the next:
+
+    D(u, c, l) = w(c, l) (alpha |U_u - P_l|^2 + (1 - alpha) |S_c - S_l|^2),   w = (1 + km from c to l)^0.25,
+    D(u, c, l) = |U_u - P_l|^2   if more than tau passes before the next, or nothing is known of what went before.
+
+A model is one row of float32: P_l and S_l of venue after venue, [items, 2 factors], padded. Side by side, because a step needs both of
+three venues and nothing else. The user vector U is not part of the row: it never leaves the node.
+
+One local epoch goes through the device's transitions in a random order. For each, from c to i, it draws a venue j that was not observed
+for (u, c), and ascends ln sigma(z) - reg |theta|^2, z = D(u, c, j) - D(u, c, i), in all vectors at once.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from ..core.keys import below, draw, fold
+from ..core.simd import padded
+from ..core.types import Float32Array, Int32Array, Int64Array, UInt64Array
+from .geography import AXES, spatial_weight
+from .logistic import logistic
+from .ncf import inside
+from .triples import negative
+
+NO_TIME, NOWHERE = np.iinfo(np.int64).min, -1  # as in data/interactions.py; what lies before a first row
+ZERO, ONE, TWO = np.float32(0), np.float32(1), np.float32(2)
+
+
+class Rows(NamedTuple):
+    """What n devices have, as in Histories. time: NO_TIME where not known; row: breaks ties in time; both int64. point: float32 [items, 3],
+    geography.points of all venues."""
+
+    ptr: Int64Array
+    item: Int32Array
+    avoid_ptr: Int64Array
+    avoid: Int32Array
+    time: Int64Array
+    row: Int64Array
+    point: Float32Array
+
+
+class Rates(NamedTuple):
+    """How a node learns. rate: of SGD; reg: lambda; alpha: weight of P against S; tau: seconds, 0 = no gap is too long; epochs: passes."""
+
+    rate: np.float32
+    reg: np.float32
+    alpha: np.float32
+    tau: int
+    epochs: int
+
+
+def width_of(items: int, factors: int) -> int:
+    """Numbers in a model."""
+    return padded(2 * factors * items)
+
+
+# ---- the device's own sequence ------------------------------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def in_order(time: Int64Array, row: Int64Array) -> Int64Array:
+    """Positions of a device's rows by time, then by `row`, int64 [n]; those without a time first."""
+    by_row = np.argsort(row, kind="mergesort")
+    return by_row[np.argsort(time[by_row], kind="mergesort")]
+
+
+@njit(cache=True, nogil=True)
+def previous(time: Int64Array, order: Int64Array, tau: int) -> Int64Array:
+    """For each of a device's rows, the position of the one before it, int64 [n]; NOWHERE for the first, for one without a time, and where
+    more than `tau` seconds lie between."""
+    out = np.full(len(order), NOWHERE, np.int64)
+    for t in range(1, len(order)):
+        c, i = order[t - 1], order[t]
+        if time[c] != NO_TIME and (tau == 0 or time[i] - time[c] <= tau):
+            out[i] = c
+    return out
+
+
+# ---- learning -----------------------------------------------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def train(
+    pool: Float32Array,
+    at: Int64Array,
+    user: Float32Array,
+    who: Int64Array,
+    rows: Rows,
+    rates: Rates,
+    items: int,
+    keys: UInt64Array,
+) -> None:
+    """Each node d trains the model pool[at[d]], and user[who[d]], on its own rows, in place."""
+    for d in range(len(at)):
+        u = who[d]
+        low, high = rows.ptr[u], rows.ptr[u + 1]
+        time, other = rows.time[low:high], rows.avoid[rows.avoid_ptr[u] : rows.avoid_ptr[u + 1]]
+        before, order = previous(time, in_order(time, rows.row[low:high]), rates.tau), np.arange(high - low)
+        for epoch in range(rates.epochs):
+            _epoch(
+                pool[at[d]], user[u], rows.item[low:high], other, before, order, rows.point, rates, items, fold(keys[d], epoch)
+            )
+
+
+@inside
+def _epoch(
+    model: Float32Array, user: Float32Array, own: Int32Array, other: Int32Array, before: Int64Array, order: Int64Array,
+    point: Float32Array, rates: Rates, items: int, key: np.uint64,
+) -> None:  # fmt: skip
+    """A step for each of a device's rows, in random order. own: its venues, each after own[before[r]]; other: never drawn as j; `order` is
+    overwritten; point: float32 [3 items]."""
+    n, left = len(own), items - len(other)
+    if left + n < 2:  # there is no j
+        return
+    for r in range(n):
+        order[r] = r
+    for r in range(n - 1, 0, -1):  # Fisher and Yates
+        swap = below(draw(key, r), r + 1)
+        order[r], order[swap] = order[swap], order[r]
+    for t in range(n):
+        r = order[t]
+        i, j = np.int64(own[r]), unobserved(own, other, r, below(draw(key, n + t), left + n - 1), left)
+        if before[r] == NOWHERE:
+            step(model, user, NOWHERE, i, j, ONE, ONE, rates)
+        else:
+            c = np.int64(own[before[r]])
+            w_i = spatial_weight(square(point, AXES * c, point, AXES * i, AXES))
+            w_j = spatial_weight(square(point, AXES * c, point, AXES * j, AXES))
+            step(model, user, c, i, j, w_i, w_j, rates)
+
+
+@inside
+def unobserved(own: Int32Array, other: Int32Array, r: int, k: int, left: int) -> int:
+    """The k-th venue that the device did not go to from where it went to own[r]: first the `left` that are not in `other`, then its own but
+    for own[r]. Each of its venues is one row, so that it went from each to one."""
+    if k < left:
+        return negative(other, k)
+    k -= left
+    return np.int64(own[k if k < r else k + 1])  # type: ignore[return-value]  # an int to its callers
+
+
+@inside
+def square(a: Float32Array, at: int, b: Float32Array, to: int, n: int) -> np.float32:
+    """|x - y|^2 of n numbers each, x from number `at` on, y from number `to` on."""
+    total = ZERO
+    for k in range(n):
+        gap = a[at + k] - b[to + k]
+        total += gap * gap
+    return total
+
+
+@inside
+def step(model: Float32Array, user: Float32Array, c: int, i: int, j: int, w_i: np.float32, w_j: np.float32, rates: Rates) -> None:
+    """Ascends ln sigma(z) - reg |theta|^2 once. Without a venue c to come from, D is |U - P|^2."""
+    factors, width = len(user), 2 * len(user)
+    p_i, p_j, s_c, s_i, s_j = width * i, width * j, width * c + factors, width * i + factors, width * j + factors
+    alpha = ONE if c == NOWHERE else rates.alpha
+    z = alpha * (w_j * square(user, 0, model, p_j, factors) - w_i * square(user, 0, model, p_i, factors))
+    if c != NOWHERE:
+        far = w_j * square(model, s_c, model, s_j, factors) - w_i * square(model, s_c, model, s_i, factors)
+        z += (ONE - alpha) * far
+    g = TWO * rates.rate * logistic(-z)  # of both terms: dz/dx is twice a difference, weighted
+    shrink, of_p, of_s = ONE - TWO * rates.rate * rates.reg, g * alpha, g * (ONE - alpha)
+    for k in range(factors):
+        u, i_k, j_k = user[k], model[p_i + k], model[p_j + k]
+        user[k] = shrink * u + of_p * (w_j * (u - j_k) - w_i * (u - i_k))
+        model[p_i + k] = shrink * i_k + of_p * w_i * (u - i_k)
+        model[p_j + k] = shrink * j_k - of_p * w_j * (u - j_k)
+    if c != NOWHERE:
+        for k in range(factors):
+            c_k, i_k, j_k = model[s_c + k], model[s_i + k], model[s_j + k]
+            new_c = shrink * c_k + of_s * (w_j * (c_k - j_k) - w_i * (c_k - i_k))
+            model[s_i + k] = shrink * i_k + of_s * w_i * (c_k - i_k)
+            model[s_j + k] = new_c if c == j else shrink * j_k - of_s * w_j * (c_k - j_k)
+            model[s_c + k] = new_c
