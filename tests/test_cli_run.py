@@ -207,6 +207,7 @@ def test_algorithms_lists_all_that_is_discovered(command: Command) -> None:
     ]
     kinds = {one["name"]: one["kind"] for one in found}
     assert [kinds[name] for name in wanted] == ["federated"] * 6 + ["central"] * 7
+    assert kinds["pepper-gmf"] == kinds["gossip-average-gmf"] == "gossip"
     assert next(one for one in found if one["name"] == "sfpl")["preset"] == {"cohort": 1, "triples": 1}
     said = command("algorithms")
     assert said.code == 0 and all(name in said.out for name in wanted)
@@ -221,7 +222,8 @@ def test_explain_says_what_leaves_the_device_and_which_settings_there_are(name: 
     assert all(len(one["description"]) > 10 for one in found["settings"])
     said = command("explain", name)
     assert said.code == 0 and said.out.startswith(f"{name}: {found['summary']}")
-    if found["kind"] == "federated":
+    assert ("There is no server" in said.out) is (found["kind"] == "gossip")
+    if found["kind"] in ("federated", "gossip"):
         assert [one["name"] for one in found["leaves_the_device"]] == [one.name for one in kind.disclosure]
         assert "What leaves the device" in said.out and all(one["reveals"] for one in found["leaves_the_device"])
     else:

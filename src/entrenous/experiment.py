@@ -6,7 +6,7 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, final
@@ -15,6 +15,7 @@ import numpy as np
 
 from . import __version__, store
 from .core.errors import EntrenousError, EntrenousWarning, InputError, at_least
+from .core.gossip import GossipAlgorithm
 from .core.protocols import CentralAlgorithm, Progress, predicts_ratings, silent
 from .data.dataset import datasets
 from .data.interactions import Interactions
@@ -24,7 +25,7 @@ from .evaluate.protocol import Evaluation, evaluate
 from .federation.executors import Debug, Executor, Threads
 from .federation.ledger import Ledger
 from .fit import Algorithm, CentralRecommender, FederatedRecommender, Fitted, GossipRecommender, Trained, federated, fit_central
-from .plan import Material, Plan, check, check_parts, leaky, make, material, network_of, usual_protocol
+from .plan import TRACE, Material, Plan, check, check_parts, leaky, make, material, network_of, usual_protocol
 from .split.protocol import GIVEN
 from .split.types import Split
 from .stored import material_of, plan_of, predictions, recommendations
@@ -95,13 +96,14 @@ def run(
 ) -> Run:
     """Splits, trains, evaluates and, with `out`, stores. See `Plan` for what determines the result.
 
-    protocol: None = the usual one: loo-99, or kfold-5 for an algorithm that predicts ratings.
+    protocol: None = the usual one: loo-99, kfold-5 for an algorithm that predicts ratings, PEPPER's for one that gossips.
     given: the folder of a given split; it is then the data. negatives: "leaky" shows what the field's leaky samplers do, with a
     warning (EntrenousWarning) and in every text about the run. threads: 0 = all cores; never changes a result.
     checkpoint_every: rounds, None = a tenth of the training, 0 = never. debug: one device at a time, so that an error names the device.
     Raises InputError for anything that cannot be run, before anything is written.
     """
-    by_name = isinstance(data, str) and all(isinstance(value, str | int | float) for value in (settings or {}).values())
+    values = (*(settings or {}).values(), *(network or {}).values())
+    by_name = isinstance(data, str) and all(isinstance(value, str | int | float) for value in values)
     if isinstance(data, str) and given is not None and protocol == GIVEN:
         data, given = given, None
     protocol = protocol or usual_protocol(data, algorithm)
@@ -112,6 +114,7 @@ def run(
         negatives=negatives, network=network or {},
     )  # fmt: skip
     check(plan)
+    between = dict(network_of(plan))  # read once, as settings are: a file of delays may change
     at_least("--checkpoint-every", checkpoint_every, 0)
     threads_executor = Threads(threads)
     what = material(plan, None if isinstance(data, str) else data)
@@ -123,7 +126,7 @@ def run(
         every=every, patience=patience, checkpoint_every=checkpoint_every, folder=folder, executor=executor, progress=progress
     )
     with _nothing_left_behind(folder):
-        return _execute(plan, what, made, opening, watch)
+        return _execute(replace(plan, network=between), what, made, opening, watch)
 
 
 def resume(
@@ -168,7 +171,8 @@ def _opened(plan: Plan, rows: Interactions, by_name: bool, out: Path | None) -> 
     folder = store.new_folder(
         out, f"{plan.algorithm}-{Path(plan.data).stem}-{plan.protocol}{'-leaky' if leaky(plan) else ''}-seed{plan.seed}"
     )
-    opening |= {"run": folder.name, "settings": _keep_files(opening["settings"], folder)}
+    kept = {"settings": _keep_files(opening["settings"], folder), "network": _keep_traces(opening["network"], folder)}
+    opening |= {"run": folder.name, **kept}
     store.write_manifest(folder, opening)
     return folder, opening
 
@@ -194,13 +198,24 @@ def _keep_files(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
     return kept
 
 
+def _keep_traces(network: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """The same for `trace:file`."""
+    kept = dict(network)
+    for name, value in network.items():
+        if isinstance(value, str) and value.startswith(TRACE):
+            store.write_atomically(folder / f"network-{name}.txt", Path(value.removeprefix(TRACE)).read_bytes())
+            kept[name] = f"{TRACE}network-{name}.txt"
+    return kept
+
+
 def _execute(plan: Plan, what: Material, algorithm: Algorithm, opening: dict[str, Any], watch: Watch) -> Run:
     if leaky(plan):
         warnings.warn(LEAK, EntrenousWarning, stacklevel=3)
     trace: list[dict[str, Any]] = []
     folds = [_fold(plan, algorithm, split, watch, trace, f"fold{number}") for number, split in enumerate(what.parts)]
     leak = [LEAK] if leaky(plan) else []
-    manifest = {**opening, **_closing(what.parts, folds, leak, _ignored(plan, algorithm))}
+    said = [*_ignored(plan, algorithm), *_between(opening["network"], algorithm)]
+    manifest = {**opening, **_closing(what.parts, folds, leak, said)}
     if watch.folder is not None:
         _write(watch.folder, manifest, folds[0], trace)
     evaluations = tuple(fold.evaluation for fold in folds)
@@ -260,8 +275,9 @@ def _opening(plan: Plan, rows: Interactions, by_name: bool) -> dict[str, Any]:
     return {
         "run": None,
         **{name: value for name, value in asked.items() if name != "rounds"},
-        "settings": {
-            name: value if isinstance(value, str | int | float) else str(value) for name, value in plan.settings.items()
+        **{
+            kind: {name: value if isinstance(value, str | int | float) else str(value) for name, value in given.items()}
+            for kind, given in (("settings", plan.settings), ("network", plan.network))
         },
         "data_by_name": by_name,
         "rounds_asked": plan.rounds,
@@ -279,6 +295,13 @@ def _ignored(plan: Plan, algorithm: Algorithm) -> list[str]:
     if federated(algorithm) or not asked:
         return []
     return [f"{plan.algorithm} is trained in one place, without rounds; ignored: {', '.join(f'--{name}' for name in asked)}"]
+
+
+def _between(network: Mapping[str, Any], algorithm: Algorithm) -> list[str]:
+    """What was between peers; nothing where there is a server, or one place."""
+    given = ", ".join(f"{name}={value}" for name, value in network.items())
+    usual = "all nodes push at once, and every message arrives at once"
+    return [f"between the nodes: {given or usual}"] if isinstance(algorithm, GossipAlgorithm) else []
 
 
 def _closing(parts: list[Split], folds: list[Fold], leak: list[str], said: list[str]) -> dict[str, Any]:

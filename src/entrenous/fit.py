@@ -61,7 +61,8 @@ class FederatedRecommender:
 @final
 @dataclass(frozen=True, eq=False)
 class GossipRecommender:
-    """Every user scored on their own node, by its own model. models: float32 [n, width]."""
+    """Every user scored on their own node, by its own model. models: float32 [n, width]. private: all of their training rows, which a
+    node that trains before it scores may draw negatives beside: as in `FederatedRecommender`, never a leak."""
 
     algorithm: GossipAlgorithm
     models: Float32Array
@@ -142,7 +143,7 @@ def fitted(rounds: Federation, training: Standing) -> Fitted:
 def _of_nodes(gossip: Gossip, swarm: Swarm) -> Fitted:
     arrays = {"nodes.models": swarm.models, **_prefixed("nodes", swarm.nodes)}
     _check_finite(arrays)
-    recommender = GossipRecommender(gossip.algorithm, arrays["nodes.models"], swarm.nodes, gossip.private)
+    recommender = GossipRecommender(gossip.algorithm, arrays["nodes.models"], swarm.nodes, device_data(gossip.data, None))
     return Fitted(recommender, arrays, swarm.round, swarm.ledger)
 
 

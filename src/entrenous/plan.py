@@ -22,6 +22,7 @@ from .split.protocol import GIVEN, splits
 from .split.types import Split
 
 SEEDS = 1 << 63  # seeds are below: keys hold 64 bits, and one seed must not stand for two
+TRACE = "trace:"  # begins the name of a file of numbers, in a setting of the network
 LEAVE_ONE_OUT, CROSS_VALIDATION = "loo-99", "kfold-5"
 NEGATIVES = ("train", "leaky")  # what devices draw as negatives: what is not in training, or not in validation and test either
 

@@ -5,7 +5,7 @@
                users.safetensors   per-user metrics
                model.safetensors   the trained model
                checkpoint-<phase>-<round>.safetensors   the two newest states of each phase of an unfinished run
-               <setting>.csv                  the run's copy of a file that a setting was read from
+               <setting>.csv, network-<setting>.txt   the run's copies of files that settings were read from
 
 Every file is written whole or not at all, and arrays are verified when they are loaded. Nothing is ever unpickled.
 """

@@ -12,7 +12,7 @@ from .core.errors import EntrenousError, InputError, at_least
 from .core.protocols import Recommender, predicts_ratings
 from .data.interactions import Interactions
 from .fit import CentralRecommender, FederatedRecommender, GossipRecommender, restore
-from .plan import Material, Plan, make, material
+from .plan import TRACE, Material, Plan, make, material
 from .recommend import recommend, score_blocks
 
 KEPT = ("algorithm", "data", "protocol", "seed", "settings", "patience", "every", "given", "load")
@@ -32,14 +32,15 @@ def plan_of(run: store.StoredRun) -> Plan:
         )
     kept = {name: run.manifest[name] for name in KEPT}
     kept["negatives"] = run.manifest.get("negatives", "train")  # runs of earlier versions had no choice
-    kept["network"] = run.manifest.get("network", {})
-    kept["settings"] = {name: _own_file(value, run) for name, value in kept["settings"].items()}
+    kept["settings"] = {name: _own_file(value, "@", run) for name, value in kept["settings"].items()}
+    kept["network"] = {name: _own_file(value, TRACE, run) for name, value in run.manifest.get("network", {}).items()}
     return Plan(**kept, rounds=run.manifest["rounds_asked"])
 
 
-def _own_file(value: Any, run: store.StoredRun) -> Any:
-    """`@pi.csv` stands for the copy in the run's folder."""
-    return f"@{run.path / value[1:]}" if isinstance(value, str) and value.startswith("@") else value
+def _own_file(value: Any, mark: str, run: store.StoredRun) -> Any:
+    """`@pi.csv` stands for the copy in the run's folder, and so does `trace:network-latency.txt`."""
+    own = isinstance(value, str) and value.startswith(mark)
+    return f"{mark}{run.path / value.removeprefix(mark)}" if own else value
 
 
 def material_of(run: store.StoredRun, plan: Plan) -> Material:

@@ -10,9 +10,11 @@ from ..core.discover import pick
 from ..core.settings import Settings
 from .console import emit_json, table
 
+NETWORK = "network"  # what `explain` knows beside the algorithms
+
 
 def algorithms(*, json: bool = False) -> None:
-    """List the algorithms, with what each is and whether it is federated.
+    """List the algorithms, with what each is and whether it is central, federated, or gossips without a server.
 
     Parameters
     ----------
@@ -37,11 +39,14 @@ def explain(algorithm: str, /, *, json: bool = False) -> None:
     Parameters
     ----------
     algorithm:
-        A name of `entrenous algorithms`.
+        A name of `entrenous algorithms`; or network: what --network can put between peers.
     json:
         Print one JSON object on stdout.
     """
-    maker = pick("algorithm", algorithm, known_algorithms())
+    maker = pick("algorithm", algorithm, {**known_algorithms(), NETWORK: None})
+    if maker is None:
+        _explain_network(json)
+        return
     kind, preset = _kind(maker)
     about = {**_row(algorithm, maker), "leaves_the_device": _disclosure(kind), "settings": _settings(kind, preset)}
     if json:
@@ -54,11 +59,32 @@ def explain(algorithm: str, /, *, json: bool = False) -> None:
             [list(row.values()) for row in about["leaves_the_device"]],
             title="What leaves the device",
         )
+        if about["kind"] == "gossip":
+            print("There is no server: other nodes receive it. `entrenous explain network` says what can be between them.")
         print("Everything else stays: the history, and the arrays of the device's own state.\n")
     else:
         print("Centralised: the server is given every user's whole history. Nothing is left on a device.\n")
-    rows = [[row["name"], row["default"], row["description"]] for row in about["settings"]]
-    table(["--set", "default", "meaning"], rows, title="Settings")
+    _show_settings("--set", about["settings"])
+
+
+def _explain_network(json: bool) -> None:
+    """The settings of a network, as those of an algorithm."""
+    from ..federation.network import Network
+    from ..federation.spread import FORMS
+
+    usual = Network().model_dump(mode="json")
+    summary, settings = _summary(Network), _settings(Network, usual)
+    if json:
+        emit_json({"name": NETWORK, "summary": summary, "spread": FORMS, "settings": settings})
+        return
+    print(f"network: {summary}\n")
+    _show_settings("--network", settings)
+    print(f"period, latency and bandwidth are numbers or spread: {FORMS}")
+
+
+def _show_settings(option: str, settings: list[dict[str, Any]]) -> None:
+    rows = [[row["name"], row["default"], row["description"]] for row in settings]
+    table([option, "default", "meaning"], rows, title="Settings")
 
 
 def _kind(maker: Any) -> tuple[Any, dict[str, Any]]:
@@ -67,8 +93,12 @@ def _kind(maker: Any) -> tuple[Any, dict[str, Any]]:
 
 def _row(name: str, maker: Any) -> dict[str, Any]:
     kind, preset = _kind(maker)
-    summary = (kind.__doc__ or "").strip().splitlines()[0]
-    return {"name": name, "kind": "federated" if hasattr(kind, "disclosure") else "central", "summary": summary, "preset": preset}
+    family = "gossip" if hasattr(kind, "on_message") else "federated" if hasattr(kind, "disclosure") else "central"
+    return {"name": name, "kind": family, "summary": _summary(kind), "preset": preset}
+
+
+def _summary(kind: Any) -> str:
+    return (kind.__doc__ or "").strip().splitlines()[0]  # type: ignore[no-any-return]
 
 
 def _disclosure(kind: type[Settings]) -> list[dict[str, str]]:

@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ..core.protocols import Progress
@@ -84,16 +85,29 @@ def _text(value: Any) -> str:
 def announce_compilation(algorithm: str) -> None:
     """Says so when the device code of an algorithm has not been compiled on this machine yet."""
     from functools import partial
-    from pathlib import Path
-
-    from numba import config
 
     from ..core.discover import algorithms, pick
 
     maker = pick("algorithm", algorithm, algorithms())
-    module = sys.modules[(maker.func if isinstance(maker, partial) else maker).__module__]
-    source = Path(str(module.__file__))
-    own = getattr(config, "CACHE_DIR", "")
-    cache = Path(own) if own else source.parent / "__pycache__"
-    if "njit" in vars(module) and not any(cache.rglob(f"{source.stem}.*.nbi")):
+    code = _device_code(maker.func if isinstance(maker, partial) else maker)
+    if code and not any(map(_compiled, code)):
         say(f"compiling {algorithm}'s device code for this machine: once, some seconds; cached afterwards")
+
+
+def _device_code(kind: Any) -> list[ModuleType]:
+    """The module of an algorithm if it compiles anything; else the modules of models that it builds on by name."""
+    own = sys.modules[kind.__module__]
+    if "njit" in vars(own):
+        return [own]
+    named = [value for base in kind.__mro__ for value in vars(sys.modules[base.__module__]).values()]
+    return [one for one in named if isinstance(one, ModuleType) and one.__name__.startswith("entrenous.models.")]
+
+
+def _compiled(module: ModuleType) -> bool:
+    from pathlib import Path
+
+    from numba import config
+
+    source, own = Path(str(module.__file__)), getattr(config, "CACHE_DIR", "")
+    cache = Path(own) if own else source.parent / "__pycache__"
+    return any(cache.rglob(f"{source.stem}.*.nbi"))

@@ -37,6 +37,7 @@ def run(
     given: Path | None = None,
     load: Load = None,
     negatives: Literal["train", "leaky"] = "train",
+    network: Annotated[list[str] | None, Parameter(negative="")] = None,
     out: Path = RUNS,
     resume: str | None = None,
     debug: bool = False,
@@ -55,10 +56,10 @@ def run(
     protocol:
         How rows are held out: loo-99, loo-full, ncf-99 (NCF's own test rows: ml-1m, pinterest-20), temporal-80-20, random-80-20,
         kfold-5, pepper-85-15, pepper-given (the parts of its authors: ml-100k, foursquare-nyc, gowalla-nyc-pepper), pepper-given-100
-        (their first 100 users), given (numbers may differ: loo-50); default: loo-99, or kfold-5 for an algorithm that predicts
-        ratings.
+        (their first 100 users), given (numbers may differ: loo-50); default: loo-99; kfold-5 for an algorithm that predicts ratings;
+        for one that gossips pepper-given, or pepper-85-15 of data without such parts.
     rounds:
-        Rounds of training; default: the algorithm's own.
+        Rounds of training; default: the algorithm's own. Between peers a round is the time from one push of a node to its next.
     seed:
         Names all randomness: the split, the candidates and the training. Same seed, same model bytes.
     threads:
@@ -77,6 +78,10 @@ def run(
     negatives:
         What devices draw as negatives: train = what is not among their training rows; leaky = nor among held-out rows, the leak behind
         many published tables, to see what it does. Such a run warns, and says so wherever its figures are shown.
+    network:
+        What is between peers that gossip, name=value; may be repeated. `entrenous explain network` says what each is: clock=random,
+        period=, latency= and bandwidth= (numbers, or how they are spread, such as uniform:0:5), loss=0.3, churn=0.5, session=10,
+        restarts=0.01, partition=100:150, bad=0.1.
     out:
         Where runs are stored.
     resume:
@@ -91,7 +96,8 @@ def run(
     with progress_bar() as progress:
         if resume is not None:
             asked = {"algorithm": algorithm, "data": data, "protocol": protocol, "rounds": rounds, "seed": seed, "every": every,
-                     "patience": patience, "set": settings, "given": given, "load": load, "negatives": negatives}  # fmt: skip
+                     "patience": patience, "set": settings, "given": given, "load": load, "negatives": negatives,
+                     "network": network}  # fmt: skip
             _refuse_change(asked, store.unfinished(resume, out).manifest)
             finished = experiment.resume(resume, root=out, threads=threads, checkpoint_every=checkpoint_every, progress=progress)
         elif algorithm is None:
@@ -106,8 +112,8 @@ def run(
             finished = experiment.run(
                 algorithm, data, protocol=protocol, seed=seed, rounds=rounds, settings=parse_assignments(settings or []), patience=patience,
                 every=every, given=None if given is None else str(given), load=parse_assignments(load or [], "--load"),
-                negatives=negatives, threads=threads, checkpoint_every=checkpoint_every, out=out, debug=debug,
-                progress=progress,
+                negatives=negatives, network=parse_assignments(network or [], "--network"), threads=threads,
+                checkpoint_every=checkpoint_every, out=out, debug=debug, progress=progress,
             )  # fmt: skip
     if json:
         emit_json(finished.manifest)
@@ -119,7 +125,8 @@ def run(
 def _refuse_change(asked: dict[str, Any], manifest: dict[str, Any]) -> None:
     """A run is continued as it was begun: an option beside --resume may repeat what the run has, but not change it."""
     usual = {"data": "ml-100k", "protocol": None, "seed": 0, "every": 0, "patience": 0, "negatives": "train"}
-    own = {"negatives": "train", **manifest, "rounds": manifest.get("rounds_asked"), "set": None, "load": None, "given": None}
+    own = {"negatives": "train", **manifest, "rounds": manifest.get("rounds_asked"), "set": None, "load": None, "given": None,
+           "network": None}  # fmt: skip
     for name, value in asked.items():
         same = own[name] in (value, str(Path(value).resolve()) if name == "data" else value)
         if value != usual.get(name) and not same:
@@ -146,8 +153,16 @@ def show_run(manifest: dict[str, Any], name: str) -> None:
         print(f"- {sentence}")
     sent, seconds = manifest["bytes"], manifest["seconds"]
     print(f"train {seconds['train']} s, evaluate {seconds['evaluate']} s; {sent['up']:,} bytes up, {sent['down']:,} down")
+    if manifest["ledger"]["messages"]:
+        print(_messages(manifest["ledger"]))
     print(f"model {manifest['model_sha256']}")
     print(f"stored as {name}: entrenous recommend {name} --user ID, entrenous report {name}")
+
+
+def _messages(ledger: dict[str, int]) -> str:
+    """What became of the messages between peers."""
+    sent, lost, refused = (ledger[name] for name in ("messages", "lost", "refused"))
+    return f"{sent:,} messages between peers: {lost:,} reached nobody, {refused:,} were refused by who received them"
 
 
 def fair_sentences(of: dict[str, float]) -> list[str]:

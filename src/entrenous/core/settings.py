@@ -9,6 +9,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from .errors import InputError, did_you_mean
 
+EXAMPLES = {"--set": "for example --set pi=0.5", "--network": "for example --network loss=0.3"}
+
 
 class Settings(BaseModel):
     """Base of every algorithm's hyper-parameters. Unknown names are refused; every field carries a description."""
@@ -47,9 +49,7 @@ def parse_assignments(pairs: Iterable[str], where: str = "--set") -> dict[str, s
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals or not name.strip():
-            raise InputError(
-                where, f"got {pair!r}", expected="name=value", fix="for example --set pi=0.5" if where == "--set" else ""
-            )
+            raise InputError(where, f"got {pair!r}", expected="name=value", fix=EXAMPLES.get(where, ""))
         if name.strip() in found:
             raise InputError(where, f"{name.strip()} is given twice", expected="each setting once")
         found[name.strip()] = value.strip()

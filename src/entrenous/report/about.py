@@ -42,7 +42,10 @@ def what_was_run(group: Group) -> Html:
         _list(_union(shown.manifest["protocol_text"] for shown in group.runs)),
         tag("h3", "Data"),
         _data(group),
-        [folded(join("Settings and identity of ", shown.named()), _identity(shown), settings(shown)) for shown in group.runs],
+        [
+            folded(join("Settings and identity of ", shown.named()), _identity(shown), settings(shown), network(shown))
+            for shown in group.runs
+        ],
     )
 
 
@@ -103,7 +106,7 @@ def settings(shown: Shown) -> Html:
         return table(said, ["setting", "value"], [[name, _value(value)] for name, value in given.items()], text=(1,))
     rows: list[list[Child]] = []
     for name, field in own.model_fields.items():
-        source = "given" if name in given else f"preset of {shown.manifest['algorithm']}" if name in preset else "default"
+        source = _source(name, given, preset, shown.manifest["algorithm"])
         value = given.get(name, preset.get(name, field.default))
         rows.append([tag("code", name), join(_value(value), tag("small", source)), field.description or ""])
     if not rows:
@@ -111,8 +114,31 @@ def settings(shown: Shown) -> Html:
     return table("Settings", ["setting", "value", "meaning"], rows, text=(1,), prose=(2,))
 
 
+def network(shown: Shown) -> Html | None:
+    """What was between the nodes, setting by setting; nothing where there is a server, or one place."""
+    if not shown.gossips:
+        return None
+    from ..federation.network import Network
+
+    given, usual = shown.manifest.get("network", {}), Network().model_dump(mode="json")
+    rows: list[list[Child]] = [
+        [
+            tag("code", name),
+            join(_value(given.get(name, usual[name])), tag("small", _source(name, given))),
+            field.description or "",
+        ]
+        for name, field in Network.model_fields.items()
+    ]
+    return table("Between the nodes", ["setting", "value", "meaning"], rows, text=(1,), prose=(2,))
+
+
+def _source(name: str, given: dict[str, Any], preset: Iterable[str] = (), of: str = "") -> str:
+    """Where a value comes from."""
+    return "given" if name in given else f"preset of {of}" if name in preset else "default"
+
+
 def _value(value: Any) -> str:
-    return "none" if value is None else str(value)
+    return "none" if value in (None, "") else str(value)
 
 
 def glossary(names: list[str]) -> Html:

@@ -8,14 +8,18 @@ from .runs import Group, Shown, kind_of
 
 
 def what_left(group: Group) -> Html:
-    """Bytes and vectors of the federated runs, what each array reveals, and what a centralised run takes."""
+    """Bytes and vectors of the federated runs, messages between nodes, what each array reveals, and what a centralised run takes."""
     sent = [shown for shown in group.runs if shown.device_rounds]
+    gossip, served = ([shown for shown in sent if shown.gossips is without] for without in (True, False))
     kept = [shown for shown in group.runs if not shown.device_rounds]
     alike: dict[int, list[Shown]] = {}  # what leaves a device depends on the algorithm, not on settings or seed
     for shown in sent:
         alike.setdefault(id(kind_of(shown.manifest["algorithm"])[0]), []).append(shown)
     return join(
-        _traffic(sent) if sent else None, [_disclosed(runs) for runs in alike.values()], [_central(shown) for shown in kept]
+        _traffic(served) if served else None,
+        _pushed(gossip) if gossip else None,
+        [_disclosed(runs) for runs in alike.values()],
+        [_central(shown) for shown in kept],
     )
 
 
@@ -27,11 +31,14 @@ def _traffic(runs: list[Shown]) -> Html:
     words = (
         "Rows: items whose update a device sent. Vectors: item vectors exchanged, down and up, as FPL counts them (section 6.3)."
     )
-    folds = " Sums over all folds." if any("folds" in shown.manifest for shown in runs) else None
-    search = (
-        " Training to find the number of rounds is not counted." if any(shown.manifest["patience"] for shown in runs) else None
-    )
-    return join(_with_spans(counted, spans), tag("p", words, folds, search, class_="small"))
+    return join(_with_spans(counted, spans), tag("p", words, _exceptions(runs), class_="small"))
+
+
+def _exceptions(runs: list[Shown]) -> str:
+    """What sums are over, and what is not part of them."""
+    folds = " Sums over all folds." if any("folds" in shown.manifest for shown in runs) else ""
+    searched = any(shown.manifest["patience"] for shown in runs)
+    return folds + (" Training to find the number of rounds is not counted." if searched else "")
 
 
 def _with_spans(html: Html, spans: list[tuple[str, int]]) -> Html:
@@ -55,6 +62,33 @@ def _counted(shown: Shown) -> list[Child]:
         numbers.size(ledger["bytes_down"] / users),
     ]
     return [shown.named(), *a_round, *a_device, numbers.size(ledger["bytes_up"]), numbers.size(ledger["bytes_down"])]
+
+
+def _pushed(runs: list[Shown]) -> Html:
+    """Messages and bytes between nodes without a server."""
+    said = join(tag("b", "Pushed and received"), ", on average: counted from the messages themselves, framing excluded")
+    head = ["run", "messages", "sent", "received", "pushes", "sent", "received", "messages", "sent", "reached nobody", "refused"]
+    counted = table(said, head, [_messages(shown) for shown in runs], label="Pushed and received")
+    spans: list[tuple[str, int]] = [("", 1), ("a node, a push", 3), ("a node, whole training", 3), ("all nodes", 4)]
+    words = (
+        "There is no server: a node pushes its model to a few others. Reached nobody: lost on the way, or their receiver was away. "
+        "Refused: models that their receiver did not take, because they were not finite, too large or of another length."
+    )
+    return join(_with_spans(counted, spans), tag("p", words, _exceptions(runs), class_="small"))
+
+
+def _messages(shown: Shown) -> list[Child]:
+    ledger, users, pushes = shown.manifest["ledger"], shown.manifest["catalogue"]["users"], shown.device_rounds
+    up, down = ledger["bytes_up"], ledger["bytes_down"]
+    a_push: list[Child] = [numbers.count(ledger["messages"] / pushes), numbers.size(up / pushes), numbers.size(down / pushes)]
+    a_node = [numbers.count(pushes / users), numbers.size(up / users), numbers.size(down / users)]
+    everything = [
+        numbers.count(ledger["messages"]),
+        numbers.size(up),
+        numbers.count(ledger["lost"]),
+        numbers.count(ledger["refused"]),
+    ]
+    return [shown.named(), *a_push, *a_node, *everything]
 
 
 def _disclosed(runs: list[Shown]) -> Html:

@@ -169,7 +169,7 @@ def _tiles(group: Group) -> Html:
     if shown.device_rounds:
         for way, name in (("sent", "bytes_up"), ("received", "bytes_down")):
             a_round = numbers.size(ledger[name] / shown.device_rounds)
-            pairs.append((way, join(a_round, tag("small", "a device, a round"))))
+            pairs.append((way, join(a_round, tag("small", "a node, a push" if shown.gossips else "a device, a round"))))
     return facts(pairs, class_="tiles")
 
 

@@ -47,6 +47,11 @@ class Shown:
     def device_rounds(self) -> int:
         return int(self.manifest["ledger"]["device_rounds"])
 
+    @property
+    def gossips(self) -> bool:
+        """Whether nodes sent to each other, without a server."""
+        return bool(self.manifest["ledger"].get("messages"))
+
     def named(self) -> Html:
         """The label beside a spot of the run's colour."""
         spot = tag("i", class_=f"spot s{self.number % 8}", aria_hidden="true")
@@ -119,8 +124,9 @@ def labels(runs: Sequence[StoredRun]) -> list[str]:
 
 
 def given_settings(run: StoredRun) -> str:
-    """`pi=0.3, factors=20`: the settings that were given."""
-    return ", ".join(f"{name}={value}" for name, value in run.manifest["settings"].items())
+    """`pi=0.3, factors=20`: the settings that were given, and those of the network."""
+    given = {**run.manifest["settings"], **run.manifest.get("network", {})}
+    return ", ".join(f"{name}={value}" for name, value in given.items())
 
 
 def _extended(names: list[str], number: int, parts: list[str]) -> str:
