@@ -199,5 +199,13 @@ def test_bias_disparity_by_hand():
     assert bias_disparity(lists, 1) == {name: pytest.approx(value) for name, value in expected.items()}
 
 
+def test_bias_disparity_where_items_without_a_training_row_compete():
+    """Nobody chose anything of the category `new`, so there is no bias to keep."""
+    lists = lists_of([[0], [2]], popularity=[3, 1, 0], category={"old": [0, 1], "new": [2]})
+    lists = lists._replace(known=np.ones(3, bool))
+    assert source_bias(lists) == {"old": pytest.approx(1 / (2 / 3)), "new": 0}
+    assert bias_disparity(lists, 1) == {"old": pytest.approx(1 / 2 - 1)}  # half of what is recommended is old
+
+
 def test_bias_disparity_needs_categories():
     assert bias_disparity(lists_of([[0]], popularity=[1]), 1) is None

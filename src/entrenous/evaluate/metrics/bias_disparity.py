@@ -2,8 +2,8 @@
 
 B(C) = (share of interactions with items of C) / (share of catalogue items in C): above 1 if people prefer the category. B_T is
 taken over training rows, B_R over recommendations; BD(C) = (B_R - B_T) / B_T: 0 if the lists keep the bias, -1 if C is never
-recommended. The catalogue is every item with a training row. An item may be in several categories; a category without such an
-item is left out.
+recommended. The catalogue is every item that competes, mostly those with a training row. An item may be in several categories; a
+category without a training row is left out: B_T is 0.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def bias_disparity(lists: Lists, n: int) -> dict[str, float] | None:
     source, obtained = source_bias(lists), _bias(lists, lists.counts(n))
     if source is None or obtained is None:
         return None
-    return {name: (obtained[name] - before) / before for name, before in source.items()}
+    return {name: (obtained[name] - before) / before for name, before in source.items() if before}
 
 
 def source_bias(lists: Lists) -> dict[str, float] | None:
