@@ -37,15 +37,15 @@ class GossipGMF(GossipSettings):
     """GMF on every node: Q, h and c are exchanged, the user vector stays."""
 
     factors: int = Field(8, ge=1, le=1024, description="length of user and item vectors")
-    learning_rate: float = Field(0.01, gt=0, le=10, description="of the item vectors, in root mean squares of their gradients")
-    learning_rate_user: float = Field(0.01, ge=0, le=10, description="of the user vector")
+    learning_rate: float = Field(0.02, gt=0, le=10, description="of the item vectors, in root mean squares of their gradients")
+    learning_rate_user: float = Field(0.3, ge=0, le=10, description="of the user vector")
     learning_rate_output: float = Field(0.0, ge=0, le=10, description="of h and c, the output layer; 0 = it stays a plain sum")
     reg: float = Field(0.3, ge=0, le=10, description="how much a step shortens the vectors it moves, for each unit of learning rate")
     local_epochs: int = Field(1, ge=1, le=1000, description="passes over its rows, each one step, after each received model")
     negatives: int = Field(4, ge=1, le=1000, description="for each consumed item, redrawn in each local epoch")
     init_std: float = Field(0.01, ge=0, le=10, description="standard deviation of the first item vectors, the same on all nodes")
     init_user: float = Field(0.1, gt=0, le=10, description="every number of the first user vectors")
-    rounds: int = Field(300, ge=1, description="training length, in pushes of a node")
+    rounds: int = Field(400, ge=1, description="training length, in pushes of a node")
 
     disclosure: ClassVar[tuple[Disclosed, ...]] = disclosed(
         "[factors items + factors + 1] float32",

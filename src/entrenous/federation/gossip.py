@@ -1,7 +1,8 @@
 """Gossip: nodes that push models to each other, over a simulated network. One heap of events, in which independent ones run in parallel.
 
-A message takes at least the least latency, so what happens within that time of the next event cannot be caused by any of it: such events
-of different nodes run at once, those of one node in their order. The result is that of one event after the other.
+A node is changed by its own events alone, and a message carries what its sender had when it was sent. So all that happens before the
+first message that these events send could arrive is independent between nodes: those of different nodes run at once, those of one node
+in their order. The result is that of one event after the other.
 """
 
 from __future__ import annotations
@@ -75,6 +76,9 @@ class Gossip:
         self.private = self.algorithm.weighing(
             device_data(data, weighting, avoid), folds(fold_name(self._key, "weighting"), self._everyone)
         )
+        nobody = self._everyone[:0]
+        pushes = self.algorithm.on_timer(self._first_state(nobody), nobody, self.private, np.empty(0, np.uint64))
+        self._ways, self._named = pushes.to.shape[1], pushes.letters.peers.shape[1]
 
     # ---- from the start, or from where it was interrupted ----------------------------------------------------------------------------
 
@@ -87,7 +91,7 @@ class Gossip:
         pool.values[slot] = self._base
         nodes = self._first_state(self._everyone)
         swarm = Swarm(
-            nodes, slot, pool, self._no_mail(nodes), Calendar(), counts, self._draws.away.copy(), np.zeros(n), 0, Ledger()
+            nodes, slot, pool, Mail.empty(n, self._named), Calendar(), counts, self._draws.away.copy(), np.zeros(n), 0, Ledger()
         )
         self._begin(swarm, self._everyone)
         self._schedule_first(swarm)
@@ -103,12 +107,6 @@ class Gossip:
             self._handle(swarm, self._next(swarm, until))
         swarm.round = until
         return swarm
-
-    def _no_mail(self, nodes: State) -> Mail:
-        """Room for what all nodes push at once, in the shape of what none of them pushes."""
-        none = np.empty(0, np.int64)
-        peers = self.algorithm.on_timer(nodes, none, self.private, np.empty(0, np.uint64)).letters.peers
-        return Mail.empty(len(self._everyone), peers.shape[1])
 
     def _junk(self, pool: Pool) -> None:
         """The slots 0, 1, ... of what bad nodes send."""
@@ -152,13 +150,18 @@ class Gossip:
     def _next(self, swarm: Swarm, until: float) -> Happening:
         """The events before any that they could cause; each event that repeats is scheduled again."""
         calendar, found = swarm.calendar, []
-        first = calendar.heap[0][:2]
-        horizon = min(first[0] + self.network.latency.least, until)
+        first, horizon = calendar.heap[0][:2], float(until)
         while calendar.heap and (calendar.heap[0][:2] == first or calendar.heap[0][0] < horizon):
             time, event = calendar.pop()
             found.append(Happening(np.full(len(event.node), time), np.full(len(event.node), event.kind), event.node, event.about))
+            if event.kind == TIMER:
+                horizon = min(horizon, self._earliest(found[-1]))
             self._schedule_again(swarm, found[-1], event.kind)
         return Happening(*(np.concatenate(parts) for parts in zip(*found, strict=True))) if len(found) > 1 else found[0]
+
+    def _earliest(self, now: Happening) -> float:
+        """Before this no message that these timers send arrives. How long one takes is drawn from names, so it is known beforehand."""
+        return float(min((now.time + self._draws.latency(now.node, now.about, way)).min() for way in range(self._ways)))
 
     def _schedule_again(self, swarm: Swarm, now: Happening, kind: int) -> None:
         count = {TIMER: swarm.counts.timers, SWITCH: swarm.counts.switches, RESTART: swarm.counts.restarts}.get(kind)
