@@ -45,7 +45,7 @@ class GossipGMF(GossipSettings):
     negatives: int = Field(4, ge=1, le=1000, description="for each consumed item, redrawn in each local epoch")
     init_std: float = Field(0.01, ge=0, le=10, description="standard deviation of the first item vectors, the same on all nodes")
     init_user: float = Field(0.1, gt=0, le=10, description="every number of the first user vectors")
-    rounds: int = Field(400, ge=1, description="training length, in pushes of a node")
+    rounds: int = Field(500, ge=1, description="training length, in pushes of a node")
 
     disclosure: ClassVar[tuple[Disclosed, ...]] = disclosed(
         "[factors items + factors + 1] float32",

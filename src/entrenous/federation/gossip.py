@@ -24,7 +24,7 @@ from .network import Draws, Network
 from .pool import Pool
 from .swarm import ARRIVAL, RESTART, SWITCH, TIMER, Calendar, Counts, Mail, Swarm, restored
 
-BLOCK = 32  # nodes that one call handles: their models stay in the second-level cache
+BLOCK = 64  # nodes that one call handles: few enough that their models stay in the cache, enough to share the costs of a call
 KNOWN = 20  # peers that the bootstrap service names to a new node, at most
 HUGE = np.float32(1e30)  # what a bad node sends instead of a number
 JUNK = (np.float32(np.nan), np.float32(np.inf), HUGE, np.float32(0))  # the last is not wrong, but one number too many

@@ -24,7 +24,7 @@ from ..core.types import Float32Array, Float64Array, Int32Array, Int64Array, UIn
 from .logistic import logistic
 from .mixing import place
 from .ncf import inside
-from .triples import negative
+from .triples import count_gaps, fill_gaps
 
 DECAY, EPSILON, ONE = np.float32(0.999), np.float32(1e-7), np.float32(1)
 
@@ -139,15 +139,17 @@ def train(
     score, error, step = np.empty(stride, np.float32), np.zeros(stride, np.float32), np.zeros(stride, np.float32)
     shrink = np.zeros(stride, np.float32)
     touched, toward = np.empty(stride, np.int32), np.empty(factors, np.float32)
+    gaps = np.empty(stride + LANES, np.int32)
     for d in range(len(at)):
         u = who[d]
-        own, other = item[ptr[u] : ptr[u + 1]], avoid[avoid_ptr[u] : avoid_ptr[u + 1]]
+        own, avoided = item[ptr[u] : ptr[u + 1]], avoid_ptr[u + 1] - avoid_ptr[u]
         if len(own) == 0:
             continue
         model, user = pool[at[d]], private.user[u]
+        fill_gaps(avoid, avoid_ptr[u], avoided, gaps)
         for epoch in range(rates.epochs):
             _scores(model, user, factors, stride, score)
-            n = _errors(score, own, other, items, rates.negatives, fold(keys[d], epoch), error, touched)
+            n = _errors(score, own, gaps, avoided, items, rates.negatives, fold(keys[d], epoch), error, touched)
             private.steps[u] += 1
             _step(model, user, private, u, rates, factors, stride, len(own), n, error, step, shrink, touched, toward)
 
@@ -156,7 +158,8 @@ def train(
 def _errors(
     score: Float32Array,
     own: Int32Array,
-    avoid: Int32Array,
+    gaps: Int32Array,
+    avoided: int,
     items: int,
     negatives: int,
     key: np.uint64,
@@ -164,7 +167,7 @@ def _errors(
     touched: Int32Array,
 ) -> int:
     """Adds sigmoid(y_ui) - y of every sample to its item's `error`, and lists the items `touched`. Returns how many."""
-    n, left = 0, items - len(avoid)
+    n, left = 0, items - avoided
     for s in range(len(own)):
         i = own[s]
         error[i] = logistic(score[i]) - ONE
@@ -172,7 +175,8 @@ def _errors(
         n += 1
     if left > 0:
         for s in range(len(own) * negatives):
-            j = negative(avoid, below(draw(key, s), left))
+            k = below(draw(key, s), left)
+            j = k + count_gaps(gaps, avoided, k)
             if error[j] == 0:
                 touched[n] = j
                 n += 1
