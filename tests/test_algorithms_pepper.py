@@ -98,7 +98,7 @@ def test_hr_and_hr_times_ndcg_are_two_measures() -> None:
         assert gossip.algorithm.performance(a, a.received, swarm.nodes, gossip.private) == hr
         assert other.algorithm.performance(a, a.received, swarm.nodes, gossip.private) == hr * ndcg
         between += 0 < ndcg[0] < hr[0]
-    assert between > 2
+    assert between > 0
 
 
 def weighed(rows: int) -> DeviceData:

@@ -99,12 +99,15 @@ class Gossip:
 
     def restored(self, number: int, arrays: dict[str, Array]) -> Swarm:
         """The swarm that `Swarm.arrays` described, after round `number`."""
-        return restored(arrays, number, type(self._first_state(self._everyone[:1])))
+        kept = len(JUNK) if self.network.bad else 0
+        return restored(arrays, number, type(self._first_state(self._everyone[:1])), kept)
 
     def advance(self, swarm: Swarm, until: int) -> Swarm:
         """`swarm` once `until` rounds (units of time) are over. Overwrites it."""
         while swarm.calendar.next_time() < until:
-            self._handle(swarm, self._next(swarm, until))
+            now = self._next(swarm, until)
+            with self.executor.stage(int(now.time[0]), "gossip"):
+                self._handle(swarm, now)
         swarm.round = until
         return swarm
 
@@ -157,7 +160,17 @@ class Gossip:
             if event.kind == TIMER:
                 horizon = min(horizon, self._earliest(found[-1]))
             self._schedule_again(swarm, found[-1], event.kind)
-        return Happening(*(np.concatenate(parts) for parts in zip(*found, strict=True))) if len(found) > 1 else found[0]
+        return self._in_order(swarm, Happening(*(np.concatenate(parts) for parts in zip(*found, strict=True))))
+
+    def _in_order(self, swarm: Swarm, now: Happening) -> Happening:
+        """By time and kind; messages of one time in an order drawn from their names, whatever was scheduled first: that depends on which
+        events were handled at once, and so on where `advance` stopped."""
+        if len(now.node) == 1:
+            return now
+        tie, arrived = now.node.astype(np.uint64), now.kind == ARRIVAL
+        mail, place = swarm.mail, now.about[arrived]
+        tie[arrived] = folded(self._draws.order(mail.sender[place], mail.push[place], 0), now.node[arrived])
+        return now.at(np.lexsort((tie, now.kind, now.time)))
 
     def _earliest(self, now: Happening) -> float:
         """Before this no message that these timers send arrives. How long one takes is drawn from names, so it is known beforehand."""
@@ -229,11 +242,9 @@ class Gossip:
         sent, copies = int((to != NOBODY).sum()), going.sum(axis=1)
         some = np.flatnonzero(copies)
         places = np.zeros(len(to), np.int64)
-        places[some] = swarm.mail.post(pushes.letters.at(some), slot[some], copies[some])
+        places[some] = swarm.mail.post(pushes.letters.at(some), now.about[some], slot[some], copies[some])
         swarm.pool.share(slot[some])
         row, way = np.nonzero(going)
-        order = np.argsort(folded(self._draws.order(now.node[row], now.about[row], 0), way), kind="stable")
-        row, way = row[order], way[order]
         swarm.calendar.schedule(ARRIVAL, arrive[row, way], to[row, way].astype(np.int64), places[row])
         ledger = swarm.ledger
         swarm.ledger = ledger._replace(

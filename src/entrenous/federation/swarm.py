@@ -83,31 +83,32 @@ class Calendar:
 @final
 @dataclass(eq=False)
 class Mail:
-    """Letters under way, one place for the copies of one push. slot: int64 [places], the pool's; copies: int64 [places], how many have yet
-    to arrive, 0 = a free place. The others as in Letters."""
+    """Letters under way, one place for the copies of one push. push: int64 [places], its number at its sender; slot: int64 [places], the
+    pool's; copies: int64 [places], how many have yet to arrive, 0 = a free place. The others as in Letters."""
 
     sender: Int64Array
     age: Int64Array
     samples: Int64Array
     peers: Int32Array
     length: Int64Array
+    push: Int64Array
     slot: Int64Array
     copies: Int64Array
 
     @staticmethod
     def empty(places: int, peers: int) -> Mail:
         """Free places, each with room for `peers` peers."""
-        none = [np.zeros(places, np.int64) for _ in range(6)]
-        return Mail(none[0], none[1], none[2], np.zeros((places, peers), np.int32), none[3], none[4], none[5])
+        none = [np.zeros(places, np.int64) for _ in range(7)]
+        return Mail(none[0], none[1], none[2], np.zeros((places, peers), np.int32), none[3], none[4], none[5], none[6])
 
-    def post(self, letters: Letters, slot: Int64Array, copies: Int64Array) -> Int64Array:
+    def post(self, letters: Letters, push: Int64Array, slot: Int64Array, copies: Int64Array) -> Int64Array:
         """The places of m new letters, int64 [m], each to arrive `copies` >= 1 times."""
         free = np.flatnonzero(self.copies == 0)
         if len(free) < len(slot):
             self._grow(max(len(slot), len(self.copies)))
             free = np.flatnonzero(self.copies == 0)
         places = free[: len(slot)]
-        for name, values in (*letters._asdict().items(), ("slot", slot), ("copies", copies)):
+        for name, values in (*letters._asdict().items(), ("push", push), ("slot", slot), ("copies", copies)):
             getattr(self, name)[places] = values
         return places
 
@@ -182,8 +183,9 @@ class Swarm:
         }
 
 
-def restored(arrays: dict[str, Array], number: int, state: Any) -> Swarm:
-    """The swarm that `Swarm.arrays` described, after round `number`. state: the class of the private state."""
+def restored(arrays: dict[str, Array], number: int, state: Any, kept_slots: int) -> Swarm:
+    """The swarm that `Swarm.arrays` described, after round `number`. state: the class of the private state; kept_slots: how many slots, the
+    first, stay what they are whether or not anybody needs them."""
 
     def part(prefix: str) -> dict[str, Array]:
         return {name.removeprefix(f"{prefix}."): array for name, array in arrays.items() if name.startswith(f"{prefix}.")}
@@ -197,7 +199,7 @@ def restored(arrays: dict[str, Array], number: int, state: Any) -> Swarm:
     mail.slot = np.where(mail.copies > 0, place[np.minimum(mail.slot, len(place) - 1)], 0)
     slot = place[arrays["slot"]]
     pool.share(np.concatenate([slot, mail.slot[mail.copies > 0]]))
-    pool.drop(new)  # `take` had counted each once
+    pool.drop(new[kept_slots:])  # `take` had counted each once
     kept = {name: arrays[name].copy() for name in ("away", "busy")}
     return Swarm(
         state(**part("nodes")), slot, pool, mail, Calendar.restored(part("calendar")), Counts(**part("counts")), **kept,
