@@ -22,7 +22,9 @@ def experiment(
     ----------
     name:
         fpl-table2, fpl-table3, fpl-table4, fpl-table6, fpl-fig2, fpl-fig3, cali3f-table2, cali3f-table3, cali3f-fig3, cali3f-fig4,
-        cali3f-fig5, fbalf-table3, fbalf-bias, fbalf-rho.
+        cali3f-fig5, fbalf-table3, fbalf-bias, fbalf-rho, pepper-table2, pepper-table3, pepper-table4, pepper-table5, pepper-table6,
+        pepper-table7, pepper-table8, pepper-fig4, pepper-fig5, pepper-fig6, pepper-fig7, pepper-fig8, pepper-fig9, pepper-churn,
+        pepper-loss, pepper-bad, pepper-heterogeneity, decentralisation-cost.
     quick:
         A smaller grid, in about two minutes; the rows say so.
     threads:

@@ -21,6 +21,7 @@ from ..plan import Plan, make, network_of
 from ..split.types import Held, Split
 
 FORMAT = 1  # of a remembered cell
+N = 10  # the list length that all of the papers' tables have
 SHARED = ("core", "models", "federation", "evaluate", "evaluate.metrics")  # the packages behind every outcome
 
 
@@ -30,7 +31,8 @@ class Cell:
     """One training: `algorithm` with `settings` on the training rows of `part`, evaluated after each number of epochs in `looks`.
 
     Where an algorithm knows no epochs, they are rounds; a centralised one has the single look 0. network: what is between peers that
-    gossip, as in `Plan`.
+    gossip, as in `Plan`. lengths: of lists, 10 among them. kept: metrics whose per-user values are kept at every look, of validation too,
+    and with them what happened to each node that gossips.
     """
 
     algorithm: str
@@ -39,6 +41,8 @@ class Cell:
     looks: tuple[int, ...] = (0,)
     seed: int = 0
     network: Mapping[str, Any] = field(default_factory=dict)
+    lengths: tuple[int, ...] = (N,)
+    kept: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:
@@ -62,7 +66,8 @@ class Look(NamedTuple):
     per_user: some metrics in the order of ascending users, of test cells only.
     seconds, cpu_seconds: wall and processor time of the training until then, without any evaluation.
     Where the held-out rows have candidates, full: `metrics` of the full ranking; fairness: as in `Fairness.named`;
-    also: {name: metrics} of each further ranking of the part.
+    also: {name: metrics} of each further ranking of the part. nodes: of peers that gossip, by node: models `received`, of those `refused`,
+    `pushed` rounds, and whether it is `bad`; where the cell keeps per-user values.
     """
 
     epochs: int
@@ -76,6 +81,7 @@ class Look(NamedTuple):
     full: dict[str, float] = {}  # noqa: RUF012  # nobody changes it
     fairness: dict[str, float] = {}  # noqa: RUF012
     also: dict[str, dict[str, float]] = {}  # noqa: RUF012
+    nodes: dict[str, list[int]] = {}  # noqa: RUF012
 
 
 class Outcome(NamedTuple):
@@ -145,6 +151,8 @@ def identity(cell: Cell, part: Part) -> str:
         "part": cell.part,
         "program": program_sha256(type(algorithm).__module__),
         **({"network": repr(network_of(cell.plan))} if cell.network else {}),
+        **({"lengths": cell.lengths} if cell.lengths != (N,) else {}),
+        **({"kept": cell.kept} if cell.kept else {}),
     }
     return hashlib.sha256(json.dumps(plan, sort_keys=True).encode()).hexdigest()[:40]
 

@@ -16,14 +16,16 @@ from ..evaluate.fairness import fairness
 from ..evaluate.groups import errors_by_group
 from ..evaluate.protocol import Evaluation, evaluate
 from ..evaluate.ratings import rate
+from ..federation.gossip import Gossip
+from ..federation.swarm import Swarm
 from ..fit import Federation, Fitted, Standing, advance, federated, fit_central, fitted
 from ..plan import network_of
 from ..split.types import Held
 from ..training import federation_of
-from .cell import Cell, Look, Outcome, Part
+from .cell import Cell, Look, N, Outcome, Part
 
 T = TypeVar("T")
-N = 10  # the list length of all of the papers' tables
+Nodes = dict[str, list[int]]  # as in Look
 KEPT = (f"precision@{N}", f"recall@{N}", f"f1@{N}")  # per-user values of test cells
 KEPT_SAMPLED = (f"hr@{N}", f"ndcg@{N}")  # of a sampled ranking, where a user has one held-out item: the others say no more
 BLOCK_BYTES = 128 << 20  # of devices that each send a row for every item: what a block shares (FCF's Gram matrix) is made once
@@ -47,8 +49,8 @@ def compute(cell: Cell, part: Part, tick: Callable[[Cell, int], None], stop: Eve
     """
     began, looks, failed = time.perf_counter(), list[Look](), ""
     try:
-        for epochs, model, spent in _trained(cell, part, stop, warm):
-            looks.append(_look(cell, part, epochs, model, spent))
+        for epochs, model, spent, nodes in _trained(cell, part, stop, warm):
+            looks.append(_look(cell, part, epochs, model, spent)._replace(nodes=nodes))
             tick(cell, 1)
     except NonFiniteError as diverged:
         failed = str(diverged)
@@ -60,7 +62,8 @@ def _look(cell: Cell, part: Part, epochs: int, model: Fitted, spent: Spent) -> L
     if predicts_ratings(model.recommender.algorithm):
         return _rating_look(cell, part, epochs, model, spent)
     found, *further = [_evaluated(cell, part, held, model) for held in (part.held, *part.also.values())]
-    kept = KEPT if found.candidates_ranking is None else KEPT_SAMPLED
+    usual = () if cell.part == "validation" else KEPT if found.candidates_ranking is None else KEPT_SAMPLED
+    kept = [name for name in dict.fromkeys((*usual, *cell.kept)) if name in found.per_user]
     fair = {} if found.candidates_ranking is None else fairness(found.per_user, found.candidates_ranking, N).named()
     return Look(
         epochs=epochs,
@@ -68,7 +71,7 @@ def _look(cell: Cell, part: Part, epochs: int, model: Fitted, spent: Spent) -> L
         metrics=found.metrics,
         by_category=found.by_category,
         ledger=model.ledger._asdict(),
-        per_user={name: found.per_user[name].tolist() for name in kept} if cell.part == "test" else {},
+        per_user={name: found.per_user[name].tolist() for name in kept},
         seconds=round(spent.wall, 4),
         cpu_seconds=round(spent.cpu, 4),
         full=found.full_ranking or {},
@@ -95,15 +98,15 @@ def _rating_look(cell: Cell, part: Part, epochs: int, model: Fitted, spent: Spen
 
 def _evaluated(cell: Cell, part: Part, held: Held, model: Fitted) -> Evaluation:
     recommender, label = model.recommender, cell.algorithm
-    return evaluate(recommender, part.rows, held, label=label, n=(N,), seed=cell.seed, also_mask=part.masked)
+    return evaluate(recommender, part.rows, held, label=label, n=cell.lengths, seed=cell.seed, also_mask=part.masked)
 
 
-def _trained(cell: Cell, part: Part, stop: Event, warm: bool) -> Iterator[tuple[int, Fitted, Spent]]:
-    """(epochs, model, time) for each look: one training, seen on its way."""
+def _trained(cell: Cell, part: Part, stop: Event, warm: bool) -> Iterator[tuple[int, Fitted, Spent, Nodes]]:
+    """(epochs, model, time, nodes) for each look: one training, seen on its way."""
     rows, algorithm, check = part.rows, cell.made(part.rows), _checking(stop)
     if not federated(algorithm):
         model, spent = _timed(lambda: fit_central(algorithm, rows, cell.seed, check), Spent())
-        yield 0, model, spent
+        yield 0, model, spent, {}
         return
     federation = _federation(cell, part, algorithm)
     rounds_an_epoch = getattr(federation.algorithm, "rounds_an_epoch", None)
@@ -114,7 +117,16 @@ def _trained(cell: Cell, part: Part, stop: Event, warm: bool) -> Iterator[tuple[
     training, spent = _timed(start, Spent())
     for epochs in cell.looks:
         training, spent = _timed(partial(advance, federation, training, epochs * rpe, progress=check), spent)
-        yield epochs, fitted(federation, training), spent
+        yield epochs, fitted(federation, training), spent, _nodes(federation, training) if cell.kept else {}
+
+
+def _nodes(federation: Federation, training: Standing) -> Nodes:
+    """What happened to each node that gossips."""
+    if not isinstance(federation, Gossip):
+        return {}
+    assert isinstance(training, Swarm)
+    counts = {name: getattr(training.counts, name).tolist() for name in ("received", "refused", "pushed")}
+    return {**counts, "bad": federation._draws.bad.astype(int).tolist()}
 
 
 def _federation(cell: Cell, part: Part, algorithm: Any) -> Federation:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -14,13 +14,23 @@ from .cell import Look, Outcome
 from .ncf_study import NcfStudy, System
 from .result import Paper, Row, row
 
+S = TypeVar("S")
 WITHIN = 0.05  # "within 5 % of the best": the first look at 95 % of it or more
 SIGNIFICANT = 0.05
 
 
+class Trainable(Protocol):
+    """What is trained, whatever the study: an algorithm, and settings in place of those chosen for it."""
+
+    @property
+    def algorithm(self) -> str: ...
+    @property
+    def more(self) -> tuple[tuple[str, Any], ...]: ...
+
+
 def seed_row(
     data: str,
-    system: System,
+    system: Trainable,
     metric: str,
     values: Sequence[float],
     *,
@@ -32,7 +42,7 @@ def seed_row(
     """A row with the mean, the sample standard deviation (None of one) and the values of every seed; empty values: it diverged."""
     obtained = float(np.mean(values)) if len(values) else None
     spread = float(np.std(values, ddof=1)) if len(values) > 1 else None
-    printed = None if system.more else paper.get((data, system.algorithm, metric))
+    printed = paper.get((data, str(system) if system.more else system.algorithm, metric))
     return row(
         data,
         str(system),
@@ -109,7 +119,7 @@ def user_means(looks: Sequence[Look], metric: str) -> Float64Array:
 
 
 def against(
-    data: str, looks: Mapping[System, Sequence[Look]], a: System, others: Sequence[System], metrics: Sequence[str]
+    data: str, looks: Mapping[S, Sequence[Look]], a: S, others: Sequence[S], metrics: Sequence[str]
 ) -> list[dict[str, Any]]:
     """Student's paired t of `a` and each of the others, over users' means; Holm over the pairs of a metric."""
     found: list[dict[str, Any]] = []
@@ -122,7 +132,7 @@ def against(
     return found
 
 
-def _compared(looks: Mapping[System, Sequence[Look]], a: System, b: System, metric: str) -> Comparison:
+def _compared(looks: Mapping[S, Sequence[Look]], a: S, b: S, metric: str) -> Comparison:
     return paired_t(user_means(looks[a], metric), user_means(looks[b], metric))
 
 
