@@ -1,4 +1,4 @@
-"""Small federations of neural collaborative filters, and how their states are held against each other."""
+"""Small federations, around a server and without one, and how their states are held against each other."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from entrenous.core.discover import algorithms
 from entrenous.core.keys import key
 from entrenous.core.protocols import delivered
 from entrenous.core.update import Total, Update, add_update, empty_total
@@ -39,13 +40,38 @@ SMALL: dict[str, Any] = {
 }
 
 
+# the same for algorithms that gossip, whatever the model: each takes those that it has
+PEERS: dict[str, Any] = {
+    "view": 3, "redraw": 2, "carried": 3, "largest": 50.0,
+    "factors": 5, "learning_rate": 0.05, "learning_rate_user": 0.05, "learning_rate_output": 0.01, "reg": 0.01, "local_epochs": 2,
+    "negatives": 2, "init_std": 0.1, "init_user": 0.2, "preference": 0.4, "tau": 0.0, "contexts": "nearest", "rounds": 30,
+    "alpha": 0.4, "reading": "exploration", "memory": "view", "measure": "hr", "weighting": 0.2,
+    "meta_epochs": 3, "meta_rate": 0.2,
+}  # fmt: skip
+GOSSIP = [name for name, make in algorithms().items() if hasattr(getattr(make, "func", make), "on_message")]
+
+
+def gossiping(name: str, **changed: Any) -> Any:
+    """An algorithm that gossips, with PEERS."""
+    kind = algorithms()[name]
+    return kind(**{one: value for one, value in {**PEERS, **changed}.items() if one in kind.model_fields})
+
+
+def when_and_where(user: np.ndarray, items: int) -> dict[str, Any]:
+    """Times of rows and places of items, for algorithms that need them: {"time": [rows], "features": {"lat", "lon"}}."""
+    rng = np.random.default_rng(9)
+    places = {name: np.array([f"{degrees:.4f}" for degrees in rng.uniform(40, 41, items)]) for name in ("lat", "lon")}
+    return {"time": 1_000_000 + rng.integers(0, 10**6, len(user)), "features": places}
+
+
 def shop(users: int = USERS, items: int = ITEMS, each: int | None = None) -> Interactions:
     """Users of two tastes; `each` = how many items everybody has."""
     rng = np.random.default_rng(4)
     liking = rng.random((users, items)) + (np.arange(items) % 2 == np.arange(users)[:, None] % 2)
     has = liking > 1.1 if each is None else liking >= -np.sort(-liking, axis=1)[:, [each - 1]]
     user, item = np.nonzero(has)
-    return build(user, item, users=Vocabulary(size=users, kind="user"), items=Vocabulary(size=items, kind="item"))
+    names = Vocabulary(size=users, kind="user"), Vocabulary(size=items, kind="item")
+    return build(user, item, users=names[0], items=names[1], **when_and_where(user, items))
 
 
 def trained(algorithm: Any, data: Interactions, rounds: int, **how: Any) -> Training:

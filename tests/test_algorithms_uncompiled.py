@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from federations import GOSSIP
 
 PROGRAM = """
 import warnings
@@ -43,11 +44,28 @@ for algorithm, until in (
     print(model_sha256(result.arrays), model_sha256({"s": result.recommender.scores(__import__("numpy").arange(12))}))
 """
 
+PEERS = """
+import sys, warnings
+warnings.filterwarnings("ignore", category=RuntimeWarning)
+import numpy as np
+from federations import gossiping, shop
+from entrenous.federation.gossip import Gossip
+from entrenous.federation.network import Network
+from entrenous.fit import fitted
+from entrenous.store import model_sha256
 
-def output(disable_jit: str) -> list[str]:
+rough = Network.read({"clock": "random", "latency": "uniform:0.2:2", "churn": 0.2, "restarts": 0.05, "loss": 0.1, "bad": 0.2})
+gossip = Gossip(gossiping(sys.argv[1]), shop(10, 30), seed=1, network=rough)
+result = fitted(gossip, gossip.advance(gossip.start(), 5))
+scores = result.recommender.scores(np.arange(10))
+print(model_sha256(result.arrays), model_sha256({"s": scores}), ",".join(map(str, result.ledger)))
+"""
+
+
+def output(disable_jit: str, program: str = PROGRAM, *arguments: str) -> list[str]:
     environment = {**os.environ, "NUMBA_DISABLE_JIT": disable_jit, "PYTHONPATH": os.path.dirname(__file__)}
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, timeout=240, check=False
+        [sys.executable, "-c", program, *arguments], env=environment, capture_output=True, text=True, timeout=240, check=False
     )
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout.split()
@@ -57,4 +75,13 @@ def output(disable_jit: str) -> list[str]:
 def test_plain_python_and_compiled_code_agree_to_the_bit() -> None:
     compiled, plain = output("0"), output("1")
     assert len(compiled) == 20 == len(set(compiled))
+    assert plain == compiled
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("name", GOSSIP)
+def test_peers_end_with_the_same_bytes_too(name: str) -> None:
+    """Over a network on which everything happens: late and lost messages, churn, restarts, models that are refused."""
+    compiled, plain = output("0", PEERS, name), output("1", PEERS, name)
+    assert len(compiled) == 3 == len(set(compiled)) and int(compiled[2].split(",")[-1]) > 0
     assert plain == compiled

@@ -7,16 +7,21 @@ from typing import Any, NamedTuple, get_type_hints
 
 import numpy as np
 import pytest
+from federations import GOSSIP, when_and_where
 
 from entrenous.algorithms._ncf import NCFSettings
 from entrenous.core.discover import algorithms
 from entrenous.core.errors import InputError
-from entrenous.core.keys import fold_name, key
+from entrenous.core.gossip import ACCEPTED, NOT_FINITE, TOO_LARGE, WRONG_LENGTH, Arrivals, DeviceData, GossipAlgorithm, Letters
+from entrenous.core.gossip import NOBODY as NOBODY_THERE
+from entrenous.core.keys import fold_name, folds, key
 from entrenous.core.protocols import CentralAlgorithm, FederatedAlgorithm, Histories, arrays_of, delivered, predicts_ratings
 from entrenous.core.settings import Settings
 from entrenous.core.update import Update, add_update, empty_total
 from entrenous.core.vocabulary import Vocabulary
 from entrenous.data.interactions import Interactions, build
+from entrenous.federation.gossip import Gossip
+from entrenous.federation.network import Network
 from entrenous.federation.rounds import Rounds
 from entrenous.fit import checkpoint_arrays, fit_central, fitted, restore, restore_training
 from entrenous.store import read_arrays, write_arrays
@@ -31,18 +36,20 @@ SHOW_ITEMS = {
 }  # whose server goes on through the network it made for this user: it sees which items were rated, and says so
 NEEDS = {"vae": "torch", "ials": "implicit"}
 SAME_FOR_EVERY_KEY = {"popular", "user-knn", "item-knn"}
+USERS = 40
 NOBODY, EVERYTHING = 7, 11  # a user without rows, and one who consumed every item
 
 
-def interactions(users: int = 40, items: int = 24) -> Interactions:
-    """Two tastes, popular items first, ratings 1 to 5, a user without rows and one with all of them."""
+def interactions(users: int = USERS, items: int = 24) -> Interactions:
+    """Two tastes, popular items first, ratings 1 to 5, a user without rows and one with all of them; times and places at random."""
     rng = np.random.default_rng(5)
     taste = np.where(np.arange(items) % 2 == np.arange(users)[:, None] % 2, 1, 0.3)
     has = rng.random((users, items)) < taste * np.linspace(0.9, 0.2, items)
     has[NOBODY], has[EVERYTHING] = False, True
     user, item = np.nonzero(has)
     value = rng.integers(1, 6, len(user))
-    return build(user, item, value=value, users=Vocabulary(size=users), items=Vocabulary(size=items))
+    names = {"users": Vocabulary(size=users), "items": Vocabulary(size=items)}
+    return build(user, item, value=value, **names, **when_and_where(user, items))
 
 
 @pytest.fixture(scope="module")
@@ -77,10 +84,13 @@ def copied(value: Any) -> Any:
 # ---- every algorithm -----------------------------------------------------------------------------------------------------------
 
 
-def test_there_are_algorithms_of_both_kinds():
+def test_there_are_algorithms_of_every_kind():
     assert {"random", "popular", "user-knn", "item-knn", "bpr-mf", "vae", "ials"} <= set(CENTRAL)
-    assert FEDERATED
-    assert set(CENTRAL).isdisjoint(FEDERATED) and set(CENTRAL) | set(FEDERATED) == set(ALL)
+    assert FEDERATED and {f"{system}-gmf" for system in ("pepper", "gossip-average", "gossip-age", "gossip-reptile")} <= set(
+        GOSSIP
+    )
+    assert len(CENTRAL) + len(FEDERATED) + len(GOSSIP) == len(ALL) == len({*CENTRAL, *FEDERATED, *GOSSIP})
+    assert all(isinstance(ALL[name](), GossipAlgorithm) for name in GOSSIP)
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -475,3 +485,208 @@ def test_training_goes_on_from_a_file_as_if_it_had_not_stopped(federation, data,
     assert same((again.server, again.devices, again.ledger), (training.server, training.devices, training.ledger))
     result, users = fitted(rounds, training), np.arange(40)
     assert same(restore(federation.algorithm, result.arrays, data).scores(users), result.recommender.scores(users))
+
+
+# ---- algorithms without a server -----------------------------------------------------------------------------------------------
+
+
+class Peers(NamedTuple):
+    """Nodes before their first training: the algorithm made concrete, their pool (a model each, then room for as many), their state."""
+
+    algorithm: Any
+    pool: np.ndarray
+    nodes: Any
+    private: DeviceData
+
+    def copy(self) -> Peers:
+        return self._replace(pool=self.pool.copy(), nodes=copied(self.nodes))
+
+    def start(self, who: np.ndarray) -> Peers:
+        """The first training of some nodes."""
+        own = self.copy()
+        own.algorithm.on_start(own.pool, who, own.nodes, who, self.private, folds(key(0, "start"), who))
+        return own
+
+    def timer(self, who: np.ndarray) -> Any:
+        """What some nodes push."""
+        return self.algorithm.on_timer(self.nodes, who, self.private, folds(key(0, "timer"), who))
+
+    def receive(self, who: np.ndarray, sender: np.ndarray, slot: np.ndarray | None = None, longer: int = 0) -> np.ndarray:
+        """Nodes `who` receive the models of `sender`, or of pool slots, and keep what comes of it in the slots behind."""
+        peers = np.repeat((who[:, None] + 1) % USERS, 2, axis=1).astype(np.int32)
+        letters = Letters(
+            sender, np.full(len(who), 3), np.full(len(who), 5), peers, np.full(len(who), self.pool.shape[1] + longer)
+        )
+        slots = who, sender if slot is None else slot, USERS + who
+        arrivals = Arrivals(self.pool, who, *slots, letters, folds(key(0, "message"), who))
+        return np.asarray(self.algorithm.on_message(arrivals, self.nodes, self.private))
+
+
+@pytest.fixture(scope="module", params=GOSSIP)
+def peers(request, data) -> Peers:
+    gossip = Gossip(make(request.param), data, seed=0)
+    algorithm, everyone = gossip.algorithm, np.arange(USERS)
+    model = algorithm.init_model(data.catalogue, key(0, "model"))
+    known = np.array([np.setdiff1d(everyone, [u])[(u * 7 + np.arange(9)) % (USERS - 1)] for u in everyone], np.int32)
+    nodes = algorithm.init_nodes(everyone, known, len(model), key(0, "nodes"))
+    return Peers(
+        algorithm, np.concatenate([np.tile(model, (USERS, 1)), np.zeros((USERS, len(model)), np.float32)]), nodes, gossip.private
+    )
+
+
+def test_a_message_holds_what_is_declared_and_nothing_else(peers):
+    """The model, and of its letter all but who sent it and how long it is, which the network shows anyway."""
+    names = [disclosed.name for disclosed in peers.algorithm.disclosure]
+    assert sorted(names) == sorted({"model", *Letters._fields} - {"sender", "length"})
+    assert all(all(disclosed) for disclosed in peers.algorithm.disclosure)
+
+
+def test_the_first_model_and_states_come_from_the_key_and_the_user(peers, data):
+    algorithm, nodes = peers.algorithm, peers.nodes
+    model = algorithm.init_model(data.catalogue, key(0, "model"))
+    assert model.dtype == np.float32 and model.ndim == 1 and np.isfinite(model).all() and same(model, peers.pool[0])
+    assert not same(algorithm.init_model(data.catalogue, key(1, "model")), model)
+    assert type(nodes) is get_type_hints(algorithm.init_nodes)["return"]
+    few = np.array([3, 17, 30])
+    alone = algorithm.init_nodes(few, nodes.known[few], len(model), key(0, "nodes"))
+    assert same(alone, type(nodes)(*(array[few] for array in nodes)))
+    assert all(len(array) == USERS and np.isfinite(array).all() for array in arrays_of(nodes).values())
+    assert algorithm.default_rounds(data.catalogue) >= 1
+
+
+def test_a_weighting_set_is_held_back_from_training(peers, data):
+    """Every row is trained on or weighs, never both; a node that has a weighting set keeps it as it is."""
+    own, sets = peers.private
+    assert len(own.item) + len(sets.item) == len(data) and len(sets.item) == (sets.ptr[-1] if len(sets.item) else 0)
+    for u in range(USERS):
+        trained, weighs = own.item[own.ptr[u] : own.ptr[u + 1]], sets.item[sets.ptr[u] : sets.ptr[u + 1]]
+        assert sorted([*trained, *weighs]) == data.item[data.ptr[u] : data.ptr[u + 1]].tolist()
+        among = sets.candidates[sets.ptr[u] : sets.ptr[u + 1]]
+        assert not np.isin(among[among >= 0], data.item[data.ptr[u] : data.ptr[u + 1]]).any()
+    again = peers.algorithm.weighing(peers.private, folds(key(5, "weighing"), np.arange(USERS)))
+    assert same(again, peers.private) or not len(sets.item)
+
+
+def test_a_message_is_as_large_as_announced(peers, data):
+    """float32 of the model, 8 bytes for sender, age and samples each, 4 for a peer."""
+    named = peers.timer(np.arange(1)).letters.peers.shape[1]
+    most = 4 * len(peers.pool[0]) + 3 * 8 + 4 * getattr(peers.algorithm, "carried", named)
+    assert 4 * len(peers.pool[0]) < peers.algorithm.message_bytes(data.catalogue) <= most
+
+
+def test_starting_changes_the_nodes_that_start_and_nothing_else(peers):
+    """Each as if it were alone; one without rows keeps the model that all have."""
+    who, whole = np.array([2, NOBODY, 25]), peers.start(np.arange(USERS))
+    some, others = peers.start(who), np.setdiff1d(np.arange(2 * USERS), who)
+    assert same(some.pool[others], peers.pool[others]) and same(some.pool[who], whole.pool[who])
+    assert np.isfinite(whole.pool).all() and not same(some.pool[2], peers.pool[2]) and same(some.pool[NOBODY], peers.pool[NOBODY])
+    for before, after, all_after in zip(peers.nodes, some.nodes, whole.nodes, strict=True):
+        assert same(np.delete(after, who, axis=0), np.delete(before, who, axis=0)) and same(after[who], all_after[who])
+
+
+def test_a_push_goes_to_others_that_the_node_knows(peers):
+    own, who = peers.copy(), np.array([0, 3, 17, 39])
+    pushes = own.timer(who)
+    assert pushes.to.dtype == np.int32 and pushes.to.shape[0] == len(who) and (pushes.to[:, 0] != NOBODY_THERE).all()
+    for node, to, named in zip(who, pushes.to, pushes.letters.peers, strict=True):
+        for some in (to[to != NOBODY_THERE], named[named != NOBODY_THERE]):
+            assert (
+                node not in some and len(set(some)) == len(some) and set(some.tolist()) <= set(peers.nodes.known[node].tolist())
+            )
+    letters = pushes.letters
+    assert same(letters.sender, who) and same(letters.age, peers.nodes.age[who]) and (letters.length == peers.pool.shape[1]).all()
+    assert letters.samples.tolist() == np.diff(peers.private.histories.ptr)[who].tolist()
+    for before, after in zip(peers.nodes, own.nodes, strict=True):
+        assert same(np.delete(after, who, axis=0), np.delete(before, who, axis=0))
+    assert same(peers.copy().timer(who), pushes)
+    assert not peers.timer(np.empty(0, np.int64)).to.size
+
+
+def test_a_received_model_changes_its_receivers_and_nothing_else(peers):
+    """It leaves what was received, and what the node had, to others that may need them; each receiver is as if it were alone."""
+    start, who, sender = peers.start(np.arange(USERS)), np.array([2, 9, EVERYTHING, 25]), np.array([5, 5, 30, 31])
+    whole = start.copy()
+    assert whole.receive(who, sender).tolist() == [ACCEPTED] * 4
+    others = np.setdiff1d(np.arange(2 * USERS), USERS + who)
+    assert same(whole.pool[others], start.pool[others]) and np.isfinite(whole.pool[USERS + who]).all()
+    assert not any(same(whole.pool[USERS + u], start.pool[u]) for u in (2, 9, 25))
+    for before, after in zip(start.nodes, whole.nodes, strict=True):
+        assert same(np.delete(after, who, axis=0), np.delete(before, who, axis=0))
+    assert (whole.nodes.age[who] >= np.maximum(start.nodes.age[who], 3)).all()
+    one_by_one = start.copy()
+    for u, v in zip(who[::-1], sender[::-1], strict=True):
+        one_by_one.receive(np.array([u]), np.array([v]))
+    assert same(one_by_one.pool, whole.pool) and same(one_by_one.nodes, whole.nodes)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "longer", "said"),
+    [(np.nan, 0, NOT_FINITE), (np.inf, 0, NOT_FINITE), (-np.inf, 0, NOT_FINITE), (1e30, 0, TOO_LARGE), (0, 1, WRONG_LENGTH)],
+)
+def test_a_wrong_model_is_refused_and_changes_nothing(wrong: float, longer: int, said: int, peers):
+    """A single number of it is enough, and those that come beside it are taken."""
+    start = peers.start(np.arange(USERS))
+    start.pool[5, 3] = wrong
+    own, who = start.copy(), np.array([2, 9])
+    assert own.receive(who, np.array([5, 30]), longer=longer).tolist() == [said, WRONG_LENGTH if longer else ACCEPTED]
+    unharmed = [2, 9] if longer else [2]
+    assert all(same(after[unharmed], before[unharmed]) for before, after in zip(start.nodes, own.nodes, strict=True))
+    assert np.isfinite(own.pool[USERS + 9]).all() and same(own.pool[:USERS], start.pool[:USERS])
+
+
+def test_private_state_and_history_never_reach_others(peers, data):
+    """No vector of a node's own state stands in its model, and its letter names no items that it has."""
+    own = peers.start(np.arange(USERS))
+    own.receive(np.arange(20), np.arange(20, 40))
+    models, letters = own.pool[USERS : USERS + 20], own.timer(np.arange(20)).letters
+    for u in set(range(20)) - {NOBODY, EVERYTHING}:
+        sent = models[u].tobytes()
+        for name, array in arrays_of(own.nodes).items():
+            row = np.ascontiguousarray(array[u])
+            assert row.ndim == 0 or row.dtype != np.float32 or len(row) < 3 or not row.any() or row.tobytes() not in sent, name
+        history = data.item[data.ptr[u] : data.ptr[u + 1]]
+        assert len(history) < 3 or history.astype(np.float32).tobytes() not in sent
+        assert len(history) < 3 or history.tobytes() not in letters.peers[u].tobytes()
+
+
+def test_scores_on_nodes_are_finite_and_independent_of_the_block(peers):
+    start, everyone = peers.start(np.arange(USERS)), np.arange(USERS)
+
+    def score(users: np.ndarray) -> np.ndarray:
+        return np.asarray(start.algorithm.score(start.pool, users, start.nodes, users, start.private))
+
+    before = start.copy()
+    whole = score(everyone)
+    assert whole.dtype == np.float32 and whole.shape == (USERS, 24) and np.isfinite(whole).all()
+    for users in (np.array([0]), np.array([39, 3, EVERYTHING]), np.arange(5, 22)):
+        assert same(score(users), whole[users])
+    assert same(start.pool, before.pool) and same(start.nodes, before.nodes)
+
+
+def test_gossip_goes_on_from_a_file_as_if_it_had_not_stopped(peers, data, tmp_path):
+    """With messages under way and nodes away."""
+    network = Network.read({"clock": "random", "latency": "uniform:0.2:3", "churn": 0.3, "session": 3})
+    gossip = Gossip(peers.algorithm, data, seed=3, network=network)
+    swarm = gossip.advance(gossip.start(), 2)
+    assert swarm.mail.copies.any() and swarm.away.any()
+    write_arrays(tmp_path / "checkpoint.safetensors", checkpoint_arrays(swarm))
+    arrays, _ = read_arrays(tmp_path / "checkpoint.safetensors")
+    again, swarm = gossip.advance(restore_training(gossip, 2, arrays), 4), gossip.advance(swarm, 4)
+    assert same((again.models, again.nodes, again.counts, again.ledger), (swarm.models, swarm.nodes, swarm.counts, swarm.ledger))
+    result, users = fitted(gossip, swarm), np.arange(USERS)
+    assert same(restore(peers.algorithm, result.arrays, data).scores(users), result.recommender.scores(users))
+
+
+@pytest.mark.parametrize("name", GOSSIP)
+def test_peers_know_what_their_users_like(name):
+    """As of centralised models: a held-out item comes before an unconsumed one more often than not, in the mean over users."""
+    data, rng, usual = interactions(80), np.random.default_rng(1), np.setdiff1d(np.arange(80), [NOBODY, EVERYTHING])
+    keep, held = np.ones(len(data), bool), np.array([rng.integers(data.ptr[u], data.ptr[u + 1]) for u in usual])
+    keep[held] = False
+    train = data.select(keep)
+    gossip = Gossip(make(name), train, seed=0)
+    scores = fitted(gossip, gossip.advance(gossip.start(), 60)).recommender.scores(usual)
+    mine, free = scores[np.arange(len(usual)), data.item[held]][:, None], np.ones((80, 24), bool)
+    free[data.user, data.item] = False
+    wins = (mine > scores) + 0.5 * (mine == scores)
+    assert wins[free[usual]].mean() > 0.6

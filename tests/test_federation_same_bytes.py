@@ -1,4 +1,5 @@
-"""The same bytes by every way through the code: threads, blocks, with limits; FPL also with one-device rounds and in plain Python."""
+"""The same bytes by every way through the code: threads, blocks, with limits, gossip with messages under way; FPL also with one-device
+rounds and in plain Python."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from federations import PLAIN
+from federations import GOSSIP, PLAIN, gossiping
+from federations import shop as small
 
 from entrenous.algorithms.cali3f import Cali3F
 from entrenous.algorithms.ditto import Ditto
@@ -24,8 +26,11 @@ from entrenous.core.update import Total, Update, add_update, empty_total
 from entrenous.data.interactions import Interactions
 from entrenous.data.synthetic import synthetic
 from entrenous.federation.executors import Debug, Threads
+from entrenous.federation.gossip import Gossip
+from entrenous.federation.network import Network
 from entrenous.federation.rounds import Rounds, Training
-from entrenous.fit import fitted
+from entrenous.federation.swarm import Swarm
+from entrenous.fit import checkpoint_arrays, fitted, restore_training
 from entrenous.privacy.choice import Choice
 
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -92,6 +97,46 @@ def test_neural_networks_end_with_the_same_bytes_too(name, data):
         assert run(**how) == expected
     assert run(limits=[lambda update: update]) == expected
     assert run(2)[0] != expected[0]
+
+
+NETWORKS: dict[str, dict[str, Any]] = {
+    "lock-step": {},
+    "late": {"clock": "random", "latency": "uniform:0:3", "churn": 0.2},
+    "rough": {
+        "clock": "regular", "period": "uniform:0.5:1.5", "latency": "uniform:0.3:2.5", "bandwidth": "loguniform:200:20000", "loss": 0.2,
+        "churn": 0.3, "session": 3, "restarts": 0.02, "partition": "3:5", "bad": 0.2,
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("name", GOSSIP)
+def test_gossip_ends_with_the_same_bytes_too(name: str, network: str) -> None:
+    """By threads, one node at a time, and stopped and stored between any two rounds."""
+    data, until = small(), 6
+
+    def made(seed: int = 1, **how: Any) -> Gossip:
+        return Gossip(gossiping(name), data, seed=seed, network=Network.read(NETWORKS[network]), **how)
+
+    def told(gossip: Gossip, swarm: Swarm) -> tuple[bytes, ...]:
+        result = fitted(gossip, swarm)
+        arrays = [*result.arrays.values(), *swarm.counts, np.array(swarm.ledger), result.recommender.scores(np.arange(24))]
+        return tuple(array.tobytes() for array in arrays)
+
+    def run(seed: int = 1, **how: Any) -> tuple[bytes, ...]:
+        gossip = made(seed, **how)
+        return told(gossip, gossip.advance(gossip.start(), until))
+
+    expected = run()
+    for executor in (Threads(2), Threads(8), Debug()):
+        assert run(executor=executor) == expected
+    assert run(seed=2) != expected
+    gossip = made()
+    swarm = gossip.start()
+    for number in range(1, until + 1):
+        swarm = gossip.advance(swarm, number)
+        swarm = restore_training(gossip, number, {kind: array.copy() for kind, array in checkpoint_arrays(swarm).items()})  # type: ignore[assignment]
+    assert told(gossip, swarm) == expected
 
 
 @pytest.mark.parametrize("name", ["sfpl", "sfpl+"])
