@@ -204,7 +204,7 @@ def test_bad_peers_are_counted_and_nobody_learns_from_them() -> None:
 @pytest.mark.parametrize(
     ("alpha", "reading", "best"),
     [
-        (0.4, "exploration", 1),
+        (0.4, "exploration", 2),
         (0.4, "exploitation", 1),
         (0.0, "exploration", 3),
         (1.0, "exploration", 0),
@@ -212,7 +212,7 @@ def test_bad_peers_are_counted_and_nobody_learns_from_them() -> None:
     ],
 )
 def test_alpha_has_both_readings(alpha: float, reading: str, best: int) -> None:
-    """T = int((1 - .4) 3) = int(.4 3) = 1 of 3: so the authors' program cannot tell which they meant."""
+    """Of 3 peers .6 are 1.8, the nearest is 2; .4 are 1.2, the nearest is 1."""
     algorithm = PepperGMF(**SMALL, alpha=alpha, reading=reading).configured(DATA.catalogue)
     gossip = federation()
     nodes = gossip.start().nodes

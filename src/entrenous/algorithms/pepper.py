@@ -29,8 +29,8 @@ class Pepper(GossipSettings):
     alpha: float = Field(0.4, ge=0, le=1, description="exploration against exploitation, as `reading` says")
     reading: Literal["exploration", "exploitation"] = Field(
         "exploration",
-        description="exploration: T = int((1 - alpha) view) peers are the best heard from (algorithm 3); exploitation: T = int(alpha view) "
-        "(the text: 40 % from L_N)",
+        description="exploration: T = (1 - alpha) view peers are the best heard from (algorithm 3: 60 %); exploitation: T = alpha view "
+        "(the text: 40 % from L_N, and what the authors ran: 1 of 3); to the nearest whole number",
     )
     memory: Literal["view", "ever"] = Field(
         "view", description="which performances count in a new view: since the last view (as run) or the best ever (algorithm 3)"
@@ -66,7 +66,7 @@ class Pepper(GossipSettings):
     def view_of(self, nodes: State, who: Int64Array, keys: UInt64Array) -> Int32Array:
         """T best of L_N and R = |V| - T at random."""  # alg. 3, lines 5-10
         of = 1 - self.alpha if self.reading == "exploration" else self.alpha
-        view = peers.views(nodes.known, nodes.heard, nodes.performance, who, int(of * self.view), self.view, keys)
+        view = peers.views(nodes.known, nodes.heard, nodes.performance, who, int(of * self.view + 0.5), self.view, keys)
         if self.memory == "view":
             nodes.heard[who] = NOBODY
         return view
