@@ -46,7 +46,13 @@ class Case(NamedTuple):
     @property
     def arguments(self) -> list[str]:
         named = {"rounds": self.rounds, "protocol": "loo-20", "checkpoint-every": self.step, "threads": 1, **self.options}
-        return ["run", self.algorithm, *(text for name, value in named.items() for text in (f"--{name}", str(value)))]
+        given = [(name, one) for name, value in named.items() for one in (value if isinstance(value, list) else [value])]
+        return ["run", self.algorithm, *(text for name, value in given for text in (f"--{name}", str(value)))]
+
+
+LATE = ["clock=random", "latency=uniform:0:3", "churn=0.2"]  # one event after the other: nothing is known to be independent
+ROUGH = ["clock=regular", "period=uniform:0.8:1.2", "latency=uniform:1:3", "bandwidth=loguniform:5e3:1e6", "loss=0.2", "churn=0.3",
+         "restarts=0.02", "partition=20:40", "bad=0.1"]  # fmt: skip
 
 
 CASES = {
@@ -56,6 +62,11 @@ CASES = {
     "cali3f": Case("cali3f-gmf", 1_500, 125, {"set": "clusters=6", "every": 300}),
     "patience": Case("pfpl+", 2_500, 250, {"every": 600, "patience": 3}, "fold0-select"),
     "folds": Case("pfpl+", 1_500, 150, {"protocol": "kfold-3"}, "fold1-final"),
+    "pepper": Case("pepper-gmf", 60, 5, {"set": "factors=4", "network": LATE, "every": 20}),
+    "average": Case("gossip-average-gmf", 100, 8, {"set": "factors=4", "network": ROUGH}),
+    "age": Case("gossip-age-gmf", 60, 5, {"set": "factors=4", "network": [*LATE, "bad=0.1"]}),
+    "reptile": Case("gossip-reptile-gmf", 100, 8, {"set": "factors=4", "network": [*ROUGH, "session=2"]}),
+    "lock-step": Case("pepper-gmf", 600, 50, {"set": "factors=4"}),
 }
 
 
@@ -75,6 +86,7 @@ def _whole(case: Case, data: Path) -> dict[str, Any]:
     if "set" in options:
         name, value = options.pop("set").split("=")
         options["settings"] = {name: value}
+    options["network"] = dict(text.split("=") for text in options.pop("network", []))
     return run(case.algorithm, str(data), rounds=case.rounds, threads=1, **options).manifest
 
 
