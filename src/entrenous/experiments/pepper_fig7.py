@@ -4,7 +4,7 @@ The paper does not say how. Here: every user is the vector of ones over her item
 are of about the paper's sizes. Dense are the users of the cluster with the most rows a user, sparse those of the one with the fewest.
 Each is a data set of its own: items that none of its users has are not in it. Sparsity is equation 3.
 
-The paper's dense set cannot be: 579 users at a sparsity of .64 have 579 x .36 x 1,682 = 350,595 of the 100,000 ratings, or else its
+The paper's dense set cannot be: 579 users at a sparsity of .64 have 579 x .36 x 1,682 = 350,596 of the 100,000 ratings, or else its
 catalogue has at most 100,000 / (579 x .36) = 479 items.
 """
 
@@ -118,7 +118,7 @@ def _sets_note(made: Mapping[str, Interactions], whole: Interactions) -> str:
     ]
     return (
         f"The sets, by k-means of users into {CLUSTERS} clusters: {'; '.join(each)}. The paper's dense set is not possible: 579 users at a "
-        "sparsity of .64 over 1,682 items have 579 x .36 x 1,682 = 350,595 ratings, and there are 100,000."
+        "sparsity of .64 over 1,682 items have 579 x .36 x 1,682 = 350,596 ratings, and there are 100,000."
     )
 
 

@@ -1,7 +1,7 @@
 """PEPPER, figure 8: the exploitation-exploration ratio alpha, by the mean hit ratio and its distribution over users.
 
-Of a view of three peers, T = int((1 - alpha) 3) are the best heard from: eleven values of alpha are four systems, one for each T. So a
-view of six is run beside it. "In an equal number of training rounds", those of the default alpha.
+Of a view of three peers, T = (1 - alpha) 3, to the nearest whole number, are the best heard from: eleven values of alpha are four systems,
+one for each T. So a view of six is run beside it. "In an equal number of training rounds", those of the default alpha.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ PAPER = {
 
 
 def best(alpha: float, view: int) -> int:
-    """T, as algorithm 3 computes it."""
-    return int((1 - alpha) * view)
+    """T of algorithm 3."""
+    return int((1 - alpha) * view + 0.5)
 
 
 def system(alpha: float, view: int) -> System:
@@ -60,8 +60,8 @@ def one(study: PepperStudy) -> Found:
 def _notes(study: PepperStudy, found: Found) -> list[str]:
     same = ", ".join(f"{alpha:g}: {best(alpha, 3)}" for alpha in ALPHAS)
     return [
-        f"{study.name}: of a view of three, T by alpha is {same}; a row stands for all alphas with its T. Both readings of the text's "
-        "alpha = .4 (exploration, and exploitation: int(.4 x 3)) have T = 1.",
+        f"{study.name}: of a view of three, T by alpha is {same}; a row stands for all alphas with its T. alpha = .4 has T = 2 as "
+        "algorithm 3 has it; as the text has it (40 % from L_N), and as the authors ran it, T = 1, which is alpha = .6 here.",
         f"{study.name}: the paper has the best mean at .4; here: {'; '.join(verdict(test) for test in found.tests)}.",
     ]
 
