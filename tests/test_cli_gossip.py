@@ -15,6 +15,7 @@ from small import SHARED
 
 from entrenous import experiment, store
 from entrenous.algorithms.gossip_average import GossipAverageGMF
+from entrenous.cli.console import announce_compilation
 from entrenous.core.discover import algorithms
 from entrenous.data.load import load
 from entrenous.evaluate.protocol import evaluate
@@ -348,3 +349,12 @@ def test_weighting_sets_tell_no_model_the_answer(folder: Path) -> None:
     honest, leaky = (leakcheck(data, "pepper-85-15", rounds=60, leaky_negatives=on) for on in (False, True))
     assert honest["passed"] and np.abs([one["standard_errors"] for one in honest["checks"]]).max() < 4
     assert not leaky["passed"]
+
+
+def test_what_must_be_compiled_first_is_announced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path))
+    for name in GOSSIP:
+        announce_compilation(name)
+        assert capsys.readouterr().err.startswith(f"compiling {name}'s device code for this machine")

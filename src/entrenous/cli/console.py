@@ -90,16 +90,16 @@ def announce_compilation(algorithm: str) -> None:
 
     maker = pick("algorithm", algorithm, algorithms())
     code = _device_code(maker.func if isinstance(maker, partial) else maker)
-    if code and not any(map(_compiled, code)):
+    if not all(map(_compiled, code)):
         say(f"compiling {algorithm}'s device code for this machine: once, some seconds; cached afterwards")
 
 
 def _device_code(kind: Any) -> list[ModuleType]:
-    """The module of an algorithm if it compiles anything; else the modules of models that it builds on by name."""
+    """The module of an algorithm if it compiles anything; else the modules of models that its `train` is written with."""
     own = sys.modules[kind.__module__]
-    if "njit" in vars(own):
-        return [own]
-    named = [value for base in kind.__mro__ for value in vars(sys.modules[base.__module__]).values()]
+    if "njit" in vars(own) or not hasattr(kind, "train"):
+        return [own] if "njit" in vars(own) else []
+    named = vars(sys.modules[kind.train.__module__]).values()
     return [one for one in named if isinstance(one, ModuleType) and one.__name__.startswith("entrenous.models.")]
 
 
