@@ -73,6 +73,15 @@ def test_events_at_once_give_the_result_of_one_after_the_other(network: dict, mo
 
 
 @pytest.mark.parametrize("network", [{}, ROUGH], ids=["lock-step", "rough"])
+def test_some_nodes_at_a_time_give_the_same_in_less_memory(network: dict, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = ran(8, n=15, ways=3, **network)
+    monkeypatch.setattr("entrenous.federation.gossip.GROUP_BYTES", 1)
+    apart = ran(8, n=15, ways=3, **network)
+    assert bytes_of(apart) == bytes_of(whole) and apart.pool.most <= whole.pool.most
+    assert network or apart.pool.most < whole.pool.most
+
+
+@pytest.mark.parametrize("network", [{}, ROUGH], ids=["lock-step", "rough"])
 def test_threads_change_nothing(network: dict) -> None:
     one = bytes_of(ran(8, n=15, **network))
     assert bytes_of(ran(8, n=15, threads=2, **network)) == one == bytes_of(ran(8, n=15, threads=8, **network))

@@ -25,6 +25,7 @@ from .pool import Pool
 from .swarm import ARRIVAL, RESTART, SWITCH, TIMER, Calendar, Counts, Mail, Swarm, restored
 
 BLOCK = 64  # nodes that one call handles: few enough that their models stay in the cache, enough to share the costs of a call
+GROUP_BYTES = 1 << 26  # of the models of nodes that are handled together; far more than all of MovieLens-100K's
 KNOWN = 20  # peers that the bootstrap service names to a new node, at most
 HUGE = np.float32(1e30)  # what a bad node sends instead of a number
 JUNK = (np.float32(np.nan), np.float32(np.inf), HUGE, np.float32(0))  # the last is not wrong, but one number too many
@@ -78,6 +79,7 @@ class Gossip:
         )
         nobody = self._everyone[:0]
         pushes = self.algorithm.on_timer(self._first_state(nobody), nobody, self.private, np.empty(0, np.uint64))
+        self._group = max(1, GROUP_BYTES // self._base.nbytes)
         self._ways, self._named = pushes.to.shape[1], pushes.letters.peers.shape[1]
 
     # ---- from the start, or from where it was interrupted ----------------------------------------------------------------------------
@@ -191,8 +193,10 @@ class Gossip:
         swarm.calendar.schedule(kind, now.time + after, now.node, times)
 
     def _handle(self, swarm: Swarm, now: Happening) -> None:
-        """Waves: the first event of every node, then the second, ... Within a wave nodes differ."""
-        for rows in waves(now.node):
+        """Waves: the first event of every node, then the second, ... Within a wave nodes differ. Where models are large, some nodes
+        after the others, so that what only the former still needed is free again."""
+        groups = now.node // self._group
+        for rows in (group[wave] for group in _alike(groups) for wave in waves(now.node[group])):
             for kind, act in ((RESTART, self._restart), (SWITCH, self._switch), (TIMER, self._push), (ARRIVAL, self._receive)):
                 some = rows[now.kind[rows] == kind]
                 if len(some):
@@ -307,6 +311,14 @@ class Gossip:
         keys = folded(self._node_keys[who], swarm.counts.events[who])
         swarm.counts.events[who] += 1
         return keys
+
+
+def _alike(numbers: Int64Array) -> list[Int64Array]:
+    """Rows by their number, each group in its order."""
+    if len(numbers) == 0 or numbers.min() == numbers.max():
+        return [np.arange(len(numbers))]
+    order = np.argsort(numbers, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(numbers[order])) + 1)
 
 
 def waves(node: Int64Array) -> list[Int64Array]:
