@@ -35,7 +35,12 @@ def rounds(known: np.ndarray, many: int, alive: np.ndarray) -> np.ndarray:
             for other in to[u].tolist():
                 if other in alive:
                     peers.exchange(
-                        known, np.array([other]), np.array([u]), named[u : u + 1], keys(f"exchange {u} {other}", number, 1)
+                        known,
+                        np.array([other]),
+                        np.array([other]),
+                        np.array([u]),
+                        named[u : u + 1],
+                        keys(f"exchange {u} {other}", number, 1),
                     )
         check(known)
     return known
@@ -63,7 +68,9 @@ def test_who_has_left_is_forgotten() -> None:
 
 def test_a_sender_is_known_from_then_on() -> None:
     known = first()
-    peers.exchange(known, np.array([0]), np.array([42]), np.array([[50, 0, 42, NOBODY]], np.int32), keys("one", 0, 1))
+    peers.exchange(
+        known, np.array([0]), np.array([0]), np.array([42]), np.array([[50, 0, 42, NOBODY]], np.int32), keys("one", 0, 1)
+    )
     assert 42 in known[0] and 0 not in known[0]
     check(known[:1])
 

@@ -24,10 +24,11 @@ TRAIN, EXCHANGE, VIEW = (np.uint64(number) for number in (1, 2, 3))  # what the 
 
 
 class Peer(NamedTuple):
-    """The part of a node's private state that every gossip algorithm has. age: int64 [n], updates its model has had; pushes: int64 [n];
+    """The part of a node's private state that every gossip algorithm has. me: int64 [n], by what name others know it; age: int64 [n], updates its model has had; pushes: int64 [n];
     known: int32 [n, k], whom it knows; view: int32 [n, view], whom it pushes to; heard: int32 [n, l] and performance: float32 [n, l],
     from whom it has received a model, and how well that did (PEPPER's L_N)."""
 
+    me: Int64Array
     age: Int64Array
     pushes: Int64Array
     known: Int32Array
@@ -79,6 +80,7 @@ class GossipSettings(Settings):
         """Who has received nothing yet."""
         m, heard = len(users), 2 * self.view * self.redraw if self.weighs else 1
         return Peer(
+            users.astype(np.int64),
             np.zeros(m, np.int64), np.zeros(m, np.int64), known, np.full((m, self.view), NOBODY, np.int32),
             np.full((m, heard), NOBODY, np.int32), np.zeros((m, heard), np.float32),
         )  # fmt: skip
@@ -97,7 +99,7 @@ class GossipSettings(Settings):
         nodes.pushes[who] += 1
         samples, width = np.diff(data.histories.ptr)[who], self.width
         named = peers.sample(nodes.known, who, min(self.carried, nodes.known.shape[1]), _for(keys, EXCHANGE))
-        return Pushes(nodes.view[who], Letters(who, nodes.age[who], samples, named, np.full(len(who), width)))
+        return Pushes(nodes.view[who], Letters(nodes.me[who], nodes.age[who], samples, named, np.full(len(who), width)))
 
     def on_message(self, arrivals: Arrivals, nodes: State, data: DeviceData) -> Int8Array:
         """Refuses, or merges and trains; and takes note of the peers the letter names."""
@@ -107,7 +109,7 @@ class GossipSettings(Settings):
         mixing.merge(a.pool, a.own, a.received, a.into, share)
         nodes.age[a.who] = np.maximum(nodes.age[a.who], a.letters.age) + trains
         self.train(a.pool, a.into[trains], nodes, a.who[trains], data, _for(a.keys[trains], TRAIN))
-        peers.exchange(nodes.known, a.who, a.letters.sender, a.letters.peers, _for(a.keys, EXCHANGE))
+        peers.exchange(nodes.known, a.who, nodes.me[a.who], a.letters.sender, a.letters.peers, _for(a.keys, EXCHANGE))
         return refused
 
     # ---- what an algorithm decides --------------------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ class Nodes(NamedTuple):
     user_square: Float32Array
     output_square: Float32Array
     steps: Int64Array
+    me: Int64Array
     age: Int64Array
     pushes: Int64Array
     known: Int32Array

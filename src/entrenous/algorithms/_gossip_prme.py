@@ -22,6 +22,7 @@ class Nodes(NamedTuple):
     """user: float32 [n, factors]; then _gossip.Peer."""
 
     user: Float32Array
+    me: Int64Array
     age: Int64Array
     pushes: Int64Array
     known: Int32Array

@@ -24,16 +24,18 @@ def contains(peers: Int32Array, length: int, peer: int) -> bool:
 
 
 @njit(cache=True, nogil=True)
-def exchange(known: Int32Array, who: Int64Array, sender: Int64Array, brought: Int32Array, keys: UInt64Array) -> None:
-    """What each node knows, known[who[d]], after it has heard from sender[d], who brought some peers, int32 [m, j]."""
+def exchange(
+    known: Int32Array, who: Int64Array, me: Int64Array, sender: Int64Array, brought: Int32Array, keys: UInt64Array
+) -> None:
+    """What each node knows, known[who[d]], after me[d] has heard from sender[d], who brought some peers, int32 [m, j]."""
     k = known.shape[1]
     pile = np.empty(k + brought.shape[1], np.int32)
     for d in range(len(who)):
-        me, mine, n = who[d], known[who[d]], 0
+        mine, n = known[who[d]], 0
         for source in (mine, brought[d]):
             for p in range(len(source)):
                 peer = source[p]
-                if peer != NOBODY and peer != me and peer != sender[d] and not contains(pile, n, peer):
+                if peer != NOBODY and peer != me[d] and peer != sender[d] and not contains(pile, n, peer):
                     pile[n] = peer
                     n += 1
         mine[0] = sender[d]
