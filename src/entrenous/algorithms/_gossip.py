@@ -24,9 +24,12 @@ TRAIN, EXCHANGE, VIEW = (np.uint64(number) for number in (1, 2, 3))  # what the 
 
 
 class Peer(NamedTuple):
-    """The part of a node's private state that every gossip algorithm has. me: int64 [n], by what name others know it; age: int64 [n], updates its model has had; pushes: int64 [n];
-    known: int32 [n, k], whom it knows; view: int32 [n, view], whom it pushes to; heard: int32 [n, l] and performance: float32 [n, l],
-    from whom it has received a model, and how well that did (PEPPER's L_N)."""
+    """The part of a node's private state that every gossip algorithm has.
+
+    me: int64 [n], by what name others know it; age: int64 [n], updates its model has had; pushes: int64 [n], made; known: int32 [n, k],
+    whom it knows; view: int32 [n, view], whom it pushes to; heard: int32 [n, l] and performance: float32 [n, l], from whom it has
+    received a model, and how well that did (PEPPER's L_N).
+    """
 
     me: Int64Array
     age: Int64Array
