@@ -10,6 +10,7 @@ from ..data.load import load
 LENGTHS = (5, 10, 20)
 KEPT = tuple(f"{metric}@{n}" for metric in ("hr", "ndcg", "f1_user") for n in LENGTHS)  # of every user, of test cells
 CENTRAL = ("ials", "popular")
+MANY = 10000  # items, beyond which a model is large
 
 
 class Source(NamedTuple):
@@ -65,4 +66,7 @@ class Reach(NamedTuple):
 
 
 FULL = Reach(seeds=3, gossip=(600, 20), federated=(150, 5))
+LARGE = FULL._replace(
+    gossip=(300, 20), federated=(100, 5)
+)  # of Foursquare's 38,333 venues on every node, where few rounds are enough
 QUICK = Reach(seeds=2, gossip=(40, 20), federated=(20, 10))
