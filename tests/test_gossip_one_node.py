@@ -67,7 +67,7 @@ def test_devices_that_share_nothing_end_with_the_bytes_of_the_simulation(kind: A
     for number in range(ROUNDS):
         inbox: list[list[tuple[int, Message]]] = [[] for _ in devices]
         for device in devices:
-            order = gossip._draws.order(np.array([device.me]), np.array([number]), 0)
+            order = gossip._draws.order(np.array([device.me]), np.array([number]))
             for to, message in device.on_timer():
                 inbox[to].append((int(folded(order, np.array([to]))[0]), message))
         for device, messages in zip(devices, inbox, strict=True):

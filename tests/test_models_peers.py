@@ -109,3 +109,11 @@ def test_l_n_keeps_the_best_of_each_and_drops_the_worst_when_full() -> None:
         peers.remember(who, performance, np.array([0]), np.array([peer]), np.array([value], np.float32))
     found = {int(peer): round(float(value), 6) for peer, value in zip(who[0], performance[0], strict=True)}
     assert found == {2: 0.2, 3: 0.3, 4: 0.45, 5: 0.5, 6: 0.6, 8: 0.7}
+
+
+def test_whom_the_bootstrap_service_names() -> None:
+    """Different nodes, all the others alike, never oneself; also where nearly all are named."""
+    for n, m in ((400, 20), (5, 4)):
+        named = peers.introduced(np.arange(n), n, m, keys("introduced", 0, n))
+        check(named)
+        assert named.min() >= 0 and named.max() < n and len(np.unique(named)) == n

@@ -7,7 +7,7 @@ in their order. The result is that of one event after the other.
 
 from __future__ import annotations
 
-from typing import NamedTuple, final
+from typing import final
 
 import numpy as np
 
@@ -17,31 +17,20 @@ from ..core.keys import key as key_of
 from ..core.protocols import State
 from ..core.types import Array, Float64Array, Int8Array, Int64Array, UInt64Array
 from ..data.interactions import Interactions
+from ..models.peers import introduced
 from ..split.types import Held
 from .executors import Executor, Threads
 from .ledger import Ledger
 from .network import Draws, Network
 from .pool import Pool
 from .swarm import ARRIVAL, RESTART, SWITCH, TIMER, Calendar, Counts, Mail, Swarm, restored
+from .timeline import Happening, Timeline, alike, waves
 
 BLOCK = 64  # nodes that one call handles: few enough that their models stay in the cache, enough to share the costs of a call
 GROUP_BYTES = 1 << 26  # of the models of nodes that are handled together; far more than all of MovieLens-100K's
 KNOWN = 20  # peers that the bootstrap service names to a new node, at most
 HUGE = np.float32(1e30)  # what a bad node sends instead of a number
 JUNK = (np.float32(np.nan), np.float32(np.inf), HUGE, np.float32(0))  # the last is not wrong, but one number too many
-
-
-class Happening(NamedTuple):
-    """Events of one stretch of time in their order, one row for each node concerned."""
-
-    time: Float64Array
-    kind: Int64Array
-    node: Int64Array
-    about: Int64Array
-
-    def at(self, rows: Array) -> Happening:
-        """Some of them."""
-        return Happening(self.time[rows], self.kind[rows], self.node[rows], self.about[rows])
 
 
 @final
@@ -80,7 +69,7 @@ class Gossip:
         nobody = self._everyone[:0]
         pushes = self.algorithm.on_timer(self._first_state(nobody), nobody, self.private, np.empty(0, np.uint64))
         self._group = max(1, GROUP_BYTES // self._base.nbytes)
-        self._ways, self._named = pushes.to.shape[1], pushes.letters.peers.shape[1]
+        self._named, self._timeline = pushes.letters.peers.shape[1], Timeline(self._draws, pushes.to.shape[1])
 
     # ---- from the start, or from where it was interrupted ----------------------------------------------------------------------------
 
@@ -96,7 +85,7 @@ class Gossip:
             nodes, slot, pool, Mail.empty(n, self._named), Calendar(), counts, self._draws.away.copy(), np.zeros(n), 0, Ledger()
         )
         self._begin(swarm, self._everyone)
-        self._schedule_first(swarm)
+        self._timeline.begin(swarm)
         return swarm
 
     def restored(self, number: int, arrays: dict[str, Array]) -> Swarm:
@@ -107,7 +96,7 @@ class Gossip:
     def advance(self, swarm: Swarm, until: int) -> Swarm:
         """`swarm` once `until` rounds (units of time) are over. Overwrites it."""
         while swarm.calendar.next_time() < until:
-            now = self._next(swarm, until)
+            now = self._timeline.next(swarm, until)
             with self.executor.stage(int(now.time[0]), "gossip"):
                 self._handle(swarm, now)
         swarm.round = until
@@ -127,13 +116,7 @@ class Gossip:
     def _peers(self, who: Int64Array, count: Int64Array) -> Array:
         """Whom the bootstrap service names to each node at its start number `count`, int32 [m, at most KNOWN]: any but itself."""
         n = len(self._everyone)
-        m, keys = min(KNOWN, n - 1), folded(self._node_keys[who], -1 - count)
-        out = np.empty((len(who), m), np.int32)
-        for row, (node, key) in enumerate(zip(who.tolist(), keys, strict=True)):
-            step = folds(np.uint64(key), np.arange(n))
-            step[node] = np.iinfo(np.uint64).max
-            out[row] = np.argsort(step, kind="stable")[:m]
-        return out
+        return introduced(who, n, min(KNOWN, n - 1), folded(self._node_keys[who], -1 - count))
 
     def _begin(self, swarm: Swarm, who: Int64Array) -> None:
         """The first training of nodes that have the base model."""
@@ -142,67 +125,17 @@ class Gossip:
         self._blocks(who, lambda some: algorithm.on_start(
             swarm.pool.values, swarm.slot[some], swarm.nodes, some, self.private, keys[at[some]]))  # fmt: skip
 
-    def _schedule_first(self, swarm: Swarm) -> None:
-        everyone, calendar, zero = self._everyone, swarm.calendar, np.zeros(len(self._everyone), np.int64)
-        calendar.schedule(TIMER, self._draws.first_push(everyone), everyone, zero)
-        if self.network.churn:
-            calendar.schedule(SWITCH, self._draws.stay(everyone, zero, swarm.away), everyone, zero)
-        if self.network.restarts:
-            calendar.schedule(RESTART, self._draws.until_restart(everyone, zero), everyone, zero)
-
-    # ---- what happens next -----------------------------------------------------------------------------------------------------------
-
-    def _next(self, swarm: Swarm, until: float) -> Happening:
-        """The events before any that they could cause; each event that repeats is scheduled again."""
-        calendar, found = swarm.calendar, []
-        first, horizon = calendar.heap[0][:2], float(until)
-        while calendar.heap and (calendar.heap[0][:2] == first or calendar.heap[0][0] < horizon):
-            time, event = calendar.pop()
-            found.append(Happening(np.full(len(event.node), time), np.full(len(event.node), event.kind), event.node, event.about))
-            if event.kind == TIMER:
-                horizon = min(horizon, self._earliest(found[-1]))
-            self._schedule_again(swarm, found[-1], event.kind)
-        return self._in_order(swarm, Happening(*(np.concatenate(parts) for parts in zip(*found, strict=True))))
-
-    def _in_order(self, swarm: Swarm, now: Happening) -> Happening:
-        """By time and kind; messages of one time in an order drawn from their names, whatever was scheduled first: that depends on which
-        events were handled at once, and so on where `advance` stopped."""
-        if len(now.node) == 1:
-            return now
-        tie, arrived = now.node.astype(np.uint64), now.kind == ARRIVAL
-        mail, place = swarm.mail, now.about[arrived]
-        tie[arrived] = folded(self._draws.order(mail.sender[place], mail.push[place], 0), now.node[arrived])
-        return now.at(np.lexsort((tie, now.kind, now.time)))
-
-    def _earliest(self, now: Happening) -> float:
-        """Before this no message that these timers send arrives. How long one takes is drawn from names, so it is known beforehand."""
-        return float(min((now.time + self._draws.latency(now.node, now.about, way)).min() for way in range(self._ways)))
-
-    def _schedule_again(self, swarm: Swarm, now: Happening, kind: int) -> None:
-        count = {TIMER: swarm.counts.timers, SWITCH: swarm.counts.switches, RESTART: swarm.counts.restarts}.get(kind)
-        if count is None:
-            return
-        count[now.node] += 1
-        times = count[now.node]
-        if kind == TIMER:
-            after = self._draws.gap(now.node, times)
-        elif kind == SWITCH:
-            after = self._draws.stay(now.node, times, self._draws.away[now.node] ^ (times % 2 == 1))
-        else:
-            after = self._draws.until_restart(now.node, times)
-        swarm.calendar.schedule(kind, now.time + after, now.node, times)
+    # ---- events ----------------------------------------------------------------------------------------------------------------------
 
     def _handle(self, swarm: Swarm, now: Happening) -> None:
         """Waves: the first event of every node, then the second, ... Within a wave nodes differ. Where models are large, some nodes
         after the others, so that what only the former still needed is free again."""
         groups = now.node // self._group
-        for rows in (group[wave] for group in _alike(groups) for wave in waves(now.node[group])):
+        for rows in (group[wave] for group in alike(groups) for wave in waves(now.node[group])):
             for kind, act in ((RESTART, self._restart), (SWITCH, self._switch), (TIMER, self._push), (ARRIVAL, self._receive)):
                 some = rows[now.kind[rows] == kind]
                 if len(some):
                     act(swarm, now.at(some))
-
-    # ---- events ----------------------------------------------------------------------------------------------------------------------
 
     def _switch(self, swarm: Swarm, now: Happening) -> None:
         """Nodes leave, or come back with their state."""
@@ -311,27 +244,6 @@ class Gossip:
         keys = folded(self._node_keys[who], swarm.counts.events[who])
         swarm.counts.events[who] += 1
         return keys
-
-
-def _alike(numbers: Int64Array) -> list[Int64Array]:
-    """Rows by their number, each group in its order."""
-    if len(numbers) == 0 or numbers.min() == numbers.max():
-        return [np.arange(len(numbers))]
-    order = np.argsort(numbers, kind="stable")
-    return np.split(order, np.flatnonzero(np.diff(numbers[order])) + 1)
-
-
-def waves(node: Int64Array) -> list[Int64Array]:
-    """Rows by how many earlier rows have the same node: all first ones, all second ones, ...
-
-    >>> [wave.tolist() for wave in waves(np.array([3, 1, 3, 3]))]
-    [[0, 1], [2], [3]]
-    """
-    order = np.argsort(node, kind="stable")
-    start = np.flatnonzero(np.append(True, np.diff(node[order]) != 0))
-    rank = np.empty(len(node), np.int64)
-    rank[order] = np.arange(len(node)) - np.repeat(start, np.diff(np.append(start, len(node))))
-    return [np.flatnonzero(rank == number) for number in range(int(rank.max()) + 1)]
 
 
 def device_data(data: Interactions, weighting: Held | None, avoid: Interactions | None = None) -> DeviceData:

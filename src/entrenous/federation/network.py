@@ -111,9 +111,9 @@ class Draws:
         """Whether that message never arrives."""
         return uniforms(self._named(f"lost {way}", nodes, count)) < self.network.loss
 
-    def order(self, nodes: Int64Array, count: Int64Array, way: int) -> UInt64Array:
-        """What decides between messages that arrive at the same time."""
-        return self._named(f"order {way}", nodes, count)
+    def order(self, nodes: Int64Array, count: Int64Array) -> UInt64Array:
+        """What, with the receiver, decides between messages that arrive at the same time."""
+        return self._named("order", nodes, count)
 
     def stay(self, nodes: Int64Array, count: Int64Array, away: BoolArray) -> Float64Array:
         """How long nodes stay away or present, exponential; churn / (1 - churn) as long away as present in the mean."""

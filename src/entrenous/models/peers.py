@@ -24,6 +24,22 @@ def contains(peers: Int32Array, length: int, peer: int) -> bool:
 
 
 @njit(cache=True, nogil=True)
+def introduced(who: Int64Array, n: int, m: int, keys: UInt64Array) -> Int32Array:
+    """m different nodes of n for each of `who`, at random, none of them itself, int32 [len(who), m]; m < n."""
+    out = np.empty((len(who), m), np.int32)
+    for d in range(len(who)):
+        found, counter = 0, 0
+        while found < m:
+            peer = below(draw(keys[d], counter), n - 1)
+            peer += peer >= who[d]
+            counter += 1
+            if not contains(out[d], found, peer):
+                out[d, found] = peer
+                found += 1
+    return out
+
+
+@njit(cache=True, nogil=True)
 def exchange(
     known: Int32Array, who: Int64Array, me: Int64Array, sender: Int64Array, brought: Int32Array, keys: UInt64Array
 ) -> None:
