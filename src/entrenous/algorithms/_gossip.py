@@ -142,6 +142,10 @@ class GossipSettings(Settings):
         """Trains the models pool[at] on the rows of the nodes `who`."""
         raise NotImplementedError
 
+    def score(self, pool: Float32Array, at: Int64Array, nodes: State, who: Int64Array, data: DeviceData) -> Float32Array:
+        """Scores of all items for the users of nodes `who` by the models pool[at], float32 [m, items]."""
+        raise NotImplementedError
+
 
 def _for(keys: UInt64Array, purpose: np.uint64) -> UInt64Array:
     return folded(keys, np.full(len(keys), purpose))

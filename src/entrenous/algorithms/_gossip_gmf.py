@@ -41,7 +41,9 @@ class GossipGMF(GossipSettings):
     learning_rate: float = Field(0.02, gt=0, le=10, description="of the item vectors, in root mean squares of their gradients")
     learning_rate_user: float = Field(0.3, ge=0, le=10, description="of the user vector")
     learning_rate_output: float = Field(0.0, ge=0, le=10, description="of h and c, the output layer; 0 = it stays a plain sum")
-    reg: float = Field(0.3, ge=0, le=10, description="how much a step shortens the vectors it moves, for each unit of learning rate")
+    reg: float = Field(
+        0.3, ge=0, le=10, description="how much a step shortens the vectors it moves, for each unit of learning rate"
+    )
     local_epochs: int = Field(1, ge=1, le=1000, description="passes over its rows, each one step, after each received model")
     negatives: int = Field(4, ge=1, le=1000, description="for each consumed item, redrawn in each local epoch")
     init_std: float = Field(0.01, ge=0, le=10, description="standard deviation of the first item vectors, the same on all nodes")
@@ -84,10 +86,9 @@ class GossipGMF(GossipSettings):
     def train(self, pool: Float32Array, at: Int64Array, nodes: Any, who: Int64Array, data: DeviceData, keys: UInt64Array) -> None:
         """`local_epochs` steps of each model on its node's rows."""
         own = data.histories
-        rates = gmf_node.Rates(
-            np.float32(self.learning_rate), np.float32(self.learning_rate_user), np.float32(self.learning_rate_output), np.float32(self.reg),
-            self.local_epochs, self.negatives,
-        )  # fmt: skip
+        numbers = self.learning_rate, self.learning_rate_user, self.learning_rate_output, self.reg
+        item, user, output, reg = (np.float32(number) for number in numbers)
+        rates = gmf_node.Rates(item, user, output, reg, self.local_epochs, self.negatives)
         private = gmf_node.Private(*nodes[: len(gmf_node.Private._fields)])
         gmf_node.train(
             pool, at, private, who, own.ptr, own.item, own.avoid_ptr, own.avoid, rates, self._items, self.factors, keys

@@ -29,6 +29,12 @@ class Reptile(Average):
     meta_epochs: int = Field(120, ge=0, le=10000, description="fine-tuning steps before a node scores; 0 = none")
     meta_rate: float = Field(0.1, gt=0, le=1, description="how far each goes towards what an epoch learns, falling to 0")
 
+    def score(self, pool: Float32Array, at: Int64Array, nodes: Any, who: Int64Array, data: DeviceData) -> Float32Array:
+        """Scores by the fine-tuned models, float32 [m, items]."""
+        models, own, rows = self.tuned(pool, at, nodes, who, data)
+        here = np.arange(len(who))
+        return super().score(models, here, own, here, rows)
+
     def tuned(
         self, pool: Float32Array, at: Int64Array, nodes: Any, who: Int64Array, data: DeviceData
     ) -> tuple[Float32Array, Any, DeviceData]:
@@ -47,22 +53,10 @@ class Reptile(Average):
 class GossipReptileGMF(Reptile, GossipGMF):
     """Decentralised Reptile over GMF: peers gossip as in decentralised FedAvg, and each fine-tunes its model before it recommends."""
 
-    def score(self, pool: Float32Array, at: Int64Array, nodes: Any, who: Int64Array, data: DeviceData) -> Float32Array:
-        """The logit of y_ui for every item by the fine-tuned model, float32 [m, items]."""
-        models, own, rows = self.tuned(pool, at, nodes, who, data)
-        here = np.arange(len(who))
-        return GossipGMF.score(self, models, here, own, here, rows)
-
 
 @final
 class GossipReptilePRME(Reptile, GossipPRME):
     """Decentralised Reptile over PRME-G: peers gossip as in decentralised FedAvg, and each fine-tunes its model before it recommends."""
-
-    def score(self, pool: Float32Array, at: Int64Array, nodes: Any, who: Int64Array, data: DeviceData) -> Float32Array:
-        """-D(u, c, l) of every venue l by the fine-tuned model, float32 [m, items]."""
-        models, own, rows = self.tuned(pool, at, nodes, who, data)
-        here = np.arange(len(who))
-        return GossipPRME.score(self, models, here, own, here, rows)
 
 
 ALGORITHMS = {"gossip-reptile-gmf": GossipReptileGMF, "gossip-reptile-prme-g": GossipReptilePRME}
