@@ -152,7 +152,7 @@ def test_debug_names_the_node_that_failed(command: Command, tmp_path: Path, monk
     merging = GossipAverageGMF.on_message
 
     def failing(self: Any, arrivals: Any, nodes: Any, data: Any) -> Any:
-        if 7 in arrivals.who and nodes.age[7] > 4:
+        if 7 in arrivals.who and nodes.pushes[7] > 1:
             raise ZeroDivisionError("no")
         return merging(self, arrivals, nodes, data)
 

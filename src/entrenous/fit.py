@@ -141,7 +141,7 @@ def fitted(rounds: Federation, training: Standing) -> Fitted:
 
 
 def _of_nodes(gossip: Gossip, swarm: Swarm) -> Fitted:
-    arrays = {"nodes.models": swarm.models, **_prefixed("nodes", swarm.nodes)}
+    arrays = {"nodes.models": swarm.compact(), **_prefixed("nodes", swarm.nodes)}
     _check_finite(arrays)
     recommender = GossipRecommender(gossip.algorithm, arrays["nodes.models"], swarm.nodes, device_data(gossip.data, None))
     return Fitted(recommender, arrays, swarm.round, swarm.ledger)
@@ -157,10 +157,15 @@ def fit_central(algorithm: CentralAlgorithm, data: Interactions, seed: int, prog
 
 def _check_finite(arrays: Mapping[str, Array]) -> None:
     for name, array in arrays.items():
-        if array.dtype.kind == "f" and not np.isfinite(array).all():
+        if array.dtype.kind == "f" and not all(np.isfinite(part).all() for part in _in_parts(array)):
             raise NonFiniteError(
                 f"training diverged: '{name}' is no longer finite; lower the learning rate (--set learning_rate=...)"
             )
+
+
+def _in_parts(array: Array) -> list[Array]:
+    """An array in parts of some 64 MB."""
+    return np.array_split(array.reshape(-1), 1 + array.nbytes // (1 << 26))
 
 
 # ---- states as named arrays, and back -------------------------------------------------------------------------------------------

@@ -28,6 +28,7 @@ from .core.types import Array
 
 FORMAT = 2  # of the files below; a run of another format is refused by number
 ALWAYS = ("run", "status", "algorithm", "data", "protocol", "seed")  # in every manifest
+LETTERS = {"f": "F", "i": "I", "u": "U"}  # of safetensors' types
 FINISHED = ("metrics", "model_sha256", "rounds", "bytes", "seconds")  # in the manifest of a finished run
 
 
@@ -51,7 +52,7 @@ def model_sha256(arrays: Mapping[str, Array]) -> str:
     for name in sorted(arrays):
         array = np.asarray(arrays[name], order="C")
         digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
-        digest.update(array.tobytes())
+        digest.update(_bytes_of(array))
     return digest.hexdigest()
 
 
@@ -84,11 +85,28 @@ def write_trace(folder: Path, trace: list[dict[str, Any]]) -> None:
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Array], **about: str) -> None:
-    """A safetensors file whose metadata carries `about` and the sha256 of it and the arrays."""
-    from safetensors.numpy import save
+    """A safetensors file whose metadata carries `about` and the sha256 of it and the arrays. They are not copied: the models of a
+    thousand peers are gigabytes."""
+    whole = {name: np.asarray(array, order="C") for name, array in sorted(arrays.items())}
+    header: dict[str, Any] = {"__metadata__": {**about, "sha256": _seal(whole, about)}}
+    end = 0
+    for name, array in sorted(whole.items(), key=lambda named: -named[1].itemsize):  # so that each begins where its type may
+        header[name] = {"dtype": _kind(array), "shape": array.shape, "data_offsets": (end, end + array.nbytes)}
+        end += array.nbytes
+    said = json.dumps(header, separators=(",", ":")).encode()
+    said += b" " * (-len(said) % 8)
+    names = list(header)[1:]
+    write_atomically(path, [len(said).to_bytes(8, "little"), said, *(_bytes_of(whole[name]) for name in names)])
 
-    whole = {name: np.asarray(array, order="C") for name, array in arrays.items()}
-    write_atomically(path, save(whole, metadata={**about, "sha256": _seal(whole, about)}))
+
+def _kind(array: Array) -> str:
+    """F32, I64, BOOL, ..: a type as safetensors calls it."""
+    return "BOOL" if array.dtype == bool else f"{LETTERS[array.dtype.kind]}{8 * array.itemsize}"
+
+
+def _bytes_of(array: Array) -> memoryview:
+    """What a contiguous array holds, without a copy."""
+    return array.reshape(-1).view(np.uint8).data
 
 
 def _seal(arrays: Mapping[str, Array], about: Mapping[str, str]) -> str:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 
-def write_atomically(path: Path, content: bytes) -> None:
-    """`path` holds the whole `content` or what it held before: written beside, flushed to the disk, then renamed."""
+def write_atomically(path: Path, content: bytes | Sequence[bytes | memoryview]) -> None:
+    """`path` holds the whole `content`, or all of its parts in their order, or what it held before: written beside, flushed to the disk,
+    then renamed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with open(beside, "wb") as file:
-            file.write(content)
+            file.writelines([content] if isinstance(content, bytes) else content)
             file.flush()
             os.fsync(file.fileno())
         os.replace(beside, path)

@@ -106,7 +106,7 @@ class Gossip:
         """The slots 0, 1, ... of what bad nodes send."""
         if self.network.bad:
             slots = pool.take(len(JUNK))
-            pool.values[slots] = np.array(JUNK)[:, None]
+            pool.values[slots], pool.kept = np.array(JUNK)[:, None], len(JUNK)
 
     def _first_state(self, who: Int64Array) -> State:
         return self.algorithm.init_nodes(

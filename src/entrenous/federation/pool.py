@@ -21,6 +21,7 @@ class Pool:
     def __init__(self, width: int, capacity: int) -> None:
         self.values: Float32Array = zeros(capacity, width)
         self.needed: Int64Array = np.zeros(capacity, np.int64)
+        self.kept = 0  # slots, the first, that are for good
         self._free = list(range(capacity - 1, -1, -1))  # the lowest first: memory that was never touched is not there yet
         self.most = 0  # slots in use at once, so far
 
@@ -47,6 +48,27 @@ class Pool:
         """One for each no longer needs these."""
         np.subtract.at(self.needed, slots, 1)
         self._free.extend(slot for slot in np.unique(slots)[::-1].tolist() if self.needed[slot] == 0)
+
+    def compact(self, first: Int64Array) -> Int64Array:
+        """Puts the slots `first` in front, in that order, behind those that are for good, and then all others that are needed.
+
+        Returns where each slot is now, int64 [slots]. In place, since a thousand models are gigabytes.
+        """
+        kept, slots = np.arange(self.kept), np.arange(len(self.needed))
+        order = np.concatenate([kept, first, np.setdiff1d(np.flatnonzero(self.needed), np.concatenate([kept, first]))])
+        where, at = slots.copy(), slots.copy()  # where each slot is, and which one is at each place
+        for place in np.flatnonzero(order != slots[: len(order)]).tolist():
+            slot, other = int(order[place]), int(at[place])
+            old = int(where[slot])
+            if old == place:
+                continue
+            moved = self.values[place].copy() if self.needed[other] else 0
+            self.values[place] = self.values[old]
+            self.values[old] = moved
+            where[slot], where[other], at[place], at[old] = place, old, slot, other
+        self.needed = self.needed[at]
+        self._free = list(range(len(slots) - 1, len(order) - 1, -1))
+        return where
 
     def _grow(self, more: int) -> None:
         old, had = self.values, len(self.needed)

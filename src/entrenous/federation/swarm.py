@@ -166,13 +166,20 @@ class Swarm:
         """Each node's model, float32 [n, width]: a copy."""
         return self.pool.values[self.slot]
 
+    def compact(self) -> Float32Array:
+        """`models` without a copy: a view of the pool, good until the next event."""
+        where = self.pool.compact(self.slot)
+        self.slot, self.mail.slot = where[self.slot], where[self.mail.slot]
+        return self.pool.values[self.pool.kept :][: len(self.slot)]
+
     def arrays(self) -> dict[str, Array]:
-        """All but the round number, by name, to be stored."""
-        used = np.flatnonzero(self.pool.needed)
+        """All but the round number, by name, to be stored: views, good until the next event."""
+        self.compact()
+        used = np.arange(self.pool.used)
         return {
             **{f"nodes.{name}": array for name, array in self.nodes._asdict().items()},
             "pool.slot": used,
-            "pool.values": self.pool.values[used],
+            "pool.values": self.pool.values[: len(used)],
             "slot": self.slot,
             **{f"mail.{one.name}": getattr(self.mail, one.name) for one in fields(self.mail)},
             **{f"calendar.{name}": array for name, array in self.calendar.arrays().items()},
@@ -193,7 +200,7 @@ def restored(arrays: dict[str, Array], number: int, state: Any, kept_slots: int)
     old, values = arrays["pool.slot"], arrays["pool.values"]
     pool, mail = Pool(values.shape[1], 2 * len(values)), Mail(**part("mail"))
     new = pool.take(len(old))
-    pool.values[new] = values
+    pool.values[new], pool.kept = values, kept_slots
     place = np.zeros(int(old.max(initial=0)) + 1, np.int64)
     place[old] = new
     mail.slot = np.where(mail.copies > 0, place[np.minimum(mail.slot, len(place) - 1)], 0)
