@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from federations import when_and_where
 from reports import Page
 from shop import Command, shop, write_shop
 from small import interactions, movielens
@@ -72,7 +73,7 @@ def test_what_is_avoided_matters_to_those_who_draw_negatives_and_to_no_others(na
     """The catalogue's other half is avoided: the model becomes another one, unless no negatives are drawn."""
     algorithm = FEDERATED[name]()
     rated = replace(data, value=(1 + np.arange(len(data)) % 5).astype(np.float32)) if predicts_ratings(algorithm) else data
-    split = splits("random-50-50", rated)[0]
+    split = splits("random-50-50", replace(rated, **when_and_where(rated.user, len(rated.items))))[0]
     models = []
     for avoid in (None, split.train, split.all_rows):
         rounds = Rounds(algorithm, split.train, avoid=avoid)

@@ -32,7 +32,7 @@ class PRMESettings(Settings):
     learning_rate: float = Field(0.05, gt=0, le=10, description="of SGD, one step for each transition")
     reg: float = Field(0.0005, ge=0, le=10, description="lambda, of every vector in every step")
     local_epochs: int = Field(1, ge=1, le=1000, description="passes over its transitions each time a device trains")
-    init_std: float = Field(0.01, ge=0, le=10, description="standard deviation of the first vectors")
+    init_std: float = Field(0.001, ge=0, le=10, description="standard deviation of the first vectors")
     contexts: Literal["nearest", "mean", "latest"] = Field(
         "nearest",
         description="where a list begins: at the one of the user's venues that is nearest by D, at all of them, at the latest",

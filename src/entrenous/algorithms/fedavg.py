@@ -1,4 +1,4 @@
-"""FedAvg over GMF, MLP and NeuMF.
+"""FedAvg over GMF, MLP, NeuMF and PRME-G.
 
 H. B. McMahan, E. Moore, D. Ramage, S. Hampson, B. Aguera y Arcas, "Communication-efficient learning of deep networks from
 decentralized data", AISTATS 2017, algorithm 1: each device of a round takes E local epochs from the server's model w, and
@@ -20,7 +20,9 @@ from ..core.protocols import Disclosed, Histories
 from ..core.types import Float32Array, Int64Array
 from ..core.update import Total, Update
 from ..models import ncf, ncf_device
+from . import _averaged_prme
 from ._averaged import AveragedNCF, Server, disclosed
+from ._averaged_prme import AveragedPRME
 from ._ncf import average, averaged, counts, data_of, mean_network
 
 
@@ -59,8 +61,35 @@ class FedAvg(AveragedNCF):
         return ncf.scores(self.shape, devices.user, download.item, download.network, np.zeros(len(devices.user), np.int32))
 
 
+@final
+class FedAvgPRME(AveragedPRME):
+    """Federated averaging of PRME-G: E local epochs on each device, then the mean weighted by n_k."""
+
+    disclosure: ClassVar[tuple[Disclosed, ...]] = (_averaged_prme.disclosed("n_k times the move"),)
+
+    def init_devices(self, users: Int64Array, key: np.uint64) -> Devices:
+        """The first U, each row on the device of its user."""
+        return Devices(self.first_users(users, key))
+
+    def local(
+        self, download: _averaged_prme.Server, devices: Devices, histories: Histories, users: Int64Array, key: np.uint64
+    ) -> tuple[Devices, Update]:
+        """ClientUpdate(k, w): E epochs; sends n_k (w_k - w) of the venues that it touched."""
+        sent, weight = self.learnt(download.item, devices.user, histories, users, key), counts(histories)
+        return Devices(sent.user), Update(sent.ptr, sent.item, averaged(sent.row, sent.ptr, weight), {}, weight)
+
+    def aggregate(self, server: _averaged_prme.Server, total: Total) -> _averaged_prme.Server:
+        """w <- w + sum_k (n_k / n) (w_k - w)."""
+        return _averaged_prme.Server(average(server.item, total))
+
+    def score(self, download: _averaged_prme.Server, devices: Devices, histories: Histories) -> Float32Array:
+        """-D(u, c, l) of every venue l, float32 [m, items]."""
+        return self.scores(download.item, devices.user, histories)
+
+
 ALGORITHMS = {
     "fedavg-gmf": partial(FedAvg, layers=()),
     "fedavg-mlp": partial(FedAvg, factors=0),
     "fedavg-neumf": FedAvg,
+    "fedavg-prme-g": FedAvgPRME,
 }

@@ -10,17 +10,20 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import ClassVar, NamedTuple, Self, final
+from typing import Any, ClassVar, NamedTuple, Self, final
 
 import numpy as np
 from pydantic import Field
 
 from ..core.keys import fold_name
 from ..core.protocols import Catalogue, Disclosed, Histories
+from ..core.settings import Settings
 from ..core.types import Float32Array, Int32Array, Int64Array
-from ..core.update import Total, Update, gathered
+from ..core.update import Total, Update, gathered, real
 from ..models import ncf, ncf_device
 from ..models.k_means import first_centroids, k_means
+from ._averaged_prme import FederatedPRME
+from ._averaged_prme import disclosed as disclosed_venues
 from ._clusters import SHOWN_USER, check_clusters, delegates_of, with_progress
 from ._ncf import NCFSettings, average, averaged, counts, data_of, mean_network, shared, weighted_mean
 
@@ -50,11 +53,8 @@ class Devices(NamedTuple):
     """Nothing stays on a device but its history: the server holds w[U], which it clusters."""
 
 
-@final
-class FedFast(NCFSettings):
-    """FedFast: delegates of every cluster of users take part (ActvSAMP), and those who do not learn from them (ActvAGG).
-
-    Item embeddings are weighted by how far each device moved them."""
+class Delegates(Settings):
+    """ActvSAMP, and when and how much subordinates learn from delegates, whatever the model."""
 
     clusters: int = Field(20, ge=1, le=100000, description="p, clusters of users")
     decay: float = Field(
@@ -63,6 +63,39 @@ class FedFast(NCFSettings):
     startup: bool = Field(
         True, description="a first round in which every device trains and FedAvg adds up, before the first clusters"
     )
+
+    def configured(self, catalogue: Catalogue) -> Self:
+        """The same settings with m as a number. Raises InputError for more clusters than users and for m < p."""
+        own = super().configured(catalogue)  # type: ignore[misc]  # the model's
+        check_clusters(self.clusters, catalogue.users, own.cohort)
+        return own  # type: ignore[no-any-return]
+
+    def select(self, server: Any, catalogue: Catalogue, key: np.uint64) -> Int64Array:
+        """The delegates: m/p devices of each cluster at random. In the start-up round everybody (as found)."""
+        if self._starts(server.round):
+            return np.arange(catalogue.users)
+        return delegates_of(server.cluster, self.configured(catalogue).cohort, key)  # type: ignore[attr-defined]
+
+    def _starts(self, number: Int64Array) -> bool:
+        return self.startup and not number[0]
+
+    def _gamma(self, number: Int64Array) -> float:
+        """gamma_t, t = 1, 2, ... after the start-up round (the decay as found)."""
+        return math.exp(-self.decay * (int(number[0]) + (not self.startup)))
+
+    def learnt_users(self, server: Any, total: Total) -> tuple[Float32Array, Int32Array, Float32Array]:
+        """All user vectors, delegates' as they showed them and subordinates' += gamma_t times the mean move of their cluster's delegates;
+        then the clusters anew, and their centroids."""
+        delegates, shown = gathered(total)
+        user = with_progress(server.user, server.cluster, self.clusters, delegates, shown["user"], self._gamma(server.round))
+        return user, *k_means(user, server.centroids)
+
+
+@final
+class FedFast(Delegates, NCFSettings):
+    """FedFast: delegates of every cluster of users take part (ActvSAMP), and those who do not learn from them (ActvAGG).
+
+    Item embeddings are weighted by how far each device moved them."""
 
     disclosure: ClassVar[tuple[Disclosed, ...]] = (
         SHOWN_USER,
@@ -82,12 +115,6 @@ class FedFast(NCFSettings):
         ),
     )
 
-    def configured(self, catalogue: Catalogue) -> Self:
-        """The same settings with m as a number. Raises InputError for more clusters than users and for m < p."""
-        own = super().configured(catalogue)
-        check_clusters(self.clusters, catalogue.users, own.cohort)
-        return own
-
     def update_bytes(self, catalogue: Catalogue) -> int:
         """A row and its share for each touched item, the network and a user embedding."""
         row = 4 * self.shape.row
@@ -103,17 +130,6 @@ class FedFast(NCFSettings):
     def init_devices(self, users: Int64Array, key: np.uint64) -> Devices:
         """Nothing."""
         return Devices()
-
-    # ---- ActvSAMP ----------------------------------------------------------------------------------------------------------------
-
-    def select(self, server: Server, catalogue: Catalogue, key: np.uint64) -> Int64Array:
-        """The delegates: m/p devices of each cluster at random. In the start-up round everybody (as found)."""
-        if self._starts(server.round):
-            return np.arange(catalogue.users)
-        return delegates_of(server.cluster, self.configured(catalogue).cohort, key)
-
-    def _starts(self, number: Int64Array) -> bool:
-        return self.startup and not number[0]
 
     def download(self, server: Server) -> Server:
         """All there is; `deliver` says who gets what."""
@@ -136,29 +152,98 @@ class FedFast(NCFSettings):
         dense = {"network": weight[:, None] * sent.network}
         return devices, Update(sent.ptr, sent.item, rows, dense, weight, shown={"user": sent.user}, sender=users)
 
-    # ---- ActvAGG -----------------------------------------------------------------------------------------------------------------
-
     def aggregate(self, server: Server, total: Total) -> Server:
         """Non-embedding part: sum_k (n_k / n) w^k. Item i: sum_k q_k(i) w^k[i] / sum_k q_k(i), q_k(i) = |w^k[i] - w[i]|_1. Users: w^k[U_k]
         of delegates; subordinates' += gamma_t times the mean move of their cluster's delegates. Then the clusters anew."""
-        delegates, shown = gathered(total)
-        user = with_progress(server.user, server.cluster, self.clusters, delegates, shown["user"], self._gamma(server.round))
+        user, cluster, centroids = self.learnt_users(server, total)
         item = average(server.item, total) if self._starts(server.round) else weighted_mean(server.item, total)
         network = mean_network(server.network, total.dense["network"], total.weight)
-        cluster, centroids = k_means(user, server.centroids)
         return Server(user, item, network, cluster, centroids, server.round + 1)
-
-    def _gamma(self, number: Int64Array) -> float:
-        """gamma_t, t = 1, 2, ... after the start-up round (the decay as found)."""
-        return math.exp(-self.decay * (int(number[0]) + (not self.startup)))
 
     def score(self, download: Download, devices: Devices, histories: Histories) -> Float32Array:
         """The logit of y_ui for every item, float32 [m, items]."""
         return ncf.scores(self.shape, download.user, download.item, download.network, np.zeros(len(download.user), np.int32))
 
 
+class PRMEServer(NamedTuple):
+    """As Server. user: U of everybody, float32 [users, factors]; item: P and S of every venue, float32 [items, 2 factors]."""
+
+    user: Float32Array
+    item: Float32Array
+    cluster: Int32Array
+    centroids: Float32Array
+    round: Int64Array
+
+
+class PRMEDownload(NamedTuple):
+    """As Download."""
+
+    user: Float32Array
+    item: Float32Array
+    round: Int64Array
+
+
+SIZE = np.float32(2.0**16)  # keeps squares of small moves above the grid of 2^-16
+
+
+@final
+class FedFastPRME(Delegates, FederatedPRME):
+    """FedFast over PRME-G, as PEPPER adapts it: delegates of every cluster of users, and venues weighted by how far devices moved them."""
+
+    disclosure: ClassVar[tuple[Disclosed, ...]] = (
+        SHOWN_USER._replace(shape="[factors] float32"),
+        disclosed_venues("the move times its size; in the start-up round, times n_k"),
+        Disclosed("share", "[rows, 1] float32", "with every row of item", "that size, or n_k"),
+    )
+
+    def update_bytes(self, catalogue: Catalogue) -> int:
+        """A row and its share for each venue, at most all, and a user vector."""
+        return super().update_bytes(catalogue) + 4 * catalogue.items + 4 * self.factors
+
+    def init_server(self, catalogue: Catalogue, key: np.uint64) -> PRMEServer:
+        """The first w and the first clusters."""
+        user = self.first_users(np.arange(catalogue.users), fold_name(key, "user"))
+        cluster, centroids = k_means(user, first_centroids(user, self.clusters, fold_name(key, "clusters")))
+        item = self.first_items(catalogue.items, fold_name(key, "item"))
+        return PRMEServer(user, item, cluster, centroids, np.zeros(1, np.int64))
+
+    def init_devices(self, users: Int64Array, key: np.uint64) -> Devices:
+        """Nothing."""
+        return Devices()
+
+    def download(self, server: PRMEServer) -> PRMEServer:
+        """All there is; `deliver` says who gets what."""
+        return server
+
+    def deliver(self, download: PRMEServer, users: Int64Array) -> PRMEDownload:
+        """The venues, and the vector of each device's user."""
+        return PRMEDownload(download.user[users], download.item, download.round)
+
+    def local(
+        self, download: PRMEDownload, devices: Devices, histories: Histories, users: Int64Array, key: np.uint64
+    ) -> tuple[Devices, Update]:
+        """E epochs from w; sends the moves of venues, each with its L1 norm, and shows the new U."""
+        sent, weight = self.learnt(download.item, download.user, histories, users, key), counts(histories)
+        size = np.repeat(weight, np.diff(sent.ptr)) if self._starts(download.round) else SIZE * np.abs(sent.row).mean(axis=1)
+        share = size[:, None]
+        rows = {"item": share * sent.row, "share": share}
+        return devices, Update(sent.ptr, sent.item, rows, {}, weight, shown={"user": sent.user}, sender=users)
+
+    def aggregate(self, server: PRMEServer, total: Total) -> PRMEServer:
+        """Venue l: sum_k q_k(l) w^k[l] / sum_k q_k(l), q_k(l) = |w^k[l] - w[l]|_1. Users, then clusters: `learnt_users`."""
+        user, cluster, centroids = self.learnt_users(server, total)
+        share = real(total.rows["share"])
+        item = server.item + real(total.rows["item"]) / np.where(share > 0, share, 1)
+        return PRMEServer(user, item.astype(np.float32), cluster, centroids, server.round + 1)
+
+    def score(self, download: PRMEDownload, devices: Devices, histories: Histories) -> Float32Array:
+        """-D(u, c, l) of every venue l, float32 [m, items]."""
+        return self.scores(download.item, download.user, histories)
+
+
 ALGORITHMS = {
     "fedfast-gmf": partial(FedFast, layers=()),
     "fedfast-mlp": partial(FedFast, factors=0),
     "fedfast-neumf": FedFast,
+    "fedfast-prme-g": FedFastPRME,
 }

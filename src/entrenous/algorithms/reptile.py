@@ -22,7 +22,9 @@ from ..core.protocols import Disclosed, Histories
 from ..core.types import Float32Array, Int64Array, UInt64Array
 from ..core.update import Total, Update
 from ..models import ncf, ncf_device
+from . import _averaged_prme
 from ._averaged import AveragedNCF, Server, disclosed
+from ._averaged_prme import AveragedPRME
 from ._ncf import average, averaged, counts, data_of, mean_network
 
 EACH = np.float32(2.0**8)  # what every device weighs: keeps small moves above the grid of 2^-16
@@ -90,8 +92,43 @@ class Reptile(AveragedNCF):
         return scores[0]
 
 
+@final
+class ReptilePRME(AveragedPRME):
+    """Reptile over PRME-G: learning of a model from which each device is quick to adapt to its user, as it does before it recommends."""
+
+    meta_rate: float = Field(1.0, gt=0, le=10, description="epsilon: how far w goes towards the mean of the devices' models")
+    adapt_epochs: int = Field(
+        1, ge=0, le=1000, description="passes over its transitions by which a device adapts w to score; 0 = none"
+    )
+
+    disclosure: ClassVar[tuple[Disclosed, ...]] = (_averaged_prme.disclosed("the move"),)
+
+    def init_devices(self, users: Int64Array, key: np.uint64) -> Devices:
+        """The first U, and the key of each device."""
+        return Devices(self.first_users(users, key), folds(fold_name(key, "adapt"), users))
+
+    def local(
+        self, download: _averaged_prme.Server, devices: Devices, histories: Histories, users: Int64Array, key: np.uint64
+    ) -> tuple[Devices, Update]:
+        """E epochs from w; sends w_k - w of the venues that it touched."""
+        sent, weight = self.learnt(download.item, devices.user, histories, users, key), EACH * (counts(histories) > 0)
+        rows = averaged(sent.row, sent.ptr, weight)
+        return Devices(sent.user, devices.key), Update(sent.ptr, sent.item, rows, {}, weight)
+
+    def aggregate(self, server: _averaged_prme.Server, total: Total) -> _averaged_prme.Server:
+        """w <- w + epsilon mean_k (w_k - w)."""
+        return _averaged_prme.Server(average(server.item, total, self.meta_rate))
+
+    def score(self, download: _averaged_prme.Server, devices: Devices, histories: Histories) -> Float32Array:
+        """-D(u, c, l) of every venue l by w as adapted to the device's transitions, float32 [m, items]; one device after the other."""
+        if not self.adapt_epochs:
+            return self.scores(download.item, devices.user, histories)
+        return self.adapted_scores(download.item, devices.user, histories, self.adapt_epochs, devices.key)
+
+
 ALGORITHMS = {
     "reptile-gmf": partial(Reptile, layers=()),
     "reptile-mlp": partial(Reptile, factors=0),
     "reptile-neumf": Reptile,
+    "reptile-prme-g": ReptilePRME,
 }

@@ -101,23 +101,23 @@ def train(
         u = who[d]
         low, high = rows.ptr[u], rows.ptr[u + 1]
         time, other = rows.time[low:high], rows.avoid[rows.avoid_ptr[u] : rows.avoid_ptr[u + 1]]
-        before, order = previous(time, in_order(time, rows.row[low:high]), rates.tau), np.arange(high - low)
+        before, n = previous(time, in_order(time, rows.row[low:high]), rates.tau), high - low
+        order, drawn = np.arange(n), np.empty(n, np.int32)
         for epoch in range(rates.epochs):
-            _epoch(
-                pool[at[d]], user[u], rows.item[low:high], other, before, order, rows.point, rates, items, fold(keys[d], epoch)
-            )
+            key = fold(keys[d], epoch)
+            _epoch(pool[at[d]], user[u], rows.item[low:high], other, before, order, drawn, rows.point, rates, items, key)
 
 
 @inside
 def _epoch(
     model: Float32Array, user: Float32Array, own: Int32Array, other: Int32Array, before: Int64Array, order: Int64Array,
-    point: Float32Array, rates: Rates, items: int, key: np.uint64,
-) -> None:  # fmt: skip
-    """A step for each of a device's rows, in random order. own: its venues, each after own[before[r]]; other: never drawn as j; `order` is
-    overwritten; point: float32 [3 items]."""
+    drawn: Int32Array, point: Float32Array, rates: Rates, items: int, key: np.uint64,
+) -> int:  # fmt: skip
+    """A step for each of a device's rows, in random order. own: its venues, each after own[before[r]]; other: never drawn as j; point:
+    float32 [3 items]. Writes `order` and what it has `drawn`; returns how many steps these were."""
     n, left = len(own), items - len(other)
     if left + n < 2:  # there is no j
-        return
+        return 0
     for r in range(n):
         order[r] = r
     for r in range(n - 1, 0, -1):  # Fisher and Yates
@@ -126,6 +126,7 @@ def _epoch(
     for t in range(n):
         r = order[t]
         i, j = np.int64(own[r]), unobserved(own, other, r, below(draw(key, n + t), left + n - 1), left)
+        drawn[t] = j
         if before[r] == NOWHERE:
             step(model, user, NOWHERE, i, j, ONE, ONE, rates)
         else:
@@ -133,6 +134,7 @@ def _epoch(
             w_i = spatial_weight(square(point, AXES * c, point, AXES * i, AXES))
             w_j = spatial_weight(square(point, AXES * c, point, AXES * j, AXES))
             step(model, user, c, i, j, w_i, w_j, rates)
+    return n
 
 
 @inside
@@ -179,3 +181,56 @@ def step(model: Float32Array, user: Float32Array, c: int, i: int, j: int, w_i: n
             model[s_i + k] = shrink * i_k + of_s * w_i * (c_k - i_k)
             model[s_j + k] = new_c if c == j else shrink * j_k - of_s * w_j * (c_k - j_k)
             model[s_c + k] = new_c
+
+
+# ---- learning from a model that others learn from too ---------------------------------------------------------------------------------
+
+
+class Sent(NamedTuple):
+    """What m devices learnt from one model. ptr, item: as in an Update, ascending within a device; row: float32 [n, 2 factors], how a
+    venue's vectors moved; user: float32 [m, factors], the new user vectors."""
+
+    ptr: Int64Array
+    item: Int32Array
+    row: Float32Array
+    user: Float32Array
+
+
+def moves(table: Float32Array, user: Float32Array, rows: Rows, rates: Rates, keys: UInt64Array) -> Sent:
+    """What each of m devices learns on its rows from `table`, float32 [items, 2 factors], and its own user vector, user[d]; neither
+    changes."""
+    counts = np.diff(rows.ptr)
+    most = int(np.minimum(counts * (1 + rates.epochs), len(table)).sum())
+    ptr, item, row = np.zeros(len(user) + 1, np.int64), np.empty(most, np.int32), np.empty((most, table.shape[1]), np.float32)
+    table, learnt = np.ascontiguousarray(table), user.copy()
+    n = _moves(table, table.copy(), learnt, rows, rates, keys, ptr, item, row)
+    return Sent(ptr, item[:n], row[:n], learnt)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _moves(
+    table: Float32Array, own_table: Float32Array, user: Float32Array, rows: Rows, rates: Rates, keys: UInt64Array, ptr: Int64Array,
+    item: Int32Array, out: Float32Array,
+) -> int:  # fmt: skip
+    """Writes ptr, item, out and `user`; returns how many rows moved. own_table: a copy, on which one device after the other learns."""
+    total, items, width = 0, table.shape[0], table.shape[1]
+    for d in range(len(keys)):
+        low, high = rows.ptr[d], rows.ptr[d + 1]
+        time, other, n = rows.time[low:high], rows.avoid[rows.avoid_ptr[d] : rows.avoid_ptr[d + 1]], high - low
+        before, order = previous(time, in_order(time, rows.row[low:high]), rates.tau), np.arange(n)
+        met, steps = np.empty(n * (1 + rates.epochs), np.int32), 0
+        met[:n] = rows.item[low:high]
+        for epoch in range(rates.epochs):
+            drawn, key = met[n + steps : n + steps + n], fold(keys[d], epoch)
+            steps += _epoch(
+                own_table.ravel(), user[d], rows.item[low:high], other, before, order, drawn, rows.point, rates, items, key
+            )
+        touched = np.unique(met[: n + steps]) if steps else met[:0]
+        for v in touched:
+            item[total] = v
+            for k in range(width):
+                out[total, k] = own_table[v, k] - table[v, k]
+                own_table[v, k] = table[v, k]
+            total += 1
+        ptr[d + 1] = total
+    return total
