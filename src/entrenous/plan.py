@@ -12,6 +12,7 @@ from .core.errors import InputError, at_least, did_you_mean
 from .core.gossip import GossipAlgorithm
 from .core.protocols import predicts_ratings
 from .data.dataset import datasets
+from .data.divided import present as divided_here
 from .data.interactions import Interactions
 from .data.load import load
 from .data.options import load_arguments
@@ -67,10 +68,11 @@ def usual_protocol(data: str | Interactions, *algorithms_named: str) -> str:
 
 
 def _usual(kind: Any, data: str) -> str:
-    """`kfold-5` for rating prediction (FBALF, section 5.1.4). Protocols called X-given are for data of which X published the parts."""
+    """`kfold-5` for rating prediction (FBALF, section 5.1.4). Protocols called X-given are for data beside which the parts are that X
+    published."""
     own = getattr(kind, "usual_protocols", (CROSS_VALIDATION,) if predicts_ratings(kind) else (LEAVE_ONE_OUT,))
     known = datasets()
-    parts = known[data].divided if data in known else ()
+    parts = known[data].divided if data in known and divided_here(known[data].path) else ()
     return next(one for one in own if "-given" not in one or one.removesuffix("-given") in parts)
 
 

@@ -57,7 +57,7 @@ def run(
         How rows are held out: loo-99, loo-full, ncf-99 (NCF's own test rows: ml-1m, pinterest-20), temporal-80-20, random-80-20,
         kfold-5, pepper-85-15, pepper-given (the parts of its authors: ml-100k, foursquare-nyc, gowalla-nyc-pepper), pepper-given-100
         (their first 100 users), given (numbers may differ: loo-50); default: loo-99; kfold-5 for an algorithm that predicts ratings;
-        for one that gossips pepper-given, or pepper-85-15 of data without such parts.
+        for one that gossips pepper-given where the parts are beside the data, else pepper-85-15.
     rounds:
         Rounds of training; default: the algorithm's own. Between peers a round is the time from one push of a node to its next.
     seed:

@@ -53,6 +53,11 @@ class Frames(NamedTuple):
     negatives: Any
 
 
+def present(folder: Path) -> bool:
+    """Whether both tables are in a folder."""
+    return all(find(folder, stem) is not None for stem in (ROWS, NEGATIVES))
+
+
 def read_frames(folder: Path, name: str) -> Frames:
     """PEPPER's tables in the folder of the data set `name`. Raises InputError that says what is missing and where it comes from."""
     paths = [find(folder, stem) for stem in (ROWS, NEGATIVES)]
