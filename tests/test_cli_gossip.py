@@ -102,6 +102,10 @@ def test_a_run_says_what_was_between_the_nodes_and_what_became_of_messages(comma
     assert (ledger["lost"], ledger["refused"], clean["network"]) == (0, 0, {})
     assert clean["bytes"]["up"] == clean["bytes"]["down"] == ledger["messages"] * (ledger["bytes_up"] // ledger["messages"])
     assert "between the nodes: all nodes push at once, and every message arrives at once" in clean["notes"]
+    assert "nodes weigh the models they receive by the validation rows" in clean["notes"]
+    own = ran(command, tmp_path, "--protocol", "loo-20", "--json").json["notes"]
+    assert "nodes weigh the models they receive by rows of their own that they do not train on" in own
+    assert not [note for note in ran(command, tmp_path, "--json", name="gossip-age-gmf").json["notes"] if "weigh" in note]
     assert lossy["network"] == {"loss": "0.3", "latency": "uniform:0:2", "churn": "0.2", "bad": "0.2"}
     assert "between the nodes: loss=0.3, latency=uniform:0:2, churn=0.2, bad=0.2" in lossy["notes"]
     assert 0.2 < lossy["ledger"]["lost"] / lossy["ledger"]["messages"] < 0.8 and lossy["ledger"]["refused"] > 0

@@ -214,7 +214,7 @@ def _execute(plan: Plan, what: Material, algorithm: Algorithm, opening: dict[str
     trace: list[dict[str, Any]] = []
     folds = [_fold(plan, algorithm, split, watch, trace, f"fold{number}") for number, split in enumerate(what.parts)]
     leak = [LEAK] if leaky(plan) else []
-    said = [*_ignored(plan, algorithm), *_between(opening["network"], algorithm)]
+    said = [*_ignored(plan, algorithm), *_between(opening["network"], algorithm, what.parts[0])]
     manifest = {**opening, **_closing(what.parts, folds, leak, said)}
     if watch.folder is not None:
         _write(watch.folder, manifest, folds[0], trace)
@@ -297,11 +297,16 @@ def _ignored(plan: Plan, algorithm: Algorithm) -> list[str]:
     return [f"{plan.algorithm} is trained in one place, without rounds; ignored: {', '.join(f'--{name}' for name in asked)}"]
 
 
-def _between(network: Mapping[str, Any], algorithm: Algorithm) -> list[str]:
-    """What was between peers; nothing where there is a server, or one place."""
+def _between(network: Mapping[str, Any], algorithm: Algorithm, split: Split) -> list[str]:
+    """What was between peers, and what they judge models by; nothing where there is a server, or one place."""
+    if not isinstance(algorithm, GossipAlgorithm):
+        return []
     given = ", ".join(f"{name}={value}" for name, value in network.items())
-    usual = "all nodes push at once, and every message arrives at once"
-    return [f"between the nodes: {given or usual}"] if isinstance(algorithm, GossipAlgorithm) else []
+    said = [f"between the nodes: {given or 'all nodes push at once, and every message arrives at once'}"]
+    if getattr(algorithm, "weighs", False):
+        sets = "the validation rows" if split.weighting else "rows of their own that they do not train on"
+        said.append(f"nodes weigh the models they receive by {sets}")
+    return said
 
 
 def _closing(parts: list[Split], folds: list[Fold], leak: list[str], said: list[str]) -> dict[str, Any]:
