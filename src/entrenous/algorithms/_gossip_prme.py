@@ -34,7 +34,7 @@ class Nodes(NamedTuple):
 class GossipPRME(PRMESettings, GossipSettings):
     """PRME-G on every node: the vectors of venues are exchanged, the user vector stays, and so do times."""
 
-    rounds: int = Field(100, ge=1, description="training length, in pushes of a node")
+    rounds: int = Field(80, ge=1, description="training length, in pushes of a node")
 
     disclosure: ClassVar[tuple[Disclosed, ...]] = disclosed(
         "[items, 2 factors] float32",
