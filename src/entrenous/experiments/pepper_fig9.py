@@ -24,7 +24,7 @@ from .seed_rows import WITHIN
 
 CONVERGED = "hr@20"
 SYSTEMS = tuple(System(f"{name}-gmf") for name in GOSSIP)
-ROUNDS, SECONDS, MODELS, COST = "rounds", "CPU s", "models received", "us a model"
+ROUNDS, MILLISECONDS, MODELS, COST = "rounds", "CPU ms", "models received", "us a model"
 MEAN_ROUNDS = {
     "pepper-gmf": 283.0,
     "gossip-age-gmf": 410.0,
@@ -74,8 +74,8 @@ def one(study: PepperStudy) -> Found:
             f"{ROUNDS} p99": [np.percentile(one.rounds, 99) for one in spent[system]],
             MODELS: [one.models.mean() for one in spent[system]],
             COST: [1e6 * one.each for one in spent[system]],
-            SECONDS: [one.seconds.mean() for one in spent[system]],
-            f"{SECONDS} p99": [np.percentile(one.seconds, 99) for one in spent[system]],
+            MILLISECONDS: [1e3 * one.seconds.mean() for one in spent[system]],
+            f"{MILLISECONDS} p99": [1e3 * np.percentile(one.seconds, 99) for one in spent[system]],
         }
         found.rows.extend(study.rows(system, values, PAPER))
     found.notes.extend(_notes(study, spent))
