@@ -184,10 +184,12 @@ class PepperStudy:
     def about(self) -> str:
         """What was split how, once for a table."""
         test, rest = self.part("test"), self.part("validation")
+        cold = int((test.rows.popularity[test.held.rows.item] == 0).sum())
+        chance = f", {cold} of them of items without a training row, which rank by chance" if cold else ""
         return (
             f"{self.name}: {int((test.rows.counts > 0).sum())} users, {len(test.rows)} training rows, {len(rest.held.rows)} rows of "
-            f"weighting sets, {len(test.held.rows)} test rows. Settings and rounds are chosen on the weighting sets; the test rows are "
-            f"opened once training is over. ± is the standard deviation over {len(self.seeds)} seeds."
+            f"weighting sets, {len(test.held.rows)} test rows{chance}. Settings and rounds are chosen on the weighting sets; the test rows "
+            f"are opened once training is over. ± is the standard deviation over {len(self.seeds)} seeds."
         )
 
     def rows(self, system: System, values: Mapping[str, Sequence[float]], paper: Paper, rounds: int | None = None) -> list[Row]:

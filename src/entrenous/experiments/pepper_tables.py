@@ -76,6 +76,7 @@ F1_GOWALLA = {
 MOVIELENS, FOURSQUARE, GOWALLA = Source("ml-100k"), Source("foursquare-nyc"), Source("gowalla-nyc-pepper")
 WHOLE_MOVIELENS, WHOLE_FOURSQUARE = Source("ml-100k", "pepper-given-943"), Source("foursquare-nyc", "pepper-85-15", 10)
 WHOLE_GOWALLA = Source("gowalla-nyc", "pepper-85-15", 10)
+TABLE_1 = {"ml-100k": 943, "foursquare-nyc": 1083, "gowalla-nyc-pepper": 718}  # printed: users
 TARGET = {"hr@20": 0.793, "hr@10": 0.612, "hr@5": 0.476}  # what PEPPER must reach on the authors' users of MovieLens-100K
 
 
@@ -112,6 +113,19 @@ def one(study: PepperStudy, model: str, metric: str, paper: Paper) -> Found:
 
 
 # ---- findings ----------------------------------------------------------------------------------------------------------------------
+
+
+def users(study: PepperStudy) -> list[str]:
+    """Whose numbers the paper's are, where its authors published fewer users than table 1 has."""
+    known, printed = len(study.part("test").rows.users), TABLE_1.get(study.source.data, 0)
+    if "given" not in study.source.protocol or known >= printed:
+        return []
+    seen = (
+        " All its hit ratios here are multiples of .001, cut off: those of 100 users with 10 test rows each."
+        if known == 100 and printed == 943
+        else ""
+    )
+    return [f"{study.name}: the paper's table 1 has {printed} users; the parts that its authors published have {known}.{seen}"]
 
 
 def claims(data: str, model: str, metric: str, tests: Sequence[Mapping[str, Any]]) -> list[str]:
