@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from entrenous.core.keys import folds, key
 from entrenous.core.update import real
 from entrenous.core.vocabulary import Vocabulary
 from entrenous.data.interactions import Interactions, build
+from entrenous.data.load import load
 from entrenous.federation.gossip import Gossip, device_data
 from entrenous.federation.rounds import Rounds
 from entrenous.fit import fitted
@@ -92,6 +94,14 @@ def test_places_are_numbers_on_earth_or_unknown() -> None:
     own = data.histories(np.arange(1))
     assert own.places is data.places and own.time is None  # parsed once
     assert build(user, np.arange(8), users=names[0], items=names[1], features={"lat": lat}).places is None
+
+
+def test_one_s_own_files_may_say_where_items_are(tmp_path: Path) -> None:
+    (tmp_path / "visits.csv").write_text("user_id,item_id,timestamp\nann,a,5\nann,b,9\nbob,b,7\nbob,c,8\n")
+    (tmp_path / "places.csv").write_text("venue_id,name,Latitude,lng\nb,bar,40.5,-74.25\na,arch,,\n")
+    data = load(str(tmp_path / "visits.csv"), items=str(tmp_path / "places.csv"))
+    assert data.places is not None and data.places[data.items.indices(["b"])].tolist() == [[40.5, -74.25]]
+    assert np.isnan(data.places[data.items.indices(["a"])]).all() and data.features["title"].tolist() == ["arch", "bar", ""]
 
 
 def test_histories_carry_times_and_places_in_the_source_of_their_rows() -> None:

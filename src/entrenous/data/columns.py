@@ -30,6 +30,8 @@ USUAL: dict[str, tuple[str, ...]] = {
 FEATURES: dict[str, tuple[str, ...]] = {
     "title": ("title", "movie_title", "name", "item_name", "item_title", "product_title"),
     "category": ("category", "categories", "genres", "genre", "root_category", "class", "class_name", "tags"),
+    "lat": ("lat", "latitude"),
+    "lon": ("lon", "lng", "long", "longitude"),
 }
 RECBOLE = ("token", "token_seq", "float", "float_seq")
 POSITIONS = ("user_id", "item_id", "rating", "timestamp")

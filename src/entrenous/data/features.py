@@ -33,7 +33,7 @@ U_ITEM = (
 def features(table: Table, items: Vocabulary, *, columns: Mapping[str, str] | None = None) -> dict[str, Array]:
     """Item features from a table with one row per item, text [items], "" where an item is not in the table.
 
-    columns: {feature: column}; by default `title` and `category` under their usual names. Several categories of an item are
+    columns: {feature: column}; by default `title`, `category`, `lat` and `lon` under their usual names. Several categories of an item are
     separated by "|". Where an item has several rows the last one counts.
     Raises InputError if there is no item column or a named column is missing.
     """
