@@ -7,6 +7,7 @@ in their order. The result is that of one event after the other.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import final
 
 import numpy as np
@@ -24,7 +25,7 @@ from .ledger import Ledger
 from .network import Draws, Network
 from .pool import Pool
 from .swarm import ARRIVAL, RESTART, SWITCH, TIMER, Calendar, Counts, Mail, Swarm, restored
-from .timeline import Happening, Timeline, alike, waves
+from .timeline import Happening, Timeline, waves
 
 BLOCK = 64  # nodes that one call handles: few enough that their models stay in the cache, enough to share the costs of a call
 GROUP_BYTES = 1 << 26  # of the models of nodes that are handled together; far more than all of MovieLens-100K's
@@ -125,13 +126,24 @@ class Gossip:
         self._blocks(who, lambda some: algorithm.on_start(
             swarm.pool.values, swarm.slot[some], swarm.nodes, some, self.private, keys[at[some]]))  # fmt: skip
 
+    def _groups(self, swarm: Swarm, now: Happening) -> Iterator[Int64Array]:
+        """All rows at once; where models are large, those of some nodes after the others, first of those who free the most memory."""
+        left = np.unique(now.node)
+        if len(left) <= self._group:
+            yield np.arange(len(now.node))
+            return
+        while len(left):
+            rows = np.flatnonzero(np.isin(now.node, left))
+            arriving = rows[now.kind[rows] == ARRIVAL]
+            order = np.argsort(-swarm.freed(left, now.node[arriving], now.about[arriving]), kind="stable")
+            yield rows[np.isin(now.node[rows], left[order[: self._group]])]
+            left = np.sort(left[order[self._group :]])
+
     # ---- events ----------------------------------------------------------------------------------------------------------------------
 
     def _handle(self, swarm: Swarm, now: Happening) -> None:
-        """Waves: the first event of every node, then the second, ... Within a wave nodes differ. Where models are large, some nodes
-        after the others, so that what only the former still needed is free again."""
-        groups = now.node // self._group
-        for rows in (group[wave] for group in alike(groups) for wave in waves(now.node[group])):
+        """Waves: the first event of every node, then the second, ... Within a wave nodes differ."""
+        for rows in (group[wave] for group in self._groups(swarm, now) for wave in waves(now.node[group])):
             for kind, act in ((RESTART, self._restart), (SWITCH, self._switch), (TIMER, self._push), (ARRIVAL, self._receive)):
                 some = rows[now.kind[rows] == kind]
                 if len(some):

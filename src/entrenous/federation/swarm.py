@@ -166,6 +166,16 @@ class Swarm:
         """Each node's model, float32 [n, width]: a copy."""
         return self.pool.values[self.slot]
 
+    def freed(self, nodes: Int64Array, receiver: Int64Array, place: Int64Array) -> Float64Array:
+        """Places of the pool that are the sooner free if it is each one's turn, float64 [m]: a part of every old model that waits for it
+        among others, less its own model's if that is under way still. receiver, place: what is about to arrive, in the mail."""
+        mail, n = self.mail, len(self.slot)
+        old = mail.slot[place] != self.slot[mail.sender[place]]
+        waiting = np.bincount(receiver, old / mail.copies[place], minlength=n)
+        needed = np.zeros(len(self.pool.needed), np.bool_)
+        needed[mail.slot[mail.copies > 0]] = True
+        return waiting[nodes] - needed[self.slot[nodes]].astype(np.float64)
+
     def compact(self) -> Float32Array:
         """`models` without a copy: a view of the pool, good until the next event."""
         where = self.pool.compact(self.slot)

@@ -83,18 +83,6 @@ class Timeline:
         return now.at(np.lexsort((tie, now.kind, now.time)))
 
 
-def alike(numbers: Int64Array) -> list[Int64Array]:
-    """Rows by their number, each group in its order.
-
-    >>> [group.tolist() for group in alike(np.array([7, 2, 7]))]
-    [[1], [0, 2]]
-    """
-    if len(numbers) == 0 or numbers.min() == numbers.max():
-        return [np.arange(len(numbers))]
-    order = np.argsort(numbers, kind="stable")
-    return np.split(order, np.flatnonzero(np.diff(numbers[order])) + 1)
-
-
 def waves(node: Int64Array) -> list[Int64Array]:
     """Rows by how many earlier rows have the same node: all first ones, all second ones, ...
 
