@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from entrenous.core.gossip import ACCEPTED, Arrivals, DeviceData, Letters, Pushes
-from entrenous.data.interactions import Interactions, build
 from entrenous.core.vocabulary import Vocabulary
+from entrenous.data.interactions import Interactions, build
 
 WIDTH = 16
 

@@ -174,7 +174,7 @@ class Swarm:
         waiting = np.bincount(receiver, old / mail.copies[place], minlength=n)
         needed = np.zeros(len(self.pool.needed), np.bool_)
         needed[mail.slot[mail.copies > 0]] = True
-        return waiting[nodes] - needed[self.slot[nodes]].astype(np.float64)
+        return np.asarray(waiting[nodes] - needed[self.slot[nodes]], np.float64)
 
     def compact(self) -> Float32Array:
         """`models` without a copy: a view of the pool, good until the next event."""
