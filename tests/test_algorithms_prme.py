@@ -10,7 +10,7 @@ import pytest
 from federations import sent, started
 
 from entrenous.algorithms.fedavg import FedAvgPRME
-from entrenous.algorithms.fedfast import SIZE, FedFastPRME
+from entrenous.algorithms.fedfast import FedFastPRME
 from entrenous.algorithms.gossip_age import GossipAgePRME
 from entrenous.algorithms.gossip_average import GossipAveragePRME
 from entrenous.algorithms.gossip_reptile import GossipReptilePRME
@@ -20,7 +20,6 @@ from entrenous.core.discover import algorithms
 from entrenous.core.errors import InputError
 from entrenous.core.gossip import DeviceData
 from entrenous.core.keys import folds, key
-from entrenous.core.update import real
 from entrenous.core.vocabulary import Vocabulary
 from entrenous.data.interactions import Interactions, build
 from entrenous.data.load import load
@@ -285,26 +284,25 @@ def test_reptile_scores_by_what_a_device_makes_of_the_model() -> None:
     assert made(ReptilePRME, adapt_epochs=4).score(server, few, own).tobytes() == adapted.tobytes()
 
 
-def test_fedfast_weighs_venues_by_how_far_devices_moved_them() -> None:
-    algorithm = made(FedFastPRME, startup=False)
+def test_fedfast_samples_every_cluster_and_averages_venues_as_fedavg_does() -> None:
+    """From the same model and the same user vectors both come to the same venues; FedFast's server has the vectors too."""
+    algorithm, everyone = made(FedFastPRME, startup=False), np.arange(len(DATA.users))
     server, devices = started(algorithm, DATA)
-    _, update, total = sent(algorithm, server, devices, DATA, np.arange(len(DATA.users)))
-    share = update.rows["share"]
-    moved = update.rows["item"] / share
-    assert share[:, 0] == pytest.approx(SIZE * np.abs(moved).mean(axis=1), rel=1e-5)
+    _, update, total = sent(algorithm, server, devices, DATA, everyone)
     after = algorithm.aggregate(server, total)
-    weights, sums = np.zeros(len(DATA.items)), np.zeros_like(server.item, np.float64)
-    np.add.at(weights, update.item, np.abs(moved).mean(axis=1))
-    np.add.at(sums, update.item, np.abs(moved).mean(axis=1, keepdims=True) * moved)
-    assert after.item == pytest.approx(server.item + sums / weights[:, None], abs=1e-5)
-    assert real(total.weight).sum() == len(DATA)
+    plain, (start, own) = made(FedAvgPRME), started(made(FedAvgPRME), DATA)
+    start, own = start._replace(item=server.item), own._replace(user=server.user)
+    learnt, _, same_total = sent(plain, start, own, DATA, everyone)
+    assert plain.aggregate(start, same_total).item.tobytes() == after.item.tobytes()
+    assert after.user.tobytes() == learnt.user.tobytes() == update.shown["user"].tobytes()
+    few = made(FedFastPRME, startup=False, cohort=6).configured(DATA.catalogue)
+    chosen = few.select(server, DATA.catalogue, key(0))
+    assert len(chosen) == 6 and np.bincount(server.cluster[chosen], minlength=3).min() >= 1
 
 
-def test_fedfast_starts_with_everybody_and_fedavg() -> None:
+def test_fedfast_starts_with_everybody() -> None:
     algorithm = made(FedFastPRME, startup=True, cohort=6).configured(DATA.catalogue)
     server, devices = started(made(FedFastPRME, startup=True, cohort=6), DATA)
     assert len(algorithm.select(server, DATA.catalogue, key(0))) == len(DATA.users)
-    _, update, total = sent(algorithm, server, devices, DATA, np.arange(len(DATA.users)))
-    assert (update.rows["share"] == 7).all()  # everybody has as many rows
-    later = algorithm.aggregate(server, total)
+    later = algorithm.aggregate(server, sent(algorithm, server, devices, DATA, np.arange(len(DATA.users)))[2])
     assert len(algorithm.select(later, DATA.catalogue, key(0))) == 6

@@ -19,7 +19,7 @@ from ..core.keys import fold_name
 from ..core.protocols import Catalogue, Disclosed, Histories
 from ..core.settings import Settings
 from ..core.types import Float32Array, Int32Array, Int64Array
-from ..core.update import Total, Update, gathered, real
+from ..core.update import Total, Update, gathered
 from ..models import ncf, ncf_device
 from ..models.k_means import first_centroids, k_means
 from ._averaged_prme import FederatedPRME
@@ -183,22 +183,20 @@ class PRMEDownload(NamedTuple):
     round: Int64Array
 
 
-SIZE = np.float32(2.0**16)  # keeps squares of small moves above the grid of 2^-16
-
-
 @final
 class FedFastPRME(Delegates, FederatedPRME):
-    """FedFast over PRME-G, as PEPPER adapts it: delegates of every cluster of users, and venues weighted by how far devices moved them."""
+    """FedFast over PRME-G, as PEPPER has it (section 5.4): users are clustered, sampled from each cluster, and learn from its delegates.
+
+    Venues are averaged "in the same manner as FedAvg": as ActvAGG has it, each by how far devices moved it, they do worse."""
 
     disclosure: ClassVar[tuple[Disclosed, ...]] = (
         SHOWN_USER._replace(shape="[factors] float32"),
-        disclosed_venues("the move times its size; in the start-up round, times n_k"),
-        Disclosed("share", "[rows, 1] float32", "with every row of item", "that size, or n_k"),
+        disclosed_venues("n_k times the move"),
     )
 
     def update_bytes(self, catalogue: Catalogue) -> int:
-        """A row and its share for each venue, at most all, and a user vector."""
-        return super().update_bytes(catalogue) + 4 * catalogue.items + 4 * self.factors
+        """A row for each venue, at most all, and a user vector."""
+        return super().update_bytes(catalogue) + 4 * self.factors
 
     def init_server(self, catalogue: Catalogue, key: np.uint64) -> PRMEServer:
         """The first w and the first clusters."""
@@ -222,19 +220,15 @@ class FedFastPRME(Delegates, FederatedPRME):
     def local(
         self, download: PRMEDownload, devices: Devices, histories: Histories, users: Int64Array, key: np.uint64
     ) -> tuple[Devices, Update]:
-        """E epochs from w; sends the moves of venues, each with its L1 norm, and shows the new U."""
+        """E epochs from w; sends n_k times the moves of venues, and shows the new U."""
         sent, weight = self.learnt(download.item, download.user, histories, users, key), counts(histories)
-        size = np.repeat(weight, np.diff(sent.ptr)) if self._starts(download.round) else SIZE * np.abs(sent.row).mean(axis=1)
-        share = size[:, None]
-        rows = {"item": share * sent.row, "share": share}
+        rows = averaged(sent.row, sent.ptr, weight)
         return devices, Update(sent.ptr, sent.item, rows, {}, weight, shown={"user": sent.user}, sender=users)
 
     def aggregate(self, server: PRMEServer, total: Total) -> PRMEServer:
-        """Venue l: sum_k q_k(l) w^k[l] / sum_k q_k(l), q_k(l) = |w^k[l] - w[l]|_1. Users, then clusters: `learnt_users`."""
+        """Venues: sum_k (n_k / n) w^k. Users, then clusters: `learnt_users`."""
         user, cluster, centroids = self.learnt_users(server, total)
-        share = real(total.rows["share"])
-        item = server.item + real(total.rows["item"]) / np.where(share > 0, share, 1)
-        return PRMEServer(user, item.astype(np.float32), cluster, centroids, server.round + 1)
+        return PRMEServer(user, average(server.item, total), cluster, centroids, server.round + 1)
 
     def score(self, download: PRMEDownload, devices: Devices, histories: Histories) -> Float32Array:
         """-D(u, c, l) of every venue l, float32 [m, items]."""
