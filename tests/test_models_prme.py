@@ -9,7 +9,7 @@ import pytest
 
 from entrenous.core.keys import folds, key
 from entrenous.models import prme_node, prme_score
-from entrenous.models.geography import kilometres, points, spatial_weight
+from entrenous.models.geography import flat_points, kilometres, points, spatial_weight
 
 ITEMS, FACTORS, NODES = 23, 3, 3
 WHO = np.arange(NODES)
@@ -84,6 +84,14 @@ def test_great_circles_are_those_of_the_haversine_formula(span: float) -> None:
     assert np.abs(found - truth).max() < 0.001 + 5e-6 * truth.max()  # a metre: the grid of float32
     weights = np.array([spatial_weight(np.float32(one)) for one in square])
     assert weights == pytest.approx((1 + truth) ** 0.25, abs=3e-4)
+
+
+def test_points_are_worked_out_once_for_the_same_places() -> None:
+    here, there = places(1), places(2)
+    first = flat_points(here)
+    assert flat_points(here) is first and first.tobytes() == points(here).tobytes()
+    assert flat_points(there).tobytes() == points(there).tobytes() != first.tobytes()
+    assert flat_points(here).tobytes() == first.tobytes()
 
 
 def test_the_other_end_of_the_world_the_same_place_and_nowhere() -> None:

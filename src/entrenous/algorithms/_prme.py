@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-from pydantic import Field, PrivateAttr
+from pydantic import Field
 
 from ..core.errors import InputError
 from ..core.keys import folds, normals
@@ -13,7 +13,7 @@ from ..core.protocols import Histories
 from ..core.settings import Settings
 from ..core.types import Float32Array, Int64Array
 from ..models import prme_node, prme_score
-from ..models.geography import points
+from ..models.geography import flat_points
 
 HOUR = 3600  # seconds
 HOW = {"nearest": prme_score.NEAREST, "mean": prme_score.MEAN, "latest": prme_score.LATEST}
@@ -38,8 +38,6 @@ class PRMESettings(Settings):
         description="where a list begins: at the one of the user's venues that is nearest by D, at all of them, at the latest",
     )
 
-    _known: tuple[Any, Any] = PrivateAttr((None, None))
-
     def rows(self, own: Histories) -> prme_node.Rows:
         """What the kernels need of devices. Raises InputError for data without times or without places."""
         if own.time is None:
@@ -48,15 +46,7 @@ class PRMESettings(Settings):
             problem, fix = "the data does not say where items are", "give items with columns lat and lon, in degrees"
             raise InputError("PRME-G", problem, expected="places, as in foursquare-nyc and gowalla-nyc", fix=fix)
         row = np.arange(len(own.item)) if own.row is None else own.row
-        return prme_node.Rows(own.ptr, own.item, own.avoid_ptr, own.avoid, own.time, row, self._points(own.places))
-
-    def _points(self, places: Any) -> Float32Array:
-        """Where all venues are, float32 [3 items]: worked out once, since everybody knows it."""
-        known, found = self._known
-        if known is not places:
-            found = points(places).reshape(-1)
-            self._known = (places, found)
-        return found  # type: ignore[no-any-return]
+        return prme_node.Rows(own.ptr, own.item, own.avoid_ptr, own.avoid, own.time, row, flat_points(own.places))
 
     def rates(self) -> prme_node.Rates:
         """How a device learns."""

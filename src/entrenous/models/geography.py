@@ -7,6 +7,9 @@ has the same bits everywhere; and its loops run over many venues at once.
 
 from __future__ import annotations
 
+from typing import Any
+from weakref import ref
+
 import numpy as np
 from numba import njit
 
@@ -27,6 +30,21 @@ def points(places: Float64Array) -> Float32Array:
     """
     north, east = np.radians(places).T
     return np.stack([np.cos(north) * np.cos(east), np.cos(north) * np.sin(east), np.sin(north)], axis=1).astype(np.float32)
+
+
+class _Latest:
+    """The places asked for last, as long as somebody has them, and their points: the same for all devices, so worked out once."""
+
+    answer: tuple[Any, Float32Array] = (lambda: None, np.empty(0, np.float32))
+
+
+def flat_points(places: Float64Array) -> Float32Array:
+    """`points`, float32 [3 items], remembered for the array asked for last."""
+    known, found = _Latest.answer
+    if known() is not places:
+        found = points(places).reshape(-1)
+        _Latest.answer = (ref(places), found)
+    return found
 
 
 @njit(cache=True, inline="always")

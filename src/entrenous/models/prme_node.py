@@ -11,6 +11,7 @@ three venues and nothing else. The user vector U is not part of the row: it neve
 
 One local epoch goes through the device's transitions in a random order. For each, from c to i, it draws a venue j that was not observed
 for (u, c), and ascends ln sigma(z) - reg |theta|^2, z = D(u, c, j) - D(u, c, i), in all vectors at once.
+A venue is one row of a device, of the last visit where visits repeat, so that from each it went to one.
 """
 
 from __future__ import annotations
