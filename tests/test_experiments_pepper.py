@@ -281,7 +281,7 @@ def test_the_sets_are_data_of_their_own():
 @pytest.fixture
 def short(monkeypatch):
     """A few rounds of everything."""
-    monkeypatch.setattr("entrenous.experiments.pepper_study.QUICK", REACH)
+    monkeypatch.setattr("entrenous.experiments.pepper_plan.QUICK", REACH)
 
 
 def run(name: str, folder: Path, **more):

@@ -10,7 +10,6 @@ from ..data.load import load
 LENGTHS = (5, 10, 20)
 KEPT = tuple(f"{metric}@{n}" for metric in ("hr", "ndcg", "f1_user") for n in LENGTHS)  # of every user, of test cells
 CENTRAL = ("ials", "popular")
-MANY = 10000  # items, beyond which a model is large
 
 
 class Source(NamedTuple):
@@ -66,7 +65,12 @@ class Reach(NamedTuple):
 
 
 FULL = Reach(seeds=3, gossip=(600, 20), federated=(150, 5))
-LARGE = FULL._replace(
-    gossip=(300, 20), federated=(100, 5)
-)  # of Foursquare's 38,333 venues on every node, where few rounds are enough
+SHORT = Reach(
+    seeds=1, gossip=(300, 20), federated=(100, 5)
+)  # of places to go: up to 38,333 on every node, and few rounds are enough
 QUICK = Reach(seeds=2, gossip=(40, 20), federated=(20, 10))
+
+
+def reach_of(source: Source, quick: bool) -> Reach:
+    """How far the trainings on a split go."""
+    return QUICK if quick else FULL if source.data.startswith("ml-100k") else SHORT

@@ -35,10 +35,13 @@ FIVE = "the best of the defaults and 5 trials on the weighting sets"
 DEFAULTS = "the defaults, better on the weighting sets than 5 trials"
 OWN = "the defaults, which its weighting sets chose"
 OF_100 = "those chosen on the 100 users"
+OF_PEPPER = "what is best of 5 trials for PEPPER and for decentralised FedAvg"
+FOURSQUARE, FILTERED = "foursquare-nyc, pepper-given", "foursquare-nyc, pepper-85-15, 10 or more rows"
 HUNDRED, WHOLE = "ml-100k, pepper-given", "ml-100k, pepper-given-943"
 SLOW = {"learning_rate": 0.008465, "learning_rate_user": 0.07992, "reg": 0.1825}
 TWO_EPOCHS = {"learning_rate": 0.02502, "learning_rate_user": 0.04373, "reg": 0.7217, "local_epochs": 2}
 AVERAGED = {"learning_rate": 0.01693, "reg": 0.002587, "factors": 16, "learning_rate_item": 2.746, "adapt_epochs": 0}
+FAST = {"learning_rate": 0.04037, "learning_rate_user": 0.7576, "reg": 0.4455}
 IALS = {"factors": 16, "alpha": 5.559, "reg": 24.74}
 TUNED: dict[tuple[str, str], Tuned] = {
     (HUNDRED, "fedavg-gmf"): Tuned(
@@ -65,6 +68,20 @@ TUNED: dict[tuple[str, str], Tuned] = {
     (WHOLE, "pepper-gmf"): Tuned(by="the defaults, which the 100 users' weighting sets chose"),
     (WHOLE, "ials"): Tuned(IALS, by=FIVE),
     (WHOLE, "central-gmf"): Tuned(by=DEFAULTS),
+    (FOURSQUARE, "fedavg-gmf"): Tuned(by=DEFAULTS),
+    (FOURSQUARE, "reptile-gmf"): Tuned(AVERAGED, by=FIVE),
+    (FOURSQUARE, "fedfast-gmf"): Tuned(
+        {"learning_rate": 0.08075, "reg": 0.02292, "factors": 16, "learning_rate_item": 0.3607, "clusters": 10}, by=FIVE
+    ),
+    (FOURSQUARE, "gossip-average-gmf"): Tuned(FAST, by=FIVE),
+    (FOURSQUARE, "gossip-age-gmf"): Tuned(FAST, by=OF_PEPPER),
+    (FOURSQUARE, "gossip-reptile-gmf"): Tuned(FAST, by=OF_PEPPER),
+    (FOURSQUARE, "pepper-gmf"): Tuned(FAST, by=FIVE),
+    (FOURSQUARE, "ials"): Tuned(IALS, by=FIVE),
+    (FILTERED, "fedavg-gmf"): Tuned(by=DEFAULTS),
+    (FILTERED, "reptile-gmf"): Tuned(by=DEFAULTS),
+    (FILTERED, "fedfast-gmf"): Tuned(by=DEFAULTS),
+    (FILTERED, "ials"): Tuned(IALS, by=FIVE),
 }
 
 

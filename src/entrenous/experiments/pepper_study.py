@@ -16,7 +16,7 @@ from ..split.protocol import splits
 from .cell import Cell, Look, Outcome, Part, Parts, parts_of
 from .cells import Cells
 from .ncf_study import best_round, said
-from .pepper_plan import FULL, KEPT, LARGE, LENGTHS, MANY, QUICK, Reach, Source, System
+from .pepper_plan import KEPT, LENGTHS, Reach, Source, System, reach_of
 from .pepper_settings import Settings, Tuned, tuned
 from .result import Context, Found, Paper, Row
 from .seed_rows import seed_row
@@ -221,7 +221,7 @@ def studies(context: Context, sources: Sequence[Source], quick: Sequence[Source]
 
 def study_of(context: Context, source: Source, data: Interactions, chosen_on: str = "") -> PepperStudy:
     """The study of some rows in a context."""
-    reach = QUICK if context.quick else LARGE if len(data.items) > MANY else FULL
+    reach = reach_of(source, context.quick)
     return PepperStudy(
         source=source, data=data, cells=context.cells, reach=reach, quick=context.quick, seed=context.seed, chosen_on=chosen_on
     )
