@@ -70,6 +70,7 @@ def _interval(text: str) -> tuple[float, float] | None:
     return (low, high) if 0 <= low < high < math.inf else None
 
 
+@final
 class Draws:
     """The draws of one network over n nodes. Each is a pure function of names: node, and how many the node has had."""
 
