@@ -106,10 +106,11 @@ def test_late_messages_arrive_late() -> None:
 
 
 def test_an_uplink_sends_one_message_after_the_other() -> None:
-    """100 bytes at 50 bytes a period: the second of two messages takes until time 4, and each push waits for the one before."""
+    """100 bytes at 50 bytes a period: the second of two messages takes until time 4, and until then nothing else is pushed."""
     assert ran(2, ways=2, bandwidth=50).counts.received.tolist() == [0] * N
     assert ran(3, ways=2, bandwidth=50).counts.received.tolist() == [1] * N
-    assert ran(5, ways=2, bandwidth=50).counts.received.tolist() == [2] * N
+    swarm = ran(9, ways=2, bandwidth=50)
+    assert swarm.counts.received.tolist() == [4] * N and swarm.counts.pushed.tolist() == [3] * N  # at 0, 4 and 8
 
 
 def test_messages_of_a_push_share_one_copy_of_the_model() -> None:

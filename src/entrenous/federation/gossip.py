@@ -166,8 +166,9 @@ class Gossip:
         self._begin(swarm, who)
 
     def _push(self, swarm: Swarm, now: Happening) -> None:
-        """The timers of nodes: each present one pushes its model to the peers of its view."""
-        now = now.at(~swarm.away[now.node])
+        """The timers of nodes: each present one pushes its model to the peers of its view, unless its uplink is still busy with the push
+        before: a model that waits for hours is worth less than the next one."""
+        now = now.at(~swarm.away[now.node] & (swarm.busy[now.node] <= now.time))
         who, keys = now.node, self._event_keys(swarm, now.node)
         pushes = self.algorithm.on_timer(swarm.nodes, who, self.private, keys)
         swarm.counts.pushed[who] += 1
