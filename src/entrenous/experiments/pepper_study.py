@@ -185,11 +185,12 @@ class PepperStudy:
         """What was split how, once for a table."""
         test, rest = self.part("test"), self.part("validation")
         cold = int((test.rows.popularity[test.held.rows.item] == 0).sum())
+        spread = f" ± is the standard deviation over {len(self.seeds)} seeds." if len(self.seeds) > 1 else ""
         chance = f", {cold} of them of items without a training row, which rank by chance" if cold else ""
         return (
             f"{self.name}: {int((test.rows.counts > 0).sum())} users, {len(test.rows)} training rows, {len(rest.held.rows)} rows of "
             f"weighting sets, {len(test.held.rows)} test rows{chance}. Settings and rounds are chosen on the weighting sets; the test rows "
-            f"are opened once training is over. ± is the standard deviation over {len(self.seeds)} seeds."
+            f"are opened once training is over.{spread}"
         )
 
     def rows(self, system: System, values: Mapping[str, Sequence[float]], paper: Paper, rounds: int | None = None) -> list[Row]:
