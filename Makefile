@@ -4,10 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
-.PHONY: help setup demo test test-all lint clean
+.PHONY: help setup demo test test-slow lint clean
 help:
 	@echo "make demo   train FPL on MovieLens-100K, evaluate, recommend, write a report"
-	@echo "make test   run the tests"
+	@echo "make test   run the tests; make test-slow: those that take minutes"
 	@echo "make setup  only set up .venv (done by the others when needed)"
 
 setup: $(STAMP)
@@ -24,6 +24,9 @@ demo: setup
 
 test: setup
 	$(BIN)/python -m pytest -q
+
+test-slow: setup
+	$(BIN)/python -m pytest -q -m slow
 
 lint: setup
 	$(BIN)/ruff check src tests
