@@ -1,0 +1,1 @@
+"""What arrays look like between processes."""
