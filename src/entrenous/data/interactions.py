@@ -112,6 +112,22 @@ class Interactions:
         starts = np.repeat(self.ptr[users] - np.concatenate([[0], np.cumsum(counts)[:-1]]), counts)
         return starts + np.arange(int(counts.sum()))
 
+    def of_users(self, users: Int64Array) -> Interactions:
+        """The rows of some users and of nobody else, over the same items: its user r is users[r]."""
+        ptr, rows = self._extent(users)
+        time, row = (None if column is None else column[rows] for column in (self.time, self.row))
+        names = Vocabulary(self.users.ids[users], kind=self.users.kind)
+        return replace(
+            self,
+            ptr=ptr,
+            item=self.item[rows],
+            value=self.value[rows],
+            time=time,
+            row=row,
+            users=names,
+            scale=self.scale or self.rating_scale,
+        )
+
     def select(self, keep: BoolArray, note: str = "") -> Interactions:
         """The rows where `keep` is true, over the same users and items."""
         ptr = np.concatenate([[0], np.cumsum(np.bincount(self.user[keep], minlength=len(self.users)))])
