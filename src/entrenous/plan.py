@@ -121,12 +121,18 @@ def network_of(plan: Plan) -> Network:
     return Network.read(plan.network)
 
 
+def algorithm_of(name: str, settings: Mapping[str, Any]) -> Algorithm:
+    """An algorithm by its name, with settings that are numbers and text. Raises InputError."""
+    kind, preset = _kind(name)
+    made: Algorithm = kind.parse({**preset, **settings})
+    return made
+
+
 def make(plan: Plan, rows: Interactions) -> Algorithm:
     """The algorithm of a plan. `pi=@file.csv` is read here, where user and item ids are known.
 
     Raises InputError for settings that do not fit the rows, such as more clusters than users."""
-    kind, preset = _kind(plan.algorithm)
-    made: Any = kind.parse({**preset, **{name: _value(value, rows) for name, value in plan.settings.items()}})
+    made: Any = algorithm_of(plan.algorithm, {name: _value(value, rows) for name, value in plan.settings.items()})
     cohort = getattr(made, "cohort", 0)
     if "cohort" in plan.settings and cohort > len(rows.users):  # a default only says how many at most
         raise InputError("--set cohort", f"got {cohort}", expected=f"at most {len(rows.users)}, the users of {rows.name}")

@@ -22,10 +22,11 @@ def write_atomically(path: Path, content: bytes | Sequence[bytes | memoryview]) 
         raise OSError(cause.errno, cause.strerror, str(path)) from None  # a full disk does not say which file it was
     finally:
         beside.unlink(missing_ok=True)
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Waits until the disk knows which files are in a folder."""
     if os.name == "posix":
         handle = os.open(folder, os.O_RDONLY)
         try:

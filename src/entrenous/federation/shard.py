@@ -94,6 +94,16 @@ class Shard:
             self.release(total)
         return merged, sent
 
+    def update(self, download: State, devices: State, users: Int64Array, key: np.uint64) -> Update:
+        """What the devices of `users` send, before anybody adds it up; `devices` and `users` as in `work`. download: delivered for them."""
+        rows = self._rows(users)
+        histories = self.data.histories(rows, self.avoid)
+        private, update = self.algorithm.local(download, _some(devices, rows), histories, users, key)
+        _write_back(devices, rows, private)
+        for limit in self.limits:
+            update = limit(update)
+        return update
+
     def empty(self, download: State | None = None) -> Update:
         """What no devices send: its shape, which is that of any update but for how many rows and devices there are. download: the
         algorithm's, of any round; without it a first server is made for the purpose."""

@@ -1,0 +1,1 @@
+"""What runs between processes: a server with nodes that serve one user or many, and peers without a server."""

@@ -1,0 +1,72 @@
+"""Why a frame is refused: one code each, so that a log line and a counter say what happened without a byte of what was sent."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import final
+
+from ..core.errors import EntrenousError
+
+
+class Code(StrEnum):
+    """What became of a frame. Everything but `accepted` leaves the model as it was."""
+
+    ACCEPTED = "accepted"
+    # the frame
+    NOT_A_FRAME = "not-a-frame"
+    COMPRESSED = "compressed"
+    TRUNCATED = "truncated"
+    TOO_LONG = "too-long"
+    WRONG_LENGTH = "wrong-length"
+    BAD_HEAD = "bad-head"
+    BAD_NAME = "bad-name"
+    WRONG_VERSION = "wrong-version"
+    WRONG_BYTE_ORDER = "wrong-byte-order"
+    WRONG_DIGEST = "wrong-digest"
+    # who sent it, and for what
+    UNKNOWN_NODE = "unknown-node"
+    BAD_SIGNATURE = "bad-signature"
+    FOREIGN_SIGNATURE = "foreign-signature"
+    WRONG_KIND = "wrong-kind"
+    WRONG_RUN = "wrong-run"
+    WRONG_PLAN = "wrong-plan"
+    PAST_ROUND = "past-round"
+    FUTURE_ROUND = "future-round"
+    WRONG_MODEL = "wrong-model"
+    NOT_ASKED = "not-asked"
+    DUPLICATE = "duplicate"
+    CONFLICT = "conflict"
+    REPLAYED_NONCE = "replayed-nonce"
+    LATE = "late"
+    # the arrays
+    MALFORMED = "malformed"
+    WRONG_TYPE = "wrong-type"
+    WRONG_FACTORS = "wrong-factors"
+    WRONG_ITEMS = "wrong-items"
+    TRANSPOSED = "transposed"
+    BROADCAST = "broadcast"
+    WRONG_ARRAYS = "wrong-arrays"
+    TOO_MANY_ROWS = "too-many-rows"
+    NEGATIVE_ITEM = "negative-item"
+    UNKNOWN_ITEM = "unknown-item"
+    DUPLICATE_ITEM = "duplicate-item"
+    WRONG_COUNT = "wrong-count"
+    WRONG_WEIGHT = "wrong-weight"
+    WRONG_SENDER = "wrong-sender"
+    WRONG_GROUP = "wrong-group"
+    NAN = "nan"
+    INF = "inf"
+    MINUS_INF = "minus-inf"
+    TOO_LARGE = "too-large"
+    # a node's own reasons
+    WITHHELD = "withheld"
+    FAILED = "failed"
+
+
+@final
+class Refused(EntrenousError):
+    """A frame that is not taken: why, by code, and in words without any of its content."""
+
+    def __init__(self, code: Code, text: str = "") -> None:
+        self.code, self.text = code, text
+        super().__init__(f"{code.value}{': ' if text else ''}{text}")

@@ -1,0 +1,130 @@
+"""Frames: what a server and its nodes say to each other, signed, measured before it is read, and never anything that could be run.
+
+    ENTR | version u8 | length of the head u32 | head, msgpack | signature, 64 bytes | body
+
+The head names kind, run, round, sender and the sha256 and length of the body; the Ed25519 signature is over the head, and so over all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import struct
+from typing import Any, NamedTuple
+
+import msgspec
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from .codes import Code, Refused
+
+MAGIC, VERSION, SIGNATURE = b"ENTR", 1, 64
+START = struct.Struct("<4sBI")
+HEAD = 4096  # bytes of a head, at most
+BODY = 1 << 30  # bytes of a body, at most, unless the reader knows better
+DOMAIN = b"entrenous frame 1\n"  # before what is signed, so that a signature is good for nothing else
+PACKED = (b"\x1f\x8b", b"PK\x03\x04", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zXZ")  # gzip, zip, zstandard, bzip2, xz
+
+
+class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What a frame is about. model: sha256 of the download of the round. items: of the catalogue. about: small numbers by name."""
+
+    kind: str
+    run: str
+    node: bytes
+    round: int = 0
+    attempt: int = 0
+    nonce: bytes = b""
+    model: bytes = b""
+    items: int = 0
+    order: str = "<"
+    about: dict[str, int] = {}
+    size: int = 0
+    digest: bytes = b""
+
+
+class Frame(NamedTuple):
+    """A frame that was read. head: what it says of itself; said: its bytes, which `signature` is over; body: not looked at yet."""
+
+    head: Head
+    said: bytes
+    signature: bytes
+    body: memoryview
+
+    @property
+    def node(self) -> str:
+        """Who says to have sent it."""
+        return self.head.node.decode("ascii")
+
+
+def seal(key: Ed25519PrivateKey, kind: str, body: bytes = b"", *, run: str, node: str, **fields: Any) -> bytes:
+    """A signed frame with a fresh nonce. fields: the rest of the head."""
+    said = msgspec.msgpack.encode(
+        Head(kind=kind, run=run, node=node.encode(), nonce=secrets.token_bytes(16), size=len(body),
+             digest=hashlib.sha256(body).digest(), **fields)
+    )  # fmt: skip
+    return b"".join((START.pack(MAGIC, VERSION, len(said)), said, key.sign(DOMAIN + said), body))
+
+
+def opened(buffer: bytes, largest: int = BODY) -> Frame:
+    """A frame whose lengths and digest are what it says. Raises Refused; nothing is copied, and the body is not looked at."""
+    view = memoryview(buffer)
+    length = head_length(view[: START.size])
+    if len(view) < START.size + length + SIGNATURE:
+        raise Refused(Code.TRUNCATED, f"{len(view)} bytes")
+    said = bytes(view[START.size : START.size + length])
+    head = _head(said)
+    if head.size > largest:
+        raise Refused(Code.TOO_LONG, f"a body of {head.size} bytes, at most {largest}")
+    body = view[START.size + length + SIGNATURE :]
+    if len(body) != head.size:
+        code = Code.TRUNCATED if len(body) < head.size else Code.WRONG_LENGTH
+        raise Refused(code, f"{len(body)} bytes of a body of {head.size}")
+    if hashlib.sha256(body).digest() != head.digest:
+        raise Refused(Code.WRONG_DIGEST)
+    return Frame(head, said, bytes(view[START.size + length : START.size + length + SIGNATURE]), body)
+
+
+def head_length(start: memoryview | bytes) -> int:
+    """The length of a head, from the first bytes of a frame: known, and refused, before anything of that length is read."""
+    start = bytes(start)
+    if start[:4] != MAGIC[: len(start)]:
+        if start.startswith(PACKED):
+            raise Refused(Code.COMPRESSED, "frames are not compressed")
+        raise Refused(Code.NOT_A_FRAME)
+    if len(start) < START.size:
+        raise Refused(Code.TRUNCATED, f"{len(start)} bytes")
+    _, version, length = START.unpack(start)
+    if version != VERSION:
+        raise Refused(Code.WRONG_VERSION, f"version {version}, expected {VERSION}")
+    if length > HEAD:
+        raise Refused(Code.TOO_LONG, f"a head of {length} bytes, at most {HEAD}")
+    return int(length)
+
+
+def _head(said: bytes) -> Head:
+    try:
+        head = msgspec.msgpack.decode(said, type=Head)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as bad:
+        raise Refused(Code.BAD_HEAD, type(bad).__name__) from None
+    if not is_name(head.node):
+        raise Refused(Code.BAD_NAME, "1 to 64 of a-z, 0-9, - and .")
+    if head.order != "<":
+        raise Refused(Code.WRONG_BYTE_ORDER, "arrays are little-endian")
+    if head.size < 0 or head.round < 0 or head.attempt < 0:
+        raise Refused(Code.BAD_HEAD, "a negative number")
+    return head
+
+
+def is_name(name: bytes) -> bool:
+    """Whether a node may be called so: 1 to 64 of a-z, 0-9, - and ."""
+    return 0 < len(name) <= 64 and all(chr(c) in "abcdefghijklmnopqrstuvwxyz0123456789-." for c in name)
+
+
+def signed_by(frame: Frame, key: Ed25519PublicKey) -> bool:
+    """Whether the owner of `key` signed this frame."""
+    try:
+        key.verify(frame.signature, DOMAIN + frame.said)
+    except InvalidSignature:
+        return False
+    return True

@@ -1,0 +1,160 @@
+"""The server's intake: every answer passes here, is checked, is written to the journal, and only then counts, once.
+
+Whatever is wrong with it has a code of its own, one line in the log, a counter, and no effect on the model; the same node may still
+send a good one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, final
+
+from ..core.types import Int64Array
+from ..core.update import Total, Update
+from . import contribution
+from .codes import Code, Refused
+from .contribution import Shape
+from .frames import Frame, opened, signed_by
+from .journal import FRAME, Journal
+from .terms import Roll
+
+Log = Callable[[str], None]
+HEAD_ROOM = 1 << 16  # bytes of a body beside its numbers
+
+
+class Open(NamedTuple):
+    """The round that is open: its number, the sha256 of its model, and which users each node was asked for."""
+
+    round: int
+    model: bytes
+    asked: Mapping[str, Int64Array]
+
+
+class Receipt(NamedTuple):
+    """What became of an answer. node: who signed it, None if nobody is known to have."""
+
+    code: Code
+    node: str | None
+
+
+@final
+class Intake:
+    """Takes the answers of one round after the other.
+
+    roll: who may send. counts: how often each code was given, over all rounds of this process.
+    """
+
+    def __init__(self, run: str, roll: Roll, shape: Shape, log: Log) -> None:
+        self.run, self.roll, self.shape, self.log = run, roll, shape, log
+        self.counts: Counter[Code] = Counter()
+        self.total: Total = shape.empty()
+        self.taken: dict[str, bytes] = {}  # sha256 of each node's answer
+        self._nonces: set[bytes] = set()
+        self._open: Open | None = None
+        self._journal: Journal | None = None
+
+    def begin(self, now: Open, journal: Journal | None, recorded: list[bytes]) -> None:
+        """Opens a round. recorded: the frames of its journal, from before a restart; they are checked again, and counted once."""
+        self._open, self._journal, self.total, self.taken = now, None, self.shape.empty(), {}
+        self._nonces = set()
+        for frame in recorded:
+            self.receive(frame)
+        self._journal = journal
+
+    def end(self) -> None:
+        """Closes the round: what comes now is late."""
+        self._open, self._journal = None, None
+
+    def missing(self) -> list[str]:
+        """The nodes that were asked and have not answered."""
+        return [] if self._open is None else [name for name in self._open.asked if name not in self.taken]
+
+    def receive(self, frame: bytes, largest: int | None = None) -> Receipt:
+        """Checks an answer, writes it to the journal, adds it up. An OSError (a full disk) leaves everything as it was."""
+        node: str | None = None
+        try:
+            found = opened(frame, largest or self.largest())
+            node = self._identified(found)
+            read = self._checked(found, node, hashlib.sha256(frame).digest())
+            if self._journal is not None:
+                self._journal.append(FRAME, frame)
+            self.total = contribution.add(self.total, read)
+            self.taken[node] = hashlib.sha256(frame).digest()
+            self._nonces.add(found.head.nonce)
+            return self._said(Code.ACCEPTED, node, "")
+        except Refused as why:
+            return self._said(why.code, node, why.text)
+
+    def largest(self) -> int:
+        """Bytes of the longest answer there can be in this round."""
+        like, most = self.shape.like, max((len(users) for users in self._open.asked.values()), default=1) if self._open else 1
+        rows = min(self.shape.items, most * self.shape.rows) * (12 + 8 * sum(_width(row.shape) for row in like.rows.values()))
+        dense = 8 * like.groups * (1 + sum(_width(array.shape) for array in like.dense.values()))
+        shown = most * (8 + 4 * sum(_width(array.shape) for array in like.shown.values()))
+        return int(rows + dense + shown + HEAD_ROOM)
+
+    # ---- one check after the other ---------------------------------------------------------------------------------------------------
+
+    def _identified(self, frame: Frame) -> str:
+        """The node that signed a frame."""
+        name = frame.node
+        if name not in self.roll.members:
+            raise Refused(Code.UNKNOWN_NODE)
+        if not signed_by(frame, self.roll.members[name].key):
+            others = (other for other, member in self.roll.members.items() if other != name and signed_by(frame, member.key))
+            other = next(others, None) if len(self.roll.members) <= 1000 else None  # a flood of these must not cost a search each
+            raise Refused(Code.BAD_SIGNATURE if other is None else Code.FOREIGN_SIGNATURE)
+        return name
+
+    def _checked(self, frame: Frame, node: str, digest: bytes) -> Update | Total:
+        """What a frame contributes. Raises Refused."""
+        head = frame.head
+        if head.kind == "refused":
+            raise Refused(Code.WITHHELD, bytes(frame.body[:40]).decode("ascii", "replace").split("\n")[0])
+        if head.kind not in ("update", "sum"):
+            raise Refused(Code.WRONG_KIND)
+        if head.run != self.run:
+            raise Refused(Code.WRONG_RUN)
+        now = self._timely(frame)
+        if head.model != now.model:
+            raise Refused(Code.WRONG_MODEL)
+        if head.items != self.shape.items:
+            raise Refused(Code.WRONG_ITEMS)
+        if node not in now.asked:
+            raise Refused(Code.NOT_ASKED)
+        if node in self.taken:
+            raise Refused(Code.DUPLICATE if self.taken[node] == digest else Code.CONFLICT)
+        if head.nonce in self._nonces or len(head.nonce) != 16:
+            raise Refused(Code.REPLAYED_NONCE)
+        users = now.asked[node]
+        if head.about.get("users") != len(users) or (head.kind == "update") != (len(users) == 1):
+            raise Refused(Code.WRONG_COUNT, "of devices")
+        if head.kind == "update":
+            return contribution.read_update(frame.body, self.shape, int(users[0]))
+        return contribution.read_total(frame.body, self.shape, users)
+
+    def _timely(self, frame: Frame) -> Open:
+        """The open round, if a frame is for it."""
+        if self._open is None:
+            raise Refused(Code.LATE)
+        if frame.head.round < self._open.round:
+            raise Refused(Code.PAST_ROUND)
+        if frame.head.round > self._open.round:
+            raise Refused(Code.FUTURE_ROUND)
+        return self._open
+
+    def _said(self, code: Code, node: str | None, text: str) -> Receipt:
+        self.counts[code] += 1
+        if code is not Code.ACCEPTED:
+            who = "a node that is not known" if node is None else node
+            self.log(f"refused {code.value} from {who}{': ' if text else ''}{text}")
+        return Receipt(code, node)
+
+
+def _width(shape: tuple[int, ...]) -> int:
+    width = 1
+    for extent in shape[1:]:
+        width *= extent
+    return width

@@ -1,0 +1,66 @@
+"""The journal of a round: what the server has taken, written and flushed before it counts, so that a restarted server has lost nothing.
+
+    record: length u32 | crc32 of what follows u32 | kind, one byte | content
+
+A record that was cut off or damaged ends the journal: what is before it is whole, what is after it was never acknowledged.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple, final
+
+from ..core.files import sync_folder
+
+RECORD = struct.Struct("<II")
+FRAME, MARK = b"F", b"M"  # a frame that was taken; a decision of the server
+
+
+class Record(NamedTuple):
+    """kind: FRAME or MARK."""
+
+    kind: bytes
+    content: bytes
+
+
+@final
+class Journal:
+    """Appends records to a file. What `append` has returned from survives a crash of process and machine."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        whole = sum(RECORD.size + 1 + len(record.content) for record in records(path)) if path.exists() else 0
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        os.ftruncate(self._file, whole)
+        sync_folder(path.parent)
+
+    def append(self, kind: bytes, content: bytes) -> None:
+        """Writes a record, whole, and waits for the disk. After an OSError (a full disk, say) the journal is as it was before."""
+        said, before = kind + content, os.fstat(self._file).st_size
+        record = RECORD.pack(len(said), zlib.crc32(said)) + said
+        try:
+            while record:
+                record = record[os.write(self._file, record) :]
+            os.fsync(self._file)
+        except OSError as cause:
+            os.ftruncate(self._file, before)
+            raise OSError(cause.errno, cause.strerror, str(self.path)) from None
+
+    def close(self) -> None:
+        os.close(self._file)
+
+
+def records(path: Path) -> Iterator[Record]:
+    """The whole records of a journal, in order."""
+    content, at = path.read_bytes(), 0
+    while at + RECORD.size < len(content):
+        length, check = RECORD.unpack_from(content, at)
+        said = content[at + RECORD.size : at + RECORD.size + length]
+        if len(said) < length or length < 1 or zlib.crc32(said) != check:
+            return
+        yield Record(said[:1], said[1:])
+        at += RECORD.size + length

@@ -1,0 +1,187 @@
+"""A node: a device with one user, or a gateway with many. It answers the server's requests and keeps everything else to itself."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple, final
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from ..core.errors import EntrenousError, InputError
+from ..core.keys import key as key_of
+from ..core.keys import local_key
+from ..core.protocols import State, arrays_of, delivered
+from ..core.types import Array, Int64Array
+from ..core.vocabulary import Vocabulary
+from ..data.interactions import Interactions
+from ..federation.executors import Threads
+from ..federation.shard import Shard
+from ..store import model_sha256
+from ..wire import tensors
+from ..wire.tensors import Field, Malformed
+from . import contribution
+from .codes import Code, Refused
+from .frames import Frame, opened, seal, signed_by
+from .node_store import Given, NodeStore
+from .terms import Terms, read_json
+
+
+class Request(NamedTuple):
+    """A request to work: for which round, on which of the node's users, with which model."""
+
+    round: int
+    users: Int64Array
+    download: State
+    asked: bytes  # sha256 of all of these
+
+
+@final
+class Node:
+    """One node, from its folder: node.json, terms.json, items.json, identity.key, store.sqlite. Answers one request at a time."""
+
+    def __init__(self, folder: Path, *, threads: int = 1) -> None:
+        about = read_json(folder / "node.json")
+        self.folder, self.name, self.terms = folder, str(about["name"]), Terms.read(folder / "terms.json")
+        self.key = read_identity(folder / "identity.key")
+        self.algorithm = self.terms.make()
+        self.items = read_items(folder / "items.json", self.terms)
+        self.store = NodeStore(folder / "store.sqlite")
+        self.rows: Interactions = self.store.rows(self.items)
+        self.shard = Shard(self.algorithm, self.terms.catalogue, self.rows, self.store.users, executor=Threads(threads))
+        seed = self.terms.seed if self.terms.draws == "public" else int(self.store.fact("secret") or 0)
+        self._rounds, self._devices = key_of(seed, "rounds"), key_of(seed, "devices")
+        self._first = self.algorithm.download(self.algorithm.init_server(self.terms.catalogue, key_of(0, "shape")))
+        if self.store.newest_state() is None:
+            self.store.begin(arrays_of(self.shard.init_devices(self._devices)))
+        self._kinds: dict[str, Callable[[Frame], bytes]] = {"hello": self._hello, "work": self._work, "model": self._model}
+
+    def close(self) -> None:
+        self.store.close()
+
+    def answer(self, request: bytes) -> bytes:
+        """The answer to a request: what was asked for, or why not."""
+        try:
+            frame = opened(request)
+            if not signed_by(frame, self.terms.server_key):
+                raise Refused(Code.BAD_SIGNATURE, "not the server of this federation")
+            if frame.head.run != self.terms.run:
+                raise Refused(Code.WRONG_RUN, "other terms than this node has")
+            if frame.head.kind not in self._kinds:
+                raise Refused(Code.WRONG_KIND)
+            return self._kinds[frame.head.kind](frame)
+        except Refused as why:
+            return self._seal("refused", f"{why.code.value}\n{why.text}".encode())
+        except EntrenousError as why:  # a value that is not finite, a damaged store: said by class alone, the text may name rows
+            return self._seal("refused", f"{Code.FAILED.value}\n{type(why).__name__}".encode())
+
+    # ---- what it is asked ------------------------------------------------------------------------------------------------------------
+
+    def _hello(self, frame: Frame) -> bytes:
+        return self._seal("hello", items=self.terms.items, about={"users": len(self.shard.users)})
+
+    def _work(self, frame: Frame) -> bytes:
+        """Trains the asked users' devices, once, and gives the same answer however often it is asked."""
+        request = self.read_request(frame)
+        given = self.store.answered(request.round)
+        if given is not None and given.asked == request.asked:
+            return given.frame
+        devices, kind, body = self.train(request, alone=len(request.users) == 1)
+        answer = self.seal_for(frame, kind, body)
+        self.keep(request, answer, devices)
+        return answer
+
+    def _model(self, frame: Frame) -> bytes:
+        """A model for all of the node's users, to recommend by."""
+        arrays = self._read(frame, {}, self.shard.users)
+        self.store.receive_model(frame.head.round, arrays)
+        return self._seal("taken", round=frame.head.round)
+
+    # ---- the parts of a round, which a secure one has too ----------------------------------------------------------------------------
+
+    def read_request(self, frame: Frame, more: dict[str, Field] | None = None) -> Request:
+        """What a request asks for. Raises Refused for users that are not the node's, and for another model than was announced."""
+        m, head = frame.head.about.get("users", 0), frame.head
+        if not 1 <= m <= len(self.shard.users):
+            raise Refused(Code.WRONG_COUNT, f"asked for {m} users")
+        arrays = self._read(frame, {"users": Field("i8", (m,)), **(more or {})}, self.shard.users[:m])
+        users = arrays.pop("users")
+        if len(np.unique(users)) != m or np.any(np.diff(users) < 0) or not np.isin(users, self.shard.users).all():
+            raise Refused(Code.NOT_ASKED, "users that this node does not serve")
+        download = self._state({name: arrays[name] for name in arrays_of(self._received(users))}, users)
+        if not hasattr(self.algorithm, "deliver") and bytes.fromhex(model_sha256(arrays_of(download))) != head.model:
+            raise Refused(Code.WRONG_MODEL, "the download is not the model that was announced")
+        asked = hashlib.sha256(b"%d %s" % (head.round, head.model) + users.tobytes()).digest()
+        return Request(head.round, users, download, asked)
+
+    def train(self, request: Request, *, alone: bool) -> tuple[State, str, bytes]:
+        """The private state afterwards, and kind and body of the contribution: of one device, or of their sum."""
+        devices, key = self._before(request.round), np.uint64(local_key(self._rounds, request.round))
+        if alone:
+            update = self.shard.update(request.download, devices, request.users, key)
+            return devices, "update", contribution.of_update(update)
+        total, _ = self.shard.work(request.download, devices, request.users, key, delivered=True)
+        body = contribution.of_total(total)
+        self.shard.release(total)
+        return devices, "sum", body
+
+    def keep(self, request: Request, answer: bytes, devices: State) -> None:
+        """Private state and answer on the disk, before the answer leaves."""
+        model = None if hasattr(self.algorithm, "deliver") else arrays_of(request.download)
+        self.store.advance(Given(request.round, 0, request.asked, answer), arrays_of(devices), model)
+
+    def seal_for(self, frame: Frame, kind: str, body: bytes) -> bytes:
+        """An answer to a request of a round."""
+        head = frame.head
+        return self._seal(kind, body, round=head.round, attempt=head.attempt, model=head.model, items=self.terms.items,
+                          about={"users": head.about.get("users", 0)})  # fmt: skip
+
+    # ---- small parts -----------------------------------------------------------------------------------------------------------------
+
+    def _before(self, number: int) -> State:
+        """All devices' private state as it was before round `number`."""
+        arrays = self.store.state_before(number)
+        if arrays is None:
+            raise Refused(Code.PAST_ROUND, f"round {number} is too long ago")
+        return type(self.shard.init_devices(self._devices))(**arrays)
+
+    def _received(self, users: Int64Array) -> State:
+        """What the devices of `users` receive in a round, by its shape."""
+        return delivered(self.algorithm, self._first, users)
+
+    def _state(self, arrays: dict[str, Array], users: Int64Array) -> State:
+        return type(self._received(users))(**arrays)
+
+    def _read(self, frame: Frame, more: dict[str, Field], users: Int64Array) -> dict[str, Array]:
+        """The arrays of a request with a download for as many users. Raises Refused."""
+        schema = {**tensors.schema_of(arrays_of(self._received(users))), **more}
+        try:
+            return tensors.read(frame.body, schema)
+        except Malformed as bad:
+            raise Refused(Code.MALFORMED, bad.code) from None
+
+    def _seal(self, kind: str, body: bytes = b"", **fields: Any) -> bytes:
+        return seal(self.key, kind, body, run=self.terms.run, node=self.name, **fields)
+
+
+def read_identity(path: Path) -> Ed25519PrivateKey:
+    """An Ed25519 private key, hexadecimal, in a file that only its owner reads."""
+    try:
+        return Ed25519PrivateKey.from_private_bytes(bytes.fromhex(path.read_text(encoding="ascii").strip()))
+    except (OSError, ValueError) as bad:
+        raise InputError(str(path), f"no key can be read ({type(bad).__name__})", expected="64 hexadecimal digits") from None
+
+
+def read_items(path: Path, terms: Terms) -> Vocabulary:
+    """The list of items that all number alike."""
+    try:
+        said = path.read_bytes()
+    except OSError as bad:
+        raise InputError(str(path), f"cannot be read ({bad.strerror})", expected="the federation's list of items") from None
+    if hashlib.sha256(said).hexdigest() != terms.items_sha256:
+        raise InputError(str(path), "not the list of items of the terms", fix="get the items.json that belongs to terms.json")
+    found = json.loads(said)
+    return Vocabulary(found["ids"], kind="item")

@@ -1,0 +1,196 @@
+"""What a node keeps to itself, in one SQLite file: its users' rows, their private vectors, and the answer it has last given.
+
+A round's new private state and the answer made with it are written in one transaction, before the answer leaves. So a node that dies
+at any moment gives the same answer again when it is asked again, and trains nobody twice.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple, final
+
+import numpy as np
+
+from ..core.errors import EntrenousError, InputError
+from ..core.types import Array, Float64Array, Int64Array
+from ..core.vocabulary import Vocabulary
+from ..data.interactions import NO_TIME, Interactions, build
+
+FORMAT = 1
+KEPT = 4  # private states, of the newest rounds: a server that lost a checkpoint asks for a round again
+TABLES = """
+create table fact (name text primary key, value text not null) strict;
+create table user (number integer primary key, id text not null) strict;
+create table row (user integer not null, item integer not null, value real not null, time integer, source integer not null,
+                  primary key (user, item)) strict, without rowid;
+create table state (round integer primary key, arrays blob not null) strict;
+create table answer (round integer primary key, attempt integer not null, asked blob not null, frame blob not null) strict;
+create table model (one integer primary key check (one = 1), round integer not null, arrays blob not null) strict;
+"""
+
+
+class Given(NamedTuple):
+    """An answer that was given. asked: sha256 of what the request was about."""
+
+    round: int
+    attempt: int
+    asked: bytes
+    frame: bytes
+
+
+@final
+class NodeStore:
+    """One node's file, readable by its owner alone. Use it from one thread at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        if not path.is_file():
+            raise InputError(
+                str(path), "no such store", expected="a node's folder", fix="make one with `entrenous federation new`"
+            )
+        self._db = _connected(path)
+        try:
+            found = self.fact("format")
+        except sqlite3.DatabaseError as bad:
+            raise EntrenousError(f"{path}: cannot be read ({bad}); restore it from a backup, or enrol the node anew") from None
+        if found != str(FORMAT):
+            fix = "use the version of entrenous that wrote it"
+            raise InputError(str(path), f"format {found}", expected=f"format {FORMAT}", fix=fix)
+
+    @staticmethod
+    def create(path: Path, rows: Interactions, users: Int64Array) -> NodeStore:
+        """A new store with the rows of its users. users: int64 [m], ascending: the federation's numbers of rows.users, in their order."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        db = _connected(path)
+        with db:
+            db.executescript(TABLES)
+            facts = {"format": FORMAT, "secret": secrets.randbits(63)}
+            db.executemany("insert into fact values (?, ?)", [(name, str(value)) for name, value in facts.items()])
+            db.executemany("insert into user values (?, ?)", zip(users.tolist(), rows.users.ids.tolist(), strict=True))
+            times: list[int | None] = [None] * len(rows) if rows.time is None else rows.time.tolist()
+            source = range(len(rows)) if rows.row is None else rows.row.tolist()
+            columns = zip(users[rows.user].tolist(), rows.item.tolist(), rows.value.tolist(), times, source, strict=True)
+            db.executemany("insert into row values (?, ?, ?, ?, ?)", columns)
+        db.close()
+        return NodeStore(path)
+
+    # ---- what it holds ---------------------------------------------------------------------------------------------------------------
+
+    def fact(self, name: str) -> str | None:
+        """A word about the node; None if nobody has written it."""
+        found = self._db.execute("select value from fact where name = ?", (name,)).fetchone()
+        return None if found is None else str(found[0])
+
+    def note(self, name: str, value: str) -> None:
+        """Writes a word about the node."""
+        with self._db:
+            self._db.execute("insert or replace into fact values (?, ?)", (name, value))
+
+    @property
+    def users(self) -> Int64Array:
+        """The federation's numbers of its users, int64 [m], ascending."""
+        return np.array([number for (number,) in self._db.execute("select number from user order by number")], np.int64)
+
+    def rows(self, items: Vocabulary, places: Float64Array | None = None) -> Interactions:
+        """The rows of its users: user r of it is users[r]."""
+        numbers = self.users
+        ids = [name for (name,) in self._db.execute("select id from user order by number")]
+        found = self._db.execute("select user, item, value, time from row order by source").fetchall()
+        user, item, value, time = (list(column) for column in zip(*found, strict=True)) if found else ([], [], [], [])
+        known = any(when is not None for when in time)
+        columns = {} if places is None else {"lat": places[:, 0].astype(str), "lon": places[:, 1].astype(str)}
+        return build(
+            np.searchsorted(numbers, np.array(user, np.int64)), item, value=value,
+            time=[NO_TIME if when is None else when for when in time] if known else None,
+            users=Vocabulary(ids, kind="user"), items=items, features=columns, name=str(self.path),
+        )  # fmt: skip
+
+    # ---- rounds ----------------------------------------------------------------------------------------------------------------------
+
+    def state_before(self, number: int) -> dict[str, Array] | None:
+        """The private state, by name, with which its users go into round `number`; None if it is not kept any more."""
+        found = self._db.execute("select arrays from state where round <= ? order by round desc limit 1", (number,)).fetchone()
+        return None if found is None else _arrays(found[0])
+
+    def newest_state(self) -> tuple[int, dict[str, Array]] | None:
+        """The private state, by name, and the number of the round it is good for; None before the first."""
+        found = self._db.execute("select round, arrays from state order by round desc limit 1").fetchone()
+        return None if found is None else (int(found[0]), _arrays(found[1]))
+
+    def begin(self, private: Mapping[str, Array]) -> None:
+        """The first private state."""
+        with self._db:
+            self._db.execute("insert into state values (0, ?)", (_blob(private),))
+
+    def answered(self, number: int) -> Given | None:
+        """The answer that was given in a round."""
+        found = self._db.execute("select round, attempt, asked, frame from answer where round = ?", (number,)).fetchone()
+        return None if found is None else Given(*found)
+
+    def advance(self, given: Given, private: Mapping[str, Array], download: Mapping[str, Array] | None) -> None:
+        """After a round: the new private state, the answer, and the model it was made with unless it is not for all users; all or
+        nothing."""
+        after = given.round + 1
+        with self._db:
+            self._db.execute("delete from state where round > ?", (given.round,))
+            self._db.execute("insert into state values (?, ?)", (after, _blob(private)))
+            self._db.execute(
+                "delete from state where round not in (select round from state order by round desc limit ?)", (KEPT,)
+            )
+            self._db.execute("delete from answer")
+            self._db.execute("insert into answer values (?, ?, ?, ?)", given)
+            if download is not None:
+                self._keep_model(given.round, download)
+
+    def receive_model(self, number: int, download: Mapping[str, Array]) -> None:
+        """A model to recommend by: that of round `number`."""
+        with self._db:
+            self._keep_model(number, download)
+
+    def _keep_model(self, number: int, download: Mapping[str, Array]) -> None:
+        self._db.execute("insert or replace into model values (1, ?, ?)", (number, _blob(download)))
+
+    def model(self) -> tuple[int, dict[str, Array]] | None:
+        """The newest model received, and of which round; None before the first."""
+        found = self._db.execute("select round, arrays from model").fetchone()
+        return None if found is None else (int(found[0]), _arrays(found[1]))
+
+    def close(self) -> None:
+        self._db.close()
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[NodeStore]:
+    """A store, closed afterwards."""
+    store = NodeStore(path)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def _connected(path: Path) -> sqlite3.Connection:
+    """Answers leave only after the disk has them: synchronous = full, in a write-ahead log."""
+    db = sqlite3.connect(path, check_same_thread=False, timeout=10)
+    db.execute("pragma journal_mode = wal")
+    db.execute("pragma synchronous = full")
+    return db
+
+
+def _blob(arrays: Mapping[str, Array]) -> bytes:
+    from safetensors.numpy import save
+
+    return save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
+
+
+def _arrays(blob: bytes) -> dict[str, Array]:
+    """Arrays of our own writing, copied so that they may be overwritten."""
+    from safetensors.numpy import load
+
+    return {name: array.copy() for name, array in load(blob).items()}

@@ -1,0 +1,174 @@
+"""What a federation has agreed on: the terms, which every node gets with its invitation, and the roll of the nodes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Self, final
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from pydantic import Field
+
+from ..core.errors import InputError
+from ..core.files import write_atomically
+from ..core.protocols import Catalogue, FederatedAlgorithm
+from ..core.settings import Settings
+from ..core.types import Int64Array
+from ..plan import algorithm_of
+
+FORMAT = 1  # of all files of a federation: another one is refused by its number
+
+
+@final
+class Terms(Settings):
+    """What all nodes of a federation take part in. It does not change while it runs: the run's name is made of it."""
+
+    format: int = Field(FORMAT, description="of the files; a program refuses one that it does not know")
+    algorithm: str = Field(description="a name of `entrenous algorithms`, with a server")
+    settings: dict[str, Any] = Field({}, description="its hyper-parameters where they differ from the defaults")
+    rounds: int = Field(ge=1, le=10_000_000, description="rounds after which training is over")
+    seed: int = Field(0, ge=0, description="names the randomness of the server, and of the nodes where draws are public")
+    draws: Literal["public", "secret"] = Field(
+        "secret",
+        description="public: nodes draw from the seed, so that a simulation can repeat the run to the bit, and the server could guess what "
+        "a device drew; secret: each node draws from a number of its own",
+    )
+    users: int = Field(ge=2, description="of all nodes together")
+    items: int = Field(ge=1, description="of the catalogue")
+    interactions: int = Field(ge=1, description="rows of all nodes together, as estimated by whoever wrote the terms")
+    scale: tuple[float, float] = Field((1.0, 1.0), description="lowest and highest rating; 1 and 1 where nothing is rated")
+    items_sha256: str = Field("", description="of the list of items, so that all number them alike")
+    secure: Literal["none", "masks"] = Field(
+        "none", description="masks: the server sees the sum of a round's nodes, not one by one"
+    )
+    floor: int = Field(
+        100, ge=2, description="with masks: nodes in a round below which a node does not take part, unless its own is higher"
+    )
+    deadline: float = Field(
+        600.0, gt=0, description="seconds after which a round goes on without the nodes that have not answered"
+    )
+    quorum: float = Field(1.0, gt=0, le=1, description="share of the asked users below which a round is not counted")
+    server: str = Field(description="the server's public key, Ed25519, hexadecimal")
+    nonce: str = Field("", description="tells federations apart that agreed on the same")
+
+    @property
+    def run(self) -> str:
+        """The name of the run: the first 32 hexadecimal digits of the sha256 of the terms."""
+        return hashlib.sha256(self.text().encode()).hexdigest()[:32]
+
+    @property
+    def catalogue(self) -> Catalogue:
+        return Catalogue(self.users, self.items, self.interactions, self.scale)
+
+    @property
+    def server_key(self) -> Ed25519PublicKey:
+        return Ed25519PublicKey.from_public_bytes(bytes.fromhex(self.server))
+
+    def make(self) -> FederatedAlgorithm:
+        """The algorithm, made concrete for this federation. Raises InputError for one without a server."""
+        made = algorithm_of(self.algorithm, self.settings)
+        if not isinstance(made, FederatedAlgorithm):
+            raise InputError(
+                "algorithm", f"{self.algorithm} has no server with devices", fix="choose one such as fpl or cali3f-gmf"
+            )
+        return made.configured(self.catalogue)  # type: ignore[no-any-return]
+
+    def text(self) -> str:
+        """As it is written and hashed."""
+        return json.dumps(self.model_dump(mode="json"), sort_keys=True, indent=1)
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """The terms in a file. Raises InputError that names the file and the field."""
+        found = read_json(path)
+        if found.get("format") != FORMAT:
+            fix = "use the version of entrenous that wrote it, or make new ones with `entrenous federation new`"
+            raise InputError(str(path), f"format {found.get('format')}", expected=f"format {FORMAT}", fix=fix)
+        return cls.parse(found, str(path))
+
+
+class Member(NamedTuple):
+    """A node on the roll. key: its Ed25519 public key; users: int64, the federation's numbers of those it serves, ascending."""
+
+    key: Ed25519PublicKey
+    users: Int64Array
+
+
+@final
+class Roll:
+    """The nodes of a federation by name, and which of them serves which user."""
+
+    def __init__(self, members: Mapping[str, Member], users: int) -> None:
+        self.members = dict(sorted(members.items()))
+        self.names = list(self.members)
+        self._node = np.full(users, -1, np.int64)
+        for number, (name, member) in enumerate(self.members.items()):
+            if len(member.users) and (member.users[0] < 0 or member.users[-1] >= users or np.any(np.diff(member.users) <= 0)):
+                raise InputError(f"roll: {name}", "users out of order or range", expected=f"ascending numbers below {users}")
+            if np.any(self._node[member.users] >= 0):
+                raise InputError(f"roll: {name}", "serves a user that another node serves", expected="one node for each user")
+            self._node[member.users] = number
+
+    def by_node(self, users: Int64Array) -> dict[str, Int64Array]:
+        """Those of `users` that each node serves, ascending; without nodes that serve none of them, and users whom no node serves."""
+        node = self._node[users]
+        return {self.names[n]: np.sort(users[node == n]) for n in np.unique(node[node >= 0])}
+
+    def text(self) -> str:
+        """As it is written: users as [first, last] of each stretch."""
+        nodes = {
+            name: {"key": member.key.public_bytes_raw().hex(), "users": _stretches(member.users)}
+            for name, member in self.members.items()
+        }
+        return json.dumps({"format": FORMAT, "nodes": nodes}, indent=1)
+
+    @staticmethod
+    def read(path: Path, users: int) -> Roll:
+        """The roll in a file. Raises InputError that names the file."""
+        found = read_json(path)
+        try:
+            members = {
+                name: Member(
+                    Ed25519PublicKey.from_public_bytes(bytes.fromhex(node["key"])),
+                    np.concatenate([np.arange(low, high + 1) for low, high in node["users"]] or [np.empty(0, np.int64)]),
+                )
+                for name, node in found["nodes"].items()
+            }
+        except (KeyError, TypeError, ValueError, AttributeError) as bad:
+            raise InputError(
+                str(path), f"not a roll of nodes ({type(bad).__name__})", expected="nodes, each with key and users"
+            ) from None
+        return Roll(members, users)
+
+
+def _stretches(users: Int64Array) -> list[tuple[int, int]]:
+    """First and last of each run of consecutive numbers.
+
+    >>> _stretches(np.array([0, 1, 2, 7]))
+    [(0, 2), (7, 7)]
+    """
+    if not len(users):
+        return []
+    breaks = np.flatnonzero(np.diff(users) != 1)
+    return list(zip(users[np.append(0, breaks + 1)].tolist(), users[np.append(breaks, len(users) - 1)].tolist(), strict=True))
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A file with one JSON object. Raises InputError that names it."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(str(path), "no such file", fix="make a federation with `entrenous federation new FOLDER`") from None
+    except (OSError, ValueError) as cause:
+        raise InputError(str(path), f"cannot be read ({cause})", expected="one JSON object") from None
+    if not isinstance(found, dict):
+        raise InputError(str(path), "not a JSON object", expected="one JSON object")
+    return found
+
+
+def write_text(path: Path, text: str) -> None:
+    """A file, whole or not at all."""
+    write_atomically(path, (text + "\n").encode())
