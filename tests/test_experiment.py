@@ -20,7 +20,7 @@ from entrenous.data.interactions import Interactions
 from entrenous.evaluate.fairness import fairness
 from entrenous.evaluate.protocol import evaluate
 from entrenous.experiment import Run, run
-from entrenous.federation import rounds
+from entrenous.federation import shard
 from entrenous.plan import Plan, material
 from entrenous.privacy.choice import Choice
 from entrenous.stored import recommended
@@ -68,7 +68,7 @@ def test_the_size_of_a_block_changes_nothing(
     algorithm: str, nbytes: int, data: Interactions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usual = result(run(algorithm, data, threads=2, **SMALL))
-    monkeypatch.setattr(rounds, "BLOCK_BYTES", nbytes)
+    monkeypatch.setattr(shard, "BLOCK_BYTES", nbytes)
     assert result(run(algorithm, data, threads=2, **SMALL)) == usual
 
 
