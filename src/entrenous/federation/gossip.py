@@ -15,8 +15,8 @@ import numpy as np
 from ..core.gossip import ACCEPTED, NOBODY, Arrivals, DeviceData, GossipAlgorithm, Pushes, Weighing
 from ..core.keys import fold_name, folded, folds
 from ..core.keys import key as key_of
-from ..core.protocols import State
-from ..core.types import Array, Float64Array, Int8Array, Int64Array, UInt64Array
+from ..core.protocols import Catalogue, State
+from ..core.types import Array, Float32Array, Float64Array, Int8Array, Int32Array, Int64Array, UInt64Array
 from ..data.interactions import Interactions
 from ..models.peers import introduced
 from ..split.types import Held
@@ -60,13 +60,11 @@ class Gossip:
         self.executor: Executor = executor or Threads(1)
         self._everyone = np.arange(self.catalogue.users)
         self._key = key_of(seed, "gossip")
-        self._node_keys = folds(fold_name(self._key, "node"), self._everyone)
+        self._node_keys = node_keys(seed, self._everyone)
         self._draws = Draws(self.network, self.catalogue.users, fold_name(self._key, "network"))
-        self._base = self.algorithm.init_model(self.catalogue, fold_name(self._key, "model"))
+        self._base = base_model(self.algorithm, self.catalogue, seed)
         self._place = np.zeros(self.catalogue.users, np.int64)
-        self.private = self.algorithm.weighing(
-            device_data(data, weighting, avoid), folds(fold_name(self._key, "weighting"), self._everyone)
-        )
+        self.private = self.algorithm.weighing(device_data(data, weighting, avoid), weighting_keys(seed, self._everyone))
         nobody = self._everyone[:0]
         pushes = self.algorithm.on_timer(self._first_state(nobody), nobody, self.private, np.empty(0, np.uint64))
         self._group = max(1, GROUP_BYTES // self._base.nbytes)
@@ -110,14 +108,11 @@ class Gossip:
             pool.values[slots], pool.kept = np.array(JUNK)[:, None], len(JUNK)
 
     def _first_state(self, who: Int64Array) -> State:
-        return self.algorithm.init_nodes(
-            who, self._peers(who, np.zeros(len(who), np.int64)), len(self._base), fold_name(self._key, "private")
-        )
+        return first_nodes(self.algorithm, who, self._peers(who, np.zeros(len(who), np.int64)), len(self._base), self.seed)
 
     def _peers(self, who: Int64Array, count: Int64Array) -> Array:
         """Whom the bootstrap service names to each node at its start number `count`, int32 [m, at most KNOWN]: any but itself."""
-        n = len(self._everyone)
-        return introduced(who, n, min(KNOWN, n - 1), folded(self._node_keys[who], -1 - count))
+        return first_known(who, len(self._everyone), self._node_keys[who], count)
 
     def _begin(self, swarm: Swarm, who: Int64Array) -> None:
         """The first training of nodes that have the base model."""
@@ -160,7 +155,7 @@ class Gossip:
         swarm.pool.values[new] = self._base
         swarm.slot[who] = new
         swarm.pool.drop(old)
-        fresh = self.algorithm.init_nodes(who, self._peers(who, now.about + 1), len(self._base), fold_name(self._key, "private"))
+        fresh = first_nodes(self.algorithm, who, self._peers(who, now.about + 1), len(self._base), self.seed)
         for array, first in zip(swarm.nodes, fresh, strict=True):
             array[who] = first
         self._begin(swarm, who)
@@ -257,6 +252,34 @@ class Gossip:
         keys = folded(self._node_keys[who], swarm.counts.events[who])
         swarm.counts.events[who] += 1
         return keys
+
+
+# ---- what a federation's seed names: the same for a node of a simulation and a node on a device of its own ------------------------------
+
+
+def node_keys(seed: int, who: Int64Array) -> UInt64Array:
+    """What nodes draw from, uint64 [m]: event number e of a node from `folded(key, e)`."""
+    return folds(fold_name(key_of(seed, "gossip"), "node"), who)
+
+
+def weighting_keys(seed: int, who: Int64Array) -> UInt64Array:
+    """What nodes draw their weighting sets from, uint64 [m]."""
+    return folds(fold_name(key_of(seed, "gossip"), "weighting"), who)
+
+
+def base_model(algorithm: GossipAlgorithm, catalogue: Catalogue, seed: int) -> Float32Array:
+    """The model that every node begins with, float32 [width], of a configured algorithm."""
+    return algorithm.init_model(catalogue, fold_name(key_of(seed, "gossip"), "model"))
+
+
+def first_known(who: Int64Array, n: int, keys: UInt64Array, count: Int64Array) -> Int32Array:
+    """Whom each of n nodes knows at its start number `count`, int32 [m, at most KNOWN]; keys: of `node_keys`, [m]."""
+    return introduced(who, n, min(KNOWN, n - 1), folded(keys, -1 - count))
+
+
+def first_nodes(algorithm: GossipAlgorithm, who: Int64Array, known: Int32Array, width: int, seed: int) -> State:
+    """The private state of nodes before their first event, leading axis [m]."""
+    return algorithm.init_nodes(who, known, width, fold_name(key_of(seed, "gossip"), "private"))
 
 
 def device_data(data: Interactions, weighting: Held | None, avoid: Interactions | None = None) -> DeviceData:

@@ -1,0 +1,31 @@
+"""The body of a push between peers: one model, and the digest by which both ends, and a replay, know that it is the same."""
+
+from __future__ import annotations
+
+import hashlib
+
+from ..core.types import Float32Array
+from .tensors import Buffer, Field, read, write
+
+DIGEST_BYTES = 32
+
+
+def pack(model: Float32Array) -> bytes:
+    """A model, float32 [width], as bytes: the same bytes for the same model."""
+    return write({"model": model})
+
+
+def unpack(body: Buffer, width: int) -> Float32Array:
+    """The model of a body, float32 [width], a view of it. Raises wire.tensors.Malformed for anything else."""
+    return read(body, {"model": Field("f4", (width,))})["model"]
+
+
+def packed_bytes(width: int) -> int:
+    """How long a body is."""
+    header = len(f'{{"model":{{"dtype":"F32","shape":[{width}],"data_offsets":[0,{4 * width}]}}}}')
+    return 8 + header + -header % 8 + 4 * width
+
+
+def digest(body: Buffer) -> bytes:
+    """SHA-256: 32 bytes."""
+    return hashlib.sha256(body).digest()
