@@ -1,0 +1,276 @@
+"""`Client`: one party of a secure sum. It trusts the server for nothing but to pass messages on."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Callable
+from itertools import pairwise
+from typing import NamedTuple, final
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+from ...core.errors import InputError
+from ...core.types import Int64Array
+from . import messages as m
+from . import primitives as p
+from .graph import Graph, graph
+from .refusal import Code, Refused, require
+from .shamir import split
+from .statements import EMPTY, about_box, about_box_key, about_own, about_pair, commitment, read_advert
+from .terms import Floors, Roll, Terms, checked
+from .vector import Rows
+
+Used = frozenset[tuple[str, int]]  # (run, round) of every masked input that has left
+LIST_LIMIT = 512  # bytes of a list from the server for each party, at most
+
+
+class Secrets(NamedTuple):
+    """What never leaves, drawn for one attempt. boxes, masks: x25519 keys; seed: of the own mask."""
+
+    boxes: X25519PrivateKey
+    masks: X25519PrivateKey
+    seed: bytes
+
+
+class Met(NamedTuple):
+    """The others, as their signed adverts say. me: the own place; view: hash of the roster."""
+
+    names: list[str]
+    adverts: list[m.Advert]
+    graph: Graph
+    me: int
+    view: bytes
+
+    @property
+    def around(self) -> list[int]:
+        return self.graph.around(self.me)
+
+
+@final
+class Client:
+    """advertise, share, mask, consent, unmask: in this order, each once; the same question again gets the same answer.
+
+    Every refusal is a `Refused`, after which the state is as before and nothing secret has left.
+
+    Args:
+        terms, roll: what is summed, and the parties' identities: as agreed beforehand, not as the server says.
+        name, identity: the own name in the roll, and the raw private Ed25519 key that belongs to it (32 bytes).
+        floors: what this client insists on.
+        used: rounds of which this client's masked input has left. `mask` adds to `client.used`; the caller stores that before it sends
+            what `mask` returned, and gives it to the next client, also after a restart: a round is summed once, whatever became of it,
+            since the difference of two sums of one round over different parties is what a party sent.
+    """
+
+    def __init__(
+        self, terms: Terms, roll: Roll, name: str, identity: bytes, floors: Floors | None = None, used: Used = frozenset()
+    ) -> None:
+        self.terms, self.roll, self.name, self.floors, self.used = terms, checked(roll), name, floors or Floors(), used
+        if self.roll.get(name) != p.identity_of(identity):
+            raise InputError("secure sum", f"'{name}' is not in the roll with this identity")
+        self._identity, self._digest = identity, terms.digest(self.roll)
+        self._secrets = Secrets(X25519PrivateKey.generate(), X25519PrivateKey.generate(), secrets.token_bytes(32))
+        self._answers: list[tuple[bytes, bytes]] = []  # sha256 of the question, and the answer, of every stage so far
+        self._met: Met | None = None
+        self._own: tuple[bytes, bytes] = (b"", b"")  # the own shares of the own secrets: of the masks' key, of the seed
+        self._held: dict[int, tuple[bytes, bytes]] = {}  # the same of each neighbour that shared
+        self._sharers: list[int] = []
+        self._survivors: list[int] = []
+        self._rows = Rows(0, 0)
+        self._views = [b""]  # what was seen by the end of each stage
+
+    def advertise(self) -> bytes:
+        """Signed public keys, and the model at hand."""
+        return self._once(m.ADVERT, b"", self._advertise)
+
+    def share(self, roster: bytes) -> bytes:
+        """Shares of both secrets, boxed for each neighbour."""
+        return self._once(m.SHARES, roster, lambda: self._share(roster))
+
+    def mask(self, inbox: bytes, vector: Int64Array, rows: Rows) -> bytes:
+        """The vector under its masks. vector: int64 [terms.length]; rows: how many of it this client adds to (`vector.rows_of`)."""
+        require(vector.dtype == np.int64 and vector.shape == (self.terms.length,), "vector",
+                f"{vector.dtype} {vector.shape}; expected int64 ({self.terms.length},)")  # fmt: skip
+        asked = hashlib.sha256(inbox + np.ascontiguousarray(vector).tobytes()).digest()
+        return self._once(m.MASKED, asked, lambda: self._mask(inbox, vector, rows))
+
+    def consent(self, survivors: bytes) -> bytes:
+        """A signature under the list of who sent a masked vector: the only such list this client will ever sign."""
+        return self._once(m.CONSENT, survivors, lambda: self._consent(survivors))
+
+    def unmask(self, consents: bytes) -> bytes:
+        """For each neighbour one share: of the seed of who sent, of the masks' key of who did not. Then all secrets are forgotten."""
+        return self._once(m.UNMASKING, consents, lambda: self._unmask(consents))
+
+    # ---- stages ------------------------------------------------------------------------------------------------------------------
+
+    def _advertise(self) -> bytes:
+        boxes, masks = (key.public_key().public_bytes_raw() for key in self._secrets[:2])
+        body = m.encode(m.Advert(self.terms.model, boxes, masks, commitment(self._secrets.seed)))
+        return self._signed(m.ADVERT, b"", body)
+
+    def _share(self, roster: bytes) -> bytes:
+        met = self._meet(m.decode(roster, m.Roster, self._limit(LIST_LIMIT)).adverts)
+        points, t = [place + 1 for place in met.around], met.graph.threshold
+        of_masks = split(self._secrets.masks.private_bytes_raw(), t, points)
+        of_seed = split(self._secrets.seed, t, points)
+        boxes, own = [], (b"", b"")
+        for place, pair in zip(met.around, zip(of_masks, of_seed, strict=True), strict=True):
+            if place == met.me:
+                own = pair
+            else:
+                boxes.append(p.seal(self._box_key(met, place), b"".join(pair), about_box(met.view, met.me, place)))
+        answer = self._signed(m.SHARES, met.view, m.encode(m.Shares(boxes)))
+        self._met, self._own = met, own
+        self._views.append(met.view)
+        return answer
+
+    def _mask(self, inbox: bytes, vector: Int64Array, rows: Rows) -> bytes:
+        met, said = self._others(), m.decode(inbox, m.Inbox, self._limit(m.BOX + 8))
+        about = (self.terms.run, self.terms.round)
+        require(about not in self.used, "used", f"round {about[1]} of run {about[0]}: this client's masked input has left before")
+        sharers = self._list(said.sharers, range(len(met.names)), "sharers")
+        self._enough(sharers, rows)
+        near = [place for place in met.graph.neighbours[met.me] if place in set(sharers)]
+        require(len(said.boxes) == len(near), "box", f"{len(said.boxes)} boxes of {len(near)} neighbours that shared")
+        held = {place: self._opened(met, place, box) for place, box in zip(near, said.boxes, strict=True)}
+        words = self._words(vector, len(sharers))
+        keys = {
+            place: p.derive(p.agree(self._secrets.masks, met.adverts[place].masks), *about_pair(met.view, met.me, place))
+            for place in near
+        }
+        plus = [p.derive(self._secrets.seed, *about_own(met.view, met.me)), *(keys[v] for v in near if v > met.me)]
+        p.add_masks(words, plus, [keys[v] for v in near if v < met.me])
+        view = m.seen(met.view, said.sharers)
+        answer = self._signed(m.MASKED, view, words.tobytes())
+        self._sharers, self._held, self._rows = sharers, {**held, met.me: self._own}, rows
+        self._views.append(view)
+        self.used = self.used | {about}
+        return answer
+
+    def _consent(self, survivors: bytes) -> bytes:
+        met, said = self._others(), m.decode(survivors, m.Survivors, self._limit(LIST_LIMIT))
+        alive = self._list(said.survivors, self._sharers, "survivors")
+        self._enough(alive, self._rows)
+        require(met.graph.joined(alive), "survivors", "they fall apart into groups, each of which would have a sum of its own")
+        near = [place for place in met.graph.neighbours[met.me] if place in set(alive)]
+        require(len(near) == len(said.uploads), "survivors", f"{len(said.uploads)} uploads of {len(near)} surviving neighbours")
+        for place, upload in zip(near, said.uploads, strict=True):
+            self._check(m.MASKED, place, self._views[2], upload.digest, upload.signature)
+        view = m.seen(self._views[2], said.survivors)
+        answer = self._signed(m.CONSENT, view, b"")
+        self._survivors = alive
+        self._views.append(view)
+        return answer
+
+    def _unmask(self, consents: bytes) -> bytes:
+        met, said = self._others(), m.decode(consents, m.Consents, self._limit(LIST_LIMIT))
+        signers = m.from_bits(said.signers, len(met.names))
+        require(signers is not None and set(signers) <= set(self._survivors), "quorum", "signers that are no survivors")
+        signers = signers or []
+        require(len(said.signatures) == 64 * len(signers), "quorum", "not a signature for each signer")
+        require(
+            len(signers) >= met.graph.quorum,
+            "quorum",
+            f"{len(signers)} signed the list of survivors; at least {met.graph.quorum}",
+        )
+        for k, place in enumerate(signers):
+            signature = said.signatures[64 * k : 64 * k + 64]
+            self._check(m.CONSENT, place, self._views[3], EMPTY, signature)
+        alive = set(self._survivors)
+        body = b"".join(self._held[v][v in alive] for v in met.around if v in self._held)
+        answer = self._signed(m.UNMASKING, self._views[3], body)
+        del self._secrets, self._held, self._own
+        return answer
+
+    # ---- checks ------------------------------------------------------------------------------------------------------------------
+
+    def _once(self, stage: int, question: bytes, answer: Callable[[], bytes]) -> bytes:
+        asked, done = hashlib.sha256(question).digest(), len(self._answers)
+        if stage < done:
+            code: Code = "both" if stage >= m.CONSENT else "stage"
+            require(self._answers[stage][0] == asked, code, f"a second and different question for {m.STAGES[stage]}")
+            return self._answers[stage][1]
+        require(stage == done, "stage", f"{m.STAGES[stage]} comes after {m.STAGES[stage - 1]}")
+        self._answers.append((asked, answer()))
+        return self._answers[stage][1]
+
+    def _meet(self, roster: list[m.Signed]) -> Met:
+        """The others: every advert in order, of a known party, signed for this attempt, with the same model."""
+        names = [advert.sender for advert in roster]
+        require(all(a < b for a, b in pairwise(names)), "roster", "the names are not in order")
+        require(self.name in names, "roster", "this client is not in it")
+        require(len(names) >= max(2, self.floors.cohort), "floor", f"{len(names)} parties; at least {max(2, self.floors.cohort)}")
+        adverts = [read_advert(self.terms, self.roll, self._digest, advert) for advert in roster]
+        me = names.index(self.name)
+        require(m.encode(roster[me]) == self._answers[0][1], "roster", "the entry of this client was changed")
+        others = [name for name, advert in zip(names, adverts, strict=True) if advert.model != self.terms.model]
+        require(
+            not others,
+            "model",
+            f"{len(others)} of {len(names)} parties have another model than this client, such as '{(others or [''])[0][:40]}'",
+        )
+        view = m.roster_view(self._digest, roster)
+        return Met(names, adverts, graph(names, view, self.terms.dropout, self.terms.malicious), me, view)
+
+    def _list(self, bits: bytes, among: range | list[int], code: Code) -> list[int]:
+        """The parties of a list, `among` others, this client and enough of its neighbours with it."""
+        met = self._others()
+        found = m.from_bits(bits, len(met.names))
+        if found is None or not set(found) <= set(among):
+            raise Refused(code, "a list of parties that cannot be")
+        require(met.me in found, code, "this client is not on the list")
+        near = len(set(found) & set(met.around))
+        require(
+            near >= met.graph.threshold,
+            "floor",
+            f"{near} of those that hold shares of this client are left; at least {met.graph.threshold}",
+        )
+        return found
+
+    def _enough(self, alive: list[int], rows: Rows) -> None:
+        least = max(self.floors.cohort, self._others().graph.quorum)
+        require(len(alive) >= least, "floor", f"{len(alive)} parties are left; at least {least}")
+        occupancy, floor = rows.occupancy(len(alive)), self.floors.occupancy
+        require(self.floors.noise or occupancy >= floor, "occupancy",
+                f"{occupancy:.2f} devices a row with {len(alive)} parties; at least {floor:g}, or noise on every row")  # fmt: skip
+
+    def _words(self, vector: Int64Array, parties: int) -> np.ndarray:
+        if self.terms.bits == 32 and len(vector):
+            largest = max(int(vector.max()), -int(vector.min()))
+            require(largest * parties < 1 << 31, "range", f"{largest} x {parties} parties does not fit 32-bit words")
+        return vector.astype(self.terms.dtype)
+
+    def _opened(self, met: Met, place: int, box: bytes) -> tuple[bytes, bytes]:
+        plain = p.unseal(self._box_key(met, place), box, about_box(met.view, place, met.me))
+        if plain is None:
+            raise Refused("box", f"the box of '{met.names[place][:40]}' does not open: changed, or for another roster")
+        return plain[: m.SHARE], plain[m.SHARE :]
+
+    def _box_key(self, met: Met, place: int) -> bytes:
+        common = p.agree(self._secrets.boxes, met.adverts[place].boxes)
+        return p.derive(common, *about_box_key(met.view, met.me, place))
+
+    def _check(self, stage: int, place: int, view: bytes, body: bytes, signature: bytes) -> None:
+        """That a party said this, having seen the same as this client."""
+        name = self._others().names[place]
+        statement = m.statement(self._digest, stage, name, view, body)
+        require(
+            p.verified(self.roll[name], signature, statement),
+            "signature",
+            f"'{name[:40]}' did not sign this {m.STAGES[stage]}: forged, or about another list",
+        )
+
+    def _signed(self, stage: int, view: bytes, body: bytes) -> bytes:
+        statement = m.statement(self._digest, stage, self.name, view, hashlib.sha256(body).digest())
+        signature = p.sign(self._identity, statement)
+        return m.encode(m.Signed(stage, self.terms.round, self.terms.attempt, self.name, body, signature))
+
+    def _others(self) -> Met:
+        if self._met is None:
+            raise Refused("stage", "no roster yet")
+        return self._met
+
+    def _limit(self, each: int) -> int:
+        return m.SLACK + len(self.roll) * each

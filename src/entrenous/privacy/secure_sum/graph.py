@@ -1,0 +1,96 @@
+"""Who is whose neighbour, how many shares give a secret, and how many signatures make a list binding.
+
+Up to 128 parties everyone is everyone's neighbour; above, each has k on a ring (Harary graph H(k, n), Bell et al. 2020, section 3).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Sequence
+from math import comb, floor
+from typing import NamedTuple
+
+from ...core.errors import InputError
+
+COMPLETE = 128  # parties up to which everyone is everyone's neighbour
+TOO_FEW, TOO_MANY = 1e-3, 1e-6  # chances, over all parties: below t survivors; t or more neighbours in league with the server
+
+
+class Graph(NamedTuple):
+    """neighbours: for each place of the roster the places of its neighbours, ascending. threshold: shares that give a secret.
+    quorum: signatures that make a list binding. ring: the order round the ring, empty for the complete graph."""
+
+    neighbours: tuple[tuple[int, ...], ...]
+    threshold: int
+    quorum: int
+    ring: tuple[int, ...] = ()
+
+    def around(self, place: int) -> list[int]:
+        """Who holds shares of a party: its neighbours and itself, ascending."""
+        return sorted((place, *self.neighbours[place]))
+
+    def joined(self, survivors: Collection[int]) -> bool:
+        """Whether the survivors hang together, so that no sum over a part of them can be had.
+
+        On a ring where each knows k / 2 to either side, they fall apart if k / 2 in succession are missing at two places.
+        """
+        if not self.ring:
+            return True
+        alive = [p for p, place in enumerate(self.ring) if place in set(survivors)]
+        reach = len(self.neighbours[0]) // 2
+        gaps = [(after - before) % len(self.ring) for before, after in zip(alive, [*alive[1:], *alive[:1]], strict=True)]
+        return sum(gap > reach for gap in gaps) < 2
+
+
+def quorum(parties: int, malicious: float = 0.1) -> int:
+    """The fewest q with 2 q > parties (1 + malicious): two lists signed by q each share an honest signer, who signs one alone.
+
+    >>> quorum(2), quorum(10), quorum(100)
+    (2, 6, 56)
+    """
+    return min(parties, floor(parties * (1 + malicious) / 2 + 1e-9) + 1)
+
+
+def degree(parties: int, dropout: float = 0.3, malicious: float = 0.1) -> tuple[int, int]:
+    """(k, t): neighbours of each and shares that give a secret.
+
+    Complete graph: t is the quorum. Ring: the fewest k with a t such that, by binomial tails and the union over all parties, any has
+    fewer than t surviving neighbours with a chance below 1e-3, and any has t or more in league with the server below 1e-6.
+    Raises InputError where no k below the number of parties does.
+
+    >>> degree(100), degree(1000), degree(10_000, dropout=0.1)
+    ((99, 56), (60, 24), (34, 19))
+    """
+    if parties <= COMPLETE:
+        return parties - 1, quorum(parties, malicious)
+    for k in range(2, parties, 2):
+        t = threshold(k, parties, dropout, malicious)
+        if t:
+            return k, t
+    raise InputError(
+        "secure sum", f"no graph for {parties} parties, dropout {dropout}, malicious {malicious}", fix="lower one of them"
+    )
+
+
+def threshold(k: int, parties: int, dropout: float, malicious: float) -> int:
+    """The smallest t that both tails allow with k neighbours; 0 if none does."""
+    in_league = _binomial(k, malicious)
+    t = next((t for t in range(1, k + 1) if parties * sum(in_league[t:]) < TOO_MANY), 0)
+    return t if t and parties * sum(_binomial(k, 1 - dropout)[:t]) < TOO_FEW else 0
+
+
+def graph(names: Sequence[str], view: bytes, dropout: float, malicious: float) -> Graph:
+    """The graph of a roster. view: hash of all its signed keys, which decides the order round the ring."""
+    n = len(names)
+    k, t = degree(n, dropout, malicious)
+    if n <= COMPLETE:
+        return Graph(tuple(tuple(v for v in range(n) if v != u) for u in range(n)), t, quorum(n, malicious))
+    ring = sorted(range(n), key=lambda u: hashlib.sha256(view + names[u].encode()).digest())
+    steps = [s for s in range(-(k // 2), k // 2 + 1) if s]
+    found = {place: tuple(sorted(ring[(p + s) % n] for s in steps)) for p, place in enumerate(ring)}
+    return Graph(tuple(found[u] for u in range(n)), t, quorum(n, malicious), tuple(ring))
+
+
+def _binomial(k: int, p: float) -> list[float]:
+    """P(X = 0), ..., P(X = k)."""
+    return [comb(k, i) * p**i * (1 - p) ** (k - i) for i in range(k + 1)]

@@ -1,0 +1,153 @@
+"""What travels: msgpack arrays read strictly, so that whatever is not exactly a message is refused before anything looks at it.
+
+From a client come `Signed` envelopes, of which the server keeps a journal; from the server `Roster`, `Inbox`, `Survivors`, `Consents`.
+Parties are referred to by their place in the roster; sets of them are bits, least significant first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from typing import Annotated, TypeVar
+
+import msgspec
+from msgspec import Meta
+
+from .refusal import Refused, require
+
+DOMAIN = "entrenous secure sum 1"
+MAX_PARTIES, MAX_NAME = 4096, 128
+SHARE = 33  # bytes of a share: a number below 2^256 + 297
+BOX = 12 + 2 * SHARE + 16  # nonce, a share of each secret, tag
+SLACK = 256  # framing of an envelope
+ADVERT, SHARES, MASKED, CONSENT, UNMASKING = range(5)
+STAGES = ("advert", "shares", "masked", "consent", "unmasking")
+
+Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME)]
+Hash = Annotated[bytes, Meta(min_length=32, max_length=32)]
+Signature = Annotated[bytes, Meta(min_length=64, max_length=64)]
+Box = Annotated[bytes, Meta(min_length=BOX, max_length=BOX)]
+Bits = Annotated[bytes, Meta(min_length=1, max_length=MAX_PARTIES // 8)]
+Stage = Annotated[int, Meta(ge=0, le=UNMASKING)]
+Count = Annotated[int, Meta(ge=0)]
+
+
+class Strict(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """No field more, none less, none of another type."""
+
+
+class Signed(Strict, frozen=True, tag="signed"):
+    """What one client says at one stage. The signature covers terms, stage, sender, what it has seen (`View`) and the body's sha256."""
+
+    stage: Stage
+    round: Count
+    attempt: Count
+    sender: Name
+    body: bytes
+    signature: Signature
+
+
+class Close(Strict, frozen=True, tag="close"):
+    """In the server's journal alone: nothing more is taken at this stage."""
+
+    stage: Stage
+
+
+class Advert(Strict, frozen=True):
+    """Fresh x25519 keys, sha256 of the own mask's seed, and the model at hand."""
+
+    model: Hash
+    boxes: Hash
+    masks: Hash
+    seed: Hash
+
+
+class Shares(Strict, frozen=True):
+    """A box for each neighbour, in the order of the roster."""
+
+    boxes: Annotated[list[Box], Meta(max_length=MAX_PARTIES)]
+
+
+class Roster(Strict, frozen=True, tag="roster"):
+    """All adverts, by name."""
+
+    adverts: Annotated[list[Signed], Meta(max_length=MAX_PARTIES)]
+
+
+class Inbox(Strict, frozen=True, tag="inbox"):
+    """Who shared, and the boxes of the neighbours among them."""
+
+    sharers: Bits
+    boxes: Annotated[list[Box], Meta(max_length=MAX_PARTIES)]
+
+
+class Upload(Strict, frozen=True):
+    """That somebody sent a masked vector: its sha256 and the signature over it and over the list of sharers."""
+
+    digest: Hash
+    signature: Signature
+
+
+class Survivors(Strict, frozen=True, tag="survivors"):
+    """Who sent a masked vector, and the uploads of the neighbours among them."""
+
+    survivors: Bits
+    uploads: Annotated[list[Upload], Meta(max_length=MAX_PARTIES)]
+
+
+class Consents(Strict, frozen=True, tag="consents"):
+    """Who signed the list of survivors, and the signatures, 64 bytes each."""
+
+    signers: Bits
+    signatures: Annotated[bytes, Meta(max_length=64 * MAX_PARTIES)]
+
+
+T = TypeVar("T")
+
+
+def encode(message: object) -> bytes:
+    """msgpack."""
+    return msgspec.msgpack.encode(message)
+
+
+def decode(data: bytes, kind: type[T], limit: int) -> T:
+    """The message in `data`. Raises Refused `size` above `limit` bytes and `malformed` for what is no `kind`."""
+    require(len(data) <= limit, "size", f"{len(data)} bytes; at most {limit}")
+    try:
+        return msgspec.msgpack.decode(data, type=kind)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise Refused("malformed", f"no {getattr(kind, '__name__', 'message')}: {error}") from None
+
+
+def limit_of(stage: int, nbytes: int) -> int:
+    """The most bytes that an envelope of a stage has; `nbytes`: of a masked vector."""
+    body = (0, MAX_PARTIES * (BOX + 2), nbytes, 0, MAX_PARTIES * SHARE)[stage]
+    return body + SLACK + MAX_NAME + 4 * 34
+
+
+def to_bits(places: Iterable[int], parties: int) -> bytes:
+    """A set of places as bits. [(parties + 7) / 8] bytes."""
+    return sum(1 << place for place in places).to_bytes((parties + 7) // 8, "little")
+
+
+def from_bits(data: bytes, parties: int) -> list[int] | None:
+    """The places, ascending; None for bits that are no set of so many."""
+    number = int.from_bytes(data, "little")
+    if len(data) != (parties + 7) // 8 or number >> parties:
+        return None
+    return [place for place in range(parties) if number >> place & 1]
+
+
+def statement(terms: bytes, stage: int, sender: str, view: bytes, body: bytes) -> bytes:
+    """What a signature covers. terms: their digest; view: what the sender has seen so far; body: sha256 of it."""
+    return encode((DOMAIN, terms, stage, sender, view, body))
+
+
+def seen(view: bytes, *parts: bytes) -> bytes:
+    """The view after `parts` were seen as well: a hash chain."""
+    return hashlib.sha256(encode((view, parts))).digest()
+
+
+def roster_view(terms: bytes, adverts: Sequence[Signed]) -> bytes:
+    """The view of who has seen a roster: it binds all that follows to run, round, attempt, model, names and keys."""
+    return seen(terms, *(part for advert in adverts for part in (advert.sender.encode(), advert.body)))

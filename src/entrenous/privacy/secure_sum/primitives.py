@@ -1,0 +1,92 @@
+"""The cryptography under a secure sum, all of it from `cryptography` (OpenSSL): Ed25519, x25519, HKDF-SHA256, AES-256 in GCM and CTR."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+
+import numpy as np
+from cryptography.exceptions import InvalidSignature, InvalidTag
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext, algorithms, modes
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from ...core.types import Array
+from .messages import encode
+from .refusal import Refused
+
+BLOCK = 1 << 16  # bytes of every mask made and added at a time: zeros, mask and sum stay in the second-level cache
+
+
+def sign(identity: bytes, statement: bytes) -> bytes:
+    """Ed25519. identity: raw private key, 32 bytes."""
+    return Ed25519PrivateKey.from_private_bytes(identity).sign(statement)
+
+
+def verified(public: bytes, signature: bytes, statement: bytes) -> bool:
+    """Whether `signature` is of the owner of `public`."""
+    try:
+        Ed25519PublicKey.from_public_bytes(public).verify(signature, statement)
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
+
+def identity_of(identity: bytes) -> bytes:
+    """The raw public key of a raw private Ed25519 key."""
+    return Ed25519PrivateKey.from_private_bytes(identity).public_key().public_bytes_raw()
+
+
+def public_of(private: bytes) -> bytes:
+    """The raw public key of a raw private x25519 key."""
+    return X25519PrivateKey.from_private_bytes(private).public_key().public_bytes_raw()
+
+
+def agree(private: X25519PrivateKey, public: bytes) -> bytes:
+    """What two parties alone know. Raises Refused `keys` for a point of low order."""
+    try:
+        return private.exchange(X25519PublicKey.from_public_bytes(public))
+    except ValueError:
+        raise Refused("keys", "a public key that no one can agree with") from None
+
+
+def derive(secret: bytes, *about: object) -> bytes:
+    """A 32-byte key of `secret` for one purpose (HKDF-SHA256)."""
+    return HKDF(SHA256(), 32, None, encode(about)).derive(secret)
+
+
+def seal(key: bytes, plain: bytes, about: bytes) -> bytes:
+    """AES-256-GCM with a random nonce in front. about: associated data."""
+    nonce = secrets.token_bytes(12)
+    return nonce + AESGCM(key).encrypt(nonce, plain, about)
+
+
+def unseal(key: bytes, box: bytes, about: bytes) -> bytes | None:
+    """What is in the box; None if it was made with another key, for other data, or changed."""
+    try:
+        return AESGCM(key).decrypt(box[:12], box[12:], about)
+    except InvalidTag:
+        return None
+
+
+def add_masks(words: Array, plus: Sequence[bytes], minus: Sequence[bytes] = ()) -> None:
+    """`words` with the masks of some keys added and of others subtracted, in place, modulo the size of a word.
+
+    words: uint64 or uint32 [n]. A mask is AES-256-CTR under its key from counter 0: a key is used for one mask alone.
+    """
+    streams = [(_stream(key), k < len(plus)) for k, key in enumerate((*plus, *minus))]
+    zeros, mask = memoryview(bytes(BLOCK)), np.empty(BLOCK + 16, np.uint8)
+    step = BLOCK // words.itemsize
+    for low in range(0, len(words), step):
+        part = words[low : low + step]
+        stream, source = mask[: part.nbytes].view(words.dtype), zeros[: part.nbytes]
+        for encryptor, add in streams:
+            encryptor.update_into(source, mask.data)
+            (np.add if add else np.subtract)(part, stream, out=part)
+
+
+def _stream(key: bytes) -> CipherContext:
+    return Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()

@@ -1,0 +1,49 @@
+"""`Refused`: what a secure sum will not do, by code."""
+
+from __future__ import annotations
+
+from typing import Literal, final, get_args
+
+from ...core.errors import EntrenousError
+
+Code = Literal[
+    "malformed",  # not a message of this protocol
+    "size",  # longer or shorter than it can be
+    "stage",  # too early, too late, or a second and different question
+    "round",  # of another round or attempt: a replay
+    "unknown",  # a sender or a receiver who does not take part
+    "duplicate",  # a second and different message of one sender
+    "signature",  # forged, or made under other terms, another roster or another list
+    "model",  # somebody has another model: the server shows different ones
+    "keys",  # a public key that no one can agree with
+    "roster",  # not in order, or without or with a changed entry of this client
+    "box",  # a box that does not open
+    "sharers",  # a list of sharers that cannot be
+    "survivors",  # a list of survivors that cannot be
+    "floor",  # too few parties
+    "occupancy",  # rows that too few devices fill
+    "used",  # this client's masked input of this round has left already
+    "both",  # the other kind of share of a party whose one kind was agreed on
+    "quorum",  # a list that too few have signed
+    "vector",  # not int64 of the length agreed on
+    "range",  # a value that could overflow the sum
+    "threshold",  # too few answers: nothing is revealed
+    "shares",  # shares that do not give the secret that was committed to
+]
+CODES: tuple[str, ...] = get_args(Code)
+
+
+@final
+class Refused(EntrenousError):
+    """One line with its code. Nothing secret has left, and the state is as it was."""
+
+    def __init__(self, code: Code, text: str) -> None:
+        self.code: Code = code
+        self.text = text
+        super().__init__(f"secure sum: {code}: {text}")
+
+
+def require(condition: bool, code: Code, text: str) -> None:
+    """Raises Refused unless `condition`."""
+    if not condition:
+        raise Refused(code, text)

@@ -1,0 +1,235 @@
+"""`Server`: it passes messages on and adds up. What it knows follows from its journal, so a server that died is made again from that."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import NamedTuple, final
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+from ...core.types import Array, Int64Array
+from . import messages as m
+from . import primitives as p
+from .graph import Graph, graph
+from .refusal import Refused, require
+from .statements import read_advert, said_by
+from .terms import Roll, Terms, checked
+from .unmasking import Answers, masks_left
+
+
+class Said(NamedTuple):
+    """What one client said at one stage. whole, body: sha256 of the envelope and of its body."""
+
+    whole: bytes
+    body: bytes
+    signature: bytes
+
+
+@final
+class Server:
+    """add_advert, roster, add_shares, inbox, add_masked, survivors, add_consent, consents, add_unmasking, total.
+
+    An `add_` takes a client's envelope and returns False for one that came before, byte for byte: an answer whose receipt was lost.
+    The first `roster()`, `inbox()`, `survivors()` and `consents()` each close the stage before them; Refused `threshold` then says that
+    too few have answered: the caller waits longer, or gives the attempt up. Every other refusal leaves the state as it was, too.
+
+    Args:
+        terms, roll: as the clients have them.
+        journal: gets every accepted message and every closing of a stage, before its effect can be seen from outside; `rebuilt` takes them.
+    """
+
+    def __init__(self, terms: Terms, roll: Roll, journal: Callable[[bytes], None] | None = None) -> None:
+        self.terms, self.roll, self.stage = terms, checked(roll), m.ADVERT
+        self._journal = journal or (lambda record: None)
+        self._digest = terms.digest(self.roll)
+        self._said: list[dict[str, Said]] = [{} for _ in m.STAGES]
+        self._envelopes: dict[str, m.Signed] = {}
+        self._adverts: dict[str, m.Advert] = {}
+        self._names: list[str] = []
+        self._place: dict[str, int] = {}
+        self._graph = Graph((), 0, 0)
+        self._views = [b""] * len(m.STAGES)
+        self._lists: list[list[int]] = [[] for _ in m.STAGES]  # who was heard at each closed stage
+        self._boxes: dict[int, dict[int, bytes]] = {}  # sender -> receiver -> box
+        self._shares: dict[int, dict[int, bytes]] = {}  # holder -> of whom -> share
+        self._sum: Array = np.zeros(terms.length, terms.dtype)
+        self._total: Int64Array | None = None
+
+    @classmethod
+    def rebuilt(
+        cls, terms: Terms, roll: Roll, records: Iterable[bytes], journal: Callable[[bytes], None] | None = None
+    ) -> Server:
+        """The server whose journal is `records`. Raises Refused for records that are none of this sum."""
+        server = cls(terms, roll)
+        for record in records:
+            limit = max(m.limit_of(stage, terms.nbytes) for stage in range(len(m.STAGES)))
+            entry = m.decode(record, m.Signed | m.Close, limit)  # type: ignore[arg-type]  # msgspec reads unions of tagged structs
+            if isinstance(entry, m.Close):
+                require(entry.stage == server.stage, "stage", "the journal is not in order")
+                server._close(entry.stage)
+            else:
+                server._add(entry.stage, record)
+        server._journal = journal or server._journal
+        return server
+
+    def heard(self, stage: int) -> frozenset[str]:
+        """Who was heard at a stage (`messages.ADVERT` ... `UNMASKING`)."""
+        return frozenset(self._said[stage])
+
+    # ---- what clients send -------------------------------------------------------------------------------------------------------
+
+    def add_advert(self, data: bytes) -> bool:
+        """A client's keys."""
+        return self._add(m.ADVERT, data)
+
+    def add_shares(self, data: bytes) -> bool:
+        """A client's boxes for its neighbours."""
+        return self._add(m.SHARES, data)
+
+    def add_masked(self, data: bytes) -> bool:
+        """A client's masked vector."""
+        return self._add(m.MASKED, data)
+
+    def add_consent(self, data: bytes) -> bool:
+        """A client's signature under the list of survivors."""
+        return self._add(m.CONSENT, data)
+
+    def add_unmasking(self, data: bytes) -> bool:
+        """A client's shares."""
+        return self._add(m.UNMASKING, data)
+
+    # ---- what clients are sent ---------------------------------------------------------------------------------------------------
+
+    def roster(self) -> bytes:
+        """For all: the signed adverts."""
+        self._close(m.ADVERT)
+        return m.encode(m.Roster([self._envelopes[name] for name in self._names]))
+
+    def inbox(self, name: str) -> bytes:
+        """For one that shared: who did, and its boxes."""
+        self._close(m.SHARES)
+        me = self._on(m.SHARES, name)
+        boxes = [self._boxes[v][me] for v in self._graph.neighbours[me] if v in self._boxes]
+        return m.encode(m.Inbox(self._bits(m.SHARES), boxes))
+
+    def survivors(self, name: str) -> bytes:
+        """For one that sent a masked vector: who did, and that its neighbours signed theirs."""
+        self._close(m.MASKED)
+        me, said = self._on(m.MASKED, name), self._said[m.MASKED]
+        near = [said[self._names[v]] for v in self._graph.neighbours[me] if self._names[v] in said]
+        return m.encode(m.Survivors(self._bits(m.MASKED), [m.Upload(each.body, each.signature) for each in near]))
+
+    def consents(self) -> bytes:
+        """For all survivors: a quorum of signatures under their list."""
+        self._close(m.CONSENT)
+        signers = self._lists[m.CONSENT][: self._graph.quorum]
+        signatures = b"".join(self._said[m.CONSENT][self._names[v]].signature for v in signers)
+        return m.encode(m.Consents(m.to_bits(signers, len(self._names)), signatures))
+
+    def total(self) -> Int64Array:
+        """int64 [length], the sum of the survivors' vectors, exact. Refused `threshold` while too few have unmasked, and `shares` if
+        what they sent gives other secrets than were committed to: somebody lied, and this attempt is lost."""
+        require(self.stage == m.UNMASKING, "stage", f"{m.STAGES[self.stage]} is still open")
+        if self._total is None:
+            adverts = [self._adverts[name] for name in self._names]
+            answers = Answers(
+                self._views[m.SHARES], self._graph, adverts, self._lists[m.SHARES], self._lists[m.MASKED], self._shares
+            )
+            words = self._sum.copy()
+            p.add_masks(words, *masks_left(answers))
+            self._total = words.view(f"<i{words.itemsize}").astype(np.int64)
+        return self._total.copy()
+
+    # ---- stages ------------------------------------------------------------------------------------------------------------------
+
+    def _add(self, stage: int, data: bytes) -> bool:
+        signed = m.decode(data, m.Signed, m.limit_of(stage, self.terms.nbytes))
+        said_by(self.terms, self.roll, signed, stage)
+        whole, earlier = hashlib.sha256(data).digest(), self._said[stage].get(signed.sender)
+        if earlier is not None and earlier.whole == whole:
+            return False
+        require(stage == self.stage, "stage", f"{m.STAGES[stage]}: {'too late' if stage < self.stage else 'too early'}")
+        said = Said(whole, hashlib.sha256(signed.body).digest(), signed.signature)
+        take = self._read(stage, signed, said.body)
+        require(earlier is None, "duplicate", f"'{signed.sender[:40]}' said something else before")
+        self._journal(data)
+        self._said[stage][signed.sender] = said
+        take()
+        return True
+
+    def _read(self, stage: int, signed: m.Signed, body: bytes) -> Callable[[], None]:
+        """What accepting a message will do. Raises Refused if it is not to be accepted."""
+        if stage == m.ADVERT:
+            return self._read_advert(signed)
+        place = self._on(min(stage - 1, m.MASKED), signed.sender)
+        statement = m.statement(self._digest, stage, signed.sender, self._views[stage], body)
+        require(p.verified(self.roll[signed.sender], signed.signature, statement), "signature",
+                f"'{signed.sender[:40]}' did not sign this {m.STAGES[stage]}: forged, or about another list")  # fmt: skip
+        return (self._read_shares, self._read_masked, self._read_consent, self._read_unmasking)[stage - 1](place, signed.body)
+
+    def _read_advert(self, signed: m.Signed) -> Callable[[], None]:
+        advert = read_advert(self.terms, self.roll, self._digest, signed)
+        require(advert.model == self.terms.model, "model", f"'{signed.sender[:40]}' has another model")
+        for key in (advert.boxes, advert.masks):
+            p.agree(X25519PrivateKey.generate(), key)  # else all others would refuse
+        return partial(self._take_advert, signed, advert)
+
+    def _take_advert(self, signed: m.Signed, advert: m.Advert) -> None:
+        self._envelopes[signed.sender], self._adverts[signed.sender] = signed, advert
+
+    def _read_shares(self, place: int, body: bytes) -> Callable[[], None]:
+        boxes, near = m.decode(body, m.Shares, len(body)).boxes, self._graph.neighbours[place]
+        require(len(boxes) == len(near), "box", f"{len(boxes)} boxes for {len(near)} neighbours")
+        return partial(self._boxes.__setitem__, place, dict(zip(near, boxes, strict=True)))
+
+    def _read_masked(self, place: int, body: bytes) -> Callable[[], None]:
+        require(len(body) == self.terms.nbytes, "vector", f"{len(body)} bytes; expected {self.terms.nbytes}")
+        return partial(np.add, self._sum, np.frombuffer(body, self.terms.dtype), out=self._sum)
+
+    def _read_consent(self, place: int, body: bytes) -> Callable[[], None]:
+        require(not body, "size", f"{len(body)} bytes beside the signature")
+        return lambda: None
+
+    def _read_unmasking(self, place: int, body: bytes) -> Callable[[], None]:
+        sharers = set(self._lists[m.SHARES])
+        owners = [v for v in self._graph.around(place) if v in sharers]
+        require(len(body) == m.SHARE * len(owners), "size", f"{len(body)} bytes for the shares of {len(owners)} parties")
+        shares = {v: body[m.SHARE * k : m.SHARE * (k + 1)] for k, v in enumerate(owners)}
+        return partial(self._shares.__setitem__, place, shares)
+
+    def _close(self, stage: int) -> None:
+        """Takes no more of a stage. Refused `threshold` if too few were heard; nothing happens if it was closed before."""
+        if stage < self.stage:
+            return
+        require(stage == self.stage, "stage", f"{m.STAGES[self.stage]} is still open")
+        heard, names = self._said[stage], self._names or sorted(self._said[m.ADVERT])
+        least = self._graph.quorum or 2
+        require(
+            len(heard) >= least, "threshold", f"{len(heard)} parties at {m.STAGES[stage]}; at least {least}: nothing is revealed"
+        )
+        self._journal(m.encode(m.Close(stage)))
+        if stage == m.ADVERT:
+            self._open_shares(names)
+        self._lists[stage] = sorted(self._place[name] for name in heard)
+        if stage in (m.SHARES, m.MASKED):
+            self._views[stage + 1] = m.seen(self._views[stage], self._bits(stage))
+        if stage == m.CONSENT:
+            self._views[m.UNMASKING] = self._views[m.CONSENT]
+        self.stage = stage + 1
+
+    def _open_shares(self, names: list[str]) -> None:
+        self._names, self._place = names, {name: place for place, name in enumerate(names)}
+        self._views[m.SHARES] = m.roster_view(self._digest, [self._envelopes[name] for name in names])
+        self._graph = graph(names, self._views[m.SHARES], self.terms.dropout, self.terms.malicious)
+
+    def _on(self, stage: int, name: str) -> int:
+        """The place of who was heard at a closed stage."""
+        if name not in self._said[stage]:
+            raise Refused("unknown", f"'{name[:40]}' was not heard at {m.STAGES[stage]}")
+        return self._place[name]
+
+    def _bits(self, stage: int) -> bytes:
+        return m.to_bits(self._lists[stage], len(self._names))

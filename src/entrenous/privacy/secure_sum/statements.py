@@ -1,0 +1,61 @@
+"""What client and server make of the same things in the same way: adverts, and what keys are derived for."""
+
+from __future__ import annotations
+
+import hashlib
+
+from . import messages as m
+from . import primitives as p
+from .refusal import require
+from .terms import Roll, Terms
+
+EMPTY = hashlib.sha256(b"").digest()
+Purpose = tuple[str, bytes, int, int]
+
+
+def commitment(seed: bytes) -> bytes:
+    """What an advert says of the seed of the own mask. A seed has 256 random bits, which a hash hides."""
+    return hashlib.sha256(b"entrenous secure sum seed" + seed).digest()
+
+
+def about_pair(view: bytes, u: int, v: int) -> Purpose:
+    """The mask of two neighbours."""
+    return ("pair", view, *pair(u, v))
+
+
+def about_box_key(view: bytes, u: int, v: int) -> Purpose:
+    """The boxes of two neighbours."""
+    return ("box", view, *pair(u, v))
+
+
+def about_own(view: bytes, u: int) -> Purpose:
+    """The own mask."""
+    return ("own", view, u, u)
+
+
+def about_box(view: bytes, sender: int, receiver: int) -> bytes:
+    """Associated data of a box. view: of the roster, which binds it to run, round, attempt, model and all keys."""
+    return m.encode((view, sender, receiver))
+
+
+def pair(u: int, v: int) -> tuple[int, int]:
+    """Two places, called the same whichever of them asks."""
+    return (u, v) if u < v else (v, u)
+
+
+def read_advert(terms: Terms, roll: Roll, digest: bytes, signed: m.Signed) -> m.Advert:
+    """The advert in an envelope: of a known party, for this attempt, signed. The model is for the caller to look at."""
+    said_by(terms, roll, signed, m.ADVERT)
+    body = hashlib.sha256(signed.body).digest()
+    statement = m.statement(digest, m.ADVERT, signed.sender, b"", body)
+    require(p.verified(roll[signed.sender], signed.signature, statement), "signature",
+            f"the advert of '{signed.sender[:40]}' is forged, or was made under other terms")  # fmt: skip
+    return m.decode(signed.body, m.Advert, m.SLACK)
+
+
+def said_by(terms: Terms, roll: Roll, signed: m.Signed, stage: int) -> None:
+    """Raises Refused unless an envelope is of this stage and attempt, and its sender on the roll."""
+    require(signed.stage == stage, "stage", f"a message for {m.STAGES[signed.stage]} where {m.STAGES[stage]} was expected")
+    at, expected = (signed.round, signed.attempt), (terms.round, terms.attempt)
+    require(at == expected, "round", f"round {at[0]}, attempt {at[1]}; expected {expected[0]}, {expected[1]}")
+    require(signed.sender in roll, "unknown", f"'{signed.sender[:40]}' is not on the roll")
