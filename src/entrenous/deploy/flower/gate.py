@@ -1,0 +1,262 @@
+"""What stands before the SuperLink's one port: who may call what, how much, how slowly; and answers that wait for work instead of polling.
+
+Flower 1.41 serves nodes, operators and the server's program on one port, and asks nobody who starts a program there for a name.
+So nodes get a port of their own, where nothing but the fleet's calls exists; the rest is a second, loopback port with a secret.
+No flwr here: plain ASGI, so that a test needs no SuperLink.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from contextlib import contextmanager
+from hmac import compare_digest
+from typing import Any, NamedTuple, final
+
+Scope = MutableMapping[str, Any]
+Event = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Event]]
+Send = Callable[[Event], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+SECRET_HEADER = "entrenous-secret"  # on the private port, before the operator's calls
+WAIT_HEADER = "entrenous-wait"  # seconds for which a node lets its question for work lie
+KEY_HEADER = b"flwr-public-key"
+FLEET, CONTROL, RUNTIME = "/v1/fleet/", "/v1/control/", "/v1/runtime/"
+ASKS_WORK, ASKS_ANSWERS = FLEET + "pull-messages", RUNTIME + "pull-messages"  # questions that may wait
+SENDS_WORK, SENDS_ANSWERS = RUNTIME + "push-messages", FLEET + "push-messages"
+PARTS = (RUNTIME + "push-object", FLEET + "push-object")  # what belongs to messages that were sent just before
+SERVER = -1  # who waits for answers; nodes have Flower's numbers
+SMALL = 1 << 18  # bytes that anybody may send; more only with a registered key's signature
+SETTLE, LATEST = (
+    0.015,
+    0.06,
+)  # s: a message is followed by its parts; who waits is woken when it has been quiet for so long, or then
+
+
+class Bounds(NamedTuple):
+    """What one caller may take. Sizes in bytes, times in seconds."""
+
+    body: int = 64 << 20  # the largest request; a frame and a little
+    head: float = 10.0  # until a request's head is complete
+    rate: int = 20_000  # bytes a second that a body must come with, after `head`
+    wait: float = 3.0  # longest time that a question for work may lie
+    connections: int = 1024
+    from_address: int = 256  # connections from one address: a company's nodes share one
+    from_key: int = 8  # requests of one key at a time
+
+
+class Peek(NamedTuple):
+    """What the gate must know of Flower, given by who knows it."""
+
+    genuine: Callable[[dict[bytes, bytes]], bool]  # whether a registered key has signed these headers
+    asking: Callable[[bytes], int]  # the node that asks for work, from the body
+    addressed: Callable[[bytes], Iterable[int]]  # the nodes that a push is for, from its body
+
+
+@final
+class Gate:
+    """ASGI before ASGI. private: the loopback port on which everything may be called, `secret` in hand; elsewhere the fleet's calls."""
+
+    def __init__(self, app: App, private: int, secret: str, bounds: Bounds, peek: Peek) -> None:
+        self.app, self.private, self.secret, self.bounds, self.peek = app, private, secret, bounds, peek
+        self.busy: Counter[bytes] = Counter()  # requests under way, by claimed key and address
+        self.work = Work()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            return await self.app(scope, receive, send)
+        headers = dict(scope["headers"])
+        refusal = await self._refusal(scope, headers)
+        if refusal:
+            return await _answer(send, *refusal)
+        receive = _timely(receive, self.bounds.head + int(headers.get(b"content-length", 0)) / self.bounds.rate)
+        path = scope["path"]
+        with self._counted(_caller(scope, headers)):
+            if path in (ASKS_WORK, ASKS_ANSWERS) and WAIT_HEADER.encode() in headers:
+                await self._question(scope, receive, send, _seconds(headers[WAIT_HEADER.encode()]))
+            elif path in (SENDS_WORK, SENDS_ANSWERS) or path in PARTS:
+                await self._message(scope, receive, send)
+            else:
+                await self.app(scope, receive, send)
+
+    async def _refusal(self, scope: Scope, headers: dict[bytes, bytes]) -> tuple[int, str] | None:
+        """Why a request is not let in, before any of its body is read: status and a line. None = welcome."""
+        if scope["type"] != "http":
+            return 404, "not found"
+        inside, path = (scope.get("server") or ("", 0))[1] == self.private, scope["path"]
+        if not path.startswith(FLEET) and not inside:
+            return 404, "not found"
+        if path.startswith(CONTROL) and not compare_digest(headers.get(SECRET_HEADER.encode(), b""), self.secret.encode()):
+            return 401, "the operator's calls need the secret in the state folder"
+        length = headers.get(b"content-length", b"0" if scope["method"] == "GET" else b"")
+        if not length.isdigit():
+            return 411, "length required"
+        if int(length) > self.bounds.body:
+            return 413, f"at most {self.bounds.body} bytes"
+        if not inside and int(length) > SMALL and not await asyncio.to_thread(self.peek.genuine, headers):
+            return 401, f"more than {SMALL} bytes need a registered key"
+        if not inside and self.busy[_caller(scope, headers)] >= self.bounds.from_key:
+            return 429, f"at most {self.bounds.from_key} requests of one node at a time"
+        return None
+
+    @contextmanager
+    def _counted(self, caller: bytes) -> Any:
+        self.busy[caller] += 1
+        try:
+            yield
+        finally:
+            self.busy[caller] -= 1
+            if not self.busy[caller]:
+                del self.busy[caller]
+
+    async def _message(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """A message or a part of one: passed on, and who waits for it woken when no more parts come."""
+        if scope["path"] == SENDS_WORK:
+            body = await _body(receive)
+            await self.app(scope, _replay(body, receive), send)
+            self.work.came(self.peek.addressed(body))
+        else:
+            await self.app(scope, receive, send)
+            self.work.came((SERVER,) if scope["path"].startswith(FLEET) else ())
+
+    async def _question(self, scope: Scope, receive: Receive, send: Send, seconds: float) -> None:
+        """A question for work, or for answers: an empty reply waits until there is more, `seconds` or `bounds.wait` at most."""
+        loop, body = asyncio.get_running_loop(), await _body(receive)
+        node = SERVER if scope["path"] == ASKS_ANSWERS else self.peek.asking(body)
+        until = loop.time() + min(self.bounds.wait, seconds)
+        gone = asyncio.ensure_future(receive())  # nothing but the end of the connection can come now
+        try:
+            while True:
+                seen, answer = self.work.count(node), _Held()
+                await self.app({**scope, "state": dict(scope.get("state", {}))}, _replay(body, receive), answer)
+                left = until - loop.time()
+                if not answer.empty or left <= 0 or gone.done() or not await self.work.more(node, seen, left, gone):
+                    return await answer.send_to(send)
+        finally:
+            gone.cancel()
+
+
+@final
+class Work:
+    """Counts what has come for whom (nodes, SERVER); those who wait for more are woken when it has settled."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[int] = Counter()
+        self._coming: set[int] = set()
+        self._bell: dict[int, asyncio.Event] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._latest = 0.0
+
+    def count(self, node: int) -> int:
+        return self._counts[node]
+
+    def came(self, nodes: Iterable[int]) -> None:
+        """Messages for `nodes`, or a part of earlier ones."""
+        loop = asyncio.get_running_loop()
+        self._coming.update(nodes)
+        if self._timer is None:
+            self._latest = loop.time() + LATEST
+        else:
+            self._timer.cancel()
+        self._timer = loop.call_at(min(loop.time() + SETTLE, self._latest), self._ring)
+
+    def _ring(self) -> None:
+        self._timer = None
+        for node in self._coming:
+            self._counts[node] += 1
+            if bell := self._bell.get(node):
+                bell.set()
+        self._coming.clear()
+
+    async def more(self, node: int, seen: int, seconds: float, gone: asyncio.Future[Event]) -> bool:
+        """Whether more than `seen` pushes come for `node` within `seconds`, and before its connection is gone."""
+        bell = self._bell.setdefault(node, asyncio.Event())
+        if self._counts[node] == seen:
+            ringing = asyncio.ensure_future(bell.wait())
+            waiting: set[asyncio.Future[Any]] = {ringing, gone}
+            await asyncio.wait(waiting, timeout=seconds, return_when="FIRST_COMPLETED")
+            ringing.cancel()
+        bell.clear()
+        return self._counts[node] != seen and not gone.done()
+
+
+@final
+class _Held:
+    """An answer that is kept back until it is known whether it is the one."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    async def __call__(self, event: Event) -> None:
+        self.events.append(event)
+
+    @property
+    def empty(self) -> bool:
+        status = next((event["status"] for event in self.events if event["type"] == "http.response.start"), 500)
+        return status == 200 and not any(event.get("body") for event in self.events)
+
+    async def send_to(self, send: Send) -> None:
+        for event in self.events:
+            await send(event)
+
+
+def _caller(scope: Scope, headers: dict[bytes, bytes]) -> bytes:
+    """Key and address together: a key that somebody merely claims from elsewhere does not shut out its owner."""
+    return headers.get(KEY_HEADER, b"") + b" " + str((scope.get("client") or ("",))[0]).encode()
+
+
+def _seconds(text: bytes) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0
+
+
+def _timely(receive: Receive, seconds: float) -> Receive:
+    """`receive` that reports the connection as gone when the body has not come after `seconds` in all."""
+    until, complete = asyncio.get_running_loop().time() + seconds, False
+
+    async def timely() -> Event:
+        nonlocal complete
+        if complete:
+            return await receive()
+        try:
+            event = await asyncio.wait_for(receive(), max(0.0, until - asyncio.get_running_loop().time()))
+        except TimeoutError:
+            return {"type": "http.disconnect"}
+        complete = not event.get("more_body", False)
+        return event
+
+    return timely
+
+
+async def _body(receive: Receive) -> bytes:
+    parts = []
+    while True:
+        event = await receive()
+        if event["type"] != "http.request":
+            raise ConnectionError("the caller went before its request was complete")
+        parts.append(event.get("body", b""))
+        if not event.get("more_body", False):
+            return b"".join(parts)
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    first = True
+
+    async def replayed() -> Event:
+        nonlocal first
+        if first:
+            first = False
+            return {"type": "http.request", "body": body, "more_body": False}
+        return await receive()
+
+    return replayed
+
+
+async def _answer(send: Send, status: int, line: str) -> None:
+    headers = [(b"content-type", b"text/plain"), (b"content-length", str(len(line)).encode()), (b"connection", b"close")]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": line.encode()})

@@ -1,0 +1,211 @@
+"""Certificates and node keys in the form Flower wants: a CA of one's own, the server's certificate, EC P-384 keys of nodes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from ...core.errors import InputError
+
+if TYPE_CHECKING:
+    from cryptography import x509
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+
+DAYS = 365  # a certificate's life unless asked otherwise; `expiry` tells when it ends
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+class Keys(NamedTuple):
+    """What a node shows and trusts. ca: its server's authority, PEM (None = plain text); private: its EC P-384 key (None = no key)."""
+
+    ca: bytes | None = None
+    private: EllipticCurvePrivateKey | None = None
+
+
+def make_keys(folder: Path, nodes: Sequence[str] = (), *, names: Sequence[str] = (), days: int = DAYS) -> datetime:
+    """Writes what is missing below `folder` and overwrites nothing; returns when the server's certificate ends (UTC).
+
+    ca.crt ca.key, server.crt server.key (subject alternative names: loopback and `names`, host names or addresses),
+    nodes/NAME.key (OpenSSH private key) and nodes/NAME.pub for each of `nodes`. Files are 0600, folders 0700.
+    A node needs ca.crt and its own key; ca.key signs servers and is best kept off the server once it has signed.
+
+    Raises:
+        InputError: half of a pair is there, or a server's certificate is there that lacks one of `names`.
+    """
+    for part in (folder, folder / "nodes"):
+        part.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if not _pair(folder / "server.crt", folder / "server.key"):
+        if not _pair(folder / "ca.crt", folder / "ca.key"):
+            _make_ca(folder, days)
+        _make_server(folder, names, days)
+    missing = sorted(set(names) - _names(_certificate(folder / "server.crt")))
+    if missing:
+        raise InputError(
+            str(folder / "server.crt"),
+            f"is not for {', '.join(missing)}",
+            fix="move server.crt and server.key away to make new ones",
+        )
+    for name in nodes:
+        make_node_key(folder / "nodes" / f"{name}.key")
+    return expiry(folder)
+
+
+def make_node_key(path: Path) -> None:
+    """An EC P-384 key as `path` (OpenSSH, 0600) and its public half beside it as .pub; nothing where both are there."""
+    from cryptography.hazmat.primitives import serialization as form
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    public = path.with_suffix(".pub")
+    if _pair(path, public):
+        return
+    key = ec.generate_private_key(ec.SECP384R1())
+    _write(path, key.private_bytes(form.Encoding.PEM, form.PrivateFormat.OpenSSH, form.NoEncryption()))
+    _write(public, key.public_key().public_bytes(form.Encoding.OpenSSH, form.PublicFormat.OpenSSH) + b"\n")
+
+
+def expiry(folder: Path) -> datetime:
+    """When the server's certificate ends, or that of its CA if sooner (UTC)."""
+    return min(_certificate(folder / name).not_valid_after_utc for name in ("server.crt", "ca.crt"))
+
+
+def load_node_keys(ca: Path | None, private: Path | None) -> Keys:
+    """A node's keys from its files. Raises InputError where one is missing, is no EC P-384 key, or may be read by others."""
+    if ca is not None:
+        _certificate(ca)
+    return Keys(_read(ca) if ca is not None else None, _private_key(private) if private is not None else None)
+
+
+def public_pem(path: Path) -> bytes:
+    """A public key file (OpenSSH) as the PEM by which Flower registers a node."""
+    from cryptography.hazmat.primitives import serialization as form
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    try:
+        key = form.load_ssh_public_key(_read(path))
+    except ValueError as error:
+        raise InputError(str(path), "is no public key", expected="an OpenSSH line, ecdsa-sha2-nistp384 ...") from error
+    if not isinstance(key, ec.EllipticCurvePublicKey) or key.curve.name != "secp384r1":
+        raise InputError(str(path), "is the wrong kind of key", expected="EC P-384 (ecdsa-sha2-nistp384)")
+    return key.public_bytes(form.Encoding.PEM, form.PublicFormat.SubjectPublicKeyInfo)
+
+
+def _private_key(path: Path) -> EllipticCurvePrivateKey:
+    from cryptography.hazmat.primitives import serialization as form
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    content = _read(path)
+    if path.stat().st_mode & 0o077:
+        raise InputError(str(path), "may be read by others", expected="mode 0600", fix=f"chmod 600 {path}")
+    try:
+        key = form.load_ssh_private_key(content, None)
+    except (ValueError, TypeError) as error:
+        raise InputError(
+            str(path), "is no private key of a node", expected="an OpenSSH EC P-384 key without passphrase"
+        ) from error
+    if not isinstance(key, ec.EllipticCurvePrivateKey) or key.curve.name != "secp384r1":
+        raise InputError(str(path), "is the wrong kind of key", expected="EC P-384 (ecdsa-sha2-nistp384)")
+    return key
+
+
+def _make_ca(folder: Path, days: int) -> None:
+    from cryptography import x509
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP384R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "Entrenous federation CA")])
+    uses = x509.KeyUsage(
+        False, False, False, False, False, True, True, False, False
+    )  # signs certificates and revocation lists alone
+    builder = _builder(name, name, key, days).add_extension(x509.BasicConstraints(True, 0), critical=True)
+    _store(folder / "ca", key, builder.add_extension(uses, critical=True), key)
+
+
+def _make_server(folder: Path, names: Sequence[str], days: int) -> None:
+    from cryptography import x509
+    from cryptography.hazmat.primitives import serialization as form
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    ca, ca_key = _certificate(folder / "ca.crt"), form.load_pem_private_key(_read(folder / "ca.key"), None)
+    key = ec.generate_private_key(ec.SECP384R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "Entrenous server")])
+    alternatives = x509.SubjectAlternativeName([_general(each) for each in dict.fromkeys((*LOOPBACK, *names))])
+    server = x509.ExtendedKeyUsage([x509.ExtendedKeyUsageOID.SERVER_AUTH])
+    builder = _builder(name, ca.subject, key, days).add_extension(alternatives, critical=False)
+    builder = builder.add_extension(x509.BasicConstraints(False, None), critical=True).add_extension(server, critical=False)
+    authority = x509.AuthorityKeyIdentifier.from_issuer_public_key(ca.public_key())  # type: ignore[arg-type]
+    _store(folder / "server", key, builder.add_extension(authority, critical=False), ca_key)
+
+
+def _builder(subject: x509.Name, issuer: x509.Name, key: EllipticCurvePrivateKey, days: int) -> x509.CertificateBuilder:
+    from cryptography import x509
+
+    now = datetime.now(UTC)
+    builder = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(key.public_key())
+    builder = builder.serial_number(x509.random_serial_number()).not_valid_before(now - timedelta(minutes=5))
+    builder = builder.not_valid_after(now + timedelta(days=days))
+    return builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+
+
+def _store(stem: Path, key: EllipticCurvePrivateKey, builder: x509.CertificateBuilder, signer: object) -> None:
+    from cryptography.hazmat.primitives import hashes
+    from cryptography.hazmat.primitives import serialization as form
+
+    certificate = builder.sign(signer, hashes.SHA384())  # type: ignore[arg-type]
+    pem, pkcs8 = form.Encoding.PEM, form.PrivateFormat.PKCS8
+    _write(stem.with_suffix(".key"), key.private_bytes(pem, pkcs8, form.NoEncryption()))
+    _write(stem.with_suffix(".crt"), certificate.public_bytes(pem))
+
+
+def _general(name: str) -> x509.GeneralName:
+    from cryptography import x509
+
+    try:
+        return x509.IPAddress(ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
+
+
+def _names(certificate: x509.Certificate) -> set[str]:
+    from cryptography import x509
+
+    alternatives = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    return {str(each.value) for each in alternatives}
+
+
+def _certificate(path: Path) -> x509.Certificate:
+    from cryptography import x509
+
+    try:
+        return x509.load_pem_x509_certificate(_read(path))
+    except ValueError as error:
+        raise InputError(
+            str(path), "is no certificate", expected="a PEM file that begins with -----BEGIN CERTIFICATE-----"
+        ) from error
+
+
+def _pair(one: Path, other: Path) -> bool:
+    """Whether both files are there; half of a pair is refused, for writing the other half would break what uses the first."""
+    if one.exists() != other.exists():
+        there, gone = (one, other) if one.exists() else (other, one)
+        raise InputError(
+            str(gone), f"is missing beside {there.name}", fix=f"bring it back, or move {there.name} away to make both anew"
+        )
+    return one.exists()
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(str(path), f"cannot be read: {error.strerror}") from error
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Creates `path` with mode 0600 from its first byte on; an existing file is an error, never overwritten."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(handle, "wb") as file:
+        file.write(content)
