@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, final
 
+from ..core.errors import one_line
 from ..core.types import Int64Array
 from ..core.update import Total, Update
 from . import contribution
@@ -67,9 +68,14 @@ class Intake:
         """Closes the round: what comes now is late."""
         self._open, self._journal = None, None
 
+    @property
+    def asked(self) -> Mapping[str, Int64Array]:
+        """Which users each node was asked for; nothing between rounds."""
+        return {} if self._open is None else self._open.asked
+
     def missing(self) -> list[str]:
         """The nodes that were asked and have not answered."""
-        return [] if self._open is None else [name for name in self._open.asked if name not in self.taken]
+        return [name for name in self.asked if name not in self.taken]
 
     def receive(self, frame: bytes, largest: int | None = None) -> Receipt:
         """Checks an answer, writes it to the journal, adds it up. An OSError (a full disk) leaves everything as it was."""
@@ -112,7 +118,7 @@ class Intake:
         """What a frame contributes. Raises Refused."""
         head = frame.head
         if head.kind == "refused":
-            raise Refused(Code.WITHHELD, bytes(frame.body[:40]).decode("ascii", "replace").split("\n")[0])
+            raise Refused(Code.WITHHELD, one_line(bytes(frame.body[:120]).decode("ascii", "replace")))
         if head.kind not in ("update", "sum"):
             raise Refused(Code.WRONG_KIND)
         if head.run != self.run:

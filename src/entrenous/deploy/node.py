@@ -15,7 +15,7 @@ from ..core.errors import EntrenousError, InputError
 from ..core.keys import key as key_of
 from ..core.keys import local_key
 from ..core.protocols import State, arrays_of, delivered
-from ..core.types import Array, Int64Array
+from ..core.types import Array, Float64Array, Int64Array
 from ..core.vocabulary import Vocabulary
 from ..data.interactions import Interactions
 from ..federation.executors import Threads
@@ -28,6 +28,8 @@ from .codes import Code, Refused
 from .frames import Frame, opened, seal, signed_by
 from .node_store import Given, NodeStore
 from .terms import Terms, read_json
+
+MOST = 1 << 28  # rows of an array of a download, at most
 
 
 class Request(NamedTuple):
@@ -48,9 +50,9 @@ class Node:
         self.folder, self.name, self.terms = folder, str(about["name"]), Terms.read(folder / "terms.json")
         self.key = read_identity(folder / "identity.key")
         self.algorithm = self.terms.make()
-        self.items = read_items(folder / "items.json", self.terms)
+        self.items, places = read_items(folder / "items.json", self.terms.items_sha256)
         self.store = NodeStore(folder / "store.sqlite")
-        self.rows: Interactions = self.store.rows(self.items)
+        self.rows: Interactions = self.store.rows(self.items, places)
         self.shard = Shard(self.algorithm, self.terms.catalogue, self.rows, self.store.users, executor=Threads(threads))
         seed = self.terms.seed if self.terms.draws == "public" else int(self.store.fact("secret") or 0)
         self._rounds, self._devices = key_of(seed, "rounds"), key_of(seed, "devices")
@@ -157,7 +159,10 @@ class Node:
 
     def _read(self, frame: Frame, more: dict[str, Field], users: Int64Array) -> dict[str, Array]:
         """The arrays of a request with a download for as many users. Raises Refused."""
-        schema = {**tensors.schema_of(arrays_of(self._received(users))), **more}
+        schema = tensors.schema_of(arrays_of(self._received(users)))
+        if hasattr(self.algorithm, "deliver"):  # to some users of one cluster goes one model, to others two
+            schema = {name: Field(field.dtype, ((0, MOST), *field.shape[1:])) for name, field in schema.items()}
+        schema |= more
         try:
             return tensors.read(frame.body, schema)
         except Malformed as bad:
@@ -175,13 +180,14 @@ def read_identity(path: Path) -> Ed25519PrivateKey:
         raise InputError(str(path), f"no key can be read ({type(bad).__name__})", expected="64 hexadecimal digits") from None
 
 
-def read_items(path: Path, terms: Terms) -> Vocabulary:
-    """The list of items that all number alike."""
+def read_items(path: Path, sha256: str) -> tuple[Vocabulary, Float64Array | None]:
+    """The list of items that all number alike, and where they are, float64 [items, 2] degrees, if that is known."""
     try:
         said = path.read_bytes()
     except OSError as bad:
         raise InputError(str(path), f"cannot be read ({bad.strerror})", expected="the federation's list of items") from None
-    if hashlib.sha256(said).hexdigest() != terms.items_sha256:
+    if hashlib.sha256(said).hexdigest() != sha256:
         raise InputError(str(path), "not the list of items of the terms", fix="get the items.json that belongs to terms.json")
     found = json.loads(said)
-    return Vocabulary(found["ids"], kind="item")
+    places = None if found.get("places") is None else np.array(found["places"], np.float64)
+    return Vocabulary(found["ids"], kind="item"), places

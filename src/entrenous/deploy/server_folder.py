@@ -1,0 +1,120 @@
+"""What a server keeps: terms, roll, key, checkpoints, the journal of the open round, a log, and a lock so that there is one of it.
+
+terms.json  roll.json  identity.key        written once
+checkpoint-server-<round>.safetensors      the two newest models, each with its sha256
+round-<round>.journal                      what was taken for the round that is open
+server.log  status.json  lock              what happened; where it stands; who is at work
+model.safetensors                          at the end
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+
+from .. import store
+from ..core.errors import InputError
+from ..core.protocols import FederatedAlgorithm, State, arrays_of
+from ..federation.ledger import Ledger
+from ..fit import restore_state
+from .journal import Journal, Record, records
+from .node import read_identity
+from .terms import Roll, Terms, write_text
+
+PHASE = "server"
+
+
+@final
+class ServerFolder:
+    """An open folder; `close` lets another server have it. Raises InputError if one has it, or it cannot be written."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.terms = path, Terms.read(path / "terms.json")
+        self.roll = Roll.read(path / "roll.json", self.terms.users)
+        self.key = read_identity(path / "identity.key")
+        self._lock = _locked(path / "lock")
+        self._log = open(path / "server.log", "a", encoding="utf-8", buffering=1)  # noqa: SIM115  # closed by `close`
+
+    def log(self, text: str) -> None:
+        """One line, with the time. Never an item, a user's name, a vector, or any of a frame's content."""
+        self._log.write(f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {text}\n")
+
+    def newest(self, algorithm: FederatedAlgorithm) -> tuple[int, State, Ledger] | None:
+        """Rounds done, the server's state and the ledger of the newest checkpoint that verifies; None before the first."""
+        found = store.newest_checkpoint(self.path, PHASE)
+        if found is None:
+            return None
+        if found.about.get("run") != self.terms.run:
+            raise InputError(
+                str(self.path), "its checkpoint is of other terms", fix="give the new federation a folder of its own"
+            )
+        state = restore_state(algorithm.init_server, "server", found.arrays)
+        return found.round, state, Ledger(*(int(count) for count in found.arrays["ledger"]))
+
+    def commit(self, number: int, state: State, ledger: Ledger) -> None:
+        """The state after `number` rounds, whole or not at all; the journals of the rounds before it are done with."""
+        arrays = {**{f"server.{name}": array for name, array in arrays_of(state).items()}, "ledger": np.array(ledger, np.int64)}
+        store.write_checkpoint(self.path, PHASE, number, arrays, run=self.terms.run)
+        for path in self.path.glob("round-*.journal"):
+            if path != self._journal_path(number):
+                path.unlink(missing_ok=True)
+
+    def recorded(self, number: int) -> list[Record]:
+        """What was taken for a round before a restart."""
+        path = self._journal_path(number)
+        return list(records(path)) if path.exists() else []
+
+    def journal(self, number: int) -> Journal:
+        """The journal of a round, to go on with."""
+        return Journal(self._journal_path(number))
+
+    def _journal_path(self, number: int) -> Path:
+        return self.path / f"round-{number:09d}.journal"
+
+    def finish(self, state: State) -> str:
+        """Writes the trained model; its sha256."""
+        arrays = {f"server.{name}": array for name, array in arrays_of(state).items()}
+        store.write_arrays(self.path / "model.safetensors", arrays, run=self.terms.run)
+        return store.model_sha256(arrays)
+
+    def status(self, said: Mapping[str, Any]) -> None:
+        """Where the server stands, for whoever looks."""
+        write_text(self.path / "status.json", json.dumps({"pid": os.getpid(), **said}, indent=1))
+
+    def close(self) -> None:
+        self._log.close()
+        os.close(self._lock)
+
+
+def _locked(path: Path) -> int:
+    """A lock that ends with the process, whatever happens to it."""
+    try:
+        lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as cause:
+        fix = "choose a folder that this user may write to"
+        raise InputError(
+            str(path.parent), f"cannot be written ({cause.strerror})", expected="a writable folder", fix=fix
+        ) from None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        pid = os.read(lock, 20).decode(errors="replace").strip()
+        os.close(lock)
+        raise InputError(
+            str(path.parent), f"process {pid} is at work on it", expected="one server a folder", fix=f"stop {pid} first"
+        ) from None
+    os.ftruncate(lock, 0)
+    os.write(lock, f"{os.getpid()}\n".encode())
+    return lock
+
+
+def failed(cause: OSError) -> str:
+    """A disk's complaint in one line."""
+    return f"{cause.filename or 'disk'}: {cause.strerror or cause}"
