@@ -63,10 +63,14 @@ class Pepper(GossipSettings):
         """PredictAndEvaluate(M, D^weighting), float64 [m]."""
         raise NotImplementedError
 
+    @property
+    def exploited(self) -> int:
+        """T: places of a view that go to the best."""
+        return int((1 - self.alpha if self.reading == "exploration" else self.alpha) * self.view + 0.5)
+
     def view_of(self, nodes: State, who: Int64Array, keys: UInt64Array) -> Int32Array:
         """T best of L_N and R = |V| - T at random."""  # alg. 3, lines 5-10
-        of = 1 - self.alpha if self.reading == "exploration" else self.alpha
-        view = peers.views(nodes.known, nodes.heard, nodes.performance, who, int(of * self.view + 0.5), self.view, keys)
+        view = peers.views(nodes.known, nodes.heard, nodes.performance, who, self.exploited, self.view, keys)
         if self.memory == "view":
             nodes.heard[who] = NOBODY
         return view

@@ -1,0 +1,143 @@
+"""`Book`: whose records a peer holds. The algorithm calls peers by numbers; the book says which key and which addresses these are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, final
+
+from .frames import CARRIED, ProtocolError, Record
+from .identity import Verifier
+
+LARGEST = 64  # records
+FAILURES = 2  # after which a peer is forgotten, until somebody has a newer record of it
+LONGEST_WAIT = 64.0  # seconds between two attempts to reach one
+
+
+class Contact(NamedTuple):
+    """Whom to dial."""
+
+    number: int
+    key: bytes
+    addresses: tuple[str, ...]
+
+
+@dataclass
+class Entry:
+    """A record, how often in a row its peer could not be reached, and when to try again (Host.now)."""
+
+    record: Record
+    failures: int = 0
+    not_before: float = 0.0
+
+
+@final
+class Book:
+    """Records that were checked and have not expired, one for each number, at most LARGEST: the oldest makes room.
+
+    bootstraps: contacts from the invitation, which never expire: peers like all others, whose addresses are known beforehand. past: whom
+    there was a record of, to be tried when nobody else is left: bootstraps may be gone for ever.
+    """
+
+    def __init__(self, own: int, verifier: Verifier, bootstraps: Sequence[Contact] = (), largest: int = LARGEST) -> None:
+        self.own, self.verifier, self.largest = own, verifier, largest
+        self.bootstraps = [one for one in bootstraps if one.number != own]
+        self.entries: dict[int, Entry] = {}
+        self.past: dict[int, Contact] = {}
+        self._retry: dict[int, tuple[int, float]] = {}  # of contacts without a record: failures, not before
+        self._gone: dict[int, int] = {}  # number -> issued, of the record by which it could not be reached
+
+    def take(self, records: Iterable[Record], wall: float) -> int:
+        """Takes the records that are new. Returns how many were no longer fresh. Raises ProtocolError for a forged one."""
+        stale = 0
+        for one in records:
+            try:
+                self.put(one, wall)
+            except ProtocolError as bad:
+                if bad.code != "stale":
+                    raise
+                stale += 1
+        return stale
+
+    def put(self, one: Record, wall: float) -> None:
+        """Takes a record, unless there is a newer one. Raises ProtocolError for a forged or expired one, and for a number that is another
+        key's."""
+        held = self.entries.get(one.number)
+        if held is not None and held.record == one and self.verifier.is_fresh(one, wall):
+            return
+        self.verifier.check(one, wall)
+        self.expire(wall)
+        if held is not None and one.number in self.entries and held.record.id != one.id:
+            raise ProtocolError("number")
+        if one.number == self.own or one.issued <= self._gone.get(one.number, -1):
+            return
+        if held is None or one.issued > held.record.issued:
+            moved = held is None or held.record.addresses != one.addresses
+            self.entries[one.number] = Entry(one) if moved or held is None else Entry(one, held.failures, held.not_before)
+            self._gone.pop(one.number, None)
+            self._remember(one)
+        while len(self.entries) > self.largest:
+            del self.entries[min(self.entries, key=lambda number: self.entries[number].record.issued)]
+
+    def expire(self, wall: float) -> None:
+        """Forgets who has not been heard of for too long."""
+        for number in [n for n, entry in self.entries.items() if not self.verifier.is_fresh(entry.record, wall)]:
+            del self.entries[number]
+
+    def contact(self, number: int) -> Contact | None:
+        """How to reach a peer."""
+        entry = self.entries.get(number)
+        return None if entry is None else _contact(entry.record)
+
+    def last_resorts(self, now: float) -> list[Contact]:
+        """Whom to try where records lead nowhere: bootstraps and past contacts, those whose time has come."""
+        known = {one.number: one for one in (*self.past.values(), *self.bootstraps)}
+        return [one for one in known.values() if not self.waits(one.number, now)]
+
+    def waits(self, number: int, now: float) -> bool:
+        """Whether it is too early to try again."""
+        entry = self.entries.get(number)
+        return now < (self._retry.get(number, (0, 0.0))[1] if entry is None else entry.not_before)
+
+    def failed(self, number: int, now: float) -> None:
+        """Could not be reached: not again for 2, 4, .. seconds; after FAILURES in a row it is forgotten."""
+        entry = self.entries.get(number)
+        if entry is None:
+            failures = self._retry.get(number, (0, 0.0))[0] + 1
+            self._retry[number] = failures, now + min(2.0**failures, LONGEST_WAIT)
+            return
+        entry.failures += 1
+        entry.not_before = now + 2.0**entry.failures
+        if entry.failures >= FAILURES:
+            self._gone[number] = entry.record.issued
+            del self.entries[number]
+
+    def reached(self, number: int) -> None:
+        """Answered."""
+        self._retry.pop(number, None)
+        entry = self.entries.get(number)
+        if entry is not None:
+            entry.failures, entry.not_before = 0, 0.0
+
+    def some(self, wanted: Sequence[int], below: Callable[[int], int], besides: int, most: int = CARRIED) -> list[Record]:
+        """Records to tell another peer: those it wants, then any, at random; not its own (`besides`)."""
+        held = {n: entry.record for n, entry in self.entries.items() if n != besides and not entry.failures}
+        found = [held.pop(number) for number in dict.fromkeys(wanted) if number in held]
+        rest = [held[number] for number in sorted(held)]
+        while rest and len(found) < most:
+            found.append(rest.pop(below(len(rest))))
+        return found[:most]
+
+    def unknown(self, numbers: Iterable[int]) -> list[int]:
+        """Those of some numbers that nobody can be reached by."""
+        return [n for n in dict.fromkeys(numbers) if n >= 0 and n != self.own and self.contact(n) is None]
+
+    def _remember(self, one: Record) -> None:
+        self.past.pop(one.number, None)
+        self.past[one.number] = _contact(one)
+        if len(self.past) > self.largest:
+            del self.past[next(iter(self.past))]
+
+
+def _contact(one: Record) -> Contact:
+    return Contact(one.number, one.id, one.addresses)

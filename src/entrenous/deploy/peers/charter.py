@@ -1,0 +1,93 @@
+"""`Charter`: what the peers of one federation have agreed on before they meet. Its name goes before every model, so nobody mixes two."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, final
+
+from ...core.discover import algorithms, pick
+from ...core.errors import InputError
+from ...core.gossip import GossipAlgorithm
+from ...core.protocols import Catalogue
+from ...wire.pushed import packed_bytes
+
+FORMAT = 1  # of the protocol between peers, and of what is in the charter
+LARGEST = 16 << 20  # bytes of a model on the wire
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Charter:
+    """What all peers of a federation share.
+
+    settings: the algorithm's, all of them. users: numbers that invitations may have, 0 to users - 1. items, items_sha256: the catalogue,
+    and its list. interactions: rows that all have together, 0 = nobody knows. seed: names the base model; and all draws of the peers, if
+    draws is "public", as in a simulation. With "secret" each peer draws by a number that never leaves it: whoever knows the draws
+    of a peer can tell its negatives, and so its rows, in what it sends. period: seconds between two pushes. operator: the public key
+    whose signature makes a number somebody's.
+    """
+
+    name: str
+    algorithm: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    users: int
+    items: int
+    items_sha256: str
+    interactions: int = 0
+    seed: int = 0
+    draws: str = "secret"
+    period: float = 10.0
+    operator: str
+    format: int = FORMAT
+
+    @cached_property
+    def schema(self) -> bytes:
+        """The federation's name: 16 bytes."""
+        said = json.dumps({**vars_of(self), "period": float(self.period)}, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(b"entrenous charter\0" + said.encode()).digest()[:16]
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """As the algorithm wants it."""
+        return Catalogue(self.users, self.items, self.interactions)
+
+    @cached_property
+    def made(self) -> GossipAlgorithm:
+        """The algorithm, configured. Raises InputError for one that cannot be used between peers."""
+        kind = pick("algorithm", self.algorithm, algorithms())
+        found = kind.parse(dict(self.settings), where="invitation settings") if hasattr(kind, "parse") else kind(**self.settings)
+        if not isinstance(found, GossipAlgorithm):
+            raise InputError(
+                "--algorithm", f"{self.algorithm} needs a server", expected="one that gossips", fix="try --algorithm pepper-gmf"
+            )
+        own = found.configured(self.catalogue)
+        _check(own, self)
+        return own  # type: ignore[no-any-return]
+
+    @property
+    def body_bytes(self) -> int:
+        """Of one model on the wire."""
+        return packed_bytes(self.made.width)  # type: ignore[attr-defined]  # every algorithm over a flat model has one
+
+
+def vars_of(charter: Charter) -> dict[str, Any]:
+    """A charter as JSON has it."""
+    return {name: getattr(charter, name) for name in Charter.__dataclass_fields__}
+
+
+def _check(algorithm: Any, charter: Charter) -> None:
+    """One place of the view must stay random for ever: else those who once looked good are all that a peer ever hears from."""
+    if getattr(algorithm, "exploited", 0) >= algorithm.view and charter.users > 2:
+        fix = "use a larger view, or more exploration (alpha)"
+        raise InputError(
+            "--set alpha", f"all {algorithm.view} places of the view go to the best", expected="one at random", fix=fix
+        )
+    size = packed_bytes(algorithm.width)
+    if size > LARGEST:
+        raise InputError("--set factors", f"a model has {size >> 20} MB", expected=f"at most {LARGEST >> 20} MB")
+    if charter.draws not in ("public", "secret"):
+        raise InputError("--draws", f"got '{charter.draws}'", expected="public or secret")

@@ -1,0 +1,68 @@
+"""`Conduct`: how others behave. One offer from each in an interval; who breaks the protocol three times is not heard for a while."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+ERRORS = 3  # after which a peer is banned
+WATCHED = 1024  # keys that are remembered
+
+
+@dataclass
+class _Marks:
+    errors: int = 0
+    banned_until: float = 0.0
+    last_offer: float = float("-inf")
+    last_shuffle: float = float("-inf")
+
+
+@final
+class Conduct:
+    """By key. interval: seconds between two offers, and two shuffles, of one peer; ban: seconds. Times are Host.now."""
+
+    def __init__(self, interval: float, ban: float) -> None:
+        self.interval, self.ban, self.bans = interval, ban, 0
+        self._of: dict[bytes, _Marks] = {}
+
+    def is_banned(self, peer: bytes, now: float) -> bool:
+        """Whether nothing of it is heard."""
+        return peer in self._of and now < self._of[peer].banned_until
+
+    def may_offer(self, peer: bytes, now: float) -> bool:
+        """Whether its interval is over; if so another begins."""
+        marks = self._marks(peer)
+        if now - marks.last_offer < self.interval:
+            return False
+        marks.last_offer = now
+        return True
+
+    def may_shuffle(self, peer: bytes, now: float) -> bool:
+        """As may_offer."""
+        marks = self._marks(peer)
+        if now - marks.last_shuffle < self.interval:
+            return False
+        marks.last_shuffle = now
+        return True
+
+    def error(self, peer: bytes, now: float) -> bool:
+        """It broke the protocol. Returns whether it is banned for that."""
+        marks = self._marks(peer)
+        marks.errors += 1
+        if marks.errors < ERRORS:
+            return False
+        marks.errors, marks.banned_until = 0, now + self.ban
+        self.bans += 1
+        return True
+
+    def good(self, peer: bytes) -> None:
+        """It did what it should: errors before that are forgiven."""
+        self._marks(peer).errors = 0
+
+    def _marks(self, peer: bytes) -> _Marks:
+        """Of one peer, which becomes the last to be forgotten. Bans are forgotten too when a thousand others came after."""
+        found = self._of.pop(peer, None) or _Marks()
+        self._of[peer] = found
+        if len(self._of) > WATCHED:
+            del self._of[next(iter(self._of))]
+        return found

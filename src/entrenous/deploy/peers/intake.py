@@ -1,0 +1,117 @@
+"""`Intake`: what a receiver decides about offers and bodies, and the models that wait for the node. No socket, no clock.
+
+A body is never read before all of the offer is right, and never believed before its digest, layout and numbers are.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from typing import final
+
+import numpy as np
+
+from ...core.gossip import ACCEPTED, NOBODY, Letters
+from ...core.types import Float32Array
+from ...models import mixing
+from ...wire.pushed import digest, unpack
+from ...wire.tensors import Malformed
+from .book import Book
+from .charter import Charter
+from .conduct import Conduct
+from .frames import Offer, ProtocolError
+from .node import Received
+
+WAITING = 4  # models that wait for the node, or are on their way, at most
+BODIES = 3  # that are read at once
+REMEMBERED = 32  # models of one sender, of which a copy is not taken again
+FLOOR, RATE = 3.0, 100e3  # seconds for any body, and bytes a second beyond that
+REFUSED = {1: "not-finite", 2: "too-large", 3: "size"}  # core.gossip's codes
+
+
+@final
+class Intake:
+    """For one node. tally: what happened, by name."""
+
+    def __init__(self, charter: Charter, book: Book, conduct: Conduct, tally: Counter[str]) -> None:
+        self.charter, self.book, self.conduct, self.tally = charter, book, conduct, tally
+        self.size, self.largest = charter.body_bytes, float(getattr(charter.made, "largest", 1e6))
+        self.width = int(charter.made.width)  # type: ignore[attr-defined]
+        self.waiting: OrderedDict[int, Received] = OrderedDict()
+        self.reading: dict[int, bytes] = {}  # sender -> digest, of bodies under way
+        self._seen: dict[int, OrderedDict[tuple[int, bytes], None]] = {}
+
+    def remember(self, sender: int, push: int, sha: bytes) -> None:
+        """A model that was taken: a second copy has no effect."""
+        own = self._seen.setdefault(sender, OrderedDict())
+        own[push, sha] = None
+        if len(own) > REMEMBERED:
+            own.popitem(last=False)
+
+    def offered(self, peer: bytes, offer: Offer, now: float, wall: float) -> str:
+        """`go`, and room is kept until `arrived` or `dropped`; or the answer. Raises ProtocolError for an offer that nobody should make."""
+        if offer.schema != self.charter.schema:
+            return "schema"
+        sender = self._sender(peer, offer, wall)
+        if offer.size != self.size:
+            raise ProtocolError("size")
+        if any(number >= self.charter.users for number in offer.peers):
+            raise ProtocolError("peers")
+        if (offer.push, offer.digest) in self._seen.get(sender, ()):
+            return "seen"
+        if sender in self.reading or len(self.reading) >= BODIES:
+            return "busy"
+        if len(self.waiting.keys() | self.reading.keys() | {sender}) > WAITING or not self.conduct.may_offer(peer, now):
+            return "busy"
+        self.reading[sender] = offer.digest
+        return "go"
+
+    def _sender(self, peer: bytes, offer: Offer, wall: float) -> int:
+        """The number of who offers: that of its own record, which goes with every offer."""
+        if offer.record.id != peer:
+            raise ProtocolError("record")
+        self.book.put(offer.record, wall)
+        return offer.record.number
+
+    def dropped(self, offer: Offer) -> None:
+        """The body did not come."""
+        self.reading.pop(offer.record.number, None)
+
+    def judged(self, offer: Offer, body: bytearray) -> Received:
+        """The model of a body. Raises ProtocolError for one that is not what was offered, or not to be merged with. For a thread."""
+        if digest(body) != offer.digest:
+            raise ProtocolError("digest")
+        try:
+            model = unpack(body, self.width)
+        except Malformed as bad:
+            raise ProtocolError(f"body-{bad.code}") from None
+        if (refused := self._refusal(model)) != ACCEPTED:
+            raise ProtocolError(REFUSED[refused])
+        return Received(offer.record.number, offer.push, letters_of(offer, self.width), model, offer.digest)
+
+    def _refusal(self, model: Float32Array) -> int:
+        """As the algorithm itself would say: what is refused there must not become an event."""
+        return int(mixing.refusals(model[None], np.zeros(1, np.int64), np.array([self.width]), self.largest)[0])
+
+    def arrived(self, one: Received) -> None:
+        """Waits for the node from now on; an older model of its sender is worth less, and goes."""
+        self.reading.pop(one.sender, None)
+        self.remember(one.sender, one.push, one.digest)
+        if self.waiting.pop(one.sender, None) is not None:
+            self.tally["received.replaced"] += 1
+        self.waiting[one.sender] = one
+
+    def next(self) -> Received | None:
+        """Who waits longest."""
+        return self.waiting.popitem(last=False)[1] if self.waiting else None
+
+
+def letters_of(offer: Offer, width: int) -> Letters:
+    """What travelled beside the model, as the algorithm wants it."""
+    peers = np.array([offer.peers or (NOBODY,)], np.int32)
+    sender, age, samples, length = (np.array([n], np.int64) for n in (offer.record.number, offer.age, offer.samples, width))
+    return Letters(sender, age, samples, peers, length)
+
+
+def deadline(size: int) -> float:
+    """Seconds in which a body must have come: 3 s and 100 kB/s."""
+    return FLOOR + size / RATE

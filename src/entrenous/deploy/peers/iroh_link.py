@@ -1,0 +1,218 @@
+"""The transport over QUIC by iroh: TLS 1.3, a peer's public key is its address. The only importer of iroh.
+
+What iroh does by itself and here does not: no relay, no discovery service, no public server of anybody (preset minimal). What cannot be
+switched off from Python: one SSDP datagram to the local network for each endpoint that is opened (research/p2p.md, 4).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+from collections.abc import Awaitable, Sequence
+from typing import Any, TypeVar, final
+
+import iroh
+import iroh.iroh_ffi as ffi
+
+from ...core.errors import InputError
+from .port import Arriving, Connection, LinkError, Stream
+
+T = TypeVar("T")
+ALPN = b"entrenous-peer/1"
+PIECE = 1 << 16  # bytes; larger ones are slower and hold up the loop (measured: research/p2p.md, 4)
+STREAMS, WINDOW = 2, 4 << 20  # of one connection: streams at once, and bytes that nobody has read yet
+GUARD = 300.0  # seconds for any single step; callers have their own, shorter deadlines
+SHORT = 4.0  # seconds to bind, to end a stream, to close
+
+
+def hasten() -> bool:
+    """iroh 1.2.0 hands bytes to its library one at a time, in Python: 7 MB/s. Replaces that, if it is still so, by a copy. Returns whether.
+
+    uniffi-rs has repaired it (pull request 2824); a release with that no longer has the loop, and is left alone.
+    """
+    kind = getattr(ffi, "_UniffiRustBufferBuilder", None)
+    slow = getattr(kind, "write", None)
+    if kind is None or slow is None or "enumerate" not in slow.__code__.co_names:
+        return False
+
+    def write(self: Any, value: Any) -> None:
+        n = len(value)
+        with self._reserve(n):
+            if n:
+                ctypes.memmove(ctypes.cast(self.rbuf.data, ctypes.c_void_p).value + self.rbuf.len, bytes(value), n)
+
+    kind.write = write
+    return True
+
+
+async def within(seconds: float, step: Awaitable[T]) -> T:
+    """The result of a step of iroh's, in time. Raises LinkError for its errors, TimeoutError when it takes longer."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await step
+    except iroh.IrohError as error:
+        raise LinkError(_said(error)) from None
+
+
+def _said(error: Any) -> str:
+    """What happened, in a word: str(error) is empty."""
+    return str(error.kind().name).lower()
+
+
+@final
+class _Private(iroh.Preset):  # type: ignore[misc]  # iroh is not typed
+    """Nobody else's servers; only the given addresses."""
+
+    def __init__(self, addresses: Sequence[str]) -> None:
+        self._addresses = addresses
+
+    def apply(self, builder: Any) -> None:
+        builder.apply_minimal()
+        builder.relay_mode(iroh.RelayMode.disabled())
+        for one in self._addresses:
+            builder.bind_addr(one)
+
+
+async def listen(secret: bytes, listen: str = "127.0.0.1:0", advertise: Sequence[str] = ()) -> IrohLink:
+    """A link at a host and port of this machine. advertise: what others are told instead, behind a router that forwards a port.
+
+    Raises InputError when the address cannot be had. One event loop for each process: iroh's library keeps the first.
+    """
+    hasten()
+    ffi.uniffi_set_event_loop(asyncio.get_running_loop())  # type: ignore[arg-type]  # any loop will do
+    for addresses in (_both(listen), (listen,)):  # a machine may have no IPv6
+        try:
+            options = iroh.EndpointOptions(preset=_Private(addresses), secret_key=secret, alpns=[ALPN])
+            return IrohLink(await within(SHORT, iroh.Endpoint.bind(options)), addresses[0], advertise)
+        except (LinkError, TimeoutError) as failed:
+            cause = failed
+    raise InputError(
+        listen,
+        f"cannot be listened at ({cause})",
+        expected="a free UDP port of this machine",
+        fix="say another as `listen` in invitation.json",
+    )
+
+
+def _both(listen: str) -> tuple[str, ...]:
+    """The address, and its like in IPv6: without that iroh opens one that all the world can reach."""
+    host = listen.rsplit(":", 1)[0]
+    return (listen,) if host.startswith("[") else (listen, "[::1]:0" if host.startswith("127.") else "[::]:0")
+
+
+@final
+class IrohLink:
+    """An endpoint."""
+
+    def __init__(self, endpoint: Any, listen: str, advertise: Sequence[str]) -> None:
+        self._endpoint, self._advertise = endpoint, list(advertise)
+        self.key: bytes = endpoint.id().to_bytes()
+        family = "[" if listen.startswith("[") else ""
+        self._bound = [one for one in endpoint.bound_sockets() if one.startswith("[") == bool(family)]
+
+    def addresses(self) -> list[str]:
+        """Where others reach it."""
+        return self._advertise or self._bound
+
+    async def dial(self, key: bytes, addresses: Sequence[str]) -> Connection:
+        """Raises LinkError if nobody, or somebody else, is there, at the latest after SHORT seconds (then TimeoutError)."""
+        try:
+            address = iroh.EndpointAddr(iroh.EndpointId.from_bytes(key), None, list(addresses))
+        except iroh.IrohError as error:
+            raise LinkError(_said(error)) from None
+        return IrohConnection(await within(SHORT, self._endpoint.connect(address, ALPN)))
+
+    async def accept(self) -> Arriving:
+        """The next who would like to connect, before the handshake."""
+        while True:
+            try:
+                found = await self._endpoint.accept_next()
+            except iroh.IrohError as error:
+                raise LinkError(_said(error)) from None
+            if found is None:
+                raise LinkError("the endpoint is closed")
+            return _Arriving(found)
+
+    async def close(self) -> None:
+        """Never raises."""
+        try:
+            await within(SHORT, self._endpoint.close())
+        except (LinkError, TimeoutError):
+            return
+
+
+@final
+class _Arriving:
+    def __init__(self, incoming: Any) -> None:
+        self._incoming = incoming
+
+    async def take(self) -> Connection:
+        """After the handshake, in which the other end has proved its key."""
+        accepting = await within(SHORT, self._incoming.accept())
+        connection = await within(SHORT, accepting.connect())
+        connection.set_max_concurrent_bi_streams(STREAMS)
+        connection.set_max_concurrent_uni_streams(0)
+        connection.set_receive_window(WINDOW)
+        return IrohConnection(connection)
+
+    async def refuse(self) -> None:
+        await within(SHORT, self._incoming.refuse())
+
+
+@final
+class IrohConnection:
+    """A QUIC connection."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+        self.peer: bytes = connection.remote_id().to_bytes()
+
+    async def open(self) -> Stream:
+        """Waits while the other end allows no more."""
+        return IrohStream(await within(GUARD, self._connection.open_bi()))
+
+    async def accept(self) -> Stream:
+        """The next that the other end opened."""
+        return IrohStream(await within(GUARD, self._connection.accept_bi()))
+
+    def close(self) -> None:
+        """Never raises."""
+        try:
+            self._connection.close(0, b"")
+        except iroh.IrohError:
+            return
+
+
+@final
+class IrohStream:
+    """A QUIC stream, both ways, in pieces."""
+
+    def __init__(self, stream: Any) -> None:
+        self._send, self._receive = stream.send(), stream.recv()
+
+    async def read(self, size: int) -> bytearray:
+        """Exactly so many bytes. Memory grows with what has arrived, not with what was promised."""
+        found = bytearray()
+        while len(found) < size:
+            piece = await within(GUARD, self._receive.read(min(PIECE, size - len(found))))
+            if not piece:
+                raise LinkError("ended")
+            found += piece
+        return found
+
+    async def write(self, data: bytes) -> None:
+        """Waits while the other end reads nothing."""
+        for low in range(0, len(data), PIECE):
+            await within(GUARD, self._send.write_all(data[low : low + PIECE]))
+
+    async def finish(self) -> None:
+        """A stream that is merely forgotten looks finished too, so an end means nothing: lengths and digests do."""
+        await within(SHORT, self._send.finish())
+
+    async def abort(self) -> None:
+        """Never raises."""
+        for step in (self._send.reset(1), self._receive.stop(1)):
+            try:
+                await within(SHORT, step)
+            except (LinkError, TimeoutError):
+                continue

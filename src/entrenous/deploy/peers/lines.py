@@ -1,0 +1,95 @@
+"""`Lines`: connections to others, the newest eight, each made once and used again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from typing import final
+
+from .book import Contact
+from .frames import Message, ProtocolError, Reply, frame, read_message
+from .port import Connection, Link, LinkError, Stream
+
+KEPT = 8
+CONNECT, ANSWER = 4.0, 4.0  # seconds for a connection, and for the answer to a control frame
+FAILED = (LinkError, TimeoutError, ProtocolError)  # of the other end, or of what is between
+
+
+@final
+class Lines:
+    """Of one peer. After any error a connection is closed and forgotten: one to a peer that died looks sound for half a minute."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._kept: OrderedDict[bytes, Connection] = OrderedDict()
+        self._used: dict[bytes, int] = {}
+        self._dialling: dict[bytes, asyncio.Lock] = {}
+
+    async def ask(self, to: Contact, message: Message, body: bytes | None = None, seconds: float = 0.0) -> Reply:
+        """The answer to a request; to its body, if that is wanted, which may take `seconds`. Raises one of FAILED. A connection that was
+        there already may be to somebody who died and came back: then once more over a new one."""
+        self._used[to.key] = self._used.get(to.key, 0) + 1
+        try:
+            if to.key in self._kept:
+                try:
+                    return await self._asked(to, message, body, seconds)
+                except FAILED:
+                    self.forget(to.key)
+            return await self._asked(to, message, body, seconds)
+        except FAILED:
+            self.forget(to.key)
+            raise
+        finally:
+            self._used[to.key] -= 1
+            if not self._used[to.key]:
+                del self._used[to.key]
+                self._dialling.pop(to.key, None)
+            self._trim()
+
+    async def _asked(self, to: Contact, message: Message, body: bytes | None, seconds: float) -> Reply:
+        async with asyncio.timeout(CONNECT):
+            line = await self._line(to)
+            stream = await line.open()
+        try:
+            reply = await _exchange(stream, frame(message), ANSWER)
+            if reply.answer == "go" and body is not None:
+                reply = await _exchange(stream, body, seconds)
+            async with asyncio.timeout(ANSWER):
+                await stream.finish()
+            return reply
+        except BaseException:
+            await stream.abort()
+            raise
+
+    async def _line(self, to: Contact) -> Connection:
+        async with self._dialling.setdefault(to.key, asyncio.Lock()):
+            if to.key not in self._kept:
+                self._kept[to.key] = await self._link.dial(to.key, to.addresses)
+        self._kept.move_to_end(to.key)
+        return self._kept[to.key]
+
+    def forget(self, key: bytes) -> None:
+        """Closes the connection with a peer."""
+        line = self._kept.pop(key, None)
+        if line is not None:
+            line.close()
+
+    def _trim(self) -> None:
+        """Closes what was not used for longest, of those that nothing is under way on."""
+        idle = [key for key in self._kept if key not in self._used]
+        for key in idle[: max(0, len(self._kept) - KEPT)]:
+            self.forget(key)
+
+    def close(self) -> None:
+        """All of them."""
+        for key in list(self._kept):
+            self.forget(key)
+
+
+async def _exchange(stream: Stream, said: bytes, seconds: float) -> Reply:
+    async with asyncio.timeout(seconds):
+        await stream.write(said)
+        reply = await read_message(stream)
+    if not isinstance(reply, Reply):
+        raise ProtocolError("answer")
+    return reply

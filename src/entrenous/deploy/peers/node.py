@@ -1,0 +1,128 @@
+"""`Node`: one node of a gossip algorithm on a device of its own. The functions and the keys are those of federation/gossip.py.
+
+It has a pool of two models, its own and a received one, and nothing of anybody else's. It opens no socket and reads no clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple, final
+
+import numpy as np
+
+from ...core.gossip import ACCEPTED, NOBODY, Arrivals, DeviceData, Letters
+from ...core.keys import folded
+from ...core.protocols import State, arrays_of
+from ...core.types import Array, Float32Array, Int64Array, UInt64Array
+from ...federation.gossip import base_model, first_known, first_nodes, node_keys, weighting_keys
+from ...federation.replay import MESSAGE, PUSH, START, Event
+from ...wire.pushed import digest, pack
+from .charter import Charter
+
+RANKED = 20  # n of the HR@n by which a person sees how a node does
+OWN, RECEIVED = np.zeros(1, np.int64), np.ones(1, np.int64)  # places in the pool; the node itself is place 0 of one
+
+
+class Pushed(NamedTuple):
+    """What a timer sends. number: of the push; to: numbers of peers; letters: of one model; body: wire.pushed, digest: of it."""
+
+    number: int
+    to: tuple[int, ...]
+    letters: Letters
+    body: bytes
+    digest: bytes
+
+
+class Received(NamedTuple):
+    """A model that was offered, taken and found well-formed. model: float32 [width]."""
+
+    sender: int
+    push: int
+    letters: Letters
+    model: Float32Array
+    digest: bytes
+
+
+@final
+class Node:
+    """Not to be called from two threads at once. Every call that changes it adds to `fresh`, the events since it was last kept."""
+
+    def __init__(self, charter: Charter, number: int, rows: DeviceData, seed: int) -> None:
+        """A node that has not begun. rows: its own, leading axis 1; seed: what names its draws."""
+        self.algorithm, self.number, self.seed = charter.made, number, seed
+        me, catalogue = np.array([number]), charter.catalogue
+        self._key: UInt64Array = node_keys(seed, me)
+        base = base_model(self.algorithm, catalogue, charter.seed)
+        known = first_known(me, catalogue.users, self._key, OWN)
+        self.data = self.algorithm.weighing(rows, weighting_keys(seed, me))
+        self.nodes: State = first_nodes(self.algorithm, me, known, len(base), charter.seed)
+        self.pool: Float32Array = np.stack([base, base])
+        self.events = self.pushes = 0
+        self.fresh: list[Event] = []
+
+    def start(self) -> None:
+        """Trains the base model once, if that has not happened."""
+        if self.events == 0:
+            self.algorithm.on_start(self.pool, OWN, self.nodes, OWN, self.data, self._next_key())
+            self._note(Event(START, -1, -1, b""))
+
+    def push(self) -> Pushed:
+        """The timer fires."""
+        sent = self.algorithm.on_timer(self.nodes, OWN, self.data, self._next_key())
+        body, number = pack(self.pool[0]), self.pushes
+        self.pushes += 1
+        found = Pushed(number, tuple(int(to) for to in sent.to[0] if to != NOBODY), sent.letters, body, digest(body))
+        self._note(Event(PUSH, self.number, number, found.digest))
+        return found
+
+    def receive(self, one: Received) -> int:
+        """A model arrives. Returns ACCEPTED, or why not (core.gossip.REFUSALS), in which case nothing has changed."""
+        self.pool[1] = one.model
+        key = folded(self._key, np.array([self.events]))
+        arrivals = Arrivals(self.pool, OWN, OWN, RECEIVED, OWN, one.letters, key)
+        refused = int(self.algorithm.on_message(arrivals, self.nodes, self.data)[0])
+        if refused == ACCEPTED:
+            self._note(Event(MESSAGE, one.sender, one.push, one.digest))
+        return refused
+
+    def _next_key(self) -> UInt64Array:
+        return folded(self._key, np.array([self.events]))
+
+    def _note(self, event: Event) -> None:
+        self.events += 1
+        self.fresh.append(event)
+
+    # ---- what a person sees ----------------------------------------------------------------------------------------------------------
+
+    def scores(self) -> Float32Array:
+        """Of all items, float32 [items]."""
+        return self.algorithm.score(self.pool, OWN, self.nodes, OWN, self.data)[0]
+
+    def hit_rate(self) -> float | None:
+        """HR@20 of its own weighting rows, each among its candidates; None without any."""
+        sets = self.data.weighing
+        if not len(sets.item):
+            return None
+        scores = self.scores()
+        others = np.where(sets.candidates < 0, -np.inf, scores[np.maximum(sets.candidates, 0)])
+        return float(np.mean((others >= scores[sets.item][:, None]).sum(axis=1) < RANKED))
+
+    def known(self) -> list[int]:
+        """Numbers that its algorithm may push to next."""
+        numbers = np.concatenate([self.nodes.view[0], self.nodes.known[0]])  # type: ignore[attr-defined]  # of every Peer
+        return [int(number) for number in numbers if number != NOBODY]
+
+    # ---- kept, and gone on with ------------------------------------------------------------------------------------------------------
+
+    def arrays(self) -> dict[str, Array]:
+        """All that changes, by name: copies."""
+        counts: Int64Array = np.array([self.events, self.pushes], np.int64)
+        state = {f"node.{name}": array.copy() for name, array in arrays_of(self.nodes).items()}
+        return {"model": self.pool[0].copy(), "counts": counts, **state}
+
+    def restore(self, arrays: Mapping[str, Array]) -> None:
+        """As it was when `arrays` were taken."""
+        self.pool[0] = arrays["model"]
+        self.nodes = type(self.nodes)(*(arrays[f"node.{name}"].copy() for name in self.nodes._fields))
+        self.events, self.pushes = (int(count) for count in arrays["counts"])
+        self.fresh = []

@@ -1,0 +1,246 @@
+"""`Peer`: one node at a link, under supervision. Three loops: one that fails is begun again, one that keeps failing ends the peer.
+
+    welcome  takes connections             (serving.py)
+    learn    pushes when the period is over, else merges what arrived; all that changes the node, one after the other, in a thread
+    shuffle  keeps the book fresh          (sending.py)
+
+A prototype lost peers in silence: a KeyError ended one task, and gossip with it. Here no task is on its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import traceback
+from collections import Counter
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, NamedTuple, final
+
+from ...core.errors import EntrenousError, one_line
+from ...core.gossip import ACCEPTED
+from .book import Book, Contact
+from .charter import Charter
+from .conduct import Conduct
+from .frames import ProtocolError, Record
+from .identity import Self, Verifier
+from .intake import Intake
+from .keeping import Keeping
+from .lines import Lines
+from .node import Node, Pushed
+from .port import Host, Link
+from .sending import Sender
+from .serving import Server
+
+CRASHES, WITHIN = 5, 60.0  # failures of one loop in so many seconds that end the peer
+BAN = 60.0  # seconds
+RENEWALS = 5  # of its record, by a peer, in the time that one is good for
+
+
+class Pace(NamedTuple):
+    """Seconds. period: between two pushes; life: of a record; interval: between two offers of one peer; ban: of one that misbehaves."""
+
+    period: float
+    life: float
+    interval: float
+    ban: float = BAN
+
+
+def pace(period: float) -> Pace:
+    """As a charter's period makes it: records are good for five periods, and peers may be half a period too early."""
+    return Pace(period, max(15.0, 5 * period), period / 2)
+
+
+class _Stop(Exception):
+    """The peer was asked to end."""
+
+
+@final
+class Peer:
+    """say: what is told to the log, one line each; never an item, a rating or a score."""
+
+    def __init__(
+        self,
+        charter: Charter,
+        me: Self,
+        node: Node,
+        link: Link,
+        host: Host,
+        *,
+        keeping: Keeping | None = None,
+        bootstraps: Sequence[Contact] = (),
+        pace: Pace,
+        say: Callable[[str], None] = lambda line: None,
+    ) -> None:
+        self.charter, self.me, self.node, self.link, self.host = charter, me, node, link, host
+        self.keeping, self.pace, self.say = keeping, pace, say
+        self.tally: Counter[str] = Counter()
+        self.book = Book(
+            me.number, Verifier(charter.schema, bytes.fromhex(charter.operator), charter.users, pace.life), bootstraps
+        )
+        self.conduct = Conduct(pace.interval, pace.ban)
+        self.intake, self.lines = Intake(charter, self.book, self.conduct, self.tally), Lines(link)
+        self.sender = Sender(self.book, self.lines, host, self.tally, self.record)
+        self._woken, self._stopping = asyncio.Event(), asyncio.Event()
+        self.server = Server(self.intake, self.book, self.conduct, host, self.tally, self.record, self._named, self._woken)
+        self._own: Record | None = None
+        self._crashes: dict[str, list[float]] = {}
+        self._tasks: asyncio.TaskGroup | None = None
+
+    # ---- life ------------------------------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Until `stop`. Raises EntrenousError when a loop keeps failing."""
+        failure: EntrenousError | None = None
+        self._recall()
+        await self.host.work(self._begin)
+        try:
+            async with asyncio.TaskGroup() as self._tasks:
+                for name, loop in (("welcome", self._welcome), ("learn", self._learn), ("shuffle", self._shuffle)):
+                    self._tasks.create_task(self._supervise(name, loop))
+                await self._stopping.wait()
+                raise _Stop
+        except* _Stop:
+            pass
+        except* EntrenousError as failed:
+            failure = EntrenousError(str(failed.exceptions[0]))
+        finally:
+            self.lines.close()
+            await self.host.work(self._save)
+        if failure is not None:
+            raise failure
+
+    def stop(self) -> None:
+        """Ends `run`, after the state is saved."""
+        self._stopping.set()
+
+    def spawn(self, name: str, work: Coroutine[Any, Any, None]) -> None:
+        """Something that ends by itself. A bug in it is counted and told, and harms nothing else."""
+        assert self._tasks is not None
+        self._tasks.create_task(self._contained(name, work))
+
+    async def _contained(self, name: str, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except Exception as bug:
+            self._tell(name.split()[0], bug)
+
+    async def _supervise(self, name: str, loop: Callable[[], Awaitable[None]]) -> None:
+        """A loop, begun again after a failure."""
+        while True:
+            try:
+                await loop()
+            except Exception as bug:
+                self._tell(name, bug)
+                recent = [when for when in self._crashes.get(name, []) if self.host.now() - when < WITHIN]
+                self._crashes[name] = [*recent, self.host.now()]
+                if len(self._crashes[name]) >= CRASHES:
+                    raise EntrenousError(
+                        f"peer {self.me.number}: '{name}' failed {CRASHES} times in {WITHIN:.0f} s, the last time with "
+                        f"{one_line(f'{type(bug).__name__}: {bug}', 200)}; the state is saved; start the peer again"
+                    ) from None
+                await asyncio.sleep(min(1.0, self.pace.period))
+
+    def _tell(self, name: str, bug: Exception) -> None:
+        self.tally[f"crash.{name}"] += 1
+        last = traceback.extract_tb(bug.__traceback__)[-1:]
+        where = "".join(f" ({os.path.basename(frame.filename)}:{frame.lineno})" for frame in last)
+        self.say(f"a bug of entrenous in '{name}': {one_line(f'{type(bug).__name__}: {bug}', 200)}{where}; going on")
+
+    # ---- the loops -------------------------------------------------------------------------------------------------------------------
+
+    async def _welcome(self) -> None:
+        while True:
+            await self.server.welcome(await self.link.accept(), self.spawn)
+
+    async def _shuffle(self) -> None:
+        await self.sender.introduce()
+        while True:
+            await asyncio.sleep(self.pace.period * (0.75 + self.host.below(500) / 1000))
+            await self.sender.shuffle()
+
+    async def _learn(self) -> None:
+        due = self.host.now() + self.pace.period * self.host.below(1000) / 1000
+        while True:
+            if self.host.now() >= due:
+                self.sender.push(await self.host.work(self._push), self.spawn)
+                self.sender.wished = self.node.known()
+                due = max(due + self.pace.period, self.host.now())
+            elif (one := self.intake.next()) is not None:
+                refused = await self.host.work(self.node.receive, one)
+                self.tally["merged" if refused == ACCEPTED else "refused"] += 1
+            else:
+                await self._sleep_until(due)
+
+    async def _sleep_until(self, due: float) -> None:
+        """Until it is time to push, or a model waits."""
+        self._woken.clear()
+        if self.intake.waiting:
+            return
+        try:
+            async with asyncio.timeout(max(0.0, due - self.host.now())):
+                await self._woken.wait()
+        except TimeoutError:
+            pass
+
+    def _named(self, sender: int, numbers: tuple[int, ...]) -> None:
+        """A letter names numbers: whoever sent it may know where they are."""
+        for number in self.book.unknown(numbers):
+            self.sender.told[number] = sender
+        if len(self.sender.told) > 4 * self.book.largest:
+            self.sender.told = {n: self.sender.told[n] for n in list(self.sender.told)[-self.book.largest :]}
+
+    # ---- numeric work and the disk: in a thread ----------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        self.node.start()
+        self._save()
+
+    def _push(self) -> Pushed:
+        """The node's push, which leaves only after the state that sends it is on the disk."""
+        pushed = self.node.push()
+        self._save()
+        return pushed
+
+    def _save(self) -> None:
+        if self.keeping is None:
+            return
+        fresh, node = self.node.fresh, self.node
+        met = [entry.record for entry in list(self.book.entries.values())]
+        self.keeping.save(node.arrays(), node.events - len(fresh), fresh, self.about(), met)
+        node.fresh = []
+
+    def _recall(self) -> None:
+        """Whom it had met, and what it had taken, before it was started again."""
+        if self.keeping is None:
+            return
+        for sender, push, sha in self.keeping.taken():
+            self.intake.remember(sender, push, sha)
+        for one in self.keeping.met():
+            self.book.past[one.number] = Contact(one.number, one.id, one.addresses)
+            try:
+                self.book.put(one, self.host.wall())
+            except ProtocolError:
+                continue
+
+    # ---- what others and people see ----------------------------------------------------------------------------------------------------
+
+    def record(self) -> Record:
+        """Its own, as of now."""
+        wall = self.host.wall()
+        if self._own is None or wall - self._own.issued > self.pace.life / RENEWALS:
+            self._own = self.me.record(self.link.addresses(), wall)
+        return self._own
+
+    def about(self) -> dict[str, Any]:
+        """Counts, and how well its model ranks its own weighting rows; nothing of which."""
+        return {
+            "number": self.me.number,
+            "pid": os.getpid(),
+            "time": self.host.wall(),
+            "events": self.node.events,
+            "pushes": self.node.pushes,
+            "book": len(self.book.entries),
+            "connections": self.server.open,
+            "hr@20": self.node.hit_rate(),
+            "tally": dict(sorted(self.tally.items())),
+        }

@@ -1,0 +1,101 @@
+"""`Sender`: pushes to others, and exchanges of records with them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from typing import Any, final
+
+from .book import Book, Contact
+from .frames import CARRIED, Offer, ProtocolError, Record, Shuffle
+from .intake import deadline
+from .lines import FAILED, Lines
+from .node import Pushed
+from .port import Host
+
+AGAIN = 50  # of so many periods one also asks a bootstrap, or somebody from the past: what heals a network that was cut in two
+Spawn = Callable[[str, Coroutine[Any, Any, None]], None]
+
+
+@final
+class Sender:
+    """Of one peer. record: its own as of now. One push to a peer at a time: who has not taken the last one misses this one."""
+
+    def __init__(self, book: Book, lines: Lines, host: Host, tally: Counter[str], record: Callable[[], Record]) -> None:
+        self.book, self.lines, self.host, self.tally, self.record = book, lines, host, tally, record
+        self.under_way: set[int] = set()
+        self.told: dict[int, int] = {}  # number that has no record -> who named it
+        self.wished: list[int] = []
+
+    # ---- models ----------------------------------------------------------------------------------------------------------------------
+
+    def push(self, pushed: Pushed, spawn: Spawn) -> None:
+        """Sends a model to those of a view that can be reached. Does not wait."""
+        for to in pushed.to:
+            contact = self.book.contact(to)
+            if contact is None or self.book.waits(to, self.host.now()):
+                self.tally["pushed.unknown" if contact is None else "pushed.waits"] += 1
+            elif to in self.under_way:
+                self.tally["pushed.skipped"] += 1
+            else:
+                self.under_way.add(to)
+                spawn(f"push to {to}", self._push(contact, pushed))
+
+    async def _push(self, to: Contact, pushed: Pushed) -> None:
+        try:
+            reply = await self.lines.ask(to, self._offer(pushed), pushed.body, deadline(len(pushed.body)))
+            self.book.reached(to.number)
+            self.tally[f"pushed.{reply.answer}"] += 1
+        except FAILED:
+            self.book.failed(to.number, self.host.now())
+            self.tally["pushed.failed"] += 1
+        finally:
+            self.under_way.discard(to.number)
+
+    def _offer(self, one: Pushed) -> Offer:
+        letters, schema = one.letters, self.book.verifier.schema
+        peers = tuple(int(peer) for peer in letters.peers[0])
+        age, samples = int(letters.age[0]), int(letters.samples[0])
+        return Offer(schema, self.record(), one.number, len(one.body), one.digest, age, samples, peers)
+
+    # ---- records ---------------------------------------------------------------------------------------------------------------------
+
+    async def shuffle(self) -> None:
+        """Exchanges some records with one peer: who named numbers that nobody has a record of, or anybody; from time to time, and when
+        nobody is left, with a bootstrap or somebody from the past."""
+        to = self._partner()
+        if to is None:
+            return
+        wanted = tuple(self.book.unknown(self.wished)[:CARRIED])
+        records = (self.record(), *self.book.some((), self.host.below, besides=to.number, most=CARRIED - 1))
+        try:
+            reply = await self.lines.ask(to, Shuffle(self.book.verifier.schema, records, wanted))
+            self.tally["shuffles" if reply.answer == "records" else f"shuffles.{reply.answer}"] += 1
+            self.tally["records.stale"] += self.book.take(reply.records, self.host.wall())
+            self.book.reached(to.number)
+        except FAILED as bad:
+            self.tally[f"error.{bad.code}" if isinstance(bad, ProtocolError) else "shuffles.failed"] += 1
+            self.book.failed(to.number, self.host.now())
+
+    def _partner(self) -> Contact | None:
+        now = self.host.now()
+        self.book.expire(self.host.wall())
+        reachable = [n for n in self.book.entries if not self.book.waits(n, now)]
+        if not reachable or self.host.below(AGAIN) == 0:
+            resorts = self.book.last_resorts(now)
+            if resorts:
+                return resorts[self.host.below(len(resorts))]
+        named = [self.told[n] for n in self.book.unknown(self.wished) if self.told.get(n) in reachable]
+        choice = named if named and self.host.below(2) else reachable
+        return self.book.contact(choice[self.host.below(len(choice))]) if choice else None
+
+    async def introduce(self) -> None:
+        """Asks every bootstrap once: how a peer begins."""
+        for one in self.book.bootstraps:
+            try:
+                reply = await self.lines.ask(one, Shuffle(self.book.verifier.schema, (self.record(),)))
+                self.tally["records.stale"] += self.book.take(reply.records, self.host.wall())
+            except FAILED:
+                self.book.failed(one.number, self.host.now())
+                await asyncio.sleep(0)

@@ -1,0 +1,180 @@
+"""`Server`: the receiving end. Connections are few, bounded and timed; every stream is one request; what breaks the protocol is counted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from typing import final
+
+from .book import Book
+from .conduct import Conduct
+from .frames import CARRIED, Offer, ProtocolError, Record, Reply, Shuffle, frame, read_message
+from .intake import Intake, deadline
+from .lines import ANSWER
+from .node import Received
+from .port import Arriving, Connection, Host, LinkError, Stream
+from .sending import Spawn
+
+CONNECTIONS = 64
+STREAMS = 2  # of one connection at once
+HANDSHAKE = 4.0  # seconds
+IDLE = 60.0  # seconds without a request, after which a connection is closed; the first must come within HANDSHAKE
+
+
+@final
+class Server:
+    """Of one peer. named: is told which numbers a sender's letter names; woken: that a model waits."""
+
+    def __init__(
+        self,
+        intake: Intake,
+        book: Book,
+        conduct: Conduct,
+        host: Host,
+        tally: Counter[str],
+        record: Callable[[], Record],
+        named: Callable[[int, tuple[int, ...]], None],
+        woken: asyncio.Event,
+    ) -> None:
+        self.intake, self.book, self.conduct, self.host = intake, book, conduct, host
+        self.tally, self.record, self.named, self.woken = tally, record, named, woken
+        self.connections: dict[bytes, Connection] = {}
+        self.open = 0
+
+    async def welcome(self, arriving: Arriving, spawn: Spawn) -> None:
+        """Takes a connection, or refuses it before anything is spent on it."""
+        if self.open >= CONNECTIONS:
+            self.tally["connections.refused"] += 1
+            await arriving.refuse()
+            return
+        self.open += 1
+        spawn("connection", self._serve(arriving))
+
+    async def _serve(self, arriving: Arriving) -> None:
+        connection = None
+        try:
+            async with asyncio.timeout(HANDSHAKE):
+                connection = await arriving.take()
+            if self.conduct.is_banned(connection.peer, self.host.now()):
+                self.tally["connections.banned"] += 1
+                return
+            self._only(connection)
+            await self._requests(connection)
+        except (LinkError, TimeoutError):
+            self.tally["connections.ended"] += 1
+        finally:
+            self.open -= 1
+            if connection is not None:
+                connection.close()
+                if self.connections.get(connection.peer) is connection:
+                    del self.connections[connection.peer]
+
+    def _only(self, connection: Connection) -> None:
+        """One connection a key: the new one counts, for the old one's peer may have died and come back."""
+        before = self.connections.get(connection.peer)
+        if before is not None:
+            before.close()
+        self.connections[connection.peer] = connection
+
+    async def _requests(self, connection: Connection) -> None:
+        """Requests until the connection ends, is idle for too long, or its peer banned. Whatever is under way then ends too."""
+        under_way: set[asyncio.Task[None]] = set()
+        async with asyncio.TaskGroup() as streams:
+            async for stream in self._streams(connection, under_way):
+                task = streams.create_task(self._request(connection, stream))
+                under_way.add(task)
+                task.add_done_callback(under_way.discard)
+            connection.close()
+
+    async def _streams(self, connection: Connection, under_way: set[asyncio.Task[None]]) -> AsyncIterator[Stream]:
+        patience = HANDSHAKE
+        while not self.conduct.is_banned(connection.peer, self.host.now()):
+            if len(under_way) >= STREAMS:
+                await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
+            try:
+                async with asyncio.timeout(patience):
+                    stream = await connection.accept()
+            except LinkError:
+                return
+            except TimeoutError:
+                if under_way:
+                    continue
+                return
+            patience = IDLE
+            yield stream
+
+    async def _request(self, connection: Connection, stream: Stream) -> None:
+        """One request. Nothing that a peer sends, or fails to send, gets beyond this."""
+        peer = connection.peer
+        try:
+            async with asyncio.timeout(ANSWER):
+                message = await read_message(stream)
+            if isinstance(message, Shuffle):
+                await _say(stream, self._shuffled(peer, message))
+            elif isinstance(message, Offer):
+                await self._offered(peer, message, stream)
+            else:
+                raise ProtocolError("reply")
+            await _end(stream)
+        except (ProtocolError, LinkError, TimeoutError) as bad:
+            code = bad.code if isinstance(bad, ProtocolError) else "stalled" if isinstance(bad, TimeoutError) else "dropped"
+            self.tally[f"error.{code}"] += 1
+            if not (isinstance(bad, ProtocolError) and bad.answered):
+                await stream.abort()
+            if self.conduct.error(peer, self.host.now()):
+                self.tally["banned"] += 1
+                connection.close()
+
+    def _shuffled(self, peer: bytes, message: Shuffle) -> Reply:
+        """Takes the records and gives others."""
+        if message.schema != self.intake.charter.schema:
+            return Reply("schema")
+        if not message.records or message.records[0].id != peer:
+            raise ProtocolError("record")
+        if not self.conduct.may_shuffle(peer, self.host.now()):
+            return Reply("busy")
+        own = message.records[0]
+        self.book.put(own, self.host.wall())
+        self.tally["records.stale"] += self.book.take(message.records[1:], self.host.wall())
+        told = self.book.some(message.wanted, self.host.below, besides=own.number, most=CARRIED - 1)
+        return Reply("records", (self.record(), *told))
+
+    async def _offered(self, peer: bytes, offer: Offer, stream: Stream) -> None:
+        answer = self.intake.offered(peer, offer, self.host.now(), self.host.wall())
+        if answer != "go":
+            self.tally[f"received.{answer}"] += 1
+            await _say(stream, Reply(answer))
+            return
+        try:
+            one = await self._read(offer, stream)
+        finally:
+            self.intake.dropped(offer)
+        self.intake.arrived(one)
+        self.conduct.good(peer)
+        self.tally["received.ok"] += 1
+        self.named(one.sender, offer.peers)
+        self.woken.set()
+        await _say(stream, Reply("ok"))
+
+    async def _read(self, offer: Offer, stream: Stream) -> Received:
+        """The body of an offer, once it is known to be a model."""
+        await _say(stream, Reply("go"))
+        async with asyncio.timeout(deadline(offer.size)):
+            body = await stream.read(offer.size)
+        try:
+            return await self.host.work(self.intake.judged, offer, body)
+        except ProtocolError as bad:
+            await _say(stream, Reply("rejected"))
+            await _end(stream)
+            raise ProtocolError(bad.code, answered=True) from None
+
+
+async def _say(stream: Stream, reply: Reply) -> None:
+    async with asyncio.timeout(ANSWER):
+        await stream.write(frame(reply))
+
+
+async def _end(stream: Stream) -> None:
+    async with asyncio.timeout(ANSWER):
+        await stream.finish()
