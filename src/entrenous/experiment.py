@@ -14,6 +14,10 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from . import __version__, store
+from .cluster.crew import Crew
+from .cluster.engine import Asked, crew
+from .cluster.rounds import refuse
+from .cluster.shards import ShardHand
 from .core.errors import EntrenousError, EntrenousWarning, InputError, at_least
 from .core.gossip import GossipAlgorithm
 from .core.protocols import CentralAlgorithm, Progress, predicts_ratings, silent
@@ -89,6 +93,8 @@ def run(
     negatives: str = "train",
     network: Mapping[str, Any] | None = None,
     threads: int = 0,
+    workers: int | None = None,
+    ray: str | None = None,
     checkpoint_every: int | None = None,
     out: str | Path | None = None,
     debug: bool = False,
@@ -99,6 +105,7 @@ def run(
     protocol: None = the usual one: loo-99, kfold-5 for an algorithm that predicts ratings, PEPPER's for one that gossips.
     given: the folder of a given split; it is then the data. negatives: "leaky" shows what the field's leaky samplers do, with a
     warning (EntrenousWarning) and in every text about the run. threads: 0 = all cores; never changes a result.
+    workers, ray: over so many processes of this machine, or of the Ray cluster at this address; they never change a result either.
     checkpoint_every: rounds, None = a tenth of the training, 0 = never. debug: one device at a time, so that an error names the device.
     Raises InputError for anything that cannot be run, before anything is written.
     """
@@ -114,6 +121,8 @@ def run(
         negatives=negatives, network=network or {},
     )  # fmt: skip
     check(plan)
+    asked = Asked(workers, ray, threads)
+    asked.check()
     between = dict(network_of(plan))  # read once, as settings are: a file of delays may change
     at_least("--checkpoint-every", checkpoint_every, 0)
     threads_executor = Threads(threads)
@@ -121,12 +130,12 @@ def run(
     made = make(plan, what.rows)  # settings are checked before anything is written
     check_parts(plan, what.parts)
     executor: Executor = Debug(lambda user: what.rows.users[user]) if debug else threads_executor
-    folder, opening = _opened(plan, what.rows, by_name, None if out is None else Path(out))
-    watch = Watch(
-        every=every, patience=patience, checkpoint_every=checkpoint_every, folder=folder, executor=executor, progress=progress
-    )
-    with _nothing_left_behind(folder):
-        return _execute(replace(plan, network=between), what, made, opening, watch)
+    with _crew(asked, plan, what, made, debug) as hired:
+        folder, opening = _opened(plan, what.rows, by_name, None if out is None else Path(out))
+        watch = Watch(every=every, patience=patience, checkpoint_every=checkpoint_every, folder=folder, executor=executor,
+                      progress=progress, crew=hired)  # fmt: skip
+        with _nothing_left_behind(folder):
+            return _execute(replace(plan, network=between), what, made, opening, watch)
 
 
 def resume(
@@ -134,11 +143,16 @@ def resume(
     *,
     root: Path = Path("runs"),
     threads: int = 0,
+    workers: int | None = None,
+    ray: str | None = None,
     checkpoint_every: int | None = None,
     progress: Progress = silent,
 ) -> Run:
-    """Continues an interrupted run from its newest checkpoint to the model an uninterrupted run ends with."""
+    """Continues an interrupted run from its newest checkpoint to the model an uninterrupted run ends with. workers, ray: as of `run`,
+    whatever the run was begun with."""
     at_least("--checkpoint-every", checkpoint_every, 0)
+    asked = Asked(workers, ray, threads)
+    asked.check()
     executor = Threads(threads)
     stored = store.unfinished(run_name, root)
     if stored.manifest["status"] == "finished":
@@ -147,15 +161,24 @@ def resume(
         )
     plan = plan_of(stored)
     what = material_of(stored, plan)
-    watch = Watch(
-        every=plan.every,
-        patience=plan.patience,
-        checkpoint_every=checkpoint_every,
-        folder=stored.path,
-        executor=executor,
-        progress=progress,
-    )
-    return _execute(plan, what, make(plan, what.rows), stored.manifest, watch)
+    made = make(plan, what.rows)
+    with _crew(asked, plan, what, made) as hired:
+        watch = Watch(every=plan.every, patience=plan.patience, checkpoint_every=checkpoint_every, folder=stored.path,
+                      executor=executor, progress=progress, crew=hired)  # fmt: skip
+        return _execute(plan, what, made, stored.manifest, watch)
+
+
+@contextmanager
+def _crew(asked: Asked, plan: Plan, what: Material, made: Algorithm, debug: bool = False) -> Iterator[Crew | None]:
+    """The workers that were asked for, or None. Raises InputError for what they cannot share out."""
+    if not asked:
+        yield None
+        return
+    train, least = what.parts[0].train, min(len(split.train.users) for split in what.parts)
+    refuse(made.configured(train.catalogue) if hasattr(made, "configured") else made, plan.algorithm, debug=debug)
+    asked.check_users(least)
+    with crew(asked, ShardHand, least) as hired:
+        yield hired
 
 
 def _lasting(name: str) -> str:

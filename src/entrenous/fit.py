@@ -8,6 +8,7 @@ from typing import NamedTuple, final, get_type_hints
 
 import numpy as np
 
+from .cluster.rounds import ShardedRounds
 from .core.errors import EntrenousError, InputError, NonFiniteError
 from .core.gossip import DeviceData, GossipAlgorithm
 from .core.keys import key
@@ -21,7 +22,7 @@ from .federation.swarm import Swarm
 
 Trained = FederatedAlgorithm | GossipAlgorithm  # in rounds, on devices
 Algorithm = Trained | CentralAlgorithm
-Federation = Rounds | Gossip  # what trains one
+Federation = Rounds | ShardedRounds | Gossip  # what trains one
 Standing = Training | Swarm  # where it stands
 PROGRESS_STEPS = 100  # how often a long training reports
 

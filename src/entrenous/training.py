@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any, final
 
 from . import store
+from .cluster.crew import Crew
+from .cluster.rounds import ShardedRounds
 from .core.gossip import GossipAlgorithm
 from .core.protocols import Progress, silent
 from .data.interactions import Interactions
@@ -28,7 +30,7 @@ class Watch:
     """What happens beside the rounds.
 
     every: rounds between looks at validation, 0 = none. patience: looks without a better one after which training stops, 0 = never.
-    checkpoint_every: rounds between checkpoints in `folder`, 0 = none.
+    checkpoint_every: rounds between checkpoints in `folder`, 0 = none. crew: workers that have the devices; None = they are here.
     """
 
     every: int = 0
@@ -37,6 +39,7 @@ class Watch:
     folder: Path | None = None
     executor: Executor = field(default_factory=lambda: Threads(1))
     progress: Progress = silent
+    crew: Crew | None = None
 
 
 def train(
@@ -58,7 +61,9 @@ def train(
 
     Appends one line for each look at validation to `trace`. avoid: as in `Rounds`; network, weighting: as in `Gossip`.
     """
-    rounds = federation_of(algorithm, data, seed=seed, executor=watch.executor, avoid=avoid, network=network, weighting=weighting)
+    rounds = federation_of(
+        algorithm, data, seed=seed, executor=watch.executor, avoid=avoid, network=network, weighting=weighting, crew=watch.crew
+    )
     training = _resumed(rounds, phase, watch, trace) or rounds.start()
     periodic = []
     between = max(1, until // 10) if watch.checkpoint_every is None else watch.checkpoint_every
@@ -82,10 +87,14 @@ def federation_of(
     network: Network | None = None,
     weighting: Held | None = None,
     block: int = 0,
+    crew: Crew | None = None,
 ) -> Federation:
-    """What trains an algorithm: rounds around a server (of which `block` is), or gossip between peers (`network` and `weighting`)."""
+    """What trains an algorithm: rounds around a server (of which `block` and `crew` are), or gossip between peers (`network` and
+    `weighting`)."""
     if isinstance(algorithm, GossipAlgorithm):
         return Gossip(algorithm, data, seed=seed, executor=executor, avoid=avoid, network=network, weighting=weighting)
+    if crew is not None:
+        return ShardedRounds(crew, algorithm, data, seed=seed, avoid=avoid)
     return Rounds(algorithm, data, seed=seed, executor=executor, avoid=avoid, block=block)
 
 

@@ -30,6 +30,8 @@ def run(
     rounds: int | None = None,
     seed: int = 0,
     threads: int = 0,
+    workers: int | None = None,
+    ray: str | None = None,
     settings: Annotated[list[str] | None, Parameter(name="--set", negative="")] = None,
     every: int = 0,
     patience: int = 0,
@@ -63,7 +65,13 @@ def run(
     seed:
         Names all randomness: the split, the candidates and the training. Same seed, same model bytes.
     threads:
-        Threads over devices, 0 = all cores. Never changes a result.
+        Threads over devices, 0 = all cores; with --workers of each of them, 0 = the cores shared out. Never changes a result.
+    workers:
+        Processes among which the users are shared out, for an algorithm with a server; they end with the run. Needs the extra `cluster`
+        (Ray). Never changes a result. With --ray the default is a worker for each CPU of the cluster.
+    ray:
+        A Ray cluster that is running, HOST:PORT or auto; this machine must be one of it. Trusted machines on a private network only:
+        `export RAY_AUTH_MODE=token` and the token of `ray get-auth-token --generate` on each keep others out, and RAY_USE_TLS=1 encrypts.
     settings:
         A hyper-parameter, name=value; may be repeated. `entrenous explain ALGORITHM` lists them.
         pi=@file.csv reads a choice per user or per (user, item).
@@ -99,7 +107,8 @@ def run(
                      "patience": patience, "set": settings, "given": given, "load": load, "negatives": negatives,
                      "network": network}  # fmt: skip
             _refuse_change(asked, store.unfinished(resume, out).manifest)
-            finished = experiment.resume(resume, root=out, threads=threads, checkpoint_every=checkpoint_every, progress=progress)
+            finished = experiment.resume(resume, root=out, threads=threads, workers=workers, ray=ray,
+                                         checkpoint_every=checkpoint_every, progress=progress)  # fmt: skip
         elif algorithm is None:
             raise InputError(
                 "entrenous run",
@@ -112,7 +121,7 @@ def run(
             finished = experiment.run(
                 algorithm, data, protocol=protocol, seed=seed, rounds=rounds, settings=parse_assignments(settings or []), patience=patience,
                 every=every, given=None if given is None else str(given), load=parse_assignments(load or [], "--load"),
-                negatives=negatives, network=parse_assignments(network or [], "--network"), threads=threads,
+                negatives=negatives, network=parse_assignments(network or [], "--network"), threads=threads, workers=workers, ray=ray,
                 checkpoint_every=checkpoint_every, out=out, debug=debug, progress=progress,
             )  # fmt: skip
     if json:

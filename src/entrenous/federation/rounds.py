@@ -13,7 +13,7 @@ from ..core.protocols import FederatedAlgorithm, State, delivered
 from ..data.interactions import Interactions
 from .executors import Executor, Threads
 from .ledger import Ledger
-from .shard import Limit, Shard
+from .shard import Devices, Limit, Shard
 
 
 class Training(NamedTuple):
@@ -37,6 +37,7 @@ class Rounds:
     algorithm adds up by itself), not on where training was interrupted. `limits` are applied in order to every update; an algorithm
     with `local_sum` adds up by itself when there are none.
     avoid: what devices never draw as negatives; None = their rows of `data`. Anything else is a leak, and is to be called one.
+    everybody: where the devices are, which then know `data`, `executor`, `limits`, `block` and `avoid` by themselves; None = here.
     """
 
     def __init__(
@@ -49,12 +50,14 @@ class Rounds:
         limits: Sequence[Limit] = (),
         block: int = 0,
         avoid: Interactions | None = None,
+        everybody: Devices | None = None,
     ) -> None:
         self.catalogue = data.catalogue
         self.algorithm = algorithm.configured(self.catalogue)
         self.data, self.avoid, self.seed, self.limits = data, avoid, seed, tuple(limits)
         self.executor: Executor = executor or Threads(1)
-        self.everybody = Shard(
+        self._here = everybody is None
+        self.everybody: Devices = everybody or Shard(
             self.algorithm, self.catalogue, data, np.arange(self.catalogue.users),
             executor=self.executor, limits=limits, block=block, avoid=avoid,
         )  # fmt: skip
@@ -68,11 +71,15 @@ class Rounds:
     def advance(self, training: Training, until: int) -> Training:
         """`training` after round `until`. A run of one-device rounds is compiled as a whole where the algorithm can."""
         solo = getattr(self.algorithm, "solo_rounds", None)
-        if solo is not None and self.algorithm.cohort == 1 and not self.limits and isinstance(self.executor, Threads):  # type: ignore[attr-defined]
+        if solo is not None and self._here and self._alone():
             return self._advance_solo(training, until, solo)
         while training.round < until:
             training = self.one_round(training)
         return training
+
+    def _alone(self) -> bool:
+        """Whether every round is one device of which nobody asks anything in between."""
+        return self.algorithm.cohort == 1 and not self.limits and isinstance(self.executor, Threads)  # type: ignore[attr-defined]
 
     def one_round(self, training: Training) -> Training:
         """Select, download, local on every selected device, limit, add, aggregate."""

@@ -29,6 +29,14 @@ class Private(Protocol):
     def histories(self, users: Int64Array, avoid: Any = None) -> Histories: ...
 
 
+class Devices(Protocol):
+    """All devices of a federation, wherever they are, as `Rounds` sees them: a `Shard` of everybody, or shards in other processes."""
+
+    def init_devices(self, key: np.uint64) -> State: ...
+    def work(self, download: State, devices: State, users: Int64Array, key: np.uint64) -> tuple[Total, Ledger]: ...
+    def release(self, total: Total) -> None: ...
+
+
 class _Work(NamedTuple):
     """What all blocks of one `work` share. whole: the download is for the one block there is. totals: those that something was added
     to, no more than there are threads."""
