@@ -51,7 +51,7 @@ def plain(values: Mapping[str, np.ndarray], who: Collection[str]) -> np.ndarray:
 
 
 def advertised(parties: Mapping[str, Client], server: Server, gone: Collection[str] = ()) -> dict[str, Client]:
-    for each, client in left(parties, gone).items():
+    for client in left(parties, gone).values():
         assert server.add_advert(client.advertise())
     return left(parties, gone)
 

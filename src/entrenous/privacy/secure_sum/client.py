@@ -45,7 +45,13 @@ class Met(NamedTuple):
 
     @property
     def around(self) -> list[int]:
+        """Who holds shares of this client, itself included."""
         return self.graph.around(self.me)
+
+    def near(self, among: list[int]) -> list[int]:
+        """The neighbours among some, ascending."""
+        some = set(among)
+        return [place for place in self.graph.neighbours(self.me) if place in some]
 
 
 @final
@@ -73,6 +79,7 @@ class Client:
         self._secrets = Secrets(X25519PrivateKey.generate(), X25519PrivateKey.generate(), secrets.token_bytes(32))
         self._answers: list[tuple[bytes, bytes]] = []  # sha256 of the question, and the answer, of every stage so far
         self._met: Met | None = None
+        self._box_keys: dict[int, bytes] = {}
         self._own: tuple[bytes, bytes] = (b"", b"")  # the own shares of the own secrets: of the masks' key, of the seed
         self._held: dict[int, tuple[bytes, bytes]] = {}  # the same of each neighbour that shared
         self._sharers: list[int] = []
@@ -115,14 +122,15 @@ class Client:
         points, t = [place + 1 for place in met.around], met.graph.threshold
         of_masks = split(self._secrets.masks.private_bytes_raw(), t, points)
         of_seed = split(self._secrets.seed, t, points)
-        boxes, own = [], (b"", b"")
+        boxes, own, keys = [], (b"", b""), {}
         for place, pair in zip(met.around, zip(of_masks, of_seed, strict=True), strict=True):
             if place == met.me:
                 own = pair
             else:
-                boxes.append(p.seal(self._box_key(met, place), b"".join(pair), about_box(met.view, met.me, place)))
+                keys[place] = self._box_key(met, place)
+                boxes.append(p.seal(keys[place], b"".join(pair), about_box(met.view, met.me, place)))
         answer = self._signed(m.SHARES, met.view, m.encode(m.Shares(boxes)))
-        self._met, self._own = met, own
+        self._met, self._own, self._box_keys = met, own, keys
         self._views.append(met.view)
         return answer
 
@@ -132,7 +140,7 @@ class Client:
         require(about not in self.used, "used", f"round {about[1]} of run {about[0]}: this client's masked input has left before")
         sharers = self._list(said.sharers, range(len(met.names)), "sharers")
         self._enough(sharers, rows)
-        near = [place for place in met.graph.neighbours[met.me] if place in set(sharers)]
+        near = met.near(sharers)
         require(len(said.boxes) == len(near), "box", f"{len(said.boxes)} boxes of {len(near)} neighbours that shared")
         held = {place: self._opened(met, place, box) for place, box in zip(near, said.boxes, strict=True)}
         words = self._words(vector, len(sharers))
@@ -154,7 +162,7 @@ class Client:
         alive = self._list(said.survivors, self._sharers, "survivors")
         self._enough(alive, self._rows)
         require(met.graph.joined(alive), "survivors", "they fall apart into groups, each of which would have a sum of its own")
-        near = [place for place in met.graph.neighbours[met.me] if place in set(alive)]
+        near = met.near(alive)
         require(len(near) == len(said.uploads), "survivors", f"{len(said.uploads)} uploads of {len(near)} surviving neighbours")
         for place, upload in zip(near, said.uploads, strict=True):
             self._check(m.MASKED, place, self._views[2], upload.digest, upload.signature)
@@ -181,7 +189,7 @@ class Client:
         alive = set(self._survivors)
         body = b"".join(self._held[v][v in alive] for v in met.around if v in self._held)
         answer = self._signed(m.UNMASKING, self._views[3], body)
-        del self._secrets, self._held, self._own
+        del self._secrets, self._box_keys, self._held, self._own
         return answer
 
     # ---- checks ------------------------------------------------------------------------------------------------------------------
@@ -243,7 +251,7 @@ class Client:
         return vector.astype(self.terms.dtype)
 
     def _opened(self, met: Met, place: int, box: bytes) -> tuple[bytes, bytes]:
-        plain = p.unseal(self._box_key(met, place), box, about_box(met.view, place, met.me))
+        plain = p.unseal(self._box_keys[place], box, about_box(met.view, place, met.me))
         if plain is None:
             raise Refused("box", f"the box of '{met.names[place][:40]}' does not open: changed, or for another roster")
         return plain[: m.SHARE], plain[m.SHARE :]

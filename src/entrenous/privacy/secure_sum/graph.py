@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Sequence
+from itertools import pairwise
 from math import comb, floor
 from typing import NamedTuple
 
@@ -17,29 +18,37 @@ TOO_FEW, TOO_MANY = 1e-3, 1e-6  # chances, over all parties: below t survivors; 
 
 
 class Graph(NamedTuple):
-    """neighbours: for each place of the roster the places of its neighbours, ascending. threshold: shares that give a secret.
-    quorum: signatures that make a list binding. ring: the order round the ring, empty for the complete graph."""
+    """Of a roster of n parties. threshold: shares that give a secret. quorum: signatures that make a list binding.
 
-    neighbours: tuple[tuple[int, ...], ...]
+    ring: the places in their order round the ring, and reach: to how many on either side one is a neighbour; empty and 0 where all are.
+    """
+
+    n: int
     threshold: int
     quorum: int
     ring: tuple[int, ...] = ()
+    reach: int = 0
+
+    def neighbours(self, place: int) -> list[int]:
+        """The places of a party's neighbours, ascending."""
+        if not self.ring:
+            return [*range(place), *range(place + 1, self.n)]
+        at = self.ring.index(place)
+        return sorted(self.ring[(at + step) % self.n] for step in range(-self.reach, self.reach + 1) if step)
 
     def around(self, place: int) -> list[int]:
         """Who holds shares of a party: its neighbours and itself, ascending."""
-        return sorted((place, *self.neighbours[place]))
+        return sorted((place, *self.neighbours(place)))
 
     def joined(self, survivors: Collection[int]) -> bool:
         """Whether the survivors hang together, so that no sum over a part of them can be had.
 
-        On a ring where each knows k / 2 to either side, they fall apart if k / 2 in succession are missing at two places.
+        On a ring they fall apart where `reach` in succession are missing at two places.
         """
-        if not self.ring:
-            return True
-        alive = [p for p, place in enumerate(self.ring) if place in set(survivors)]
-        reach = len(self.neighbours[0]) // 2
-        gaps = [(after - before) % len(self.ring) for before, after in zip(alive, [*alive[1:], *alive[:1]], strict=True)]
-        return sum(gap > reach for gap in gaps) < 2
+        here = set(survivors)
+        alive = [at for at, place in enumerate(self.ring) if place in here]
+        gaps = [(after - before) % self.n for before, after in pairwise([*alive, *alive[:1]])]
+        return sum(gap > self.reach for gap in gaps) < 2
 
 
 def quorum(parties: int, malicious: float = 0.1) -> int:
@@ -84,11 +93,9 @@ def graph(names: Sequence[str], view: bytes, dropout: float, malicious: float) -
     n = len(names)
     k, t = degree(n, dropout, malicious)
     if n <= COMPLETE:
-        return Graph(tuple(tuple(v for v in range(n) if v != u) for u in range(n)), t, quorum(n, malicious))
+        return Graph(n, t, quorum(n, malicious))
     ring = sorted(range(n), key=lambda u: hashlib.sha256(view + names[u].encode()).digest())
-    steps = [s for s in range(-(k // 2), k // 2 + 1) if s]
-    found = {place: tuple(sorted(ring[(p + s) % n] for s in steps)) for p, place in enumerate(ring)}
-    return Graph(tuple(found[u] for u in range(n)), t, quorum(n, malicious), tuple(ring))
+    return Graph(n, t, quorum(n, malicious), tuple(ring), k // 2)
 
 
 def _binomial(k: int, p: float) -> list[float]:

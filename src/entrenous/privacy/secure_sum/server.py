@@ -21,9 +21,8 @@ from .unmasking import Answers, masks_left
 
 
 class Said(NamedTuple):
-    """What one client said at one stage. whole, body: sha256 of the envelope and of its body."""
+    """What one client said at one stage. body: sha256 of it, which is what the signature covers."""
 
-    whole: bytes
     body: bytes
     signature: bytes
 
@@ -32,7 +31,7 @@ class Said(NamedTuple):
 class Server:
     """add_advert, roster, add_shares, inbox, add_masked, survivors, add_consent, consents, add_unmasking, total.
 
-    An `add_` takes a client's envelope and returns False for one that came before, byte for byte: an answer whose receipt was lost.
+    An `add_` takes a client's envelope and returns False for one that came before: an answer whose receipt was lost.
     The first `roster()`, `inbox()`, `survivors()` and `consents()` each close the stage before them; Refused `threshold` then says that
     too few have answered: the caller waits longer, or gives the attempt up. Every other refusal leaves the state as it was, too.
 
@@ -50,7 +49,7 @@ class Server:
         self._adverts: dict[str, m.Advert] = {}
         self._names: list[str] = []
         self._place: dict[str, int] = {}
-        self._graph = Graph((), 0, 0)
+        self._graph = Graph(0, 0, 0)
         self._views = [b""] * len(m.STAGES)
         self._lists: list[list[int]] = [[] for _ in m.STAGES]  # who was heard at each closed stage
         self._boxes: dict[int, dict[int, bytes]] = {}  # sender -> receiver -> box
@@ -112,14 +111,14 @@ class Server:
         """For one that shared: who did, and its boxes."""
         self._close(m.SHARES)
         me = self._on(m.SHARES, name)
-        boxes = [self._boxes[v][me] for v in self._graph.neighbours[me] if v in self._boxes]
+        boxes = [self._boxes[v][me] for v in self._graph.neighbours(me) if v in self._boxes]
         return m.encode(m.Inbox(self._bits(m.SHARES), boxes))
 
     def survivors(self, name: str) -> bytes:
         """For one that sent a masked vector: who did, and that its neighbours signed theirs."""
         self._close(m.MASKED)
         me, said = self._on(m.MASKED, name), self._said[m.MASKED]
-        near = [said[self._names[v]] for v in self._graph.neighbours[me] if self._names[v] in said]
+        near = [said[self._names[v]] for v in self._graph.neighbours(me) if self._names[v] in said]
         return m.encode(m.Survivors(self._bits(m.MASKED), [m.Upload(each.body, each.signature) for each in near]))
 
     def consents(self) -> bytes:
@@ -148,11 +147,11 @@ class Server:
     def _add(self, stage: int, data: bytes) -> bool:
         signed = m.decode(data, m.Signed, m.limit_of(stage, self.terms.nbytes))
         said_by(self.terms, self.roll, signed, stage)
-        whole, earlier = hashlib.sha256(data).digest(), self._said[stage].get(signed.sender)
-        if earlier is not None and earlier.whole == whole:
+        said = Said(hashlib.sha256(signed.body).digest(), signed.signature)
+        earlier = self._said[stage].get(signed.sender)
+        if earlier == said:
             return False
         require(stage == self.stage, "stage", f"{m.STAGES[stage]}: {'too late' if stage < self.stage else 'too early'}")
-        said = Said(whole, hashlib.sha256(signed.body).digest(), signed.signature)
         take = self._read(stage, signed, said.body)
         require(earlier is None, "duplicate", f"'{signed.sender[:40]}' said something else before")
         self._journal(data)
@@ -181,7 +180,7 @@ class Server:
         self._envelopes[signed.sender], self._adverts[signed.sender] = signed, advert
 
     def _read_shares(self, place: int, body: bytes) -> Callable[[], None]:
-        boxes, near = m.decode(body, m.Shares, len(body)).boxes, self._graph.neighbours[place]
+        boxes, near = m.decode(body, m.Shares, len(body)).boxes, self._graph.neighbours(place)
         require(len(boxes) == len(near), "box", f"{len(boxes)} boxes for {len(near)} neighbours")
         return partial(self._boxes.__setitem__, place, dict(zip(near, boxes, strict=True)))
 

@@ -35,7 +35,7 @@ def masks_left(answers: Answers) -> tuple[list[bytes], list[bytes]]:
         if gone in alive:
             continue
         key = X25519PrivateKey.from_private_bytes(found[gone])
-        for u in answers.graph.neighbours[gone]:
+        for u in answers.graph.neighbours(gone):
             if u in alive:
                 mask = p.derive(p.agree(key, answers.adverts[u].masks), *about_pair(answers.view, gone, u))
                 (minus if gone > u else plus).append(mask)  # u added it if it is the lower
