@@ -213,6 +213,7 @@ class Peer:
         """Whom it had met, and what it had taken, before it was started again."""
         if self.keeping is None:
             return
+        self.tally.update(self.keeping.about().get("tally", {}))
         for sender, push, sha in self.keeping.taken():
             self.intake.remember(sender, push, sha)
         for one in self.keeping.met():

@@ -1,0 +1,134 @@
+"""A peer's process: its folder, a link, and the loop until it is told to end; and what can be asked of a folder while nobody runs it."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...core.errors import EntrenousError, InputError
+from ...federation.replay import Recording, Replayed, replay
+from ...store import model_sha256
+from .folder import STATE, Folder
+from .keeping import Keeping
+from .node import Node
+from .peer import Peer, pace
+from .port import Machine
+
+
+def run(path: Path, say: Callable[[str], None]) -> None:
+    """Until SIGTERM or SIGINT. Raises InputError for a folder that is not right, EntrenousError when the peer cannot go on."""
+    folder = Folder(path)
+    with folder.locked():
+        node, me = folder.node(), folder.me
+        kept = folder.kept(node)
+        if kept is not None:
+            node.restore(kept.arrays)
+        keeping = Keeping(path / STATE)
+        try:
+            asyncio.run(_run(folder, node, keeping, say))
+        finally:
+            keeping.close()
+    say(f"peer {me.number}: saved after event {node.events}")
+
+
+async def _run(folder: Folder, node: Node, keeping: Keeping, say: Callable[[str], None]) -> None:
+    from .iroh_link import listen
+
+    invitation, charter = folder.invitation, folder.charter
+    link = await listen(bytes.fromhex(folder.secret.key), invitation.listen, invitation.advertise)
+    peer = Peer(
+        charter,
+        folder.me,
+        node,
+        link,
+        Machine(),
+        keeping=keeping,
+        bootstraps=folder.bootstraps(),
+        pace=pace(charter.period),
+        say=say,
+    )
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, peer.stop)
+    went_on = f", goes on after event {node.events}" if node.events else ""
+    say(f"peer {invitation.number} of '{charter.name}' listens at {', '.join(link.addresses())}{went_on}")
+    try:
+        await peer.run()
+    finally:
+        await link.close()
+
+
+# ---- while nobody runs it -------------------------------------------------------------------------------------------------------------
+
+
+def recommend(path: Path, n: int) -> list[dict[str, Any]]:
+    """The n best items that the peer's user does not have: [{"item", "title", "score"}]. Raises InputError before its first training."""
+    folder = Folder(path)
+    node = restored(folder)
+    scores, own = node.scores().astype(np.float64), folder.rows().histories.item
+    if not np.isfinite(scores).all():
+        raise EntrenousError(f"{path}: a score is NaN or infinite; nothing was ranked")
+    scores[own] = -np.inf
+    best = [int(i) for i in np.argsort(-scores, kind="stable")[:n] if scores[i] > -np.inf]
+    items = folder.items
+    return [{"item": items.ids[i], "title": items.title[i], "score": float(scores[i])} for i in best]
+
+
+def restored(folder: Folder) -> Node:
+    """Its node as it was last saved."""
+    node = folder.node()
+    kept = folder.kept(node)
+    if kept is None:
+        raise InputError(str(folder.path), "has not learnt anything yet", fix=f"run it: entrenous peer run {folder.path}")
+    node.restore(kept.arrays)
+    return node
+
+
+def status(path: Path) -> dict[str, Any]:
+    """What the peer says about itself, and whether it runs."""
+    folder = Folder(path)
+    about: dict[str, Any] = {}
+    if (path / STATE).is_file():
+        keeping = Keeping(path / STATE, reading=True)
+        about = keeping.about()
+        keeping.close()
+    return {"number": folder.invitation.number, "federation": folder.charter.name, **about, "running": folder.is_running()}
+
+
+class Verdict(NamedTuple):
+    """Of one peer: its model's identity on its disk, and after the replay."""
+
+    number: int
+    events: int
+    kept: str
+    replayed: str
+
+
+def check(paths: Sequence[Path]) -> list[Verdict]:
+    """Replays what all peers of a federation recorded. Raises ReplayError when that cannot all be true, InputError while one runs."""
+    folders = [Folder(path) for path in paths]
+    for folder in folders:
+        if folder.is_running():
+            raise InputError(str(folder.path), "is running", fix="stop all peers of the federation first")
+    folders = [folder for folder in folders if (folder.path / STATE).is_file()]
+    if not folders:
+        raise InputError("entrenous peer replay", "no peer has recorded anything", fix="run some first")
+    nodes, recordings = [restored(folder) for folder in folders], []
+    for folder, node in zip(folders, nodes, strict=True):
+        keeping = Keeping(folder.path / STATE, reading=True)
+        recordings.append(Recording(node.number, node.seed, node.data, keeping.events()))
+        keeping.close()
+    charter = folders[0].charter
+    again = replay(charter.made, charter.catalogue, charter.seed, recordings)
+    return [_verdict(d, node, again, len(recordings[d].events)) for d, node in enumerate(nodes)]
+
+
+def _verdict(d: int, node: Node, again: Replayed, events: int) -> Verdict:
+    """The model and all private arrays count."""
+    own = {"model": node.pool[0], **{name: array[0] for name, array in node.nodes._asdict().items()}}
+    theirs = {"model": again.models[d], **{name: array[d] for name, array in again.nodes._asdict().items()}}
+    return Verdict(node.number, events, model_sha256(own), model_sha256(theirs))

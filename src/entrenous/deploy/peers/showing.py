@@ -1,0 +1,200 @@
+"""`make gossip`: a federation of peers as processes of this machine. Some are killed, some come back, both bootstraps are killed.
+
+What is left goes on.
+
+At the end all peers' recordings are replayed in one process: the models must come out the same to the byte, the killed ones' too.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, final
+
+from ...core.errors import EntrenousError, InputError
+from ...data.load import load
+from .founding import BOOTSTRAPS, found
+from .running import check, recommend, status
+
+LEAST = 10  # peers: five are killed, both bootstraps too, and some must be left
+KILLED, RESTARTED = 5, 3
+PERIOD = 1.0  # seconds
+BEGIN = 120.0  # seconds in which all must have pushed once
+LOG = "peer.log"
+
+
+@final
+class Processes:
+    """Peers' processes by their folders. Only these are ever signalled, each by its id."""
+
+    def __init__(self) -> None:
+        self.of: dict[Path, subprocess.Popen[bytes]] = {}
+
+    def start(self, path: Path) -> None:
+        """Runs a peer; what it says goes to its log."""
+        with open(path / LOG, "ab") as log:
+            command = [sys.executable, "-m", "entrenous", "peer", "run", str(path)]
+            self.of[path] = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+
+    def kill(self, path: Path) -> None:
+        """SIGKILL: it saves nothing and tells nobody."""
+        process = self.of.pop(path)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+
+    def stop(self, paths: Iterable[Path] | None = None, seconds: float = 20.0) -> list[Path]:
+        """SIGTERM, and SIGKILL for who does not end in time. Returns those whose exit code was not 0."""
+        ending = {path: self.of.pop(path) for path in list(self.of if paths is None else paths)}
+        for process in ending.values():
+            process.terminate()
+        until, bad = time.monotonic() + seconds, []
+        for path, process in ending.items():
+            try:
+                code = process.wait(max(0.1, until - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                code = process.wait()
+            bad += [path] if code else []
+        return bad
+
+    def ended(self) -> list[Path]:
+        """Who should be running and is not."""
+        return [path for path, process in self.of.items() if process.poll() is not None]
+
+
+def show(data: str, peers: int, algorithm: str, seconds: float, out: Path | None, say: Callable[[str], None]) -> bool:
+    """The whole of it, told line by line. Returns whether everything was as it should be."""
+    if peers < LEAST:
+        raise InputError("--peers", f"got {peers}", expected=f"at least {LEAST}")
+    with tempfile.TemporaryDirectory(prefix="entrenous-") as temporary:
+        folder, processes = out or Path(temporary) / "peers", Processes()
+        made = found(folder, load(data), peers, algorithm, period=PERIOD)
+        say(
+            f"{peers} peers, users of {data}, each a process with its own key, rows and model; no server; a push each {PERIOD:g} s"
+        )
+        try:
+            good = _Story(made.peers, processes, seconds, say).tell()
+            say("all peers are told to end")
+            good &= not processes.stop()
+        finally:
+            processes.stop(seconds=1.0)
+        return good & _replayed(made.peers, say) & _recommended(made.peers[BOOTSTRAPS], say)
+
+
+@final
+class _Story:
+    """What happens when, as parts of `seconds`."""
+
+    def __init__(self, paths: list[Path], processes: Processes, seconds: float, say: Callable[[str], None]) -> None:
+        self.paths, self.processes, self.seconds, self.say = paths, processes, seconds, say
+        self.good = True
+
+    def tell(self) -> bool:
+        """All of it."""
+        for path in self.paths:
+            self.processes.start(path)
+        self._begun()
+        self.since = time.monotonic()
+        self.say("  time  alive  pushed  taken   busy  failed  errors  HR@20 of own weighting rows (mean, worst)")
+        self._watch(0.25)
+        victims, bootstraps = self.paths[-KILLED:], self.paths[:BOOTSTRAPS]
+        self._kill(victims, "kill -9")
+        self._watch(0.5)
+        self.say(f"restarted: {_names(victims[:RESTARTED])}, with the state they had")
+        for path in victims[:RESTARTED]:
+            self.processes.start(path)
+        self._watch(0.7)
+        self._kill(bootstraps, "kill -9 of both bootstraps")
+        time.sleep(2 * PERIOD)  # what was under way to them
+        before = self._pushed()
+        self._watch(1.0)
+        self._must(self._gained(before), "every peer that was left alone went on pushing, and was answered")
+        self._must(not self.processes.ended(), "no process ended by itself")
+        self._table()
+        return self.good
+
+    def _begun(self) -> None:
+        """Raises EntrenousError, with the peer's own words, for one that ends or does not begin."""
+        until = time.monotonic() + BEGIN
+        while any(one.get("pushes", 0) < 1 for one in map(status, self.paths)):
+            for path in self.processes.ended():
+                raise EntrenousError(f"{path}: ended; it said: {(path / LOG).read_text().strip()[-300:]}")
+            if time.monotonic() > until:
+                raise EntrenousError(f"not all peers had pushed after {BEGIN:g} s; see {self.paths[0].parent}/peer-*/{LOG}")
+            time.sleep(0.5)
+
+    def _watch(self, part: float) -> None:
+        """A line every few seconds, until a part of the time is over."""
+        until = self.since + part * self.seconds
+        while time.monotonic() < until:
+            time.sleep(min(3.0, max(0.0, until - time.monotonic())))
+            self._line([status(path) for path in self.paths])
+
+    def _line(self, found: list[dict[str, Any]]) -> None:
+        rates = [one["hr@20"] for one in found if one.get("hr@20") is not None]
+        pushed, merged, busy, failed = (_sum(found, name) for name in ("pushed.ok", "merged", "pushed.busy", "pushed.failed"))
+        ranked = f"{sum(rates) / len(rates):.3f}, {min(rates):.3f}" if rates else "-"
+        alive, now = sum(one["running"] for one in found), time.monotonic() - self.since
+        self.say(f"{now:5.0f}s {alive:6} {pushed:7} {merged:6} {busy:6} {failed:7} {_errors(found):7}  {ranked}")
+
+    def _kill(self, paths: list[Path], how: str) -> None:
+        pids = [self.processes.of[path].pid for path in paths]
+        for path in paths:
+            self.processes.kill(path)
+        self.say(f"{how}: {_names(paths)} (processes {', '.join(map(str, pids))})")
+
+    def _pushed(self) -> dict[Path, int]:
+        return {path: status(path)["tally"].get("pushed.ok", 0) for path in self.processes.of}
+
+    def _gained(self, before: dict[Path, int]) -> bool:
+        return all(count > before[path] for path, count in self._pushed().items())
+
+    def _must(self, holds: bool, what: str) -> None:
+        self.good &= holds
+        self.say(f"{'yes' if holds else 'NO '}: {what}")
+
+    def _table(self) -> None:
+        self.say(" peer  runs  pushes  answered  taken  refused  knows   HR@20")
+        for path in self.paths:
+            one = status(path)
+            tally, rate = one["tally"], one["hr@20"]
+            refused = sum(
+                count for name, count in tally.items() if name.startswith(("error", "received.")) and name != "received.ok"
+            )
+            cells = one["pushes"], tally.get("pushed.ok", 0), tally.get("merged", 0), refused, one["book"]
+            told = "  ".join(f"{cell:{width}}" for cell, width in zip(cells, (6, 8, 5, 7, 5), strict=True))
+            self.say(
+                f"{one['number']:5}  {'yes' if one['running'] else ' no'}   {told}  {'-' if rate is None else f'{rate:6.3f}'}"
+            )
+
+
+def _names(paths: list[Path]) -> str:
+    return ", ".join(path.name for path in paths)
+
+
+def _sum(found: list[dict[str, Any]], name: str) -> int:
+    return sum(one.get("tally", {}).get(name, 0) for one in found)
+
+
+def _errors(found: list[dict[str, Any]]) -> int:
+    return sum(count for one in found for name, count in one.get("tally", {}).items() if name.startswith(("error", "crash")))
+
+
+def _replayed(paths: list[Path], say: Callable[[str], None]) -> bool:
+    found = check(paths)
+    same = sum(one.kept == one.replayed for one in found)
+    events = sum(one.events for one in found)
+    say(f"replay of {events} recorded events in one process: {same} of {len(found)} peers end with the same bytes")
+    return same == len(found)
+
+
+def _recommended(path: Path, say: Callable[[str], None]) -> bool:
+    """For one user, whose process lived through all of it."""
+    items = recommend(path, 5)
+    say(f"for the user of {path.name}: {', '.join(one['title'] or one['item'] for one in items)}")
+    return bool(items)
