@@ -77,16 +77,17 @@ def add_masks(words: Array, plus: Sequence[bytes], minus: Sequence[bytes] = ()) 
 
     words: uint64 or uint32 [n]. A mask is AES-256-CTR under its key from counter 0: a key is used for one mask alone.
     """
-    streams = [(_stream(key), k < len(plus)) for k, key in enumerate((*plus, *minus))]
+    streams = [(stream(key), k < len(plus)) for k, key in enumerate((*plus, *minus))]
     zeros, mask = memoryview(bytes(BLOCK)), np.empty(BLOCK + 16, np.uint8)
     step = BLOCK // words.itemsize
     for low in range(0, len(words), step):
         part = words[low : low + step]
-        stream, source = mask[: part.nbytes].view(words.dtype), zeros[: part.nbytes]
+        values, source = mask[: part.nbytes].view(words.dtype), zeros[: part.nbytes]
         for encryptor, add in streams:
             encryptor.update_into(source, mask.data)
-            (np.add if add else np.subtract)(part, stream, out=part)
+            (np.add if add else np.subtract)(part, values, out=part)
 
 
-def _stream(key: bytes) -> CipherContext:
+def stream(key: bytes) -> CipherContext:
+    """The mask generator: AES-256-CTR from counter 0, which turns zeros into a mask."""
     return Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
