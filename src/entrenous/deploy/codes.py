@@ -58,6 +58,7 @@ class Code(StrEnum):
     INF = "inf"
     MINUS_INF = "minus-inf"
     TOO_LARGE = "too-large"
+    NOT_SUMMED = "not-summed"  # a message that the secure sum does not take
     # a node's own reasons
     WITHHELD = "withheld"
     FAILED = "failed"

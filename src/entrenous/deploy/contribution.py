@@ -6,6 +6,7 @@ server adds in, so that the server sees no device of a gateway by itself; the to
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple, NoReturn
 
 import numpy as np
@@ -17,6 +18,7 @@ from ..wire.tensors import Field, Malformed, Schema
 from .codes import Code, Refused
 
 MOST = int(LIMIT / STEP)  # one value of one device, in steps of the fixed point
+HEAD_ROOM = 1 << 16  # bytes of a body beside its numbers
 WIDEST = 1 << 24  # a dimension of an array, at most
 
 
@@ -42,6 +44,15 @@ def shape_of(like: Update, items: int, update_bytes: int) -> Shape:
 
 def _width(array: Array) -> int:
     return int(np.prod(array.shape[1:], dtype=np.int64))
+
+
+def largest_body(shape: Shape, asked: Mapping[str, Int64Array]) -> int:
+    """Bytes of the longest body there can be among the contributions of some nodes, by the users each was asked for."""
+    like, most = shape.like, max((len(users) for users in asked.values()), default=0)
+    rows = min(shape.items, most * shape.rows) * (12 + 8 * sum(_width(row) for row in like.rows.values()))
+    dense = 8 * max(like.groups, 1) * (1 + sum(_width(array) for array in like.dense.values()))
+    shown = most * (8 + 4 * sum(_width(array) for array in like.shown.values()))
+    return rows + dense + shown + HEAD_ROOM
 
 
 # ---- on the node -------------------------------------------------------------------------------------------------------------------

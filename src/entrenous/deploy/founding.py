@@ -10,6 +10,7 @@ import json
 import os
 import secrets
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +19,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ..core.errors import InputError, at_least
 from ..data.interactions import Interactions
+from ..privacy.secure_sum.terms import Floors
 from .node_store import NodeStore
 from .terms import FORMAT, Member, Roll, Terms, write_text
 
@@ -38,9 +40,11 @@ def found(
     rounds: int,
     nodes: int,
     settings: Mapping[str, Any] | None = None,
+    floors: Floors | None = None,
     **more: Any,
 ) -> Founded:
-    """A federation under `folder` in which `nodes` nodes share the users of `train` in order. more: the other `Terms`.
+    """A federation under `folder` in which `nodes` nodes share the users of `train` in order. more: the other `Terms`; floors: what the
+    nodes insist on in secure sums.
 
     Raises InputError for terms that make no sense, before anything is written, and for a folder that is there already.
     """
@@ -60,21 +64,22 @@ def found(
     keys = {name: Ed25519PrivateKey.generate() for name in shares}
     for name, users in shares.items():
         own = folder / "nodes" / name
-        write_node(own, name, keys[name], terms, items)
+        write_node(own, name, keys[name], terms, items, floors)
         NodeStore.create(own / "store.sqlite", train.of_users(users), users).close()
     roll = Roll({name: Member(keys[name].public_key(), users) for name, users in shares.items()}, terms.users)
     server = folder / "server"
     write_text(server / "terms.json", terms.text())
-    write_text(server / "roll.json", roll.text())
+    for own in (server, *(folder / "nodes" / name for name in shares)):
+        write_text(own / "roll.json", roll.text())
     (server / "items.json").write_text(items, encoding="utf-8")
     write_identity(server / "identity.key", key)
     return Founded(terms, server, {name: folder / "nodes" / name for name in shares})
 
 
-def write_node(folder: Path, name: str, key: Ed25519PrivateKey, terms: Terms, items: str) -> None:
-    """A node's folder, but for its store."""
+def write_node(folder: Path, name: str, key: Ed25519PrivateKey, terms: Terms, items: str, floors: Floors | None) -> None:
+    """A node's folder, but for its store and the roll."""
     write_text(folder / "terms.json", terms.text())
-    write_text(folder / "node.json", json.dumps({"format": FORMAT, "name": name}, indent=1))
+    write_text(folder / "node.json", json.dumps({"format": FORMAT, "name": name, "floors": asdict(floors or Floors())}, indent=1))
     (folder / "items.json").write_text(items, encoding="utf-8")
     write_identity(folder / "identity.key", key)
 

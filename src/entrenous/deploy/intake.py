@@ -16,13 +16,12 @@ from ..core.types import Int64Array
 from ..core.update import Total, Update
 from . import contribution
 from .codes import Code, Refused
-from .contribution import Shape
+from .contribution import Shape, largest_body
 from .frames import Frame, opened, signed_by
 from .journal import FRAME, Journal
 from .terms import Roll
 
 Log = Callable[[str], None]
-HEAD_ROOM = 1 << 16  # bytes of a body beside its numbers
 
 
 class Open(NamedTuple):
@@ -81,30 +80,22 @@ class Intake:
         """Checks an answer, writes it to the journal, adds it up. An OSError (a full disk) leaves everything as it was."""
         node: str | None = None
         try:
-            found = opened(frame, largest or self.largest())
-            node = self._identified(found)
+            found = opened(frame, largest or largest_body(self.shape, self.asked))
+            node = self.identified(found)
             read = self._checked(found, node, hashlib.sha256(frame).digest())
             if self._journal is not None:
                 self._journal.append(FRAME, frame)
             self.total = contribution.add(self.total, read)
             self.taken[node] = hashlib.sha256(frame).digest()
             self._nonces.add(found.head.nonce)
-            return self._said(Code.ACCEPTED, node, "")
+            return self.said(Code.ACCEPTED, node, "")
         except Refused as why:
-            return self._said(why.code, node, why.text)
-
-    def largest(self) -> int:
-        """Bytes of the longest answer there can be in this round."""
-        like, most = self.shape.like, max((len(users) for users in self._open.asked.values()), default=1) if self._open else 1
-        rows = min(self.shape.items, most * self.shape.rows) * (12 + 8 * sum(_width(row.shape) for row in like.rows.values()))
-        dense = 8 * like.groups * (1 + sum(_width(array.shape) for array in like.dense.values()))
-        shown = most * (8 + 4 * sum(_width(array.shape) for array in like.shown.values()))
-        return int(rows + dense + shown + HEAD_ROOM)
+            return self.said(why.code, node, why.text)
 
     # ---- one check after the other ---------------------------------------------------------------------------------------------------
 
-    def _identified(self, frame: Frame) -> str:
-        """The node that signed a frame."""
+    def identified(self, frame: Frame) -> str:
+        """The node that signed a frame. Raises Refused."""
         name = frame.node
         if name not in self.roll.members:
             raise Refused(Code.UNKNOWN_NODE)
@@ -151,16 +142,10 @@ class Intake:
             raise Refused(Code.FUTURE_ROUND)
         return self._open
 
-    def _said(self, code: Code, node: str | None, text: str) -> Receipt:
+    def said(self, code: Code, node: str | None, text: str) -> Receipt:
+        """Counts a code, and logs it unless all is well."""
         self.counts[code] += 1
         if code is not Code.ACCEPTED:
             who = "a node that is not known" if node is None else node
             self.log(f"refused {code.value} from {who}{': ' if text else ''}{text}")
         return Receipt(code, node)
-
-
-def _width(shape: tuple[int, ...]) -> int:
-    width = 1
-    for extent in shape[1:]:
-        width *= extent
-    return width

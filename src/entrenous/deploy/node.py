@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, final
 
@@ -16,10 +16,12 @@ from ..core.keys import key as key_of
 from ..core.keys import local_key
 from ..core.protocols import State, arrays_of, delivered
 from ..core.types import Array, Float64Array, Int64Array
+from ..core.update import Total, Update
 from ..core.vocabulary import Vocabulary
 from ..data.interactions import Interactions
 from ..federation.executors import Threads
 from ..federation.shard import Shard
+from ..privacy.secure_sum.terms import Floors
 from ..store import model_sha256
 from ..wire import tensors
 from ..wire.tensors import Field, Malformed
@@ -27,7 +29,9 @@ from . import contribution
 from .codes import Code, Refused
 from .frames import Frame, opened, seal, signed_by
 from .node_store import Given, NodeStore
-from .terms import Terms, read_json
+from .secure import KINDS
+from .secure_node import SecureSide
+from .terms import Roll, Terms, read_json
 
 MOST = 1 << 28  # rows of an array of a download, at most
 
@@ -60,6 +64,11 @@ class Node:
         if self.store.newest_state() is None:
             self.store.begin(arrays_of(self.shard.init_devices(self._devices)))
         self._kinds: dict[str, Callable[[Frame], bytes]] = {"hello": self._hello, "work": self._work, "model": self._model}
+        if self.terms.secure == "masks":
+            roll = Roll.read(folder / "roll.json", self.terms.users)
+            keys = {name: member.key.public_bytes_raw() for name, member in roll.members.items()}
+            secure = SecureSide(self, keys, Floors(**about.get("floors", {})))
+            self._kinds = {"hello": self._hello, "model": self._model, **dict.fromkeys(KINDS, secure.answer)}
 
     def close(self) -> None:
         self.store.close()
@@ -87,11 +96,17 @@ class Node:
 
     def _work(self, frame: Frame) -> bytes:
         """Trains the asked users' devices, once, and gives the same answer however often it is asked."""
-        request = self.read_request(frame)
+        request, _ = self.read_request(frame)
         given = self.store.answered(request.round)
         if given is not None and given.asked == request.asked:
             return given.frame
-        devices, kind, body = self.train(request, alone=len(request.users) == 1)
+        if len(request.users) == 1:
+            devices, update = self._train_one(request)
+            kind, body = "update", contribution.of_update(update)
+        else:
+            devices, total = self.train_sum(request)
+            kind, body = "sum", contribution.of_total(total)
+            self.shard.release(total)
         answer = self.seal_for(frame, kind, body)
         self.keep(request, answer, devices)
         return answer
@@ -104,8 +119,9 @@ class Node:
 
     # ---- the parts of a round, which a secure one has too ----------------------------------------------------------------------------
 
-    def read_request(self, frame: Frame, more: dict[str, Field] | None = None) -> Request:
-        """What a request asks for. Raises Refused for users that are not the node's, and for another model than was announced."""
+    def read_request(self, frame: Frame, more: dict[str, Field] | None = None) -> tuple[Request, dict[str, Array]]:
+        """What a request asks for, and the arrays that are `more` than usual. Raises Refused for users that are not the node's, and for
+        another model than was announced."""
         m, head = frame.head.about.get("users", 0), frame.head
         if not 1 <= m <= len(self.shard.users):
             raise Refused(Code.WRONG_COUNT, f"asked for {m} users")
@@ -117,23 +133,23 @@ class Node:
         if not hasattr(self.algorithm, "deliver") and bytes.fromhex(model_sha256(arrays_of(download))) != head.model:
             raise Refused(Code.WRONG_MODEL, "the download is not the model that was announced")
         asked = hashlib.sha256(b"%d %s" % (head.round, head.model) + users.tobytes()).digest()
-        return Request(head.round, users, download, asked)
+        return Request(head.round, users, download, asked), {name: arrays[name] for name in more or {}}
 
-    def train(self, request: Request, *, alone: bool) -> tuple[State, str, bytes]:
-        """The private state afterwards, and kind and body of the contribution: of one device, or of their sum."""
-        devices, key = self._before(request.round), np.uint64(local_key(self._rounds, request.round))
-        if alone:
-            update = self.shard.update(request.download, devices, request.users, key)
-            return devices, "update", contribution.of_update(update)
+    def _train_one(self, request: Request) -> tuple[State, Update]:
+        """The private state afterwards, and what the one device sends."""
+        devices, key = self._before(request.round)
+        return devices, self.shard.update(request.download, devices, request.users, key)
+
+    def train_sum(self, request: Request) -> tuple[State, Total]:
+        """The private state afterwards, and the sum of what the devices send, to be given back to the shard."""
+        devices, key = self._before(request.round)
         total, _ = self.shard.work(request.download, devices, request.users, key, delivered=True)
-        body = contribution.of_total(total)
-        self.shard.release(total)
-        return devices, "sum", body
+        return devices, total
 
-    def keep(self, request: Request, answer: bytes, devices: State) -> None:
-        """Private state and answer on the disk, before the answer leaves."""
+    def keep(self, request: Request, answer: bytes, devices: State, facts: Mapping[str, str] | None = None) -> None:
+        """Private state, answer and facts on the disk, before the answer leaves."""
         model = None if hasattr(self.algorithm, "deliver") else arrays_of(request.download)
-        self.store.advance(Given(request.round, 0, request.asked, answer), arrays_of(devices), model)
+        self.store.advance(Given(request.round, request.asked, answer), arrays_of(devices), model, facts or {})
 
     def seal_for(self, frame: Frame, kind: str, body: bytes) -> bytes:
         """An answer to a request of a round."""
@@ -143,12 +159,12 @@ class Node:
 
     # ---- small parts -----------------------------------------------------------------------------------------------------------------
 
-    def _before(self, number: int) -> State:
-        """All devices' private state as it was before round `number`."""
+    def _before(self, number: int) -> tuple[State, np.uint64]:
+        """All devices' private state as it was before round `number`, and the key of what they draw in it."""
         arrays = self.store.state_before(number)
         if arrays is None:
             raise Refused(Code.PAST_ROUND, f"round {number} is too long ago")
-        return type(self.shard.init_devices(self._devices))(**arrays)
+        return type(self.shard.init_devices(self._devices))(**arrays), np.uint64(local_key(self._rounds, number))
 
     def _received(self, users: Int64Array) -> State:
         """What the devices of `users` receive in a round, by its shape."""

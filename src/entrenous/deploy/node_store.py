@@ -29,7 +29,7 @@ create table user (number integer primary key, id text not null) strict;
 create table row (user integer not null, item integer not null, value real not null, time integer, source integer not null,
                   primary key (user, item)) strict, without rowid;
 create table state (round integer primary key, arrays blob not null) strict;
-create table answer (round integer primary key, attempt integer not null, asked blob not null, frame blob not null) strict;
+create table answer (round integer primary key, asked blob not null, frame blob not null) strict;
 create table model (one integer primary key check (one = 1), round integer not null, arrays blob not null) strict;
 """
 
@@ -38,7 +38,6 @@ class Given(NamedTuple):
     """An answer that was given. asked: sha256 of what the request was about."""
 
     round: int
-    attempt: int
     asked: bytes
     frame: bytes
 
@@ -130,11 +129,13 @@ class NodeStore:
 
     def answered(self, number: int) -> Given | None:
         """The answer that was given in a round."""
-        found = self._db.execute("select round, attempt, asked, frame from answer where round = ?", (number,)).fetchone()
+        found = self._db.execute("select round, asked, frame from answer where round = ?", (number,)).fetchone()
         return None if found is None else Given(*found)
 
-    def advance(self, given: Given, private: Mapping[str, Array], download: Mapping[str, Array] | None) -> None:
-        """After a round: the new private state, the answer, and the model it was made with unless it is not for all users; all or
+    def advance(
+        self, given: Given, private: Mapping[str, Array], download: Mapping[str, Array] | None, facts: Mapping[str, str]
+    ) -> None:
+        """After a round: the new private state, the answer, the model it was made with unless it is not for all users, and facts; all or
         nothing."""
         after = given.round + 1
         with self._db:
@@ -144,7 +145,8 @@ class NodeStore:
                 "delete from state where round not in (select round from state order by round desc limit ?)", (KEPT,)
             )
             self._db.execute("delete from answer")
-            self._db.execute("insert into answer values (?, ?, ?, ?)", given)
+            self._db.execute("insert into answer values (?, ?, ?)", given)
+            self._db.executemany("insert or replace into fact values (?, ?)", facts.items())
             if download is not None:
                 self._keep_model(given.round, download)
 

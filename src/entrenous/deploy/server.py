@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from threading import Event
 from typing import Any, TypeVar, final
 
 import numpy as np
 
-from ..core.errors import EntrenousError
 from ..core.keys import key as key_of
 from ..core.keys import select_key
 from ..core.protocols import Histories, Progress, State, arrays_of, delivered, silent
@@ -22,23 +22,17 @@ from ..store import model_sha256
 from ..wire import tensors
 from .codes import Code, Refused
 from .contribution import shape_of
-from .frames import opened, seal, signed_by
+from .exchange import Exchange, Stopped
+from .frames import opened, seal
 from .intake import Intake, Open
 from .journal import FRAME
 from .link import Link
+from .secure_server import SecureRound
 from .server_folder import ServerFolder, failed
 
 T = TypeVar("T")
-POLL = 0.2  # seconds that the server waits for answers before it looks around
-AGAIN = (
-    30.0  # seconds after which a node that has not answered is asked again: a request may be lost, an answer is the same twice
-)
 FAREWELL = 30.0  # seconds for the nodes to take the trained model
 NAME = "server"
-
-
-class Stopped(EntrenousError):
-    """The server was told to stop; it goes on from its folder."""
 
 
 def serve(link: Link, folder: Path, stop: Event | None = None, progress: Progress = silent) -> str | None:
@@ -61,22 +55,18 @@ class Server:
     """One federation at work."""
 
     def __init__(self, folder: ServerFolder, link: Link, stop: Event, progress: Progress = silent) -> None:
-        self.folder, self.link, self.terms, self.roll = folder, link, folder.terms, folder.roll
-        self.algorithm = self.terms.make()
-        self._stop, self._progress = stop, progress
-        self._key = key_of(self.terms.seed, "rounds")
-        catalogue = self.terms.catalogue
+        self.folder, self.terms, self.roll = folder, folder.terms, folder.roll
+        self.algorithm, catalogue = self.terms.make(), self.terms.catalogue
+        self.exchange = Exchange(link, self.terms.run, self.roll, lambda: self.seal("hello"), stop)
+        self._progress, self._key = progress, key_of(self.terms.seed, "rounds")
         like = Shard(self.algorithm, catalogue, Nobody(catalogue.items), np.empty(0, np.int64)).empty()
-        shape = shape_of(like, catalogue.items, self.algorithm.update_bytes(catalogue))
-        self.intake = Intake(self.terms.run, self.roll, shape, folder.log)
-        self._addresses: dict[str, str] = {}  # of nodes, by name
-        self._greeted: dict[str, float] = {}  # addresses that were asked for their names, and when
+        self.shape = shape_of(like, catalogue.items, self.algorithm.update_bytes(catalogue))
+        self.intake = Intake(self.terms.run, self.roll, self.shape, folder.log)
         found = folder.newest(self.algorithm)
         first = self.algorithm.init_server(catalogue, key_of(self.terms.seed, "server"))
         self.round, self.state, self.ledger = found or (0, first, Ledger())
-        folder.log(
-            f"run {self.terms.run}: {self.terms.algorithm}, {'from the start' if found is None else f'going on after round {self.round}'}"
-        )
+        begun = "from the start" if found is None else f"going on after round {self.round}"
+        folder.log(f"run {self.terms.run}: {self.terms.algorithm}, {begun}")
 
     def run(self) -> str:
         """All rounds that are left, and the farewell."""
@@ -94,96 +84,47 @@ class Server:
     def one_round(self) -> None:
         """Select, send, take, aggregate, commit."""
         users = self.algorithm.select(self.state, self.terms.catalogue, np.uint64(select_key(self._key, self.round)))
-        asked = self.roll.by_node(users)
         download = self.algorithm.download(self.state)
-        model = bytes.fromhex(model_sha256(arrays_of(download)))
-        journal = None
-        while journal is None:
-            journal = self._kept("journal", lambda: self.folder.journal(self.round))
+        now = Open(self.round, bytes.fromhex(model_sha256(arrays_of(download))), self.roll.by_node(users))
+        total = SecureRound(self, now, download).run() if self.terms.secure == "masks" else self._plain(now, download)
+        self._commit(total, len(users))
+
+    def _plain(self, now: Open, download: State) -> Total:
+        """The sum of what the nodes answer, each answer seen by itself."""
+        journal = self.kept("journal", lambda: self.folder.journal(now.round))
         try:
-            recorded = [record.content for record in self.folder.recorded(self.round) if record.kind == FRAME]
-            self.intake.begin(Open(self.round, model, asked), journal, recorded)
+            recorded = [record.content for record in self.folder.recorded(now.round) if record.kind == FRAME]
+            self.intake.begin(now, journal, recorded)
             if recorded:
-                self.folder.log(f"round {self.round}: {len(self.intake.taken)} answers from the journal")
-            self._collect(lambda name: self._request("work", download, asked[name], model=model))
-            total = self.intake.total
+                self.folder.log(f"round {now.round}: {len(self.intake.taken)} answers from the journal")
+            while self.intake.missing():
+                request = lambda name: self.request("work", download, now.asked[name], now.model)  # noqa: E731
+                self.exchange.gather(self.intake.missing, request, self._take, self.terms.deadline)
+                if self.enough(now, set(self.intake.taken)):
+                    break
+            return self.intake.total
         finally:
             self.intake.end()
             journal.close()
-        self._commit(total, len(users))
 
-    # ---- asking and taking -----------------------------------------------------------------------------------------------------------
+    def _take(self, frame: bytes) -> None:
+        receipt = self.kept("journal", lambda: self.intake.receive(frame))
+        if receipt.code is Code.ACCEPTED:
+            self.received(frame)
 
-    def _collect(self, request: Callable[[str], bytes]) -> None:
-        """Asks the nodes of the round until all have answered, or enough of them when the time is up."""
-        sent: dict[str, tuple[str, float]] = {}
-        began = time.monotonic()
-        while self.intake.missing():
-            self._look_around()
-            for name in self.intake.missing():
-                self._ask(name, request, sent)
-            self._take()
-            if time.monotonic() - began > self.terms.deadline:
-                if self._enough():
-                    return
-                self.folder.log(f"round {self.round}: {self._share():.0%} of the users in {self.terms.deadline:g} s, the quorum is "
-                                f"{self.terms.quorum:.0%}; not counted, the model is unchanged, the others are asked again")  # fmt: skip
-                began = time.monotonic()
+    def received(self, frame: bytes) -> None:
+        """Counts the bytes of an answer that was taken."""
+        self.ledger = self.ledger._replace(bytes_up=self.ledger.bytes_up + len(frame))
 
-    def _ask(self, name: str, request: Callable[[str], bytes], sent: dict[str, tuple[str, float]]) -> None:
-        address, now = self._addresses.get(name), time.monotonic()
-        if address is None or (name in sent and sent[name][0] == address and now - sent[name][1] < AGAIN):
-            return
-        frame = request(name)
-        self.link.send(address, frame, self.terms.deadline)
-        sent[name] = (address, now)
-        self.ledger = self.ledger._replace(bytes_down=self.ledger.bytes_down + len(frame), messages=self.ledger.messages + 1)
-
-    def _take(self) -> None:
-        """What has come: names of nodes, and answers."""
-        for address, frame in self.link.receive(POLL):
-            if self._is_hello(address, frame):
-                continue
-            receipt = self._kept("journal", lambda frame=frame: self.intake.receive(frame))  # type: ignore[misc]
-            if receipt is not None and receipt.code is Code.ACCEPTED:
-                self.ledger = self.ledger._replace(bytes_up=self.ledger.bytes_up + len(frame))
-
-    def _look_around(self) -> None:
-        """Who is there? Addresses that have not said so are asked. Raises Stopped."""
-        if self._stop.is_set():
-            raise Stopped
-        present, now = self.link.present(), time.monotonic()
-        self._addresses = {name: address for name, address in self._addresses.items() if address in present}
-        known = set(self._addresses.values())
-        for address in present:
-            if address not in known and now - self._greeted.get(address, -AGAIN) >= AGAIN:
-                self._greeted[address] = now
-                self.link.send(address, self._seal("hello"), AGAIN)
-
-    def _is_hello(self, address: str, frame: bytes) -> bool:
-        """Takes the name of a node, if this is one's."""
-        try:
-            found = opened(frame, 0)
-            member = self.roll.members.get(found.node)
-            if (
-                found.head.kind != "hello"
-                or found.head.run != self.terms.run
-                or member is None
-                or not signed_by(found, member.key)
-            ):
-                return False
-        except Refused:
-            return False
-        self._addresses[found.node] = address
-        return True
-
-    def _share(self) -> float:
-        """Of the users who were asked, those whose node has answered."""
-        asked = {name: len(users) for name, users in self.intake.asked.items()}
-        return sum(asked[name] for name in self.intake.taken) / max(1, sum(asked.values()))
-
-    def _enough(self) -> bool:
-        return bool(self.intake.taken) and self._share() >= self.terms.quorum
+    def enough(self, now: Open, answered: set[str]) -> bool:
+        """Whether the nodes that have answered serve enough of the users who were asked; if not, says so."""
+        asked = {name: len(users) for name, users in now.asked.items()}
+        share = sum(asked[name] for name in answered) / max(1, sum(asked.values()))
+        if answered == asked.keys() or (answered and share >= self.terms.quorum):
+            return True
+        self.folder.log(f"round {now.round}: {share:.0%} of the users in {self.terms.deadline:g} s, the quorum is {self.terms.quorum:.0%}; "
+                        "not counted, the model is unchanged, the others are asked again")  # fmt: skip
+        return False
 
     # ---- the end of a round ----------------------------------------------------------------------------------------------------------
 
@@ -191,26 +132,22 @@ class Server:
         """The next model, on the disk before anybody is asked with it."""
         state = self.algorithm.aggregate(self.state, total) if total.devices else self.state
         ledger = self.ledger._replace(device_rounds=self.ledger.device_rounds + total.devices)
-        while self._kept("checkpoint", lambda: self._committed(state, ledger)) is None:
-            pass
+        sent = self.exchange
+        ledger = ledger._replace(bytes_down=ledger.bytes_down + sent.bytes_down, messages=ledger.messages + sent.messages)
+        sent.bytes_down = sent.messages = 0
+        self.kept("checkpoint", lambda: self.folder.commit(self.round + 1, state, ledger))
         self.folder.log(f"round {self.round}: {total.devices} of {users} devices")
         self.state, self.ledger, self.round = state, ledger, self.round + 1
 
-    def _committed(self, state: State, ledger: Ledger) -> bool:
-        self.folder.commit(self.round + 1, state, ledger)
-        return True
-
-    def _kept(self, what: str, act: Callable[[], T]) -> T | None:
-        """The result of writing something; None, after a while, when the disk refuses: nothing has changed then."""
-        try:
-            return act()
-        except OSError as cause:
-            self.folder.log(
-                f"round {self.round}: the {what} cannot be written ({failed(cause)}); nothing was counted; trying again"
-            )
-            if self._stop.wait(1.0):
-                raise Stopped from None
-            return None
+    def kept(self, what: str, act: Callable[[], T]) -> T:
+        """The result of writing something. While the disk refuses nothing counts, and it is tried again every second."""
+        while True:
+            try:
+                return act()
+            except OSError as cause:
+                why = failed(cause)
+                self.folder.log(f"round {self.round}: the {what} cannot be written ({why}); nothing was counted; trying again")
+                self.exchange.pause(1.0)
 
     def _farewell(self) -> None:
         """The trained model to every node that is there, to recommend by."""
@@ -218,33 +155,38 @@ class Server:
             self.algorithm.download(self.state),
             {name: member.users for name, member in self.roll.members.items()},
         )
-        waiting, sent, began = set(everyone), dict[str, float](), time.monotonic()
-        while waiting and time.monotonic() - began < FAREWELL:
-            self._look_around()
-            for name in waiting & self._addresses.keys() - sent.keys():
-                self.link.send(self._addresses[name], self._request("model", download, everyone[name]), FAREWELL)
-                sent[name] = time.monotonic()
-            for address, frame in self.link.receive(POLL):
-                if not self._is_hello(address, frame):
-                    waiting -= {name for name, where in self._addresses.items() if where == address}
+        waiting = set(everyone)
+
+        def take(frame: bytes) -> None:
+            with suppress(Refused):
+                waiting.discard(self.intake.identified(opened(frame)))
+
+        self.exchange.gather(lambda: waiting, lambda name: self.request("model", download, everyone[name]), take, FAREWELL)
         if waiting:
             self.folder.log(f"{len(waiting)} nodes were not there to take the trained model")
 
     # ---- small parts -----------------------------------------------------------------------------------------------------------------
 
-    def _request(self, kind: str, download: State, users: Int64Array, model: bytes = b"") -> bytes:
-        """A request to the node of some users, with what it delivers for them."""
+    def request(
+        self, kind: str, download: State, users: Int64Array, model: bytes = b"", attempt: int = 0, inbox: bytes | None = None
+    ) -> bytes:
+        """A request to the node of some users, with what it delivers for them. inbox: of a secure sum."""
         arrays = arrays_of(delivered(self.algorithm, download, users))
-        body = tensors.write({**arrays, **({"users": users} if kind == "work" else {})})
-        return self._seal(kind, body, round=self.round, model=model, items=self.terms.items, about={"users": len(users)})
+        arrays |= {} if kind == "model" else {"users": users}
+        arrays |= {} if inbox is None else {"inbox": np.frombuffer(inbox, np.uint8)}
+        about = {"users": len(users)}
+        return self.seal(
+            kind, tensors.write(arrays), round=self.round, attempt=attempt, model=model, items=self.terms.items, about=about
+        )
 
-    def _seal(self, kind: str, body: bytes = b"", **fields: Any) -> bytes:
+    def seal(self, kind: str, body: bytes = b"", **fields: Any) -> bytes:
+        """A frame of the server."""
         return seal(self.folder.key, kind, body, run=self.terms.run, node=NAME, **fields)
 
     def _tell(self, status: str, seconds: float) -> None:
         self.folder.status(
             {"status": status, "run": self.terms.run, "round": self.round, "rounds": self.terms.rounds, "seconds": round(seconds, 3),
-             "nodes": len(self._addresses), "of": len(self.roll.members), "bytes_up": self.ledger.bytes_up,
+             "nodes": len(self.exchange.present), "of": len(self.roll.members), "bytes_up": self.ledger.bytes_up,
              "bytes_down": self.ledger.bytes_down, "answers": {code.value: n for code, n in sorted(self.intake.counts.items())}}
         )  # fmt: skip
 

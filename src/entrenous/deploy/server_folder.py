@@ -2,7 +2,7 @@
 
 terms.json  roll.json  identity.key        written once
 checkpoint-server-<round>.safetensors      the two newest models, each with its sha256
-round-<round>.journal                      what was taken for the round that is open
+round-<round>-<attempt>.journal            what was taken for the round that is open
 server.log  status.json  lock              what happened; where it stands; who is at work
 model.safetensors                          at the end
 """
@@ -63,20 +63,23 @@ class ServerFolder:
         arrays = {**{f"server.{name}": array for name, array in arrays_of(state).items()}, "ledger": np.array(ledger, np.int64)}
         store.write_checkpoint(self.path, PHASE, number, arrays, run=self.terms.run)
         for path in self.path.glob("round-*.journal"):
-            if path != self._journal_path(number):
-                path.unlink(missing_ok=True)
+            path.unlink(missing_ok=True)
 
-    def recorded(self, number: int) -> list[Record]:
+    def recorded(self, number: int, attempt: int = 0) -> list[Record]:
         """What was taken for a round before a restart."""
-        path = self._journal_path(number)
+        path = self._journal_path(number, attempt)
         return list(records(path)) if path.exists() else []
 
-    def journal(self, number: int) -> Journal:
-        """The journal of a round, to go on with."""
-        return Journal(self._journal_path(number))
+    def has_journal(self, number: int, attempt: int) -> bool:
+        """Whether an attempt at a round was begun."""
+        return self._journal_path(number, attempt).exists()
 
-    def _journal_path(self, number: int) -> Path:
-        return self.path / f"round-{number:09d}.journal"
+    def journal(self, number: int, attempt: int = 0) -> Journal:
+        """The journal of a round, to go on with. attempt: a secure sum is begun anew when too few nodes were there."""
+        return Journal(self._journal_path(number, attempt))
+
+    def _journal_path(self, number: int, attempt: int) -> Path:
+        return self.path / f"round-{number:09d}-{attempt:03d}.journal"
 
     def finish(self, state: State) -> str:
         """Writes the trained model; its sha256."""

@@ -44,9 +44,6 @@ class Terms(Settings):
     secure: Literal["none", "masks"] = Field(
         "none", description="masks: the server sees the sum of a round's nodes, not one by one"
     )
-    floor: int = Field(
-        100, ge=2, description="with masks: nodes in a round below which a node does not take part, unless its own is higher"
-    )
     deadline: float = Field(
         600.0, gt=0, description="seconds after which a round goes on without the nodes that have not answered"
     )

@@ -1,0 +1,41 @@
+"""What both sides of a secure round make of the same things: the kinds of its frames, its terms, and what a masked answer holds."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..core.types import Array, Int64Array
+from ..core.update import Shown
+from ..privacy.secure_sum.terms import Terms as SumTerms
+from ..wire import tensors
+from ..wire.tensors import Field, Malformed
+from . import contribution
+from .codes import Code, Refused
+from .contribution import Shape
+from .frames import Frame
+from .terms import Terms
+
+KINDS = ("advert", "share", "mask", "consent", "unmask")  # in the order of secure_sum's stages
+MESSAGE = 1 << 30  # bytes of a message, at most
+
+
+def sum_terms(terms: Terms, number: int, attempt: int, model: bytes, length: int) -> SumTerms:
+    """The terms of one attempt at the sum of a round."""
+    return SumTerms(run=terms.run, round=number, attempt=attempt, model=model, length=length)
+
+
+def upload(message: bytes, shown: dict[str, Array]) -> bytes:
+    """The body of a masked answer: the message, and beside it what an algorithm's server must see of its devices singly."""
+    return tensors.write({"message": np.frombuffer(message, np.uint8), **shown})
+
+
+def uploaded(frame: Frame, shape: Shape, users: Int64Array) -> tuple[bytes, tuple[Shown, ...]]:
+    """The message of an answer, and what the devices of `users` show. Raises Refused."""
+    if frame.head.kind != "mask":
+        return bytes(frame.body), ()
+    schema = {"message": Field("u1", ((0, MESSAGE),)), **contribution.shown_schema(shape, len(users))}
+    try:
+        arrays = tensors.read(frame.body, schema)
+    except Malformed as bad:
+        raise Refused(Code.MALFORMED, bad.code) from None
+    return arrays["message"].tobytes(), contribution.checked_shown(arrays, shape, users)

@@ -1,0 +1,89 @@
+"""A node's side of a secure round. It trusts the server for nothing but to pass messages on, and insists on its own floors."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, final
+
+from ..core.update import empty_total
+from ..privacy.secure_sum.client import Client
+from ..privacy.secure_sum.refusal import Refused as NotSaid
+from ..privacy.secure_sum.terms import Floors, Roll
+from ..privacy.secure_sum.vector import pack, rows_of, size
+from ..wire.tensors import Field
+from . import contribution
+from .codes import Code, Refused
+from .frames import Frame
+from .secure import KINDS, MESSAGE, sum_terms, upload
+
+if TYPE_CHECKING:
+    from .node import Node
+
+MASKED = "masked"  # the fact that names the newest round of which this node's masked input has left
+
+
+@final
+class SecureSide:
+    """The secure sums that a node takes part in, one attempt at a time. Their secrets are in memory alone: a node that restarts in the
+    middle of one is missing from it, as any node may be."""
+
+    def __init__(self, node: Node, roll: Roll, floors: Floors) -> None:
+        self._node, self._roll, self._floors = node, roll, floors
+        self._length = size(empty_total(node.shard.empty(), node.terms.items))
+        self._client: Client | None = None
+        self._answers: dict[bytes, bytes] = {}  # of this attempt, by the sha256 of what was asked
+
+    def answer(self, frame: Frame) -> bytes:
+        """The message of a stage. The same question gets the same answer. Raises Refused."""
+        asked = hashlib.sha256(frame.head.kind.encode() + frame.head.digest).digest()
+        client = self._of_attempt(frame)
+        if asked in self._answers:
+            return self._answers[asked]
+        try:
+            body = self._said(client, frame)
+        except NotSaid as why:
+            raise Refused(Code.WITHHELD, f"{why.code}: {why.text}") from None
+        answer = self._node.seal_for(frame, frame.head.kind, body) if frame.head.kind != "mask" else body
+        self._answers[asked] = answer
+        return answer
+
+    def _of_attempt(self, frame: Frame) -> Client:
+        """The client of this attempt: a new one for the first stage of a new attempt."""
+        head = frame.head
+        current = None if self._client is None else (self._client.terms.round, self._client.terms.attempt)
+        if self._client is not None and current == (head.round, head.attempt):
+            return self._client
+        if head.kind != KINDS[0]:
+            raise Refused(Code.NOT_ASKED, "this node does not take part in this attempt: it was not there when it began")
+        if current is not None and current > (head.round, head.attempt):
+            raise Refused(Code.PAST_ROUND)
+        if int(self._node.store.fact(MASKED) or -1) >= head.round:
+            raise Refused(Code.PAST_ROUND, "this node's masked input of this round has left before")
+        terms = sum_terms(self._node.terms, head.round, head.attempt, head.model, self._length)
+        identity = self._node.key.private_bytes_raw()
+        self._client, self._answers = Client(terms, self._roll, self._node.name, identity, self._floors), {}
+        return self._client
+
+    def _said(self, client: Client, frame: Frame) -> bytes:
+        body = bytes(frame.body)
+        if frame.head.kind == "advert":
+            return client.advertise()
+        if frame.head.kind == "share":
+            return client.share(body)
+        if frame.head.kind == "mask":
+            return self._masked(client, frame)
+        return client.consent(body) if frame.head.kind == "consent" else client.unmask(body)
+
+    def _masked(self, client: Client, frame: Frame) -> bytes:
+        """Trains, masks, and has the disk know it before anything leaves: the whole answer."""
+        node = self._node
+        request, arrays = node.read_request(frame, {"inbox": Field("u1", ((0, MESSAGE),))})
+        devices, total = node.train_sum(request)
+        try:
+            message = client.mask(arrays["inbox"].tobytes(), pack(total._replace(shown=())), rows_of(total))
+            body = upload(message, contribution.shown_of(total))
+        finally:
+            node.shard.release(total)
+        answer = node.seal_for(frame, "mask", body)
+        node.keep(request, answer, devices, {MASKED: str(request.round)})
+        return answer

@@ -1,0 +1,192 @@
+"""A round in which the server learns the sum of its nodes and none of them: the stages of a secure sum over frames, journalled.
+
+What is signed, boxed and masked is privacy/secure_sum; here its messages are asked for, taken, and survive a restart. Once masked inputs
+have been asked for, the round is counted or lost: it is never tried again, for two sums of one round over different nodes would tell
+what a node sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple, final
+
+from ..core.protocols import State
+from ..core.update import Shown, Total
+from ..privacy.secure_sum import messages as stages
+from ..privacy.secure_sum.refusal import Refused as NotTaken
+from ..privacy.secure_sum.server import Server as Sum
+from ..privacy.secure_sum.terms import Terms as SumTerms
+from ..privacy.secure_sum.vector import size, unpack
+from .codes import Code, Refused
+from .contribution import MOST, largest_body
+from .frames import Frame, opened
+from .intake import Open
+from .journal import FRAME, MARK, Journal
+from .secure import KINDS, sum_terms, uploaded
+
+if TYPE_CHECKING:
+    from .server import Server
+
+
+class Stage(NamedTuple):
+    """One exchange with the nodes. number: as in secure_sum; request: the frame for a node."""
+
+    number: int
+    request: Callable[[str], bytes]
+
+
+@final
+class SecureRound:
+    """One round of a server, whose answers are summed without being seen."""
+
+    def __init__(self, server: Server, now: Open, download: State) -> None:
+        self._server, self._now, self._download = server, now, download
+        self._roll = {name: member.key.public_bytes_raw() for name, member in server.roll.members.items()}
+        self._gone: set[str] = set()  # who has refused a stage of this attempt, or was not heard in time
+        self._shown: dict[str, tuple[Shown, ...]] = {}
+        self._taking: bytes | None = None  # the frame whose message is being taken
+
+    def run(self) -> Total:
+        """The sum; of nobody if the round is lost."""
+        folder, number, attempt = self._server.folder, self._now.round, 0
+        while folder.has_journal(number, attempt + 1):
+            attempt += 1
+        while True:
+            journal = self._server.kept("journal", lambda: folder.journal(number, attempt))  # noqa: B023  # used at once
+            try:
+                return self._attempt(attempt, journal)
+            except NotTaken as why:
+                folder.log(f"round {number}, attempt {attempt}: {why.text}; nothing was revealed, the model is unchanged")
+                if self._sum.stage >= stages.MASKED:
+                    return self._server.shape.empty()
+                attempt += 1
+            finally:
+                journal.close()
+
+    def _attempt(self, attempt: int, journal: Journal) -> Total:
+        self._gone, self._shown = set(), {}
+        terms = sum_terms(self._server.terms, self._now.round, attempt, self._now.model, size(self._server.shape.empty()))
+        self._largest = max(stages.limit_of(stage, terms.nbytes) for stage in range(len(KINDS)))
+        self._largest += largest_body(self._server.shape, self._now.asked)
+        self._sum, self._journal = self._restored(terms, attempt), journal
+        for stage in self._stages(attempt):
+            if self._sum.stage <= stage.number:  # those before were closed before a restart
+                self._hear(stage)
+        return self._total()
+
+    def _stages(self, attempt: int) -> list[Stage]:
+        """What is asked at each stage, of those who were heard at the one before."""
+
+        def seal(kind: str, body: bytes, name: str) -> bytes:
+            return self._server.seal(kind, body, round=self._now.round, attempt=attempt, model=self._now.model,
+                                     items=self._server.terms.items, about={"users": len(self._now.asked[name])})  # fmt: skip
+
+        def work(name: str) -> bytes:
+            return self._server.request(
+                "mask", self._download, self._now.asked[name], self._now.model, attempt, self._sum.inbox(name)
+            )
+
+        asks: tuple[Callable[[str], bytes], ...] = (
+            lambda name: seal("advert", b"", name),
+            lambda name: seal("share", self._sum.roster(), name),
+            work,
+            lambda name: seal("consent", self._sum.survivors(name), name),
+            lambda name: seal("unmask", self._sum.consents(), name),
+        )
+        return [Stage(number, ask) for number, ask in enumerate(asks)]
+
+    def _hear(self, stage: Stage) -> None:
+        """Asks for the messages of a stage until all have come, or the time is up. The first question of a stage closes the one before;
+        raises NotTaken if too few were heard there."""
+        server, number = self._server, stage.number
+        before = set(self._now.asked) if number == 0 else set(self._sum.heard(number - 1))
+
+        def missing() -> set[str]:
+            return before - self._sum.heard(number) - self._gone
+
+        server.exchange.gather(missing, stage.request, self._take, server.terms.deadline)
+        self._gone |= missing()
+        if number == stages.MASKED:
+            while not server.enough(self._now, set(self._sum.heard(number))) and missing():
+                server.exchange.gather(missing, stage.request, self._take, server.terms.deadline)
+
+    # ---- what nodes answer -------------------------------------------------------------------------------------------------------------
+
+    def _take(self, frame: bytes) -> None:
+        """One answer. A disk that refuses leaves all as it was."""
+        server, node = self._server, None
+        try:
+            found = opened(frame, self._largest)
+            node = server.intake.identified(found)
+            self._check(found)
+            server.kept("journal", lambda: self._read(frame, found, node))
+            server.received(frame)
+            server.intake.said(Code.ACCEPTED, node, "")
+        except Refused as why:
+            if why.code is Code.WITHHELD and node is not None:
+                self._gone.add(node)
+            server.intake.said(why.code, node, why.text)
+        except NotTaken as why:
+            server.intake.said(Code.NOT_SUMMED, node, f"{why.code}: {why.text}")
+
+    def _check(self, found: Frame) -> None:
+        head = found.head
+        if head.kind == "refused":
+            raise Refused(Code.WITHHELD, bytes(found.body[:120]).decode("ascii", "replace"))
+        if head.kind not in KINDS:
+            raise Refused(Code.WRONG_KIND)
+        if head.run != self._server.terms.run:
+            raise Refused(Code.WRONG_RUN)
+        if head.round != self._now.round:
+            raise Refused(Code.PAST_ROUND if head.round < self._now.round else Code.FUTURE_ROUND)
+        if head.model != self._now.model:
+            raise Refused(Code.WRONG_MODEL)
+        if found.node not in self._now.asked:
+            raise Refused(Code.NOT_ASKED)
+
+    def _read(self, frame: bytes, found: Frame, node: str) -> None:
+        """Hands a message to the sum, which journals the frame before it counts."""
+        message, shown = uploaded(found, self._server.shape, self._now.asked[node])
+        self._taking = frame
+        try:
+            self._add(KINDS.index(found.head.kind))(message)
+        finally:
+            self._taking = None
+        if found.head.kind == "mask":
+            self._shown[node] = shown
+
+    def _add(self, stage: int) -> Callable[[bytes], bool]:
+        own = self._sum
+        return (own.add_advert, own.add_shares, own.add_masked, own.add_consent, own.add_unmasking)[stage]
+
+    def _record(self, record: bytes) -> None:
+        """What the sum wants to be journalled: the message being taken, by its frame; or that a stage is closed."""
+        if self._taking is None:
+            self._server.kept("journal", lambda: self._journal.append(MARK, record))
+        else:
+            self._journal.append(FRAME, self._taking)
+
+    def _restored(self, terms: SumTerms, attempt: int) -> Sum:
+        """The sum as the journal has it."""
+        records = []
+        for record in self._server.folder.recorded(self._now.round, attempt):
+            if record.kind == FRAME:
+                found = opened(record.content)
+                message, shown = uploaded(found, self._server.shape, self._now.asked[found.node])
+                records.append(message)
+                if found.head.kind == "mask":
+                    self._shown[found.node] = shown
+            else:
+                records.append(record.content)
+        return Sum.rebuilt(terms, self._roll, records, self._record)
+
+    # ---- the end -------------------------------------------------------------------------------------------------------------------------
+
+    def _total(self) -> Total:
+        """The sum of the survivors, held against what their devices can have sent. Raises NotTaken."""
+        shape, names = self._server.shape, sorted(self._sum.heard(stages.MASKED))
+        total, devices = unpack(self._sum.total(), shape.empty()), sum(len(self._now.asked[name]) for name in names)
+        most = max((int(abs(array).max(initial=0)) for array in (*total.rows.values(), *total.dense.values())), default=0)
+        if total.devices != devices or most > devices * MOST or int(total.senders.max(initial=0)) > devices:
+            raise NotTaken("vector", "the sum is none that these devices can have: a node lied, and the sum does not say which")
+        return total._replace(shown=tuple(part for name in names for part in self._shown.get(name, ())))
