@@ -22,6 +22,7 @@ from .journal import FRAME, Journal
 from .terms import Roll
 
 Log = Callable[[str], None]
+REMEMBERED = 16  # closed rounds whose missing answers are known to be late when they come
 
 
 class Open(NamedTuple):
@@ -52,6 +53,7 @@ class Intake:
         self.total: Total = shape.empty()
         self.taken: dict[str, bytes] = {}  # sha256 of each node's answer
         self._nonces: set[bytes] = set()
+        self._missed: dict[int, frozenset[str]] = {}  # by closed round, the nodes that it went on without
         self._open: Open | None = None
         self._journal: Journal | None = None
 
@@ -65,6 +67,9 @@ class Intake:
 
     def end(self) -> None:
         """Closes the round: what comes now is late."""
+        if self._open is not None:
+            self._missed[self._open.round] = frozenset(self.missing())
+            self._missed = dict(list(self._missed.items())[-REMEMBERED:])
         self._open, self._journal = None, None
 
     @property
@@ -114,7 +119,7 @@ class Intake:
             raise Refused(Code.WRONG_KIND)
         if head.run != self.run:
             raise Refused(Code.WRONG_RUN)
-        now = self._timely(frame)
+        now = self._timely(frame, node)
         if head.model != now.model:
             raise Refused(Code.WRONG_MODEL)
         if head.items != self.shape.items:
@@ -132,9 +137,9 @@ class Intake:
             return contribution.read_update(frame.body, self.shape, int(users[0]))
         return contribution.read_total(frame.body, self.shape, users)
 
-    def _timely(self, frame: Frame) -> Open:
+    def _timely(self, frame: Frame, node: str) -> Open:
         """The open round, if a frame is for it."""
-        if self._open is None:
+        if self._open is None or (frame.head.round < self._open.round and node in self._missed.get(frame.head.round, ())):
             raise Refused(Code.LATE)
         if frame.head.round < self._open.round:
             raise Refused(Code.PAST_ROUND)
