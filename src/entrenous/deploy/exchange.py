@@ -74,8 +74,9 @@ class Exchange:
         """Who is there? Addresses that have not said so are asked."""
         if self._stop.is_set():
             raise Stopped
-        present, now = self._link.present(), time.monotonic()
+        present, now = dict.fromkeys(self._link.present()), time.monotonic()
         self._addresses = {name: address for name, address in self._addresses.items() if address in present}
+        self._greeted = {address: when for address, when in self._greeted.items() if address in present}
         known = set(self._addresses.values())
         for address in present:
             if address not in known and now - self._greeted.get(address, -AGAIN) >= AGAIN:
