@@ -11,6 +11,7 @@ import os
 import struct
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, final
 
@@ -35,20 +36,26 @@ class Journal:
         self.path = path
         whole = sum(RECORD.size + 1 + len(record.content) for record in records(path)) if path.exists() else 0
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        self._whole = whole
         os.ftruncate(self._file, whole)
         sync_folder(path.parent)
 
     def append(self, kind: bytes, content: bytes) -> None:
         """Writes a record, whole, and waits for the disk. After an OSError (a full disk, say) the journal is as it was before."""
-        said, before = kind + content, os.fstat(self._file).st_size
+        said = kind + content
         record = RECORD.pack(len(said), zlib.crc32(said)) + said
+        rest = record
         try:
-            while record:
-                record = record[os.write(self._file, record) :]
+            if os.fstat(self._file).st_size != self._whole:  # a failed append that could not be cut off
+                os.ftruncate(self._file, self._whole)
+            while rest:
+                rest = rest[os.write(self._file, rest) :]
             os.fsync(self._file)
         except OSError as cause:
-            os.ftruncate(self._file, before)
+            with suppress(OSError):
+                os.ftruncate(self._file, self._whole)
             raise OSError(cause.errno, cause.strerror, str(self.path)) from None
+        self._whole += len(record)
 
     def close(self) -> None:
         os.close(self._file)
