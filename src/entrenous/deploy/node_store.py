@@ -1,4 +1,4 @@
-"""What a node keeps to itself, in one SQLite file: its users' rows, their private vectors, and the answer it has last given.
+"""What a node keeps to itself, in one SQLite file: its users' rows, their private vectors, and the answers it has last given.
 
 A round's new private state and the answer made with it are written in one transaction, before the answer leaves. So a node that dies
 at any moment gives the same answer again when it is asked again, and trains nobody twice.
@@ -22,7 +22,7 @@ from ..core.vocabulary import Vocabulary
 from ..data.interactions import NO_TIME, Interactions, build
 
 FORMAT = 1
-KEPT = 4  # private states, of the newest rounds: a server that lost a checkpoint asks for a round again
+KEPT = 4  # private states and answers, of the newest rounds: a server that lost a checkpoint asks for a round again, a request may come twice
 TABLES = """
 create table fact (name text primary key, value text not null) strict;
 create table user (number integer primary key, id text not null) strict;
@@ -144,8 +144,11 @@ class NodeStore:
             self._db.execute(
                 "delete from state where round not in (select round from state order by round desc limit ?)", (KEPT,)
             )
-            self._db.execute("delete from answer")
+            self._db.execute("delete from answer where round >= ?", (given.round,))
             self._db.execute("insert into answer values (?, ?, ?)", given)
+            self._db.execute(
+                "delete from answer where round not in (select round from answer order by round desc limit ?)", (KEPT,)
+            )
             self._db.executemany("insert or replace into fact values (?, ?)", facts.items())
             if download is not None:
                 self._keep_model(given.round, download)
