@@ -81,9 +81,7 @@ class Terms(Settings):
     def read(cls, path: Path) -> Self:
         """The terms in a file. Raises InputError that names the file and the field."""
         found = read_json(path)
-        if found.get("format") != FORMAT:
-            fix = "use the version of entrenous that wrote it, or make new ones with `entrenous federation new`"
-            raise InputError(str(path), f"format {found.get('format')}", expected=f"format {FORMAT}", fix=fix)
+        check_format(path, found.get("format"))
         return cls.parse(found, str(path))
 
 
@@ -126,6 +124,7 @@ class Roll:
     def read(path: Path, users: int) -> Roll:
         """The roll in a file. Raises InputError that names the file."""
         found = read_json(path)
+        check_format(path, found.get("format"))
         try:
             members = {
                 name: Member(
@@ -151,6 +150,14 @@ def _stretches(users: Int64Array) -> list[tuple[int, int]]:
         return []
     breaks = np.flatnonzero(np.diff(users) != 1)
     return list(zip(users[np.append(0, breaks + 1)].tolist(), users[np.append(breaks, len(users) - 1)].tolist(), strict=True))
+
+
+def check_format(path: Path, found: Any, written: str = "") -> None:
+    """Refuses a file of another format by its number, and by the version that wrote it where that is known."""
+    if str(found) != str(FORMAT):
+        problem = f"format {found}{f', written by entrenous {written}' if written else ''}"
+        fix = f"use {f'entrenous {written}' if written else 'the version of entrenous that wrote it'}, or found the federation anew"
+        raise InputError(str(path), problem, expected=f"format {FORMAT}", fix=fix)
 
 
 def read_json(path: Path) -> dict[str, Any]:
