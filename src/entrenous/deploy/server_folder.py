@@ -13,20 +13,22 @@ import fcntl
 import json
 import os
 import time
+import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, final
 
 import numpy as np
 
-from .. import store
-from ..core.errors import InputError
+from .. import __version__, store
+from ..core.errors import EntrenousWarning, InputError, one_line
 from ..core.protocols import FederatedAlgorithm, State, arrays_of
 from ..federation.ledger import Ledger
 from ..fit import restore_state
 from .journal import Journal, Record, records
 from .node import read_identity
-from .terms import Roll, Terms, write_text
+from .terms import FORMAT, Roll, Terms, check_format, write_text
 
 PHASE = "server"
 
@@ -40,17 +42,33 @@ class ServerFolder:
         self.roll = Roll.read(path / "roll.json", self.terms.users)
         self.key = read_identity(path / "identity.key")
         self._lock = _locked(path / "lock")
-        self._log = open(path / "server.log", "a", encoding="utf-8", buffering=1)  # noqa: SIM115  # closed by `close`
+        try:
+            _clean(path)
+            self._log = os.open(path / "server.log", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        except OSError as cause:
+            os.close(self._lock)
+            raise _unwritable(path, cause) from None
 
     def log(self, text: str) -> None:
-        """One line, with the time. Never an item, a user's name, a vector, or any of a frame's content."""
-        self._log.write(f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {text}\n")
+        """One line, with the time. Never an item, a user's name, a vector, or any of a frame's content. Where the disk is full it is
+        lost: no round ends for want of a line."""
+        with suppress(OSError):
+            os.write(self._log, f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {text}\n".encode())
 
     def newest(self, algorithm: FederatedAlgorithm) -> tuple[int, State, Ledger] | None:
-        """Rounds done, the server's state and the ledger of the newest checkpoint that verifies; None before the first."""
-        found = store.newest_checkpoint(self.path, PHASE)
-        if found is None:
+        """Rounds done, the server's state and the ledger of the newest checkpoint that verifies; None before the first. Damaged ones are
+        logged. Raises InputError when there are some and none of them verifies: starting anew is nothing to do by oneself."""
+        with warnings.catch_warnings(record=True) as damaged:
+            warnings.simplefilter("always", EntrenousWarning)
+            found = store.newest_checkpoint(self.path, PHASE)
+        for warning in damaged:
+            self.log(one_line(str(warning.message)))
+        if found is None and not damaged:
             return None
+        if found is None:
+            fix = "restore the folder from a backup, or remove the checkpoints to start anew"
+            raise InputError(str(self.path), f"none of its {len(damaged)} checkpoints can be read", expected="a whole one", fix=fix)
+        check_format(self.path, found.about.get("format"), found.about.get("version", ""))
         if found.about.get("run") != self.terms.run:
             raise InputError(
                 str(self.path), "its checkpoint is of other terms", fix="give the new federation a folder of its own"
@@ -61,7 +79,8 @@ class ServerFolder:
     def commit(self, number: int, state: State, ledger: Ledger) -> None:
         """The state after `number` rounds, whole or not at all; the journals of the rounds before it are done with."""
         arrays = {**{f"server.{name}": array for name, array in arrays_of(state).items()}, "ledger": np.array(ledger, np.int64)}
-        store.write_checkpoint(self.path, PHASE, number, arrays, run=self.terms.run)
+        about = {"run": self.terms.run, "format": str(FORMAT), "version": __version__}
+        store.write_checkpoint(self.path, PHASE, number, arrays, **about)
         for path in self.path.glob("round-*.journal"):
             path.unlink(missing_ok=True)
 
@@ -88,11 +107,12 @@ class ServerFolder:
         return store.model_sha256(arrays)
 
     def status(self, said: Mapping[str, Any]) -> None:
-        """Where the server stands, for whoever looks."""
-        write_text(self.path / "status.json", json.dumps({"pid": os.getpid(), **said}, indent=1))
+        """Where the server stands, for whoever looks; the last time it could be written."""
+        with suppress(OSError):
+            write_text(self.path / "status.json", json.dumps({"pid": os.getpid(), **said}, indent=1))
 
     def close(self) -> None:
-        self._log.close()
+        os.close(self._log)
         os.close(self._lock)
 
 
@@ -101,10 +121,7 @@ def _locked(path: Path) -> int:
     try:
         lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as cause:
-        fix = "choose a folder that this user may write to"
-        raise InputError(
-            str(path.parent), f"cannot be written ({cause.strerror})", expected="a writable folder", fix=fix
-        ) from None
+        raise _unwritable(path.parent, cause) from None
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -116,6 +133,20 @@ def _locked(path: Path) -> int:
     os.ftruncate(lock, 0)
     os.write(lock, f"{os.getpid()}\n".encode())
     return lock
+
+
+def _clean(path: Path) -> None:
+    """Removes what writes that were cut short have left, and sees whether files can be made here. Raises OSError."""
+    for left in path.glob(".*.tmp"):
+        left.unlink(missing_ok=True)
+    probe = path / ".writable.tmp"
+    os.close(os.open(probe, os.O_WRONLY | os.O_CREAT, 0o600))
+    probe.unlink()
+
+
+def _unwritable(path: Path, cause: OSError) -> InputError:
+    fix = "choose a folder that this user may write to"
+    return InputError(str(path), f"cannot be written ({cause.strerror})", expected="a writable folder", fix=fix)
 
 
 def failed(cause: OSError) -> str:
