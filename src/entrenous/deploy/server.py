@@ -75,7 +75,7 @@ class Server:
             self.one_round()
             self._progress(self.round, self.terms.rounds, "round")
             self._tell("running", time.monotonic() - began)
-        digest = self.folder.finish(self.state)
+        digest = self.kept("trained model", lambda: self.folder.finish(self.state))
         self._farewell()
         self.folder.log(f"finished: {self.round} rounds, model {digest}")
         self._tell("finished", 0.0)
@@ -159,7 +159,11 @@ class Server:
 
         def take(frame: bytes) -> None:
             with suppress(Refused):
-                waiting.discard(self.intake.identified(opened(frame)))
+                found = opened(frame)
+                if found.head.kind in ("update", "sum"):
+                    self.intake.receive(frame)  # late
+                else:
+                    waiting.discard(self.intake.identified(found))
 
         self.exchange.gather(lambda: waiting, lambda name: self.request("model", download, everyone[name]), take, FAREWELL)
         if waiting:
