@@ -6,6 +6,8 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from sqlite3 import Error
+from threading import Lock
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -55,7 +57,7 @@ class Node:
         self.key = read_identity(folder / "identity.key")
         self.algorithm = self.terms.make()
         self.items, places = read_items(folder / "items.json", self.terms.items_sha256)
-        self.store = NodeStore(folder / "store.sqlite")
+        self.store, self._turn = NodeStore(folder / "store.sqlite"), Lock()
         self.rows: Interactions = self.store.rows(self.items, places)
         self.shard = Shard(self.algorithm, self.terms.catalogue, self.rows, self.store.users, executor=Threads(threads))
         seed = self.terms.seed if self.terms.draws == "public" else int(self.store.fact("secret") or 0)
@@ -74,7 +76,11 @@ class Node:
         self.store.close()
 
     def answer(self, request: bytes) -> bytes:
-        """The answer to a request: what was asked for, or why not."""
+        """The answer to a request: what was asked for, or why not. Requests that come together are answered one after the other."""
+        with self._turn:
+            return self._answer(request)
+
+    def _answer(self, request: bytes) -> bytes:
         try:
             frame = opened(request)
             if not signed_by(frame, self.terms.server_key):
@@ -86,7 +92,7 @@ class Node:
             return self._kinds[frame.head.kind](frame)
         except Refused as why:
             return self._seal("refused", f"{why.code.value}\n{why.text}".encode())
-        except EntrenousError as why:  # a value that is not finite, a damaged store: said by class alone, the text may name rows
+        except (EntrenousError, OSError, Error) as why:  # not finite, a damaged store, a full disk: by class alone, a text may name rows
             return self._seal("refused", f"{Code.FAILED.value}\n{type(why).__name__}".encode())
 
     # ---- what it is asked ------------------------------------------------------------------------------------------------------------
