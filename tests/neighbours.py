@@ -14,7 +14,7 @@ from entrenous.algorithms._gossip import data_of
 from entrenous.core.gossip import DeviceData
 from entrenous.deploy.peers.book import Contact
 from entrenous.deploy.peers.charter import Charter
-from entrenous.deploy.peers.identity import Self, new_key, public_key, ticket
+from entrenous.deploy.peers.identity import Self, public_key, ticket
 from entrenous.deploy.peers.keeping import Keeping
 from entrenous.deploy.peers.memory import Hub, MemoryLink, VirtualHost
 from entrenous.deploy.peers.node import Node
@@ -133,4 +133,8 @@ def keep_all(node: Node, events: list[Event]) -> None:
     node._note = both  # type: ignore[method-assign]
 
 
-__all__ = ["ITEMS", "OPERATOR", "SMALL", "Street", "charter", "new_key", "rows_of", "secret", "self_of"]
+async def run(street: Street, seconds: float) -> Street:
+    street.start()
+    await asyncio.sleep(seconds)
+    await street.stop()
+    return street

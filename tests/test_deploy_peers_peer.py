@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-from typing import Any
-
 import numpy as np
 import pytest
-from neighbours import Street, charter
+from neighbours import Street, charter, run
 
 from entrenous.core.errors import EntrenousError
-from entrenous.deploy.peers.memory import Hub, in_virtual_time
+from entrenous.deploy.peers.memory import in_virtual_time
 from entrenous.federation.replay import replay
 
 N = 8
-
-
-async def run(street: Street, seconds: float) -> Street:
-    street.start()
-    await asyncio.sleep(seconds)
-    await street.stop()
-    return street
 
 
 @pytest.mark.parametrize("draws", ["public", "secret"])
@@ -49,3 +39,14 @@ def test_nobody_has_an_error_where_nothing_is_wrong() -> None:
         assert not [name for name in peer.tally if name.startswith(("error", "crash", "banned"))], peer.tally
         assert len(peer.book.entries) == N - 1
     assert street.lines == []
+
+
+def test_views_are_never_empty_and_one_place_stays_random() -> None:
+    street = in_virtual_time(run(Street(charter(N)), 60.0))
+    for peer in street.peers.values():
+        view = peer.node.nodes.view[0]  # type: ignore[attr-defined]
+        assert len(view) == 3 and (view >= 0).all() and len(set(view.tolist())) == 3
+    assert street.of.made.exploited == 2  # type: ignore[attr-defined]
+    for settings in ({"alpha": 0.0}, {"view": 1}):
+        with pytest.raises(EntrenousError, match="expected one at random"):
+            _ = charter(N, settings={**charter(N).settings, **settings}).made

@@ -63,9 +63,10 @@ class Book:
         """Takes a record, unless there is a newer one. Raises ProtocolError for a forged or expired one, and for a number that is another
         key's."""
         held = self.entries.get(one.number)
-        if held is not None and held.record == one and self.verifier.is_fresh(one, wall):
-            return
-        self.verifier.check(one, wall)
+        same = held is not None and held.record.id == one.id and held.record.ticket == one.ticket
+        if held is not None and same and one.issued <= held.record.issued and self.verifier.is_fresh(one, wall):
+            return  # no news, of a number that is known to be this key's
+        self.verifier.check(one, wall, ticket=not same)
         self.expire(wall)
         if held is not None and one.number in self.entries and held.record.id != one.id:
             raise ProtocolError("number")
