@@ -22,7 +22,7 @@ from ..core.vocabulary import Vocabulary
 from ..data.interactions import NO_TIME, Interactions, build
 
 FORMAT = 1
-KEPT = 4  # private states and answers, of the newest rounds: a server that lost a checkpoint asks for a round again, a request may come twice
+KEPT = 4  # private states and answers, of the newest rounds: a server may ask for a round again, and a request may come twice
 TABLES = """
 create table fact (name text primary key, value text not null) strict;
 create table user (number integer primary key, id text not null) strict;

@@ -67,7 +67,9 @@ class ServerFolder:
             return None
         if found is None:
             fix = "restore the folder from a backup, or remove the checkpoints to start anew"
-            raise InputError(str(self.path), f"none of its {len(damaged)} checkpoints can be read", expected="a whole one", fix=fix)
+            raise InputError(
+                str(self.path), f"none of its {len(damaged)} checkpoints can be read", expected="a whole one", fix=fix
+            )
         check_format(self.path, found.about.get("format"), found.about.get("version", ""))
         if found.about.get("run") != self.terms.run:
             raise InputError(

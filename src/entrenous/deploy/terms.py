@@ -156,7 +156,9 @@ def check_format(path: Path, found: Any, written: str = "") -> None:
     """Refuses a file of another format by its number, and by the version that wrote it where that is known."""
     if str(found) != str(FORMAT):
         problem = f"format {found}{f', written by entrenous {written}' if written else ''}"
-        fix = f"use {f'entrenous {written}' if written else 'the version of entrenous that wrote it'}, or found the federation anew"
+        fix = (
+            f"use {f'entrenous {written}' if written else 'the version of entrenous that wrote it'}, or found the federation anew"
+        )
         raise InputError(str(path), problem, expected=f"format {FORMAT}", fix=fix)
 
 
