@@ -22,6 +22,7 @@ from secure_sums import (
     vectors,
 )
 
+from entrenous.federation.rounds import Rounds
 from entrenous.privacy.secure_sum import messages as m
 from entrenous.privacy.secure_sum import primitives as p
 from entrenous.privacy.secure_sum.client import Client
@@ -236,3 +237,28 @@ def test_two_sums_of_the_same_vectors_share_no_byte_string() -> None:
         shared(advertised(parties, server), server)
         sent.append([parties[each].mask(server.inbox(each), values[each], ALL) for each in parties])
     assert not {*sent[0]} & {*sent[1]}
+
+
+@pytest.mark.parametrize("parties", [2, 5])
+def test_a_round_under_a_secure_sum_ends_with_the_same_model(parties: int) -> None:
+    """FedMF over 10 users in shards, one client each: the total, and the model made of it, are those of the round in the clear."""
+    from entrenous.algorithms.fedmf import FedMF
+    from entrenous.benches.paillier import ITEMS, USERS, small
+    from entrenous.core.keys import key
+    from entrenous.core.update import add_update, empty_total, merge_totals
+    from entrenous.privacy.secure_sum.vector import pack, size, unpack
+
+    fedmf, data = FedMF.parse({"factors": 2, "send": "part", "step": "mean", "learning_rate": 0.1}), small()
+    start = Rounds(fedmf, data).start()
+    totals = []
+    for users in np.array_split(np.arange(USERS), parties):
+        own = type(start.devices)(*(array[users] for array in start.devices))
+        update = fedmf.local(start.server, own, data.histories(users), users, key(0))[1]
+        totals.append(add_update(empty_total(update, ITEMS), update))
+    values = {name(k): pack(total) for k, total in enumerate(totals)}
+    found = unpack(everyone_in(parties, values), totals[0])
+    merged = totals[0]
+    for total in totals[1:]:
+        merged = merge_totals(merged, total)
+    assert size(merged) == len(pack(merged)) and np.array_equal(pack(found), pack(merged)) and found.devices == USERS
+    assert fedmf.aggregate(start.server, found).v.tobytes() == fedmf.aggregate(start.server, merged).v.tobytes()
