@@ -1,7 +1,7 @@
 """Choosing settings on validation rows by search: each trial is drawn where earlier ones were good (TPE, by Optuna).
 
-Trial n is a function of the search's seed, n and the trials before it. So a search that was killed and goes on from its file
-ends as if nothing had happened, and one with more trials begins with the same ones.
+Trial n is a function of the search's seed, n and the trials before it; with several at once, of those before its batch. So a search that
+was killed and goes on from its file ends as if nothing had happened, and one with more trials begins with the same ones.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from .cluster.engine import Asked
 from .core.errors import InputError, at_least
 from .core.keys import key
 from .core.protocols import Progress, silent
@@ -22,7 +23,7 @@ from .evaluate.goal import Goal
 from .plan import check
 from .space import Choices, Range, read_space
 from .trials import Trial, append, begin_file, check_file
-from .tune import Task, Tried, attempt, begin, described, failed, made, ordered, planned, refuse_both, rows_of
+from .tune import Each, Task, Tried, attempt, begin, described, failed, made, ordered, planned, refuse_both, rows_of, trying
 
 TRIALS = 30  # when their number is not given
 RANDOM = 10  # trials drawn at random before there is anything to learn from
@@ -31,6 +32,16 @@ WARM = 3  # and not before a third of its rounds
 LARGE = 1e3  # what a failed trial counts as where errors are compared
 
 Space = Mapping[str, Range | Choices]
+
+
+class Told(NamedTuple):
+    """What a search draws from. fixed: settings that are the same for all; seed: of the draws; at_once: trials of a batch."""
+
+    space: Space
+    fixed: Mapping[str, Any]
+    seed: int
+    at_once: int
+    goal: Goal
 
 
 def search(
@@ -47,6 +58,8 @@ def search(
     every: int = 0,
     load: Mapping[str, Any] | None = None,
     threads: int = 0,
+    workers: int | None = None,
+    ray: str | None = None,
     out: Path | None = None,
     resume: bool = False,
     progress: Progress = silent,
@@ -55,10 +68,17 @@ def search(
 
     space: {name: "a..b", "a..b:log" or "value,value,..."}. seed: of the search's own draws. settings, every: as in `tune`. With looks
     (`every`), a trial that is worse in seed 0 than the median of those before it at the same round is stopped there.
+    workers, ray: so many trials at once, as in `experiment.run`. They are a batch: drawn after what is known of the batches before, and the
+    next one begins when all of it has ended. So the trials depend on the number of workers, but on nothing else that was not named before.
     out: a file that gets a line for each finished trial; resume: go on with the trials in it.
     Returns {"rows": [{"trial", "settings", "rounds": of the best look, "validation"}], "stopped": [..], "failed": [..], ...}.
     """
-    fixed, plan = dict(settings or {}), planned(algorithm, data, protocol, rounds, load)
+    fixed, plan, asked = dict(settings or {}), planned(algorithm, data, protocol, rounds, load), Asked(workers, ray, threads)
+    asked.check()
+    if ray is not None and workers is None:
+        raise InputError(
+            "--workers", "it is not given", expected="how many trials at once", fix="what a search draws depends on it"
+        )
     at_least("--trials", trials, 1)
     at_least("--seed", seed, 0)
     check(plan)
@@ -67,18 +87,23 @@ def search(
     check_file(out, resume)
     optuna = _optuna()
     task = begin(plan, data, seeds=seeds, every=every, threads=threads)
-    about = {**_identity(task), "settings": fixed, "search": dict(space), "seed": seed}
+    told = Told(choose_from, fixed, seed, workers or 1, task.goal)
+    about = {**_identity(task), "settings": fixed, "search": dict(space), "seed": seed, "workers": told.at_once}
     past = begin_file(out, about, resume)
-    while len(past) < trials:
-        progress(len(past), trials, "trials" if not past else _so_far(past, task.goal))
-        past.append(_next(optuna, task, choose_from, fixed, seed, past))
-        if out is not None:
-            append(out, past[-1])
+    with trying(asked, task, told.at_once) as each:
+        while len(past) < trials:
+            progress(len(past), trials, "trials" if not past else _so_far(past, task.goal))
+            for trial in _batch(each, optuna, told, list(past), trials):
+                past.append(trial)
+                if out is not None:
+                    append(out, trial)
+                progress(len(past), trials, _so_far(past, task.goal))
     progress(trials, trials, "done")
     return {
         **described(task),
         "search": dict(space),
         "seed": seed,
+        "workers": told.at_once,
         "sampler": f"optuna {optuna.__version__} TPE",
         **_summary(past, fixed, task.goal),
     }
@@ -115,22 +140,40 @@ def _so_far(past: list[Trial], goal: Goal) -> str:
 # ---- one trial ------------------------------------------------------------------------------------------------------------------
 
 
-def _next(optuna: Any, task: Task, space: Space, fixed: Mapping[str, Any], seed: int, past: list[Trial]) -> Trial:
-    """The trial after `past`: drawn, tried, and not tried again if it has been before."""
-    study = _study(optuna, space, seed, past, task.goal)
-    with _quiet(optuna):
-        asked = study.ask({name: _distribution(optuna, choice) for name, choice in space.items()})
-    settings = {name: choice.rounded(asked.params[name]) for name, choice in space.items()}
-    again = next((trial for trial in past if trial.settings == settings), None)
-    if again is not None:
-        return again.model_copy(update={"trial": len(past)})
+def _batch(each: Each, optuna: Any, told: Told, past: list[Trial], until: int) -> Iterator[Trial]:
+    """The trials after `past` to the end of its batch, or to `until`, in their order, each as soon as those before it are there."""
+    before = past[: len(past) // told.at_once * told.at_once]
+    asked = _asked(optuna, told, before, min(told.at_once, until - len(before)))
+    drawn = [{name: choice.rounded(one.params[name]) for name, choice in told.space.items()} for one in asked]
+    known = {json.dumps(trial.settings): Tried(trial.looks, trial.stopped, trial.reason) for trial in reversed(past)}
+    own = range(len(past) - len(before), len(drawn))
+    new = [place for place in own if json.dumps(drawn[place]) not in known and drawn.index(drawn[place]) == place]
+    ended, number = each(_tried, [(told, before, place, drawn[place]) for place in new]), len(past)
+    while number < len(before) + len(drawn):
+        settings = drawn[number - len(before)]
+        while json.dumps(settings) not in known:
+            place, tried = next(ended)
+            known[json.dumps(drawn[new[place]])] = tried
+        yield Trial(trial=number, settings=settings, **known[json.dumps(settings)]._asdict())
+        number += 1
+
+
+def _tried(task: Task, told: Told, before: list[Trial], place: int, settings: Mapping[str, Any]) -> Tried:
+    """The trial in this place of the batch after `before`."""
+    every = {**told.fixed, **settings}
     try:
-        made(task, {**fixed, **settings})
+        made(task, every)
     except InputError as refused:  # settings that are fine one by one, and not together
-        tried = Tried([], reason=str(refused))
-    else:
-        tried = attempt(task, {**fixed, **settings}, partial(_worse, asked))
-    return Trial(trial=len(past), settings=settings, **tried._asdict())
+        return Tried([], reason=str(refused))
+    asked = _asked(_optuna(), told, before, place + 1)[place]
+    return attempt(task, every, partial(_worse, asked))
+
+
+def _asked(optuna: Any, told: Told, before: list[Trial], many: int) -> list[Any]:
+    """Optuna's first `many` trials of the batch after `before`. Those of a batch know what the others draw, not what comes of it."""
+    study = _study(optuna, told, before)
+    with _quiet(optuna):
+        return [study.ask({name: _distribution(optuna, choice) for name, choice in told.space.items()}) for _ in range(many)]
 
 
 def _worse(asked: Any, number: int, until: int, value: float) -> bool:
@@ -139,10 +182,14 @@ def _worse(asked: Any, number: int, until: int, value: float) -> bool:
     return bool(until // WARM <= number < until and asked.should_prune())
 
 
-def _study(optuna: Any, space: Space, seed: int, past: list[Trial], goal: Goal) -> Any:
-    """Optuna's study of `past`, with randomness of its own for the next trial: nothing else is remembered from trial to trial."""
-    own = int(key(seed, "search", len(past))) & 0xFFFFFFFF  # as much as its generator takes
-    sampler = optuna.samplers.TPESampler(seed=own, n_startup_trials=RANDOM)
+def _study(optuna: Any, told: Told, past: list[Trial]) -> Any:
+    """Optuna's study of `past`, with randomness of its own for the next batch: nothing else is remembered from batch to batch."""
+    own, space, goal = (
+        int(key(told.seed, "search", len(past))) & 0xFFFFFFFF,
+        told.space,
+        told.goal,
+    )  # as much as its generator takes
+    sampler = optuna.samplers.TPESampler(seed=own, n_startup_trials=RANDOM, constant_liar=told.at_once > 1)
     pruner = optuna.pruners.MedianPruner(n_startup_trials=COMPLETE)
     with _quiet(optuna):
         study = optuna.create_study(direction="minimize" if goal.lower else "maximize", sampler=sampler, pruner=pruner)

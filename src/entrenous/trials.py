@@ -1,6 +1,7 @@
 """The trials of a search and their file: a line that says which search it is, then a line for each finished trial.
 
-A trial is on the disk before the next one begins. What a killed search was writing is cut off when it goes on.
+A trial is on the disk before the next one (with workers: the next batch) begins. What a killed search was writing is cut off when it
+goes on.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ def begin_file(path: Path | None, about: dict[str, Any], resume: bool) -> list[T
 
 def _check_same(path: Path, line: bytes, about: dict[str, Any]) -> None:
     try:
-        own = json.loads(line)
+        own = {"workers": 1, **json.loads(line)}  # as it was before there were any
         differing = [name for name, value in about.items() if own[name] != value]
     except (ValueError, KeyError, TypeError):
         raise InputError(f"{path}:1", "this is not the file of a search", expected="one that --out wrote") from None

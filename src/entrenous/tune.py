@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import copy
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple, Protocol, final
 
 import numpy as np
 
+from .cluster.calls import prepare, spread
+from .cluster.crew import About, about_here
+from .cluster.engine import Asked, crew
 from .core.discover import algorithms, pick
 from .core.errors import InputError, NonFiniteError, at_least
 from .core.protocols import Progress, silent
@@ -69,16 +74,19 @@ def tune(
     every: int = 0,
     load: Mapping[str, Any] | None = None,
     threads: int = 0,
+    workers: int | None = None,
+    ray: str | None = None,
     progress: Progress = silent,
 ) -> dict[str, Any]:
     """Every combination of `grid` over seeds 0 .. seeds - 1, best on validation first.
 
     settings: what is the same for all. every: rounds between looks at validation, so that the number of rounds is chosen too
-    (0 = at the end of training alone).
+    (0 = at the end of training alone). workers, ray: combinations tried at once, as in `experiment.run`; they never change a result.
     Returns {"rows": [{"settings", "rounds", "validation": {metric: mean over seeds}}], "failed": [{"settings", "reason"}], ...};
     a combination whose training diverges is among the failed. Raises InputError when all are.
     """
-    fixed = dict(settings or {})
+    fixed, asked = dict(settings or {}), Asked(workers, ray, threads)
+    asked.check()
     if not grid or not all(grid.values()):
         raise InputError(
             "--grid", "there is nothing to choose from", expected="name=value,value,...", fix="for example --grid factors=20,50"
@@ -91,11 +99,14 @@ def tune(
     task = begin(plan, data, seeds=seeds, every=every, threads=threads)
     for one in combinations:
         made(task, one)
-    found = []
-    for number, one in enumerate(combinations):
-        progress(number, len(combinations), algorithm)
-        found.append((one, attempt(task, one)))
+    tries = dict[int, Tried]()
+    progress(0, len(combinations), algorithm)
+    with trying(asked, task, len(combinations)) as each:
+        for place, tried in each(attempt, [(one,) for one in combinations]):
+            tries[place] = tried
+            progress(len(tries), len(combinations), algorithm)
     progress(len(combinations), len(combinations), "done")
+    found = [(one, tries[place]) for place, one in enumerate(combinations)]
     return {
         **described(task),
         "rows": ordered([row for one, tried in found if not tried.reason for row in rows_of(one, tried)], task.goal),
@@ -186,6 +197,48 @@ def _looks(task: Task, algorithm: Trained, seed: int, until: int, stop: Stop) ->
 def _validation(task: Task, seed: int, now: Fitted) -> dict[str, float]:
     part = task.parts[seed]
     return look(task.goal, now.recommender, part.train, part.validation, label=task.plan.algorithm, seed=seed)
+
+
+# ---- here, or in workers ----------------------------------------------------------------------------------------------------------
+
+
+class Each(Protocol):
+    """(place in `arguments`, result) of `function(task, *arguments[place])` for each place, in the order in which they end."""
+
+    def __call__(
+        self, function: Callable[..., Tried], arguments: Sequence[tuple[Any, ...]], /
+    ) -> Iterator[tuple[int, Tried]]: ...
+
+
+@contextmanager
+def trying(asked: Asked, task: Task, most: int) -> Iterator[Each]:
+    """Where functions of a task are called: here one after the other, or by workers, at most `most` unless their number was given.
+
+    The functions are of modules that the workers have too.
+    """
+    if not asked:
+        yield lambda function, arguments: ((place, function(task, *those)) for place, those in enumerate(arguments))
+        return
+    with crew(asked, TrialHand, most) as hired:
+        first = prepare(hired, ("hold", replace(task, threads=hired.threads)))
+        yield lambda function, arguments: spread(hired, first, "do", [(function, *those) for those in arguments])
+
+
+@final
+class TrialHand:
+    """In a worker: a task."""
+
+    def about(self) -> About:
+        """This process."""
+        return about_here()
+
+    def hold(self, task: Task) -> None:
+        """Takes the task, with arrays that may be written to, as in one process: compiled code is another for those that may not."""
+        self.task = copy.deepcopy(task)
+
+    def do(self, function: Callable[..., Tried], *arguments: Any) -> Tried:
+        """`function` of the task."""
+        return function(self.task, *arguments)
 
 
 # ---- what is told about it ------------------------------------------------------------------------------------------------------

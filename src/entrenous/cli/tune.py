@@ -32,6 +32,8 @@ def tune(
     every: int = 0,
     load: Load = None,
     threads: int = 0,
+    workers: int | None = None,
+    ray: str | None = None,
     out: Path | None = None,
     resume: bool = False,
     json: bool = False,
@@ -65,7 +67,12 @@ def tune(
     every:
         Rounds between looks, so that the number of rounds is chosen too, and a search stops poor trials early.
     threads:
-        Threads over devices, 0 = all cores.
+        Threads over devices, 0 = all cores; with --workers of each of them, 0 = the cores shared out.
+    workers:
+        Settings tried at once, each in a process of its own; needs the extra `cluster` (Ray). It changes nothing in a grid; a search draws
+        so many settings at once, so that what it tries depends on this number.
+    ray:
+        A Ray cluster that is running, HOST:PORT or auto, as for `entrenous run`.
     out:
         A file (.jsonl) that gets a line for each finished trial of a search.
     resume:
@@ -85,14 +92,14 @@ def tune(
             space = parse_assignments(search, "--search")
             found = searching.search(
                 algorithm, data, protocol=protocol, space=space, trials=searching.TRIALS if trials is None else trials, seed=seed or 0,
-                settings=fixed, seeds=seeds, rounds=rounds, every=every, load=reading, threads=threads, out=out, resume=resume,
-                progress=progress,
+                settings=fixed, seeds=seeds, rounds=rounds, every=every, load=reading, threads=threads, workers=workers, ray=ray, out=out,
+                resume=resume, progress=progress,
             )  # fmt: skip
         else:
             choices = {name: values.split(",") for name, values in parse_assignments(grid or [], "--grid").items()}
             found = tuning.tune(
                 algorithm, data, protocol=protocol, grid=choices, settings=fixed, seeds=seeds, rounds=rounds, every=every,
-                load=reading, threads=threads, progress=progress,
+                load=reading, threads=threads, workers=workers, ray=ray, progress=progress,
             )  # fmt: skip
     if json:
         emit_json(found)

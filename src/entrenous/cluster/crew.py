@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol, final
 
@@ -13,6 +13,7 @@ import numpy as np
 from .. import __version__
 from ..core.errors import EntrenousError, InputError, one_line
 
+TRIES = 3  # of the same work, when a worker dies at it
 READY = 60.0  # seconds for a worker to be there
 
 
@@ -53,7 +54,7 @@ class Crew:
         self.many, self.threads = many, threads
         self._ray, self._actor = ray, ray.remote(kind)
         self._hands: list[Any] = []
-        self.about: list[About] = []
+        self.about: dict[int, About] = {}
         self.owner: object = None  # whose work the hands hold
 
     @staticmethod
@@ -64,7 +65,7 @@ class Crew:
         try:
             crew._hands = [crew._new() for _ in range(many)]
             try:
-                crew._wait()
+                crew._wait(range(many))
             except WorkerDied as died:
                 fix = "the same entrenous must be installed on every machine"
                 raise InputError("--workers", f"{died} at the start", fix=fix) from None
@@ -82,35 +83,57 @@ class Crew:
 
         Raises WorkerDied, and the EntrenousError that the method raised.
         """
-        numbers = sorted(arguments)
-        return self._results([(number, getattr(self._hands[number], method).remote(*arguments[number])) for number in numbers])
+        refs = [(number, self.begin(number, method, *arguments[number])) for number in sorted(arguments)]
+        return (self.result(number, ref) for number, ref in refs)
 
-    def renew(self) -> list[int]:
-        """A new worker, empty-handed, in place of each that is dead. Returns their numbers."""
-        dead = [number for number, hand in enumerate(self._hands) if not self._lives(hand)]
+    def begin(self, number: int, method: str, *arguments: Any) -> Any:
+        """Has a worker do something after what it was told before; the answer is for `result` and `ended`."""
+        return getattr(self._hands[number], method).remote(*arguments)
+
+    def ended(self, refs: Sequence[Any]) -> Any:
+        """One of several that have begun that has ended, as soon as there is one."""
+        return self._ray.wait(list(refs), num_returns=1)[0][0]
+
+    def result(self, number: int, ref: Any) -> Any:
+        """What a worker answers. Raises as `call`."""
+        errors = self._ray.exceptions
+        try:
+            return self._ray.get(ref)
+        except errors.RayTaskError as failed:
+            if isinstance(failed.cause, EntrenousError):
+                raise failed.cause from None
+            raise
+        except errors.RayError as lost:
+            raise WorkerDied(f"{self._who(number)} died ({type(lost).__name__})") from None
+
+    def renew(self, dead: Sequence[int] | None = None) -> Sequence[int]:
+        """A new worker, empty-handed, in place of each that is dead; None = look for them. Returns their numbers."""
+        dead = [number for number in range(self.many) if not self._lives(number)] if dead is None else dead
         for number in dead:
             self._hands[number] = self._new()
-        self._wait()
+        self._wait(dead)
         return dead
 
     def _new(self) -> Any:
         return self._actor.options(num_cpus=self.threads, scheduling_strategy="SPREAD", max_restarts=0).remote()
 
-    def _wait(self) -> None:
-        refs = [hand.about.remote() for hand in self._hands]
-        _, missing = self._ray.wait(refs, num_returns=len(refs), timeout=READY)
+    def _wait(self, numbers: Sequence[int]) -> None:
+        """Until these are there."""
+        refs = [self.begin(number, "about") for number in numbers]
+        missing = self._ray.wait(refs, num_returns=len(refs), timeout=READY)[1] if refs else []
         if missing:
             cpus = int(self._ray.cluster_resources().get("CPU", 0))
             problem = f"{len(missing)} of {self.many} did not start within {READY:.0f} s; the cluster has {cpus} CPUs"
             raise InputError(
                 "--workers", problem, expected=f"{self.threads} free for each", fix="ask for fewer, or for fewer --threads"
             )
-        self.about = list(self._results(list(enumerate(refs))))
+        for number, ref in zip(numbers, refs, strict=True):
+            self.about[number] = self.result(number, ref)
         self._check()
 
     def _check(self) -> None:
         own = about_here().versions
-        for one in self.about:
+        for one in self.about.values():
             for name, version in one.versions.items():
                 if version != own[name]:
                     problem = f"{one.machine} has {name} {version}"
@@ -118,25 +141,16 @@ class Crew:
                         "--ray", problem, expected=own[name], fix="every machine needs the same, or models would differ"
                     )
 
-    def _lives(self, hand: Any) -> bool:
+    def _lives(self, number: int) -> bool:
         try:
-            self._ray.get(hand.about.remote(), timeout=READY)
+            self._ray.get(self.begin(number, "about"), timeout=READY)
+        except self._ray.exceptions.GetTimeoutError:  # it is busy
+            return True
         except self._ray.exceptions.RayError:
             return False
         return True
 
-    def _results(self, refs: list[tuple[int, Any]]) -> Iterator[Any]:
-        errors = self._ray.exceptions
-        for number, ref in refs:
-            try:
-                yield self._ray.get(ref)
-            except errors.RayTaskError as failed:
-                if isinstance(failed.cause, EntrenousError):
-                    raise failed.cause from None
-                raise
-            except errors.RayError as lost:
-                raise WorkerDied(f"{self._who(number)} died ({type(lost).__name__})") from None
-
     def _who(self, number: int) -> str:
-        known = f" (process {self.about[number].process} on {one_line(self.about[number].machine)})" if self.about else ""
+        about = self.about.get(number)
+        known = f" (process {about.process} on {one_line(about.machine)})" if about else ""
         return f"worker {number + 1} of {self.many}{known}"

@@ -53,23 +53,31 @@ class Asked(NamedTuple):
 
 @contextmanager
 def crew(asked: Asked, kind: type[Hand], most: int) -> Iterator[Crew]:
-    """Workers of one kind, at most `most` unless their number was asked for. Ray's processes that were started for them end with them.
+    """Workers of one kind, at most `most` unless their number was asked for. They end with the context, and Ray with them where it was not
+    there before.
 
     Raises InputError for a cluster that cannot be reached, or that has fewer CPUs free than the workers want.
     """
-    ray = _ray(asked.ray is None)
-    ours = not ray.is_initialized()
-    if ours:
-        _start(ray, asked) if asked.ray is None else _join(ray, asked.ray)
-    try:
+    with engine(asked) as ray:
         threads = asked.threads or (1 if asked.ray is not None else max(1, _cores() // (asked.workers or 1)))
         many = asked.workers or max(1, min(most, int(ray.cluster_resources().get("CPU", 1)) // threads))
         with Crew.hired(ray, kind, many, threads) as hired:
             yield hired
+
+
+@contextmanager
+def engine(asked: Asked) -> Iterator[Any]:
+    """Ray as it was asked for, or as this program uses it already."""
+    ray = _ray(asked.ray is None)
+    if ray.is_initialized():
+        yield ray
+        return
+    _start(ray, asked) if asked.ray is None else _join(ray, asked.ray)
+    try:
+        yield ray
     finally:
-        if ours:
-            ray.shutdown()
-            os.environ.pop(NO_CLUSTER, None)
+        ray.shutdown()
+        os.environ.pop(NO_CLUSTER, None)
 
 
 def _cores() -> int:

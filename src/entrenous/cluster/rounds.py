@@ -9,10 +9,8 @@ from ..core.errors import EntrenousError, EntrenousWarning, InputError
 from ..core.protocols import FederatedAlgorithm
 from ..data.interactions import Interactions
 from ..federation.rounds import Rounds, Training
-from .crew import Crew, WorkerDied
+from .crew import TRIES, Crew, WorkerDied
 from .shards import Shards
-
-TRIES = 3  # of a run of rounds in which a worker dies
 
 
 @final
