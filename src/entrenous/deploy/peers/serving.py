@@ -120,10 +120,11 @@ class Server:
         except (ProtocolError, LinkError, TimeoutError) as bad:
             code = bad.code if isinstance(bad, ProtocolError) else "stalled" if isinstance(bad, TimeoutError) else "dropped"
             self.tally[f"error.{code}"] += 1
+            banned = self.conduct.error(peer, self.host.now())
+            self.tally["banned"] += banned
             if not (isinstance(bad, ProtocolError) and bad.answered):
                 await stream.abort()
-            if self.conduct.error(peer, self.host.now()):
-                self.tally["banned"] += 1
+            if banned:
                 connection.close()
 
     def _shuffled(self, peer: bytes, message: Shuffle) -> Reply:
