@@ -134,16 +134,15 @@ class Session:
 
 
 @contextmanager
-def session(address: str, keys: Keys, *, wait: float, heartbeat: float) -> Iterator[Session]:
+def session(address: str, keys: Keys, *, known: int = 0, wait: float, heartbeat: float) -> Iterator[Session]:
     """Connects and activates this node; deactivates it at the end, unless that is an error.
 
-    A server without node authentication registers an unknown key first.
+    known: its number, if it was active before and only lost its connection. Without node authentication, an unknown key is registered first.
 
     Raises:
         httpx.HTTPError: no connection, or a refusal (4xx) whose text holds Flower's reason.
     """
-    import httpx
-    from flwr.proto.fleet_pb2 import ActivateNodeRequest, DeactivateNodeRequest
+    from flwr.proto.fleet_pb2 import DeactivateNodeRequest
     from flwr.proto.node_pb2 import Node
     from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
     from flwr.supercore.primitives.asymmetric import generate_key_pairs, public_key_to_bytes
@@ -159,16 +158,41 @@ def session(address: str, keys: Keys, *, wait: float, heartbeat: float) -> Itera
     ]
     scheme, verify = ("http", False) if keys.ca is None else ("https", _trusting(keys.ca))
     with FleetHttpClient(f"{scheme}://{address}", interceptors=signing, verify=verify, timeout=CALL_SECONDS) as client:
-        activation = ActivateNodeRequest(public_key=public_key_to_bytes(public), heartbeat_interval=heartbeat)
-        try:
-            node = client.ActivateNode(activation).node_id
-        except httpx.HTTPStatusError as error:
-            if error.response.status_code >= 500:
-                raise
-            _register(client, activation.public_key)
-            node = client.ActivateNode(activation).node_id
+        node = (
+            known if known and _goes_on(client, known, heartbeat) else _activated(client, public_key_to_bytes(public), heartbeat)
+        )
         yield Session(client, Node(node_id=node))
         _within(2.0, lambda: client.DeactivateNode(DeactivateNodeRequest(node_id=node)))
+
+
+def _activated(client: FleetHttpClient, public: bytes, heartbeat: float) -> int:
+    """This node's number, once the server takes it for present."""
+    import httpx
+    from flwr.proto.fleet_pb2 import ActivateNodeRequest
+
+    activation = ActivateNodeRequest(public_key=public, heartbeat_interval=heartbeat)
+    try:
+        return int(client.ActivateNode(activation).node_id)
+    except httpx.HTTPStatusError as error:
+        if error.response.status_code >= 500:
+            raise
+    _register(client, public)
+    return int(client.ActivateNode(activation).node_id)
+
+
+def _goes_on(client: FleetHttpClient, node: int, heartbeat: float) -> bool:
+    """Whether the server still takes this key for that node."""
+    import httpx
+    from flwr.proto.heartbeat_pb2 import SendNodeHeartbeatRequest
+    from flwr.proto.node_pb2 import Node
+
+    try:
+        beat = SendNodeHeartbeatRequest(node=Node(node_id=node), heartbeat_interval=heartbeat)
+        return bool(client.SendNodeHeartbeat(beat).success)
+    except httpx.HTTPStatusError as error:
+        if error.response.status_code >= 500:
+            raise
+        return False
 
 
 def _trusting(ca: bytes) -> ssl.SSLContext:

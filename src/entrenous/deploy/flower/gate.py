@@ -25,14 +25,13 @@ WAIT_HEADER = "entrenous-wait"  # seconds for which a node lets its question for
 KEY_HEADER = b"flwr-public-key"
 FLEET, CONTROL, RUNTIME = "/v1/fleet/", "/v1/control/", "/v1/runtime/"
 ASKS_WORK, ASKS_ANSWERS = FLEET + "pull-messages", RUNTIME + "pull-messages"  # questions that may wait
-SENDS_WORK, SENDS_ANSWERS = RUNTIME + "push-messages", FLEET + "push-messages"
-PARTS = (RUNTIME + "push-object", FLEET + "push-object")  # what belongs to messages that were sent just before
+SENDS_WORK = RUNTIME + "push-messages"
+WORK_PART, ANSWER_PART = RUNTIME + "push-object", FLEET + "push-object"  # what belongs to messages that were sent just before
+ACTIVATES = FLEET + "activate-node"
 SERVER = -1  # who waits for answers; nodes have Flower's numbers
 SMALL = 1 << 18  # bytes that anybody may send; more only with a registered key's signature
-SETTLE, LATEST = (
-    0.015,
-    0.06,
-)  # s: a message is followed by its parts; who waits is woken when it has been quiet for so long, or then
+SETTLE = 0.04  # s between the first answer and the server's waking: others come with it
+LATEST = 5.0  # s after which nodes are woken though parts of their messages seem to be missing
 
 
 class Bounds(NamedTuple):
@@ -51,8 +50,10 @@ class Peek(NamedTuple):
     """What the gate must know of Flower, given by who knows it."""
 
     genuine: Callable[[dict[bytes, bytes]], bool]  # whether a registered key has signed these headers
+    release: Callable[[dict[bytes, bytes]], None]  # says of that key's node that it has gone, so that it may come again
     asking: Callable[[bytes], int]  # the node that asks for work, from the body
-    addressed: Callable[[bytes], Iterable[int]]  # the nodes that a push is for, from its body
+    addressed: Callable[[bytes], Iterable[int]]  # the nodes that messages are for, from the body
+    parts: Callable[[bytes], int]  # how many parts of them are to follow, from the reply
 
 
 @final
@@ -73,10 +74,14 @@ class Gate:
             return await _answer(send, *refusal)
         receive = _timely(receive, self.bounds.head + int(headers.get(b"content-length", 0)) / self.bounds.rate)
         path = scope["path"]
+        if (
+            path == ACTIVATES
+        ):  # Flower takes a killed node for present until its heartbeats have been missed, and refuses its return
+            await asyncio.to_thread(self.peek.release, headers)
         with self._counted(_caller(scope, headers)):
             if path in (ASKS_WORK, ASKS_ANSWERS) and WAIT_HEADER.encode() in headers:
                 await self._question(scope, receive, send, _seconds(headers[WAIT_HEADER.encode()]))
-            elif path in (SENDS_WORK, SENDS_ANSWERS) or path in PARTS:
+            elif path in (SENDS_WORK, WORK_PART, ANSWER_PART):
                 await self._message(scope, receive, send)
             else:
                 await self.app(scope, receive, send)
@@ -112,14 +117,17 @@ class Gate:
                 del self.busy[caller]
 
     async def _message(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """A message or a part of one: passed on, and who waits for it woken when no more parts come."""
+        """A message or a part of one: passed on, and who waits for it woken when all its parts are there."""
         if scope["path"] == SENDS_WORK:
-            body = await _body(receive)
-            await self.app(scope, _replay(body, receive), send)
-            self.work.came(self.peek.addressed(body))
-        else:
-            await self.app(scope, receive, send)
-            self.work.came((SERVER,) if scope["path"].startswith(FLEET) else ())
+            body, answer = await _body(receive), _Held()
+            await self.app(scope, _replay(body, receive), answer)
+            self.work.work(self.peek.addressed(body), self.peek.parts(answer.body))
+            return await answer.send_to(send)
+        await self.app(scope, receive, send)
+        if scope["path"] == WORK_PART:
+            self.work.part()
+        elif scope["path"] == ANSWER_PART:
+            self.work.answer()
 
     async def _question(self, scope: Scope, receive: Receive, send: Send, seconds: float) -> None:
         """A question for work, or for answers: an empty reply waits until there is more, `seconds` or `bounds.wait` at most."""
@@ -140,35 +148,52 @@ class Gate:
 
 @final
 class Work:
-    """Counts what has come for whom (nodes, SERVER); those who wait for more are woken when it has settled."""
+    """Counts what has come for whom (nodes, SERVER), and wakes those who wait for more: a node when all parts of its message are there,
+    the server when no answer has come for a moment."""
 
     def __init__(self) -> None:
         self._counts: Counter[int] = Counter()
-        self._coming: set[int] = set()
         self._bell: dict[int, asyncio.Event] = {}
-        self._timer: asyncio.TimerHandle | None = None
-        self._latest = 0.0
+        self._for: set[int] = set()  # nodes whose messages' parts are still coming
+        self._missing = 0  # of these parts
+        self._timers: dict[str, asyncio.TimerHandle] = {}
 
     def count(self, node: int) -> int:
         return self._counts[node]
 
-    def came(self, nodes: Iterable[int]) -> None:
-        """Messages for `nodes`, or a part of earlier ones."""
-        loop = asyncio.get_running_loop()
-        self._coming.update(nodes)
-        if self._timer is None:
-            self._latest = loop.time() + LATEST
-        else:
-            self._timer.cancel()
-        self._timer = loop.call_at(min(loop.time() + SETTLE, self._latest), self._ring)
+    def work(self, nodes: Iterable[int], parts: int) -> None:
+        """Messages for `nodes`, of which `parts` parts are still to come."""
+        self._for.update(nodes)
+        self._missing += parts
+        self._later("work", LATEST, self._begin)
+        if self._missing <= 0:
+            self._begin()
 
-    def _ring(self) -> None:
-        self._timer = None
-        for node in self._coming:
+    def part(self) -> None:
+        self._missing -= 1
+        if self._missing <= 0:
+            self._begin()
+
+    def answer(self) -> None:
+        """An answer is complete. The server is told of several at once."""
+        self._later("answers", SETTLE, lambda: self._ring({SERVER}))
+
+    def _begin(self) -> None:
+        nodes, self._for, self._missing = self._for, set(), 0
+        self._ring(nodes)
+
+    def _ring(self, nodes: Iterable[int]) -> None:
+        for node in nodes:
             self._counts[node] += 1
             if bell := self._bell.get(node):
                 bell.set()
-        self._coming.clear()
+
+    def _later(self, name: str, seconds: float, call: Callable[[], None]) -> None:
+        """Calls after `seconds`, unless that call is under way already."""
+        timer = self._timers.get(name)
+        loop = asyncio.get_running_loop()
+        if timer is None or timer.cancelled() or timer.when() <= loop.time():
+            self._timers[name] = loop.call_later(seconds, call)
 
     async def more(self, node: int, seen: int, seconds: float, gone: asyncio.Future[Event]) -> bool:
         """Whether more than `seen` pushes come for `node` within `seconds`, and before its connection is gone."""
@@ -193,9 +218,17 @@ class _Held:
         self.events.append(event)
 
     @property
+    def body(self) -> bytes:
+        """Of a success; of anything else, nothing."""
+        return b"".join(event.get("body", b"") for event in self.events) if self._status == 200 else b""
+
+    @property
     def empty(self) -> bool:
-        status = next((event["status"] for event in self.events if event["type"] == "http.response.start"), 500)
-        return status == 200 and not any(event.get("body") for event in self.events)
+        return self._status == 200 and not self.body
+
+    @property
+    def _status(self) -> int:
+        return next((event["status"] for event in self.events if event["type"] == "http.response.start"), 500)
 
     async def send_to(self, send: Send) -> None:
         for event in self.events:

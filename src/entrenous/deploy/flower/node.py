@@ -63,7 +63,7 @@ def serve(
             _connected(address, keys, answer, stop, heartbeat, say, connections)
         except Exception as error:
             refusal = refusal_of(error, keys)
-            if refusal and not connections.succeeded:
+            if refusal and not connections.node:
                 raise refusal from error
             say(one_line(f"connection to {address} lost: {error or type(error).__name__}; trying again"))
 
@@ -100,7 +100,7 @@ class Backoff:
     """When to try again: 0.5 s doubled up to 30 s, half of it drawn, and never more than 10 attempts in a minute."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self.succeeded = False  # whether there ever was a connection
+        self.node = 0  # Flower's number of this node, once there was a connection
         self._clock, self._failures, self._attempts = clock, 0, deque[float](maxlen=ATTEMPTS)
 
     def pause(self) -> float:
@@ -115,8 +115,8 @@ class Backoff:
         self._attempts.append(self._clock())
         self._failures += 1
 
-    def success(self) -> None:
-        self._failures, self.succeeded = 0, True
+    def success(self, node: int) -> None:
+        self._failures, self.node = 0, node
 
 
 def _connected(
@@ -125,7 +125,7 @@ def _connected(
     """One connection, from activation until `stop` or an error. Heartbeats go on while an answer is being made."""
     from .fleet import session
 
-    with session(address, keys, wait=IDLE, heartbeat=heartbeat) as opened:
+    with session(address, keys, known=connections.node, wait=IDLE, heartbeat=heartbeat) as opened:
         over, failure = threading.Event(), list[Exception]()
         beating = threading.Thread(target=_beat, args=(opened, heartbeat, over, failure), daemon=True, name="heartbeat")
         beating.start()
@@ -133,7 +133,7 @@ def _connected(
             last = time.monotonic()
             while not stop.is_set() and not failure:
                 last = _turn(opened, answer, stop, say, last)
-                connections.success()
+                connections.success(opened.node.node_id)
             if failure:
                 raise failure[0]
         finally:
