@@ -217,6 +217,7 @@ def test_every_term_and_the_roll_are_in_the_digest() -> None:
     others = [{"run": "b"}, {"round": 4}, {"attempt": 1}, {"length": 9}, {"bits": 32}, {"dropout": 0.1}, {"malicious": 0.2}]
     digests = {terms(**other).digest(roll) for other in others} | {terms().digest(roll), terms().digest({"a": b"\1" * 32})}  # type: ignore[arg-type]
     assert len(digests) == len(others) + 2
+    assert m.roster_view(b"these terms", []) != m.roster_view(b"others", [])  # and in all that follows a roster
 
 
 def test_messages_are_read_strictly() -> None:
