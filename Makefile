@@ -4,9 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
-.PHONY: help setup demo gossip test test-slow lint clean
+.PHONY: help setup demo federation gossip test test-slow lint clean
 help:
 	@echo "make demo   train FPL on MovieLens-100K, evaluate, recommend, write a report"
+	@echo "make federation  a server and 4 nodes over TLS on this machine; the model of the simulation, bit for bit"
 	@echo "make gossip 16 peers without a server; some are killed, the rest goes on"
 	@echo "make test   run the tests; make test-slow: those that take minutes"
 	@echo "make setup  only set up .venv (done by the others when needed)"
@@ -22,6 +23,9 @@ $(STAMP): pyproject.toml
 
 demo: setup
 	@$(BIN)/entrenous demo
+
+federation: setup
+	@$(BIN)/entrenous federation try
 
 gossip: setup
 	@$(BIN)/entrenous peer show

@@ -70,7 +70,7 @@ def _app():  # type: ignore[no-untyped-def]  # cyclopts.App: imported here so th
     from cyclopts import App, Parameter
 
     from .. import __version__
-    from . import about, ask, data, lab, peer, run, tune
+    from . import about, ask, data, federation, lab, peer, run, tune
     from .console import output
 
     app = App(
@@ -82,9 +82,11 @@ def _app():  # type: ignore[no-untyped-def]  # cyclopts.App: imported here so th
         help="Recommendations without collecting anyone's history. Start with: entrenous demo",
     )
     app.command(data.app)
+    app.command(federation.app)
     app.command(peer.app)
     commands: list[Any] = [run.run, run.compare, ask.recommend, ask.predict, run.runs, run.report, run.split]
     commands += [about.algorithms, about.explain]
+    commands += [federation.server, federation.gateway, federation.device]
     for command in [*commands, lab.experiment, lab.bench, tune.tune, lab.leakcheck, lab.demo]:
         app.command(command)
     return app

@@ -1,87 +1,103 @@
-"""Founding a federation: its terms, its server's folder, and a folder for each node with an identity, and rows if there are any yet.
-
-Of a data set at hand, as for trying it out, every node gets the training rows of its users; in earnest each brings its own.
-"""
+"""Founding a federation: its terms, its server's folder, an invitation for each node; and a whole one on this machine, to try it."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 import secrets
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from ..core.errors import InputError, at_least
+from ..core.protocols import Catalogue
 from ..data.interactions import Interactions
 from ..privacy.secure_sum.terms import Floors
-from .node_store import NodeStore
-from .terms import FORMAT, Member, Roll, Terms, write_text
+from .enrolment import Request, identity, join, write_identity
+from .flower.keys import make_keys
+from .terms import Member, Roll, Terms, write_text
+
+PORT = 8443
 
 
 class Founded(NamedTuple):
-    """The folders of a federation."""
+    """The folders of a federation. nodes: by name; of a node that is yet to join, its invitation."""
 
     terms: Terms
     server: Path
     nodes: dict[str, Path]
 
 
-def found(
-    folder: Path,
-    train: Interactions,
-    *,
-    algorithm: str,
-    rounds: int,
-    nodes: int,
-    settings: Mapping[str, Any] | None = None,
-    floors: Floors | None = None,
-    **more: Any,
-) -> Founded:
-    """A federation under `folder` in which `nodes` nodes share the users of `train` in order. more: the other `Terms`; floors: what the
-    nodes insist on in secure sums.
+class Place(NamedTuple):
+    """Where a server is reached: what it listens on, its names and addresses in the certificate, and whether there is one."""
 
-    Raises InputError for terms that make no sense, before anything is written, and for a folder that is there already.
+    host: str = "127.0.0.1"
+    port: int = PORT
+    names: tuple[str, ...] = ()
+    tls: bool = True
+
+
+def found_server(
+    folder: Path, items: str, catalogue: Catalogue, requests: Sequence[tuple[Request, int]], place: Place, **more: Any
+) -> Founded:
+    """A server's folder, and an invitation for each node that asked: `folder`/server, `folder`/invitations/NAME.
+
+    items: the list of items, `items_text`. catalogue: of all nodes together. requests: with the number of users each may have. more: the
+    other `Terms`. Raises InputError for terms that make no sense, before anything is written, and for a folder that is there already.
     """
+    key = Ed25519PrivateKey.generate()
+    terms = Terms.parse(
+        {**catalogue._asdict(), "items_sha256": hashlib.sha256(items.encode()).hexdigest(), "nonce": secrets.token_hex(8),
+         "server": key.public_key().public_bytes_raw().hex(), **more}, "terms",
+    )  # fmt: skip
+    terms.make()
+    roll = _roll(requests, terms.users)
+    server, invitations = folder / "server", {request.name: folder / "invitations" / request.name for request, _ in requests}
+    if server.exists():
+        raise InputError(str(server), "there is a server already", expected="a new folder", fix="choose another, or remove it")
+    for own in (server, *invitations.values()):
+        write_text(own / "terms.json", terms.text())
+        write_text(own / "roll.json", roll.text())
+        (own / "items.json").write_text(items, encoding="utf-8")
+    write_identity(server / "identity.key", key)
+    write_text(server / "place.json", json.dumps(place._asdict(), indent=1))
+    where = {"server": f"{place.names[0] if place.names else place.host}:{place.port}", "tls": place.tls}
+    if place.tls:
+        _keys(server / "keys", requests, place)
+    for invitation in invitations.values():
+        write_text(invitation / "invitation.json", json.dumps(where, indent=1))
+        if place.tls:
+            (invitation / "ca.crt").write_bytes((server / "keys" / "ca.crt").read_bytes())
+    return Founded(terms, server, invitations)
+
+
+def found(
+    folder: Path, train: Interactions, *, nodes: int, floors: Floors | None = None, place: Place | None = None, **more: Any
+) -> Founded:
+    """A whole federation on this machine: `nodes` nodes share the users of `train` in order. floors: what the nodes insist on in secure
+    sums; more: as for `found_server`."""
     at_least("--nodes", nodes, 1)
     if nodes > len(train.users):
         raise InputError("--nodes", f"got {nodes}", expected=f"at most {len(train.users)}, the users of {train.name}")
-    key, items, catalogue = Ed25519PrivateKey.generate(), items_text(train), train.catalogue
-    terms = Terms.parse(
-        {"algorithm": algorithm, "settings": dict(settings or {}), "rounds": rounds, **catalogue._asdict(),
-         "items_sha256": hashlib.sha256(items.encode()).hexdigest(), "server": key.public_key().public_bytes_raw().hex(),
-         "nonce": secrets.token_hex(8), **more}, "terms",
-    )  # fmt: skip
-    terms.make()
     if folder.exists() and any(folder.iterdir()):
         raise InputError(str(folder), "is not empty", expected="a new folder", fix="choose another, or remove it")
     shares = dict(zip(node_names(nodes), np.array_split(np.arange(len(train.users)), nodes), strict=True))
-    keys = {name: Ed25519PrivateKey.generate() for name in shares}
+    folders = {name: folder / "nodes" / name for name in shares}
+    requests = [(identity(folders[name], name), len(users)) for name, users in shares.items()]
+    made = found_server(folder, items_text(train), train.catalogue, requests, place or Place(), **more)
     for name, users in shares.items():
-        own = folder / "nodes" / name
-        write_node(own, name, keys[name], terms, items, floors)
-        NodeStore.create(own / "store.sqlite", train.of_users(users), users).close()
-    roll = Roll({name: Member(keys[name].public_key(), users) for name, users in shares.items()}, terms.users)
-    server = folder / "server"
-    write_text(server / "terms.json", terms.text())
-    for own in (server, *(folder / "nodes" / name for name in shares)):
-        write_text(own / "roll.json", roll.text())
-    (server / "items.json").write_text(items, encoding="utf-8")
-    write_identity(server / "identity.key", key)
-    return Founded(terms, server, {name: folder / "nodes" / name for name in shares})
+        join(folders[name], made.nodes[name], train.of_users(users), floors)
+    return Founded(made.terms, made.server, folders)
 
 
-def write_node(folder: Path, name: str, key: Ed25519PrivateKey, terms: Terms, items: str, floors: Floors | None) -> None:
-    """A node's folder, but for its store and the roll."""
-    write_text(folder / "terms.json", terms.text())
-    write_text(folder / "node.json", json.dumps({"format": FORMAT, "name": name, "floors": asdict(floors or Floors())}, indent=1))
-    (folder / "items.json").write_text(items, encoding="utf-8")
-    write_identity(folder / "identity.key", key)
+def items_text(rows: Interactions) -> str:
+    """The list of items as all nodes get it: ids in order, titles and places where these are known."""
+    places = None if rows.places is None else rows.places.tolist()
+    titles = rows.features["title"].tolist() if "title" in rows.features else None
+    return json.dumps({"ids": rows.items.ids.tolist(), "titles": titles, "places": places})
 
 
 def node_names(nodes: int) -> list[str]:
@@ -89,19 +105,25 @@ def node_names(nodes: int) -> list[str]:
     return [f"node-{number:0{len(str(nodes))}d}" for number in range(1, nodes + 1)]
 
 
-def items_text(rows: Interactions) -> str:
-    """The list of items as all nodes get it: ids in order, and places where these are known."""
-    places = None if rows.places is None else rows.places.tolist()
-    titles = rows.features["title"].tolist() if "title" in rows.features else None
-    return json.dumps({"ids": rows.items.ids.tolist(), "titles": titles, "places": places})
+def _roll(requests: Sequence[tuple[Request, int]], users: int) -> Roll:
+    """Numbers for the users of each node, one node after the other."""
+    members: dict[str, Member] = {}
+    start = 0
+    for request, count in requests:
+        if request.name in members:
+            raise InputError("--node", f"two nodes are called '{request.name}'", expected="a name for each")
+        at_least(f"users of {request.name}", count, 1)
+        members[request.name] = Member(
+            Ed25519PublicKey.from_public_bytes(bytes.fromhex(request.key)), np.arange(start, start + count)
+        )
+        start += count
+    if start > users:
+        raise InputError("--users", f"the nodes have {start} users", expected=f"at most {users}, as the terms say")
+    return Roll(members, users)
 
 
-def write_identity(path: Path, key: Ed25519PrivateKey) -> None:
-    """A private key, readable by its owner alone; never over one that is there."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-    except FileExistsError:
-        raise InputError(str(path), "there is a key already", fix="remove it if it is not needed any more") from None
-    with open(handle, "w", encoding="ascii") as file:
-        file.write(key.private_bytes_raw().hex() + "\n")
+def _keys(folder: Path, requests: Sequence[tuple[Request, int]], place: Place) -> None:
+    """The server's certificate, and the public keys that may connect."""
+    make_keys(folder, (), names=place.names)
+    for request, _ in requests:
+        write_text(folder / "nodes" / f"{request.name}.pub", request.transport)

@@ -16,8 +16,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from ..core.errors import EntrenousError, InputError
 from ..core.keys import key as key_of
 from ..core.keys import local_key
-from ..core.protocols import State, arrays_of, delivered
-from ..core.types import Array, Float64Array, Int64Array
+from ..core.protocols import FederatedAlgorithm, State, arrays_of, delivered
+from ..core.types import Array, Float32Array, Float64Array, Int64Array
 from ..core.update import Total, Update
 from ..core.vocabulary import Vocabulary
 from ..data.interactions import Interactions
@@ -92,7 +92,7 @@ class Node:
             return self._kinds[frame.head.kind](frame)
         except Refused as why:
             return self._seal("refused", f"{why.code.value}\n{why.text}".encode())
-        except (EntrenousError, OSError, Error) as why:  # not finite, a damaged store, a full disk: by class alone, a text may name rows
+        except (EntrenousError, OSError, Error) as why:  # not finite, a full disk: by class alone, the text may name rows
             return self._seal("refused", f"{Code.FAILED.value}\n{type(why).__name__}".encode())
 
     # ---- what it is asked ------------------------------------------------------------------------------------------------------------
@@ -163,6 +163,15 @@ class Node:
         return self._seal(kind, body, round=head.round, attempt=head.attempt, model=head.model, items=self.terms.items,
                           about={"users": head.about.get("users", 0)})  # fmt: skip
 
+    def recommender(self) -> tuple[int, OwnRecommender]:
+        """Of which round the newest model that came is, and what scores by it. Raises InputError if none has come."""
+        found, newest = self.store.model(), self.store.newest_state()
+        if found is None or newest is None:
+            raise InputError(str(self.folder), "no model has come yet", fix="run the node until its first round is over")
+        received = self._state(found[1], self.shard.users)
+        devices = type(self.shard.init_devices(self._devices))(**newest[1])
+        return found[0], OwnRecommender(self.algorithm, received, devices, self.rows)
+
     # ---- small parts -----------------------------------------------------------------------------------------------------------------
 
     def _before(self, number: int) -> tuple[State, np.uint64]:
@@ -192,6 +201,22 @@ class Node:
 
     def _seal(self, kind: str, body: bytes = b"", **fields: Any) -> bytes:
         return seal(self.key, kind, body, run=self.terms.run, node=self.name, **fields)
+
+
+@final
+class OwnRecommender:
+    """A node's users, scored on the node. download: as it was delivered for all of them; data: their rows."""
+
+    def __init__(self, algorithm: FederatedAlgorithm, download: State, devices: State, data: Interactions) -> None:
+        self._algorithm, self._download, self._devices, self._data = algorithm, download, devices, data
+
+    def scores(self, users: Int64Array) -> Float32Array:
+        """float32 [len(users), items]. users: places among the node's users."""
+        if hasattr(self._algorithm, "deliver"):  # what came is for all of them together
+            everyone = self._data.histories(np.arange(len(self._data.users)))
+            return self._algorithm.score(self._download, self._devices, everyone)[users]
+        devices = type(self._devices)(*(array[users] for array in self._devices))
+        return self._algorithm.score(self._download, devices, self._data.histories(users))
 
 
 def read_identity(path: Path) -> Ed25519PrivateKey:

@@ -166,6 +166,16 @@ class NodeStore:
         found = self._db.execute("select round, arrays from model").fetchone()
         return None if found is None else (int(found[0]), _arrays(found[1]))
 
+    def copy(self, to: Path) -> None:
+        """The whole store in a new file, as it is at one moment, readable by its owner alone. Raises InputError if the file is there."""
+        try:
+            os.close(os.open(to, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        except FileExistsError:
+            raise InputError(str(to), "is there already", fix="choose another name") from None
+        target = sqlite3.connect(to)
+        self._db.backup(target)
+        target.close()
+
     def close(self) -> None:
         self._db.close()
 

@@ -70,15 +70,17 @@ class Server:
 
     def run(self) -> str:
         """All rounds that are left, and the farewell."""
+        took: list[float] = []
         while self.round < self.terms.rounds:
             began = time.monotonic()
             self.one_round()
+            took.append(time.monotonic() - began)
             self._progress(self.round, self.terms.rounds, "round")
-            self._tell("running", time.monotonic() - began)
+            self._tell("running", took)
         digest = self.kept("trained model", lambda: self.folder.finish(self.state))
         self._farewell()
         self.folder.log(f"finished: {self.round} rounds, model {digest}")
-        self._tell("finished", 0.0)
+        self._tell("finished", took)
         return digest
 
     def one_round(self) -> None:
@@ -187,11 +189,14 @@ class Server:
         """A frame of the server."""
         return seal(self.folder.key, kind, body, run=self.terms.run, node=NAME, **fields)
 
-    def _tell(self, status: str, seconds: float) -> None:
+    def _tell(self, status: str, took: list[float]) -> None:
+        """took: seconds, of each round of this process; the first waits for nodes to come, so the middle one says more than the mean."""
+        done, nodes, of = self.ledger, len(self.exchange.present), len(self.roll.members)
         self.folder.status(
-            {"status": status, "run": self.terms.run, "round": self.round, "rounds": self.terms.rounds, "seconds": round(seconds, 3),
-             "nodes": len(self.exchange.present), "of": len(self.roll.members), "bytes_up": self.ledger.bytes_up,
-             "bytes_down": self.ledger.bytes_down, "answers": {code.value: n for code, n in sorted(self.intake.counts.items())}}
+            {"status": status, "run": self.terms.run, "round": self.round, "rounds": self.terms.rounds,
+             "seconds_a_round": round(float(np.median(took)), 3) if took else 0.0, "nodes": nodes, "of": of,
+             "bytes_up": done.bytes_up, "bytes_down": done.bytes_down,
+             "answers": {code.value: n for code, n in sorted(self.intake.counts.items())}}
         )  # fmt: skip
 
 

@@ -1,0 +1,131 @@
+"""How a node comes to take part: it makes its keys, asks with their public halves, is invited, and joins with its users' rows.
+
+    node      identity(folder, name)         -> request.json, which may be shown to anybody
+    operator  founding.found_server(...)     -> a server's folder, and an invitation for each request
+    node      join(folder, invitation, rows) -> the node's folder, ready to run
+
+No private key leaves the machine on which it was made, and no row the node.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from ..core.errors import InputError
+from ..core.types import Int32Array, Int64Array
+from ..core.vocabulary import Vocabulary
+from ..data.interactions import Interactions
+from ..privacy.secure_sum.terms import Floors
+from .flower.keys import make_node_key
+from .frames import is_name
+from .node import read_identity, read_items
+from .node_store import NodeStore
+from .terms import FORMAT, Roll, Terms, read_json, write_text
+
+INVITED = (
+    "terms.json",
+    "roll.json",
+    "items.json",
+    "invitation.json",
+    "ca.crt",
+)  # what an operator sends to a node; the last with TLS
+
+
+class Request(NamedTuple):
+    """What a node shows to take part. key: its Ed25519 identity, hexadecimal; transport: its EC P-384 key, OpenSSH."""
+
+    name: str
+    key: str
+    transport: str
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """A request in a file. Raises InputError that names it."""
+        found = read_json(path)
+        try:
+            request = cls(str(found["name"]), str(found["key"]), str(found["transport"]))
+            known = is_name(request.name.encode("ascii")) and len(bytes.fromhex(request.key)) == 32
+        except (KeyError, ValueError):
+            known = False
+        if not known:
+            fix = "make it on the node with `entrenous federation identity`"
+            raise InputError(str(path), "not a request to take part", expected="name, key and transport", fix=fix)
+        return request
+
+
+def identity(folder: Path, name: str) -> Request:
+    """Makes a node's keys, readable by their owner alone, and the request that shows their public halves, request.json.
+
+    Raises InputError for a name that no node may have, and for a folder that has keys already."""
+    if not is_name(name.encode()):
+        raise InputError("--name", f"got {name!r}", expected="1 to 64 of a-z, 0-9, - and .")
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    key = Ed25519PrivateKey.generate()
+    write_identity(folder / "identity.key", key)
+    make_node_key(folder / "flower.key")
+    request = Request(
+        name, key.public_key().public_bytes_raw().hex(), (folder / "flower.pub").read_text(encoding="ascii").strip()
+    )
+    write_text(folder / "request.json", json.dumps({"format": FORMAT, **request._asdict()}, indent=1))
+    return request
+
+
+def join(folder: Path, invitation: Path, rows: Interactions, floors: Floors | None = None) -> Int64Array:
+    """Takes an invitation up: the node's folder with its users' rows, whose items are called as in the federation. Returns the
+    federation's numbers of rows.users, int64. floors: what the node insists on in secure sums.
+
+    Raises InputError for an invitation that is another node's, for more users than it is for, and for rows of items not on the list.
+    """
+    terms, key = Terms.read(invitation / "terms.json"), read_identity(folder / "identity.key")
+    name = str(read_json(folder / "request.json")["name"])
+    member = Roll.read(invitation / "roll.json", terms.users).members.get(name)
+    if member is None or member.key.public_bytes_raw() != key.public_key().public_bytes_raw():
+        raise InputError(
+            str(invitation), f"is not for '{name}' with this key", fix="ask the operator with this folder's request.json"
+        )
+    if len(rows.users) > len(member.users):
+        raise InputError(
+            rows.name, f"{len(rows.users)} users", expected=f"at most {len(member.users)}, as '{name}' was invited with"
+        )
+    items, _ = read_items(invitation / "items.json", terms.items_sha256)
+    users = member.users[: len(rows.users)]
+    NodeStore.create(folder / "store.sqlite", with_items(rows, items.indices(rows.items.ids.tolist()), items), users).close()
+    for part in INVITED:
+        if (invitation / part).exists() and invitation != folder:
+            shutil.copyfile(invitation / part, folder / part)
+    about: dict[str, Any] = {"format": FORMAT, "name": name, "floors": asdict(floors or Floors())}
+    write_text(folder / "node.json", json.dumps({**about, **read_json(invitation / "invitation.json")}, indent=1))
+    return users
+
+
+def with_items(rows: Interactions, place: Int32Array, items: Vocabulary) -> Interactions:
+    """`rows` over the federation's items. place: int [rows.items], where each of its items is there, -1 = nowhere."""
+    unknown = int((place[rows.item] < 0).sum()) if len(rows) else 0
+    if unknown:
+        first = rows.items[int(rows.item[int(np.argmax(place[rows.item] < 0))])]
+        fix = "leave these rows out, or ask the operator for a list that has them"
+        raise InputError(rows.name, f"{unknown} rows of items that are not on the federation's list, such as '{first}'", fix=fix)
+    order = np.lexsort((place[rows.item], rows.user))
+    time, row = (None if column is None else column[order] for column in (rows.time, rows.row))
+    return replace(rows, item=place[rows.item][order], value=rows.value[order], items=items, features={}, time=time, row=row)
+
+
+def write_identity(path: Path, key: Ed25519PrivateKey) -> None:
+    """A private key, readable by its owner alone; never over one that is there."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    except FileExistsError:
+        raise InputError(
+            str(path), "there is a key already", fix="choose another folder, or remove it if nobody needs it"
+        ) from None
+    with open(handle, "w", encoding="ascii") as file:
+        file.write(key.private_bytes_raw().hex() + "\n")

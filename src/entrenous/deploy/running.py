@@ -1,0 +1,198 @@
+"""Running the parts of a federation over Flower: a server, a node, or all of one on this machine; and what a node tells its own users."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..core.errors import EntrenousError, InputError
+from ..core.types import Array
+from ..recommend import recommend as best_items
+from ..store import model_sha256, read_arrays
+from .node import Node
+from .node_store import opened
+from .terms import Terms, read_json
+
+Say = Callable[[str], None]
+PATIENCE = 30.0  # seconds
+LOOK = 0.5  # seconds between two looks at the server's status
+
+
+def run_server(folder: Path, stop: threading.Event, say: Say, *, insecure: bool = False) -> None:
+    """A server until its rounds are done or `stop` is set. Raises InputError for a folder or an address that will not do."""
+    from .flower.superlink import Plan, supervise
+
+    place = read_json(folder / "place.json")
+    Terms.read(folder / "terms.json")
+    keys = folder / "keys" if place["tls"] else None
+    plan = Plan(state=folder, host=place["host"], port=int(place["port"]), keys=keys, insecure=insecure)
+    with _telling(folder, say):
+        supervise(plan, stop, say)
+
+
+def run_node(
+    folder: Path, stop: threading.Event, say: Say, *, threads: int = 1, insecure: bool = False, most: int | None = None
+) -> None:
+    """A node until `stop` is set. most: users it may have, 1 for a device. Raises InputError."""
+    from .flower.keys import Keys, load_node_keys
+    from .flower.node import serve
+
+    about = read_json(folder / "node.json")
+    node = Node(folder, threads=threads)
+    try:
+        if most is not None and len(node.shard.users) > most:
+            problem = f"'{node.name}' has {len(node.shard.users)} users"
+            raise InputError(str(folder), problem, expected=f"at most {most}", fix="run it with `entrenous gateway`")
+        say(f"{node.name}: {len(node.shard.users)} users, {len(node.rows)} rows, server {about['server']}")
+        keys = load_node_keys(folder / "ca.crt", folder / "flower.key") if about["tls"] else Keys()
+        _patiently(lambda: serve(about["server"], keys, node.answer, stop, insecure=insecure, say=say), stop, say)
+    finally:
+        node.close()
+
+
+def _patiently(connect: Callable[[], None], stop: threading.Event, say: Say) -> None:
+    """A server that has just come up may not know this node's key yet: what it refuses for `PATIENCE` it refuses in earnest."""
+    began = time.monotonic()
+    while True:
+        try:
+            return connect()
+        except InputError as refused:
+            if time.monotonic() - began > PATIENCE:
+                raise
+            say(f"{refused}; trying again")
+            stop.wait(2.0)
+
+
+def run_all(folder: Path, say: Say) -> None:
+    """Server and nodes of a federation on this machine, each a process, until the server is done. Raises EntrenousError if one fails."""
+    nodes = sorted((folder / "nodes").iterdir())
+    with _processes(
+        [["server", str(folder / "server")], *(["gateway", str(node)] for node in nodes)], folder / "logs"
+    ) as running:
+        while running[0].poll() is None:
+            failed = [k for k, process in enumerate(running[1:]) if process.poll() not in (None, 0)]
+            if failed:
+                raise EntrenousError(f"{nodes[failed[0]].name} ended: {last_line(folder / 'logs' / f'{failed[0] + 1}.log')}")
+            time.sleep(LOOK)
+        if running[0].returncode:
+            raise EntrenousError(f"the server ended: {last_line(folder / 'logs' / '0.log')}")
+
+
+@contextmanager
+def _processes(commands: Sequence[Sequence[str]], logs: Path) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Commands of entrenous, each in a process with a log of its own; ended by their ids afterwards."""
+    logs.mkdir(parents=True, exist_ok=True)
+    running: list[subprocess.Popen[bytes]] = []
+    try:
+        for number, command in enumerate(commands):
+            with open(logs / f"{number}.log", "wb") as log:
+                running.append(subprocess.Popen([sys.executable, "-m", "entrenous", *command], stdout=log, stderr=log))
+        yield running
+    finally:
+        for process in reversed(running):
+            process.terminate()
+        for process in running:
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+@contextmanager
+def _telling(folder: Path, say: Say) -> Iterator[None]:
+    """Says when a round is over, while the server's own process is at work."""
+    over = threading.Event()
+
+    def look() -> None:
+        seen = status(folder).get("round")
+        while not over.wait(LOOK):
+            now = status(folder)
+            if now.get("round") != seen:
+                seen = now["round"]
+                say(
+                    f"round {seen} of {now['rounds']}: {now['nodes']} of {now['of']} nodes, {now['seconds_a_round']:.2f} s a round"
+                )
+
+    watching = threading.Thread(target=look, daemon=True, name="status")
+    watching.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watching.join()
+
+
+def status(folder: Path) -> dict[str, Any]:
+    """Where a server stands, by its own word; nothing before its first round."""
+    try:
+        return dict(json.loads((folder / "status.json").read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return {}
+
+
+# ---- what a node tells its own users -------------------------------------------------------------------------------------------------
+
+
+def recommend(folder: Path, user: str | None, n: int) -> tuple[str, int, list[dict[str, Any]]]:
+    """The user (the node's first if None), of which round the model is, and its n best items for them: made on the node, of what it has.
+
+    Raises InputError for a node that has no model yet, and for a user that is not one of its own."""
+    node = Node(folder)
+    try:
+        number, recommender = node.recommender()
+        place = 0 if user is None else node.rows.users.index(user)
+        best = best_items(recommender, node.rows, np.array([place]), n, label=node.terms.algorithm, seed=node.terms.seed)
+        titles = read_json(folder / "items.json").get("titles")
+        items = [
+            {"item": node.items[i], "title": "" if titles is None else titles[i], "score": float(score)}
+            for i, score in zip(best.item[0].tolist(), best.score[0].tolist(), strict=True) if i >= 0
+        ]  # fmt: skip
+        return node.rows.users[place], number, items
+    finally:
+        node.close()
+
+
+class Gathered(NamedTuple):
+    """A whole federation's model, as only somebody with all its folders can see it."""
+
+    arrays: dict[str, Array]
+
+    @property
+    def sha256(self) -> str:
+        """`model_sha256` of a run that ended with these arrays."""
+        return model_sha256(self.arrays)
+
+
+def gathered(folder: Path) -> Gathered:
+    """Server and private vectors of a federation whose folders are all here, in the form of a simulation's model. For trying it out: in
+    earnest nobody can."""
+    terms = Terms.read(folder / "server" / "terms.json")
+    arrays, _ = read_arrays(folder / "server" / "model.safetensors")
+    parts: dict[int, dict[str, Array]] = {}
+    for path in sorted((folder / "nodes").iterdir()):
+        with opened(path / "store.sqlite") as store:
+            newest = store.newest_state()
+            private = {} if newest is None else newest[1]
+            for place, user in enumerate(store.users.tolist()):
+                parts[user] = {name: array[place] for name, array in private.items()}
+    names = list(parts[0]) if parts else []
+    devices = {f"devices.{name}": np.stack([parts[user][name] for user in range(terms.users)]) for name in names}
+    return Gathered({**arrays, **devices})
+
+
+def last_line(log: Path) -> str:
+    """The last thing that a process said."""
+    lines = (
+        [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()] if log.exists() else []
+    )
+    return lines[-1] if lines else "it said nothing"

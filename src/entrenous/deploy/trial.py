@@ -1,0 +1,77 @@
+"""A federation on this machine, over real sockets, held against the simulation that has the same plan and seed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, final
+
+from .. import experiment
+from ..plan import Plan, check, material, usual_protocol
+from ..privacy.secure_sum.terms import Floors
+from .founding import Founded, Place, found
+from .running import gathered, recommend, run_all, status
+from .terms import read_json, write_text
+
+
+@final
+@dataclass(frozen=True)
+class Trial:
+    """What is tried: a plan that a simulation can repeat. protocol: None = the usual one for algorithm and data."""
+
+    algorithm: str
+    data: str = "ml-100k"
+    protocol: str | None = None
+    seed: int = 0
+    rounds: int = 20
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    load: Mapping[str, Any] = field(default_factory=dict)
+
+    def plan(self) -> Plan:
+        """As `entrenous run` has it."""
+        protocol = self.protocol or usual_protocol(self.data, self.algorithm)
+        return Plan(algorithm=self.algorithm, data=self.data, protocol=protocol, seed=self.seed, rounds=self.rounds,
+                    settings=self.settings, load=self.load)  # fmt: skip
+
+
+def begin(folder: Path, trial: Trial, *, nodes: int, secure: str = "none", port: int = 0) -> Founded:
+    """A federation in `folder` whose nodes have the training rows of a part of the users each. Raises InputError.
+
+    The floors of secure sums are lowered to what so few nodes can meet: for trying it out only."""
+    plan = trial.plan()
+    check(plan)
+    train = material(plan).parts[0].final_train
+    floors = Floors(cohort=max(2, (2 * nodes) // 3), occupancy=0.0)
+    made = found(
+        folder, train, nodes=nodes, floors=floors, place=Place(port=port), algorithm=trial.algorithm, settings=dict(trial.settings),
+        rounds=trial.rounds, seed=trial.seed, draws="public", secure=secure,
+    )  # fmt: skip
+    write_text(folder / "trial.json", json.dumps(asdict(trial), indent=1))
+    return made
+
+
+def carry_out(folder: Path, say: Callable[[str], None]) -> dict[str, Any]:
+    """Runs a begun trial to its end, then the simulation; how they compare, and what a node recommends to its first user."""
+    trial = Trial(**read_json(folder / "trial.json"))
+    plan = trial.plan()
+    if not (folder / "server" / "model.safetensors").exists():
+        run_all(folder, say)
+    say("the same in one process, for comparison")
+    simulated = experiment.run(
+        plan.algorithm,
+        plan.data,
+        protocol=plan.protocol,
+        seed=plan.seed,
+        rounds=plan.rounds,
+        settings=plan.settings,
+        load=plan.load,
+    )
+    network, node = gathered(folder).sha256, sorted((folder / "nodes").iterdir())[0]
+    user, number, items = recommend(node, None, 10)
+    return {
+        "network": network, "simulation": simulated.manifest["model_sha256"], "same": network == simulated.manifest["model_sha256"],
+        "rounds": trial.rounds, "seconds_a_round": status(folder / "server")["seconds_a_round"],
+        "protocol": plan.protocol, "metrics": simulated.metrics, "node": node.name, "user": user, "round": number, "items": items,
+    }  # fmt: skip
