@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, final
 
@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     import httpx
     from flwr.supercore.control import ControlHttpClient
 
-IN_USE = 23  # Flower's code for a public key that is registered already
 PROJECT = """[project]
 name = "entrenous-server"
 version = "0.1.0"
@@ -58,26 +57,32 @@ def operator(address: str, ca: bytes | None, secret: str) -> Iterator[ControlHtt
         yield client
 
 
-def register(client: ControlHttpClient, public: bytes) -> bool:
-    """Lets the owner of `public` (PEM) in; False if it was known. Raises httpx.HTTPError."""
-    import httpx
+def register(client: ControlHttpClient, publics: Iterable[bytes]) -> set[bytes]:
+    """Lets the owners of `publics` (PEM) in; returns those who were not known before. Raises httpx.HTTPError."""
     from flwr.proto.control_pb2 import RegisterNodeRequest
 
-    try:
+    new = set(publics) - {public for public, _ in registered(client)}
+    for public in new:
         client.RegisterNode(RegisterNodeRequest(public_key=public))
-    except httpx.HTTPStatusError as error:
-        if code_of(error) == IN_USE:
-            return False
-        raise
-    return True
+    return new
+
+
+def registered(client: ControlHttpClient) -> list[tuple[bytes, int]]:
+    """Public keys (PEM) and numbers of the nodes that are let in."""
+    from flwr.proto.control_pb2 import ListNodesRequest
+
+    return [
+        (node.public_key, node.node_id)
+        for node in client.ListNodes(ListNodesRequest()).nodes_info
+        if node.status != "unregistered"
+    ]
 
 
 def unregister(client: ControlHttpClient, public: bytes) -> bool:
     """Shuts the owner of `public` (PEM) out from now on; False if it was not known."""
-    from flwr.proto.control_pb2 import ListNodesRequest, UnregisterNodeRequest
+    from flwr.proto.control_pb2 import UnregisterNodeRequest
 
-    nodes = client.ListNodes(ListNodesRequest()).nodes_info
-    found = [node.node_id for node in nodes if node.public_key == public and node.status != "unregistered"]
+    found = [node for known, node in registered(client) if known == public]
     for node in found:
         client.UnregisterNode(UnregisterNodeRequest(node_id=node))
     return bool(found)

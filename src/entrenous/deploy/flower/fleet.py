@@ -137,7 +137,7 @@ class Session:
 def session(address: str, keys: Keys, *, known: int = 0, wait: float, heartbeat: float) -> Iterator[Session]:
     """Connects and activates this node; deactivates it at the end, unless that is an error.
 
-    known: its number, if it was active before and only lost its connection. Without node authentication, an unknown key is registered first.
+    known: its number, if it was active before and only lost its connection. Without node authentication, a new key is registered.
 
     Raises:
         httpx.HTTPError: no connection, or a refusal (4xx) whose text holds Flower's reason.

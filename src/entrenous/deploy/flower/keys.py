@@ -81,12 +81,13 @@ def load_node_keys(ca: Path | None, private: Path | None) -> Keys:
 
 def public_pem(path: Path) -> bytes:
     """A public key file (OpenSSH) as the PEM by which Flower registers a node."""
+    from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives import serialization as form
     from cryptography.hazmat.primitives.asymmetric import ec
 
     try:
         key = form.load_ssh_public_key(_read(path))
-    except ValueError as error:
+    except (ValueError, UnsupportedAlgorithm) as error:
         raise InputError(str(path), "is no public key", expected="an OpenSSH line, ecdsa-sha2-nistp384 ...") from error
     if not isinstance(key, ec.EllipticCurvePublicKey) or key.curve.name != "secp384r1":
         raise InputError(str(path), "is the wrong kind of key", expected="EC P-384 (ecdsa-sha2-nistp384)")
@@ -94,6 +95,7 @@ def public_pem(path: Path) -> bytes:
 
 
 def _private_key(path: Path) -> EllipticCurvePrivateKey:
+    from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives import serialization as form
     from cryptography.hazmat.primitives.asymmetric import ec
 
@@ -102,7 +104,7 @@ def _private_key(path: Path) -> EllipticCurvePrivateKey:
         raise InputError(str(path), "may be read by others", expected="mode 0600", fix=f"chmod 600 {path}")
     try:
         key = form.load_ssh_private_key(content, None)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise InputError(
             str(path), "is no private key of a node", expected="an OpenSSH EC P-384 key without passphrase"
         ) from error

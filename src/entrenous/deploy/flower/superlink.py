@@ -104,7 +104,10 @@ class Supervisor:
         (self.folder / "outcome.json").unlink(missing_ok=True)
         self._sockets = [_listen(self.plan.host, self.plan.port), _listen("127.0.0.1", 0)]
         self._start_superlink()
+        if not self._ready() and not self._stopping.is_set():
+            raise EntrenousError(f"the SuperLink does not come up: {_last_line(self.folder / 'superlink.log')}")
         if not self._stopping.is_set():
+            self._let_in()
             self._start_server()
 
     def step(self) -> bool:
@@ -120,6 +123,8 @@ class Supervisor:
                 and self._may_restart("superlink", self.superlink)
             ):
                 self._start_superlink()
+                if not self._ready():
+                    return False  # the next step counts this death too
             if self.server is not None and self.server.poll() is not None and self._may_restart("server", self.server):
                 self._start_server()
             if time.monotonic() - self._looked > 2.0:
@@ -166,10 +171,6 @@ class Supervisor:
         flower += ["--superexec-auth-secret-file", str(self.folder / "superexec.secret"), "--port", str(private.getsockname()[1])]
         fds = (nodes.fileno(), private.fileno())
         self.superlink = self._spawn("superlink_process", [*own, *flower, *tls], "superlink.log", fds)
-        self._wait_ready()
-        if not self._stopping.is_set():
-            self._known.clear()
-            self._let_in()
 
     def _start_server(self) -> None:
         """A new run, for a task that has lost its process cannot be taken up again; the old run's messages go with it."""
@@ -195,7 +196,8 @@ class Supervisor:
                 command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, env=variables, pass_fds=fds, start_new_session=True
             )
 
-    def _wait_ready(self) -> None:
+    def _ready(self) -> bool:
+        """Waits for the SuperLink's first answer; False if it died, or had to be killed for it did not come within READY seconds."""
         import httpx
 
         until, superlink = time.monotonic() + READY, self.superlink
@@ -204,11 +206,11 @@ class Supervisor:
             while superlink is not None and superlink.poll() is None and time.monotonic() < until and not self._stopping.is_set():
                 with suppress(httpx.HTTPError):
                     if client.get(f"{scheme}://{_show(self._sockets[1])}/health").status_code == 200:
-                        return
+                        return True
                 time.sleep(0.1)
-        if self._stopping.is_set():
-            return
-        raise EntrenousError(f"the SuperLink does not come up: {_last_line(self.folder / 'superlink.log')}")
+        if superlink is not None:
+            end_group(superlink, 1.0)
+        return False
 
     def _let_in(self) -> None:
         """Registers the public keys that have appeared in the keys' nodes folder."""
@@ -217,11 +219,19 @@ class Supervisor:
         self._looked = time.monotonic()
         new = sorted(set((self.plan.keys / "nodes").glob("*.pub")) - self._known) if self.plan.keys is not None else []
         if new:
+            names = dict(filter(None, map(self._named, new)))
             with operator(*self._operator()) as client:
-                for public in new:
-                    if register(client, public_pem(public)):
-                        self.say(f"{public.stem} may connect now")
-                    self._known.add(public)
+                for public in register(client, names):
+                    self.say(f"{names[public]} may connect now")
+            self._known.update(new)
+
+    def _named(self, public: Path) -> tuple[bytes, str] | None:
+        """A public key file as key and name; None, and a line, for a file that is none: the others are let in all the same."""
+        try:
+            return public_pem(public), public.stem
+        except InputError as error:
+            self.say(str(error))
+            return None
 
     def _operator(self) -> tuple[str, bytes | None, str]:
         ca = (self.plan.keys / "ca.crt").read_bytes() if self.plan.keys is not None else None
