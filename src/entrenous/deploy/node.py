@@ -33,7 +33,7 @@ from .frames import Frame, opened, seal, signed_by
 from .node_store import Given, NodeStore
 from .secure import KINDS
 from .secure_node import SecureSide
-from .terms import Roll, Terms, read_json
+from .terms import Roll, Terms, check_format, read_json
 
 MOST = 1 << 28  # rows of an array of a download, at most
 
@@ -53,6 +53,7 @@ class Node:
 
     def __init__(self, folder: Path, *, threads: int = 1) -> None:
         about = read_json(folder / "node.json")
+        check_format(folder / "node.json", about.get("format"))
         self.folder, self.name, self.terms = folder, str(about["name"]), Terms.read(folder / "terms.json")
         self.key = read_identity(folder / "identity.key")
         self.algorithm = self.terms.make()
