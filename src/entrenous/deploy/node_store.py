@@ -52,8 +52,8 @@ class NodeStore:
             raise InputError(
                 str(path), "no such store", expected="a node's folder", fix="make one with `entrenous federation new`"
             )
-        self._db = _connected(path)
         try:
+            self._db = _connected(path)
             found = self.fact("format")
         except sqlite3.DatabaseError as bad:
             raise EntrenousError(f"{path}: cannot be read ({bad}); restore it from a backup, or enrol the node anew") from None
