@@ -15,11 +15,12 @@ import fcntl
 import hashlib
 import json
 import os
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, final
+from typing import IO, Any, NamedTuple, final
 
 import msgspec
 import numpy as np
@@ -38,6 +39,7 @@ from .node import Node
 INVITATION, SECRET, ROWS, ITEMS, STATE, LOCK = (
     "invitation.json", "secret.json", "rows.csv", "items.csv", "state.sqlite", "lock",
 )  # fmt: skip
+LOOK = 1.0  # seconds; who looks whether a peer runs holds its lock for a moment
 
 
 class Bootstrap(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -190,11 +192,12 @@ class Folder:
     def locked(self) -> Iterator[None]:
         """Two processes with one key would be two peers with one number. Raises InputError that names the other."""
         with open(self.path / LOCK, "a+") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                file.seek(0)
-                raise InputError(str(self.path), f"is run by process {file.read().strip()}", fix="stop that one first") from None
+            until = time.monotonic() + LOOK
+            while not _lock(file, fcntl.LOCK_EX):
+                if time.monotonic() > until:
+                    file.seek(0)
+                    raise InputError(str(self.path), f"is run by process {file.read().strip()}", fix="stop that one first")
+                time.sleep(LOOK / 20)
             file.truncate(0)
             file.write(str(os.getpid()))
             file.flush()
@@ -202,11 +205,16 @@ class Folder:
 
     def is_running(self) -> bool:
         """Whether a process holds it."""
-        try:
-            with self.locked():
-                return False
-        except InputError:
-            return True
+        with open(self.path / LOCK, "a+") as file:
+            return not _lock(file, fcntl.LOCK_SH)
+
+
+def _lock(file: IO[str], how: int) -> bool:
+    try:
+        fcntl.flock(file, how | fcntl.LOCK_NB)
+        return True
+    except OSError:
+        return False
 
 
 def write_json(path: Path, thing: Any, *, private: bool = False) -> None:
