@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -10,7 +12,9 @@ from cyclopts import App, Parameter
 from ..core.errors import EntrenousError, InputError, at_least
 from ..core.settings import parse_assignments
 from .console import emit_json, say, table
-from .options import Load
+from .options import Load, need_libraries
+
+LIBRARIES = ("iroh", "msgspec", "cryptography")
 
 app = App(name="peer", help="Peers without a server: found a federation, run a peer, recommend from it.")
 
@@ -56,7 +60,7 @@ def new(
     json:
         Print one JSON object on stdout.
     """
-    need_network()
+    need_libraries("entrenous peer", *LIBRARIES)
     from ..data.load import load as load_data
     from ..data.options import load_arguments
     from ..deploy.peers.founding import found
@@ -82,10 +86,13 @@ def run(folder: Path, /) -> None:
     folder:
         The peer's.
     """
-    need_network()
+    need_libraries("entrenous peer", *LIBRARIES)
     from ..deploy.peers.running import run as run_peer
 
     run_peer(folder, say)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)  # all is saved and closed; iroh's library would wait up to half a minute for peers that are dead
 
 
 @app.command
@@ -101,7 +108,7 @@ def recommend(folder: Path, /, *, n: int = 10, json: bool = False) -> None:
     json:
         Print one JSON object on stdout.
     """
-    need_network()
+    need_libraries("entrenous peer", *LIBRARIES)
     from ..deploy.peers.running import recommend as best
 
     at_least("--n", n, 1)
@@ -127,7 +134,7 @@ def status(*folders: Path, json: bool = False) -> None:
     json:
         Print one JSON object on stdout.
     """
-    need_network()
+    need_libraries("entrenous peer", *LIBRARIES)
     from ..deploy.peers.running import status as of
 
     found = [of(path) for path in peer_folders(folders)]
@@ -162,7 +169,7 @@ def replay(*folders: Path, json: bool = False) -> int:
     json:
         Print one JSON object on stdout.
     """
-    need_network()
+    need_libraries("entrenous peer", *LIBRARIES)
     from ..deploy.peers.running import check
 
     found = check(peer_folders(folders))
@@ -199,19 +206,10 @@ def show(
     out:
         A new folder that is kept; default: one that is removed at the end.
     """
-    need_network()
+    need_libraries("entrenous peer", *LIBRARIES)
     from ..deploy.peers.showing import show as show_peers
 
     return 0 if show_peers(data, peers, algorithm, seconds, out, print) else 1
-
-
-def need_network() -> None:
-    """Raises InputError where the libraries of peers are not installed."""
-    from importlib.util import find_spec
-
-    missing = [name for name in ("iroh", "msgspec", "cryptography") if find_spec(name) is None]
-    if missing:
-        raise InputError("entrenous peer", f"{', '.join(missing)} not installed", fix="pip install 'entrenous[network]'")
 
 
 def peer_folders(folders: tuple[Path, ...]) -> list[Path]:
