@@ -41,6 +41,7 @@ ORDER = (
 )
 RANK = {name: place for place, names in enumerate(ORDER) for name in names}
 HEAVY = {"scipy", "matplotlib", "polars", "pandas", "pyarrow", "implicit", "torch", "sklearn", "threadpoolctl", "optuna"}
+ADAPTERS = {"flwr": "deploy/flower/", "iroh": "deploy/peers/iroh_link.py", "ray": "cluster/"}  # who alone may import an engine
 OPENS_TEST = {"split", "evaluate", "experiment", "experiments", "leakcheck"}
 
 
@@ -127,6 +128,18 @@ def test_nothing_heavy_is_imported_at_import_time():
         for node in at_import(tree(path).body)
         for name in imported(path, node)
         if name.split(".")[0] in HEAVY
+    ]
+    assert found == []
+
+
+def test_each_engine_is_imported_by_its_adapter_alone():
+    found = [
+        f"{where(path, node)}: {name}"
+        for path in FILES
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.stmt)
+        for name in imported(path, node)
+        if name.split(".")[0] in ADAPTERS and not str(path.relative_to(SRC)).startswith(ADAPTERS[name.split(".")[0]])
     ]
     assert found == []
 

@@ -17,8 +17,9 @@ from ..core.errors import EntrenousError, InputError, at_least
 from ..core.protocols import Catalogue
 from ..core.settings import parse_assignments
 from .console import emit_json, say, table
-from .options import Load
+from .options import Load, need_libraries
 
+LIBRARIES = ("cryptography", "flwr", "msgspec")
 Settings = Annotated[list[str] | None, Parameter(name="--set", negative="")]
 Insecure = Annotated[bool, Parameter(name="--insecure", negative="")]
 app = App(name="federation", help="A real federation: try one on this machine, found one, enrol nodes, see where it stands.")
@@ -34,7 +35,7 @@ def server(folder: Path, /, *, insecure: Insecure = False) -> None:
     insecure:
         Beyond loopback without TLS: everybody on the way may read and change what passes. For a private network that is encrypted itself.
     """
-    need_network()
+    need_libraries("federation", *LIBRARIES)
     from ..deploy.running import run_server
 
     with _until_stopped() as stop:
@@ -53,7 +54,7 @@ def gateway(folder: Path, /, *, threads: int = 0, insecure: Insecure = False) ->
     insecure:
         Speak to a server beyond loopback without TLS.
     """
-    need_network()
+    need_libraries("federation", *LIBRARIES)
     from ..deploy.running import run_node
     from ..federation.executors import Threads
 
@@ -71,7 +72,7 @@ def device(folder: Path, /, *, insecure: Insecure = False) -> None:
     insecure:
         Speak to a server beyond loopback without TLS.
     """
-    need_network()
+    need_libraries("federation", *LIBRARIES)
     from ..deploy.running import run_node
 
     with _until_stopped() as stop:
@@ -91,7 +92,7 @@ def try_(
     protocol: str | None = None,
     seed: int = 0,
     secure: Literal["none", "masks"] = "none",
-    port: int = 8443,
+    port: int = 0,
     load: Load = None,
     json: bool = False,
 ) -> None:
@@ -121,11 +122,11 @@ def try_(
     secure:
         masks: the server learns the sum of the nodes of a round, and none of them.
     port:
-        Of 127.0.0.1, where the server listens.
+        Of 127.0.0.1, where the server listens; 0 = a free one.
     json:
         Print one JSON object on stdout.
     """
-    need_network()
+    need_libraries("federation", *LIBRARIES)
     from ..deploy import trial
 
     if not (folder / "trial.json").exists():
@@ -165,7 +166,7 @@ def identity(folder: Path, /, *, name: str) -> None:
     name:
         By which the federation will know it: a-z, 0-9, - and . It should not name a person.
     """
-    need_network()
+    need_libraries("federation", *LIBRARIES)
     from ..deploy.enrolment import identity as make
 
     make(folder, name)
@@ -238,7 +239,7 @@ def new(
     plain:
         Without TLS; beyond loopback, server and nodes then also want --insecure.
     """
-    need_network()
+    need_libraries("federation", *LIBRARIES)
     from ..deploy.enrolment import Request
     from ..deploy.founding import Place, found_server
 
@@ -307,7 +308,7 @@ def join(
     occupancy:
         Of secure sums: devices that fill a row on average, below which this node sends nothing.
     """
-    need_network()
+    need_libraries("federation", *LIBRARIES)
     from ..data.load import load as load_data
     from ..data.options import load_arguments
     from ..deploy.enrolment import join as take
@@ -329,7 +330,7 @@ def status(folder: Path, /, *, json: bool = False) -> None:
     json:
         Print one JSON object on stdout.
     """
-    need_network()
+    need_libraries("federation", *LIBRARIES)
     from ..deploy.running import status as of
 
     found = of(folder)
@@ -358,7 +359,7 @@ def recommend(folder: Path, /, *, user: str | None = None, n: int = 10, json: bo
     json:
         Print one JSON object on stdout.
     """
-    need_network()
+    need_libraries("federation", *LIBRARIES)
     from ..deploy.running import recommend as best
 
     at_least("--n", n, 1)
@@ -386,23 +387,12 @@ def backup(folder: Path, /, *, to: Path) -> None:
     to:
         A new file, which holds the users' rows and vectors: keep it as you keep those.
     """
-    need_network()
+    need_libraries("federation", *LIBRARIES)
     from ..deploy.node_store import opened
 
     with opened(folder / "store.sqlite") as store:
         store.copy(to)
     say(f"{folder / 'store.sqlite'} copied to {to}")
-
-
-def need_network() -> None:
-    """Raises InputError where the network's libraries are missing."""
-    try:
-        import cryptography  # noqa: F401
-        import flwr  # noqa: F401
-        import msgspec  # noqa: F401
-    except ImportError as missing:
-        fix = "pip install 'entrenous[network]'"
-        raise InputError("network", f"{missing.name} is not installed", expected="the network's libraries", fix=fix) from None
 
 
 @contextmanager

@@ -51,7 +51,8 @@ def bench(name: str, /, *, threads: int = 0, json: bool = False) -> None:
     Parameters
     ----------
     name:
-        fpl-epoch, fpl-round, sfpl-epoch, ncf-round, cali3f-ml-1m, rating-round, gossip, fedmf-paillier, secure-sum, scale, evaluate.
+        fpl-epoch, fpl-round, sfpl-epoch, ncf-round, cali3f-ml-1m, rating-round, gossip, federation, fedmf-paillier, secure-sum, scale,
+        evaluate.
     threads:
         Threads, 0 = all cores.
     json:

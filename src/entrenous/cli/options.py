@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import Annotated, TypeAlias
 
 from cyclopts import Parameter
+
+from ..core.errors import InputError
 
 Load: TypeAlias = Annotated[
     list[str] | None,
@@ -15,3 +18,10 @@ Load: TypeAlias = Annotated[
         "names=, duplicates=last, scale=1,5, min_value=4 and items=FILE, as in `entrenous data check`.",
     ),
 ]
+
+
+def need_libraries(command: str, *names: str) -> None:
+    """Raises InputError where libraries of the network are not installed."""
+    missing = [name for name in names if find_spec(name) is None]
+    if missing:
+        raise InputError(command, f"{', '.join(missing)} not installed", fix="pip install 'entrenous[network]'")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
+import socket
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -91,6 +92,12 @@ def found(
     for name, users in shares.items():
         join(folders[name], made.nodes[name], train.of_users(users), floors)
     return Founded(made.terms, made.server, folders)
+
+
+def free_port() -> int:
+    """A port of this machine that nobody listens on at this moment."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        return int(listening.getsockname()[1])
 
 
 def items_text(rows: Interactions) -> str:

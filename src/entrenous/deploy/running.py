@@ -74,17 +74,16 @@ def _patiently(connect: Callable[[], None], stop: threading.Event, say: Say) -> 
 
 def run_all(folder: Path, say: Say) -> None:
     """Server and nodes of a federation on this machine, each a process, until the server is done. Raises EntrenousError if one fails."""
-    nodes = sorted((folder / "nodes").iterdir())
-    with _processes(
-        [["server", str(folder / "server")], *(["gateway", str(node)] for node in nodes)], folder / "logs"
-    ) as running:
-        while running[0].poll() is None:
-            failed = [k for k, process in enumerate(running[1:]) if process.poll() not in (None, 0)]
+    nodes, logs = sorted((folder / "nodes").iterdir()), folder / "logs"
+    commands = [["server", str(folder / "server")], *(["gateway", str(node)] for node in nodes)]
+    with _telling(folder / "server", say), _processes(commands, logs) as (server, *others):
+        while server.poll() is None:
+            failed = [k for k, process in enumerate(others) if process.poll() is not None]
             if failed:
-                raise EntrenousError(f"{nodes[failed[0]].name} ended: {last_line(folder / 'logs' / f'{failed[0] + 1}.log')}")
+                raise EntrenousError(f"{nodes[failed[0]].name} ended: {last_line(logs / f'{failed[0] + 1}.log')}")
             time.sleep(LOOK)
-        if running[0].returncode:
-            raise EntrenousError(f"the server ended: {last_line(folder / 'logs' / '0.log')}")
+        if server.returncode:
+            raise EntrenousError(f"the server ended: {last_line(logs / '0.log')}")
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from typing import Any, final
 from .. import experiment
 from ..plan import Plan, check, material, usual_protocol
 from ..privacy.secure_sum.terms import Floors
-from .founding import Founded, Place, found
+from .founding import Founded, Place, found, free_port
 from .running import gathered, recommend, run_all, status
 from .terms import read_json, write_text
 
@@ -45,8 +45,8 @@ def begin(folder: Path, trial: Trial, *, nodes: int, secure: str = "none", port:
     train = material(plan).parts[0].final_train
     floors = Floors(cohort=max(2, (2 * nodes) // 3), occupancy=0.0)
     made = found(
-        folder, train, nodes=nodes, floors=floors, place=Place(port=port), algorithm=trial.algorithm, settings=dict(trial.settings),
-        rounds=trial.rounds, seed=trial.seed, draws="public", secure=secure,
+        folder, train, nodes=nodes, floors=floors, place=Place(port=port or free_port()), algorithm=trial.algorithm,
+        settings=dict(trial.settings), rounds=trial.rounds, seed=trial.seed, draws="public", secure=secure,
     )  # fmt: skip
     write_text(folder / "trial.json", json.dumps(asdict(trial), indent=1))
     return made

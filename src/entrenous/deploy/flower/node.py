@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import random
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from secrets import SystemRandom
 from typing import TYPE_CHECKING, NamedTuple, final
 
 from ...core.errors import InputError, one_line
@@ -105,7 +105,7 @@ class Backoff:
 
     def pause(self) -> float:
         """Seconds until the next attempt may be made."""
-        delay = 0.0 if self._failures == 0 else min(LONGEST, FIRST * 2 ** (self._failures - 1)) * random.uniform(0.5, 1.0)
+        delay = 0.0 if self._failures == 0 else min(LONGEST, FIRST * 2 ** (self._failures - 1)) * SystemRandom().uniform(0.5, 1.0)
         full = len(self._attempts) == ATTEMPTS
         return max(delay, self._attempts[0] + MINUTE - self._clock() if full else 0.0)
 
@@ -170,7 +170,7 @@ def _answered(answer: Answer, frame: bytes, say: Say) -> bytes | None:
 
 def _beat(opened: Session, seconds: float, over: threading.Event, failure: list[Exception]) -> None:
     """A sign of life, a little more often than promised; an error ends the connection, which the node's own thread then makes again."""
-    while not over.wait(0.7 * seconds * random.uniform(0.9, 1.1)):
+    while not over.wait(0.7 * seconds * SystemRandom().uniform(0.9, 1.1)):
         try:
             if not opened.heartbeat(seconds):
                 raise ConnectionError("the server does not know this node any more")

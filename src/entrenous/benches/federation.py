@@ -1,0 +1,98 @@
+"""Speed of a real federation: seconds a round over sockets, and where they go."""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from ..core.protocols import Progress
+from ..data.interactions import Interactions
+from ..data.synthetic import synthetic
+from ..federation.rounds import Rounds
+
+USERS, ITEMS, ROWS, GATEWAYS = 6040, 3706, 1_000_209, 4  # MovieLens-1M's, in four gateways of 1,510 users
+SETTINGS, ROUNDS, SECURE_ROUNDS = {"factors": 20}, 12, 5
+STUDY, AIM = 5.0, 2.0  # seconds a round: of Flower as it comes (research/engines.md, 1.6), and what we aim for
+
+
+def federation(threads: int, progress: Progress) -> dict[str, Any]:
+    """FPL (F = 20, X+ / |U| triples a device) of four gateways of 1,510 users: the median round in one process; the same with nodes,
+    frames, signatures, stores and journal in one process, over memory; and over Flower on loopback, each part a process, TLS and node
+    keys on, without and with secure sums."""
+    data = synthetic(users=USERS, items=ITEMS, interactions=ROWS)
+    alone = _in_process(data)
+    progress(1, 4, "measured")
+    found: dict[str, float] = {}
+    for done, (name, secure, over) in enumerate(
+        [("memory", "none", _memory), ("flower", "none", _flower), ("flower_secure", "masks", _flower)], start=2
+    ):
+        with tempfile.TemporaryDirectory() as folder:
+            found[name] = over(Path(folder) / "f", data, secure)
+        progress(done, 4, "measured")
+    return {
+        "seconds_a_round": found["flower"],
+        "ratio_to_aim": found["flower"] / AIM,
+        "ratio_to_flower_as_it_comes": found["flower"] / STUDY,
+        "training": alone,
+        "frames_stores_journal": found["memory"] - alone,
+        "flower_and_sockets": found["flower"] - found["memory"],
+        "seconds_a_secure_round": found["flower_secure"],
+        "against": f"the aim of {AIM:g} s and the study's {STUDY:g} s a round of 4 SuperNodes of 1,510 users; all on this machine at once",
+    }
+
+
+def _in_process(data: Interactions) -> float:
+    """The median round of a simulation on one thread."""
+    rounds = Rounds(_terms_algorithm(), data, seed=0)
+    training, took = rounds.start(), []
+    for _ in range(ROUNDS):
+        began = time.perf_counter()
+        training = rounds.one_round(training)
+        took.append(time.perf_counter() - began)
+    return statistics.median(took)
+
+
+def _terms_algorithm() -> Any:
+    from ..algorithms.fpl import FPL
+
+    return FPL(**SETTINGS)  # type: ignore[arg-type]
+
+
+def _founded(folder: Path, data: Interactions, secure: str) -> Any:
+    from ..deploy.founding import Place, found, free_port
+    from ..privacy.secure_sum.terms import Floors
+
+    return found(
+        folder, data, nodes=GATEWAYS, place=Place(port=free_port()), floors=Floors(cohort=3, occupancy=0.0), algorithm="fpl",
+        settings=SETTINGS, rounds=ROUNDS if secure == "none" else SECURE_ROUNDS, secure=secure,
+    )  # fmt: skip
+
+
+def _memory(folder: Path, data: Interactions, secure: str) -> float:
+    from ..deploy.link import MemoryLink
+    from ..deploy.node import Node
+    from ..deploy.running import status
+    from ..deploy.server import serve
+
+    made = _founded(folder, data, secure)
+    nodes = {name: Node(path) for name, path in made.nodes.items()}
+    link = MemoryLink({name: node.answer for name, node in nodes.items()}, workers=1)
+    serve(link, made.server)
+    link.close()
+    for node in nodes.values():
+        node.close()
+    return float(status(made.server)["seconds_a_round"])
+
+
+def _flower(folder: Path, data: Interactions, secure: str) -> float:
+    from ..deploy.running import run_all, status
+
+    made = _founded(folder, data, secure)
+    run_all(folder, lambda text: None)
+    return float(status(made.server)["seconds_a_round"])
+
+
+BENCHES = {"federation": federation}
