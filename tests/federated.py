@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import heapq
 import itertools
-import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from multiprocessing import get_context
 from multiprocessing.connection import Client, Connection, Listener, wait
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
@@ -27,6 +26,7 @@ import numpy as np
 from entrenous.core.vocabulary import Vocabulary
 from entrenous.data.interactions import Interactions, build
 from entrenous.deploy.founding import Founded, found
+from entrenous.deploy.frames import opened
 from entrenous.deploy.link import Answer
 from entrenous.deploy.node import Node
 from entrenous.deploy.server import serve
@@ -196,23 +196,35 @@ class Hub:
                     line.send_bytes(address + b"\0" + answer)
 
 
-def process(*arguments: str) -> subprocess.Popen[bytes]:
-    """This file as a process."""
-    return subprocess.Popen(
-        [sys.executable, str(HERE), *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
+def process(work: Callable[..., Any], *arguments: Any) -> BaseProcess:
+    """A process of its own, forked from one that has imported all of this: it starts at once, also where many tests run."""
+    context = get_context("forkserver")
+    context.set_forkserver_preload(["federated_ready"])
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(HERE.parent), *([before] if before else [])])  # preloading looks nowhere else
+    try:
+        started = context.Process(target=work, args=arguments, daemon=True)
+        started.start()
+    finally:
+        os.environ.pop("PYTHONPATH") if before is None else os.environ.update(PYTHONPATH=before)
+    return started
 
 
-def serving(folder: Path, addresses: Mapping[str, str]) -> subprocess.Popen[bytes]:
+def serving(folder: Path, addresses: Mapping[str, str]) -> BaseProcess:
     """A server process."""
-    return process("serve", str(folder), json.dumps(addresses))
+    return process(serve_process, str(folder), dict(addresses))
 
 
-def finished(server: subprocess.Popen[bytes], seconds: float = 120.0) -> str:
-    """What a server process said at its end: the sha256 of the model, or nothing."""
-    out, err = server.communicate(timeout=seconds)
-    assert server.returncode == 0 and b"Traceback" not in err, err.decode()
-    return out.decode().strip()
+def listening(socket: str, folder: Path, stage: str = "", number: int = 0) -> BaseProcess:
+    """A node process, which may be told when to die."""
+    return process(node_process, socket, str(folder), stage, number)
+
+
+def finished(server: BaseProcess, folder: Path, seconds: float = 120.0) -> str:
+    """What a server process has logged at its end: the sha256 of the model, or that it was stopped."""
+    server.join(seconds)
+    assert server.exitcode == 0, server.exitcode
+    return logged(folder)[-1].split(" ")[-1]
 
 
 def until(true: Callable[[], Any], seconds: float = 30.0) -> None:
@@ -230,20 +242,20 @@ def copied(founded: Founded, folder: Path) -> Founded:
     return Founded(founded.terms, folder / "server", {name: folder / "nodes" / name for name in founded.nodes})
 
 
-def _serve(folder: str, addresses: str) -> int:
+def serve_process(folder: str, addresses: dict[str, str]) -> None:
+    """A server, until its end or SIGTERM."""
     stop = Event()
     signal.signal(signal.SIGTERM, lambda number, frame: stop.set())
-    print(serve(SocketLink(json.loads(addresses)), Path(folder), stop) or "")
-    return 0
+    serve(SocketLink(addresses), Path(folder), stop)
 
 
-def _listen(socket: str, folder: str, stage: str = "", number: str = "0") -> int:
-    """A node that dies when it first gets to a stage of a round: fetch, train, upload (answer made, not sent), wait (sent)."""
-    node, listener, count = Node(Path(folder)), Listener(socket, "AF_UNIX"), int(number)
-    work, keep = 0, node.store.advance
+def node_process(socket: str, folder: str, stage: str, number: int) -> None:
+    """A node that kills itself at a stage of its `number`th round: fetch, train, upload (answer made, not sent), wait (sent)."""
+    node, work = Node(Path(folder)), 0
+    keep = node.store.advance
 
     def die(when: str) -> None:
-        if when == stage and work == count:
+        if when == stage and work == number:
             os.kill(os.getpid(), signal.SIGKILL)
 
     def advance(*arguments: Any) -> None:
@@ -251,17 +263,14 @@ def _listen(socket: str, folder: str, stage: str = "", number: str = "0") -> int
         keep(*arguments)
 
     node.store.advance = advance  # type: ignore[method-assign]
+    listener = Listener(socket, "AF_UNIX")
     while True:
         with suppress(OSError, EOFError), listener.accept() as line:
             while True:
                 address, _, frame = line.recv_bytes().partition(b"\0")
-                work += b"work" in frame[:64]
+                work += opened(frame).head.kind == "work"
                 die("fetch")
                 answer = node.answer(frame)
                 die("upload")
                 line.send_bytes(address + b"\0" + answer)
                 die("wait")
-
-
-if __name__ == "__main__":
-    sys.exit({"serve": _serve, "listen": _listen}[sys.argv[1]](*sys.argv[2:]))
