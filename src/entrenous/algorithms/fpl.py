@@ -71,6 +71,7 @@ class FPL(Settings):
     )
     init_std: float = Field(0.1, ge=0, description="standard deviation of the first p, q, b")
 
+    decided_by_user: ClassVar[tuple[str, ...]] = ("pi",)  # on a device of one's own, whatever the server's settings say
     disclosure: ClassVar[tuple[Disclosed, ...]] = (
         Disclosed(
             "q",

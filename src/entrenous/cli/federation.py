@@ -243,7 +243,7 @@ def new(
     from ..deploy.enrolment import Request
     from ..deploy.founding import Place, found_server
 
-    requests = [_requested(each, Request) for each in node]
+    requests = [requested(each, Request) for each in node]
     listed, count = _items(items), users or sum(count for _, count in requests)
     length = len(json_.loads(listed)["ids"])
     place = Place(host, port, tuple(name or ()), not plain)
@@ -255,7 +255,8 @@ def new(
     say(f"send each node its folder of {folder / 'invitations'}; it joins with: entrenous federation join")
 
 
-def _requested(text: str, kind: Any) -> tuple[Any, int]:
+def requested(text: str, kind: Any) -> tuple[Any, int]:
+    """A node's request and how many users it may have. kind: `enrolment.Request`. Raises InputError."""
     path, colon, count = text.rpartition(":")
     if not colon or not count.isdigit():
         raise InputError("--node", f"got {text!r}", expected="REQUEST.json:USERS, such as shop-1/request.json:250")
@@ -291,6 +292,7 @@ def join(
     data: str,
     floor: int = 100,
     occupancy: float = 10.0,
+    own: Annotated[list[str] | None, Parameter(negative="")] = None,
     load: Load = None,
 ) -> None:
     """On a node: take up an invitation with the users' rows. They are copied into the node's own store and go nowhere else.
@@ -307,6 +309,8 @@ def join(
         Of secure sums: nodes in a round below which this node sends nothing.
     occupancy:
         Of secure sums: devices that fill a row on average, below which this node sends nothing.
+    own:
+        A setting that is the user's to decide, name=value, such as pi=0.5 in FPL: half of the positive updates are sent.
     """
     need_libraries("federation", *LIBRARIES)
     from ..data.load import load as load_data
@@ -315,7 +319,7 @@ def join(
     from ..privacy.secure_sum.terms import Floors
 
     rows = load_data(data, **load_arguments(parse_assignments(load or [], "--load")))
-    users = take(folder, invitation, rows, Floors(floor, occupancy))
+    users = take(folder, invitation, rows, Floors(floor, occupancy), parse_assignments(own or [], "--own"))
     say(f"{len(users)} users, {len(rows)} rows; run it with: entrenous {'device' if len(users) == 1 else 'gateway'} {folder}")
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -78,11 +79,14 @@ def identity(folder: Path, name: str) -> Request:
     return request
 
 
-def join(folder: Path, invitation: Path, rows: Interactions, floors: Floors | None = None) -> Int64Array:
+def join(
+    folder: Path, invitation: Path, rows: Interactions, floors: Floors | None = None, own: Mapping[str, str] | None = None
+) -> Int64Array:
     """Takes an invitation up: the node's folder with its users' rows, whose items are called as in the federation. Returns the
-    federation's numbers of rows.users, int64. floors: what the node insists on in secure sums.
+    federation's numbers of rows.users, int64. floors: what the node insists on in secure sums; own: settings that are the user's to
+    decide, such as FPL's pi.
 
-    Raises InputError for an invitation that is another node's, for more users than it is for, and for rows of items not on the list.
+    Raises InputError for an invitation that is another node's or for another number of users, and for rows of items not on the list.
     """
     terms, key = Terms.read(invitation / "terms.json"), read_identity(folder / "identity.key")
     name = str(read_json(folder / "request.json")["name"])
@@ -91,17 +95,19 @@ def join(folder: Path, invitation: Path, rows: Interactions, floors: Floors | No
         raise InputError(
             str(invitation), f"is not for '{name}' with this key", fix="ask the operator with this folder's request.json"
         )
-    if len(rows.users) > len(member.users):
+    if len(rows.users) != len(member.users):
+        fix = f"ask the operator for {len(rows.users)}"
         raise InputError(
-            rows.name, f"{len(rows.users)} users", expected=f"at most {len(member.users)}, as '{name}' was invited with"
+            rows.name, f"{len(rows.users)} users", expected=f"{len(member.users)}, as '{name}' was invited with", fix=fix
         )
     items, _ = read_items(invitation / "items.json", terms.items_sha256)
-    users = member.users[: len(rows.users)]
+    users = member.users
+    terms.make(own)  # for what it refuses
     NodeStore.create(folder / "store.sqlite", with_items(rows, items.indices(rows.items.ids.tolist()), items), users).close()
     for part in INVITED:
         if (invitation / part).exists() and invitation != folder:
             shutil.copyfile(invitation / part, folder / part)
-    about: dict[str, Any] = {"format": FORMAT, "name": name, "floors": asdict(floors or Floors())}
+    about: dict[str, Any] = {"format": FORMAT, "name": name, "floors": asdict(floors or Floors()), "own": dict(own or {})}
     write_text(folder / "node.json", json.dumps({**about, **read_json(invitation / "invitation.json")}, indent=1))
     return users
 

@@ -56,7 +56,7 @@ class Node:
         check_format(folder / "node.json", about.get("format"))
         self.folder, self.name, self.terms = folder, str(about["name"]), Terms.read(folder / "terms.json")
         self.key = read_identity(folder / "identity.key")
-        self.algorithm = self.terms.make()
+        self.algorithm = self.terms.make(about.get("own"))
         self.items, places = read_items(folder / "items.json", self.terms.items_sha256)
         self.store, self._turn = NodeStore(folder / "store.sqlite"), Lock()
         self.rows: Interactions = self.store.rows(self.items, places)

@@ -64,13 +64,18 @@ class Terms(Settings):
     def server_key(self) -> Ed25519PublicKey:
         return Ed25519PublicKey.from_public_bytes(bytes.fromhex(self.server))
 
-    def make(self) -> FederatedAlgorithm:
-        """The algorithm, made concrete for this federation. Raises InputError for one without a server."""
-        made = algorithm_of(self.algorithm, self.settings)
+    def make(self, own: Mapping[str, Any] | None = None) -> FederatedAlgorithm:
+        """The algorithm, made concrete for this federation. own: a node's settings where its users decide (`decided_by_user`).
+
+        Raises InputError for one without a server, and for settings that are not a user's to decide."""
+        made = algorithm_of(self.algorithm, {**self.settings, **(own or {})})
         if not isinstance(made, FederatedAlgorithm):
-            raise InputError(
-                "algorithm", f"{self.algorithm} has no server with devices", fix="choose one such as fpl or cali3f-gmf"
-            )
+            problem = f"{self.algorithm} has no server with devices"
+            raise InputError("algorithm", problem, fix="choose one such as fpl or cali3f-gmf")
+        theirs = getattr(made, "decided_by_user", ())
+        if foreign := sorted((own or {}).keys() - set(theirs)):
+            expected = f"one of {', '.join(theirs)}" if theirs else f"none: {self.algorithm} leaves users nothing to decide"
+            raise InputError(f"--own {foreign[0]}", "is the same for all nodes", expected=expected)
         return made.configured(self.catalogue)  # type: ignore[no-any-return]
 
     def text(self) -> str:
