@@ -61,8 +61,9 @@ class Disclosed(NamedTuple):
 class FederatedAlgorithm(Protocol):
     """Server-coordinated learning. `users` are the federation's user numbers (they name the randomness); the leading axis of
     `devices` and `histories` follows `users`. `local` and `score` run on the device; everything else on the server. One whose
-    devices draw no negatives has `draws_negatives = False`. Settings that each user decides on their own device: `decided_by_user`. One whose scores are predicted ratings has `predicts_ratings = True`, and may
-    offer `biases(download, devices, histories)`: what of a prediction is the user's, float32 [m], and the item's, float32 [items]."""
+    devices draw no negatives has `draws_negatives = False`; settings that each user decides on their own device are `decided_by_user`.
+    One whose scores are predicted ratings has `predicts_ratings = True`, and may offer `biases(download, devices, histories)`: what of a
+    prediction is the user's, float32 [m], and the item's, float32 [items]."""
 
     disclosure: ClassVar[tuple[Disclosed, ...]]
 
