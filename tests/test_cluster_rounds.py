@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from test_conformance_algorithms import make
 
+from entrenous.cluster import rounds as sharded
 from entrenous.cluster.crew import Crew
 from entrenous.cluster.engine import Asked, crew
 from entrenous.cluster.rounds import ShardedRounds
@@ -119,7 +120,8 @@ def test_workers_that_die_again_and_again_end_the_run_in_one_line(
     with monkeypatch.context() as patched, warnings.catch_warnings():
         warnings.simplefilter("ignore", EntrenousWarning)
         patched.setattr(two, "renew", renewed_and_killed)
-        with pytest.raises(EntrenousError, match=r"died .*, 3 times in a row; .* --resume RUN") as said:
+        patched.setattr(sharded, "PAUSE", 0.0)
+        with pytest.raises(EntrenousError, match=r"died .*, 4 times in a row; .* --resume RUN") as said:
             rounds.advance(training, UNTIL)
     assert "\n" not in str(said.value)
     two.renew()

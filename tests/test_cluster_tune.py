@@ -141,5 +141,5 @@ def test_a_trial_whose_worker_dies_is_begun_again(two: Crew, tmp_path: Path) -> 
 
 def test_one_that_ends_every_worker_ends_the_search(two: Crew, tmp_path: Path) -> None:
     first = prepare(two, ("hold", 0))
-    with pytest.warns(EntrenousWarning), pytest.raises(EntrenousError, match="3 times at the same work; out of memory"):
+    with pytest.warns(EntrenousWarning), pytest.raises(EntrenousError, match="4 times at the same work; out of memory"):
         list(spread(two, first, "do", [(killer(tmp_path / "died", True),)]))

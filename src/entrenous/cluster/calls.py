@@ -15,7 +15,7 @@ def spread(crew: Crew, first: tuple[str, Any], method: str, arguments: Sequence[
     """(place in `arguments`, result) of each call of `method`, in the order in which they end. first: the method and its argument that
     give a worker what it needs for all calls; it is called on every one that took the place of a dead one, too, whose call is made again.
 
-    Raises EntrenousError when a call ends three workers, and as the method does.
+    Raises EntrenousError when a call ends four workers, and as the method does.
     """
     waiting, busy, deaths = list(range(len(arguments)))[::-1], dict[Any, tuple[int, int]](), Counter[int]()
     while waiting or busy:

@@ -13,7 +13,7 @@ import numpy as np
 from .. import __version__
 from ..core.errors import EntrenousError, InputError, one_line
 
-TRIES = 3  # of the same work, when a worker dies at it
+TRIES = 4  # of the same work, when a worker dies at it
 READY = 60.0  # seconds for a worker to be there
 
 

@@ -6,9 +6,11 @@ import importlib
 import importlib.util
 import os
 import secrets
+import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -72,12 +74,31 @@ def engine(asked: Asked) -> Iterator[Any]:
     if ray.is_initialized():
         yield ray
         return
-    _start(ray, asked) if asked.ray is None else _join(ray, asked.ray)
+    with _terminated():
+        _start(ray, asked) if asked.ray is None else _join(ray, asked.ray)
+        try:
+            _clean_end()
+            yield ray
+        finally:
+            ray.shutdown()
+            os.environ.pop(NO_CLUSTER, None)
+
+
+@contextmanager
+def _terminated() -> Iterator[None]:
+    """SIGTERM as it was, afterwards."""
+    before = signal.getsignal(signal.SIGTERM)
     try:
-        yield ray
+        yield
     finally:
-        ray.shutdown()
-        os.environ.pop(NO_CLUSTER, None)
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, before)
+
+
+def _clean_end() -> None:
+    """SIGTERM ends this process by way of what is to be cleaned up, Ray's processes above all; Ray's own way is an abort."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
 
 
 def _cores() -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from typing import Any, final
 
@@ -11,6 +12,8 @@ from ..data.interactions import Interactions
 from ..federation.rounds import Rounds, Training
 from .crew import TRIES, Crew, WorkerDied
 from .shards import Shards
+
+PAUSE = 5.0  # seconds, and more with every try: it takes a while until a lost machine is known to be lost
 
 
 @final
@@ -39,13 +42,15 @@ class ShardedRounds:
         if self._crew.owner is not self:
             self._shards.forget()
             self._crew.owner = self
-        for _ in range(TRIES):
+        for tried in range(TRIES):
             try:
+                if tried:
+                    time.sleep(PAUSE * (tried - 1))
+                    self._crew.renew()
                 return self._advanced(training, until)
             except WorkerDied as died:
                 again, said = died, f"{died}; another takes its users, and goes on from round {training.round}"
                 warnings.warn(said, EntrenousWarning, stacklevel=2)
-                self._crew.renew()
         raise EntrenousError(f"{again}, {TRIES} times in a row; a stored run goes on with `entrenous run --resume RUN`")
 
     def _advanced(self, training: Training, until: int) -> Training:

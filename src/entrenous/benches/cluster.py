@@ -1,0 +1,71 @@
+"""What sharing a round out costs and saves: one process, threads, and Ray's workers, side by side."""
+
+from __future__ import annotations
+
+import statistics
+from typing import Any
+
+import numpy as np
+
+from ..algorithms.fcf import FCF
+from ..algorithms.fpl import FPL
+from ..cluster.crew import Crew
+from ..cluster.engine import Asked, crew
+from ..cluster.rounds import ShardedRounds
+from ..cluster.shards import ShardHand
+from ..core.errors import EntrenousError
+from ..core.protocols import Progress
+from ..data.interactions import Interactions
+from ..data.synthetic import synthetic
+from ..federation.executors import Threads
+from ..federation.rounds import Rounds
+from ..fit import fitted
+from ..store import model_sha256
+from .timing import cost, interleaved
+
+SHARDS, TURNS = 2, 3
+ALGORITHMS = {"fpl": FPL(factors=20, triples=0, cohort=0), "fcf": FCF(factors=20)}
+
+
+def cluster(threads: int, progress: Progress) -> dict[str, Any]:
+    """Wall seconds of a round of everybody on data of MovieLens-1M's size (6,040 users, 3,706 items, 10^6 rows): two threads and two Ray
+    workers of one thread against one process, and a round of the workers in which nobody trains: what goes down, up and is added."""
+    data, found = synthetic(users=6040, items=3706, interactions=1_000_000, skew=0.65, seed=0), dict[str, Any]()
+    with crew(Asked(SHARDS, None, 1), ShardHand, SHARDS) as hired:
+        for number, name in enumerate(ALGORITHMS):
+            progress(number, len(ALGORITHMS), name)
+            found |= {f"{name}_{what}": value for what, value in _measured(hired, name, data).items()}
+    progress(len(ALGORITHMS), len(ALGORITHMS), "done")
+    return {**found, "shards": SHARDS, "against": f"one process; {SHARDS} threads of it"}
+
+
+def _measured(hired: Crew, name: str, data: Interactions) -> dict[str, float]:
+    algorithm = ALGORITHMS[name]
+    ways = [Rounds(algorithm, data), Rounds(algorithm, data, executor=Threads(SHARDS)), ShardedRounds(hired, algorithm, data)]
+    now: list[Any] = [rounds.advance(rounds.start(), 2) for rounds in ways]
+
+    def one_more(way: int) -> None:
+        now[way] = ways[way].advance(now[way], now[way].round + 1)
+
+    costs = interleaved(TURNS, *(lambda way=way: one_more(way) for way in range(len(ways))))  # type: ignore[misc]
+    one, threads, shards = (statistics.median(each.wall for each in of) for of in costs)
+    if len({model_sha256(fitted(rounds, training).arrays) for rounds, training in zip(ways, now, strict=True)}) != 1:
+        raise EntrenousError(f"{name}: the models differ")
+    between = _nobody_trains(hired, ways[-1], now[-1].server)
+    parts = {"threads_to_one": threads / one, "shards_to_one": shards / one, "shards_to_threads": shards / threads}
+    return {"seconds_one_process": one, **parts, "milliseconds_between": 1e3 * between, "share_between": between / shards}
+
+
+def _nobody_trains(hired: Crew, rounds: Any, server: Any) -> float:
+    """Seconds of a round of the workers without devices: the model to each, a sum from each."""
+    download, nobody = rounds.algorithm.download(server), np.empty(0, np.int64)
+
+    def empty_round() -> None:
+        ref = hired.put(download)
+        list(hired.call("work", {number: (ref, nobody, np.uint64(0)) for number in range(hired.many)}))
+
+    empty_round()
+    return statistics.median(cost(empty_round).wall for _ in range(15))
+
+
+BENCHES = {"cluster": cluster}
