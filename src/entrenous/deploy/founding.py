@@ -8,7 +8,7 @@ import secrets
 import socket
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -22,6 +22,7 @@ from .flower.keys import make_keys
 from .terms import Member, Roll, Terms, write_text
 
 PORT = 8443
+EVERYWHERE = "0.0.0.0", "::", ""
 
 
 class Founded(NamedTuple):
@@ -40,6 +41,20 @@ class Place(NamedTuple):
     names: tuple[str, ...] = ()
     tls: bool = True
 
+    def checked(self) -> Self:
+        """With at least one name. Raises InputError where nobody can tell by which the nodes reach it."""
+        if not self.names and self.host in EVERYWHERE:
+            expected = "the host name or address by which nodes reach the server"
+            raise InputError("--name", f"missing, with --host {self.host}", expected=expected, fix="add --name shop.example")
+        if not 0 < self.port < 65536:
+            raise InputError("--port", f"got {self.port}", expected="1 to 65535")
+        return self._replace(names=tuple(self.names) or (self.host,))
+
+    @property
+    def reached(self) -> str:
+        """HOST:PORT, as nodes are told."""
+        return f"[{self.names[0]}]:{self.port}" if ":" in self.names[0] else f"{self.names[0]}:{self.port}"
+
 
 def found_server(
     folder: Path, items: str, catalogue: Catalogue, requests: Sequence[tuple[Request, int]], place: Place, **more: Any
@@ -55,17 +70,18 @@ def found_server(
          "server": key.public_key().public_bytes_raw().hex(), **more}, "terms",
     )  # fmt: skip
     terms.make()
-    roll = _roll(requests, terms.users)
+    roll, place = _roll(requests, terms.users), place.checked()
     server, invitations = folder / "server", {request.name: folder / "invitations" / request.name for request, _ in requests}
     if server.exists():
         raise InputError(str(server), "there is a server already", expected="a new folder", fix="choose another, or remove it")
+    server.mkdir(parents=True, mode=0o700)
     for own in (server, *invitations.values()):
         write_text(own / "terms.json", terms.text())
         write_text(own / "roll.json", roll.text())
         (own / "items.json").write_text(items, encoding="utf-8")
     write_identity(server / "identity.key", key)
     write_text(server / "place.json", json.dumps(place._asdict(), indent=1))
-    where = {"server": f"{place.names[0] if place.names else place.host}:{place.port}", "tls": place.tls}
+    where = {"server": place.reached, "tls": place.tls}
     if place.tls:
         _keys(server / "keys", requests, place)
     for invitation in invitations.values():

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 
 DAYS = 365  # a certificate's life unless asked otherwise; `expiry` tells when it ends
+CA_DAYS = 3650  # an authority's at least: when it ends, every node needs the next one's ca.crt
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
@@ -40,7 +41,7 @@ def make_keys(folder: Path, nodes: Sequence[str] = (), *, names: Sequence[str] =
         part.mkdir(parents=True, exist_ok=True, mode=0o700)
     if not _pair(folder / "server.crt", folder / "server.key"):
         if not _pair(folder / "ca.crt", folder / "ca.key"):
-            _make_ca(folder, days)
+            _make_ca(folder, max(days, CA_DAYS))
         _make_server(folder, names, days)
     missing = sorted(set(names) - _names(_certificate(folder / "server.crt")))
     if missing:
@@ -70,6 +71,11 @@ def make_node_key(path: Path) -> None:
 def expiry(folder: Path) -> datetime:
     """When the server's certificate ends, or that of its CA if sooner (UTC)."""
     return min(_certificate(folder / name).not_valid_after_utc for name in ("server.crt", "ca.crt"))
+
+
+def names_of(certificate: Path) -> list[str]:
+    """The host names and addresses that a certificate is for. Raises InputError."""
+    return sorted(_names(_certificate(certificate)))
 
 
 def load_node_keys(ca: Path | None, private: Path | None) -> Keys:

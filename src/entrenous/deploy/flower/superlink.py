@@ -213,17 +213,22 @@ class Supervisor:
         return False
 
     def _let_in(self) -> None:
-        """Registers the public keys that have appeared in the keys' nodes folder."""
-        from .control import operator, register
+        """Registers the public keys that have appeared in the keys' nodes folder, and shuts out those whose files have gone, also
+        while nobody looked: the SuperLink's database outlives this process."""
+        from .control import operator, register, registered, unregister
 
-        self._looked = time.monotonic()
-        new = sorted(set((self.plan.keys / "nodes").glob("*.pub")) - self._known) if self.plan.keys is not None else []
-        if new:
-            names = dict(filter(None, map(self._named, new)))
-            with operator(*self._operator()) as client:
-                for public in register(client, names):
-                    self.say(f"{names[public]} may connect now")
-            self._known.update(new)
+        first, self._looked = self._looked == 0.0, time.monotonic()
+        there = set((self.plan.keys / "nodes").glob("*.pub")) if self.plan.keys is not None else set()
+        if self.plan.keys is None or (there == self._known and not first):
+            return
+        names = dict(filter(None, map(self._named, sorted(there))))
+        with operator(*self._operator()) as client:
+            for public in register(client, names):
+                self.say(f"{names[public]} may connect now")
+            for public, _ in registered(client):
+                if public not in names and unregister(client, public):
+                    self.say("a node whose key is gone may not connect any more")
+        self._known = there
 
     def _named(self, public: Path) -> tuple[bytes, str] | None:
         """A public key file as key and name; None, and a line, for a file that is none: the others are let in all the same."""
