@@ -82,8 +82,10 @@ class Node:
             return self._answer(request)
 
     def _answer(self, request: bytes) -> bytes:
+        about: dict[str, Any] = {}
         try:
             frame = opened(request)
+            about = {"round": frame.head.round, "attempt": frame.head.attempt, "model": frame.head.model}
             if not signed_by(frame, self.terms.server_key):
                 raise Refused(Code.BAD_SIGNATURE, "not the server of this federation")
             if frame.head.run != self.terms.run:
@@ -92,9 +94,9 @@ class Node:
                 raise Refused(Code.WRONG_KIND)
             return self._kinds[frame.head.kind](frame)
         except Refused as why:
-            return self._seal("refused", f"{why.code.value}\n{why.text}".encode())
+            return self._seal("refused", f"{why.code.value}\n{why.text}".encode(), **about)
         except (EntrenousError, OSError, Error) as why:  # not finite, a full disk: by class alone, the text may name rows
-            return self._seal("refused", f"{Code.FAILED.value}\n{type(why).__name__}".encode())
+            return self._seal("refused", f"{Code.FAILED.value}\n{type(why).__name__}".encode(), **about)
 
     # ---- what it is asked ------------------------------------------------------------------------------------------------------------
 

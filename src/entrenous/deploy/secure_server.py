@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, final
 
+from ..core.errors import one_line
 from ..core.protocols import State
 from ..core.update import Shown, Total
 from ..privacy.secure_sum import messages as stages
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from .server import Server
 
 
+LONGEST = 30.0  # seconds between two attempts, at most
+
+
 class Stage(NamedTuple):
     """One exchange with the nodes. number: as in secure_sum; request: the frame for a node."""
 
@@ -44,37 +48,39 @@ class SecureRound:
         self._roll = {name: member.key.public_bytes_raw() for name, member in server.roll.members.items()}
         self._gone: set[str] = set()  # who has refused a stage of this attempt, or was not heard in time
         self._shown: dict[str, tuple[Shown, ...]] = {}
+        self._sum: Sum | None = None  # None: what was asked for is not known, as far as a damaged journal tells
         self._taking: bytes | None = None  # the frame whose message is being taken
 
     def run(self) -> Total:
         """The sum; of nobody if the round is lost."""
-        folder, number, attempt = self._server.folder, self._now.round, 0
-        while folder.has_journal(number, attempt + 1):
-            attempt += 1
+        server, number = self._server, self._now.round
+        attempt = server.folder.newest_attempt(number)
         while True:
-            journal = self._server.kept("journal", lambda: folder.journal(number, attempt))  # noqa: B023  # used at once
+            journal = server.kept("journal", lambda: server.folder.journal(number, attempt))  # noqa: B023  # used at once
             try:
                 return self._attempt(attempt, journal)
             except NotTaken as why:
-                folder.log(f"round {number}, attempt {attempt}: {why.text}; nothing was revealed, the model is unchanged")
-                if self._sum.stage >= stages.MASKED:
-                    return self._server.shape.empty()
-                attempt += 1
+                server.folder.log(f"round {number}, attempt {attempt}: {why.text}; nothing was revealed, the model is unchanged")
+                if self._sum is None or self._sum.stage >= stages.MASKED:
+                    return server.shape.empty()
             finally:
                 journal.close()
+            server.exchange.pause(min(LONGEST, 1.0 + attempt))
+            attempt += 1
 
     def _attempt(self, attempt: int, journal: Journal) -> Total:
-        self._gone, self._shown = set(), {}
+        self._gone, self._shown, self._sum = set(), {}, None
         terms = sum_terms(self._server.terms, self._now.round, attempt, self._now.model, size(self._server.shape.empty()))
         self._largest = max(stages.limit_of(stage, terms.nbytes) for stage in range(len(KINDS)))
         self._largest += largest_body(self._server.shape, self._now.asked)
-        self._sum, self._journal = self._restored(terms, attempt), journal
-        for stage in self._stages(attempt):
-            if self._sum.stage <= stage.number:  # those before were closed before a restart
-                self._hear(stage)
-        return self._total()
+        self._journal = journal
+        self._sum = own = self._restored(terms, attempt)
+        for stage in self._stages(attempt, own):
+            if own.stage <= stage.number:  # those before were closed before a restart
+                self._hear(stage, own)
+        return self._total(own)
 
-    def _stages(self, attempt: int) -> list[Stage]:
+    def _stages(self, attempt: int, own: Sum) -> list[Stage]:
         """What is asked at each stage, of those who were heard at the one before."""
 
         def seal(kind: str, body: bytes, name: str) -> bytes:
@@ -82,33 +88,32 @@ class SecureRound:
                                      items=self._server.terms.items, about={"users": len(self._now.asked[name])})  # fmt: skip
 
         def work(name: str) -> bytes:
-            return self._server.request(
-                "mask", self._download, self._now.asked[name], self._now.model, attempt, self._sum.inbox(name)
-            )
+            return self._server.request("mask", self._download, self._now.asked[name], self._now.model, attempt, own.inbox(name))
 
         asks: tuple[Callable[[str], bytes], ...] = (
             lambda name: seal("advert", b"", name),
-            lambda name: seal("share", self._sum.roster(), name),
+            lambda name: seal("share", own.roster(), name),
             work,
-            lambda name: seal("consent", self._sum.survivors(name), name),
-            lambda name: seal("unmask", self._sum.consents(), name),
+            lambda name: seal("consent", own.survivors(name), name),
+            lambda name: seal("unmask", own.consents(), name),
         )
         return [Stage(number, ask) for number, ask in enumerate(asks)]
 
-    def _hear(self, stage: Stage) -> None:
-        """Asks for the messages of a stage until all have come, or the time is up. The first question of a stage closes the one before;
-        raises NotTaken if too few were heard there."""
+    def _hear(self, stage: Stage, own: Sum) -> None:
+        """Asks for the messages of a stage until all have come, or enough of them when the time is up. The first question of a stage
+        closes the one before. Raises NotTaken if too few are there for it to be worth going on."""
         server, number = self._server, stage.number
-        before = set(self._now.asked) if number == 0 else set(self._sum.heard(number - 1))
+        before = set(self._now.asked) if number == 0 else set(own.heard(number - 1))
 
         def missing() -> set[str]:
-            return before - self._sum.heard(number) - self._gone
+            return before - own.heard(number) - self._gone
 
         server.exchange.gather(missing, stage.request, self._take, server.terms.deadline)
+        while number <= stages.MASKED and not server.enough(self._now, set(own.heard(number))):
+            if not missing():
+                raise NotTaken("threshold", f"{stages.STAGES[number]}: too many nodes withhold theirs")
+            server.exchange.gather(missing, stage.request, self._take, server.terms.deadline)
         self._gone |= missing()
-        if number == stages.MASKED:
-            while not server.enough(self._now, set(self._sum.heard(number))) and missing():
-                server.exchange.gather(missing, stage.request, self._take, server.terms.deadline)
 
     # ---- what nodes answer -------------------------------------------------------------------------------------------------------------
 
@@ -130,11 +135,7 @@ class SecureRound:
             server.intake.said(Code.NOT_SUMMED, node, f"{why.code}: {why.text}")
 
     def _check(self, found: Frame) -> None:
-        head = found.head
-        if head.kind == "refused":
-            raise Refused(Code.WITHHELD, bytes(found.body[:120]).decode("ascii", "replace"))
-        if head.kind not in KINDS:
-            raise Refused(Code.WRONG_KIND)
+        head, attempt = found.head, 0 if self._sum is None else self._sum.terms.attempt
         if head.run != self._server.terms.run:
             raise Refused(Code.WRONG_RUN)
         if head.round != self._now.round:
@@ -143,6 +144,10 @@ class SecureRound:
             raise Refused(Code.WRONG_MODEL)
         if found.node not in self._now.asked:
             raise Refused(Code.NOT_ASKED)
+        if head.kind == "refused" and head.attempt == attempt:
+            raise Refused(Code.WITHHELD, one_line(bytes(found.body[:120]).decode("ascii", "replace")))
+        if head.kind not in KINDS:
+            raise Refused(Code.WRONG_KIND)
 
     def _read(self, frame: bytes, found: Frame, node: str) -> None:
         """Hands a message to the sum, which journals the frame before it counts."""
@@ -157,6 +162,7 @@ class SecureRound:
 
     def _add(self, stage: int) -> Callable[[bytes], bool]:
         own = self._sum
+        assert own is not None  # while frames are taken
         return (own.add_advert, own.add_shares, own.add_masked, own.add_consent, own.add_unmasking)[stage]
 
     def _record(self, record: bytes) -> None:
@@ -182,10 +188,10 @@ class SecureRound:
 
     # ---- the end -------------------------------------------------------------------------------------------------------------------------
 
-    def _total(self) -> Total:
+    def _total(self, own: Sum) -> Total:
         """The sum of the survivors, held against what their devices can have sent. Raises NotTaken."""
-        shape, names = self._server.shape, sorted(self._sum.heard(stages.MASKED))
-        total, devices = unpack(self._sum.total(), shape.empty()), sum(len(self._now.asked[name]) for name in names)
+        shape, names = self._server.shape, sorted(own.heard(stages.MASKED))
+        total, devices = unpack(own.total(), shape.empty()), sum(len(self._now.asked[name]) for name in names)
         most = max((int(abs(array).max(initial=0)) for array in (*total.rows.values(), *total.dense.values())), default=0)
         if total.devices != devices or most > devices * MOST or int(total.senders.max(initial=0)) > devices:
             raise NotTaken("vector", "the sum is none that these devices can have: a node lied, and the sum does not say which")

@@ -91,9 +91,10 @@ class ServerFolder:
         path = self._journal_path(number, attempt)
         return list(records(path)) if path.exists() else []
 
-    def has_journal(self, number: int, attempt: int) -> bool:
-        """Whether an attempt at a round was begun."""
-        return self._journal_path(number, attempt).exists()
+    def newest_attempt(self, number: int) -> int:
+        """The last attempt at a round that was begun; 0 before the first."""
+        begun = [int(path.stem.rpartition("-")[2]) for path in self.path.glob(f"round-{number:09d}-*.journal")]
+        return max(begun, default=0)
 
     def journal(self, number: int, attempt: int = 0) -> Journal:
         """The journal of a round, to go on with. attempt: a secure sum is begun anew when too few nodes were there."""
