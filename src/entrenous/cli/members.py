@@ -1,4 +1,4 @@
-"""`entrenous federation invite`, `shut-out`, `renew`: what an operator changes in a federation that is there already."""
+"""`entrenous federation invite`, `shut-out`, `renew`, `rewind`: what changes in a federation that is there already."""
 
 from __future__ import annotations
 
@@ -70,3 +70,22 @@ def renew(folder: Path, /, *, name: list[str] | None = None) -> None:
         say(
             f"a new authority: send {folder / 'server' / 'keys' / 'ca.crt'} to every node, which puts it into its folder and starts again"
         )
+
+
+@app.command
+def rewind(folder: Path, /, *, to: int) -> None:
+    """On a node: let a server that was restored from an old backup do rounds again. Stop the node before, start it afterwards.
+
+    A node does no round again that is more than a few back, whatever a server says: ask the operator why before you run this.
+
+    Parameters
+    ----------
+    folder:
+        The node's.
+    to:
+        Rounds that the restored server has done, as the operator says.
+    """
+    need_libraries("federation", *LIBRARIES)
+    from ..deploy.membership import rewind as back
+
+    say(f"{folder}: from round {back(folder, to)} back to {to}, with the users' newest vectors")

@@ -19,6 +19,7 @@ from ..core.errors import InputError, at_least
 from .enrolment import INVITED, Request
 from .flower.keys import expiry, make_keys, names_of
 from .founding import Place
+from .node_store import opened
 from .terms import FORMAT, Member, Roll, Terms, read_json, write_text
 
 OUT = "shut-out"
@@ -68,6 +69,19 @@ def shut_out(folder: Path, name: str) -> int:
     (server / "keys" / "nodes" / f"{name}.pub").unlink(missing_ok=True)
     write_text(server / "roll.json", Roll({n: m for n, m in roll.members.items() if n != name}, terms.users).text())
     return len(member.users)
+
+
+def rewind(folder: Path, number: int) -> int:
+    """On a node: lets a server that was restored from a backup go on after `number` rounds, with the node's newest private vectors; the
+    rounds that the node had done. A node refuses that by itself, for what it draws in a round it would draw again.
+
+    Raises InputError for a round to come, and for secure sums: two sums of one round may tell what a node sent."""
+    at_least("--to", number, 0)
+    if Terms.read(folder / "terms.json").secure == "masks":
+        problem = "two secure sums of one round may tell what a node has sent"
+        raise InputError(str(folder), problem, fix="found the federation anew with `entrenous federation new`")
+    with opened(folder / "store.sqlite") as store:
+        return store.rewind(number)
 
 
 def renew(folder: Path, names: Sequence[str] = ()) -> tuple[datetime, bool]:

@@ -153,6 +153,19 @@ class NodeStore:
             if download is not None:
                 self._keep_model(given.round, download)
 
+    def rewind(self, number: int) -> int:
+        """Makes the newest private state that of before round `number`, for a server that goes on from an old backup; the round it was of.
+        Raises InputError for a round that is still to come."""
+        found = self._db.execute("select round, arrays from state order by round desc limit 1").fetchone()
+        if found is None or number > found[0]:
+            problem = f"round {number} is still to come"
+            raise InputError(str(self.path), problem, expected=f"at most {found[0] if found else 0}")
+        with self._db:
+            self._db.execute("delete from answer where round >= ?", (number,))
+            self._db.execute("delete from state")
+            self._db.execute("insert into state values (?, ?)", (number, found[1]))
+        return int(found[0])
+
     def receive_model(self, number: int, download: Mapping[str, Array]) -> None:
         """A model to recommend by: that of round `number`."""
         with self._db:
