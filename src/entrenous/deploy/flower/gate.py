@@ -119,8 +119,8 @@ class Gate:
     async def _message(self, scope: Scope, receive: Receive, send: Send) -> None:
         """A message or a part of one: passed on, and who waits for it woken when all its parts are there."""
         if scope["path"] == SENDS_WORK:
-            body, answer = await _body(receive), _Held()
-            await self.app(scope, _replay(body, receive), answer)
+            body, answer = await read_body(receive), _Held()
+            await self.app(scope, replayed(body, receive), answer)
             self.work.work(self.peek.addressed(body), self.peek.parts(answer.body))
             return await answer.send_to(send)
         await self.app(scope, receive, send)
@@ -131,14 +131,14 @@ class Gate:
 
     async def _question(self, scope: Scope, receive: Receive, send: Send, seconds: float) -> None:
         """A question for work, or for answers: an empty reply waits until there is more, `seconds` or `bounds.wait` at most."""
-        loop, body = asyncio.get_running_loop(), await _body(receive)
+        loop, body = asyncio.get_running_loop(), await read_body(receive)
         node = SERVER if scope["path"] == ASKS_ANSWERS else self.peek.asking(body)
         until = loop.time() + min(self.bounds.wait, seconds)
         gone = asyncio.ensure_future(receive())  # nothing but the end of the connection can come now
         try:
             while True:
                 seen, answer = self.work.count(node), _Held()
-                await self.app({**scope, "state": dict(scope.get("state", {}))}, _replay(body, receive), answer)
+                await self.app({**scope, "state": dict(scope.get("state", {}))}, replayed(body, receive), answer)
                 left = until - loop.time()
                 if not answer.empty or left <= 0 or gone.done() or not await self.work.more(node, seen, left, gone):
                     return await answer.send_to(send)
@@ -265,7 +265,7 @@ def _timely(receive: Receive, seconds: float) -> Receive:
     return timely
 
 
-async def _body(receive: Receive) -> bytes:
+async def read_body(receive: Receive) -> bytes:
     parts = []
     while True:
         event = await receive()
@@ -276,17 +276,17 @@ async def _body(receive: Receive) -> bytes:
             return b"".join(parts)
 
 
-def _replay(body: bytes, receive: Receive) -> Receive:
+def replayed(body: bytes, receive: Receive) -> Receive:
     first = True
 
-    async def replayed() -> Event:
+    async def again() -> Event:
         nonlocal first
         if first:
             first = False
             return {"type": "http.request", "body": body, "more_body": False}
         return await receive()
 
-    return replayed
+    return again
 
 
 async def _answer(send: Send, status: int, line: str) -> None:

@@ -24,16 +24,8 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from .gate import FLEET, RUNTIME, App, Bounds, Gate, Peek, Receive, Scope, Send
-
-OTHERS = (  # layers for the operator's calls, tracing and event logs; those that check nodes and tokens stay
-    "ControlSensitiveResponseMiddleware",
-    "ControlAuthenticationMiddleware",
-    "ControlLicenseMiddleware",
-    "ControlEventLogMiddleware",
-    "RuntimeTracingMiddleware",
-    "FleetEventLogMiddleware",
-)
+from .gate import App, Bounds, Gate, Peek
+from .shortcut import shortened
 
 
 class BoundedHttp(HttpToolsProtocol):
@@ -110,23 +102,6 @@ def serve(app: App, *, sockets: list[socket.socket], secret: str, bounds: Bounds
         server_header=False,
     )
     uvicorn.Server(config).run(sockets=sockets)
-
-
-def shortened(app: Any) -> App:
-    """Flower's application, without the layers that do nothing for the calls of nodes and server but cost half of each call's time."""
-    layers = app.user_middleware
-    app.user_middleware = [layer for layer in layers if layer.cls.__name__ not in OTHERS]
-    short = app.build_middleware_stack()
-    app.user_middleware = layers
-
-    async def call(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"].startswith((FLEET, RUNTIME)):
-            scope["app"] = app
-            await short(scope, receive, send)
-        else:
-            await app(scope, receive, send)
-
-    return call
 
 
 def _peek(app: Any) -> Peek:
