@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from typing import final
 
@@ -62,6 +63,13 @@ class Code(StrEnum):
     # a node's own reasons
     WITHHELD = "withheld"
     FAILED = "failed"
+
+
+def reason(said: bytes) -> str:
+    """Why a node refuses, as far as it may be logged: a code that is known, and the word that its explanation begins with."""
+    first, _, rest = said[:120].decode("ascii", "replace").partition("\n")
+    word = re.match(r"([a-z][a-z -]{0,30}):", rest)
+    return f"{first}{f', {word[1]}' if word else ''}" if first in {code.value for code in Code} else ""
 
 
 @final
