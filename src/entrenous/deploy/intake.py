@@ -11,11 +11,10 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, final
 
-from ..core.errors import one_line
 from ..core.types import Int64Array
 from ..core.update import Total, Update
 from . import contribution
-from .codes import Code, Refused
+from .codes import Code, Refused, reason
 from .contribution import Shape, largest_body
 from .frames import Frame, opened, signed_by
 from .journal import FRAME, Journal
@@ -114,7 +113,7 @@ class Intake:
         """What a frame contributes. Raises Refused."""
         head = frame.head
         if head.kind == "refused":
-            raise Refused(Code.WITHHELD, one_line(bytes(frame.body[:120]).decode("ascii", "replace")))
+            raise Refused(Code.WITHHELD, reason(bytes(frame.body[:120])))
         if head.kind not in ("update", "sum"):
             raise Refused(Code.WRONG_KIND)
         if head.run != self.run:
