@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, final
 
-from ..core.errors import one_line
 from ..core.protocols import State
 from ..core.update import Shown, Total
 from ..privacy.secure_sum import messages as stages
@@ -18,7 +17,7 @@ from ..privacy.secure_sum.refusal import Refused as NotTaken
 from ..privacy.secure_sum.server import Server as Sum
 from ..privacy.secure_sum.terms import Terms as SumTerms
 from ..privacy.secure_sum.vector import size, unpack
-from .codes import Code, Refused
+from .codes import Code, Refused, reason
 from .contribution import MOST, largest_body
 from .frames import Frame, opened
 from .intake import Open
@@ -145,7 +144,7 @@ class SecureRound:
         if found.node not in self._now.asked:
             raise Refused(Code.NOT_ASKED)
         if head.kind == "refused" and head.attempt == attempt:
-            raise Refused(Code.WITHHELD, one_line(bytes(found.body[:120]).decode("ascii", "replace")))
+            raise Refused(Code.WITHHELD, reason(bytes(found.body[:120])))
         if head.kind not in KINDS:
             raise Refused(Code.WRONG_KIND)
 
