@@ -24,7 +24,7 @@ from ..store import model_sha256
 from .timing import cost, interleaved
 
 SHARDS, TURNS = 2, 3
-ALGORITHMS = {"fpl": FPL(factors=20, triples=0, cohort=0), "fcf": FCF(factors=20)}
+ALGORITHMS: dict[str, Any] = {"fpl": FPL(factors=20, triples=0, cohort=0), "fcf": FCF(factors=20)}
 
 
 def cluster(threads: int, progress: Progress) -> dict[str, Any]:
@@ -41,13 +41,17 @@ def cluster(threads: int, progress: Progress) -> dict[str, Any]:
 
 def _measured(hired: Crew, name: str, data: Interactions) -> dict[str, float]:
     algorithm = ALGORITHMS[name]
-    ways = [Rounds(algorithm, data), Rounds(algorithm, data, executor=Threads(SHARDS)), ShardedRounds(hired, algorithm, data)]
+    ways: list[Any] = [
+        Rounds(algorithm, data),
+        Rounds(algorithm, data, executor=Threads(SHARDS)),
+        ShardedRounds(hired, algorithm, data),
+    ]
     now: list[Any] = [rounds.advance(rounds.start(), 2) for rounds in ways]
 
     def one_more(way: int) -> None:
         now[way] = ways[way].advance(now[way], now[way].round + 1)
 
-    costs = interleaved(TURNS, *(lambda way=way: one_more(way) for way in range(len(ways))))  # type: ignore[misc]
+    costs = interleaved(TURNS, *(lambda way=way: one_more(way) for way in range(len(ways))))
     one, threads, shards = (statistics.median(each.wall for each in of) for of in costs)
     if len({model_sha256(fitted(rounds, training).arrays) for rounds, training in zip(ways, now, strict=True)}) != 1:
         raise EntrenousError(f"{name}: the models differ")
