@@ -64,7 +64,7 @@ def test_twenty_kills_at_random_moments(tmp_path: Path) -> None:
 
 
 def test_strangers_at_the_nodes_port(tmp_path: Path) -> None:
-    """A3-like: heads that never end, handshakes that never begin, bodies of 2 GB, 300 connections; rounds go on, memory stays."""
+    """A3-like: heads that never end, handshakes that never begin, bodies of 2 GB, 200 connections; rounds go on, memory stays."""
     names = ["a", "b"]
     plan = plan_of(tmp_path, names, rounds=10_000, pause=0.2)
     with Supervisor(plan, lambda _: None) as running, nodes_at(running.address, [node_of(tmp_path, name) for name in names]):
@@ -88,6 +88,11 @@ def test_strangers_at_the_nodes_port(tmp_path: Path) -> None:
         chunked = connected()
         chunked.sendall(b"POST /v1/fleet/push-object HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
         assert chunked.recv(100).startswith(b"HTTP/1.1 411")
+        endless = connected()
+        endless.sendall(b"POST /v1/fleet/push-object HTTP/1.1\r\nHost: x\r\nX-Long: ")
+        with pytest.raises(OSError):
+            for _ in range(4096):  # 256 MB
+                endless.sendall(b"x" * 65536)
         done, began = len(rounds_of(tmp_path)), time.monotonic()
         until(running, lambda: len(rounds_of(tmp_path)) >= done + 5, 60)
         assert max(each["seconds"] for each in rounds_of(tmp_path)[done:]) < 10
@@ -95,7 +100,7 @@ def test_strangers_at_the_nodes_port(tmp_path: Path) -> None:
             each.settimeout(max(0.1, 15 - (time.monotonic() - began)))
             assert each.recv(1) == b""
         until(running, lambda: _connections(running.pids["superlink"], int(port)) < 50, 30)
-        assert _memory(running.pids["superlink"]) < memory + 60
+        assert _memory(running.pids["superlink"]) < memory + 100  # 200 TLS connections of 256 KB, and what Flower caches
         for each in [*bare, *heads, large, unsigned, chunked]:
             each.close()
 

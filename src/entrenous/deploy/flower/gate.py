@@ -39,6 +39,7 @@ class Bounds(NamedTuple):
 
     body: int = 64 << 20  # the largest request; a frame and a little
     head: float = 10.0  # until a request's head is complete
+    head_bytes: int = 1 << 16  # of a head that is not complete yet
     rate: int = 20_000  # bytes a second that a body must come with, after `head`
     wait: float = 3.0  # longest time that a question for work may lie
     connections: int = 1024
@@ -98,7 +99,7 @@ class Gate:
         length = headers.get(b"content-length", b"0" if scope["method"] == "GET" else b"")
         if not length.isdigit():
             return 411, "length required"
-        if int(length) > self.bounds.body:
+        if len(length) > 12 or int(length) > self.bounds.body:
             return 413, f"at most {self.bounds.body} bytes"
         if not inside and int(length) > SMALL and not await asyncio.to_thread(self.peek.genuine, headers):
             return 401, f"more than {SMALL} bytes need a registered key"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import shutil
 import signal
 import socket
 import subprocess
@@ -24,7 +25,7 @@ from .place import environment, refuse_plain
 READY = 60.0  # s that a SuperLink may take to answer (2 s on an idle machine)
 DEATHS = 10  # of one process within PERIOD: then something is wrong that a restart does not mend
 PERIOD = 600.0  # s
-LOG_BYTES = 10 << 20  # a longer log is put aside when its process starts
+LOG_BYTES = 10 << 20  # a longer log is put aside; one such is kept
 Say = Callable[[str], None]
 
 
@@ -128,6 +129,7 @@ class Supervisor:
             if self.server is not None and self.server.poll() is not None and self._may_restart("server", self.server):
                 self._start_server()
             if time.monotonic() - self._looked > 2.0:
+                self._shorten_logs()
                 self._let_in()
         return False
 
@@ -187,8 +189,6 @@ class Supervisor:
 
     def _spawn(self, module: str, arguments: list[str], log: str, fds: Sequence[int] = ()) -> subprocess.Popen[bytes]:
         path = self.folder / log
-        if path.exists() and path.stat().st_size > LOG_BYTES:
-            path.replace(path.with_suffix(".log.1"))
         command = [sys.executable, "-m", f"{__package__}.{module}", *arguments]
         with open(path, "ab") as file:
             variables = environment(os.environ, self.folder / "home")
@@ -229,6 +229,13 @@ class Supervisor:
                 if public not in names and unregister(client, public):
                     self.say("a node whose key is gone may not connect any more")
         self._known = there
+
+    def _shorten_logs(self) -> None:
+        """A long log is copied aside and begun anew; its process appends, so it goes on at the new beginning."""
+        for log in self.folder.glob("*.log"):
+            if log.stat().st_size > LOG_BYTES:
+                shutil.copyfile(log, log.with_suffix(".log.1"))
+                os.truncate(log, 0)
 
     def _named(self, public: Path) -> tuple[bytes, str] | None:
         """A public key file as key and name; None, and a line, for a file that is none: the others are let in all the same."""

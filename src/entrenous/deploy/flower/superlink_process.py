@@ -35,7 +35,7 @@ class BoundedHttp(HttpToolsProtocol):
         super().__init__(**rest)
         self.bounds, self.open_from, self.private = bounds, open_from, private
         self._late: asyncio.TimerHandle | None = None
-        self._address = ""
+        self._address, self._head = "", 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -55,7 +55,14 @@ class BoundedHttp(HttpToolsProtocol):
                 del self.open_from[self._address]
         super().connection_lost(exc)
 
+    def data_received(self, data: bytes) -> None:
+        if self._late is not None and self._head > self.bounds.head_bytes:
+            return self.transport.abort()
+        self._head += len(data)
+        super().data_received(data)
+
     def on_message_begin(self) -> None:
+        self._head = 0
         self._start_clock()
         super().on_message_begin()
 
