@@ -177,7 +177,7 @@ class Server:
         self, kind: str, download: State, users: Int64Array, model: bytes = b"", attempt: int = 0, inbox: bytes | None = None
     ) -> bytes:
         """A request to the node of some users, with what it delivers for them. inbox: of a secure sum."""
-        arrays = arrays_of(delivered(self.algorithm, download, users))
+        arrays = tensors.whole_bytes(arrays_of(delivered(self.algorithm, download, users)))
         arrays |= {} if kind == "model" else {"users": users}
         arrays |= {} if inbox is None else {"inbox": np.frombuffer(inbox, np.uint8)}
         about = {"users": len(users)}
