@@ -193,14 +193,16 @@ class Node:
 
     def _read(self, frame: Frame, more: dict[str, Field], users: Int64Array) -> dict[str, Array]:
         """The arrays of a request with a download for as many users. Raises Refused."""
-        schema = tensors.schema_of(arrays_of(self._received(users)))
+        like = arrays_of(self._received(users))
+        schema = tensors.schema_of(tensors.whole_bytes(like))
         if hasattr(self.algorithm, "deliver"):  # to some users of one cluster goes one model, to others two
             schema = {name: Field(field.dtype, ((0, MOST), *field.shape[1:])) for name, field in schema.items()}
         schema |= more
         try:
-            return tensors.read(frame.body, schema)
+            arrays = tensors.read(frame.body, schema)
         except Malformed as bad:
             raise Refused(Code.MALFORMED, bad.code) from None
+        return {name: array != 0 if name in like and like[name].dtype == np.bool_ else array for name, array in arrays.items()}
 
     def _seal(self, kind: str, body: bytes = b"", **fields: Any) -> bytes:
         return seal(self.key, kind, body, run=self.terms.run, node=self.name, **fields)
