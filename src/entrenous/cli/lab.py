@@ -52,7 +52,7 @@ def bench(name: str, /, *, threads: int = 0, json: bool = False) -> None:
     ----------
     name:
         fpl-epoch, fpl-round, sfpl-epoch, ncf-round, cali3f-ml-1m, rating-round, gossip, federation, fedmf-paillier, secure-sum, scale,
-        evaluate, cluster.
+        peers, peers-soak, evaluate, cluster.
     threads:
         Threads, 0 = all cores.
     json:

@@ -1,0 +1,174 @@
+"""One process of the bench `peers`: the protocol between peers with nothing to learn, and beside it the bare transport.
+
+Reads a line of JSON for each order and answers with one: {"peers": contacts}, {"push": rounds, "how": "protocol" or "bare"}, {"rss": 1}.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import resource
+import sys
+import time
+from collections import Counter
+from collections.abc import Coroutine
+from typing import Any, final
+
+import numpy as np
+
+from ..core.keys import key
+from ..core.sampling import cohort
+from ..deploy.peers.book import Book, Contact
+from ..deploy.peers.charter import Charter
+from ..deploy.peers.conduct import Conduct
+from ..deploy.peers.frames import Offer
+from ..deploy.peers.identity import Self, Verifier
+from ..deploy.peers.intake import Intake, deadline
+from ..deploy.peers.iroh_link import IrohLink, listen
+from ..deploy.peers.lines import FAILED, Lines
+from ..deploy.peers.port import Connection, Machine, Stream
+from ..deploy.peers.serving import Server
+from ..wire.pushed import digest, pack
+
+WAYS = 3
+
+
+@final
+class Load:
+    """A receiver that throws away what it takes, and a sender of the same model."""
+
+    def __init__(self, said: dict[str, Any], link: IrohLink, bare: IrohLink) -> None:
+        self.charter, self.link, self.bare = Charter(**said["charter"]), link, bare
+        self.me = Self(bytes.fromhex(said["secret"]), self.charter.schema, said["number"], bytes.fromhex(said["ticket"]))
+        self.host, self.tally, woken = Machine(), Counter[str](), asyncio.Event()
+        self.book = Book(
+            self.me.number, Verifier(self.charter.schema, bytes.fromhex(self.charter.operator), self.charter.users, 1e6)
+        )
+        conduct = Conduct(0.0, 1.0)
+        self.intake, self.lines = Intake(self.charter, self.book, conduct, self.tally), Lines(link)
+        self.record = self.me.record(link.addresses(), self.host.wall())
+        self.server = Server(
+            self.intake, self.book, conduct, self.host, self.tally, lambda: self.record, lambda sender, peers: None, woken
+        )
+        self.woken = woken
+        width = self.intake.width
+        self.body = pack(np.linspace(-1, 1, width, dtype=np.float32))
+        self.digest, self.pushes, self.tasks = digest(self.body), 0, set[asyncio.Task[None]]()
+        self.contacts: list[tuple[Contact, Contact]] = []
+        self.kept: dict[bytes, Connection] = {}
+
+    def spawn(self, name: str, work: Coroutine[Any, Any, None]) -> None:
+        """Without supervision: what fails here fails the bench."""
+        task = asyncio.get_running_loop().create_task(work)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+    async def welcome(self) -> None:
+        """The protocol's receiver."""
+        while True:
+            await self.server.welcome(await self.link.accept(), self.spawn)
+
+    async def drain(self) -> None:
+        """The node that is not there."""
+        while True:
+            await self.woken.wait()
+            self.woken.clear()
+            self.intake.waiting.clear()
+
+    async def welcome_bare(self) -> None:
+        """The bare transport's receiver."""
+        while True:
+            connection = await (await self.bare.accept()).take()
+            self.spawn("bare", self._serve_bare(connection))
+
+    async def _serve_bare(self, connection: Connection) -> None:
+        while True:
+            stream = await connection.accept()
+            self.spawn("stream", self._take_bare(stream))
+
+    async def _take_bare(self, stream: Stream) -> None:
+        await stream.read(int.from_bytes(await stream.read(8), "little"))
+        await stream.write(b"ok")
+        await stream.finish()
+
+    async def push(self, rounds: int, how: str) -> dict[str, Any]:
+        """Some rounds of pushes to WAYS others, all of a round at once. Bytes that were sent."""
+        one = self._protocol if how == "protocol" else self._bare
+        for number in range(rounds):
+            chosen = cohort(key(self.me.number, how, self.pushes, number), WAYS, len(self.contacts))
+            await asyncio.gather(*(one(*self.contacts[int(c)]) for c in chosen))
+        return {"bytes": rounds * WAYS * len(self.body)}
+
+    async def _protocol(self, to: Contact, _: Contact) -> None:
+        self.pushes += 1
+        offer = Offer(self.charter.schema, self.record, self.pushes, len(self.body), self.digest, 1, 1, ())
+        while (answer := await self._asked(to, offer)) not in ("ok", "seen"):
+            self.tally[answer] += 1
+            await asyncio.sleep(0.01)
+
+    async def _asked(self, to: Contact, offer: Offer) -> str:
+        try:
+            return (await self.lines.ask(to, offer, self.body, deadline(len(self.body)))).answer
+        except FAILED:
+            return "failed"
+
+    async def _bare(self, _: Contact, to: Contact) -> None:
+        while to.key not in self.kept:
+            try:
+                self.kept[to.key] = await self.bare.dial(to.key, to.addresses)
+            except FAILED:
+                self.tally["failed"] += 1
+        stream = await self.kept[to.key].open()
+        await stream.write(len(self.body).to_bytes(8, "little"))
+        await stream.write(self.body)
+        assert await stream.read(2) == b"ok"
+        await stream.finish()
+
+
+async def _main() -> None:
+    loop = asyncio.get_running_loop()
+    said = json.loads(await loop.run_in_executor(None, sys.stdin.readline))
+    secret = bytes.fromhex(said["secret"])
+    load = Load(said, await listen(secret), await listen(bytes.fromhex(said["other"])))
+    for work in (load.welcome(), load.drain(), load.welcome_bare()):
+        load.spawn("loop", work)
+    _answer(
+        {"addresses": load.link.addresses(), "bare": load.bare.addresses(), "key": load.bare.key.hex(), "bytes": len(load.body)}
+    )
+    while line := await loop.run_in_executor(None, sys.stdin.readline):
+        order = json.loads(line)
+        if "peers" in order:
+            load.contacts = [tuple(Contact(n, bytes.fromhex(k), tuple(a)) for n, k, a in pair) for pair in order["peers"]]  # type: ignore[misc]
+            _answer({})
+        elif "push" in order:
+            _answer(await load.push(order["push"], order["how"]))
+        else:
+            _answer(
+                {
+                    "cpu": time.process_time(),
+                    "rss_mb": _rss_mb(),
+                    "busy": load.tally["busy"],
+                    "failed": load.tally["failed"],
+                    "bytes": load.tally["received.ok"] * len(load.body),
+                }
+            )
+    sys.stdout.flush()
+    os._exit(0)
+
+
+def _answer(thing: dict[str, Any]) -> None:
+    print(json.dumps(thing), flush=True)
+
+
+def _rss_mb() -> float:
+    """Now, where the system says; else the most so far."""
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * resource.getpagesize() / 1e6
+    except OSError:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+
+
+if __name__ == "__main__":
+    asyncio.run(_main())
