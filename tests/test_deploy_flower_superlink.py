@@ -103,7 +103,8 @@ def test_who_is_refused_and_how(tmp_path: Path) -> None:
         "not to be trusted": Keys(other_ca, good.private),
         "hangs up on plain text": Keys(None, good.private),
     }
-    with Supervisor(plan, lambda _: None) as running:
+    said_by: list[str] = []
+    with Supervisor(plan, said_by.append) as running:
         for line, keys in wrong.items():
             with pytest.raises(InputError, match=line) as refusal:
                 serve(running.address, keys, echo, threading.Event())
@@ -116,9 +117,16 @@ def test_who_is_refused_and_how(tmp_path: Path) -> None:
         with nodes_at(running.address, [Node(wrong["not registered"], echo)]) as said:
             time.sleep(1.0)
         assert said == []
-        assert running.unregister(tmp_path / "keys" / "nodes" / "stranger.pub")
+        (tmp_path / "keys" / "nodes" / "broken.pub").unlink()
+        (tmp_path / "keys" / "nodes" / "stranger.pub").rename(tmp_path / "stranger.pub")
+        running._looked = 1.0
+        running.step()  # its file is gone, and so is its right
         with pytest.raises(InputError, match="not registered"):
             serve(running.address, wrong["not registered"], echo, threading.Event())
+        (tmp_path / "stranger.pub").rename(tmp_path / "keys" / "nodes" / "stranger.pub")
+        running._looked = 1.0
+        running.step()
+        assert said_by[-1] == "stranger was shut out before and may not connect; it needs a new key"
         _the_operators_calls_are_not_for_everybody(running, good.ca)
 
 

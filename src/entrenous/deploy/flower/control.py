@@ -57,14 +57,23 @@ def operator(address: str, ca: bytes | None, secret: str) -> Iterator[ControlHtt
         yield client
 
 
-def register(client: ControlHttpClient, publics: Iterable[bytes]) -> set[bytes]:
-    """Lets the owners of `publics` (PEM) in; returns those who were not known before. Raises httpx.HTTPError."""
+def register(client: ControlHttpClient, publics: Iterable[bytes]) -> tuple[set[bytes], set[bytes]]:
+    """Lets the owners of `publics` (PEM) in; returns those who were not in before, and those whom Flower refuses.
+
+    It refuses keys that were shut out once: they never come back. Raises httpx.HTTPError for anything else.
+    """
+    import httpx
     from flwr.proto.control_pb2 import RegisterNodeRequest
 
-    new = set(publics) - {public for public, _ in registered(client)}
+    new, refused = set(publics) - {public for public, _ in registered(client)}, set()
     for public in new:
-        client.RegisterNode(RegisterNodeRequest(public_key=public))
-    return new
+        try:
+            client.RegisterNode(RegisterNodeRequest(public_key=public))
+        except httpx.HTTPStatusError as error:
+            if error.response.status_code >= 500:
+                raise
+            refused.add(public)
+    return new - refused, refused
 
 
 def registered(client: ControlHttpClient) -> list[tuple[bytes, int]]:

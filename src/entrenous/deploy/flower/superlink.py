@@ -117,7 +117,7 @@ class Supervisor:
             return self._ended()
         import httpx
 
-        with suppress(httpx.TransportError):  # the SuperLink died meanwhile; the next step sees it
+        with suppress(httpx.HTTPError):  # the SuperLink died meanwhile, or is not itself; a later step tries again
             if (
                 self.superlink is not None
                 and self.superlink.poll() is not None
@@ -141,14 +141,6 @@ class Supervisor:
         for each in self._sockets:
             each.close()
         self._sockets = []
-
-    def unregister(self, public: Path) -> bool:
-        """Shuts a node's key out; False if it was not let in. Move its file away first, or it is let in again."""
-        from .control import operator, unregister
-
-        self._known.discard(public)
-        with operator(*self._operator()) as client:
-            return unregister(client, public_pem(public))
 
     def _ended(self) -> bool:
         outcome = json.loads((self.folder / "outcome.json").read_bytes())
@@ -214,20 +206,26 @@ class Supervisor:
 
     def _let_in(self) -> None:
         """Registers the public keys that have appeared in the keys' nodes folder, and shuts out those whose files have gone, also
-        while nobody looked: the SuperLink's database outlives this process."""
+        while nobody looked: the SuperLink's database outlives this process. Shutting out is for good (Flower takes no key twice), so
+        nobody is shut out while a file there cannot be read."""
         from .control import operator, register, registered, unregister
 
         first, self._looked = self._looked == 0.0, time.monotonic()
         there = set((self.plan.keys / "nodes").glob("*.pub")) if self.plan.keys is not None else set()
         if self.plan.keys is None or (there == self._known and not first):
             return
-        names = dict(filter(None, map(self._named, sorted(there))))
+        read = [self._named(public) for public in sorted(there)]
+        names = dict(filter(None, read))
         with operator(*self._operator()) as client:
-            for public in register(client, names):
+            new, refused = register(client, names)
+            for public in new:
                 self.say(f"{names[public]} may connect now")
-            for public, _ in registered(client):
-                if public not in names and unregister(client, public):
-                    self.say("a node whose key is gone may not connect any more")
+            for public in refused:
+                self.say(f"{names[public]} was shut out before and may not connect; it needs a new key")
+            gone = [public for public, _ in registered(client) if public not in names] if None not in read else []
+            for public in gone:
+                unregister(client, public)
+                self.say("a node whose key is gone may not connect any more")
         self._known = there
 
     def _shorten_logs(self) -> None:
