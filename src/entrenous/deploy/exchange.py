@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection
 from threading import Event
-from typing import final
+from typing import NamedTuple, final
 
 from ..core.errors import EntrenousError
 from .codes import Refused
@@ -17,6 +17,17 @@ POLL = 0.2  # seconds that the server waits for answers before it looks around
 AGAIN = (
     30.0  # seconds after which a node that has not answered is asked again: a request may be lost, an answer is the same twice
 )
+
+
+WINDOW = 1 << 26  # bytes of requests under way, about
+
+
+class Sent(NamedTuple):
+    """A request: to which address, when (monotonic seconds), of how many bytes."""
+
+    address: str
+    when: float
+    size: int
 
 
 class Stopped(EntrenousError):
@@ -46,12 +57,11 @@ class Exchange:
         seconds: float,
     ) -> None:
         """Asks `missing` nodes until there are none, or the time is up. take: does something with an answer. Raises Stopped."""
-        sent: dict[str, tuple[str, float]] = {}
+        sent: dict[str, Sent] = {}
         began = time.monotonic()
-        while missing() and time.monotonic() - began < seconds:
+        while (left := missing()) and time.monotonic() - began < seconds:
             self._look_around()
-            for name in missing():
-                self._ask(name, request, sent, seconds)
+            self._ask(left, request, sent, seconds)
             for address, frame in self._link.receive(POLL):
                 if not self._is_hello(address, frame):
                     take(frame)
@@ -61,14 +71,22 @@ class Exchange:
         if self._stop.wait(seconds):
             raise Stopped
 
-    def _ask(self, name: str, request: Callable[[str], bytes], sent: dict[str, tuple[str, float]], seconds: float) -> None:
-        address, now = self._addresses.get(name), time.monotonic()
-        if address is None or (name in sent and sent[name][0] == address and now - sent[name][1] < AGAIN):
-            return
-        frame = request(name)
-        self._link.send(address, frame, seconds)
-        sent[name] = (address, now)
-        self.bytes_down, self.messages = self.bytes_down + len(frame), self.messages + 1
+    def _ask(self, left: Collection[str], request: Callable[[str], bytes], sent: dict[str, Sent], seconds: float) -> None:
+        """Asks those of `left` who are there and have no request under way, as far as these fit into WINDOW; who was never asked first."""
+        now = time.monotonic()
+        here = [name for name in left if name in self._addresses]
+        under_way = {name for name in here if name in sent and self._is_under_way(sent[name], self._addresses[name], now)}
+        room = WINDOW - sum(sent[name].size for name in under_way)
+        for name in sorted((name for name in here if name not in under_way), key=lambda name: sent[name].when if name in sent else -1.0):
+            if room <= 0:
+                break
+            address, frame = self._addresses[name], request(name)
+            self._link.send(address, frame, seconds)
+            sent[name], room = Sent(address, now, len(frame)), room - len(frame)
+            self.bytes_down, self.messages = self.bytes_down + len(frame), self.messages + 1
+
+    def _is_under_way(self, sent: Sent, address: str, now: float) -> bool:
+        return sent.address == address and now - sent.when < AGAIN
 
     def _look_around(self) -> None:
         """Who is there? Addresses that have not said so are asked."""
