@@ -53,13 +53,14 @@ class Intake:
         self.taken: dict[str, bytes] = {}  # sha256 of each node's answer
         self._nonces: set[bytes] = set()
         self._missed: dict[int, frozenset[str]] = {}  # by closed round, the nodes that it went on without
+        self._largest = largest_body(shape, {})
         self._open: Open | None = None
         self._journal: Journal | None = None
 
     def begin(self, now: Open, journal: Journal | None, recorded: list[bytes]) -> None:
         """Opens a round. recorded: the frames of its journal, from before a restart; they are checked again, and counted once."""
         self._open, self._journal, self.total, self.taken = now, None, self.shape.empty(), {}
-        self._nonces = set()
+        self._nonces, self._largest = set(), largest_body(self.shape, now.asked)
         for frame in recorded:
             self.receive(frame)
         self._journal = journal
@@ -84,7 +85,7 @@ class Intake:
         """Checks an answer, writes it to the journal, adds it up. An OSError (a full disk) leaves everything as it was."""
         node: str | None = None
         try:
-            found = opened(frame, largest or largest_body(self.shape, self.asked))
+            found = opened(frame, largest or self._largest)
             node = self.identified(found)
             read = self._checked(found, node, hashlib.sha256(frame).digest())
             if self._journal is not None:
