@@ -318,7 +318,8 @@ def join(
     from ..deploy.enrolment import join as take
     from ..privacy.secure_sum.terms import Floors
 
-    rows = load_data(data, **load_arguments(parse_assignments(load or [], "--load")))
+    # a device has one user: that a file is a part of a whole is as it should be
+    rows = load_data(data, **({"part": True} if Path(data).exists() else {}), **load_arguments(parse_assignments(load or [], "--load")))
     users = take(folder, invitation, rows, Floors(floor, occupancy), parse_assignments(own or [], "--own"))
     say(f"{len(users)} users, {len(rows)} rows; run it with: entrenous {'device' if len(users) == 1 else 'gateway'} {folder}")
 
@@ -382,7 +383,7 @@ def show_list(node: str, user: str, number: int, items: list[dict[str, Any]]) ->
 
 @app.command
 def backup(folder: Path, /, *, to: Path) -> None:
-    """On a node: copy its store, whole, while it runs. To restore it: stop the node and put the file back as store.sqlite.
+    """On a node: copy its store, whole, while it runs. To restore it: stop the node, remove store.sqlite* and put the file back as store.sqlite.
 
     Parameters
     ----------
