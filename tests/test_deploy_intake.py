@@ -378,7 +378,7 @@ def mutated(rng: random.Random, content: bytes) -> bytes:
             bytes_[at:at] = rng.randbytes(rng.choice((1, 4, 64)))
         else:
             bytes_[at:at] = bytes_[at : at + 16]
-    return bytes(bytes_)
+    return bytes(bytes_) if bytes_ != content else mutated(rng, content)
 
 
 def test_b_10000_mutated_frames(desk, record_property):

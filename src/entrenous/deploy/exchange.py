@@ -77,7 +77,9 @@ class Exchange:
         here = [name for name in left if name in self._addresses]
         under_way = {name for name in here if name in sent and self._is_under_way(sent[name], self._addresses[name], now)}
         room = WINDOW - sum(sent[name].size for name in under_way)
-        for name in sorted((name for name in here if name not in under_way), key=lambda name: sent[name].when if name in sent else -1.0):
+        for name in sorted(
+            (name for name in here if name not in under_way), key=lambda name: sent[name].when if name in sent else -1.0
+        ):
             if room <= 0:
                 break
             address, frame = self._addresses[name], request(name)
