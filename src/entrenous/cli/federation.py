@@ -383,7 +383,7 @@ def show_list(node: str, user: str, number: int, items: list[dict[str, Any]]) ->
 
 @app.command
 def backup(folder: Path, /, *, to: Path) -> None:
-    """On a node: copy its store, whole, while it runs. To restore it: stop the node, remove store.sqlite* and put the file back as store.sqlite.
+    """On a node: copy its store, whole, while it runs. To restore: stop the node, remove store.sqlite*, put it back as store.sqlite.
 
     Parameters
     ----------
