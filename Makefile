@@ -4,12 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
-.PHONY: help setup demo federation gossip test test-slow lint clean
+.PHONY: help setup demo federation gossip test test-slow failures lint clean
 help:
 	@echo "make demo   train FPL on MovieLens-100K, evaluate, recommend, write a report"
 	@echo "make federation  a server and 4 nodes over TLS on this machine; the model of the simulation, bit for bit"
 	@echo "make gossip 16 peers without a server; some are killed, the rest goes on"
 	@echo "make test   run the tests; make test-slow: those that take minutes"
+	@echo "make failures   run the failure tests, slow ones too, and write docs/failures.md"
 	@echo "make setup  only set up .venv (done by the others when needed)"
 
 setup: $(STAMP)
@@ -32,6 +33,9 @@ gossip: setup
 
 test: setup
 	$(BIN)/python -m pytest -q
+
+failures: setup
+	$(BIN)/python tests/pass_table.py
 
 test-slow: setup
 	$(BIN)/python -m pytest -q -m slow

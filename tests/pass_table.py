@@ -1,0 +1,190 @@
+"""Runs all tests that carry an id of a failure test and writes the table of what passed: `make failures`.
+
+    python tests/pass_table.py [--quick] [--from JUNIT.xml] [OUT.md]
+
+A test belongs to an id when its name says so: `test_r1_...`, or a parameter `[b07-...]`. What is not found is said to have no test.
+Results are read from pytest's own record; nothing here is written by hand but what is asked for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+from xml.etree import ElementTree
+
+TESTS = Path(__file__).resolve().parent
+ID = re.compile(r"(?:^test_|\[)([rcbagp]\d{1,2}b?)[_\-\]]")
+MUTATED = "10000_mutated_frames"
+ASKED: dict[str, tuple[str, str]] = {
+    "R1": ("server SIGKILLed at 20 random moments of a run of 10 rounds and 50 nodes", "final sha256 equal, 20/20"),
+    "R2": ("killed between journal and acknowledgement; the node sends again", "counted once, 100/100"),
+    "R3": ("killed at each step of writing a checkpoint", "the one before or the new one loads"),
+    "R4": ("one random byte of a checkpoint flipped, 200 times", "detected 200/200, the one before is used"),
+    "R5": ("journal and checkpoint cut off at every record and one byte further", "the whole prefix loads"),
+    "R6": ("disk full", "round not counted, said, goes on when there is room"),
+    "R7": ("folder read-only, missing, of another owner", "an error before round 1"),
+    "R8": ("two servers on one folder", "the second names the pid of the first"),
+    "R9": ("SIGTERM", "ends in 5 s with code 0, goes on later"),
+    "R10": ("clocks that jump by an hour", "no replay taken, no round lost"),
+    "R11": ("files of another format", "refused by version"),
+    "C1": ("30 % of the nodes away in each of 50 rounds", "all rounds counted, HR@10 within .02 of none, 5 seeds"),
+    "C2": ("50 % away: below the quorum", "not counted, model unchanged, said why"),
+    "C2b": ("everybody away", "waits, ends on SIGTERM"),
+    "C3": ("20 % of the nodes ten times too slow", "rounds end at the deadline, late answers refused"),
+    "C4": ("node SIGKILLed at fetch, train, upload, wait", "same private vectors, one contribution"),
+    "C5": ("server not reachable for 60 s", "at most 10 attempts a minute and node, then goes on"),
+    "C6": ("10,000 nodes at once", "memory at most model + journal + 200 MB"),
+    "C7": ("one process, threads, devices, gateways, sockets", "the same sha256"),
+    "B1": ("NaN", ""), "B2": ("infinity", ""), "B3": ("minus infinity", ""), "B4": ("denormals", "accepted"), "B5": ("1e30", ""),
+    "B6": ("other number of factors", ""), "B7": ("other number of items", ""), "B8": ("transposed", ""),
+    "B9": ("one row that would broadcast", ""), "B10": ("float64, float16, int32", ""), "B11": ("big-endian", ""),
+    "B12": ("an item twice", ""), "B13": ("a negative item", ""), "B14": ("an item beyond the last", ""),
+    "B15": ("more rows than 2T", ""), "B16": ("no rows", "accepted as nothing"), "B17": ("count or weight 0, negative, 1e9, NaN", ""),
+    "B18": ("the round before", ""), "B19": ("the round after", ""), "B20": ("another run", ""), "B21": ("another model", ""),
+    "B22": ("the same answer twice", ""), "B23": ("a second, different answer", ""), "B24": ("unknown node", ""),
+    "B25": ("bad signature", ""), "B26": ("signature of another node", ""), "B27": ("a nonce used before a restart", ""),
+    "B28": ("a length that lies", ""), "B29": ("a length of 2 GB", "refused before allocation, under 1 MB"),
+    "B30": ("cut off", ""), "B31": ("one byte a second", "closed at the deadline, others unaffected"),
+    "B32": ("a pickle", "never executed"), "B33": ("a zip bomb", ""), "B34": ("a name that is not UTF-8", ""),
+    "B35": ("100 connections with one key", "refused, others unaffected"),
+    "B*": ("10,000 mutated frames", "no exception, model unchanged, under 60 s"),
+    "A3": ("secure sum: uniform uploads, exact, 0-30 % drop out", "the plain sum to the bit; below the threshold nothing"),
+    "A4": ("secure sum: both kinds of share asked for; cohort below the floor", "refused by the nodes"),
+    "A7": ("a server that shows one node another model", "found out"),
+    "A9": ("what a log says", "no items, vectors or names"),
+    "A10": ("TLS beyond loopback", "on; plaintext refused"),
+    "G1": ("gossip: 30 % of messages lost", "HR@10 within .03"), "G2": ("gossip: delays of 0-5 rounds", "HR@10 within .03"),
+    "G3": ("gossip: half of the peers leave and come back", "HR@10 within .03"),
+    "G4": ("gossip: cut in two for 30 rounds", "grows together again"), "G5": ("gossip: killed, back with an old one", "no model counts twice"),
+    "G6": ("gossip: all neighbours dead", "keeps its model and tries again"), "G7": ("gossip: 1,000 peers", "within its memory"),
+}  # fmt: skip
+
+
+class Case(NamedTuple):
+    """One test that ran. outcome: passed, failed or skipped; measured: what it noted of itself."""
+
+    name: str
+    outcome: str
+    seconds: float
+    measured: str
+
+
+def id_of(name: str) -> str | None:
+    """R1 for test_r1_..., B7 for test_bad_update[b07-...]; None without an id.
+
+    >>> id_of("test_bad_update[b07-wrong-items]"), id_of("test_c2b_nobody"), id_of("test_b_codes_differ")
+    ('B7', 'C2b', None)
+    """
+    if MUTATED in name:
+        return "B*"
+    found = ID.search(name)
+    if found is None:
+        return None
+    letter, number = found[1][0].upper(), found[1][1:]
+    return f"{letter}{int(number.rstrip('b'))}{'b' if number.endswith('b') else ''}"
+
+
+def collected(marks: str) -> list[str]:
+    """The node ids of all tests with an id."""
+    files = [
+        path.name
+        for path in sorted(TESTS.glob("test_*.py"))
+        if re.search(r"def test_[rcbagp]\d|def test_b_|\"b\d\d-", path.read_text())
+    ]
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", marks, *files]
+    listed = subprocess.run(command, cwd=TESTS, capture_output=True, text=True, check=False)
+    if listed.returncode not in (0, 5):
+        sys.exit(f"tests cannot be collected:\n{listed.stdout[-3000:]}{listed.stderr[-1000:]}")
+    names = [line for line in listed.stdout.splitlines() if "::" in line]
+    return [f"{TESTS.name}/{name.removeprefix(f'{TESTS.name}/')}" for name in names if id_of(name.split("::")[-1]) is not None]
+
+
+def cases(record: Path) -> list[Case]:
+    """What pytest has recorded."""
+    found = []
+    for case in ElementTree.parse(record).iter("testcase"):
+        kinds = {child.tag for child in case}
+        outcome = "failed" if kinds & {"failure", "error"} else "skipped" if "skipped" in kinds else "passed"
+        noted = [each.get("value", "") for each in case.iter("property") if each.get("name") == "measured"]
+        found.append(Case(case.get("name", ""), outcome, float(case.get("time", 0)), "; ".join(noted)))
+    return found
+
+
+def rows(found: Iterable[Case]) -> list[tuple[str, str, str, str]]:
+    """A row for each id: id, what, pass figure, result."""
+    by_id: dict[str, list[Case]] = {}
+    for case in found:
+        by_id.setdefault(id_of(case.name) or "", []).append(case)
+    table = []
+    for name, (what, figure) in ASKED.items():
+        own = by_id.get(name, [])
+        count = {kind: sum(case.outcome == kind for case in own) for kind in ("passed", "failed", "skipped")}
+        said = ", ".join(f"{n} {kind}" for kind, n in count.items() if n) or "no test"
+        said = f"**{said}**" if count["failed"] or not own else said
+        noted = "; ".join(case.measured for case in own if case.measured)
+        refused = "refused with a code of its own, model unchanged" if name.startswith("B") and not figure else figure
+        table.append((name, what, refused, f"{said}{f': {noted}' if noted else ''}"))
+    return table
+
+
+def page(found: list[Case], quick: bool) -> str:
+    """docs/failures.md."""
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], cwd=TESTS, capture_output=True, text=True, check=False
+    ).stdout.strip()
+    seconds = sum(case.seconds for case in found)
+    head = [
+        "# Failure tests", "",
+        "Written by `make failures` from pytest's record, not by hand. The ids and pass figures are those of the study of failures that "
+        "the federation was built against; a test belongs to an id by its name (`test_r1_...`, `[b07-...]`), so `pytest -k r1_ -m ''` "
+        "runs what is behind a row.", "",
+        f"Commit {commit}, {time.strftime('%Y-%m-%d', time.gmtime())}, {os.cpu_count()} cores, {len(found)} tests, {seconds:.0f} s"
+        f"{'; without the slow ones' if quick else ''}.", "",
+        "| id | what happens | must | result |", "|---|---|---|---|",
+    ]  # fmt: skip
+    return "\n".join([*head, *(f"| {' | '.join(row)} |" for row in rows(found)), ""])
+
+
+def main() -> int:
+    """Runs the tests, writes the page; 1 if any failed."""
+    asked = argparse.ArgumentParser(description="run the failure tests and write their table")
+    asked.add_argument("out", nargs="?", type=Path, default=TESTS.parent / "docs" / "failures.md")
+    asked.add_argument("--quick", action="store_true", help="without the slow ones")
+    asked.add_argument("--from", dest="record", type=Path, help="a junit.xml that is there already")
+    given = asked.parse_args()
+    record = given.record
+    if record is None:
+        record = Path(tempfile.mkdtemp()) / "junit.xml"
+        names = collected("not slow" if given.quick else "slow or not slow")
+        marks = "slow or not slow"
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-m",
+            marks,
+            "--timeout",
+            "1800",
+            "-o",
+            "junit_family=xunit1",
+            f"--junitxml={record}",
+        ]
+        subprocess.run([*command, *names], cwd=TESTS.parent, check=False)
+    found = [case for case in cases(record) if id_of(case.name) is not None]
+    given.out.write_text(page(found, given.quick), encoding="utf-8")
+    bad = [case.name for case in found if case.outcome == "failed"]
+    print(f"{given.out}: {len(found)} tests, {len(bad)} failed", *bad, sep="\n  ")
+    return int(bool(bad) or not found)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
