@@ -247,6 +247,7 @@ def test_a_sound_model_is_taken_once() -> None:
     scene(story)
 
 
+@pytest.mark.slow
 def test_stalled_and_dropped_transfers_cost_their_sender_and_nobody_else() -> None:
     async def story(here: Scene) -> None:
         offer, body = here.offer(push=1)
@@ -358,5 +359,17 @@ def test_the_copy_loop_of_iroh_is_replaced_once() -> None:
     buffer.free()
 
 
-def test_items_of_the_scene() -> None:
+@pytest.mark.parametrize("at", ["127.0.0.1:0", "[::1]:0"])
+def test_loopback_means_loopback_in_both_families(at: str) -> None:
+    async def story() -> list[str]:
+        link = await iroh_link.listen(new_key(), at)
+        assert link.addresses() and all(one.startswith(at[:-1]) for one in link.addresses())
+        bound = list(link._endpoint.bound_sockets())
+        await link.close()
+        return bound
+
+    assert sorted(one.rsplit(":", 1)[0] for one in asyncio.run(story())) == ["127.0.0.1", "[::1]"]
+
+
+def test_a_name_of_all_that_was_agreed_on() -> None:
     assert ITEMS == 40 and charter(N).schema == charter(N).schema != charter(N, seed=4).schema

@@ -97,7 +97,7 @@ class Folder:
     @cached_property
     def invitation(self) -> Invitation:
         """What the operator gave it."""
-        found: Invitation = _json(self.path / INVITATION, Invitation)
+        found: Invitation = read_json(self.path / INVITATION, Invitation)
         if len(found.bootstraps) < 2:
             expected = "at least two: with one the federation ends when that ends"
             raise InputError(str(self.path / INVITATION), f"{len(found.bootstraps)} bootstraps", expected=expected)
@@ -121,7 +121,7 @@ class Folder:
     def secret(self) -> Secret:
         """Its key."""
         path = self.path / SECRET
-        found: Secret = _json(path, Secret)
+        found: Secret = read_json(path, Secret)
         if os.name == "posix" and path.stat().st_mode & 0o077:
             raise InputError(
                 str(path), "others may read it", expected="mode 0600", fix=f"chmod 600 {path}; and ask for a new ticket"
@@ -219,13 +219,18 @@ def _lock(file: IO[str], how: int) -> bool:
 
 def write_json(path: Path, thing: Any, *, private: bool = False) -> None:
     """A JSON file for people, written whole; private: for its owner alone, from the first byte."""
-    body = (json.dumps(msgspec.to_builtins(thing), indent=2) + "\n").encode()
+    body = as_json(thing).encode()
     if private:
         path.parent.mkdir(parents=True, exist_ok=True)
         os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
         path.write_bytes(body)
     else:
         write_atomically(path, body)
+
+
+def as_json(thing: Any) -> str:
+    """For people."""
+    return json.dumps(msgspec.to_builtins(thing), indent=2) + "\n"
 
 
 def charter_of(charter: Charter) -> dict[str, Any]:
@@ -269,7 +274,8 @@ def _number(path: Path, line: int, row: Mapping[str, str], name: str, missing: f
         raise InputError(f"{path}:{line}", f"{name} is '{text}'", expected="a number") from None
 
 
-def _json(path: Path, kind: Any) -> Any:
+def read_json(path: Path, kind: Any) -> Any:
+    """A JSON file of exactly that kind. Raises InputError."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=kind)
     except (OSError, msgspec.DecodeError, ValueError) as cause:

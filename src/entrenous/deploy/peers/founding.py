@@ -17,7 +17,18 @@ from ...core.discover import algorithms, pick
 from ...core.errors import InputError, at_least
 from ...data.interactions import NO_TIME, Interactions
 from .charter import Charter
-from .folder import INVITATION, ITEMS, ROWS, SECRET, Bootstrap, Invitation, Secret, charter_of, items_sha256, write_json
+from .folder import (
+    INVITATION,
+    ITEMS,
+    ROWS,
+    SECRET,
+    Bootstrap,
+    Invitation,
+    Secret,
+    charter_of,
+    items_sha256,
+    write_json,
+)
 from .identity import new_key, public_key, ticket
 
 BOOTSTRAPS = 2
@@ -62,7 +73,7 @@ def found(
     ports = _free_ports(BOOTSTRAPS)
     bootstraps = [Bootstrap(n, public_key(keys[n]).hex(), [f"127.0.0.1:{ports[n]}"]) for n in range(BOOTSTRAPS)]
     write_json(folder / "charter.json", charter_of(charter))
-    _write_private(folder / OPERATOR, operator.hex())
+    write_private(folder / OPERATOR, operator.hex())
     paths = []
     for n, key in enumerate(keys):
         path = folder / f"peer-{n:02d}"
@@ -71,7 +82,7 @@ def found(
         listen = bootstraps[n].addresses[0] if n < BOOTSTRAPS else "127.0.0.1:0"
         write_json(path / INVITATION, Invitation(charter_of(charter), n, said, bootstraps, listen))
         write_json(path / SECRET, Secret(key.hex(), secrets.randbits(63)), private=True)
-        _write_rows(path / ROWS, data, n)
+        write_rows(path / ROWS, data, n)
         _write_items(path / ITEMS, data, ids)
         paths.append(path)
     return Founded(folder, charter, paths)
@@ -99,16 +110,16 @@ def _free_ports(count: int) -> list[int]:
             one.close()
 
 
-def _write_private(path: Path, text: str) -> None:
+def write_private(path: Path, text: str) -> None:
     os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
     path.write_text(text + "\n")
 
 
-def _write_rows(path: Path, data: Interactions, user: int) -> None:
+def write_rows(path: Path, data: Interactions, user: int) -> None:
     """In the order of the source, where there is one."""
     low, high = int(data.ptr[user]), int(data.ptr[user + 1])
     places = sorted(range(low, high), key=lambda r: 0 if data.row is None else int(data.row[r]))
-    _write_private(path, "item,value,time")
+    write_private(path, "item,value,time")
     with open(path, "a", newline="", encoding="utf-8") as file:
         rows = csv.writer(file, lineterminator="\n")
         for r in places:

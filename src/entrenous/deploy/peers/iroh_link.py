@@ -95,9 +95,8 @@ async def listen(secret: bytes, listen: str = "127.0.0.1:0", advertise: Sequence
 
 
 def _both(listen: str) -> tuple[str, ...]:
-    """The address, and its like in IPv6: without that iroh opens one that all the world can reach."""
-    host = listen.rsplit(":", 1)[0]
-    return (listen,) if host.startswith("[") else (listen, "[::1]:0" if host.startswith("127.") else "[::]:0")
+    """The address, and this machine's own of the other family: without that iroh opens one that all the world can reach."""
+    return listen, "127.0.0.1:0" if listen.startswith("[") else "[::1]:0"
 
 
 @final
@@ -107,12 +106,12 @@ class IrohLink:
     def __init__(self, endpoint: Any, listen: str, advertise: Sequence[str]) -> None:
         self._endpoint, self._advertise = endpoint, list(advertise)
         self.key: bytes = endpoint.id().to_bytes()
-        family = "[" if listen.startswith("[") else ""
-        self._bound = [one for one in endpoint.bound_sockets() if one.startswith("[") == bool(family)]
+        self._family, self._everywhere = listen.startswith("["), listen.startswith(("0.0.0.0:", "[::]:"))
 
     def addresses(self) -> list[str]:
-        """Where others reach it."""
-        return self._advertise or self._bound
+        """Where others reach it: what was said, or where it listens; if that is everywhere, the addresses that the machine knows."""
+        found = self._endpoint.addr().direct_addresses() if self._everywhere else self._endpoint.bound_sockets()
+        return self._advertise or [one for one in found if one.startswith("[") == self._family][:4]
 
     async def dial(self, key: bytes, addresses: Sequence[str]) -> Connection:
         """Raises LinkError if nobody, or somebody else, is there, at the latest after SHORT seconds (then TimeoutError)."""
