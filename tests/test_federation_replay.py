@@ -9,13 +9,13 @@ import pytest
 
 pytest.importorskip("msgspec")
 
-from gossips import shop  # noqa: E402
-from neighbours import ITEMS, SMALL, Street, charter, run  # noqa: E402
+from gossips import shop
+from neighbours import ITEMS, SMALL, Street, charter, run
 
-from entrenous.algorithms.pepper import PepperGMF  # noqa: E402
-from entrenous.deploy.peers.memory import in_virtual_time  # noqa: E402
-from entrenous.federation.gossip import Gossip  # noqa: E402
-from entrenous.federation.replay import MESSAGE, PUSH, Recording, ReplayError, joined, replay  # noqa: E402
+from entrenous.algorithms.pepper import PepperGMF
+from entrenous.deploy.peers.memory import in_virtual_time
+from entrenous.federation.gossip import Gossip
+from entrenous.federation.replay import MESSAGE, PUSH, Recording, ReplayError, joined, replay
 
 N = 5
 

@@ -134,8 +134,11 @@ class _Replay:
         return f"peer {self.recordings[d].number}, event {self.done[d]} ({KINDS[event.kind]}{whose})"
 
     def stuck(self, left: list[int]) -> ReplayError:
-        """Why nothing can happen any more: a model that nobody is recorded to have sent."""
-        return ReplayError(f"{self._at(left[0])}: no recording says that this model was sent")
+        """Why nothing can happen any more: a model that nobody is recorded to have sent, for which others wait."""
+        sent = {(one.number, event.push) for one in self.recordings for event in one.events if event.kind == PUSH}
+        awaited = {d: self.recordings[d].events[self.done[d]] for d in left}
+        causes = [d for d, event in awaited.items() if (event.sender, event.push) not in sent]
+        return ReplayError(f"{self._at((causes or left)[0])}: no recording says that this model was sent before")
 
 
 def _one(number: int) -> Int64Array:
