@@ -63,7 +63,8 @@ ASKED: dict[str, tuple[str, str]] = {
     "A10": ("TLS beyond loopback", "on; plaintext refused"),
     "G1": ("gossip: 30 % of messages lost", "HR@10 within .03"), "G2": ("gossip: delays of 0-5 rounds", "HR@10 within .03"),
     "G3": ("gossip: half of the peers leave and come back", "HR@10 within .03"),
-    "G4": ("gossip: cut in two for 30 rounds", "grows together again"), "G5": ("gossip: killed, back with an old one", "no model counts twice"),
+    "G4": ("gossip: cut in two for 30 rounds", "grows together again"),
+    "G5": ("gossip: killed, back with an old one", "no model counts twice"),
     "G6": ("gossip: all neighbours dead", "keeps its model and tries again"), "G7": ("gossip: 1,000 peers", "within its memory"),
 }  # fmt: skip
 
