@@ -3,7 +3,7 @@
 terms.json  roll.json  identity.key        written once
 checkpoint-server-<round>.safetensors      the two newest models, each with its sha256
 round-<round>-<attempt>.journal            what was taken for the round that is open
-server.log  status.json  lock              what happened; where it stands; who is at work
+server.log  status.json  lock  start       what happened; where it stands; who is at work, and which start of a server that is
 model.safetensors                          at the end
 """
 
@@ -44,6 +44,7 @@ class ServerFolder:
         self._lock = _locked(path / "lock")
         try:
             _clean(path)
+            self.start = _next_start(path / "start")
             self._log = os.open(path / "server.log", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         except OSError as cause:
             os.close(self._lock)
@@ -145,6 +146,14 @@ def _clean(path: Path) -> None:
     probe = path / ".writable.tmp"
     os.close(os.open(probe, os.O_WRONLY | os.O_CREAT, 0o600))
     probe.unlink()
+
+
+def _next_start(path: Path) -> int:
+    """A number above that of every start before: of the clock, so that a folder restored from a backup has one too. Raises OSError."""
+    before = path.read_text() if path.exists() else ""
+    start = max(int(before) + 1 if before.strip().isdigit() else 0, int(time.time()))
+    write_text(path, str(start))
+    return start
 
 
 def _unwritable(path: Path, cause: OSError) -> InputError:
