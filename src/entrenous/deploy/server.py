@@ -180,7 +180,7 @@ class Server:
         arrays = tensors.whole_bytes(arrays_of(delivered(self.algorithm, download, users)))
         arrays |= {} if kind == "model" else {"users": users}
         arrays |= {} if inbox is None else {"inbox": np.frombuffer(inbox, np.uint8)}
-        about = {"users": len(users)}
+        about = {"users": len(users), "start": self.folder.start}
         return self.seal(
             kind, tensors.write(arrays), round=self.round, attempt=attempt, model=model, items=self.terms.items, about=about
         )
