@@ -35,6 +35,7 @@ from .secure import KINDS
 from .secure_node import SecureSide
 from .terms import Roll, Terms, check_format, read_json
 
+START = "start"  # the fact that names the newest start of the server that this node has worked for
 MOST = 1 << 28  # rows of an array of a download, at most
 
 
@@ -45,6 +46,7 @@ class Request(NamedTuple):
     users: Int64Array
     download: State
     asked: bytes  # sha256 of all of these
+    start: int  # of which start of the server
 
 
 @final
@@ -142,23 +144,25 @@ class Node:
         if not hasattr(self.algorithm, "deliver") and bytes.fromhex(model_sha256(arrays_of(download))) != head.model:
             raise Refused(Code.WRONG_MODEL, "the download is not the model that was announced")
         asked = hashlib.sha256(b"%d %s" % (head.round, head.model) + users.tobytes()).digest()
-        return Request(head.round, users, download, asked), {name: arrays[name] for name in more or {}}
+        start = head.about.get("start", 0)
+        return Request(head.round, users, download, asked, start), {name: arrays[name] for name in more or {}}
 
     def _train_one(self, request: Request) -> tuple[State, Update]:
         """The private state afterwards, and what the one device sends."""
-        devices, key = self._before(request.round)
+        devices, key = self._before(request)
         return devices, self.shard.update(request.download, devices, request.users, key)
 
     def train_sum(self, request: Request) -> tuple[State, Total]:
         """The private state afterwards, and the sum of what the devices send, to be given back to the shard."""
-        devices, key = self._before(request.round)
+        devices, key = self._before(request)
         total, _ = self.shard.work(request.download, devices, request.users, key, delivered=True)
         return devices, total
 
     def keep(self, request: Request, answer: bytes, devices: State, facts: Mapping[str, str] | None = None) -> None:
         """Private state, answer and facts on the disk, before the answer leaves."""
         model = None if hasattr(self.algorithm, "deliver") else arrays_of(request.download)
-        self.store.advance(Given(request.round, request.asked, answer), arrays_of(devices), model, facts or {})
+        facts = {**(facts or {}), START: str(request.start)}
+        self.store.advance(Given(request.round, request.asked, answer), arrays_of(devices), model, facts)
 
     def seal_for(self, frame: Frame, kind: str, body: bytes) -> bytes:
         """An answer to a request of a round."""
@@ -177,8 +181,12 @@ class Node:
 
     # ---- small parts -----------------------------------------------------------------------------------------------------------------
 
-    def _before(self, number: int) -> tuple[State, np.uint64]:
-        """All devices' private state as it was before round `number`, and the key of what they draw in it."""
+    def _before(self, request: Request) -> tuple[State, np.uint64]:
+        """All devices' private state as it was before a round, and the key of what they draw in it. Only a server that has started again,
+        from an older checkpoint, may go back. Raises Refused."""
+        number, newest = request.round, self.store.newest_state()
+        if newest is not None and number < newest[0] and request.start <= int(self.store.fact(START) or -1):
+            raise Refused(Code.PAST_ROUND, "a request from before")  # lost on the way and found: what came after it stays
         arrays = self.store.state_before(number)
         if arrays is None:
             raise Refused(Code.PAST_ROUND, f"round {number} is too long ago")
