@@ -48,10 +48,11 @@ class Asked:
     def model(self, seed: int = 1):
         return arrays_of(self.algorithm.download(self.algorithm.init_server(self.catalogue, key(seed, "server"))))
 
-    def request(self, number: int, *, seed: int = 1, users=None, signer=None, **changed) -> bytes:
+    def request(self, number: int, *, seed: int = 1, start: int = 5, users=None, signer=None, **changed) -> bytes:
         users = self.node.shard.users if users is None else np.asarray(users, np.int64)
-        said = {"run": self.founded.terms.run, "node": "server", "round": number, "items": self.catalogue.items,
-                "model": bytes.fromhex(model_sha256(self.model(seed))), "about": {"users": len(users)}, **changed}  # fmt: skip
+        about, model = {"users": len(users), "start": start}, bytes.fromhex(model_sha256(self.model(seed)))
+        said = {"run": self.founded.terms.run, "node": "server", "round": number, "items": self.catalogue.items, "model": model}
+        said |= {"about": about, **changed}
         return seal(signer or self.key, said.pop("kind", "work"), tensors.write({**self.model(seed), "users": users}), **said)
 
     def said(self, request: bytes) -> tuple[str, str]:
@@ -83,9 +84,9 @@ def test_the_same_request_gets_the_same_bytes(one):
 
 def test_private_state_is_that_of_before_the_round(one):
     first = bytes(opened(one.node.answer(one.request(0))).body)
-    other = bytes(opened(one.node.answer(one.request(0, seed=2))).body)
+    other = bytes(opened(one.node.answer(one.request(0, seed=2, start=6))).body)
     assert other != first  # another model: trained again, from the same private state
-    again = bytes(opened(one.node.answer(one.request(0))).body)
+    again = bytes(opened(one.node.answer(one.request(0, start=7))).body)
     assert again == first
 
 
@@ -99,11 +100,22 @@ def test_a_request_that_comes_late_again_rewinds_nobody(one):
     assert one.private() == state and state[0] == 3
 
 
+def test_a_request_that_was_lost_and_found_rewinds_nobody_but_a_server_that_started_again_does(one):
+    found = one.request(1, seed=7)  # the round went on without this node
+    for number in (0, 2):
+        assert one.said(one.request(number))[0] == "sum"
+    state = one.private()
+    assert one.said(found) == ("refused", "past-round") and one.private() == state
+    assert one.said(one.request(1, start=6))[0] == "sum" and one.private()[0] == 2
+    assert one.said(one.request(0, seed=3)) == ("refused", "past-round")  # of the start before
+    assert one.private()[0] == 2
+
+
 def test_a_round_that_is_too_long_ago_is_refused(one):
     for number in range(8):
         assert one.said(one.request(number))[0] == "sum"
     state = one.private()
-    assert one.said(one.request(2, seed=5)) == ("refused", "past-round")
+    assert one.said(one.request(2, seed=5, start=6)) == ("refused", "past-round")
     assert one.private() == state
 
 
