@@ -70,7 +70,7 @@ def _app():  # type: ignore[no-untyped-def]  # cyclopts.App: imported here so th
     from cyclopts import App, Parameter
 
     from .. import __version__
-    from . import about, ask, data, federation, lab, members, peer, run, tune
+    from . import about, ask, data, federation, lab, members, peer_members, run, tune
     from .console import output
 
     app = App(
@@ -83,7 +83,7 @@ def _app():  # type: ignore[no-untyped-def]  # cyclopts.App: imported here so th
     )
     app.command(data.app)
     app.command(members.app)  # federation's, with what is in members
-    app.command(peer.app)
+    app.command(peer_members.app)  # peer's, likewise
     commands: list[Any] = [run.run, run.compare, ask.recommend, ask.predict, run.runs, run.report, run.split]
     commands += [about.algorithms, about.explain]
     commands += [federation.server, federation.gateway, federation.device]

@@ -319,7 +319,7 @@ def join(
     from ..privacy.secure_sum.terms import Floors
 
     # a device has one user: that a file is a part of a whole is as it should be
-    rows = load_data(data, **({"part": True} if Path(data).exists() else {}), **load_arguments(parse_assignments(load or [], "--load")))
+    rows = load_data(data, part=Path(data).exists(), **load_arguments(parse_assignments(load or [], "--load")))
     users = take(folder, invitation, rows, Floors(floor, occupancy), parse_assignments(own or [], "--own"))
     say(f"{len(users)} users, {len(rows)} rows; run it with: entrenous {'device' if len(users) == 1 else 'gateway'} {folder}")
 

@@ -111,6 +111,7 @@ def _free_ports(count: int) -> list[int]:
 
 
 def write_private(path: Path, text: str) -> None:
+    """A file for its owner alone, from the first byte."""
     os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
     path.write_text(text + "\n")
 
