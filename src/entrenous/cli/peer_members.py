@@ -127,7 +127,5 @@ def join(folder: Path, /, *, invitation: Path, data: str, load: Load = None) -> 
     from ..data.options import load_arguments
     from ..deploy.peers.enrolment import join as take
 
-    rows = load_data(
-        data, **load_arguments(parse_assignments(load or [], "--load"))
-    )
+    rows = load_data(data, part=Path(data).exists(), **load_arguments(parse_assignments(load or [], "--load")))
     say(f"{take(folder, invitation, rows)} rows; run it with: entrenous peer run {folder}")
