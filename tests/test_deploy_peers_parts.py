@@ -176,6 +176,7 @@ def test_three_errors_in_a_row_ban_for_a_while_and_one_good_deed_forgives() -> N
     conduct.good(b"a")
     assert [conduct.error(b"a", t) for t in (2.0, 3.0, 4.0)] == [False, False, True]
     assert conduct.is_banned(b"a", 63.9) and not conduct.is_banned(b"a", 64.1) and not conduct.is_banned(b"b", 5.0)
+    assert [conduct.error(b"c", t) for t in (0.0, 61.0, 122.0, 150.0)] == [False] * 4, "long ago does not count"
     assert conduct.may_offer(b"b", 0.0) and not conduct.may_offer(b"b", 0.9) and conduct.may_offer(b"b", 1.0)
     for n in range(5000):
         conduct.error(n.to_bytes(4, "little"), 0.0)

@@ -12,6 +12,7 @@ WATCHED = 1024  # keys that are remembered
 @dataclass
 class _Marks:
     errors: int = 0
+    last_error: float = float("-inf")
     banned_until: float = 0.0
     last_offer: float = float("-inf")
     last_shuffle: float = float("-inf")
@@ -48,7 +49,8 @@ class Conduct:
     def error(self, peer: bytes, now: float) -> bool:
         """It broke the protocol. Returns whether it is banned for that."""
         marks = self._marks(peer)
-        marks.errors += 1
+        marks.errors = marks.errors + 1 if now - marks.last_error < self.ban else 1  # who dies now and then is not a foe
+        marks.last_error = now
         if marks.errors < ERRORS:
             return False
         marks.errors, marks.banned_until = 0, now + self.ban
