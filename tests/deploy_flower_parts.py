@@ -44,7 +44,7 @@ def one_round(link: Any, plan: dict[str, Any], frame: bytes) -> int:
                 link.send(address, frame, plan["again"])
                 asked[address] = time.monotonic()
                 again += 1
-        answered.update(address for address, answer in link.receive(0.2) if answer == frame)
+        answered.update(address for address, answer in link.receive(0.2) if answer in (frame, frame[::-1]))
     return again
 
 
@@ -66,7 +66,7 @@ def refuses(link: Any, state: Path) -> None:
 
 def slow_echo(frame: bytes) -> bytes:
     time.sleep(0.3)
-    return frame
+    return frame[::-1]  # other bytes than the request's, which Flower would not send again
 
 
 def federation(state: Path, stop: threading.Event) -> None:

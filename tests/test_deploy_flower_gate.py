@@ -13,6 +13,7 @@ from entrenous.deploy.flower.gate import (
     ANSWER_PART,
     ASKS_ANSWERS,
     ASKS_WORK,
+    SENDS_ANSWERS,
     SENDS_WORK,
     SMALL,
     WAIT_HEADER,
@@ -83,6 +84,7 @@ def with_gate(test: Callable[[Caller, Application, Gate], Awaitable[None]], boun
         "asking": lambda body: int(body or b"0"),
         "addressed": lambda body: [int(each) for each in body.split()],
         "parts": lambda reply: int(reply or b"0"),
+        "complete": lambda body, reply: reply == b"0",
     }
     gate = Gate(application, PRIVATE, "secret", bounds or Bounds(), Peek(**{**usual, **peek}))
     asyncio.run(asyncio.wait_for(test(Caller(gate), application, gate), 20))
@@ -135,6 +137,19 @@ def test_a_question_for_work_waits_until_all_parts_of_it_are_there() -> None:
     with_gate(test)
 
 
+def test_a_bell_that_rang_while_nobody_waited_ends_no_wait() -> None:
+    async def test(call: Caller, application: Application, gate: Gate) -> None:
+        for _ in range(2):
+            waiting = asyncio.create_task(call(ASKS_WORK, b"7", **{WAIT_HEADER: "0.2"}))
+            await waiting
+            gate.work.work([7], 0)
+        _, body, seconds = await call(ASKS_WORK, b"7", **{WAIT_HEADER: "0.4"})
+        assert body == b""
+        assert seconds >= 0.4
+
+    with_gate(test)
+
+
 def test_the_server_is_told_of_answers_together() -> None:
     async def test(call: Caller, application: Application, gate: Gate) -> None:
         question = asyncio.create_task(call(ASKS_ANSWERS, port=PRIVATE, **{WAIT_HEADER: "2"}))
@@ -144,6 +159,14 @@ def test_the_server_is_told_of_answers_together() -> None:
             await call(ANSWER_PART)
         assert (await question)[1] == b"answers"
         assert application.asked.count(ASKS_ANSWERS) == 2
+        question = asyncio.create_task(call(ASKS_ANSWERS, port=PRIVATE, **{WAIT_HEADER: "2"}))
+        await asyncio.sleep(0.1)
+        application.replies = {ASKS_ANSWERS: [b"more"], SENDS_ANSWERS: [b"1", b"0"]}
+        await call(SENDS_ANSWERS)
+        await asyncio.sleep(0.1)
+        assert not question.done()  # its part is still to come
+        await call(SENDS_ANSWERS)  # its part was there already
+        assert (await question)[1] == b"more"
 
     with_gate(test)
 

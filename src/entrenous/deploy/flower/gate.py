@@ -25,7 +25,7 @@ WAIT_HEADER = "entrenous-wait"  # seconds for which a node lets its question for
 KEY_HEADER = b"flwr-public-key"
 FLEET, CONTROL, RUNTIME = "/v1/fleet/", "/v1/control/", "/v1/runtime/"
 ASKS_WORK, ASKS_ANSWERS = FLEET + "pull-messages", RUNTIME + "pull-messages"  # questions that may wait
-SENDS_WORK = RUNTIME + "push-messages"
+SENDS_WORK, SENDS_ANSWERS = RUNTIME + "push-messages", FLEET + "push-messages"
 WORK_PART, ANSWER_PART = RUNTIME + "push-object", FLEET + "push-object"  # what belongs to messages that were sent just before
 ACTIVATES = FLEET + "activate-node"
 SERVER = -1  # who waits for answers; nodes have Flower's numbers
@@ -55,6 +55,9 @@ class Peek(NamedTuple):
     asking: Callable[[bytes], int]  # the node that asks for work, from the body
     addressed: Callable[[bytes], Iterable[int]]  # the nodes that messages are for, from the body
     parts: Callable[[bytes], int]  # how many parts of them are to follow, from the reply
+    complete: Callable[
+        [bytes, bytes], bool
+    ]  # whether an answer's frame is there already (from body and reply): it is not sent again
 
 
 @final
@@ -82,7 +85,7 @@ class Gate:
         with self._counted(_caller(scope, headers)):
             if path in (ASKS_WORK, ASKS_ANSWERS) and WAIT_HEADER.encode() in headers:
                 await self._question(scope, receive, send, _seconds(headers[WAIT_HEADER.encode()]))
-            elif path in (SENDS_WORK, WORK_PART, ANSWER_PART):
+            elif path in (SENDS_WORK, SENDS_ANSWERS, WORK_PART, ANSWER_PART):
                 await self._message(scope, receive, send)
             else:
                 await self.app(scope, receive, send)
@@ -119,15 +122,16 @@ class Gate:
 
     async def _message(self, scope: Scope, receive: Receive, send: Send) -> None:
         """A message or a part of one: passed on, and who waits for it woken when all its parts are there."""
-        if scope["path"] == SENDS_WORK:
-            body, answer = await read_body(receive), _Held()
-            await self.app(scope, replayed(body, receive), answer)
-            self.work.work(self.peek.addressed(body), self.peek.parts(answer.body))
-            return await answer.send_to(send)
-        await self.app(scope, receive, send)
-        if scope["path"] == WORK_PART:
-            self.work.part()
-        elif scope["path"] == ANSWER_PART:
+        path = scope["path"]
+        if path in (WORK_PART, ANSWER_PART):
+            await self.app(scope, receive, send)
+            return self.work.part() if path == WORK_PART else self.work.answer()
+        body, reply = await read_body(receive), _Held()
+        await self.app(scope, replayed(body, receive), reply)
+        await reply.send_to(send)
+        if path == SENDS_WORK:
+            self.work.work(self.peek.addressed(body), self.peek.parts(reply.body))
+        elif self.peek.complete(body, reply.body):
             self.work.answer()
 
     async def _question(self, scope: Scope, receive: Receive, send: Send, seconds: float) -> None:
@@ -200,11 +204,11 @@ class Work:
         """Whether more than `seen` pushes come for `node` within `seconds`, and before its connection is gone."""
         bell = self._bell.setdefault(node, asyncio.Event())
         if self._counts[node] == seen:
+            bell.clear()  # it may have rung while nobody waited
             ringing = asyncio.ensure_future(bell.wait())
             waiting: set[asyncio.Future[Any]] = {ringing, gone}
             await asyncio.wait(waiting, timeout=seconds, return_when="FIRST_COMPLETED")
             ringing.cancel()
-        bell.clear()
         return self._counts[node] != seen and not gone.done()
 
 

@@ -25,6 +25,7 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from .gate import App, Bounds, Gate, Peek
+from .records import leaf_of
 from .shortcut import shortened
 
 
@@ -112,7 +113,7 @@ def serve(app: App, *, sockets: list[socket.socket], secret: str, bounds: Bounds
 
 
 def _peek(app: Any) -> Peek:
-    from flwr.proto.fleet_pb2 import PullMessagesRequest
+    from flwr.proto.fleet_pb2 import PullMessagesRequest, PushMessagesRequest, PushMessagesResponse
     from flwr.proto.runtime_pb2 import PushAppMessagesRequest, PushAppMessagesResponse
     from flwr.supercore.primitives.asymmetric import bytes_to_public_key, verify_signature
 
@@ -142,7 +143,11 @@ def _peek(app: Any) -> Peek:
     def parts(reply: bytes) -> int:
         return len(PushAppMessagesResponse.FromString(reply).objects_to_push)
 
-    return Peek(genuine, release, asking, addressed, parts)
+    def complete(body: bytes, reply: bytes) -> bool:
+        wanted = PushMessagesResponse.FromString(reply).objects_to_push
+        return not any(leaf_of(tree) in wanted for tree in PushMessagesRequest.FromString(body).message_object_trees)
+
+    return Peek(genuine, release, asking, addressed, parts, complete)
 
 
 def end_with(parent: int) -> None:
