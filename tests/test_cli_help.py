@@ -17,7 +17,8 @@ from entrenous.split.protocol import protocols
 
 APP = _app()
 COMMANDS = sorted({name for name in APP if not name.startswith("-")})
-DATA = sorted({name for name in APP["data"] if not name.startswith("-")})
+GROUPS = [name for name in COMMANDS if APP[name].default_command is None]  # data, peer, ...: commands of their own
+INSIDE = [f"{group} {name}" for group in GROUPS for name in sorted(APP[group]) if not name.startswith("-")]
 OPTION = re.compile(
     r"^│ \*? *(?P<names>(?:[A-Z]+|--[a-z-]+)(?: --[a-z-]+)*)(?: [A-Z]+(?:\.\.\.)?)*  +(?P<text>\S.*?) *│$", re.MULTILINE
 )
@@ -51,14 +52,15 @@ def parameters(function: Any) -> set[str]:
     return {name.replace("_", "-") for name in inspect.signature(function).parameters} - {"reading"}
 
 
-@pytest.mark.parametrize("name", [*COMMANDS, *(f"data {name}" for name in DATA)])
+@pytest.mark.parametrize("name", [*COMMANDS, *INSIDE])
 def test_every_command_explains_itself_and_each_of_its_options(name: str, command: Command) -> None:
     said = command(*name.split(), "--help")
     assert (said.code, said.err) == (0, "")
     assert said.out.startswith(f"Usage: entrenous {name}")
-    if name == "data":
+    if name in GROUPS:
         return
-    app = APP[name.split()[0]] if " " not in name else APP["data"][name.split()[1]]
+    group, _, inside = name.partition(" ")
+    app = APP[group][inside] if inside else APP[group]
     assert app.help.split("\n")[0].endswith((".", "?"))
     found = described(said.out)
     wanted = {{"settings": "set"}.get(one, one) for one in parameters(app.default_command)}

@@ -84,7 +84,7 @@ def run(folder: Path, /) -> None:
     Parameters
     ----------
     folder:
-        The peer's.
+        The peer's, as `entrenous peer new` or `join` made it.
     """
     need_libraries("entrenous peer", *LIBRARIES)
     from ..deploy.peers.running import run as run_peer
@@ -104,7 +104,7 @@ def recommend(folder: Path, /, *, n: int = 10, json: bool = False) -> None:
     folder:
         The peer's; it may be running.
     n:
-        Items.
+        How many items, best first.
     json:
         Print one JSON object on stdout.
     """
@@ -200,7 +200,7 @@ def show(
     peers:
         How many processes.
     algorithm:
-        One that gossips.
+        One that gossips, of `entrenous algorithms`.
     seconds:
         How long, from when all have begun.
     out:
