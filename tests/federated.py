@@ -115,7 +115,7 @@ class FaultyLink:
     def receive(self, seconds: float) -> list[tuple[str, bytes]]:
         until, got = time.monotonic() + seconds, []
         while True:
-            while self._under_way and self._under_way[0][0] <= time.monotonic():
+            while self._under_way and self._under_way[0][0] <= time.monotonic() < until:  # no longer than it was asked to wait
                 _, _, stage, address, frame = heapq.heappop(self._under_way)
                 if stage == "answer":
                     got.append((address, frame))
