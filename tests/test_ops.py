@@ -1,0 +1,106 @@
+"""What ops/ and docs/network.md say is what the command line knows: every command and option of units, Containerfile and page parses."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from entrenous.cli import _app
+
+ROOT = Path(__file__).parents[1]
+UNITS = sorted((ROOT / "ops").glob("*.service"))
+PAGE = (ROOT / "docs" / "network.md").read_text(encoding="utf-8")
+
+
+def parses(words: list[str]) -> None:
+    """Raises cyclopts' errors for a command, an option or a number of arguments that is not there; runs nothing."""
+    _app().parse_args(words, exit_on_error=False, print_error=False)
+
+
+def section(unit: Path, name: str) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    text = unit.read_text(encoding="utf-8").split(f"[{name}]")[1]
+    for line in re.split(r"^\[", text, flags=re.M)[0].splitlines():
+        key, equals, value = line.partition("=")
+        if equals and not line.startswith("#"):
+            found.setdefault(key, []).append(value)
+    return found
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
+def test_a_unit_starts_a_command_that_exists_and_may_write_its_own_folder_alone(unit: Path) -> None:
+    service = section(unit, "Service")
+    program, *words = shlex.split(service["ExecStart"][0].replace("%i", "shop-1"))
+    assert program == "/opt/entrenous/bin/entrenous"
+    parses(words)
+    assert words[-1].startswith("/var/lib/" + service["StateDirectory"][0] + "/")
+    for key, value in {
+        "User": "entrenous", "ProtectSystem": "strict", "ProtectHome": "yes", "NoNewPrivileges": "yes", "Restart": "on-failure",
+        "StateDirectoryMode": "0700", "CapabilityBoundingSet": "", "UMask": "0077",
+    }.items():  # fmt: skip
+        assert service[key] == [value], key
+    assert service["RestartPreventExitStatus"] == ["2"]  # bad input: see cli.main
+    assert re.fullmatch(r"\d+G", service["MemoryMax"][0])
+    assert "MemoryDenyWriteExecute" not in service  # Numba compiles
+
+
+def test_there_is_a_unit_for_each_of_the_four() -> None:
+    assert [unit.name for unit in UNITS] == [
+        "entrenous-device@.service", "entrenous-gateway@.service", "entrenous-peer@.service", "entrenous-server.service",
+    ]  # fmt: skip
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd-analyze")
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
+def test_systemd_takes_a_unit(unit: Path, tmp_path: Path) -> None:
+    shutil.copyfile(unit, tmp_path / unit.name)
+    done = subprocess.run(["systemd-analyze", "verify", tmp_path / unit.name], capture_output=True, text=True, timeout=60)
+    said = [line for line in (done.stderr + done.stdout).splitlines() if "is not executable" not in line and unit.stem in line]
+    assert said == []
+
+
+def test_the_container_is_not_root_keeps_its_state_in_a_volume_and_starts_what_exists() -> None:
+    lines = [line for line in (ROOT / "ops" / "Containerfile").read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
+    last = [number for number, line in enumerate(lines) if line.startswith("FROM")][-1]
+    final = lines[last:]
+    assert "USER entrenous" in final and "VOLUME /var/lib/entrenous" in final
+    assert 'ENTRYPOINT ["entrenous"]' in final
+    assert not any("pip" in line for line in final)
+    copied = next(line for line in lines if line.startswith("COPY pyproject"))
+    assert all((ROOT / name).exists() for name in copied.split()[1:-1])
+    assert '.[network]' in "\n".join(lines)
+
+
+def commands(text: str) -> list[list[str]]:
+    """Every `entrenous ...` of a page's shell blocks, continued lines joined, comments cut off."""
+    blocks = "\n".join(re.findall(r"```bash\n(.*?)```", text, re.S)).replace("\\\n", " ")
+    parts = [part for line in blocks.splitlines() for part in line.split("&&")]
+    words = [shlex.split(part, comments=True) for part in parts]
+    return [each[1:] for each in words if each and each[0] == "entrenous"]
+
+
+def test_every_command_of_the_page_parses() -> None:
+    found = commands(PAGE)
+    assert len(found) > 15
+    for words in found:
+        parses(words)
+
+
+def test_what_the_page_names_is_there() -> None:
+    for name in re.findall(r"\]\(([^)#]+)\)", PAGE):
+        if "://" not in name:
+            assert (ROOT / "docs" / name).exists(), name
+
+
+def test_the_firewall_opens_the_port_that_is_the_default() -> None:
+    from entrenous.cli.federation import new
+
+    rules = (ROOT / "ops" / "firewall.nft").read_text(encoding="utf-8")
+    port = new.__kwdefaults__["port"]
+    assert f"tcp dport {port} accept" in rules and "policy drop" in rules
+    assert f"EXPOSE {port}/tcp" in (ROOT / "ops" / "Containerfile").read_text(encoding="utf-8")
