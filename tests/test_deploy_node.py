@@ -264,3 +264,22 @@ def test_c4_answers_that_are_lost_or_come_twice_count_once(tmp_path, monkeypatch
     status = json.loads((founded.server / "status.json").read_text())
     assert status["answers"]["accepted"] == 24
     assert set(status["answers"]) <= {code.value for code in (Code.ACCEPTED, Code.DUPLICATE, Code.PAST_ROUND, Code.LATE)}
+
+
+def test_an_old_model_does_not_replace_a_newer_one(tmp_path):
+    """A message that was lost on the way and found leaves the node's recommendations as they are."""
+    made = federation(tmp_path / "f")
+    nodes = nodes_of(made)
+    serve(FaultyLink({name: node.answer for name, node in nodes.items()}), made.server)
+    node = nodes["node-1"]
+    number, arrays = node.store.model()
+    old = seal(
+        read_identity(made.server / "identity.key"),
+        "model",
+        tensors.write(arrays),
+        run=made.terms.run,
+        node="server",
+        round=number - 1,
+    )
+    assert b"past-round" in bytes(opened(node.answer(old)).body)
+    assert node.store.model()[0] == number

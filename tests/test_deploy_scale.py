@@ -52,7 +52,7 @@ def crowd(folder: Path, nodes: int, items: int, rounds: int):
     def answer(name: str, request: bytes) -> bytes:
         head = opened(request).head
         if head.kind != "work":
-            return seal(keys[name], "hello" if head.kind == "hello" else "taken", run=terms.run, node=name)
+            return seal(keys[name], "hello" if head.kind == "hello" else "taken", run=terms.run, node=name, model=head.nonce)
         return seal(
             keys[name],
             "update",

@@ -30,6 +30,13 @@ class Sent(NamedTuple):
     size: int
 
 
+class Greeted(NamedTuple):
+    """A question for a name: when, and with which number that is used once."""
+
+    when: float
+    nonce: bytes
+
+
 class Stopped(EntrenousError):
     """The server was told to stop; it goes on from its folder."""
 
@@ -41,7 +48,7 @@ class Exchange:
     def __init__(self, link: Link, run: str, roll: Roll, hello: Callable[[], bytes], stop: Event) -> None:
         self._link, self._run, self._roll, self._hello, self._stop = link, run, roll, hello, stop
         self._addresses: dict[str, str] = {}  # of nodes, by name
-        self._greeted: dict[str, float] = {}  # addresses that were asked for their names, and when
+        self._greeted: dict[str, Greeted] = {}  # addresses that were asked for their names
         self.bytes_down = self.messages = 0
 
     @property
@@ -99,12 +106,13 @@ class Exchange:
         self._greeted = {address: when for address, when in self._greeted.items() if address in present}
         known = set(self._addresses.values())
         for address in present:
-            if address not in known and now - self._greeted.get(address, -AGAIN) >= AGAIN:
-                self._greeted[address] = now
-                self._link.send(address, self._hello(), AGAIN)
+            if address not in known and (address not in self._greeted or now - self._greeted[address].when >= AGAIN):
+                frame = self._hello()
+                self._greeted[address] = Greeted(now, opened(frame).head.nonce)
+                self._link.send(address, frame, AGAIN)
 
     def _is_hello(self, address: str, frame: bytes) -> bool:
-        """Takes the name of a node, if this is one's."""
+        """Takes the name of a node, if this is one's. It repeats the number it was asked with, so that no old one leads elsewhere."""
         try:
             found = opened(frame, 0)
         except Refused:
@@ -112,5 +120,7 @@ class Exchange:
         member = self._roll.members.get(found.node)
         if found.head.kind != "hello" or found.head.run != self._run or member is None or not signed_by(found, member.key):
             return False
+        if address not in self._greeted or found.head.model != self._greeted[address].nonce:
+            return True
         self._addresses[found.node] = address
         return True

@@ -65,9 +65,11 @@ class Node:
         self.shard = Shard(self.algorithm, self.terms.catalogue, self.rows, self.store.users, executor=Threads(threads))
         seed = self.terms.seed if self.terms.draws == "public" else int(self.store.fact("secret") or 0)
         self._rounds, self._devices = key_of(seed, "rounds"), key_of(seed, "devices")
+        first = self.shard.init_devices(self._devices)
+        self._private = type(first)
         self._first = self.algorithm.download(self.algorithm.init_server(self.terms.catalogue, key_of(0, "shape")))
         if self.store.newest_state() is None:
-            self.store.begin(arrays_of(self.shard.init_devices(self._devices)))
+            self.store.begin(arrays_of(first))
         self._kinds: dict[str, Callable[[Frame], bytes]] = {"hello": self._hello, "work": self._work, "model": self._model}
         if self.terms.secure == "masks":
             roll = Roll.read(folder / "roll.json", self.terms.users)
@@ -103,7 +105,7 @@ class Node:
     # ---- what it is asked ------------------------------------------------------------------------------------------------------------
 
     def _hello(self, frame: Frame) -> bytes:
-        return self._seal("hello", items=self.terms.items, about={"users": len(self.shard.users)})
+        return self._seal("hello", model=frame.head.nonce, items=self.terms.items, about={"users": len(self.shard.users)})
 
     def _work(self, frame: Frame) -> bytes:
         """Trains the asked users' devices, once, and gives the same answer however often it is asked."""
@@ -124,6 +126,9 @@ class Node:
 
     def _model(self, frame: Frame) -> bytes:
         """A model for all of the node's users, to recommend by."""
+        kept = self.store.model()
+        if kept is not None and frame.head.round < kept[0]:
+            raise Refused(Code.PAST_ROUND, "a newer model has come")
         arrays = self._read(frame, {}, self.shard.users)
         self.store.receive_model(frame.head.round, arrays)
         return self._seal("taken", round=frame.head.round)
@@ -176,7 +181,7 @@ class Node:
         if found is None or newest is None:
             raise InputError(str(self.folder), "no model has come yet", fix="run the node until its first round is over")
         received = self._state(found[1], self.shard.users)
-        devices = type(self.shard.init_devices(self._devices))(**newest[1])
+        devices = self._private(**newest[1])
         return found[0], OwnRecommender(self.algorithm, received, devices, self.rows)
 
     # ---- small parts -----------------------------------------------------------------------------------------------------------------
@@ -190,7 +195,7 @@ class Node:
         arrays = self.store.state_before(number)
         if arrays is None:
             raise Refused(Code.PAST_ROUND, f"round {number} is too long ago")
-        return type(self.shard.init_devices(self._devices))(**arrays), np.uint64(local_key(self._rounds, number))
+        return self._private(**arrays), np.uint64(local_key(self._rounds, number))
 
     def _received(self, users: Int64Array) -> State:
         """What the devices of `users` receive in a round, by its shape."""
