@@ -193,10 +193,7 @@ class IrohStream:
         """Exactly so many bytes. Memory grows with what has arrived, not with what was promised."""
         found = bytearray()
         while len(found) < size:
-            piece = await within(GUARD, self._receive.read(min(PIECE, size - len(found))))
-            if not piece:
-                raise LinkError("ended")
-            found += piece
+            found += await within(GUARD, self._receive.read_exact(min(PIECE, size - len(found))))
         return found
 
     async def write(self, data: bytes) -> None:
