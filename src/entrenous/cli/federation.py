@@ -68,7 +68,7 @@ def device(folder: Path, /, *, insecure: Insecure = False) -> None:
     Parameters
     ----------
     folder:
-        The node's.
+        The node's folder.
     insecure:
         Speak to a server beyond loopback without TLS.
     """
@@ -114,7 +114,7 @@ def try_(
     nodes:
         How many, which share the users in order.
     rounds:
-        Of training.
+        After which training is over.
     protocol:
         How rows are held out, as in `entrenous run`; the nodes get what is left for training.
     seed:
@@ -223,7 +223,7 @@ def new(
     host:
         What the server listens on; 0.0.0.0 = every address of the machine.
     port:
-        Where.
+        Where the server listens.
     name:
         A host name or address by which nodes reach the server, as its certificate shall say; may be repeated; nodes use the first.
     secure:
@@ -331,7 +331,7 @@ def status(folder: Path, /, *, json: bool = False) -> None:
     Parameters
     ----------
     folder:
-        The server's.
+        The server's folder.
     json:
         Print one JSON object on stdout.
     """
@@ -360,7 +360,7 @@ def recommend(folder: Path, /, *, user: str | None = None, n: int = 10, json: bo
     user:
         One of its users; default: the first.
     n:
-        Items.
+        How many items.
     json:
         Print one JSON object on stdout.
     """
@@ -388,7 +388,7 @@ def backup(folder: Path, /, *, to: Path) -> None:
     Parameters
     ----------
     folder:
-        The node's.
+        The node's folder.
     to:
         A new file, which holds the users' rows and vectors: keep it as you keep those.
     """

@@ -40,7 +40,7 @@ def shut_out(folder: Path, name: str, /) -> None:
     folder:
         The federation's, as `entrenous federation new` made it.
     name:
-        The node's.
+        The node's folder.
     """
     need_libraries("federation", *LIBRARIES)
     from ..deploy.membership import shut_out as out
@@ -81,7 +81,7 @@ def rewind(folder: Path, /, *, to: int) -> None:
     Parameters
     ----------
     folder:
-        The node's.
+        The node's folder.
     to:
         Rounds that the restored server has done, as the operator says.
     """
