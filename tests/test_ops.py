@@ -65,7 +65,9 @@ def test_systemd_takes_a_unit(unit: Path, tmp_path: Path) -> None:
 
 
 def test_the_container_is_not_root_keeps_its_state_in_a_volume_and_starts_what_exists() -> None:
-    lines = [line for line in (ROOT / "ops" / "Containerfile").read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
+    lines = [
+        line for line in (ROOT / "ops" / "Containerfile").read_text(encoding="utf-8").splitlines() if not line.startswith("#")
+    ]
     last = [number for number, line in enumerate(lines) if line.startswith("FROM")][-1]
     final = lines[last:]
     assert "USER entrenous" in final and "VOLUME /var/lib/entrenous" in final
@@ -73,7 +75,7 @@ def test_the_container_is_not_root_keeps_its_state_in_a_volume_and_starts_what_e
     assert not any("pip" in line for line in final)
     copied = next(line for line in lines if line.startswith("COPY pyproject"))
     assert all((ROOT / name).exists() for name in copied.split()[1:-1])
-    assert '.[network]' in "\n".join(lines)
+    assert ".[network]" in "\n".join(lines)
 
 
 def commands(text: str) -> list[list[str]]:

@@ -10,7 +10,7 @@ from .core.arrays import nonfinite_row, shuffle_places, top_n
 from .core.errors import NonFiniteError
 from .core.keys import key
 from .core.protocols import Recommender, TopN
-from .core.types import Array, Float32Array, Int32Array, Int64Array
+from .core.types import Array, BoolArray, Float32Array, Int32Array, Int64Array
 from .core.vocabulary import Vocabulary
 from .data.interactions import Interactions
 
@@ -24,6 +24,7 @@ def recommend(
     n: int,
     *,
     exclude_train: bool = True,
+    known: BoolArray | None = None,
     label: str = "recommender",
     seed: int = 0,
     block: int | None = None,
@@ -31,6 +32,7 @@ def recommend(
     """The n best items of each user, item int32 [len(users), n] (-1 where fewer are left) and score float32 (-inf there).
 
     data: the rows the recommender was trained on. Items without a row there are never recommended: nothing was learnt about them.
+    known: bool [items], what may be recommended instead, where `data` has the rows of a few users alone.
     exclude_train: leave out what the user already has in `data`. Equal scores are ordered by a shuffle keyed by `seed`.
     label: the name of the algorithm in errors. block: users scored at a time.
 
@@ -39,7 +41,7 @@ def recommend(
     users = np.asarray(users, np.int64)
     best = empty_lists(len(users), n)
     place, ptr = tie_places(len(data.items), seed), data.ptr if exclude_train else np.zeros_like(data.ptr)
-    known = data.popularity > 0
+    known = data.popularity > 0 if known is None else known
     for part, scores in score_blocks(recommender, data.users, len(data.items), users, label=label, block=block):
         top_n(scores, users[part], known, ptr, data.item, place, best.item[part], best.score[part])
     return best

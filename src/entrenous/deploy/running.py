@@ -150,7 +150,10 @@ def recommend(folder: Path, user: str | None, n: int) -> tuple[str, int, list[di
     try:
         number, recommender = node.recommender()
         place = 0 if user is None else node.rows.users.index(user)
-        best = best_items(recommender, node.rows, np.array([place]), n, label=node.terms.algorithm, seed=node.terms.seed)
+        known = np.ones(len(node.items), np.bool_)  # others have learnt of what nobody has touched here
+        best = best_items(
+            recommender, node.rows, np.array([place]), n, known=known, label=node.terms.algorithm, seed=node.terms.seed
+        )
         titles = read_json(folder / "items.json").get("titles")
         items = [
             {"item": node.items[i], "title": "" if titles is None else titles[i], "score": float(score)}
