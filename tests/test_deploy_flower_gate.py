@@ -189,7 +189,7 @@ def test_a_message_that_came_between_question_and_wait_is_not_missed() -> None:
     with_gate(test)
 
 
-def test_one_node_has_few_requests_at_a_time() -> None:
+def test_b35_one_node_has_few_requests_at_a_time() -> None:
     async def test(call: Caller, application: Application, gate: Gate) -> None:
         waiting = [asyncio.create_task(call(ASKS_WORK, b"7", flwr_public_key="k", **{WAIT_HEADER: "0.5"})) for _ in range(3)]
         await asyncio.sleep(0.1)
@@ -202,7 +202,7 @@ def test_one_node_has_few_requests_at_a_time() -> None:
     with_gate(test, Bounds(from_key=3))
 
 
-def test_a_body_that_does_not_come_is_given_up() -> None:
+def test_b31_a_body_that_does_not_come_is_given_up() -> None:
     async def test(call: Caller, application: Application, gate: Gate) -> None:
         sent: list[Any] = []
 

@@ -35,7 +35,7 @@ class _Never(threading.Event):
 
 
 @pytest.mark.parametrize("succeed", [False, True])
-def test_at_most_ten_attempts_a_minute(succeed: bool) -> None:
+def test_c5_at_most_ten_attempts_a_minute(succeed: bool) -> None:
     made = attempts(600, succeed=succeed)
     busiest = max(sum(at <= other < at + MINUTE for other in made) for at in made)
     assert busiest <= ATTEMPTS
@@ -47,7 +47,7 @@ def test_attempts_are_spread() -> None:
     assert len({tuple(attempts(30)) for _ in range(5)}) == 5
 
 
-def test_a_server_that_is_away_is_waited_for() -> None:
+def test_c5_a_server_that_is_away_is_waited_for() -> None:
     stop, said = threading.Event(), list[str]()
     thread = threading.Thread(target=serve, args=("127.0.0.1:9", Keys(), bytes, stop), kwargs={"say": said.append})
     thread.start()

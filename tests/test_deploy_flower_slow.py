@@ -46,7 +46,7 @@ def test_nothing_but_this_machine_is_called(tmp_path: Path) -> None:
     assert "127.0.0.1" in addresses
 
 
-def test_twenty_kills_at_random_moments(tmp_path: Path) -> None:
+def test_r1_twenty_kills_of_superlink_and_server_at_random_moments(tmp_path: Path) -> None:
     """SuperLink and server by turns, killed while rounds run; every round is played once, in order."""
     names, draw = ["a", "b"], random.Random(7)
     plan = plan_of(tmp_path, names, rounds=10_000, again=2.0, size=200_000)
@@ -63,7 +63,7 @@ def test_twenty_kills_at_random_moments(tmp_path: Path) -> None:
     assert [each["round"] for each in rounds_of(tmp_path)] == list(range(len(rounds_of(tmp_path))))
 
 
-def test_strangers_at_the_nodes_port(tmp_path: Path) -> None:
+def test_b31_strangers_at_the_nodes_port(tmp_path: Path) -> None:
     """A3-like: heads that never end, handshakes that never begin, bodies of 2 GB, 200 connections; rounds go on, memory stays."""
     names = ["a", "b"]
     plan = plan_of(tmp_path, names, rounds=10_000, pause=0.2)

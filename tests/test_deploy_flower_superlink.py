@@ -91,7 +91,7 @@ def test_frames_go_and_come_over_tls_and_the_server_returns(tmp_path: Path) -> N
     assert sum(file.stat().st_size for file in running.folder.glob("*.log")) < 20_000
 
 
-def test_who_is_refused_and_how(tmp_path: Path) -> None:
+def test_a10_who_is_refused_and_how(tmp_path: Path) -> None:
     """A10: one line each, at the first connection."""
     plan = plan_of(tmp_path, ["a"], target="forever")
     make_keys(tmp_path / "other", ["a", "stranger"])
@@ -200,7 +200,7 @@ def test_a_server_that_refuses_says_why(tmp_path: Path) -> None:
         supervise(plan, threading.Event(), lambda _: None)
 
 
-def test_plain_text_is_for_loopback(tmp_path: Path) -> None:
+def test_a10_plain_text_is_for_loopback(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"plain text to 0\.0\.0\.0"):
         Supervisor(Plan(state=tmp_path, host="0.0.0.0"))
     with pytest.raises(InputError, match=r"plain text to 192\.0\.2\.1"):

@@ -78,7 +78,7 @@ def promised(folder: Path, algorithm: str, nodes: int, secure: str) -> None:
 
 
 @pytest.mark.parametrize(("algorithm", "nodes", "secure"), [("fpl", EACH, "none"), ("cali3f-gmf", GATEWAYS, "masks")])
-def test_over_sockets_the_model_is_that_of_one_process(tmp_path: Path, algorithm: str, nodes: int, secure: str) -> None:
+def test_c7_over_sockets_the_model_is_that_of_one_process(tmp_path: Path, algorithm: str, nodes: int, secure: str) -> None:
     promised(tmp_path, algorithm, nodes, secure)
 
 
@@ -86,5 +86,5 @@ def test_over_sockets_the_model_is_that_of_one_process(tmp_path: Path, algorithm
 @pytest.mark.parametrize("secure", ["none", "masks"])
 @pytest.mark.parametrize("nodes", [EACH, GATEWAYS], ids=["one-user-each", "gateways"])
 @pytest.mark.parametrize("algorithm", list(ALGORITHMS))
-def test_the_whole_promise_over_sockets(tmp_path: Path, algorithm: str, nodes: int, secure: str) -> None:
+def test_c7_the_whole_promise_over_sockets(tmp_path: Path, algorithm: str, nodes: int, secure: str) -> None:
     promised(tmp_path, algorithm, nodes, secure)

@@ -113,12 +113,12 @@ def test_100_clients_of_whom_30_drop_out_along_the_way() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("stage", range(5))
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.3])
-def test_100_clients_with_dropouts_at_each_stage(share: float, stage: int) -> None:
+def test_a3_100_clients_with_dropouts_at_each_stage(share: float, stage: int) -> None:
     exact(100, dropouts(100, share, stage, seed=stage), 2000)
 
 
 @pytest.mark.slow
-def test_a_hundred_rounds_to_the_last_bit() -> None:
+def test_a3_a_hundred_rounds_to_the_last_bit() -> None:
     """A3: 100 of 100, with 0, 10 and 30 % dropouts in turn before the masked vector is sent."""
     for number in range(100):
         parties, gone = 20, dropouts(20, (0.0, 0.1, 0.3)[number % 3], 2, number)
@@ -127,7 +127,7 @@ def test_a_hundred_rounds_to_the_last_bit() -> None:
         assert np.array_equal(total, plain(values, senders))
 
 
-def test_a_single_upload_looks_like_noise() -> None:
+def test_a3_a_single_upload_looks_like_noise() -> None:
     """A3: 100 uploads of vectors of zeros; each byte of a word has all 256 values equally often, p > .001.
 
     Keys are the system's, so an honest p falls below .001 at one of 12 positions once in 80 runs: then, a second time must not.

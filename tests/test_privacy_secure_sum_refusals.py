@@ -72,7 +72,7 @@ def again(data: bytes, signer: Client, **fields: object) -> bytes:
 # ---- floors of the client ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_cohort_below_the_floor() -> None:
+def test_a4_a_cohort_below_the_floor() -> None:
     """A4. At the roster, at the list of sharers and at the list of survivors."""
     parties, server = started(6, floors=Floors(cohort=7, occupancy=1))
     advertised(parties, server)
@@ -112,7 +112,7 @@ def test_noise_on_every_row_makes_up_for_empty_ones() -> None:
     assert parties[name(0)].mask(server.inbox(name(0)), vectors(6)[name(0)], Rows(1, 1000))
 
 
-def test_another_model_is_seen_by_all() -> None:
+def test_a7_another_model_is_seen_by_all() -> None:
     """A7. The server shows one client another model: the honest intake refuses the advert, and under a server that does not, the client
     and all others see that the roster states two models, and withhold."""
     parties, server = started(6)
@@ -151,7 +151,7 @@ def test_a_round_is_summed_once() -> None:
     assert Client(fresh, roll(4), name(0), identity(0), SMALL, used).used == used
 
 
-def test_never_both_kinds_of_share() -> None:
+def test_a4_never_both_kinds_of_share() -> None:
     """A4. A server that wants the seed of one party and the key of its pairs' masks has to show two lists of survivors."""
     parties, server = until_masked(10)
     whole = {each: server.survivors(each) for each in parties}
@@ -334,7 +334,7 @@ def test_a_key_that_no_one_can_agree_with() -> None:
 
 
 @pytest.mark.parametrize("stage", ["advert", "shares", "masked", "consent"])
-def test_below_the_threshold_a_round_is_abandoned_and_nothing_is_revealed(stage: str) -> None:
+def test_a3_below_the_threshold_a_round_is_abandoned_and_nothing_is_revealed(stage: str) -> None:
     """A3. Of 20, 9 of 20 drop out: 11 are left where 12 must be. The server has no share, and no client gives it one."""
     parties, server = started(20)
     values, q = vectors(20), quorum(20)
