@@ -243,6 +243,8 @@ def new(
     from ..deploy.enrolment import Request
     from ..deploy.founding import Place, found_server
 
+    if not 0 < port < 65536:
+        raise InputError("--port", f"got {port}", expected="1 to 65535")
     requests = [requested(each, Request) for each in node]
     listed, count = _items(items), users or sum(count for _, count in requests)
     length = len(json_.loads(listed)["ids"])

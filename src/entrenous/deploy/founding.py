@@ -46,8 +46,6 @@ class Place(NamedTuple):
         if not self.names and self.host in EVERYWHERE:
             expected = "the host name or address by which nodes reach the server"
             raise InputError("--name", f"missing, with --host {self.host}", expected=expected, fix="add --name shop.example")
-        if not 0 < self.port < 65536:
-            raise InputError("--port", f"got {self.port}", expected="1 to 65535")
         return self._replace(names=tuple(self.names) or (self.host,))
 
     @property
