@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 from federated import FaultyLink, federation, logged, nodes_of, server_sha256, simulated
 
+from entrenous.core.errors import InputError
 from entrenous.deploy import exchange, secure_server, server
 from entrenous.deploy.founding import Founded
 from entrenous.deploy.frames import opened, seal
 from entrenous.deploy.node import read_identity
-from entrenous.deploy.secure import KINDS
+from entrenous.deploy.secure import KINDS, beside
 from entrenous.deploy.server import serve
 from entrenous.privacy.secure_sum.terms import Floors
 
@@ -165,3 +166,21 @@ def test_a_node_that_restarts_in_the_middle_is_missing_and_never_masks_a_round_t
         model=bytes(32),
     )
     assert b"has left before" in bytes(opened(nodes["node-4"].answer(again)).body)
+
+
+def test_a_sum_of_one_hides_nothing_and_is_refused(tmp_path: Path) -> None:
+    """Algorithms that ask one device a round are refused when the federation is founded; a round of one node by chance is not counted."""
+    with pytest.raises(InputError, match="a sum of one hides nothing"):
+        federation(tmp_path / "sfpl", NODES, 2, "sfpl", settings={}, secure="masks")
+    made = federation(tmp_path / "f", 2, 8, settings={"factors": 4, "cohort": 2}, secure="masks", floors=Floors(2, 0.0))
+    serve(FaultyLink({name: node.answer for name, node in nodes_of(made).items()}), made.server)
+    lost = [line for line in logged(made.server) if "all who were asked are of one node" in line]
+    assert 0 < len(lost) < 8
+    assert sum("2 of 2 devices" in line for line in logged(made.server)) == 8 - len(lost)
+
+
+def test_what_no_sum_hides_is_said(tmp_path: Path) -> None:
+    """Cali3F's server clusters users by their vectors, which it sees singly."""
+    three = {"factors": 4, "clusters": 3, "cohort": 9}
+    assert beside(federation(tmp_path / "c", NODES, 2, "cali3f-gmf", settings=three).terms) == ("user", "n")
+    assert beside(federation(tmp_path / "f", NODES, 2).terms) == ()

@@ -135,6 +135,7 @@ def try_(
         )
         made = trial.begin(folder, plan, nodes=nodes, secure=secure, port=port)
         say(f"{nodes} nodes and a server in {folder}, with keys and certificates; run {made.terms.run}")
+        _say_beside(made.terms)
     else:
         say(f"going on with {folder}")
     found = trial.carry_out(folder, say)
@@ -253,8 +254,20 @@ def new(
         folder, listed, Catalogue(count, length, interactions, scale), requests, place, algorithm=algorithm, rounds=rounds,
         settings=parse_assignments(settings or []), secure=secure, draws=draws, deadline=deadline, quorum=quorum, seed=seed,
     )  # fmt: skip
+    _say_beside(made.terms)
     say(f"run {made.terms.run}; start it with: entrenous server {made.server}")
     say(f"send each node its folder of {folder / 'invitations'}; it joins with: entrenous federation join")
+
+
+def _say_beside(terms: Any) -> None:
+    """What secure sums do not hide."""
+    from ..deploy.secure import beside
+
+    shown = beside(terms) if terms.secure == "masks" else ()
+    if shown:
+        say(
+            f"note: secure sums do not hide what {terms.algorithm} shows of each user singly: {', '.join(shown)}; see entrenous explain"
+        )
 
 
 def requested(text: str, kind: Any) -> tuple[Any, int]:

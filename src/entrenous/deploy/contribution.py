@@ -7,12 +7,14 @@ server adds in, so that the server sees no device of a gateway by itself; the to
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn, final
 
 import numpy as np
 
+from ..core.protocols import Catalogue, FederatedAlgorithm, Histories
 from ..core.types import Array, Int32Array, Int64Array
 from ..core.update import LIMIT, STEP, Shown, Total, Update, add_update, empty_total, merge_totals
+from ..federation.shard import Shard
 from ..wire import tensors
 from ..wire.tensors import Field, Malformed, Schema
 from .codes import Code, Refused
@@ -44,6 +46,25 @@ def shape_of(like: Update, items: int, update_bytes: int) -> Shape:
 
 def _width(array: Array) -> int:
     return int(np.prod(array.shape[1:], dtype=np.int64))
+
+
+def agreed(algorithm: FederatedAlgorithm, catalogue: Catalogue) -> Shape:
+    """The shape of contributions to a configured algorithm."""
+    like = Shard(algorithm, catalogue, _Nobody(catalogue.items), np.empty(0, np.int64)).empty()
+    return shape_of(like, catalogue.items, algorithm.update_bytes(catalogue))
+
+
+@final
+class _Nobody:
+    """Histories of no users. items: of the catalogue."""
+
+    def __init__(self, items: int) -> None:
+        self._items = items
+
+    def histories(self, users: Int64Array, avoid: Any = None) -> Histories:
+        """Of none."""
+        ptr, item, none = np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.int64)
+        return Histories(ptr, item, np.empty(0, np.float32), ptr, item, none, none, np.zeros((self._items, 2)))
 
 
 def largest_body(shape: Shape, asked: Mapping[str, Int64Array]) -> int:

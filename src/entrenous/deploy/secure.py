@@ -19,6 +19,11 @@ KINDS = ("advert", "share", "mask", "consent", "unmask")  # in the order of secu
 MESSAGE = 1 << 30  # bytes of a message, at most
 
 
+def beside(terms: Terms) -> tuple[str, ...]:
+    """What of an algorithm no sum hides: the arrays that its server sees of each device singly."""
+    return tuple(contribution.agreed(terms.make(), terms.catalogue).like.shown)
+
+
 def sum_terms(terms: Terms, number: int, attempt: int, model: bytes, length: int) -> SumTerms:
     """The terms of one attempt at the sum of a round."""
     return SumTerms(run=terms.run, round=number, attempt=attempt, model=model, length=length)

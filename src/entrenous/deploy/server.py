@@ -13,15 +13,14 @@ import numpy as np
 
 from ..core.keys import key as key_of
 from ..core.keys import select_key
-from ..core.protocols import Histories, Progress, State, arrays_of, delivered, silent
+from ..core.protocols import Progress, State, arrays_of, delivered, silent
 from ..core.types import Int64Array
 from ..core.update import Total
 from ..federation.ledger import Ledger
-from ..federation.shard import Shard
 from ..store import model_sha256
 from ..wire import tensors
 from .codes import Code, Refused
-from .contribution import shape_of
+from .contribution import agreed
 from .exchange import Exchange, Stopped
 from .frames import opened, seal
 from .intake import Intake, Open
@@ -59,8 +58,7 @@ class Server:
         self.algorithm, catalogue = self.terms.make(), self.terms.catalogue
         self.exchange = Exchange(link, self.terms.run, self.roll, lambda: self.seal("hello"), stop)
         self._progress, self._key = progress, key_of(self.terms.seed, "rounds")
-        like = Shard(self.algorithm, catalogue, Nobody(catalogue.items), np.empty(0, np.int64)).empty()
-        self.shape = shape_of(like, catalogue.items, self.algorithm.update_bytes(catalogue))
+        self.shape = agreed(self.algorithm, catalogue)
         self.intake = Intake(self.terms.run, self.roll, self.shape, folder.log)
         found = folder.newest(self.algorithm)
         first = self.algorithm.init_server(catalogue, key_of(self.terms.seed, "server"))
@@ -198,16 +196,3 @@ class Server:
              "bytes_up": done.bytes_up, "bytes_down": done.bytes_down,
              "answers": {code.value: n for code, n in sorted(self.intake.counts.items())}}
         )  # fmt: skip
-
-
-@final
-class Nobody:
-    """The histories that a server has: none, of no users. items: of the catalogue."""
-
-    def __init__(self, items: int) -> None:
-        self._items = items
-
-    def histories(self, users: Int64Array, avoid: Any = None) -> Histories:
-        """Of no users."""
-        ptr, item, none = np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.int64)
-        return Histories(ptr, item, np.empty(0, np.float32), ptr, item, none, none, np.zeros((self._items, 2)))

@@ -76,7 +76,11 @@ class Terms(Settings):
         if foreign := sorted((own or {}).keys() - set(theirs)):
             expected = f"one of {', '.join(theirs)}" if theirs else f"none: {self.algorithm} leaves users nothing to decide"
             raise InputError(f"--own {foreign[0]}", "is the same for all nodes", expected=expected)
-        return made.configured(self.catalogue)  # type: ignore[no-any-return]
+        configured: FederatedAlgorithm = made.configured(self.catalogue)
+        if self.secure == "masks" and getattr(configured, "cohort", 0) == 1:
+            problem = f"{self.algorithm} asks one device a round, and a sum of one hides nothing"
+            raise InputError("--secure masks", problem, fix="choose an algorithm with more devices in a round")
+        return configured
 
     def text(self) -> str:
         """As it is written and hashed."""
