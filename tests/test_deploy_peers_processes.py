@@ -182,7 +182,7 @@ def test_g6_all_neighbours_are_dead_a_peer_keeps_its_model_and_goes_on_when_they
 def test_a_folder_is_run_once_and_says_what_is_wrong_with_it(tmp_path: Path) -> None:
     made = founded(tmp_path, 3)
     folder = Folder(made.peers[0])
-    with folder.locked(), pytest.raises(InputError, match="is run by process"), Folder(made.peers[0]).locked():
+    with folder.locked(), pytest.raises(InputError, match="is at work on it"), Folder(made.peers[0]).locked():
         pass
     with pytest.raises(InputError, match="has not learnt anything yet"):
         recommend(made.peers[0], 3)

@@ -197,7 +197,7 @@ def test_r8_a_second_server_is_refused_by_the_pid_of_the_first(tmp_path):
     first = serving(founded.server, {})
     try:
         until(lambda: (founded.server / "server.log").exists() and logged(founded.server))
-        with pytest.raises(InputError, match=f"process {first.pid} is at work on it; expected one server a folder"):
+        with pytest.raises(InputError, match=f"process {first.pid} is at work on it; expected one process a folder"):
             serve(MemoryLink({}), founded.server)
     finally:
         first.kill()

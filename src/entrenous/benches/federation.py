@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 import tempfile
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +19,7 @@ from ..federation.rounds import Rounds
 
 USERS, ITEMS, ROWS, GATEWAYS = 6040, 3706, 1_000_209, 4  # MovieLens-1M's, in four gateways of 1,510 users
 SETTINGS, ROUNDS, SECURE_ROUNDS = {"factors": 20}, 12, 5
+COUNTS, CEILING = (10, 50), 10.0  # nodes of one user; answers a second
 STUDY, AIM = 5.0, 2.0  # seconds a round: of Flower as it comes (research/engines.md, 1.6), and what we aim for
 
 
@@ -61,12 +66,12 @@ def _terms_algorithm() -> Any:
     return FPL(**SETTINGS)  # type: ignore[arg-type]
 
 
-def _founded(folder: Path, data: Interactions, secure: str) -> Any:
+def _founded(folder: Path, data: Interactions, secure: str, count: int = GATEWAYS) -> Any:
     from ..deploy.founding import Place, found, free_port
     from ..privacy.secure_sum.terms import Floors
 
     return found(
-        folder, data, nodes=GATEWAYS, place=Place(port=free_port()), floors=Floors(cohort=3, occupancy=0.0), algorithm="fpl",
+        folder, data, nodes=count, place=Place(port=free_port()), floors=Floors(cohort=3, occupancy=0.0), algorithm="fpl",
         settings=SETTINGS, rounds=ROUNDS if secure == "none" else SECURE_ROUNDS, secure=secure,
     )  # fmt: skip
 
@@ -95,4 +100,72 @@ def _flower(folder: Path, data: Interactions, secure: str) -> float:
     return float(status(made.server)["seconds_a_round"])
 
 
-BENCHES = {"federation": federation}
+def nodes(threads: int, progress: Progress) -> dict[str, Any]:
+    """What one server carries: FPL rounds of 10 and of 50 nodes of one user each, which are threads of this process but connect, sign and
+    answer as devices do, over TLS; the SuperLink's processor time for each answer, with the questions for work before it."""
+    found: dict[str, Any] = {}
+    for number, count in enumerate(COUNTS, start=1):
+        with tempfile.TemporaryDirectory() as folder:
+            found |= {f"{name}_{count}": value for name, value in _carried(Path(folder) / "f", count).items()}
+        progress(number, len(COUNTS), "measured")
+    most = COUNTS[-1]
+    return {
+        **found,
+        "ratio": found[f"answers_a_second_{most}"] / CEILING,
+        "against": f"{CEILING:g} answers a second, the study's ceiling of a SuperLink as it comes (research/engines.md, 1.6)",
+    }
+
+
+def _carried(folder: Path, count: int) -> dict[str, float]:
+    """Median seconds of a round with so many nodes, and what it costs the SuperLink."""
+    from ..deploy.flower.superlink import Plan, Supervisor
+    from ..deploy.running import status
+
+    made = _founded(folder, synthetic(users=count, items=ITEMS, interactions=165 * count), "none", count)
+    plan = Plan(state=made.server, port=0, keys=made.server / "keys")
+    with Supervisor(plan, lambda text: None) as server, _serving(made, server.address):
+        before = after = 0.0
+        now: dict[str, Any] = {"round": 0}
+        while not server.step():
+            time.sleep(0.1)
+            now = status(made.server) or now
+            spent = _cpu_seconds(server.pids["superlink"]) if now["round"] < ROUNDS else after
+            before, after = before if now["round"] else spent, spent
+        done = status(made.server)
+    answers = count * (ROUNDS - 1)
+    return {
+        "seconds_a_round": done["seconds_a_round"], "answers_a_second": count / done["seconds_a_round"],
+        "superlink_cpu_ms_an_answer": 1e3 * (after - before) / answers,
+        "kilobytes_down_and_up": (done["bytes_down"] + done["bytes_up"]) / 1e3 / done["answers"]["accepted"],
+    }  # fmt: skip
+
+
+@contextmanager
+def _serving(made: Any, address: str) -> Iterator[None]:
+    """All nodes of a federation as threads of this process."""
+    from ..deploy.flower.keys import load_node_keys
+    from ..deploy.flower.node import Node as Served
+    from ..deploy.flower.node import serve_many
+    from ..deploy.node import Node
+
+    stop, opened = threading.Event(), [Node(path) for path in made.nodes.values()]
+    keys = [load_node_keys(path / "ca.crt", path / "flower.key") for path in made.nodes.values()]
+    served = [Served(own, node.answer) for own, node in zip(keys, opened, strict=True)]
+    at_work = threading.Thread(target=serve_many, args=(address, served, stop), kwargs={"say": lambda text: None})
+    at_work.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        at_work.join()
+        for node in opened:
+            node.close()
+
+
+def _cpu_seconds(pid: int) -> float:
+    """Processor time of a process so far, as Linux counts it."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+BENCHES = {"federation": federation, "federation-nodes": nodes}

@@ -51,8 +51,8 @@ def bench(name: str, /, *, threads: int = 0, json: bool = False) -> None:
     Parameters
     ----------
     name:
-        fpl-epoch, fpl-round, sfpl-epoch, ncf-round, cali3f-ml-1m, rating-round, gossip, federation, fedmf-paillier, secure-sum, scale,
-        peers, peers-soak, evaluate, cluster.
+        fpl-epoch, fpl-round, sfpl-epoch, ncf-round, cali3f-ml-1m, rating-round, gossip, federation, federation-nodes, peers, peers-soak,
+        cluster, secure-sum, fedmf-paillier, scale, evaluate.
     threads:
         Threads, 0 = all cores.
     json:

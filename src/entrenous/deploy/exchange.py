@@ -13,12 +13,9 @@ from .frames import opened, signed_by
 from .link import Link
 from .terms import Roll
 
+LONG = 3.0  # seconds between two words about who is waited for
 POLL = 0.2  # seconds that the server waits for answers before it looks around
-AGAIN = (
-    30.0  # seconds after which a node that has not answered is asked again: a request may be lost, an answer is the same twice
-)
-
-
+AGAIN = 30.0  # seconds after which a node that has not answered is asked again: either may be lost, an answer is the same twice
 WINDOW = 1 << 26  # bytes of requests under way, about
 
 
@@ -43,10 +40,13 @@ class Stopped(EntrenousError):
 
 @final
 class Exchange:
-    """One server's talk with its nodes. hello: a frame that asks a node for its name. bytes_down, messages: sent so far."""
+    """One server's talk with its nodes. hello: a frame that asks a node for its name; waits: is told for whom, now and then, while that
+    takes long. bytes_down, messages: sent so far."""
 
-    def __init__(self, link: Link, run: str, roll: Roll, hello: Callable[[], bytes], stop: Event) -> None:
-        self._link, self._run, self._roll, self._hello, self._stop = link, run, roll, hello, stop
+    def __init__(
+        self, link: Link, run: str, roll: Roll, hello: Callable[[], bytes], stop: Event, waits: Callable[[list[str]], None]
+    ) -> None:
+        self._link, self._run, self._roll, self._hello, self._stop, self._waits = link, run, roll, hello, stop, waits
         self._addresses: dict[str, str] = {}  # of nodes, by name
         self._greeted: dict[str, Greeted] = {}  # addresses that were asked for their names
         self.bytes_down = self.messages = 0
@@ -65,9 +65,12 @@ class Exchange:
     ) -> None:
         """Asks `missing` nodes until there are none, or the time is up. take: does something with an answer. Raises Stopped."""
         sent: dict[str, Sent] = {}
-        began = time.monotonic()
+        began = told = time.monotonic()
         while (left := missing()) and time.monotonic() - began < seconds:
             self._look_around()
+            if time.monotonic() - told > LONG:
+                told = time.monotonic()
+                self._waits(sorted(left))
             self._ask(left, request, sent, seconds)
             for address, frame in self._link.receive(POLL):
                 if not self._is_hello(address, frame):

@@ -7,8 +7,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +18,7 @@ from ..core.errors import EntrenousError, InputError
 from ..core.types import Array
 from ..recommend import recommend as best_items
 from ..store import model_sha256, read_arrays
+from .lock import holding
 from .node import Node
 from .node_store import opened
 from .terms import Terms, read_json
@@ -47,16 +48,13 @@ def run_node(
     from .flower.node import serve
 
     about = read_json(folder / "node.json")
-    node = Node(folder, threads=threads)
-    try:
+    with holding(folder / "lock"), closing(Node(folder, threads=threads)) as node:
         if most is not None and len(node.shard.users) > most:
             problem = f"'{node.name}' has {len(node.shard.users)} users"
             raise InputError(str(folder), problem, expected=f"at most {most}", fix="run it with `entrenous gateway`")
         say(f"{node.name}: {len(node.shard.users)} users, {len(node.rows)} rows, server {about['server']}")
         keys = load_node_keys(folder / "ca.crt", folder / "flower.key") if about["tls"] else Keys()
         _patiently(lambda: serve(about["server"], keys, node.answer, stop, insecure=insecure, say=say), stop, say)
-    finally:
-        node.close()
 
 
 def _patiently(connect: Callable[[], None], stop: threading.Event, say: Say) -> None:
@@ -113,14 +111,13 @@ def _telling(folder: Path, say: Say) -> Iterator[None]:
     over = threading.Event()
 
     def look() -> None:
-        seen = status(folder).get("round")
+        before = status(folder)
+        told = _standing(before) if before else ""
         while not over.wait(LOOK):
             now = status(folder)
-            if now.get("round") != seen:
-                seen = now["round"]
-                say(
-                    f"round {seen} of {now['rounds']}: {now['nodes']} of {now['of']} nodes, {now['seconds_a_round']:.2f} s a round"
-                )
+            if now and _standing(now) != told:
+                told = _standing(now)
+                say(told)
 
     watching = threading.Thread(target=look, daemon=True, name="status")
     watching.start()
@@ -129,6 +126,13 @@ def _telling(folder: Path, say: Say) -> Iterator[None]:
     finally:
         over.set()
         watching.join()
+
+
+def _standing(now: Mapping[str, Any]) -> str:
+    """One line of a status."""
+    if now["waiting_for"]:
+        return f"round {now['round']} waits for {', '.join(now['waiting_for'])}"
+    return f"round {now['round']} of {now['rounds']}: {now['nodes']} of {now['of']} nodes, {now['seconds_a_round']:.2f} s a round"
 
 
 def status(folder: Path) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import Event
@@ -31,7 +31,7 @@ from .server_folder import ServerFolder, failed
 
 T = TypeVar("T")
 FAREWELL = 30.0  # seconds for the nodes to take the trained model
-NAME = "server"
+NAME, NAMED = "server", 20  # nodes that the status names, at most
 
 
 def serve(link: Link, folder: Path, stop: Event | None = None, progress: Progress = silent) -> str | None:
@@ -56,8 +56,9 @@ class Server:
     def __init__(self, folder: ServerFolder, link: Link, stop: Event, progress: Progress = silent) -> None:
         self.folder, self.terms, self.roll = folder, folder.terms, folder.roll
         self.algorithm, catalogue = self.terms.make(), self.terms.catalogue
-        self.exchange = Exchange(link, self.terms.run, self.roll, lambda: self.seal("hello"), stop)
+        self.exchange = Exchange(link, self.terms.run, self.roll, lambda: self.seal("hello"), stop, self._wait)
         self._progress, self._key = progress, key_of(self.terms.seed, "rounds")
+        self._took: list[float] = []  # seconds, of each round of this process
         self.shape = agreed(self.algorithm, catalogue)
         self.intake = Intake(self.terms.run, self.roll, self.shape, folder.log)
         found = folder.newest(self.algorithm)
@@ -68,17 +69,16 @@ class Server:
 
     def run(self) -> str:
         """All rounds that are left, and the farewell."""
-        took: list[float] = []
         while self.round < self.terms.rounds:
             began = time.monotonic()
             self.one_round()
-            took.append(time.monotonic() - began)
+            self._took.append(time.monotonic() - began)
             self._progress(self.round, self.terms.rounds, "round")
-            self._tell("running", took)
+            self._tell("running")
         digest = self.kept("trained model", lambda: self.folder.finish(self.state))
         self._farewell()
         self.folder.log(f"finished: {self.round} rounds, model {digest}")
-        self._tell("finished", took)
+        self._tell("finished")
         return digest
 
     def one_round(self) -> None:
@@ -187,12 +187,16 @@ class Server:
         """A frame of the server."""
         return seal(self.folder.key, kind, body, run=self.terms.run, node=NAME, **fields)
 
-    def _tell(self, status: str, took: list[float]) -> None:
-        """took: seconds, of each round of this process; the first waits for nodes to come, so the middle one says more than the mean."""
-        done, nodes, of = self.ledger, len(self.exchange.present), len(self.roll.members)
+    def _wait(self, nodes: list[str]) -> None:
+        """Says for whom a round waits."""
+        self._tell("waiting", nodes)
+
+    def _tell(self, status: str, nodes: Sequence[str] = ()) -> None:
+        """The first round of a process waits for nodes to come, so the middle one says more than the mean. nodes: who is waited for."""
+        done, took = self.ledger, self._took
         self.folder.status(
             {"status": status, "run": self.terms.run, "round": self.round, "rounds": self.terms.rounds,
-             "seconds_a_round": round(float(np.median(took)), 3) if took else 0.0, "nodes": nodes, "of": of,
-             "bytes_up": done.bytes_up, "bytes_down": done.bytes_down,
+             "seconds_a_round": round(float(np.median(took)), 3) if took else 0.0, "nodes": len(self.exchange.present),
+             "of": len(self.roll.members), "waiting_for": list(nodes[:NAMED]), "bytes_up": done.bytes_up, "bytes_down": done.bytes_down,
              "answers": {code.value: n for code, n in sorted(self.intake.counts.items())}}
         )  # fmt: skip

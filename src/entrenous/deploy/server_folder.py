@@ -9,7 +9,6 @@ model.safetensors                          at the end
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import time
@@ -27,6 +26,7 @@ from ..core.protocols import FederatedAlgorithm, State, arrays_of
 from ..federation.ledger import Ledger
 from ..fit import restore_state
 from .journal import Journal, Record, records
+from .lock import locked
 from .node import read_identity
 from .terms import FORMAT, Roll, Terms, check_format, write_text
 
@@ -41,7 +41,10 @@ class ServerFolder:
         self.path, self.terms = path, Terms.read(path / "terms.json")
         self.roll = Roll.read(path / "roll.json", self.terms.users)
         self.key = read_identity(path / "identity.key")
-        self._lock = _locked(path / "lock")
+        try:
+            self._lock = locked(path / "lock")
+        except OSError as cause:
+            raise _unwritable(path, cause) from None
         try:
             _clean(path)
             self.start = _next_start(path / "start")
@@ -118,25 +121,6 @@ class ServerFolder:
     def close(self) -> None:
         os.close(self._log)
         os.close(self._lock)
-
-
-def _locked(path: Path) -> int:
-    """A lock that ends with the process, whatever happens to it."""
-    try:
-        lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    except OSError as cause:
-        raise _unwritable(path.parent, cause) from None
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        pid = os.read(lock, 20).decode(errors="replace").strip()
-        os.close(lock)
-        raise InputError(
-            str(path.parent), f"process {pid} is at work on it", expected="one server a folder", fix=f"stop {pid} first"
-        ) from None
-    os.ftruncate(lock, 0)
-    os.write(lock, f"{os.getpid()}\n".encode())
-    return lock
 
 
 def _clean(path: Path) -> None:

@@ -11,16 +11,14 @@ lock             the process id of who runs it
 from __future__ import annotations
 
 import csv
-import fcntl
 import hashlib
 import json
 import os
-import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Any, NamedTuple, final
+from typing import Any, NamedTuple, final
 
 import msgspec
 import numpy as np
@@ -30,6 +28,7 @@ from ...core.files import write_atomically
 from ...core.gossip import DeviceData, Weighing
 from ...core.protocols import Histories
 from ...wire.tensors import schema_of
+from ..lock import holding, is_held
 from .book import Contact
 from .charter import Charter, vars_of
 from .identity import Self, public_key
@@ -39,7 +38,6 @@ from .node import Node
 INVITATION, SECRET, ROWS, ITEMS, STATE, LOCK = (
     "invitation.json", "secret.json", "rows.csv", "items.csv", "state.sqlite", "lock",
 )  # fmt: skip
-LOOK = 1.0  # seconds; who looks whether a peer runs holds its lock for a moment
 
 
 class Bootstrap(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -188,33 +186,13 @@ class Folder:
         finally:
             keeping.close()
 
-    @contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self) -> AbstractContextManager[None]:
         """Two processes with one key would be two peers with one number. Raises InputError that names the other."""
-        with open(self.path / LOCK, "a+") as file:
-            until = time.monotonic() + LOOK
-            while not _lock(file, fcntl.LOCK_EX):
-                if time.monotonic() > until:
-                    file.seek(0)
-                    raise InputError(str(self.path), f"is run by process {file.read().strip()}", fix="stop that one first")
-                time.sleep(LOOK / 20)
-            file.truncate(0)
-            file.write(str(os.getpid()))
-            file.flush()
-            yield
+        return holding(self.path / LOCK)
 
     def is_running(self) -> bool:
         """Whether a process holds it."""
-        with open(self.path / LOCK, "a+") as file:
-            return not _lock(file, fcntl.LOCK_SH)
-
-
-def _lock(file: IO[str], how: int) -> bool:
-    try:
-        fcntl.flock(file, how | fcntl.LOCK_NB)
-        return True
-    except OSError:
-        return False
+        return is_held(self.path / LOCK)
 
 
 def write_json(path: Path, thing: Any, *, private: bool = False) -> None:

@@ -1,0 +1,58 @@
+"""One process at work on a folder: a lock that ends with its holder, whatever happens to it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ..core.errors import InputError
+
+LOOK = 1.0  # seconds that a lock is waited for: who looks whether it is held has it for a moment
+
+
+def locked(path: Path) -> int:
+    """Takes the lock `path`, and writes this process's id into it; closing the descriptor that is returned gives it back.
+
+    Raises InputError that names the process which has it, and OSError where the file cannot be made."""
+    lock, until = os.open(path, os.O_RDWR | os.O_CREAT, 0o600), time.monotonic() + LOOK
+    while not _taken(lock, fcntl.LOCK_EX):
+        if time.monotonic() > until:
+            pid = os.read(lock, 20).decode(errors="replace").strip()
+            os.close(lock)
+            problem, fix = f"process {pid} is at work on it", f"stop {pid} first"
+            raise InputError(str(path.parent), problem, expected="one process a folder", fix=fix) from None
+        time.sleep(LOOK / 20)
+    os.ftruncate(lock, 0)
+    os.write(lock, f"{os.getpid()}\n".encode())
+    return lock
+
+
+@contextmanager
+def holding(path: Path) -> Iterator[None]:
+    """`locked`, for a while."""
+    lock = locked(path)
+    try:
+        yield
+    finally:
+        os.close(lock)
+
+
+def is_held(path: Path) -> bool:
+    """Whether a process has the lock."""
+    lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        return not _taken(lock, fcntl.LOCK_SH)
+    finally:
+        os.close(lock)
+
+
+def _taken(lock: int, how: int) -> bool:
+    try:
+        fcntl.flock(lock, how | fcntl.LOCK_NB)
+        return True
+    except OSError:
+        return False
