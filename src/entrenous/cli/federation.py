@@ -143,11 +143,18 @@ def try_(
         emit_json(found)
         return
     table(["", "model_sha256"], [["network", found["network"]], ["simulation", found["simulation"]]])
-    say("the same model, bit for bit" if found["same"] else "the models differ: a bug, please report it")
+    lost = f"{found['lost']} rounds were lost, for a secure sum that was interrupted is never tried again: the models differ"
+    say(
+        "the same model, bit for bit"
+        if found["same"]
+        else lost
+        if found["lost"]
+        else "the models differ: a bug, please report it"
+    )
     names = [name for name in ("hr@10", "ndcg@10", "mae", "rmse") if name in found["metrics"]]
     say(_metrics(found, names))
     show_list(found["node"], found["user"], found["round"], found["items"])
-    if not found["same"]:
+    if not found["same"] and not found["lost"]:
         raise EntrenousError("network and simulation ended with different models")
 
 
@@ -418,7 +425,10 @@ def backup(folder: Path, /, *, to: Path) -> None:
 @contextmanager
 def _until_stopped() -> Iterator[threading.Event]:
     """An event that SIGTERM and SIGINT set."""
+    from ..deploy.running import orphaned
+
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
+    orphaned(stop)
     yield stop

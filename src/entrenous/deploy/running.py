@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -24,6 +25,7 @@ from .node_store import opened
 from .terms import Terms, read_json
 
 Say = Callable[[str], None]
+PARENT = "ENTRENOUS_PARENT"  # who started a process for a trial
 PATIENCE = 30.0  # seconds
 LOOK = 0.5  # seconds between two looks at the server's status
 
@@ -92,7 +94,8 @@ def _processes(commands: Sequence[Sequence[str]], logs: Path) -> Iterator[list[s
     try:
         for number, command in enumerate(commands):
             with open(logs / f"{number}.log", "wb") as log:
-                running.append(subprocess.Popen([sys.executable, "-m", "entrenous", *command], stdout=log, stderr=log))
+                here = {**os.environ, PARENT: str(os.getpid())}
+                running.append(subprocess.Popen([sys.executable, "-m", "entrenous", *command], stdout=log, stderr=log, env=here))
         yield running
     finally:
         for process in reversed(running):
@@ -196,9 +199,22 @@ def gathered(folder: Path) -> Gathered:
     return Gathered({**arrays, **devices})
 
 
+def orphaned(stop: threading.Event) -> None:
+    """Sets `stop` when the process that started this one for a trial is gone, however it ended: nobody else would end this one."""
+    parent = os.environ.get(PARENT)
+
+    def watch() -> None:
+        while not stop.wait(1.0):
+            if os.getppid() != int(parent or 0):
+                stop.set()
+
+    if parent:
+        threading.Thread(target=watch, daemon=True, name="parent").start()
+
+
 def last_line(log: Path) -> str:
-    """The last thing that a process said."""
-    lines = (
-        [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()] if log.exists() else []
-    )
-    return lines[-1] if lines else "it said nothing"
+    """The last thing that a process complained of, or else said."""
+    said = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.exists() else []
+    lines = [line for line in said if line.strip()]
+    complaints = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
+    return (complaints or lines or ["it said nothing"])[-1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -53,7 +54,8 @@ def begin(folder: Path, trial: Trial, *, nodes: int, secure: str = "none", port:
 
 
 def carry_out(folder: Path, say: Callable[[str], None]) -> dict[str, Any]:
-    """Runs a begun trial to its end, then the simulation; how they compare, and what a node recommends to its first user."""
+    """Runs a begun trial to its end, then the simulation; how they compare, and what a node recommends to its first user. lost: rounds
+    that were not counted, for a secure sum that was interrupted is never tried again; then the models differ."""
     trial = Trial(**read_json(folder / "trial.json"))
     plan = trial.plan()
     if not (folder / "server" / "model.safetensors").exists():
@@ -68,10 +70,11 @@ def carry_out(folder: Path, say: Callable[[str], None]) -> dict[str, Any]:
         settings=plan.settings,
         load=plan.load,
     )
+    lost = len(re.findall(r" round \d+: 0 of ", (folder / "server" / "server.log").read_text(encoding="utf-8")))
     network, node = gathered(folder).sha256, sorted((folder / "nodes").iterdir())[0]
     user, number, items = recommend(node, None, 10)
     return {
         "network": network, "simulation": simulated.manifest["model_sha256"], "same": network == simulated.manifest["model_sha256"],
-        "rounds": trial.rounds, "seconds_a_round": status(folder / "server")["seconds_a_round"],
+        "rounds": trial.rounds, "lost": lost, "seconds_a_round": status(folder / "server")["seconds_a_round"],
         "protocol": plan.protocol, "metrics": simulated.metrics, "node": node.name, "user": user, "round": number, "items": items,
     }  # fmt: skip
