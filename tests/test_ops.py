@@ -100,7 +100,7 @@ def test_what_the_page_names_is_there() -> None:
 
 
 def test_the_firewall_opens_the_port_that_is_the_default() -> None:
-    from entrenous.cli.federation import new
+    from entrenous.cli.founding import new
 
     rules = (ROOT / "ops" / "firewall.nft").read_text(encoding="utf-8")
     port = new.__kwdefaults__["port"]

@@ -1,82 +1,20 @@
-"""`entrenous server`, `device`, `gateway`, and `entrenous federation`: a real federation, from its founding to its recommendations."""
+"""`entrenous federation`: a real federation tried on this machine, looked at, recommended from; founding.py and members.py add commands."""
 
 from __future__ import annotations
 
-import csv
-import json as json_
-import signal
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
 from ..core.errors import EntrenousError, InputError, at_least
-from ..core.protocols import Catalogue
 from ..core.settings import parse_assignments
 from .console import emit_json, say, table
 from .options import Load, need_libraries
 
 LIBRARIES = ("cryptography", "flwr", "msgspec")
 Settings = Annotated[list[str] | None, Parameter(name="--set", negative="")]
-Insecure = Annotated[bool, Parameter(name="--insecure", negative="")]
 app = App(name="federation", help="A real federation: try one on this machine, found one, enrol nodes, see where it stands.")
-
-
-def server(folder: Path, /, *, insecure: Insecure = False) -> None:
-    """Run a federation's server until its rounds are done. It goes on from where it was, whatever ended it.
-
-    Parameters
-    ----------
-    folder:
-        The server's, as `entrenous federation new` or `try` made it.
-    insecure:
-        Beyond loopback without TLS: everybody on the way may read and change what passes. For a private network that is encrypted itself.
-    """
-    need_libraries("federation", *LIBRARIES)
-    from ..deploy.running import run_server
-
-    with _until_stopped() as stop:
-        run_server(folder, stop, say, insecure=insecure)
-
-
-def gateway(folder: Path, /, *, threads: int = 0, insecure: Insecure = False) -> None:
-    """Run a node that serves many users (a shop, a clinic, a company) until it is stopped. It connects by itself, again and again.
-
-    Parameters
-    ----------
-    folder:
-        The node's, as `entrenous federation join` or `try` made it.
-    threads:
-        Threads over its users' devices, 0 = all cores. Never changes a result.
-    insecure:
-        Speak to a server beyond loopback without TLS.
-    """
-    need_libraries("federation", *LIBRARIES)
-    from ..deploy.running import run_node
-    from ..federation.executors import Threads
-
-    with _until_stopped() as stop:
-        run_node(folder, stop, say, threads=Threads(threads).workers, insecure=insecure)
-
-
-def device(folder: Path, /, *, insecure: Insecure = False) -> None:
-    """Run the node of one user until it is stopped: the same program as a gateway, which refuses a second user.
-
-    Parameters
-    ----------
-    folder:
-        The node's folder.
-    insecure:
-        Speak to a server beyond loopback without TLS.
-    """
-    need_libraries("federation", *LIBRARIES)
-    from ..deploy.running import run_node
-
-    with _until_stopped() as stop:
-        run_node(folder, stop, say, insecure=insecure, most=1)
 
 
 @app.command(name="try")
@@ -135,7 +73,7 @@ def try_(
         )
         made = trial.begin(folder, plan, nodes=nodes, secure=secure, port=port)
         say(f"{nodes} nodes and a server in {folder}, with keys and certificates; run {made.terms.run}")
-        _say_beside(made.terms)
+        say_beside(made.terms)
     else:
         say(f"going on with {folder}")
     found = trial.carry_out(folder, say)
@@ -163,110 +101,7 @@ def _metrics(found: dict[str, Any], names: list[str]) -> str:
     return f"{shown} under {found['protocol']}; {found['rounds']} rounds, {found['seconds_a_round']:.2f} s each over the network"
 
 
-@app.command
-def identity(folder: Path, /, *, name: str) -> None:
-    """On a node: make its keys, and request.json to send to the operator. Private keys stay in the folder.
-
-    Parameters
-    ----------
-    folder:
-        The node's, new.
-    name:
-        By which the federation will know it: a-z, 0-9, - and . It should not name a person.
-    """
-    need_libraries("federation", *LIBRARIES)
-    from ..deploy.enrolment import identity as make
-
-    make(folder, name)
-    say(f"keys of '{name}' in {folder}; send {folder / 'request.json'} to the operator, and keep the rest")
-
-
-@app.command
-def new(
-    folder: Path,
-    /,
-    *,
-    algorithm: str,
-    items: Path,
-    rounds: int,
-    interactions: int,
-    node: Annotated[list[str], Parameter(negative="")],
-    users: int = 0,
-    scale: tuple[float, float] = (1.0, 1.0),
-    settings: Settings = None,
-    host: str = "127.0.0.1",
-    port: int = 8443,
-    name: Annotated[list[str] | None, Parameter(negative="")] = None,
-    secure: Literal["none", "masks"] = "none",
-    draws: Literal["secret", "public"] = "secret",
-    deadline: float = 600.0,
-    quorum: float = 1.0,
-    seed: int = 0,
-    plain: Annotated[bool, Parameter(negative="")] = False,
-) -> None:
-    """As the operator: found a federation with the nodes that asked to take part.
-
-    Writes FOLDER/server, to be run with `entrenous server`, and FOLDER/invitations/NAME for each node, to be sent to it.
-
-    Parameters
-    ----------
-    folder:
-        A new folder.
-    algorithm:
-        One with a server, of `entrenous algorithms`.
-    items:
-        A CSV file with a column `item` and, if known, `title`, `lat` and `lon`: what all nodes number alike.
-    rounds:
-        After which training is over.
-    interactions:
-        About how many rows the nodes have together.
-    node:
-        REQUEST.json:USERS, a node's request and how many users it may have; repeated for every node.
-    users:
-        Of the federation; default: those of the nodes. More leaves room for nodes to come.
-    scale:
-        Lowest and highest rating, for algorithms that predict ratings.
-    settings:
-        A hyper-parameter, name=value; may be repeated.
-    host:
-        What the server listens on; 0.0.0.0 = every address of the machine.
-    port:
-        Where the server listens.
-    name:
-        A host name or address by which nodes reach the server, as its certificate shall say; may be repeated; nodes use the first.
-    secure:
-        masks: the server learns the sum of the nodes of a round, and none of them. Nodes insist on their own floors.
-    draws:
-        secret: nodes draw from numbers of their own; public: from the seed, so that a simulation can repeat all.
-    deadline:
-        Seconds after which a round goes on without the nodes that have not answered.
-    quorum:
-        Share of a round's users below which it is not counted.
-    seed:
-        Names the server's randomness.
-    plain:
-        Without TLS; beyond loopback, server and nodes then also want --insecure.
-    """
-    need_libraries("federation", *LIBRARIES)
-    from ..deploy.enrolment import Request
-    from ..deploy.founding import Place, found_server
-
-    if not 0 < port < 65536:
-        raise InputError("--port", f"got {port}", expected="1 to 65535")
-    requests = [requested(each, Request) for each in node]
-    listed, count = _items(items), users or sum(count for _, count in requests)
-    length = len(json_.loads(listed)["ids"])
-    place = Place(host, port, tuple(name or ()), not plain)
-    made = found_server(
-        folder, listed, Catalogue(count, length, interactions, scale), requests, place, algorithm=algorithm, rounds=rounds,
-        settings=parse_assignments(settings or []), secure=secure, draws=draws, deadline=deadline, quorum=quorum, seed=seed,
-    )  # fmt: skip
-    _say_beside(made.terms)
-    say(f"run {made.terms.run}; start it with: entrenous server {made.server}")
-    say(f"send each node its folder of {folder / 'invitations'}; it joins with: entrenous federation join")
-
-
-def _say_beside(terms: Any) -> None:
+def say_beside(terms: Any) -> None:
     """What secure sums do not hide."""
     from ..deploy.secure import beside
 
@@ -275,75 +110,6 @@ def _say_beside(terms: Any) -> None:
         say(
             f"note: secure sums do not hide what {terms.algorithm} shows of each user singly: {', '.join(shown)}; see entrenous explain"
         )
-
-
-def requested(text: str, kind: Any) -> tuple[Any, int]:
-    """A node's request and how many users it may have. kind: `enrolment.Request`. Raises InputError."""
-    path, colon, count = text.rpartition(":")
-    if not colon or not count.isdigit():
-        raise InputError("--node", f"got {text!r}", expected="REQUEST.json:USERS, such as shop-1/request.json:250")
-    return kind.read(Path(path)), int(count)
-
-
-def _items(path: Path) -> str:
-    """The list of items of a CSV file, as nodes get it."""
-    try:
-        with open(path, encoding="utf-8-sig", newline="") as file:
-            rows = list(csv.DictReader(file))
-    except (OSError, UnicodeDecodeError, csv.Error) as cause:
-        raise InputError(str(path), f"cannot be read ({cause})", expected="a CSV file with a column `item`") from None
-    if not rows or "item" not in rows[0]:
-        raise InputError(f"{path}:1", "no column `item`", expected="a header with item and, if known, title, lat, lon")
-    ids = [row["item"] for row in rows]
-    if len(set(ids)) != len(ids) or not all(ids):
-        raise InputError(str(path), "an item occurs twice, or has no name", expected="each item once")
-    titles = [row["title"] or "" for row in rows] if "title" in rows[0] else None
-    try:
-        places = [[float(row["lat"]), float(row["lon"])] for row in rows] if {"lat", "lon"} <= rows[0].keys() else None
-    except ValueError as bad:
-        raise InputError(str(path), f"lat and lon: {bad}", expected="degrees") from None
-    return json_.dumps({"ids": ids, "titles": titles, "places": places})
-
-
-@app.command
-def join(
-    folder: Path,
-    /,
-    *,
-    invitation: Path,
-    data: str,
-    floor: int = 100,
-    occupancy: float = 10.0,
-    own: Annotated[list[str] | None, Parameter(negative="")] = None,
-    load: Load = None,
-) -> None:
-    """On a node: take up an invitation with the users' rows. They are copied into the node's own store and go nowhere else.
-
-    Parameters
-    ----------
-    folder:
-        The node's, with its keys.
-    invitation:
-        The folder that the operator sent.
-    data:
-        A file or data set with the rows of this node's users.
-    floor:
-        Of secure sums: nodes in a round below which this node sends nothing.
-    occupancy:
-        Of secure sums: devices that fill a row on average, below which this node sends nothing.
-    own:
-        A setting that is the user's to decide, name=value, such as pi=0.5 in FPL: half of the positive updates are sent.
-    """
-    need_libraries("federation", *LIBRARIES)
-    from ..data.load import load as load_data
-    from ..data.options import load_arguments
-    from ..deploy.enrolment import join as take
-    from ..privacy.secure_sum.terms import Floors
-
-    # a device has one user: that a file is a part of a whole is as it should be
-    rows = load_data(data, part=Path(data).exists(), **load_arguments(parse_assignments(load or [], "--load")))
-    users = take(folder, invitation, rows, Floors(floor, occupancy), parse_assignments(own or [], "--own"))
-    say(f"{len(users)} users, {len(rows)} rows; run it with: entrenous {'device' if len(users) == 1 else 'gateway'} {folder}")
 
 
 @app.command
@@ -420,15 +186,3 @@ def backup(folder: Path, /, *, to: Path) -> None:
     with opened(folder / "store.sqlite") as store:
         store.copy(to)
     say(f"{folder / 'store.sqlite'} copied to {to}")
-
-
-@contextmanager
-def _until_stopped() -> Iterator[threading.Event]:
-    """An event that SIGTERM and SIGINT set."""
-    from ..deploy.running import orphaned
-
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
-    orphaned(stop)
-    yield stop

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from .console import say
-from .federation import LIBRARIES, app, requested
+from .federation import LIBRARIES, app
+from .founding import requested
 from .options import need_libraries
 
 RESTART = "it counts from the server's next start: stop it, and start it again"

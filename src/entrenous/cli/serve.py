@@ -1,0 +1,84 @@
+"""`entrenous server`, `gateway` and `device`: the parts of a federation, each on its own machine."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from .console import say
+from .federation import LIBRARIES
+from .options import need_libraries
+
+Insecure = Annotated[bool, Parameter(name="--insecure", negative="")]
+
+
+def server(folder: Path, /, *, insecure: Insecure = False) -> None:
+    """Run a federation's server until its rounds are done. It goes on from where it was, whatever ended it.
+
+    Parameters
+    ----------
+    folder:
+        The server's, as `entrenous federation new` or `try` made it.
+    insecure:
+        Beyond loopback without TLS: everybody on the way may read and change what passes. For a private network that is encrypted itself.
+    """
+    need_libraries("federation", *LIBRARIES)
+    from ..deploy.running import run_server
+
+    with _until_stopped() as stop:
+        run_server(folder, stop, say, insecure=insecure)
+
+
+def gateway(folder: Path, /, *, threads: int = 0, insecure: Insecure = False) -> None:
+    """Run a node that serves many users (a shop, a clinic, a company) until it is stopped. It connects by itself, again and again.
+
+    Parameters
+    ----------
+    folder:
+        The node's, as `entrenous federation join` or `try` made it.
+    threads:
+        Threads over its users' devices, 0 = all cores. Never changes a result.
+    insecure:
+        Speak to a server beyond loopback without TLS.
+    """
+    need_libraries("federation", *LIBRARIES)
+    from ..deploy.running import run_node
+    from ..federation.executors import Threads
+
+    with _until_stopped() as stop:
+        run_node(folder, stop, say, threads=Threads(threads).workers, insecure=insecure)
+
+
+def device(folder: Path, /, *, insecure: Insecure = False) -> None:
+    """Run the node of one user until it is stopped: the same program as a gateway, which refuses a second user.
+
+    Parameters
+    ----------
+    folder:
+        The node's folder.
+    insecure:
+        Speak to a server beyond loopback without TLS.
+    """
+    need_libraries("federation", *LIBRARIES)
+    from ..deploy.running import run_node
+
+    with _until_stopped() as stop:
+        run_node(folder, stop, say, insecure=insecure, most=1)
+
+
+@contextmanager
+def _until_stopped() -> Iterator[threading.Event]:
+    """An event that SIGTERM and SIGINT set."""
+    from ..deploy.running import orphaned
+
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    orphaned(stop)
+    yield stop
