@@ -359,6 +359,24 @@ def test_the_copy_loop_of_iroh_is_replaced_once() -> None:
     buffer.free()
 
 
+def test_a_step_that_is_done_at_once_does_not_wake_the_loop() -> None:
+    async def story(here: Scene) -> None:
+        import iroh.iroh_ffi as ffi
+
+        assert iroh_link.answer_at_once() is False and hasattr(ffi._uniffi_continuation_callback, "replaced")
+        connection = await here.foe.dial(here.links[0].key, here.links[0].addresses())
+        stream, loop = await connection.open(), asyncio.get_running_loop()
+        turned: list[int] = []
+        loop.call_soon(turned.append, 1)
+        await stream.write(b"\x01\0")  # there is room, so nobody need wait
+        assert not turned
+        await asyncio.sleep(0)
+        assert turned
+        connection.close()
+
+    scene(story)
+
+
 @pytest.mark.parametrize("at", ["127.0.0.1:0", "[::1]:0"])
 def test_loopback_means_loopback_in_both_families(at: str) -> None:
     async def story() -> list[str]:

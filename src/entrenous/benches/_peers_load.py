@@ -1,6 +1,7 @@
 """One process of the bench `peers`: the protocol between peers with nothing to learn, and beside it the bare transport.
 
-Reads a line of JSON for each order and answers with one: {"peers": contacts}, {"push": rounds, "how": "protocol" or "bare"}, {"rss": 1}.
+Reads a line of JSON for each order and answers with one: {"peers": contacts}, {"meet": how}, {"push": rounds, "how": how}
+with how = "protocol", "changing" or "bare", {"rss": 1}.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from ..core.sampling import cohort
 from ..deploy.peers.book import Book, Contact
 from ..deploy.peers.charter import Charter
 from ..deploy.peers.conduct import Conduct
-from ..deploy.peers.frames import Offer
+from ..deploy.peers.frames import Offer, Shuffle
 from ..deploy.peers.identity import Self, Verifier
 from ..deploy.peers.intake import Intake, deadline
 from ..deploy.peers.iroh_link import IrohLink, listen
-from ..deploy.peers.lines import FAILED, Lines
+from ..deploy.peers.lines import FAILED, KEPT, Lines
 from ..deploy.peers.port import Connection, Machine, Stream
 from ..deploy.peers.serving import Server
 from ..wire.pushed import digest, pack
@@ -92,9 +93,18 @@ class Load:
         await stream.write(b"ok")
         await stream.finish()
 
+    async def meet(self, how: str) -> None:
+        """A connection to everybody, once and for all; with "changing" a peer keeps as few as it would."""
+        self.lines.kept = KEPT if how == "changing" else len(self.contacts)
+        for to, bare in self.contacts:
+            if how == "bare":
+                await self._met(bare)
+            else:
+                await self._asked(to, Shuffle(self.charter.schema, (self.record,)))
+
     async def push(self, rounds: int, how: str) -> dict[str, Any]:
         """Some rounds of pushes to WAYS others, all of a round at once. Bytes that were sent."""
-        one = self._protocol if how == "protocol" else self._bare
+        one = self._bare if how == "bare" else self._protocol
         for number in range(rounds):
             chosen = cohort(key(self.me.number, how, self.pushes, number), WAYS, len(self.contacts))
             await asyncio.gather(*(one(*self.contacts[int(c)]) for c in chosen))
@@ -107,19 +117,22 @@ class Load:
             self.tally[answer] += 1
             await asyncio.sleep(0.01)
 
-    async def _asked(self, to: Contact, offer: Offer) -> str:
+    async def _asked(self, to: Contact, said: Offer | Shuffle) -> str:
         try:
-            return (await self.lines.ask(to, offer, self.body, deadline(len(self.body)))).answer
+            return (await self.lines.ask(to, said, self.body, deadline(len(self.body)))).answer
         except FAILED:
             return "failed"
 
-    async def _bare(self, _: Contact, to: Contact) -> None:
+    async def _met(self, to: Contact) -> Connection:
         while to.key not in self.kept:
             try:
                 self.kept[to.key] = await self.bare.dial(to.key, to.addresses)
             except FAILED:
                 self.tally["failed"] += 1
-        stream = await self.kept[to.key].open()
+        return self.kept[to.key]
+
+    async def _bare(self, _: Contact, to: Contact) -> None:
+        stream = await (await self._met(to)).open()
         await stream.write(len(self.body).to_bytes(8, "little"))
         await stream.write(self.body)
         assert await stream.read(2) == b"ok"
@@ -140,6 +153,9 @@ async def _main() -> None:
         order = json.loads(line)
         if "peers" in order:
             load.contacts = [tuple(Contact(n, bytes.fromhex(k), tuple(a)) for n, k, a in pair) for pair in order["peers"]]  # type: ignore[misc]
+            _answer({})
+        elif "meet" in order:
+            await load.meet(order["meet"])
             _answer({})
         elif "push" in order:
             _answer(await load.push(order["push"], order["how"]))

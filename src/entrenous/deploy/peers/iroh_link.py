@@ -19,9 +19,10 @@ from .port import Arriving, Connection, LinkError, Stream
 
 T = TypeVar("T")
 ALPN = b"entrenous-peer/1"
-PIECE = 1 << 16  # bytes; larger ones are slower and hold up the loop (measured: research/p2p.md, 4)
+PIECE = 1 << 18  # bytes that are read or written in one step; larger ones are no faster, and hold up the loop (bench `peers`)
+EARLY = 1 << 12  # bytes that may be read ahead of what was asked for, so that a frame costs one step and not two
 STREAMS, WINDOW = 2, 4 << 20  # of one connection: streams at once, and bytes that nobody has read yet
-GUARD = 300.0  # seconds for any single step; callers have their own, shorter deadlines
+GUARD = 300.0  # seconds to open or accept a stream; callers have their own, shorter deadlines
 SHORT = 4.0  # seconds to bind, to end a stream, to close
 
 
@@ -45,11 +46,39 @@ def hasten() -> bool:
     return True
 
 
+def answer_at_once() -> bool:
+    """iroh 1.2.0 reports every finished step to the event loop as if from another thread: a write to the loop's pipe and one more turn
+    of the loop, although four steps in five are done before the call returns. Those then go on at once. Returns whether it was changed.
+    """
+    before: Any = getattr(ffi, "_uniffi_continuation_callback", None)
+    needed = ("_UNIFFI_RUST_FUTURE_CONTINUATION_CALLBACK", "_UniffiContinuationHandleMap", "_uniffi_set_future_result")
+    kind, waiting, settle = (getattr(ffi, name, None) for name in needed)
+    if before is None or kind is None or waiting is None or settle is None or hasattr(before, "replaced"):
+        return False
+
+    def continued(handle: int, code: int) -> None:
+        loop, future = waiting.remove(handle)
+        if asyncio._get_running_loop() is loop:
+            settle(future, code)
+        else:
+            loop.call_soon_threadsafe(settle, future, code)
+
+    now = kind(continued)
+    now.replaced = before  # a step that has begun may still call it
+    ffi._uniffi_continuation_callback = now
+    return True
+
+
 async def within(seconds: float, step: Awaitable[T]) -> T:
     """The result of a step of iroh's, in time. Raises LinkError for its errors, TimeoutError when it takes longer."""
+    async with asyncio.timeout(seconds):
+        return await _plainly(step)
+
+
+async def _plainly(step: Awaitable[T]) -> T:
+    """The result of a step, as long as it takes. Raises LinkError for iroh's errors."""
     try:
-        async with asyncio.timeout(seconds):
-            return await step
+        return await step
     except iroh.IrohError as error:
         raise LinkError(_said(error)) from None
 
@@ -79,6 +108,7 @@ async def listen(secret: bytes, listen: str = "127.0.0.1:0", advertise: Sequence
     Raises InputError when the address cannot be had. One event loop for each process: iroh's library keeps the first.
     """
     hasten()
+    answer_at_once()
     ffi.uniffi_set_event_loop(asyncio.get_running_loop())  # type: ignore[arg-type]  # any loop will do
     for addresses in (_both(listen), (listen,)):  # a machine may have no IPv6
         try:
@@ -184,22 +214,28 @@ class IrohConnection:
 
 @final
 class IrohStream:
-    """A QUIC stream, both ways, in pieces."""
+    """A QUIC stream, both ways, in pieces. Reading and writing take as long as the caller lets them: a deadline for each piece costs more
+    than the piece."""
 
     def __init__(self, stream: Any) -> None:
-        self._send, self._receive = stream.send(), stream.recv()
+        self._send, self._receive, self._early = stream.send(), stream.recv(), bytearray()
 
     async def read(self, size: int) -> bytearray:
         """Exactly so many bytes. Memory grows with what has arrived, not with what was promised."""
-        found = bytearray()
+        while len(self._early) < size <= EARLY:
+            more = await _plainly(self._receive.read(EARLY))
+            if not more:
+                raise LinkError("finished")
+            self._early += more
+        found, self._early = self._early[:size], self._early[size:]
         while len(found) < size:
-            found += await within(GUARD, self._receive.read_exact(min(PIECE, size - len(found))))
+            found += await _plainly(self._receive.read_exact(min(PIECE, size - len(found))))
         return found
 
     async def write(self, data: bytes) -> None:
         """Waits while the other end reads nothing."""
         for low in range(0, len(data), PIECE):
-            await within(GUARD, self._send.write_all(data[low : low + PIECE]))
+            await _plainly(self._send.write_all(data[low : low + PIECE]))
 
     async def finish(self) -> None:
         """A stream that is merely forgotten looks finished too, so an end means nothing: lengths and digests do."""

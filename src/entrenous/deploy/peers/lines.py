@@ -1,4 +1,4 @@
-"""`Lines`: connections to others, the newest eight, each made once and used again."""
+"""`Lines`: connections to others, the newest few, each made once and used again: to make one costs as much as to push 0.5 MB."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from .book import Contact
 from .frames import Message, ProtocolError, Reply, frame, read_message
 from .port import Connection, Link, LinkError, Stream
 
-KEPT = 8
+KEPT = 8  # connections, at least
 CONNECT, ANSWER = 4.0, 4.0  # seconds for a connection, and for the answer to a control frame
 FAILED = (LinkError, TimeoutError, ProtocolError)  # of the other end, or of what is between
 
 
 @final
 class Lines:
-    """Of one peer. After any error a connection is closed and forgotten: one to a peer that died looks sound for half a minute."""
+    """Of one peer. kept: connections that stay when nothing is under way. After any error a connection is closed and forgotten: one to a
+    peer that died looks sound for half a minute."""
 
-    def __init__(self, link: Link) -> None:
-        self._link = link
+    def __init__(self, link: Link, kept: int = KEPT) -> None:
+        self._link, self.kept = link, kept
         self._kept: OrderedDict[bytes, Connection] = OrderedDict()
         self._used: dict[bytes, int] = {}
         self._dialling: dict[bytes, asyncio.Lock] = {}
@@ -77,7 +78,7 @@ class Lines:
     def _trim(self) -> None:
         """Closes what was not used for longest, of those that nothing is under way on."""
         idle = [key for key in self._kept if key not in self._used]
-        for key in idle[: max(0, len(self._kept) - KEPT)]:
+        for key in idle[: max(0, len(self._kept) - self.kept)]:
             self.forget(key)
 
     def close(self) -> None:

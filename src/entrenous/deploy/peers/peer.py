@@ -25,14 +25,15 @@ from .frames import ProtocolError, Record
 from .identity import Self, Verifier
 from .intake import Intake
 from .keeping import Keeping
-from .lines import Lines
+from .lines import KEPT, Lines
 from .node import Node, Pushed
 from .port import Host, Link
 from .sending import Sender
-from .serving import Server
+from .serving import CONNECTIONS, Server
 
 CRASHES, WITHIN = 5, 60.0  # failures of one loop in so many seconds that end the peer
 BAN = 60.0  # seconds
+OTHERS = 5  # connections that are kept beside those of a view: for exchanges of records, and for the view before
 RENEWALS = 5  # of its record, by a peer, in the time that one is good for
 
 
@@ -78,7 +79,8 @@ class Peer:
             me.number, Verifier(charter.schema, bytes.fromhex(charter.operator), charter.users, pace.life), bootstraps
         )
         self.conduct = Conduct(pace.interval, pace.ban)
-        self.intake, self.lines = Intake(charter, self.book, self.conduct, self.tally), Lines(link)
+        self.intake = Intake(charter, self.book, self.conduct, self.tally)
+        self.lines = Lines(link, max(KEPT, min(int(getattr(charter.made, "view", 0)) + OTHERS, CONNECTIONS // 2)))
         self.sender = Sender(self.book, self.lines, host, self.tally, self.record)
         self._woken, self._stopping = asyncio.Event(), asyncio.Event()
         self.server = Server(self.intake, self.book, self.conduct, host, self.tally, self.record, self._named, self._woken)
