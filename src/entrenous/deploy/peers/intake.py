@@ -39,6 +39,7 @@ class Intake:
         self.waiting: OrderedDict[int, Received] = OrderedDict()
         self.reading: dict[int, bytes] = {}  # sender -> digest, of bodies under way
         self._seen: dict[int, OrderedDict[tuple[int, bytes], None]] = {}
+        self._refusal(np.zeros(self.width, np.float32))  # is compiled before anybody waits for it
 
     def remember(self, sender: int, push: int, sha: bytes) -> None:
         """A model that was taken: a second copy has no effect."""
@@ -77,7 +78,8 @@ class Intake:
         self.reading.pop(offer.record.number, None)
 
     def judged(self, offer: Offer, body: bytearray) -> Received:
-        """The model of a body. Raises ProtocolError for one that is not what was offered, or not to be merged with. For a thread."""
+        """The model of a body. Raises ProtocolError for one that is not what was offered, or not to be merged with. For a thread, if
+        it is long."""
         if digest(body) != offer.digest:
             raise ProtocolError("digest")
         try:

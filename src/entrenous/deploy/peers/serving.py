@@ -19,6 +19,9 @@ from .sending import Spawn
 CONNECTIONS = 64
 STREAMS = 2  # of one connection at once
 HANDSHAKE = 4.0  # seconds
+SMALL = (
+    1 << 20
+)  # bytes of a body that is judged on the spot, in a millisecond; a thread costs more than half of that (bench `peers`)
 IDLE = 60.0  # seconds without a request, after which a connection is closed; the first must come within HANDSHAKE
 
 
@@ -164,6 +167,8 @@ class Server:
         async with asyncio.timeout(deadline(offer.size)):
             body = await stream.read(offer.size)
         try:
+            if offer.size <= SMALL:
+                return self.intake.judged(offer, body)
             return await self.host.work(self.intake.judged, offer, body)
         except ProtocolError as bad:
             await _say(stream, Reply("rejected"))
