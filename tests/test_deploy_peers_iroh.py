@@ -15,6 +15,7 @@ from quiet import quiet
 
 iroh_link = pytest.importorskip("entrenous.deploy.peers.iroh_link")
 
+from entrenous.deploy.peers import serving  # noqa: E402
 from entrenous.deploy.peers.book import Contact  # noqa: E402
 from entrenous.deploy.peers.frames import Offer, Record, Reply, Shuffle, frame, read_message  # noqa: E402
 from entrenous.deploy.peers.identity import Self, new_key, public_key, ticket  # noqa: E402
@@ -197,7 +198,10 @@ def test_offers_of_another_size_are_refused_before_a_byte_is_read() -> None:
     scene(story)
 
 
-def test_models_that_are_no_models_never_reach_the_node() -> None:
+@pytest.mark.parametrize("where", ["on the spot", "in a thread"])
+def test_models_that_are_no_models_never_reach_the_node(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "SMALL", 0 if where == "in a thread" else serving.SMALL)
+
     async def story(here: Scene) -> None:
         nan, inf, huge = (np.zeros(here.width, np.float32) for _ in range(3))
         nan[3], inf[5], huge[7] = np.nan, -np.inf, 1e9
@@ -233,7 +237,10 @@ async def _pushed(here: Scene, offer: Offer, body: bytes) -> str:
         lines.close()
 
 
-def test_a_sound_model_is_taken_once() -> None:
+@pytest.mark.parametrize("where", ["on the spot", "in a thread"])
+def test_a_sound_model_is_taken_once(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "SMALL", 0 if where == "in a thread" else serving.SMALL)
+
     async def story(here: Scene) -> None:
         offer, body = here.offer(push=1)
         assert await _pushed(here, offer, body) == "ok"

@@ -19,9 +19,7 @@ from .sending import Spawn
 CONNECTIONS = 64
 STREAMS = 2  # of one connection at once
 HANDSHAKE = 4.0  # seconds
-SMALL = (
-    1 << 20
-)  # bytes of a body that is judged on the spot, in a millisecond; a thread costs more than half of that (bench `peers`)
+SMALL = 1 << 20  # bytes of a body that is judged on the spot, in a millisecond: a thread costs more than half of that (bench)
 IDLE = 60.0  # seconds without a request, after which a connection is closed; the first must come within HANDSHAKE
 
 
