@@ -124,17 +124,26 @@ def status(folder: Path, /, *, json: bool = False) -> None:
         Print one JSON object on stdout.
     """
     need_libraries("federation", *LIBRARIES)
+    from ..deploy.membership import certificate_ends
     from ..deploy.running import status as of
 
-    found = of(folder)
+    found, ends = of(folder), certificate_ends(folder)
     if not found:
         raise InputError(
             str(folder), "nothing to tell yet", expected="a server that has done a round", fix="start it with `entrenous server`"
         )
+    found |= {} if ends is None else {"certificate_ends": f"{ends:%Y-%m-%d}"}
     if json:
         emit_json(found)
     else:
-        table(["", ""], [[name, value] for name, value in found.items()])
+        answers = ", ".join(f"{code} {count}" for code, count in found["answers"].items())
+        table(
+            ["", ""],
+            [
+                [name, value]
+                for name, value in {**found, "waiting_for": ", ".join(found["waiting_for"]), "answers": answers}.items()
+            ],
+        )
 
 
 @app.command

@@ -30,7 +30,6 @@ class Code(StrEnum):
     FOREIGN_SIGNATURE = "foreign-signature"
     WRONG_KIND = "wrong-kind"
     WRONG_RUN = "wrong-run"
-    WRONG_PLAN = "wrong-plan"
     PAST_ROUND = "past-round"
     FUTURE_ROUND = "future-round"
     WRONG_MODEL = "wrong-model"
