@@ -38,7 +38,7 @@ failures: setup
 	$(BIN)/python tests/pass_table.py
 
 test-slow: setup
-	$(BIN)/python -m pytest -q -m slow
+	$(BIN)/python -m pytest -q -m slow --timeout 1800
 
 lint: setup
 	$(BIN)/ruff check src tests
