@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from threading import Barrier, Thread, current_thread
+from time import sleep
+from typing import Any
+
 import numpy as np
 import pytest
 from neighbours import Street, charter, run
 
 from entrenous.core.errors import EntrenousError
 from entrenous.deploy.peers.memory import in_virtual_time
+from entrenous.deploy.peers.port import Machine
 from entrenous.federation.replay import replay
 
 N = 8
@@ -50,3 +56,32 @@ def test_views_are_never_empty_and_one_place_stays_random() -> None:
     for settings in ({"alpha": 0.0}, {"view": 1}):
         with pytest.raises(EntrenousError, match="expected one at random"):
             _ = charter(N, settings={**charter(N).settings, **settings}).made
+
+
+def test_a_push_that_is_still_being_saved_when_the_peer_ends_is_saved_once(tmp_path: Path) -> None:
+    """A thread goes on when the loop that waits for it is cancelled: the last save came beside it, and wrote its events a second time."""
+    street = Street(charter(N), folder=tmp_path)
+    peer = street.make(0)
+    peer.host = Machine()
+    peer._begin()
+    keeping, both = peer.keeping, Barrier(2, timeout=5)
+    assert keeping is not None
+    save, threads = keeping.save, []
+
+    def slow(*arguments: Any) -> None:
+        if len(threads) == 1:
+            threads.append(Thread(target=peer._end))
+            threads[1].start()
+            sleep(0.2)  # as long as a busy disk takes; the end of the peer must wait for it
+        save(*arguments)
+        if current_thread() is threads[0]:
+            both.wait()
+
+    keeping.save = slow  # type: ignore[method-assign]
+    threads.append(Thread(target=peer._push))
+    threads[0].start()
+    both.wait()
+    for thread in threads:
+        thread.join(5)
+    numbers = [one.push for one in keeping.events()]
+    assert numbers == [-1, 0], "the start and one push, each once"

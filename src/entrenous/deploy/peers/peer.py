@@ -14,6 +14,7 @@ import os
 import traceback
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from threading import Lock
 from typing import Any, NamedTuple, final
 
 from ...core.errors import EntrenousError, one_line
@@ -26,7 +27,7 @@ from .identity import Self, Verifier
 from .intake import Intake
 from .keeping import Keeping
 from .lines import KEPT, Lines
-from .node import Node, Pushed
+from .node import Node, Pushed, Received
 from .port import Host, Link
 from .sending import Sender
 from .serving import CONNECTIONS, Server
@@ -87,6 +88,7 @@ class Peer:
         self._own: Record | None = None
         self._crashes: dict[str, list[float]] = {}
         self._tasks: asyncio.TaskGroup | None = None
+        self._turn = Lock()
 
     # ---- life ------------------------------------------------------------------------------------------------------------------------
 
@@ -107,7 +109,7 @@ class Peer:
             failure = EntrenousError(str(failed.exceptions[0]))
         finally:
             self.lines.close()
-            await self.host.work(self._save)
+            await self.host.work(self._end)
         if failure is not None:
             raise failure
 
@@ -168,7 +170,7 @@ class Peer:
                 self.sender.wished = self.node.known()
                 due = max(due + self.pace.period, self.host.now())
             elif (one := self.intake.next()) is not None:
-                refused = await self.host.work(self.node.receive, one)
+                refused = await self.host.work(self._receive, one)
                 self.tally["merged" if refused == ACCEPTED else "refused"] += 1
             else:
                 await self._sleep_until(due)
@@ -193,15 +195,27 @@ class Peer:
 
     # ---- numeric work and the disk: in a thread ----------------------------------------------------------------------------------------
 
+    # A thread goes on when whoever waits for it is cancelled, as all loops are when the peer ends: so each takes its turn.
+
     def _begin(self) -> None:
-        self.node.start()
-        self._save()
+        with self._turn:
+            self.node.start()
+            self._save()
 
     def _push(self) -> Pushed:
         """The node's push, which leaves only after the state that sends it is on the disk."""
-        pushed = self.node.push()
-        self._save()
-        return pushed
+        with self._turn:
+            pushed = self.node.push()
+            self._save()
+            return pushed
+
+    def _receive(self, one: Received) -> int:
+        with self._turn:
+            return self.node.receive(one)
+
+    def _end(self) -> None:
+        with self._turn:
+            self._save()
 
     def _save(self) -> None:
         if self.keeping is None:
