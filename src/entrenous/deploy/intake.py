@@ -87,11 +87,12 @@ class Intake:
         try:
             found = opened(frame, largest or self._largest)
             node = self.identified(found)
-            read = self._checked(found, node, hashlib.sha256(frame).digest())
+            digest = hashlib.sha256(frame).digest()
+            read = self._checked(found, node, digest)
             if self._journal is not None:
                 self._journal.append(FRAME, frame)
             self.total = contribution.add(self.total, read)
-            self.taken[node] = hashlib.sha256(frame).digest()
+            self.taken[node] = digest
             self._nonces.add(found.head.nonce)
             return self.said(Code.ACCEPTED, node, "")
         except Refused as why:
@@ -117,15 +118,7 @@ class Intake:
             raise Refused(Code.WITHHELD, reason(bytes(frame.body[:120])))
         if head.kind not in ("update", "sum"):
             raise Refused(Code.WRONG_KIND)
-        if head.run != self.run:
-            raise Refused(Code.WRONG_RUN)
-        now = self._timely(frame, node)
-        if head.model != now.model:
-            raise Refused(Code.WRONG_MODEL)
-        if head.items != self.shape.items:
-            raise Refused(Code.WRONG_ITEMS)
-        if node not in now.asked:
-            raise Refused(Code.NOT_ASKED)
+        now = self.belonging(frame, node, self._open)
         if node in self.taken:
             raise Refused(Code.DUPLICATE if self.taken[node] == digest else Code.CONFLICT)
         if head.nonce in self._nonces or len(head.nonce) != 16:
@@ -137,15 +130,23 @@ class Intake:
             return contribution.read_update(frame.body, self.shape, int(users[0]))
         return contribution.read_total(frame.body, self.shape, users)
 
-    def _timely(self, frame: Frame, node: str) -> Open:
-        """The open round, if a frame is for it."""
-        if self._open is None or (frame.head.round < self._open.round and node in self._missed.get(frame.head.round, ())):
+    def belonging(self, frame: Frame, node: str, now: Open | None) -> Open:
+        """The open round `now`, if a frame of a node is for it: of this run, this round and this model, from one who was asked. Raises
+        Refused."""
+        head = frame.head
+        if head.run != self.run:
+            raise Refused(Code.WRONG_RUN)
+        if now is None or (head.round < now.round and node in self._missed.get(head.round, ())):
             raise Refused(Code.LATE)
-        if frame.head.round < self._open.round:
-            raise Refused(Code.PAST_ROUND)
-        if frame.head.round > self._open.round:
-            raise Refused(Code.FUTURE_ROUND)
-        return self._open
+        if head.round != now.round:
+            raise Refused(Code.PAST_ROUND if head.round < now.round else Code.FUTURE_ROUND)
+        if head.model != now.model:
+            raise Refused(Code.WRONG_MODEL)
+        if head.items != self.shape.items:
+            raise Refused(Code.WRONG_ITEMS)
+        if node not in now.asked:
+            raise Refused(Code.NOT_ASKED)
+        return now
 
     def said(self, code: Code, node: str | None, text: str) -> Receipt:
         """Counts a code, and logs it unless all is well."""

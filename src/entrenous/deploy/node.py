@@ -89,7 +89,8 @@ class Node:
         about: dict[str, Any] = {}
         try:
             frame = opened(request)
-            about = {"round": frame.head.round, "attempt": frame.head.attempt, "model": frame.head.model}
+            head = frame.head
+            about = {"round": head.round, "attempt": head.attempt, "model": head.model, "items": self.terms.items}
             if not signed_by(frame, self.terms.server_key):
                 raise Refused(Code.BAD_SIGNATURE, "not the server of this federation")
             if frame.head.run != self.terms.run:

@@ -45,6 +45,7 @@ class SecureRound:
     def __init__(self, server: Server, now: Open, download: State) -> None:
         self._server, self._now, self._download = server, now, download
         self._roll = {name: member.key.public_bytes_raw() for name, member in server.roll.members.items()}
+        self._empty = server.shape.empty()  # the sum of nobody
         self._gone: set[str] = set()  # who has refused a stage of this attempt, or was not heard in time
         self._shown: dict[str, tuple[Shown, ...]] = {}
         self._sum: Sum | None = None  # None: what was asked for is not known, as far as a damaged journal tells
@@ -57,7 +58,7 @@ class SecureRound:
             server.folder.log(
                 f"round {number}: all who were asked are of one node, whom a sum would not hide; the model is unchanged"
             )
-            return server.shape.empty()
+            return self._empty
         attempt = server.folder.newest_attempt(number)
         while True:
             journal = server.kept("journal", lambda: server.folder.journal(number, attempt))  # noqa: B023  # used at once
@@ -66,7 +67,7 @@ class SecureRound:
             except NotTaken as why:
                 server.folder.log(f"round {number}, attempt {attempt}: {why.text}; nothing was revealed, the model is unchanged")
                 if self._sum is None or self._sum.stage >= stages.MASKED:
-                    return server.shape.empty()
+                    return self._empty
             finally:
                 journal.close()
             server.exchange.pause(min(LONGEST, 1.0 + attempt))
@@ -74,7 +75,7 @@ class SecureRound:
 
     def _attempt(self, attempt: int, journal: Journal) -> Total:
         self._gone, self._shown, self._sum = set(), {}, None
-        terms = sum_terms(self._server.terms, self._now.round, attempt, self._now.model, size(self._server.shape.empty()))
+        terms = sum_terms(self._server.terms, self._now.round, attempt, self._now.model, size(self._empty))
         self._largest = max(stages.limit_of(stage, terms.nbytes) for stage in range(len(KINDS)))
         self._largest += largest_body(self._server.shape, self._now.asked)
         self._journal = journal
@@ -140,14 +141,7 @@ class SecureRound:
 
     def _check(self, found: Frame) -> None:
         head, attempt = found.head, 0 if self._sum is None else self._sum.terms.attempt
-        if head.run != self._server.terms.run:
-            raise Refused(Code.WRONG_RUN)
-        if head.round != self._now.round:
-            raise Refused(Code.PAST_ROUND if head.round < self._now.round else Code.FUTURE_ROUND)
-        if head.model != self._now.model:
-            raise Refused(Code.WRONG_MODEL)
-        if found.node not in self._now.asked:
-            raise Refused(Code.NOT_ASKED)
+        self._server.intake.belonging(found, found.node, self._now)
         if head.kind == "refused" and head.attempt == attempt:
             raise Refused(Code.WITHHELD, reason(bytes(found.body[:120])))
         if head.kind not in KINDS:
@@ -194,8 +188,8 @@ class SecureRound:
 
     def _total(self, own: Sum) -> Total:
         """The sum of the survivors, held against what their devices can have sent. Raises NotTaken."""
-        shape, names = self._server.shape, sorted(own.heard(stages.MASKED))
-        total, devices = unpack(own.total(), shape.empty()), sum(len(self._now.asked[name]) for name in names)
+        names = sorted(own.heard(stages.MASKED))
+        total, devices = unpack(own.total(), self._empty), sum(len(self._now.asked[name]) for name in names)
         most = max((int(abs(array).max(initial=0)) for array in (*total.rows.values(), *total.dense.values())), default=0)
         if total.devices != devices or most > devices * MOST or int(total.senders.max(initial=0)) > devices:
             raise NotTaken("vector", "the sum is none that these devices can have: a node lied, and the sum does not say which")

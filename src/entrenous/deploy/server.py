@@ -151,10 +151,8 @@ class Server:
 
     def _farewell(self) -> None:
         """The trained model to every node that is there, to recommend by."""
-        download, everyone = (
-            self.algorithm.download(self.state),
-            {name: member.users for name, member in self.roll.members.items()},
-        )
+        download = self.algorithm.download(self.state)
+        everyone = {name: member.users for name, member in self.roll.members.items()}
         waiting = set(everyone)
 
         def take(frame: bytes) -> None:
