@@ -25,6 +25,14 @@ def write_atomically(path: Path, content: bytes | Sequence[bytes | memoryview]) 
     sync_folder(path.parent)
 
 
+def write_private(path: Path, content: bytes, *, new: bool = True) -> None:
+    """A file that its owner alone may read, from its first byte on. new: never over one that is there, which is a FileExistsError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | (os.O_EXCL if new else os.O_TRUNC), 0o600)
+    with os.fdopen(handle, "wb") as file:
+        file.write(content)
+
+
 def sync_folder(folder: Path) -> None:
     """Waits until the disk knows which files are in a folder."""
     if os.name == "posix":

@@ -10,7 +10,6 @@ No private key leaves the machine on which it was made, and no row the node.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, replace
@@ -18,9 +17,10 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from ..core.errors import InputError
+from ..core.errors import InputError, at_least
+from ..core.files import write_private
 from ..core.types import Int32Array, Int64Array
 from ..core.vocabulary import Vocabulary
 from ..data.interactions import Interactions
@@ -29,7 +29,7 @@ from .flower.keys import make_node_key
 from .frames import is_name
 from .node import read_identity, read_items
 from .node_store import NodeStore
-from .terms import FORMAT, Roll, Terms, read_json, write_text
+from .terms import FORMAT, Member, Roll, Terms, read_json, write_text
 
 INVITED = (
     "terms.json",
@@ -60,6 +60,11 @@ class Request(NamedTuple):
             fix = "make it on the node with `entrenous federation identity`"
             raise InputError(str(path), "not a request to take part", expected="name, key and transport", fix=fix)
         return request
+
+    def member(self, start: int, count: int) -> Member:
+        """Its place on the roll, with `count` users from number `start`. Raises InputError for a count below 1."""
+        at_least(f"users of {self.name}", count, 1)
+        return Member(Ed25519PublicKey.from_public_bytes(bytes.fromhex(self.key)), np.arange(start, start + count))
 
 
 def identity(folder: Path, name: str) -> Request:
@@ -126,12 +131,8 @@ def with_items(rows: Interactions, place: Int32Array, items: Vocabulary) -> Inte
 
 def write_identity(path: Path, key: Ed25519PrivateKey) -> None:
     """A private key, readable by its owner alone; never over one that is there."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        write_private(path, f"{key.private_bytes_raw().hex()}\n".encode())
     except FileExistsError:
-        raise InputError(
-            str(path), "there is a key already", fix="choose another folder, or remove it if nobody needs it"
-        ) from None
-    with open(handle, "w", encoding="ascii") as file:
-        file.write(key.private_bytes_raw().hex() + "\n")
+        fix = "choose another folder, or remove it if nobody needs it"
+        raise InputError(str(path), "there is a key already", fix=fix) from None

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
+import shutil
 import socket
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ..core.errors import InputError, at_least
 from ..core.protocols import Catalogue
@@ -19,7 +20,7 @@ from ..data.interactions import Interactions
 from ..privacy.secure_sum.terms import Floors
 from .enrolment import Request, identity, join, write_identity
 from .flower.keys import make_keys
-from .terms import Member, Roll, Terms, write_text
+from .terms import Member, Roll, Terms, read_json, write_text
 
 PORT = 8443
 EVERYWHERE = "0.0.0.0", "::", ""
@@ -69,23 +70,19 @@ def found_server(
     )  # fmt: skip
     terms.make()
     roll, place = _roll(requests, terms.users), place.checked()
-    server, invitations = folder / "server", {request.name: folder / "invitations" / request.name for request, _ in requests}
+    server, invitations = folder / "server", {request.name: invitation_of(folder, request.name) for request, _ in requests}
     if server.exists():
         raise InputError(str(server), "there is a server already", expected="a new folder", fix="choose another, or remove it")
     server.mkdir(parents=True, mode=0o700)
-    for own in (server, *invitations.values()):
-        write_text(own / "terms.json", terms.text())
-        write_text(own / "roll.json", roll.text())
-        (own / "items.json").write_text(items, encoding="utf-8")
+    write_text(server / "terms.json", terms.text())
+    write_text(server / "roll.json", roll.text())
+    (server / "items.json").write_text(items, encoding="utf-8")
     write_identity(server / "identity.key", key)
     write_text(server / "place.json", json.dumps(place._asdict(), indent=1))
-    where = {"server": place.reached, "tls": place.tls}
     if place.tls:
-        _keys(server / "keys", requests, place)
-    for invitation in invitations.values():
-        write_text(invitation / "invitation.json", json.dumps(where, indent=1))
-        if place.tls:
-            (invitation / "ca.crt").write_bytes((server / "keys" / "ca.crt").read_bytes())
+        make_keys(server / "keys", (), names=place.names)
+    for request, _ in requests:
+        write_invitation(folder, request, roll)
     return Founded(terms, server, invitations)
 
 
@@ -126,6 +123,26 @@ def node_names(nodes: int) -> list[str]:
     return [f"node-{number:0{len(str(nodes))}d}" for number in range(1, nodes + 1)]
 
 
+def invitation_of(folder: Path, name: str) -> Path:
+    """Where the invitation of a node is."""
+    return folder / "invitations" / name
+
+
+def write_invitation(folder: Path, request: Request, roll: Roll) -> Path:
+    """The folder to send to a node of the federation in `folder`; and the node's key among those that may connect."""
+    server, own = folder / "server", invitation_of(folder, request.name)
+    place = Place(**read_json(server / "place.json")).checked()
+    own.mkdir(parents=True, exist_ok=True)
+    for part in ("terms.json", "items.json"):
+        shutil.copyfile(server / part, own / part)
+    write_text(own / "roll.json", roll.text())
+    write_text(own / "invitation.json", json.dumps({"server": place.reached, "tls": place.tls}, indent=1))
+    if place.tls:
+        shutil.copyfile(server / "keys" / "ca.crt", own / "ca.crt")
+        write_text(server / "keys" / "nodes" / f"{request.name}.pub", request.transport)
+    return own
+
+
 def _roll(requests: Sequence[tuple[Request, int]], users: int) -> Roll:
     """Numbers for the users of each node, one node after the other."""
     members: dict[str, Member] = {}
@@ -133,18 +150,8 @@ def _roll(requests: Sequence[tuple[Request, int]], users: int) -> Roll:
     for request, count in requests:
         if request.name in members:
             raise InputError("--node", f"two nodes are called '{request.name}'", expected="a name for each")
-        at_least(f"users of {request.name}", count, 1)
-        members[request.name] = Member(
-            Ed25519PublicKey.from_public_bytes(bytes.fromhex(request.key)), np.arange(start, start + count)
-        )
+        members[request.name] = request.member(start, count)
         start += count
     if start > users:
         raise InputError("--users", f"the nodes have {start} users", expected=f"at most {users}, as the terms say")
     return Roll(members, users)
-
-
-def _keys(folder: Path, requests: Sequence[tuple[Request, int]], place: Place) -> None:
-    """The server's certificate, and the public keys that may connect."""
-    make_keys(folder, (), names=place.names)
-    for request, _ in requests:
-        write_text(folder / "nodes" / f"{request.name}.pub", request.transport)

@@ -7,20 +7,16 @@ and `shut_out` it is to be restarted. Who was shut out is kept in server/shut-ou
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
-import numpy as np
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-
 from ..core.errors import InputError, at_least
-from .enrolment import INVITED, Request
+from .enrolment import Request
 from .flower.keys import expiry, make_keys, names_of
-from .founding import Place
+from .founding import write_invitation
 from .node_store import opened
-from .terms import FORMAT, Member, Roll, Terms, read_json, write_text
+from .terms import FORMAT, Roll, Terms, read_json, write_text
 
 OUT = "shut-out"
 PARTS = "server.crt", "server.key"
@@ -35,7 +31,6 @@ def invite(folder: Path, requests: Sequence[tuple[Request, int]]) -> list[Path]:
     gone = _gone(server)
     members, start = dict(roll.members), 1 + max(_last(roll), *(last for _, last in gone.values()), -1)
     for request, count in requests:
-        at_least(f"users of {request.name}", count, 1)
         known = {member.key.public_bytes_raw().hex() for member in members.values()}
         if request.name in members or request.name in gone or request.key in known | {key for key, _ in gone.values()}:
             fix = "make a new folder with `entrenous federation identity` and another --name"
@@ -43,11 +38,9 @@ def invite(folder: Path, requests: Sequence[tuple[Request, int]]) -> list[Path]:
         if start + count > terms.users:
             problem = f"'{request.name}' with {count} users, and {max(0, terms.users - start)} are left"
             raise InputError("--node", problem, expected=f"at most {terms.users} in all, as the terms say")
-        members[request.name] = Member(
-            Ed25519PublicKey.from_public_bytes(bytes.fromhex(request.key)), np.arange(start, start + count)
-        )
+        members[request.name] = request.member(start, count)
         start += count
-    made = [_invitation(folder, request, Roll(members, terms.users)) for request, _ in requests]
+    made = [write_invitation(folder, request, Roll(members, terms.users)) for request, _ in requests]
     write_text(server / "roll.json", Roll(members, terms.users).text())
     return made
 
@@ -131,18 +124,3 @@ def _gone(server: Path) -> dict[str, tuple[str, int]]:
     """Key and last user of those who were shut out, by name."""
     found = {path.stem: read_json(path) for path in sorted((server / OUT).glob("*.json"))}
     return {name: (str(about["key"]), int(about["last"])) for name, about in found.items()}
-
-
-def _invitation(folder: Path, request: Request, roll: Roll) -> Path:
-    """The folder to send, with what other nodes got; and the node's key among those that may connect."""
-    server, own = folder / "server", folder / "invitations" / request.name
-    place = Place(**read_json(server / "place.json"))
-    own.mkdir(parents=True, exist_ok=True)
-    for part in ("terms.json", "items.json"):
-        shutil.copyfile(server / part, own / part)
-    write_text(own / "roll.json", roll.text())
-    write_text(own / "invitation.json", json.dumps({"server": place.checked().reached, "tls": place.tls}, indent=1))
-    if place.tls:
-        shutil.copyfile(server / "keys" / "ca.crt", own / INVITED[-1])
-        write_text(server / "keys" / "nodes" / f"{request.name}.pub", request.transport)
-    return own

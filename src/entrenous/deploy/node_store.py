@@ -6,7 +6,6 @@ at any moment gives the same answer again when it is asked again, and trains nob
 
 from __future__ import annotations
 
-import os
 import secrets
 import sqlite3
 from collections.abc import Iterator, Mapping
@@ -17,6 +16,7 @@ from typing import NamedTuple, final
 import numpy as np
 
 from ..core.errors import EntrenousError, InputError
+from ..core.files import write_private
 from ..core.types import Array, Float64Array, Int64Array
 from ..core.vocabulary import Vocabulary
 from ..data.interactions import NO_TIME, Interactions, build
@@ -64,8 +64,7 @@ class NodeStore:
     @staticmethod
     def create(path: Path, rows: Interactions, users: Int64Array) -> NodeStore:
         """A new store with the rows of its users. users: int64 [m], ascending: the federation's numbers of rows.users, in their order."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        write_private(path, b"")
         db = _connected(path)
         with db:
             db.executescript(TABLES)
@@ -182,7 +181,7 @@ class NodeStore:
     def copy(self, to: Path) -> None:
         """The whole store in a new file, as it is at one moment, readable by its owner alone. Raises InputError if the file is there."""
         try:
-            os.close(os.open(to, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            write_private(to, b"")
         except FileExistsError:
             raise InputError(str(to), "is there already", fix="choose another name") from None
         target = sqlite3.connect(to)

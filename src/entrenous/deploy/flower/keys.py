@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...core.errors import InputError
+from ...core.files import write_private
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -64,8 +64,8 @@ def make_node_key(path: Path) -> None:
     if _pair(path, public):
         return
     key = ec.generate_private_key(ec.SECP384R1())
-    _write(path, key.private_bytes(form.Encoding.PEM, form.PrivateFormat.OpenSSH, form.NoEncryption()))
-    _write(public, key.public_key().public_bytes(form.Encoding.OpenSSH, form.PublicFormat.OpenSSH) + b"\n")
+    write_private(path, key.private_bytes(form.Encoding.PEM, form.PrivateFormat.OpenSSH, form.NoEncryption()))
+    write_private(public, key.public_key().public_bytes(form.Encoding.OpenSSH, form.PublicFormat.OpenSSH) + b"\n")
 
 
 def expiry(folder: Path) -> datetime:
@@ -164,8 +164,8 @@ def _store(stem: Path, key: EllipticCurvePrivateKey, builder: x509.CertificateBu
 
     certificate = builder.sign(signer, hashes.SHA384())  # type: ignore[arg-type]
     pem, pkcs8 = form.Encoding.PEM, form.PrivateFormat.PKCS8
-    _write(stem.with_suffix(".key"), key.private_bytes(pem, pkcs8, form.NoEncryption()))
-    _write(stem.with_suffix(".crt"), certificate.public_bytes(pem))
+    write_private(stem.with_suffix(".key"), key.private_bytes(pem, pkcs8, form.NoEncryption()))
+    write_private(stem.with_suffix(".crt"), certificate.public_bytes(pem))
 
 
 def _general(name: str) -> x509.GeneralName:
@@ -210,10 +210,3 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise InputError(str(path), f"cannot be read: {error.strerror}") from error
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Creates `path` with mode 0600 from its first byte on; an existing file is an error, never overwritten."""
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(handle, "wb") as file:
-        file.write(content)

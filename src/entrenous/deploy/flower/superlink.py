@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import final
 
 from ...core.errors import EntrenousError, InputError
+from ...core.files import write_private
 from .keys import public_pem
 from .place import environment, refuse_plain
 
@@ -295,8 +296,7 @@ def _context(ca: Path) -> object:
 def _secret(path: Path) -> None:
     """32 random bytes as text, readable by their owner alone; kept once made."""
     if not path.exists():
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-            file.write(secrets.token_urlsafe(32))
+        write_private(path, secrets.token_urlsafe(32).encode())
 
 
 def _number(path: Path) -> int:

@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 
 from ...core.errors import InputError, at_least
+from ...core.files import write_private
 from ...data.interactions import Interactions
 from .charter import FORMAT, Charter
 from .folder import (
@@ -35,7 +36,7 @@ from .folder import (
     read_operator,
     write_json,
 )
-from .founding import BOOTSTRAPS, OPERATOR, whole, write_private, write_rows
+from .founding import BOOTSTRAPS, OPERATOR, whole, write_rows
 from .identity import new_key, public_key, ticket
 
 CHARTER, REQUEST, NUMBERS, INVITATIONS = "charter.json", "request.json", "numbers.json", "invitations"
@@ -116,7 +117,7 @@ def begin(
     charter.made  # noqa: B018  # for what it refuses
     _numbered({}, requests, charter)
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    write_private(folder / OPERATOR, operator.hex())
+    write_private(folder / OPERATOR, f"{operator.hex()}\n".encode(), new=False)
     write_json(folder / CHARTER, charter_of(charter))
     shutil.copyfile(items, folder / ITEMS)
     bootstraps = [Bootstrap(n, one.key, one.addresses) for n, one in enumerate(requests[:BOOTSTRAPS])]

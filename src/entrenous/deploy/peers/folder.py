@@ -24,7 +24,7 @@ import msgspec
 import numpy as np
 
 from ...core.errors import EntrenousError, InputError, did_you_mean
-from ...core.files import write_atomically
+from ...core.files import write_atomically, write_private
 from ...core.gossip import DeviceData, Weighing
 from ...core.protocols import Histories
 from ...wire.tensors import schema_of
@@ -199,9 +199,7 @@ def write_json(path: Path, thing: Any, *, private: bool = False) -> None:
     """A JSON file for people, written whole; private: for its owner alone, from the first byte."""
     body = as_json(thing).encode()
     if private:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
-        path.write_bytes(body)
+        write_private(path, body, new=False)
     else:
         write_atomically(path, body)
 

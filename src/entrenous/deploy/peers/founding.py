@@ -6,7 +6,6 @@ In earnest every peer makes its own key and hands the operator the public half; 
 from __future__ import annotations
 
 import csv
-import os
 import secrets
 import socket
 from collections.abc import Mapping
@@ -15,6 +14,7 @@ from typing import Any, NamedTuple
 
 from ...core.discover import algorithms, pick
 from ...core.errors import InputError, at_least
+from ...core.files import write_private
 from ...data.interactions import NO_TIME, Interactions
 from .charter import Charter
 from .folder import (
@@ -73,7 +73,7 @@ def found(
     ports = _free_ports(BOOTSTRAPS)
     bootstraps = [Bootstrap(n, public_key(keys[n]).hex(), [f"127.0.0.1:{ports[n]}"]) for n in range(BOOTSTRAPS)]
     write_json(folder / "charter.json", charter_of(charter))
-    write_private(folder / OPERATOR, operator.hex())
+    write_private(folder / OPERATOR, f"{operator.hex()}\n".encode(), new=False)
     paths = []
     for n, key in enumerate(keys):
         path = folder / f"peer-{n:02d}"
@@ -110,17 +110,11 @@ def _free_ports(count: int) -> list[int]:
             one.close()
 
 
-def write_private(path: Path, text: str) -> None:
-    """A file for its owner alone, from the first byte."""
-    os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
-    path.write_text(text + "\n")
-
-
 def write_rows(path: Path, data: Interactions, user: int) -> None:
     """In the order of the source, where there is one."""
     low, high = int(data.ptr[user]), int(data.ptr[user + 1])
     places = sorted(range(low, high), key=lambda r: 0 if data.row is None else int(data.row[r]))
-    write_private(path, "item,value,time")
+    write_private(path, b"item,value,time\n", new=False)
     with open(path, "a", newline="", encoding="utf-8") as file:
         rows = csv.writer(file, lineterminator="\n")
         for r in places:
