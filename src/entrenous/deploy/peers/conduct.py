@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import final
 
 ERRORS = 3  # after which a peer is banned
@@ -14,8 +14,7 @@ class _Marks:
     errors: int = 0
     last_error: float = float("-inf")
     banned_until: float = 0.0
-    last_offer: float = float("-inf")
-    last_shuffle: float = float("-inf")
+    last: dict[str, float] = field(default_factory=dict)  # when an offer or a shuffle of it was heard
 
 
 @final
@@ -32,18 +31,17 @@ class Conduct:
 
     def may_offer(self, peer: bytes, now: float) -> bool:
         """Whether its interval is over; if so another begins."""
-        marks = self._marks(peer)
-        if now - marks.last_offer < self.interval:
-            return False
-        marks.last_offer = now
-        return True
+        return self._may("offer", peer, now)
 
     def may_shuffle(self, peer: bytes, now: float) -> bool:
         """As may_offer."""
-        marks = self._marks(peer)
-        if now - marks.last_shuffle < self.interval:
+        return self._may("shuffle", peer, now)
+
+    def _may(self, what: str, peer: bytes, now: float) -> bool:
+        last = self._marks(peer).last
+        if now - last.get(what, float("-inf")) < self.interval:
             return False
-        marks.last_shuffle = now
+        last[what] = now
         return True
 
     def error(self, peer: bytes, now: float) -> bool:
