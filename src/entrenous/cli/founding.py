@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import json as json_
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import numpy as np
 from cyclopts import Parameter
 
 from ..core.errors import InputError
@@ -15,6 +14,9 @@ from ..core.settings import parse_assignments
 from .console import say
 from .federation import LIBRARIES, Settings, app, say_beside
 from .options import Load, need_libraries
+
+if TYPE_CHECKING:
+    from ..deploy.items import Items
 
 
 @app.command
@@ -103,16 +105,15 @@ def new(
     """
     need_libraries("federation", *LIBRARIES)
     from ..deploy.enrolment import Request
-    from ..deploy.founding import Place, found_server
+    from ..deploy.founding import Place, found_server, items_text
 
     if not 0 < port < 65536:
         raise InputError("--port", f"got {port}", expected="1 to 65535")
     requests = [requested(each, Request) for each in node]
     listed, count = _items(items), users or sum(count for _, count in requests)
-    length = len(json_.loads(listed)["ids"])
     place = Place(host, port, tuple(name or ()), not plain)
     made = found_server(
-        folder, listed, Catalogue(count, length, interactions, scale), requests, place, algorithm=algorithm, rounds=rounds,
+        folder, items_text(listed), Catalogue(count, len(listed.ids), interactions, scale), requests, place, algorithm=algorithm, rounds=rounds,
         settings=parse_assignments(settings or []), secure=secure, draws=draws, deadline=deadline, quorum=quorum, seed=seed,
     )  # fmt: skip
     say_beside(made.terms)
@@ -128,24 +129,14 @@ def requested(text: str, kind: Any) -> tuple[Any, int]:
     return kind.read(Path(path)), int(count)
 
 
-def _items(path: Path) -> str:
-    """The list of items of a CSV file, as nodes get it."""
-    try:
-        with open(path, encoding="utf-8-sig", newline="") as file:
-            rows = list(csv.DictReader(file))
-    except (OSError, UnicodeDecodeError, csv.Error) as cause:
-        raise InputError(str(path), f"cannot be read ({cause})", expected="a CSV file with a column `item`") from None
-    if not rows or "item" not in rows[0]:
-        raise InputError(f"{path}:1", "no column `item`", expected="a header with item and, if known, title, lat, lon")
-    ids = [row["item"] for row in rows]
-    if len(set(ids)) != len(ids) or not all(ids):
-        raise InputError(str(path), "an item occurs twice, or has no name", expected="each item once")
-    titles = [row["title"] or "" for row in rows] if "title" in rows[0] else None
-    try:
-        places = [[float(row["lat"]), float(row["lon"])] for row in rows] if {"lat", "lon"} <= rows[0].keys() else None
-    except ValueError as bad:
-        raise InputError(str(path), f"lat and lon: {bad}", expected="degrees") from None
-    return json_.dumps({"ids": ids, "titles": titles, "places": places})
+def _items(path: Path) -> Items:
+    """The list of items of a CSV file; with places of all of them, or none."""
+    from ..deploy.items import read_items
+
+    items = read_items(path)
+    if items.places is not None and np.isnan(items.places).any():
+        raise InputError(str(path), "lat and lon: not of every item", expected="degrees, or neither column")
+    return items
 
 
 @app.command

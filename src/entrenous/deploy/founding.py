@@ -20,6 +20,7 @@ from ..data.interactions import Interactions
 from ..privacy.secure_sum.terms import Floors
 from .enrolment import Request, identity, join, write_identity
 from .flower.keys import make_keys
+from .items import Items, items_of
 from .terms import Member, Roll, Terms, read_json, write_text
 
 PORT = 8443
@@ -99,7 +100,7 @@ def found(
     shares = dict(zip(node_names(nodes), np.array_split(np.arange(len(train.users)), nodes), strict=True))
     folders = {name: folder / "nodes" / name for name in shares}
     requests = [(identity(folders[name], name), len(users)) for name, users in shares.items()]
-    made = found_server(folder, items_text(train), train.catalogue, requests, place or Place(), **more)
+    made = found_server(folder, items_text(items_of(train)), train.catalogue, requests, place or Place(), **more)
     for name, users in shares.items():
         join(folders[name], made.nodes[name], train.of_users(users), floors)
     return Founded(made.terms, made.server, folders)
@@ -111,11 +112,10 @@ def free_port() -> int:
         return int(listening.getsockname()[1])
 
 
-def items_text(rows: Interactions) -> str:
+def items_text(items: Items) -> str:
     """The list of items as all nodes get it: ids in order, titles and places where these are known."""
-    places = None if rows.places is None else rows.places.tolist()
-    titles = rows.features["title"].tolist() if "title" in rows.features else None
-    return json.dumps({"ids": rows.items.ids.tolist(), "titles": titles, "places": places})
+    titles = items.title if any(items.title) else None
+    return json.dumps({"ids": items.ids, "titles": titles, "places": None if items.places is None else items.places.tolist()})
 
 
 def node_names(nodes: int) -> list[str]:

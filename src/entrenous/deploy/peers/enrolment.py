@@ -20,6 +20,7 @@ import msgspec
 from ...core.errors import InputError, at_least
 from ...core.files import write_private
 from ...data.interactions import Interactions
+from ..items import read_items
 from .charter import FORMAT, Charter
 from .folder import (
     INVITATION,
@@ -32,7 +33,6 @@ from .folder import (
     Secret,
     charter_of,
     items_sha256,
-    read_items,
     read_operator,
     write_json,
 )
@@ -108,8 +108,6 @@ def begin(
                 "--peer", problem, fix="name others first, or give it one: entrenous peer identity --listen HOST:PORT"
             )
     ids, operator = read_items(items).ids, new_key()
-    if not ids or len(set(ids)) != len(ids) or not all(ids):
-        raise InputError(str(items), "no items, one twice, or one without a name", expected="each item once")
     charter = Charter(
         name=name, algorithm=algorithm, settings=whole(algorithm, settings), users=users or len(requests), items=len(ids),
         items_sha256=items_sha256(ids), seed=seed, draws=draws, period=period, operator=public_key(operator).hex(),

@@ -10,15 +10,13 @@ lock             the process id of who runs it
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 import msgspec
 import numpy as np
@@ -28,6 +26,7 @@ from ...core.files import write_atomically, write_private
 from ...core.gossip import DeviceData, Weighing
 from ...core.protocols import Histories
 from ...wire.tensors import schema_of
+from ..items import Items, number_in, read_items, table
 from ..lock import holding, is_held
 from .book import Contact
 from .charter import Charter, vars_of
@@ -68,14 +67,6 @@ class Secret(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     key: str
     draws: int
-
-
-class Items(NamedTuple):
-    """The catalogue. ids: external, in index order; title: "" where not known; places: float64 [items, 2] or None."""
-
-    ids: list[str]
-    title: list[str]
-    places: Any
 
 
 @final
@@ -156,11 +147,15 @@ class Folder:
         """Its user's rows: all of them, for the algorithm draws its own weighting set. Leading axis 1."""
         path, items = self.path / ROWS, self.items
         number, found = {name: n for n, name in enumerate(items.ids)}, {}
-        for line, row in _table(path, "item"):
+        for line, row in table(path, "item"):
             if row["item"] not in number:
                 near = did_you_mean(row["item"], items.ids[:100_000])
                 raise InputError(f"{path}:{line}", f"unknown item '{row['item']}'", expected="an item of items.csv", fix=near)
-            found[number[row["item"]]] = (_number(path, line, row, "value", 1.0), int(_number(path, line, row, "time", 0)), line)
+            found[number[row["item"]]] = (
+                number_in(path, line, row, "value", 1.0),
+                int(number_in(path, line, row, "time", 0)),
+                line,
+            )
         order = sorted(found)
         ptr, item = np.array([0, len(order)], np.int64), np.array(order, np.int32)
         value = np.array([found[i][0] for i in order], np.float32)
@@ -217,37 +212,6 @@ def charter_of(charter: Charter) -> dict[str, Any]:
 def items_sha256(ids: list[str]) -> str:
     """The identity of a catalogue: its ids in their order."""
     return hashlib.sha256("".join(f"{len(one)} {one}\n" for one in ids).encode()).hexdigest()
-
-
-def read_items(path: Path) -> Items:
-    """items.csv."""
-    rows = list(_table(path, "item"))
-    lines = {line: row for line, row in rows}
-    places = None
-    if rows and {"lat", "lon"} <= rows[0][1].keys():
-        places = np.array([[_number(path, n, row, name, np.nan) for name in ("lat", "lon")] for n, row in lines.items()])
-    return Items([row["item"] for _, row in rows], [row.get("title") or "" for _, row in rows], places)
-
-
-def _table(path: Path, needed: str) -> Iterator[tuple[int, Mapping[str, str]]]:
-    """(line number, row by column name) of a CSV file."""
-    try:
-        with open(path, newline="", encoding="utf-8") as file:
-            reader = csv.DictReader(file)
-            if needed not in (reader.fieldnames or ()):
-                raise InputError(f"{path}:1", f"no column '{needed}'", expected=f"a header with {needed}")
-            for row in reader:
-                yield reader.line_num, {name: value or "" for name, value in row.items() if isinstance(name, str)}
-    except (OSError, UnicodeDecodeError, csv.Error) as cause:
-        raise InputError(str(path), f"cannot be read ({cause})", expected="a CSV file with a header") from None
-
-
-def _number(path: Path, line: int, row: Mapping[str, str], name: str, missing: float) -> float:
-    text = row.get(name, "")
-    try:
-        return float(text) if text else missing
-    except ValueError:
-        raise InputError(f"{path}:{line}", f"{name} is '{text}'", expected="a number") from None
 
 
 def read_json(path: Path, kind: Any) -> Any:
