@@ -111,9 +111,9 @@ def new(
         raise InputError("--port", f"got {port}", expected="1 to 65535")
     requests = [requested(each, Request) for each in node]
     listed, count = _items(items), users or sum(count for _, count in requests)
-    place = Place(host, port, tuple(name or ()), not plain)
+    place, catalogue = Place(host, port, tuple(name or ()), not plain), Catalogue(count, len(listed.ids), interactions, scale)
     made = found_server(
-        folder, items_text(listed), Catalogue(count, len(listed.ids), interactions, scale), requests, place, algorithm=algorithm, rounds=rounds,
+        folder, items_text(listed), catalogue, requests, place, algorithm=algorithm, rounds=rounds,
         settings=parse_assignments(settings or []), secure=secure, draws=draws, deadline=deadline, quorum=quorum, seed=seed,
     )  # fmt: skip
     say_beside(made.terms)
