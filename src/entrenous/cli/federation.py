@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -190,8 +191,8 @@ def backup(folder: Path, /, *, to: Path) -> None:
         A new file, which holds the users' rows and vectors: keep it as you keep those.
     """
     need_libraries("federation", *LIBRARIES)
-    from ..deploy.node_store import opened
+    from ..deploy.node_store import NodeStore
 
-    with opened(folder / "store.sqlite") as store:
+    with closing(NodeStore(folder / "store.sqlite")) as store:
         store.copy(to)
     say(f"{folder / 'store.sqlite'} copied to {to}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from ..core.errors import InputError, at_least
 from .enrolment import Request
 from .flower.keys import expiry, make_keys, names_of
 from .founding import write_invitation
-from .node_store import opened
+from .node_store import NodeStore
 from .terms import FORMAT, Roll, Terms, read_json, write_text
 
 OUT = "shut-out"
@@ -73,7 +74,7 @@ def rewind(folder: Path, number: int) -> int:
     if Terms.read(folder / "terms.json").secure == "masks":
         problem = "two secure sums of one round may tell what a node has sent"
         raise InputError(str(folder), problem, fix="found the federation anew with `entrenous federation new`")
-    with opened(folder / "store.sqlite") as store:
+    with closing(NodeStore(folder / "store.sqlite")) as store:
         return store.rewind(number)
 
 

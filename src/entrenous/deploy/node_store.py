@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import secrets
 import sqlite3
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple, final
 
@@ -84,11 +83,6 @@ class NodeStore:
         """A word about the node; None if nobody has written it."""
         found = self._db.execute("select value from fact where name = ?", (name,)).fetchone()
         return None if found is None else str(found[0])
-
-    def note(self, name: str, value: str) -> None:
-        """Writes a word about the node."""
-        with self._db:
-            self._db.execute("insert or replace into fact values (?, ?)", (name, value))
 
     @property
     def users(self) -> Int64Array:
@@ -190,16 +184,6 @@ class NodeStore:
 
     def close(self) -> None:
         self._db.close()
-
-
-@contextmanager
-def opened(path: Path) -> Iterator[NodeStore]:
-    """A store, closed afterwards."""
-    store = NodeStore(path)
-    try:
-        yield store
-    finally:
-        store.close()
 
 
 def _connected(path: Path) -> sqlite3.Connection:

@@ -21,7 +21,7 @@ from ..recommend import recommend as best_items
 from ..store import model_sha256, read_arrays
 from .lock import holding
 from .node import Node
-from .node_store import opened
+from .node_store import NodeStore
 from .terms import Terms, read_json
 
 Say = Callable[[str], None]
@@ -189,7 +189,7 @@ def gathered(folder: Path) -> Gathered:
     arrays, _ = read_arrays(folder / "server" / "model.safetensors")
     parts: dict[int, dict[str, Array]] = {}
     for path in sorted((folder / "nodes").iterdir()):
-        with opened(path / "store.sqlite") as store:
+        with closing(NodeStore(path / "store.sqlite")) as store:
             newest = store.newest_state()
             private = {} if newest is None else newest[1]
             for place, user in enumerate(store.users.tolist()):
