@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
+# the real data sets, where this machine has them: tests that need them skip elsewhere
+export ENTRENOUS_SHARED ?= $(wildcard $(abspath ../shared/data))
 
 .PHONY: help setup demo federation gossip test test-slow failures lint clean
 help:

@@ -96,8 +96,8 @@ def id_of(name: str) -> str | None:
 def collected(marks: str) -> list[str]:
     """The node ids of all tests with an id."""
     files = [
-        path.name
-        for path in sorted(TESTS.glob("test_*.py"))
+        str(path.relative_to(TESTS))
+        for path in sorted(TESTS.rglob("test_*.py"))
         if re.search(r"def test_[rcbagp]\d|def test_b_|\"b\d\d-", path.read_text())
     ]
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", marks, *files]

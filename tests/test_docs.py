@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import numpy as np
+from paths import ROOT
 
 from entrenous.core.protocols import FederatedAlgorithm
 from entrenous.data.synthetic import synthetic
 from entrenous.federation.rounds import Rounds
-
-ROOT = Path(__file__).parents[1]
 
 
 def test_the_algorithm_of_the_documentation_counts_popularity() -> None:

@@ -10,8 +10,9 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from paths import SOURCE
 
-SRC = Path(__file__).resolve().parents[1] / "src" / "entrenous"
+SRC = SOURCE
 FILES = sorted(SRC.rglob("*.py"))
 
 # A name may import from its own line and from the lines above it. A new package or top-level file takes its place here.
@@ -19,30 +20,22 @@ ORDER = (
     {"core"},
     {"data"},
     {"split"},
-    {"models", "privacy", "wire"},
+    {"kernels", "privacy", "wire"},
     {"algorithms", "baselines", "federation"},
-    {"cluster"},
-    {"fit"},
-    {"recommend"},
     {"evaluate"},
-    {"figures"},
-    {"store"},
-    {"training"},
-    {"plan"},
-    {"space", "trials"},
-    {"stored"},
-    {"experiment"},
-    {"compare", "leakcheck", "search", "tune"},
+    {"runs"},
+    {"tuning"},
     {"deploy"},
-    {"benches", "experiments", "report"},
-    {"console"},
+    {"report"},
+    {"papers"},
+    {"benches"},
     {"cli"},
     {"__main__"},
 )
 RANK = {name: place for place, names in enumerate(ORDER) for name in names}
 HEAVY = {"scipy", "matplotlib", "polars", "pandas", "pyarrow", "implicit", "torch", "sklearn", "threadpoolctl", "optuna"}
-ADAPTERS = {"flwr": "deploy/flower/", "iroh": "deploy/peers/iroh_link.py", "ray": "cluster/"}  # who alone may import an engine
-OPENS_TEST = {"split", "evaluate", "experiment", "experiments", "leakcheck"}
+ADAPTERS = {"flwr": "deploy/flower/", "iroh": "deploy/peers/iroh_link.py", "ray": "federation/workers/"}  # who alone may import an engine
+OPENS_TEST = {"split", "evaluate", "runs", "papers"}
 
 
 def package(path: Path) -> str:
@@ -115,10 +108,10 @@ def test_core_imports_nothing_else():
 
 def test_relative_and_absolute_imports_are_both_seen():
     here = SRC / "data" / "x.py"
-    lines = ("from ..core.errors import InputError", "from . import y", "import entrenous.cli", "from entrenous import store")
+    lines = ("from ..core.errors import InputError", "from . import y", "import entrenous.cli", "from entrenous import runs")
     source = "\n".join((*lines, "from .. import report"))
     found = [name for node in ast.parse(source).body for name in imported(here, node)]
-    assert {name.split(".")[1] for name in found if "." in name} == {"core", "data", "cli", "store", "report"}
+    assert {name.split(".")[1] for name in found if "." in name} == {"core", "data", "cli", "runs", "report"}
 
 
 def test_nothing_heavy_is_imported_at_import_time():

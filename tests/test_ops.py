@@ -9,10 +9,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from paths import ROOT
 
 from entrenous.cli import _app
 
-ROOT = Path(__file__).parents[1]
 UNITS = sorted((ROOT / "ops").glob("*.service"))
 PAGE = (ROOT / "docs" / "network.md").read_text(encoding="utf-8")
 

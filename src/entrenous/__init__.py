@@ -19,8 +19,8 @@ _LAZY = {
     "from_frame": "entrenous.data.load",
     "synthetic": "entrenous.data.synthetic",
     "Interactions": "entrenous.data.interactions",
-    "run": "entrenous.experiment",
-    "compare": "entrenous.experiment",
+    "run": "entrenous.runs.pipeline",
+    "compare": "entrenous.runs.pipeline",
 }
 __all__ = ["__version__", *_LAZY]
 

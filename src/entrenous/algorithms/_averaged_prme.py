@@ -11,7 +11,7 @@ from ..core.keys import fold_name, folds
 from ..core.protocols import Catalogue, Disclosed, Histories
 from ..core.sampling import cohort
 from ..core.types import Float32Array, Int64Array, UInt64Array
-from ..models import prme_node, prme_score
+from ..kernels import prme_node, prme_score
 from ._prme import HOW, PRMESettings
 
 

@@ -13,7 +13,7 @@ from ..core.keys import fold, fold_name, folds, local_key
 from ..core.protocols import Catalogue, Histories
 from ..core.ratings import rated
 from ..core.types import Float32Array, Int64Array, UInt64Array
-from ..models import bpr_mf
+from ..kernels import bpr_mf
 from ..privacy.decoys import Mixed, with_decoys
 from ._decoys import InTurn
 from ._filling import (

@@ -17,7 +17,7 @@ from ..core.keys import folded
 from ..core.protocols import Catalogue, Disclosed, State
 from ..core.settings import Settings
 from ..core.types import BoolArray, Float32Array, Int8Array, Int32Array, Int64Array, UInt64Array
-from ..models import mixing, peers
+from ..kernels import mixing, peers
 
 HEADER = 24  # bytes of a letter beside the peers it names: sender, age, samples
 TRAIN, EXCHANGE, VIEW = (np.uint64(number) for number in (1, 2, 3))  # what the draws of one event are for

@@ -1,4 +1,4 @@
-"""Gossip over generalised matrix factorisation: the model that PEPPER and its baselines exchange (models/gmf_node.py)."""
+"""Gossip over generalised matrix factorisation: the model that PEPPER and its baselines exchange (kernels/gmf_node.py)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..core.gossip import Arrivals, DeviceData
 from ..core.keys import folds, normals
 from ..core.protocols import Catalogue, Disclosed
 from ..core.types import Float32Array, Float64Array, Int32Array, Int64Array, UInt64Array
-from ..models import gmf_node, mixing
+from ..kernels import gmf_node, mixing
 from ._gossip import GossipSettings, disclosed
 
 RANKED = 20  # n of the HR@n and NDCG@n by which a model is judged

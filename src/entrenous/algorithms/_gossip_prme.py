@@ -1,4 +1,4 @@
-"""Gossip over PRME-G: venues among users and among each other, for data that says when and where (models/prme_node.py)."""
+"""Gossip over PRME-G: venues among users and among each other, for data that says when and where (kernels/prme_node.py)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..core.gossip import Arrivals, DeviceData
 from ..core.keys import fold_name
 from ..core.protocols import Catalogue, Disclosed
 from ..core.types import Float32Array, Float64Array, Int32Array, Int64Array, UInt64Array
-from ..models import prme_node, prme_score
+from ..kernels import prme_node, prme_score
 from ._gossip import GossipSettings, disclosed
 from ._prme import HOW, PRMESettings
 

@@ -12,7 +12,7 @@ from ..core.protocols import Catalogue, Histories
 from ..core.settings import Settings
 from ..core.types import Float32Array, Float64Array, Int64Array
 from ..core.update import Total, real
-from ..models import ncf, ncf_device
+from ..kernels import ncf, ncf_device
 
 
 def _lengths(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The settings of PRME-G (models/prme_node.py), and what it needs to know of a device: the same between peers and around a server."""
+"""The settings of PRME-G (kernels/prme_node.py), and what it needs to know of a device: the same between peers and around a server."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from ..core.keys import folds, normals
 from ..core.protocols import Histories
 from ..core.settings import Settings
 from ..core.types import Float32Array, Int64Array
-from ..models import prme_node, prme_score
-from ..models.geography import flat_points
+from ..kernels import prme_node, prme_score
+from ..kernels.geography import flat_points
 
 HOUR = 3600  # seconds
 HOW = {"nearest": prme_score.NEAREST, "mean": prme_score.MEAN, "latest": prme_score.LATEST}

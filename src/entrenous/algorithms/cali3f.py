@@ -18,8 +18,8 @@ from ..core.protocols import Catalogue, Disclosed, Histories
 from ..core.sampling import cohort
 from ..core.types import Float32Array, Float64Array, Int32Array, Int64Array
 from ..core.update import Total, Update, gathered, real
-from ..models import ncf, ncf_device
-from ..models.k_means import first_centroids, k_means
+from ..kernels import ncf, ncf_device
+from ..kernels.k_means import first_centroids, k_means
 from ._clusters import SHOWN_USER, check_clusters, delegates_of, with_progress
 from ._ncf import NCFSettings, average, averaged, counts, data_of, mean_network, shared, weighted_mean
 

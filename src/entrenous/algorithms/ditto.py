@@ -20,7 +20,7 @@ from pydantic import Field
 from ..core.protocols import Disclosed, Histories
 from ..core.types import Array, Float32Array, Int64Array
 from ..core.update import Total, Update
-from ..models import ncf, ncf_device
+from ..kernels import ncf, ncf_device
 from ._averaged import AveragedNCF, Server, disclosed
 from ._ncf import average, averaged, counts, data_of, mean_network
 

@@ -37,7 +37,7 @@ from ..core.ratings import rated
 from ..core.sampling import cohort
 from ..core.types import Float32Array, Float64Array, Int64Array, UInt64Array
 from ..core.update import Total, Update, real
-from ..models import biased_mf, bpr_mf
+from ..kernels import biased_mf, bpr_mf
 from ._decoys import SendsDecoys
 
 FEWEST = 5.0  # ratings that an item is taken to have where decoys hide how many

@@ -31,8 +31,8 @@ from ..core.ratings import rated
 from ..core.simd import padded, zeros
 from ..core.types import Float32Array, Int64Array, UInt64Array
 from ..core.update import Total, Update
-from ..models import bpr_mf
-from ..models.biased_sgd import Numbers, Rows, means, room_for, solo, visits
+from ..kernels import bpr_mf
+from ..kernels.biased_sgd import Numbers, Rows, means, room_for, solo, visits
 from ..privacy.decoys import Mixed, with_decoys
 from ._decoys import InTurn
 from ._filled import redrawn

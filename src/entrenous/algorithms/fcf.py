@@ -24,7 +24,7 @@ from ..core.sampling import cohort
 from ..core.settings import Settings
 from ..core.types import Float32Array, Float64Array, Int32Array, Int64Array
 from ..core.update import Total, Update, real
-from ..models import bpr_mf
+from ..kernels import bpr_mf
 
 
 class Server(NamedTuple):

@@ -20,8 +20,8 @@ from ..core.protocols import Catalogue, Disclosed, Histories
 from ..core.settings import Settings
 from ..core.types import Float32Array, Int32Array, Int64Array
 from ..core.update import Total, Update, gathered
-from ..models import ncf, ncf_device
-from ..models.k_means import first_centroids, k_means
+from ..kernels import ncf, ncf_device
+from ..kernels.k_means import first_centroids, k_means
 from ._averaged_prme import FederatedPRME
 from ._averaged_prme import disclosed as disclosed_venues
 from ._clusters import SHOWN_USER, check_clusters, delegates_of, with_progress

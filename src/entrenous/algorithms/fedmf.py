@@ -34,7 +34,7 @@ from ..core.ratings import rated
 from ..core.settings import Settings
 from ..core.types import Float32Array, Int64Array
 from ..core.update import LIMIT, STEP, Total, Update, add_devices, add_rows, count_items
-from ..models import bpr_mf
+from ..kernels import bpr_mf
 
 
 class Server(NamedTuple):

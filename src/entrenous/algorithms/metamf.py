@@ -1,7 +1,7 @@
 """MetaMF, meta matrix factorisation for federated rating predictions, in its on-device form.
 
 Y. Lin, P. Ren, Z. Chen, Z. Ren, D. Yu, J. Ma, M. de Rijke, X. Cheng, "Meta matrix factorization for federated rating predictions",
-SIGIR 2020. The server holds a meta network (models/meta_network.py) that makes, from the embedding of a user, an item table A_u B_u and a
+SIGIR 2020. The server holds a meta network (kernels/meta_network.py) that makes, from the embedding of a user, an item table A_u B_u and a
 predictor of that user's own; the device predicts
 
     r^_ui = middle of the scale + w2 . relu(W1^T (A_u[i] B_u) + b1) + b2
@@ -33,8 +33,8 @@ from ..core.sampling import cohort
 from ..core.settings import Settings
 from ..core.types import Float32Array, Int32Array, Int64Array, UInt64Array
 from ..core.update import Total, Update, gathered
-from ..models import meta_network
-from ..models.meta_network import Sizes
+from ..kernels import meta_network
+from ..kernels.meta_network import Sizes
 
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8  # of Adam, as usual
 NONE = np.float32(-1)  # where a device has fewer ratings than a batch

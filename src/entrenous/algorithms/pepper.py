@@ -17,7 +17,7 @@ from pydantic import Field
 from ..core.gossip import NOBODY, Arrivals, DeviceData
 from ..core.protocols import State
 from ..core.types import BoolArray, Float32Array, Float64Array, Int32Array, Int64Array, UInt64Array
-from ..models import peers, weighting
+from ..kernels import peers, weighting
 from ._gossip import GossipSettings
 from ._gossip_gmf import GossipGMF
 from ._gossip_prme import GossipPRME

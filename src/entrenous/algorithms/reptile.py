@@ -21,7 +21,7 @@ from ..core.keys import fold_name, folds
 from ..core.protocols import Disclosed, Histories
 from ..core.types import Float32Array, Int64Array, UInt64Array
 from ..core.update import Total, Update
-from ..models import ncf, ncf_device
+from ..kernels import ncf, ncf_device
 from . import _averaged_prme
 from ._averaged import AveragedNCF, Server, disclosed
 from ._averaged_prme import AveragedPRME

@@ -23,8 +23,8 @@ from ..core.settings import Settings
 from ..core.simd import LANES, every, load, padded, store, sum_of, zeros
 from ..core.types import Float32Array, Int32Array, Int64Array
 from ..data.interactions import Interactions
-from ..models.bpr_mf import scores
-from ..models.ncf import inside
+from ..kernels.bpr_mf import scores
+from ..kernels.ncf import inside
 
 
 class RatingSettings(Settings):

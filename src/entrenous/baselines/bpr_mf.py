@@ -14,8 +14,8 @@ from ..core.protocols import Progress, silent
 from ..core.settings import Settings
 from ..core.types import Float32Array, Int32Array, Int64Array
 from ..data.interactions import Interactions
-from ..models.bpr_mf import scores
-from ..models.triples import negative
+from ..kernels.bpr_mf import scores
+from ..kernels.triples import negative
 from ._shared import consumed
 
 

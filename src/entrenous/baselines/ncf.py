@@ -16,7 +16,7 @@ from ..core.settings import Settings
 from ..core.simd import LANES, Lanes, every, load, store, zeros
 from ..core.types import Float32Array, Float64Array, Int32Array, Int64Array
 from ..data.interactions import Interactions
-from ..models import ncf, ncf_device
+from ..kernels import ncf, ncf_device
 from ._shared import consumed
 
 

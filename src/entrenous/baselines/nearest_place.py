@@ -11,7 +11,7 @@ from ..core.protocols import Progress, silent
 from ..core.settings import Settings
 from ..core.types import Float32Array, Int64Array
 from ..data.interactions import Interactions
-from ..models.geography import AXES, points
+from ..kernels.geography import AXES, points
 
 
 class NearestPlaceModel(NamedTuple):

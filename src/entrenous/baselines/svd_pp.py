@@ -27,7 +27,7 @@ from ..core.ratings import rated
 from ..core.simd import LANES, Lanes, every, load, store, sum_of, zeros
 from ..core.types import Float32Array, Int32Array, Int64Array
 from ..data.interactions import Interactions
-from ..models.ncf import inside
+from ..kernels.ncf import inside
 from ._ratings import RatingSettings, implicit, mean_rating, predictions, shuffled
 
 

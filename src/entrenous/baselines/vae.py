@@ -16,7 +16,7 @@ from ..core.protocols import Progress, silent
 from ..core.settings import Settings
 from ..core.types import Float32Array, Int32Array, Int64Array
 from ..data.interactions import Interactions
-from ..models.bpr_mf import scores
+from ..kernels.bpr_mf import scores
 from ._shared import consumed, need
 
 Layers = list[Any]  # torch tensors: weight [in, out] and bias [out] of each layer, in order

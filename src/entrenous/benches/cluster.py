@@ -9,18 +9,18 @@ import numpy as np
 
 from ..algorithms.fcf import FCF
 from ..algorithms.fpl import FPL
-from ..cluster.crew import Crew
-from ..cluster.engine import Asked, crew
-from ..cluster.rounds import ShardedRounds
-from ..cluster.shards import ShardHand
 from ..core.errors import EntrenousError
 from ..core.protocols import Progress
 from ..data.interactions import Interactions
 from ..data.synthetic import synthetic
 from ..federation.executors import Threads
 from ..federation.rounds import Rounds
-from ..fit import fitted
-from ..store import model_sha256
+from ..federation.workers.crew import Crew
+from ..federation.workers.engine import Asked, crew
+from ..federation.workers.rounds import ShardedRounds
+from ..federation.workers.shards import ShardHand
+from ..runs.recommenders import fitted
+from ..runs.store import model_sha256
 from .timing import cost, interleaved
 
 SHARDS, TURNS = 2, 3

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from .. import store
 from ..core.errors import at_least
+from ..runs import store
 from .console import emit_json, table
 from .run import RUNS
 
@@ -27,7 +27,7 @@ def recommend(run: str = "latest", /, *, user: str, n: int = 10, out: Path = RUN
     json:
         Print one JSON object on stdout.
     """
-    from ..stored import recommended
+    from ..runs.reopen import recommended
 
     at_least("--n", n, 1)
     stored = store.read(run, out)
@@ -56,7 +56,7 @@ def predict(run: str = "latest", /, *, user: str, item: list[str], out: Path = R
     json:
         Print one JSON object on stdout.
     """
-    from ..stored import predicted
+    from ..runs.reopen import predicted
 
     stored = store.read(run, out)
     found = predicted(stored, user, item)

@@ -100,7 +100,7 @@ def _device_code(kind: Any) -> list[ModuleType]:
     if "njit" in vars(own) or not hasattr(kind, "train"):
         return [own] if "njit" in vars(own) else []
     named = vars(sys.modules[kind.train.__module__]).values()
-    return [one for one in named if isinstance(one, ModuleType) and one.__name__.startswith("entrenous.models.")]
+    return [one for one in named if isinstance(one, ModuleType) and one.__name__.startswith("entrenous.kernels.")]
 
 
 def _compiled(module: ModuleType) -> bool:

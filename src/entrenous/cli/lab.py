@@ -34,7 +34,7 @@ def experiment(
     json:
         Print one JSON object on stdout.
     """
-    from ..experiments.runner import run_experiment
+    from ..papers.runner import run_experiment
 
     at_least("--threads", threads, 0)
     with progress_bar() as progress:
@@ -104,7 +104,7 @@ def leakcheck(
     json:
         Print one JSON object on stdout.
     """
-    from ..leakcheck import leakcheck as check
+    from ..papers.leakcheck import leakcheck as check
 
     if leaky_negatives:
         say("warning: negatives avoid held-out items too; figures made in this way mean nothing")
@@ -143,17 +143,17 @@ def demo(*, user: str = "196", threads: int = 0, out: Path = RUNS) -> None:
     out:
         Where the runs are stored.
     """
-    from .. import experiment, store
     from ..data.load import load
     from ..report.html import write_report
+    from ..runs import pipeline, store
 
     data = load("ml-100k")
     data.users.index(user)  # an unknown one is refused before training
     say(f"{data}: 943 devices train together; no history leaves a device.")
     announce_compilation("pfpl+")
     with progress_bar() as progress:
-        fpl = experiment.run("pfpl+", "ml-100k", every=5, threads=threads, out=out, progress=progress)
-    popular = experiment.run("popular", "ml-100k", out=out)
+        fpl = pipeline.run("pfpl+", "ml-100k", every=5, threads=threads, out=out, progress=progress)
+    popular = pipeline.run("popular", "ml-100k", out=out)
     names = [name for name in ("hr@10", "ndcg@10", "mrr@10", "auc", "item_coverage@10", "gini@10") if name in fpl.metrics]
     rows = [[name, fpl.metrics[name], popular.metrics[name]] for name in names]
     table(["metric", "pFPL+ (federated)", "most popular (central)"], rows, title="MovieLens-100K, loo-99, seed 0")

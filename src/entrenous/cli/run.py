@@ -8,9 +8,9 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from .. import store
 from ..core.errors import InputError
 from ..core.settings import parse_assignments
+from ..runs import store
 from .console import announce_compilation, emit_json, progress_bar, say, table
 from .options import Load
 
@@ -99,7 +99,7 @@ def run(
     json:
         Print one JSON object on stdout.
     """
-    from .. import experiment
+    from ..runs import pipeline
 
     with progress_bar() as progress:
         if resume is not None:
@@ -107,7 +107,7 @@ def run(
                      "patience": patience, "set": settings, "given": given, "load": load, "negatives": negatives,
                      "network": network}  # fmt: skip
             _refuse_change(asked, store.unfinished(resume, out).manifest)
-            finished = experiment.resume(resume, root=out, threads=threads, workers=workers, ray=ray,
+            finished = pipeline.resume(resume, root=out, threads=threads, workers=workers, ray=ray,
                                          checkpoint_every=checkpoint_every, progress=progress)  # fmt: skip
         elif algorithm is None:
             raise InputError(
@@ -118,7 +118,7 @@ def run(
             )
         else:
             announce_compilation(algorithm)
-            finished = experiment.run(
+            finished = pipeline.run(
                 algorithm, data, protocol=protocol, seed=seed, rounds=rounds, settings=parse_assignments(settings or []), patience=patience,
                 every=every, given=None if given is None else str(given), load=parse_assignments(load or [], "--load"),
                 negatives=negatives, network=parse_assignments(network or [], "--network"), threads=threads, workers=workers, ray=ray,
@@ -216,7 +216,7 @@ def compare(
     json:
         Print one JSON object on stdout.
     """
-    from ..compare import compare as compare_algorithms
+    from ..papers.compare import compare as compare_algorithms
 
     with progress_bar() as progress:
         found = compare_algorithms(
@@ -336,7 +336,7 @@ def report(*runs: str, to: Path | None = None, user: str | None = None, out: Pat
         Where runs are stored.
     """
     from ..report.html import write_report
-    from ..stored import recommended
+    from ..runs.reopen import recommended
 
     stored = [store.read(name, out) for name in runs or ("latest",)]
     items = recommended(stored[0], user) if user is not None else None
@@ -359,7 +359,7 @@ def split(data: str, protocol: str = "loo-99", /, *, to: Path, seed: int = 0, lo
     parquet:
         Parquet instead of CSV.
     """
-    from ..plan import Plan, material
+    from ..runs.plan import Plan, material
     from ..split.export import write
 
     parts = material(

@@ -24,7 +24,7 @@ from ..data.interactions import Interactions
 from ..federation.executors import Threads
 from ..federation.shard import Shard
 from ..privacy.secure_sum.terms import Floors
-from ..store import model_sha256
+from ..runs.store import model_sha256
 from ..wire import tensors
 from ..wire.tensors import Field, Malformed
 from . import contribution

@@ -17,8 +17,8 @@ import numpy as np
 
 from ..core.errors import EntrenousError, InputError
 from ..core.types import Array
-from ..recommend import recommend as best_items
-from ..store import model_sha256, read_arrays
+from ..evaluate.recommend import recommend as best_items
+from ..runs.store import model_sha256, read_arrays
 from .lock import holding
 from .node import Node
 from .node_store import NodeStore

@@ -17,7 +17,7 @@ from ..core.protocols import Progress, State, arrays_of, delivered, silent
 from ..core.types import Int64Array
 from ..core.update import Total
 from ..federation.ledger import Ledger
-from ..store import model_sha256
+from ..runs.store import model_sha256
 from ..wire import tensors
 from .codes import Code, Refused
 from .contribution import agreed

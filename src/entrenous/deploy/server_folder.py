@@ -20,11 +20,12 @@ from typing import Any, final
 
 import numpy as np
 
-from .. import __version__, store
+from .. import __version__
 from ..core.errors import EntrenousWarning, InputError, one_line
 from ..core.protocols import FederatedAlgorithm, State, arrays_of
 from ..federation.ledger import Ledger
-from ..fit import restore_state
+from ..runs import store
+from ..runs.recommenders import restore_state
 from .journal import Journal, Record, records
 from .lock import locked
 from .node import read_identity

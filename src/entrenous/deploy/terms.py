@@ -17,7 +17,7 @@ from ..core.files import write_atomically
 from ..core.protocols import Catalogue, FederatedAlgorithm
 from ..core.settings import Settings
 from ..core.types import Int64Array
-from ..plan import algorithm_of
+from ..runs.plan import algorithm_of
 
 FORMAT = 1  # of all files of a federation: another one is refused by its number
 

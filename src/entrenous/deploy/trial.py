@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, final
 
-from .. import experiment
-from ..plan import Plan, check, material, usual_protocol
 from ..privacy.secure_sum.terms import Floors
+from ..runs import pipeline
+from ..runs.plan import Plan, check, material, usual_protocol
 from .founding import Founded, Place, found, free_port
 from .running import gathered, recommend, run_all, status
 from .terms import read_json, write_text
@@ -61,7 +61,7 @@ def carry_out(folder: Path, say: Callable[[str], None]) -> dict[str, Any]:
     if not (folder / "server" / "model.safetensors").exists():
         run_all(folder, say)
     say("the same in one process, for comparison")
-    simulated = experiment.run(
+    simulated = pipeline.run(
         plan.algorithm,
         plan.data,
         protocol=plan.protocol,

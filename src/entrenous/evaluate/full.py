@@ -11,8 +11,8 @@ from ..core.errors import InputError
 from ..core.protocols import TopN
 from ..core.types import BoolArray, Float32Array, Int32Array, Int64Array
 from ..data.interactions import Interactions
-from ..recommend import empty_lists, tie_places
 from .ranking import Ranking
+from .recommend import empty_lists, tie_places
 
 
 class Field(NamedTuple):

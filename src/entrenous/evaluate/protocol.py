@@ -14,12 +14,12 @@ import numpy as np
 from ..core.protocols import Recommender
 from ..core.types import BoolArray, Float32Array, Float64Array, Int64Array
 from ..data.interactions import Interactions
-from ..recommend import score_blocks
 from ..split.types import Held
 from . import full, sampled, together
 from . import ratings as of_ratings
 from .metric import ListMetric, QueryMetric, metrics, title
 from .ranking import Lists, Ranking
+from .recommend import score_blocks
 
 PerUser = dict[str, Float64Array]
 

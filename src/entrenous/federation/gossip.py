@@ -18,7 +18,7 @@ from ..core.keys import key as key_of
 from ..core.protocols import Catalogue, State
 from ..core.types import Array, Float32Array, Float64Array, Int8Array, Int32Array, Int64Array, UInt64Array
 from ..data.interactions import Interactions
-from ..models.peers import introduced
+from ..kernels.peers import introduced
 from ..split.types import Held
 from .executors import Executor, Threads
 from .ledger import Ledger

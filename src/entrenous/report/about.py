@@ -7,7 +7,7 @@ from typing import Any
 
 from .. import __version__
 from ..core.discover import modules
-from ..store import protocol_of
+from ..runs.store import protocol_of
 from . import numbers
 from .markup import Child, Html, facts, folded, join, table, tag
 from .runs import Group, Shown, data_name, given_settings, in_order, kind, kind_of

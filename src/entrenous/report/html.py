@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from .. import __version__
 from ..core.errors import InputError
-from ..store import StoredRun, write_atomically
+from ..runs.store import StoredRun, write_atomically
 from .about import glossary, lead, what_was_run
 from .fairness import between_users
 from .lists import by_category, top

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .. import figures
-from . import numbers
+from . import figures, numbers
 from .markup import Child, Html, folded, join, table, tag
 from .runs import Group, Shown, in_order, is_main, kind
 from .theme import figure, side_by_side

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from .. import figures
 from ..core.types import Float64Array
 from ..evaluate.summary import interval
-from . import numbers
+from . import figures, numbers
 from .markup import Child, Html, facts, folded, join, table, tag
 from .runs import MAIN, Group, Shown, in_order, is_error, is_main, leading, of_lists
 from .theme import figure, side_by_side

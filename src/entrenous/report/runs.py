@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, final
 from ..core.discover import algorithms
 from ..core.errors import InputError, one_line
 from ..evaluate.metric import ListMetric, RatingMetric, metrics
-from ..store import StoredRun, protocol_of
+from ..runs.store import StoredRun, protocol_of
 from .markup import Html, join, tag
 
 MAIN = "ndcg@10"  # the metric of figures and tests, where a run has it; of runs that predict ratings it is the first of ERRORS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.resources import files
 
-from .. import figures
+from . import figures
 from .markup import Child, Html, join, tag
 
 _VARIABLES = {
@@ -22,7 +22,7 @@ def style() -> Html:
 
 
 def figure(svg: str, caption: Child = None) -> Html:
-    """A figure of `entrenous.figures` in the page's colours, with what it shows in words unless the text around it says so."""
+    """A figure of `entrenous.report.figures` in the page's colours, with what it shows in words unless the text around it says so."""
     for colour, variable in _VARIABLES.items():
         svg = svg.replace(f": {colour}", f": {variable}")
     return tag("figure", Html(svg), tag("figcaption", caption) if caption else None)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import figures
-from . import numbers
+from . import figures, numbers
 from .markup import Child, Html, folded, join, table, tag
 from .runs import ERRORS, FIRST, MAIN, Group, Shown, is_error
 from .theme import figure, side_by_side

@@ -7,11 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .. import figures
 from ..core.types import Float64Array
 from ..evaluate.significance import holm, paired_t, wilcoxon
 from ..evaluate.summary import PERCENTILES, interval, summarise
-from . import numbers
+from . import figures, numbers
 from .markup import Child, Html, folded, join, table, tag
 from .results import per_user
 from .runs import FIRST, Group, Shown, in_order, is_error, is_main, kind, main_of

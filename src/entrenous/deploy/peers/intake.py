@@ -12,7 +12,7 @@ import numpy as np
 
 from ...core.gossip import ACCEPTED, NOBODY, Letters
 from ...core.types import Float32Array
-from ...models import mixing
+from ...kernels import mixing
 from ...wire.pushed import digest, unpack
 from ...wire.tensors import Malformed
 from .book import Book

@@ -12,7 +12,7 @@ import numpy as np
 
 from ...core.errors import EntrenousError, InputError
 from ...federation.replay import Recording, Replayed, replay
-from ...store import model_sha256
+from ...runs.store import model_sha256
 from .folder import STATE, Folder
 from .keeping import Keeping
 from .node import Node

@@ -1,0 +1,81 @@
+"""Recommend: the n best items a user has not consumed, computed block by block so that memory is bounded by the block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ..core.arrays import nonfinite_row, shuffle_places, top_n
+from ..core.errors import NonFiniteError
+from ..core.keys import key
+from ..core.protocols import Recommender, TopN
+from ..core.types import Array, BoolArray, Float32Array, Int32Array, Int64Array
+from ..core.vocabulary import Vocabulary
+from ..data.interactions import Interactions
+
+BLOCK_SCORES = 1 << 22  # scores in a block if no size is given: 16 MB
+
+
+def recommend(
+    recommender: Recommender,
+    data: Interactions,
+    users: Array,
+    n: int,
+    *,
+    exclude_train: bool = True,
+    known: BoolArray | None = None,
+    label: str = "recommender",
+    seed: int = 0,
+    block: int | None = None,
+) -> TopN:
+    """The n best items of each user, item int32 [len(users), n] (-1 where fewer are left) and score float32 (-inf there).
+
+    data: the rows the recommender was trained on. Items without a row there are never recommended: nothing was learnt about them.
+    known: bool [items], what may be recommended instead, where `data` has the rows of a few users alone.
+    exclude_train: leave out what the user already has in `data`. Equal scores are ordered by a shuffle keyed by `seed`.
+    label: the name of the algorithm in errors. block: users scored at a time.
+
+    Raises NonFiniteError that names the user and the algorithm if a score is NaN or infinite.
+    """
+    users = np.asarray(users, np.int64)
+    best = empty_lists(len(users), n)
+    place, ptr = tie_places(len(data.items), seed), data.ptr if exclude_train else np.zeros_like(data.ptr)
+    known = data.popularity > 0 if known is None else known
+    for part, scores in score_blocks(recommender, data.users, len(data.items), users, label=label, block=block):
+        top_n(scores, users[part], known, ptr, data.item, place, best.item[part], best.score[part])
+    return best
+
+
+def empty_lists(m: int, n: int) -> TopN:
+    """Room for m lists of length n >= 1."""
+    if n < 1:
+        raise ValueError(f"the list length n must be at least 1, not {n}")
+    return TopN(np.empty((m, n), np.int32), np.empty((m, n), np.float32))
+
+
+def tie_places(items: int, seed: int) -> Int32Array:
+    """The order of items with equal scores, int32 [items]: the same for every user and every algorithm under one seed."""
+    return shuffle_places(items, key(seed, "ties"))
+
+
+def score_blocks(
+    recommender: Recommender, names: Vocabulary, items: int, users: Int64Array, *, label: str, block: int | None = None
+) -> Iterator[tuple[slice, Float32Array]]:
+    """(which of the users, their scores [block, items]), block after block, every score finite.
+
+    Raises NonFiniteError as `recommend` does, and ValueError if the recommender returns another shape.
+    """
+    size = block if block is not None else max(1, BLOCK_SCORES // max(items, 1))
+    for start in range(0, len(users), size):
+        part = slice(start, min(start + size, len(users)))
+        scores = np.ascontiguousarray(recommender.scores(users[part]))
+        if scores.shape != (part.stop - part.start, items):
+            raise ValueError(f"{label} returned scores {scores.shape} for {part.stop - part.start} users and {items} items")
+        bad = nonfinite_row(scores)
+        if bad >= 0:
+            raise NonFiniteError(
+                f"{label}: a score of user '{names[int(users[start + bad])]}' is NaN or infinite; nothing was ranked "
+                "(training diverged? try a smaller learning rate)"
+            )
+        yield part, scores

@@ -1,0 +1,45 @@
+"""Many calls, such as the trials of a search, over the workers of a crew: each is made where and when a worker is free."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ...core.errors import EntrenousError, EntrenousWarning
+from .crew import TRIES, Crew, WorkerDied
+
+
+def spread(crew: Crew, first: tuple[str, Any], method: str, arguments: Sequence[tuple[Any, ...]]) -> Iterator[tuple[int, Any]]:
+    """(place in `arguments`, result) of each call of `method`, in the order in which they end. first: the method and its argument that
+    give a worker what it needs for all calls; it is called on every one that took the place of a dead one, too, whose call is made again.
+
+    Raises EntrenousError when a call ends four workers, and as the method does.
+    """
+    waiting, busy, deaths = list(range(len(arguments)))[::-1], dict[Any, tuple[int, int]](), Counter[int]()
+    while waiting or busy:
+        for number in sorted({*range(crew.many)} - {number for number, _ in busy.values()})[: len(waiting)]:
+            place = waiting.pop()
+            busy[crew.begin(number, method, *arguments[place])] = number, place
+        ref = crew.ended([*busy])
+        number, place = busy.pop(ref)
+        try:
+            result = crew.result(number, ref)
+        except WorkerDied as died:
+            deaths[place] += 1
+            if deaths[place] == TRIES:
+                raise EntrenousError(f"{died}, {TRIES} times at the same work; out of memory?") from None
+            warnings.warn(f"{died}; another begins its work again", EntrenousWarning, stacklevel=2)
+            crew.renew([number])
+            crew.begin(number, *first)
+            waiting.append(place)
+            continue
+        yield place, result
+
+
+def prepare(crew: Crew, first: tuple[str, Any]) -> tuple[str, Any]:
+    """Gives every worker what it needs for all calls. Returns `first` for `spread`, its argument kept once on each machine."""
+    kept = first[0], crew.put(first[1])
+    list(crew.call(kept[0], {number: kept[1:] for number in range(crew.many)}))
+    return kept

@@ -1,0 +1,156 @@
+"""`Crew`: worker processes, each with one object that was made there and lives there; the calls to them and what becomes of them."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple, Protocol, final
+
+import numpy as np
+
+from ... import __version__
+from ...core.errors import EntrenousError, InputError, one_line
+
+TRIES = 4  # of the same work, when a worker dies at it
+READY = 60.0  # seconds for a worker to be there
+
+
+class Hand(Protocol):
+    """What lives in a worker."""
+
+    def about(self) -> About: ...
+
+
+class About(NamedTuple):
+    """A worker's process, and the versions that must be the same everywhere: the same model needs the same code."""
+
+    process: int
+    machine: str
+    versions: dict[str, str]
+
+
+def about_here() -> About:
+    """Of this process."""
+    versions = {
+        "entrenous": __version__,
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+    }
+    return About(os.getpid(), platform.node(), versions)
+
+
+class WorkerDied(EntrenousError):
+    """A worker's process, or its machine, is gone."""
+
+
+@final
+class Crew:
+    """`many` workers of `threads` threads each. Workers are numbered from 0, and results come in that order."""
+
+    def __init__(self, ray: Any, kind: type[Hand], many: int, threads: int) -> None:
+        self.many, self.threads = many, threads
+        self._ray, self._actor = ray, ray.remote(kind)
+        self._hands: list[Any] = []
+        self.about: dict[int, About] = {}
+        self.owner: object = None  # whose work the hands hold
+
+    @staticmethod
+    @contextmanager
+    def hired(ray: Any, kind: type[Hand], many: int, threads: int) -> Iterator[Crew]:
+        """A crew that is there. Raises InputError where there are too few CPUs for it or other versions of what it runs."""
+        crew = Crew(ray, kind, many, threads)
+        try:
+            crew._hands = [crew._new() for _ in range(many)]
+            try:
+                crew._wait(range(many))
+            except WorkerDied as died:
+                fix = "the same entrenous must be installed on every machine"
+                raise InputError("--workers", f"{died} at the start", fix=fix) from None
+            yield crew
+        finally:
+            for hand in crew._hands:
+                ray.kill(hand)
+
+    def put(self, thing: Any) -> Any:
+        """`thing`, kept once on each machine for the calls that get what this returns."""
+        return self._ray.put(thing)
+
+    def call(self, method: str, arguments: Mapping[int, tuple[Any, ...]]) -> Iterator[Any]:
+        """The result of one method of some workers, by their numbers; all of them work at once. Arrays in it are read-only.
+
+        Raises WorkerDied, and the EntrenousError that the method raised.
+        """
+        refs = [(number, self.begin(number, method, *arguments[number])) for number in sorted(arguments)]
+        return (self.result(number, ref) for number, ref in refs)
+
+    def begin(self, number: int, method: str, *arguments: Any) -> Any:
+        """Has a worker do something after what it was told before; the answer is for `result` and `ended`."""
+        return getattr(self._hands[number], method).remote(*arguments)
+
+    def ended(self, refs: Sequence[Any]) -> Any:
+        """One of several that have begun that has ended, as soon as there is one."""
+        return self._ray.wait(list(refs), num_returns=1)[0][0]
+
+    def result(self, number: int, ref: Any) -> Any:
+        """What a worker answers. Raises as `call`."""
+        errors = self._ray.exceptions
+        try:
+            return self._ray.get(ref)
+        except errors.RayTaskError as failed:
+            if isinstance(failed.cause, EntrenousError):
+                raise failed.cause from None
+            raise
+        except errors.RayError as lost:
+            raise WorkerDied(f"{self._who(number)} died ({type(lost).__name__})") from None
+
+    def renew(self, dead: Sequence[int] | None = None) -> Sequence[int]:
+        """A new worker, empty-handed, in place of each that is dead; None = look for them. Returns their numbers."""
+        dead = [number for number in range(self.many) if not self._lives(number)] if dead is None else dead
+        for number in dead:
+            self._hands[number] = self._new()
+        self._wait(dead)
+        return dead
+
+    def _new(self) -> Any:
+        return self._actor.options(num_cpus=self.threads, scheduling_strategy="SPREAD", max_restarts=0).remote()
+
+    def _wait(self, numbers: Sequence[int]) -> None:
+        """Until these are there."""
+        refs = [self.begin(number, "about") for number in numbers]
+        missing = self._ray.wait(refs, num_returns=len(refs), timeout=READY)[1] if refs else []
+        if missing:
+            cpus = int(self._ray.cluster_resources().get("CPU", 0))
+            problem = f"{len(missing)} of {self.many} did not start within {READY:.0f} s; the cluster has {cpus} CPUs"
+            raise InputError(
+                "--workers", problem, expected=f"{self.threads} free for each", fix="ask for fewer, or for fewer --threads"
+            )
+        for number, ref in zip(numbers, refs, strict=True):
+            self.about[number] = self.result(number, ref)
+        self._check()
+
+    def _check(self) -> None:
+        own = about_here().versions
+        for one in self.about.values():
+            for name, version in one.versions.items():
+                if version != own[name]:
+                    problem = f"{one.machine} has {name} {version}"
+                    raise InputError(
+                        "--ray", problem, expected=own[name], fix="every machine needs the same, or models would differ"
+                    )
+
+    def _lives(self, number: int) -> bool:
+        try:
+            self._ray.get(self.begin(number, "about"), timeout=READY)
+        except self._ray.exceptions.GetTimeoutError:  # it is busy
+            return True
+        except self._ray.exceptions.RayError:
+            return False
+        return True
+
+    def _who(self, number: int) -> str:
+        about = self.about.get(number)
+        known = f" (process {about.process} on {one_line(about.machine)})" if about else ""
+        return f"worker {number + 1} of {self.many}{known}"

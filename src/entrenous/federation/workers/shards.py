@@ -1,0 +1,171 @@
+"""Users in shards, one for each worker, which alone has their histories and their private state between looks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple, final
+
+import numpy as np
+
+from ...core.protocols import Catalogue, FederatedAlgorithm, State
+from ...core.types import Int64Array
+from ...core.update import Total, Update, merge_totals
+from ...core.vocabulary import Vocabulary
+from ...data.interactions import Interactions
+from ..executors import Threads
+from ..ledger import Ledger
+from ..shard import Shard
+from .crew import About, Crew, about_here
+
+PLACES = ("lat", "lon")  # of the features of items, what devices use
+
+
+class Given(NamedTuple):
+    """What a worker gets once. users: int64 [m]; data, avoid: of these users alone, user r is users[r]."""
+
+    algorithm: FederatedAlgorithm
+    catalogue: Catalogue
+    data: Interactions
+    avoid: Interactions | None
+    users: Int64Array
+    threads: int
+
+
+@final
+class ShardHand:
+    """In a worker: a `Shard`, and the private state of its users."""
+
+    def about(self) -> About:
+        """This process."""
+        return about_here()
+
+    def hold(self, given: Given) -> None:
+        """Becomes the shard of some users, without private state yet."""
+        data, avoid = _own(given.data), None if given.avoid is None else _own(given.avoid)
+        users, executor = given.users.copy(), Threads(given.threads)
+        self.shard = Shard(given.algorithm, given.catalogue, data, users, executor=executor, avoid=avoid)
+        self.sent: Total | None = None
+
+    def load(self, devices: State) -> None:
+        """Takes the private state of its users: leading axis = users."""
+        self.devices, self.changed = _copied(devices), np.zeros(len(self.shard.users), np.bool_)
+
+    def work(self, download: State, users: Int64Array, key: np.uint64) -> tuple[Total, Ledger]:
+        """`Shard.work`."""
+        if self.sent is not None:
+            self.shard.release(self.sent)  # it has left with the answer to the call before
+            self.sent = None
+        users = users.copy()
+        total, sent = self.shard.work(_copied(download), self.devices, users, key)
+        self.changed[np.searchsorted(self.shard.users, users)] = True
+        self.sent = total
+        return total, sent
+
+    def gather(self) -> tuple[Int64Array, State]:
+        """The users that worked since the last time, and their private state."""
+        rows = np.flatnonzero(self.changed)
+        self.changed[:] = False
+        whole = len(rows) == len(self.changed)
+        return self.shard.users[rows], self.devices if whole else type(self.devices)(*(array[rows] for array in self.devices))
+
+
+@final
+class Shards:
+    """`federation.shard.Devices` of everybody, over the workers of a crew. What they send is added in the order of the shards.
+
+    The caller's private state is as it was after the last `load` or `gather`, and what workers have is ahead of it.
+    """
+
+    def __init__(self, crew: Crew, algorithm: FederatedAlgorithm, data: Interactions, avoid: Interactions | None) -> None:
+        self._crew, self._algorithm, self._data, self._avoid = crew, algorithm, data, avoid
+        self._bounds = bounds(data.counts, crew.many)
+        self._none = np.empty(0, np.int64)
+        self._nobody = Shard(algorithm, data.catalogue, data, self._none)  # which keeps the sum of all shards
+        self._nothing: State = self._nobody.init_devices(np.uint64(0))
+        self._loaded: State | None = None
+
+    def init_devices(self, key: np.uint64) -> State:
+        """The first private state of everybody: leading axis = users."""
+        return self._algorithm.init_devices(np.arange(len(self._data.users)), key)
+
+    def work(self, download: State, devices: State, users: Int64Array, key: np.uint64) -> tuple[Total, Ledger]:
+        """As of a `Shard`, but `devices` stay as they are until `gather`. Raises WorkerDied."""
+        if self._loaded is not devices:
+            self.load(devices)
+        received, arguments = self._crew.put(download), {}
+        for number, (low, high) in enumerate(self._bounds):
+            own = users[(users >= low) & (users < high)]
+            if len(own):
+                arguments[number] = (received, own, key)
+        total, sent = self._nobody.work(download, self._nothing, self._none, key)
+        for part, up in self._crew.call("work", arguments):
+            total, sent = merge_totals(total, part), sent.plus(up)
+        return total, sent
+
+    def empty(self, download: State | None = None) -> Update:
+        """As of a `Shard`."""
+        return self._nobody.empty(download)
+
+    def release(self, total: Total) -> None:
+        """As of a `Shard`."""
+        self._nobody.release(total)
+
+    def load(self, devices: State) -> None:
+        """Gives every worker the rows and the private state of its users."""
+        self._loaded = None
+        given = {number: (self._given(low, high),) for number, (low, high) in enumerate(self._bounds)}
+        list(self._crew.call("hold", given))
+        parts = {n: (type(devices)(*(array[low:high] for array in devices)),) for n, (low, high) in enumerate(self._bounds)}
+        list(self._crew.call("load", parts))
+        self._loaded = devices
+
+    def gather(self, devices: State) -> None:
+        """Overwrites `devices` with what the workers have: all of it or, when a worker has died, nothing."""
+        for users, private in list(self._crew.call("gather", dict.fromkeys(range(self._crew.many), ()))):
+            for array, new in zip(devices, private, strict=True):
+                array[users] = new
+
+    def forget(self) -> None:
+        """What the workers have is not gone on with."""
+        self._loaded = None
+
+    def _given(self, low: int, high: int) -> Given:
+        users = np.arange(low, high)
+        data, avoid = _part(self._data, users), None if self._avoid is None else _part(self._avoid, users)
+        return Given(self._algorithm, self._data.catalogue, data, avoid, users, self._crew.threads)
+
+
+def bounds(counts: Int64Array, many: int) -> list[tuple[int, int]]:
+    """`many` ranges of users, none empty, of about the same work: a user costs something, and every row something. counts: int64 [users].
+
+    >>> bounds(np.array([9, 0, 0, 0, 9]), 2)
+    [(0, 2), (2, 5)]
+    """
+    work = np.cumsum(counts + max(1, int(counts.mean())))
+    cuts = np.searchsorted(work, work[-1] * np.arange(1, many) / many).tolist()
+    ends = [0]
+    for number, cut in enumerate(cuts, 1):
+        ends.append(min(max(cut, ends[-1] + 1), len(counts) - many + number))
+    return list(zip(ends, [*ends[1:], len(counts)], strict=True))
+
+
+def _part(data: Interactions, users: Int64Array) -> Interactions:
+    """The rows of some users without anybody's name, and of the items only where they are."""
+    own = data.of_users(users)
+    features = {name: column for name, column in data.features.items() if name in PLACES}
+    return replace(own, users=Vocabulary(size=len(users)), items=Vocabulary(size=len(data.items)), features=features, notes=())
+
+
+def _own(data: Interactions) -> Interactions:
+    """The same with arrays that may be written to, as in one process: compiled code is another for those that may not."""
+    time, row = (None if column is None else column.copy() for column in (data.time, data.row))
+    return replace(data, ptr=data.ptr.copy(), item=data.item.copy(), value=data.value.copy(), time=time, row=row)
+
+
+def _copied(state: State) -> State:
+    """The same with arrays of its own."""
+    return type(state)(*(_copy(array) for array in state))
+
+
+def _copy(value: Any) -> Any:
+    return value.copy() if isinstance(value, np.ndarray) else value

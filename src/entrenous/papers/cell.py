@@ -1,0 +1,186 @@
+"""`Cell`: one training that is evaluated on its way, what it scored, and the identity under which that is remembered."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import inspect
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from typing import Any, Literal, NamedTuple, final
+
+import numpy as np
+
+from .. import algorithms
+from ..core.discover import modules
+from ..data.interactions import Interactions
+from ..evaluate import recommend
+from ..runs.plan import Plan, make, network_of
+from ..split.types import Held, Split
+
+FORMAT = 1  # of a remembered cell
+N = 10  # the list length that all of the papers' tables have
+SHARED = ("core", "kernels", "federation", "evaluate", "evaluate.metrics")  # the packages behind every outcome
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One training: `algorithm` with `settings` on the training rows of `part`, evaluated after each number of epochs in `looks`.
+
+    Where an algorithm knows no epochs, they are rounds; a centralised one has the single look 0. network: what is between peers that
+    gossip, as in `Plan`. lengths: of lists, 10 among them. kept: metrics whose per-user values are kept at every look, of validation too,
+    and with them what happened to each node that gossips.
+    """
+
+    algorithm: str
+    settings: Mapping[str, Any]
+    part: Literal["validation", "test"]
+    looks: tuple[int, ...] = (0,)
+    seed: int = 0
+    network: Mapping[str, Any] = field(default_factory=dict)
+    lengths: tuple[int, ...] = (N,)
+    kept: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """What a progress bar shows."""
+        said = {**self.settings, **self.network}
+        return f"{self.part}: {self.algorithm} " + " ".join(f"{name}={value}" for name, value in said.items())
+
+    @property
+    def plan(self) -> Plan:
+        """What of it is a plan."""
+        return Plan(algorithm=self.algorithm, settings=self.settings, network=self.network)
+
+    def made(self, rows: Interactions) -> Any:
+        """The algorithm. Raises InputError for a setting it does not take."""
+        return make(self.plan, rows)
+
+
+class Look(NamedTuple):
+    """One evaluation. metrics: means over users by name. by_category: as in Evaluation. ledger: what was sent until then.
+
+    per_user: some metrics in the order of ascending users, of test cells only.
+    seconds, cpu_seconds: wall and processor time of the training until then, without any evaluation.
+    Where the held-out rows have candidates, full: `metrics` of the full ranking; fairness: as in `Fairness.named`;
+    also: {name: metrics} of each further ranking of the part. nodes: of peers that gossip, by node: models `received`, of those `refused`,
+    `pushed` rounds, and whether it is `bad`; where the cell keeps per-user values.
+    """
+
+    epochs: int
+    rounds: int
+    metrics: dict[str, float]
+    by_category: dict[str, dict[str, float]]
+    ledger: dict[str, int]
+    per_user: dict[str, list[float]]
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    full: dict[str, float] = {}  # noqa: RUF012  # nobody changes it
+    fairness: dict[str, float] = {}  # noqa: RUF012
+    also: dict[str, dict[str, float]] = {}  # noqa: RUF012
+    nodes: dict[str, list[int]] = {}  # noqa: RUF012
+
+
+class Outcome(NamedTuple):
+    """The looks of a cell, in order. failed: why training ended early, "" if it did not. seconds: wall time with evaluation.
+
+    measured: machine and moment, the same for cells whose seconds can be compared; "" where others ran beside it.
+    """
+
+    looks: list[Look]
+    failed: str
+    seconds: float
+    measured: str = ""
+
+
+@final
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Part:
+    """What a cell trains on (`rows`) and what it is evaluated on (`held`).
+
+    masked: further rows that do not compete. weighting: the nodes' weighting sets, of a protocol that gives them.
+    also: the same held-out rows under other candidates, by name.
+    """
+
+    rows: Interactions
+    held: Held
+    masked: Interactions | None = None
+    weighting: Held | None = None
+    also: Mapping[str, Held] = field(default_factory=dict)
+
+    @cached_property
+    def sha256(self) -> str:
+        """The identity of all of it."""
+        helds = (self.held, *self.also.values(), *([] if self.weighting is None else [self.weighting]))
+        tables = [held.candidates for held in helds if held.candidates is not None]
+        masked = [one.sha256() for one in (self.masked, self.weighting and self.weighting.rows) if one is not None]
+        drawn = [hashlib.sha256(np.ascontiguousarray(table).tobytes()).hexdigest() for table in tables]
+        return " ".join([self.rows.sha256(), self.held.rows.sha256(), *masked, *drawn, *self.also])
+
+
+Parts = Mapping[str, Part]
+
+
+def parts_of(split: Split) -> Parts:
+    """{"validation": train -> validation rows, "test": all but the test rows -> test rows}; the former if there are any.
+
+    Validation rows that the tested model was not trained on do not compete with the test rows, as in `entrenous run`.
+    """
+    if split.validation is None:
+        return {"test": Part(rows=split.final_train, held=split.test)}
+    masked, weighting = None if split.refit else split.validation.rows, split.weighting_sets
+    return {
+        "test": Part(rows=split.final_train, held=split.test, masked=masked, weighting=weighting),
+        "validation": Part(rows=split.train, held=split.validation, weighting=weighting),
+    }
+
+
+def identity(cell: Cell, part: Part) -> str:
+    """40 hex digits of all that determines an outcome: settings with their defaults, seed, looks, rows, and the program."""
+    algorithm = cell.made(part.rows)
+    plan = {
+        "format": FORMAT,
+        "algorithm": cell.algorithm,
+        "settings": {name: repr(value) for name, value in algorithm.model_dump().items()},
+        "seed": cell.seed,
+        "looks": cell.looks,
+        "rows": part.sha256,
+        "part": cell.part,
+        "program": program_sha256(type(algorithm).__module__),
+        **({"network": repr(network_of(cell.plan))} if cell.network else {}),
+        **({"lengths": cell.lengths} if cell.lengths != (N,) else {}),
+        **({"kept": cell.kept} if cell.kept else {}),
+    }
+    return hashlib.sha256(json.dumps(plan, sort_keys=True).encode()).hexdigest()[:40]
+
+
+@lru_cache(maxsize=64)
+def program_sha256(module: str) -> str:
+    """The identity of the code behind an outcome: the algorithm's own file and what it shares, the rounds and the evaluation.
+
+    Comments, docstrings and layout do not count.
+    """
+    packages = {module.rpartition(".")[0], algorithms.__name__}  # a baseline may build on what the algorithms share
+    own = [
+        part
+        for name, part in sorted(sys.modules.items())
+        if name == module or name.startswith(tuple(f"{package}._" for package in packages))
+    ]
+    shared = [part for name in SHARED for part in modules(name).values()]
+    digest = hashlib.sha256()
+    for part in (*own, *shared, recommend):
+        digest.update(ast.dump(bare(ast.parse(inspect.getsource(part)))).encode())
+    return digest.hexdigest()
+
+
+def bare(tree: ast.Module) -> ast.Module:
+    """The tree without docstrings, in place."""
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if isinstance(body, list) and body and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant):
+            node.body = body[1:]  # type: ignore[attr-defined]
+    return tree

@@ -1,0 +1,159 @@
+"""One cell from start to end: train, and evaluate on the way."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from threading import Event
+from typing import Any, NamedTuple, TypeVar
+
+from ..core.errors import NonFiniteError
+from ..core.gossip import GossipAlgorithm
+from ..core.protocols import Progress, predicts_ratings
+from ..data.interactions import Interactions
+from ..evaluate.fairness import fairness
+from ..evaluate.groups import errors_by_group
+from ..evaluate.protocol import Evaluation, evaluate
+from ..evaluate.ratings import rate
+from ..federation.gossip import Gossip
+from ..federation.swarm import Swarm
+from ..runs.plan import network_of
+from ..runs.recommenders import Federation, Fitted, Standing, advance, federated, fit_central, fitted
+from ..runs.train import federation_of
+from ..split.types import Held
+from .cell import Cell, Look, N, Outcome, Part
+
+T = TypeVar("T")
+Nodes = dict[str, list[int]]  # as in Look
+KEPT = (f"precision@{N}", f"recall@{N}", f"f1@{N}")  # per-user values of test cells
+KEPT_SAMPLED = (f"hr@{N}", f"ndcg@{N}")  # of a sampled ranking, where a user has one held-out item: the others say no more
+BLOCK_BYTES = 128 << 20  # of devices that each send a row for every item: what a block shares (FCF's Gram matrix) is made once
+
+
+class Stopped(Exception):
+    """Another cell failed, or the user interrupted."""
+
+
+class Spent(NamedTuple):
+    """Seconds of training alone: wall, and of the processor."""
+
+    wall: float = 0.0
+    cpu: float = 0.0
+
+
+def compute(cell: Cell, part: Part, tick: Callable[[Cell, int], None], stop: Event, warm: bool = False) -> Outcome:
+    """Trains and evaluates a cell. A training that diverges ends there and says so. tick: told of looks as they are done.
+
+    warm: a round is trained and thrown away first, so that no time goes into compiling or loading what is compiled.
+    """
+    began, looks, failed = time.perf_counter(), list[Look](), ""
+    try:
+        for epochs, model, spent, nodes in _trained(cell, part, stop, warm):
+            looks.append(_look(cell, part, epochs, model, spent)._replace(nodes=nodes))
+            tick(cell, 1)
+    except NonFiniteError as diverged:
+        failed = str(diverged)
+        tick(cell, len(cell.looks) - len(looks))
+    return Outcome(looks, failed, round(time.perf_counter() - began, 3))
+
+
+def _look(cell: Cell, part: Part, epochs: int, model: Fitted, spent: Spent) -> Look:
+    if predicts_ratings(model.recommender.algorithm):
+        return _rating_look(cell, part, epochs, model, spent)
+    found, *further = [_evaluated(cell, part, held, model) for held in (part.held, *part.also.values())]
+    usual = () if cell.part == "validation" else KEPT if found.candidates_ranking is None else KEPT_SAMPLED
+    kept = [name for name in dict.fromkeys((*usual, *cell.kept)) if name in found.per_user]
+    fair = {} if found.candidates_ranking is None else fairness(found.per_user, found.candidates_ranking, N).named()
+    return Look(
+        epochs=epochs,
+        rounds=model.rounds,
+        metrics=found.metrics,
+        by_category=found.by_category,
+        ledger=model.ledger._asdict(),
+        per_user={name: found.per_user[name].tolist() for name in kept},
+        seconds=round(spent.wall, 4),
+        cpu_seconds=round(spent.cpu, 4),
+        full=found.full_ranking or {},
+        fairness=fair,
+        also={name: other.metrics for name, other in zip(part.also, further, strict=True)},
+    )
+
+
+def _rating_look(cell: Cell, part: Part, epochs: int, model: Fitted, spent: Spent) -> Look:
+    """A look at predicted ratings, without any ranking. by_category: the errors of groups of users and items."""
+    held, tested = part.held.rows, cell.part == "test"
+    found = rate(model.recommender, held, label=cell.algorithm)
+    return Look(
+        epochs=epochs,
+        rounds=model.rounds,
+        metrics=found.metrics,
+        by_category=errors_by_group(part.rows, held, found.predicted) if tested else {},
+        ledger=model.ledger._asdict(),
+        per_user={name: values.tolist() for name, values in found.per_user.items()} if tested else {},
+        seconds=round(spent.wall, 4),
+        cpu_seconds=round(spent.cpu, 4),
+    )
+
+
+def _evaluated(cell: Cell, part: Part, held: Held, model: Fitted) -> Evaluation:
+    recommender, label = model.recommender, cell.algorithm
+    return evaluate(recommender, part.rows, held, label=label, n=cell.lengths, seed=cell.seed, also_mask=part.masked)
+
+
+def _trained(cell: Cell, part: Part, stop: Event, warm: bool) -> Iterator[tuple[int, Fitted, Spent, Nodes]]:
+    """(epochs, model, time, nodes) for each look: one training, seen on its way."""
+    rows, algorithm, check = part.rows, cell.made(part.rows), _checking(stop)
+    if not federated(algorithm):
+        model, spent = _timed(lambda: fit_central(algorithm, rows, cell.seed, check), Spent())
+        yield 0, model, spent, {}
+        return
+    federation = _federation(cell, part, algorithm)
+    rounds_an_epoch = getattr(federation.algorithm, "rounds_an_epoch", None)
+    rpe = 1 if rounds_an_epoch is None else rounds_an_epoch(rows.catalogue)
+    if warm:
+        advance(federation, federation.start(), 1)
+    start: Callable[[], Standing] = federation.start
+    training, spent = _timed(start, Spent())
+    for epochs in cell.looks:
+        training, spent = _timed(partial(advance, federation, training, epochs * rpe, progress=check), spent)
+        yield epochs, fitted(federation, training), spent, _nodes(federation, training) if cell.kept else {}
+
+
+def _nodes(federation: Federation, training: Standing) -> Nodes:
+    """What happened to each node that gossips."""
+    if not isinstance(federation, Gossip):
+        return {}
+    assert isinstance(training, Swarm)
+    counts = {name: getattr(training.counts, name).tolist() for name in ("received", "refused", "pushed")}
+    return {**counts, "bad": federation._draws.bad.astype(int).tolist()}
+
+
+def _federation(cell: Cell, part: Part, algorithm: Any) -> Federation:
+    network, block = network_of(cell.plan), _block(algorithm, part.rows)
+    return federation_of(algorithm, part.rows, seed=cell.seed, block=block, network=network, weighting=part.weighting)
+
+
+def _timed(call: Callable[[], T], before: Spent) -> tuple[T, Spent]:
+    """What a call returns, and its seconds on this thread with those of `before`."""
+    wall, cpu = time.perf_counter(), time.thread_time()
+    found = call()
+    return found, Spent(before.wall + time.perf_counter() - wall, before.cpu + time.thread_time() - cpu)
+
+
+def _checking(stop: Event) -> Progress:
+    """A Progress that ends the training when `stop` is set."""
+
+    def check(done: int, total: int, what: str) -> None:
+        if stop.is_set():
+            raise Stopped
+
+    return check
+
+
+def _block(algorithm: Any, rows: Interactions) -> int:
+    """How many devices run together; it changes no result. 0 = as many as Rounds likes."""
+    if hasattr(algorithm, "usual_bytes") or isinstance(algorithm, GossipAlgorithm):
+        return 0
+    size = algorithm.configured(rows.catalogue).update_bytes(rows.catalogue)
+    return max(1, BLOCK_BYTES // size) if size > 4 * len(rows.items) else 0

@@ -1,0 +1,76 @@
+"""`run_experiment`: one table or figure of a paper, by name."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from ..core.discover import offers, pick
+from ..core.errors import InputError
+from ..core.protocols import Progress, silent
+from ..data.home import data_home
+from ..data.interactions import Interactions
+from .cells import Cells
+from .effort import Effort
+from .grid import Grid
+from .result import Context, Experiment, ExperimentResult
+
+
+def experiments() -> dict[str, Experiment]:
+    """Every experiment by name: the EXPERIMENTS of the files of this package."""
+    return dict(sorted(offers("papers", "EXPERIMENTS").items()))
+
+
+def run_experiment(
+    name: str,
+    *,
+    quick: bool = False,
+    data: Interactions | None = None,
+    cache: Path | None = None,
+    out: Path | None = None,
+    seed: int = 0,
+    threads: int = 0,
+    grid: Grid | None = None,
+    effort: Effort | None = None,
+    progress: Progress = silent,
+) -> ExperimentResult:
+    """Runs an experiment, or what is left of it: finished trainings are remembered in `cache` and shared by all experiments.
+
+    quick: an excerpt, about a minute on two cores. data: other rows in place of the paper's.
+    out: result.json, table.md and figures go to `<out>/<name>` (quick: `<out>/<name>-quick`). cache: None = `<out>/cells`, without
+    `out` the folder `experiments` of the data folder. threads: trainings at once, 0 = one a core; they change no figure.
+    grid, effort: other settings to try (FPL), more or less training (Cali3F); either may be a quick one.
+
+    Raises InputError for an unknown name, for missing data (with where to get it) and for an `out` that cannot be written to.
+    """
+    experiment: Experiment = pick("experiment", name, experiments())
+    if out is not None and not writable(out):
+        raise InputError("--out", f"{out} cannot be written to", expected="a folder you may write to", fix="choose another")
+    began, folder = time.perf_counter(), cache or (data_home() / "experiments" if out is None else out / "cells")
+    cells = Cells(folder if writable(folder) else None, threads=threads, progress=progress)
+    quick = quick or any(plan is not None and plan.quick for plan in (grid, effort))
+    context = Context(quick=quick, cells=cells, seed=seed, data=data, grid=grid, effort=effort)
+    found = experiment.run(context)
+    if cells.folder is None:
+        found.notes.append(f"{folder} cannot be written to, so no training was remembered.")
+    result = ExperimentResult(
+        name=name,
+        title=experiment.title,
+        quick=quick,
+        found=found,
+        seconds=round(time.perf_counter() - began, 1),
+        computed=cells.computed,
+        folder=None if out is None else out / (f"{name}-quick" if quick else name),
+    )
+    if result.folder is not None:
+        result.write(result.folder)
+    return result
+
+
+def writable(folder: Path) -> bool:
+    """Whether files can be made in a folder that exists or can be made."""
+    there = folder
+    while not there.exists() and there != there.parent:
+        there = there.parent
+    return there.is_dir() and os.access(there, os.W_OK | os.X_OK)

@@ -1,0 +1,182 @@
+"""`Plan`: what determines a result, checked before anything is loaded; and what it needs: rows, splits, an algorithm."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple, final
+
+from ..core.discover import algorithms, pick
+from ..core.errors import InputError, at_least, did_you_mean
+from ..core.gossip import GossipAlgorithm
+from ..core.protocols import predicts_ratings
+from ..data.dataset import datasets
+from ..data.divided import present as divided_here
+from ..data.interactions import Interactions
+from ..data.load import load
+from ..data.options import load_arguments
+from ..federation.network import Network
+from ..privacy.choice import read_choice
+from ..split.protocol import GIVEN, splits
+from ..split.types import Split
+from .recommenders import Algorithm, check_trainable, federated
+
+SEEDS = 1 << 63  # seeds are below: keys hold 64 bits, and one seed must not stand for two
+TRACE = "trace:"  # begins the name of a file of numbers, in a setting of the network
+LEAVE_ONE_OUT, CROSS_VALIDATION = "loo-99", "kfold-5"
+NEGATIVES = ("train", "leaky")  # what devices draw as negatives: what is not in training, or not in validation and test either
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What determines a result. Two runs of one plan end with the same model bytes and the same metrics.
+
+    algorithm: a name of `entrenous algorithms`. settings: its hyper-parameters where they differ from the defaults.
+    data: a data set, file or folder. load: how to read the file (`data.options.LoadOptions`), such as {"item": "venue"}.
+    protocol: how rows are held out. given: the folder of a given split, for the protocol `given` (default: `data`).
+    rounds: None = the algorithm's own. patience: looks at validation (every `every` rounds) without an improvement after which
+    training stops and the best round is used; 0 = train for `rounds`.
+    negatives: "train" = a device draws as a negative any item without a training row of its user; "leaky" = any but those held out
+    too, as the samplers behind many published tables do. That tells the model which items were held out. Only `run` offers it.
+    network: what is between peers that gossip, where it differs from lock-step rounds: settings of `federation.network.Network`.
+    """
+
+    algorithm: str
+    data: str = "ml-100k"
+    protocol: str = LEAVE_ONE_OUT
+    seed: int = 0
+    rounds: int | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    patience: int = 0
+    every: int = 0
+    given: str | None = None
+    load: Mapping[str, Any] = field(default_factory=dict)
+    negatives: str = "train"
+    network: Mapping[str, Any] = field(default_factory=dict)
+
+
+def usual_protocol(data: str | Interactions, *algorithms_named: str) -> str:
+    """How rows are held out unless said otherwise: what is usual for every one of the algorithms on this data, `loo-99` if they differ.
+
+    An algorithm may say what is usual for it in `usual_protocols`, the most usual first. Raises InputError for an unknown algorithm.
+    """
+    name = data if isinstance(data, str) else data.name
+    usual = {_usual(_kind(algorithm)[0], name) for algorithm in algorithms_named}
+    return usual.pop() if len(usual) == 1 else LEAVE_ONE_OUT
+
+
+def _usual(kind: Any, data: str) -> str:
+    """`kfold-5` for rating prediction (FBALF, section 5.1.4). Protocols called X-given are for data beside which the parts are that X
+    published."""
+    own = getattr(kind, "usual_protocols", (CROSS_VALIDATION,) if predicts_ratings(kind) else (LEAVE_ONE_OUT,))
+    known = datasets()
+    parts = known[data].divided if data in known and divided_here(known[data].path) else ()
+    return next(one for one in own if "-given" not in one or one.removesuffix("-given") in parts)
+
+
+class Material(NamedTuple):
+    """What a plan works on. rows: all rows, held-out ones too: the identity of the data. parts: one split, or one a fold."""
+
+    rows: Interactions
+    parts: list[Split]
+
+
+def check(plan: Plan) -> None:
+    """Refuses an unknown algorithm, settings it does not have and numbers that make no sense, before anything is loaded."""
+    for name, least in (("rounds", 1), ("seed", 0), ("patience", 0), ("every", 0)):
+        at_least(f"--{name}", getattr(plan, name), least)
+    if plan.seed >= SEEDS:
+        raise InputError("--seed", f"got {plan.seed}", expected=f"less than 2^63 = {SEEDS}")
+    kind, preset = _kind(plan.algorithm)
+    made = kind.parse({**preset, **{name: value for name, value in plan.settings.items() if not _is_file(value)}})
+    if leaky(plan):
+        _check_draws(plan.algorithm, made)
+    if plan.patience and not plan.every:
+        raise InputError("--patience", "there are no looks at validation", fix="say how often to look with --every ROUNDS")
+    network_of(plan)
+    if plan.network and not isinstance(made, GossipAlgorithm):
+        fix = "leave it out, or choose an algorithm without a server, such as pepper-gmf"
+        raise InputError("--network", f"{plan.algorithm} does not gossip", expected="an algorithm whose peers do", fix=fix)
+    load_arguments(plan.load)
+    if plan.load and plan.protocol == GIVEN:
+        raise InputError("--load", f"the protocol is {GIVEN}", expected="files as `entrenous split` writes them, or usual ones")
+    if plan.given is not None and plan.protocol != GIVEN:
+        raise InputError("--given", f"the protocol is {plan.protocol}", expected=f"--protocol {GIVEN}")
+
+
+def material(plan: Plan, data: Interactions | None = None) -> Material:
+    """Loads (unless `data` is at hand) and splits. The rows are those of the split where it has users of its own (`pepper-given`)."""
+    if plan.protocol == GIVEN:
+        parts = splits(GIVEN, data, seed=plan.seed, given=plan.given or plan.data)
+        return Material(parts[0].all_rows, parts)
+    rows = load(plan.data, **load_arguments(plan.load)) if data is None else data
+    parts = splits(plan.protocol, rows, seed=plan.seed)
+    return Material(rows if parts[0].train.users is rows.users else parts[0].all_rows, parts)
+
+
+def network_of(plan: Plan) -> Network:
+    """What is between the peers. Raises InputError for a setting that makes no sense."""
+    return Network.read(plan.network)
+
+
+def algorithm_of(name: str, settings: Mapping[str, Any]) -> Algorithm:
+    """An algorithm by its name, with settings that are numbers and text. Raises InputError."""
+    kind, preset = _kind(name)
+    made: Algorithm = kind.parse({**preset, **settings})
+    return made
+
+
+def make(plan: Plan, rows: Interactions) -> Algorithm:
+    """The algorithm of a plan. `pi=@file.csv` is read here, where user and item ids are known.
+
+    Raises InputError for settings that do not fit the rows, such as more clusters than users."""
+    made: Any = algorithm_of(plan.algorithm, {name: _value(value, rows) for name, value in plan.settings.items()})
+    cohort = getattr(made, "cohort", 0)
+    if "cohort" in plan.settings and cohort > len(rows.users):  # a default only says how many at most
+        raise InputError("--set cohort", f"got {cohort}", expected=f"at most {len(rows.users)}, the users of {rows.name}")
+    if federated(made):
+        made.configured(rows.catalogue)  # for what it refuses
+    return made
+
+
+def check_parts(plan: Plan, parts: list[Split]) -> None:
+    """Refuses splits on which the plan cannot be carried out."""
+    for part in parts:
+        check_trainable(part.final_train)
+        if plan.patience and part.validation is None:
+            problem = f"protocol {part.name} has no validation rows"
+            raise InputError("--patience", problem, fix="train for a fixed number of rounds")
+
+
+def leaky(plan: Plan) -> bool:
+    """Whether devices are kept from drawing held-out items as negatives. Raises InputError for a choice that is none."""
+    if plan.negatives not in NEGATIVES:
+        problem, fix = f"unknown choice '{plan.negatives}'", did_you_mean(plan.negatives, NEGATIVES)
+        raise InputError("--negatives", problem, expected=" or ".join(NEGATIVES), fix=fix)
+    return plan.negatives == "leaky"
+
+
+def _check_draws(name: str, algorithm: Any) -> None:
+    """Refuses an algorithm in which the choice of negatives would change nothing: its figures would be called leaky and not be."""
+    if federated(algorithm) and getattr(algorithm, "draws_negatives", True):
+        return
+    why = "draws no negatives" if federated(algorithm) else "is trained in one place, where no device draws negatives"
+    raise InputError(
+        "--negatives", f"{name} {why}", expected="an algorithm whose devices draw them, such as fpl", fix="leave it out"
+    )
+
+
+def _kind(algorithm: str) -> tuple[Any, Mapping[str, Any]]:
+    """The class of an algorithm, and what its name sets."""
+    maker = pick("algorithm", algorithm, algorithms())
+    return (maker.func, maker.keywords) if isinstance(maker, partial) else (maker, {})
+
+
+def _value(value: Any, rows: Interactions) -> Any:
+    return read_choice(value[1:], rows) if _is_file(value) else value
+
+
+def _is_file(value: Any) -> bool:
+    return isinstance(value, str) and value.startswith("@")

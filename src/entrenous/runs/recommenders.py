@@ -1,0 +1,229 @@
+"""Training any algorithm, central, federated or gossiping, with progress, periodic callbacks and states that can be stored and restored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, final, get_type_hints
+
+import numpy as np
+
+from ..core.errors import EntrenousError, InputError, NonFiniteError
+from ..core.gossip import DeviceData, GossipAlgorithm
+from ..core.keys import key
+from ..core.protocols import CentralAlgorithm, FederatedAlgorithm, Histories, Progress, State, arrays_of, delivered, silent
+from ..core.types import Array, Float32Array, Int64Array
+from ..data.interactions import Interactions
+from ..federation.gossip import Gossip, device_data
+from ..federation.ledger import Ledger
+from ..federation.rounds import Rounds, Training
+from ..federation.swarm import Swarm
+from ..federation.workers.rounds import ShardedRounds
+
+Trained = FederatedAlgorithm | GossipAlgorithm  # in rounds, on devices
+Algorithm = Trained | CentralAlgorithm
+Federation = Rounds | ShardedRounds | Gossip  # what trains one
+Standing = Training | Swarm  # where it stands
+PROGRESS_STEPS = 100  # how often a long training reports
+
+
+class Biases(NamedTuple):
+    """The parts of predicted ratings that no taste explains. user: float32 [m], with any constant; item: float32 [items]."""
+
+    user: Float32Array
+    item: Float32Array
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class FederatedRecommender:
+    """Every user scored on their own device: the downloaded model, their private state, their own history."""
+
+    algorithm: FederatedAlgorithm
+    download: State
+    devices: State
+    data: Interactions
+
+    def scores(self, users: Int64Array) -> Float32Array:
+        """float32 [len(users), items]."""
+        return self.algorithm.score(*self._on_devices(users))
+
+    def biases(self, users: Int64Array) -> Biases | None:
+        """What of a prediction is the user's and what the item's; None if the algorithm does not tell them apart."""
+        of = getattr(self.algorithm, "biases", None)
+        return None if of is None else Biases(*of(*self._on_devices(users)))
+
+    def _on_devices(self, users: Int64Array) -> tuple[State, State, Histories]:
+        """What the devices of `users` have: what they received, their private state, their histories."""
+        private = type(self.devices)(*(array[users] for array in self.devices))
+        return delivered(self.algorithm, self.download, users), private, self.data.histories(users)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class GossipRecommender:
+    """Every user scored on their own node, by its own model. models: float32 [n, width]. private: all of their training rows, which a
+    node that trains before it scores may draw negatives beside: as in `FederatedRecommender`, never a leak."""
+
+    algorithm: GossipAlgorithm
+    models: Float32Array
+    nodes: State
+    private: DeviceData
+
+    def scores(self, users: Int64Array) -> Float32Array:
+        """float32 [len(users), items]."""
+        return self.algorithm.score(self.models, users, self.nodes, users, self.private)
+
+    def biases(self, users: Int64Array) -> None:
+        """No gossip algorithm predicts ratings."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class CentralRecommender:
+    """A centralised model over the training data it saw."""
+
+    algorithm: CentralAlgorithm
+    model: State
+    data: Interactions
+
+    def scores(self, users: Int64Array) -> Float32Array:
+        """float32 [len(users), items]."""
+        return self.algorithm.score(self.model, self.data, users)
+
+    def biases(self, users: Int64Array) -> Biases | None:
+        """As of a federated recommender."""
+        of = getattr(self.algorithm, "biases", None)
+        return None if of is None else Biases(*of(self.model, self.data, users))
+
+
+class Fitted(NamedTuple):
+    """A trained algorithm. arrays: its state by name (`server.q`, `devices.p`, `model.popularity`), enough to restore it."""
+
+    recommender: FederatedRecommender | GossipRecommender | CentralRecommender
+    arrays: dict[str, Array]
+    rounds: int
+    ledger: Ledger
+
+
+class Periodic(NamedTuple):
+    """Something to do every `every` rounds, and after the last; `act` returns True to stop training there."""
+
+    every: int
+    act: Callable[[Standing], bool]
+
+
+def advance(
+    rounds: Federation, training: Standing, until: int, periodic: Sequence[Periodic] = (), progress: Progress = silent
+) -> Standing:
+    """`training` after round `until`, or after the round in which a callback said stop."""
+    stride = max(1, until // PROGRESS_STEPS)
+    while training.round < until:
+        marks = [training.round + step - training.round % step for step in (stride, *(task.every for task in periodic))]
+        training = rounds.advance(training, min(until, *marks))  # type: ignore[arg-type]  # each federation its own
+        progress(training.round, until, "round")
+        due = [task for task in periodic if training.round % task.every == 0 or training.round == until]
+        if any([task.act(training) for task in due]):  # a list: every callback that is due acts
+            break
+    return training
+
+
+def fitted(rounds: Federation, training: Standing) -> Fitted:
+    """The recommender of a federation, as it stands."""
+    if isinstance(rounds, Gossip):
+        assert isinstance(training, Swarm)
+        return _of_nodes(rounds, training)
+    assert isinstance(training, Training)
+    arrays = {**_prefixed("server", training.server), **_prefixed("devices", training.devices)}
+    _check_finite(arrays)
+    download = rounds.algorithm.download(training.server)
+    recommender = FederatedRecommender(rounds.algorithm, download, training.devices, rounds.data)
+    return Fitted(recommender, arrays, training.round, training.ledger)
+
+
+def _of_nodes(gossip: Gossip, swarm: Swarm) -> Fitted:
+    arrays = {"nodes.models": swarm.compact(), **_prefixed("nodes", swarm.nodes)}
+    _check_finite(arrays)
+    recommender = GossipRecommender(gossip.algorithm, arrays["nodes.models"], swarm.nodes, device_data(gossip.data, None))
+    return Fitted(recommender, arrays, swarm.round, swarm.ledger)
+
+
+def fit_central(algorithm: CentralAlgorithm, data: Interactions, seed: int, progress: Progress = silent) -> Fitted:
+    """A centralised algorithm trained on `data`."""
+    model = algorithm.fit(data, key(seed, "fit"), progress)
+    arrays = _prefixed("model", model)
+    _check_finite(arrays)
+    return Fitted(CentralRecommender(algorithm, model, data), arrays, 0, Ledger())
+
+
+def _check_finite(arrays: Mapping[str, Array]) -> None:
+    for name, array in arrays.items():
+        if array.dtype.kind == "f" and not all(np.isfinite(part).all() for part in _in_parts(array)):
+            raise NonFiniteError(
+                f"training diverged: '{name}' is no longer finite; lower the learning rate (--set learning_rate=...)"
+            )
+
+
+def _in_parts(array: Array) -> list[Array]:
+    """An array in parts of some 64 MB."""
+    return np.array_split(array.reshape(-1), 1 + array.nbytes // (1 << 26))
+
+
+# ---- states as named arrays, and back -------------------------------------------------------------------------------------------
+
+
+def restore(
+    algorithm: Algorithm, arrays: Mapping[str, Array], data: Interactions
+) -> FederatedRecommender | GossipRecommender | CentralRecommender:
+    """The recommender whose `arrays` were stored. Raises EntrenousError if they are not this algorithm's."""
+    if isinstance(algorithm, GossipAlgorithm):
+        nodes = restore_state(algorithm.init_nodes, "nodes", arrays)
+        return GossipRecommender(algorithm.configured(data.catalogue), arrays["nodes.models"], nodes, device_data(data, None))
+    if isinstance(algorithm, FederatedAlgorithm):
+        own = algorithm.configured(data.catalogue)
+        server, devices = restore_state(own.init_server, "server", arrays), restore_state(own.init_devices, "devices", arrays)
+        return FederatedRecommender(own, own.download(server), devices, data)
+    return CentralRecommender(algorithm, restore_state(algorithm.fit, "model", arrays), data)
+
+
+def restore_training(rounds: Federation, number: int, arrays: Mapping[str, Array]) -> Standing:
+    """The training that `checkpoint_arrays` described."""
+    if isinstance(rounds, Gossip):
+        return rounds.restored(number, dict(arrays))
+    server = restore_state(rounds.algorithm.init_server, "server", arrays)
+    devices = restore_state(rounds.algorithm.init_devices, "devices", arrays)
+    return Training(server, devices, number, Ledger(*(int(count) for count in arrays["ledger"])))
+
+
+def checkpoint_arrays(training: Standing) -> dict[str, Array]:
+    """All of a training but its round number."""
+    if isinstance(training, Swarm):
+        return training.arrays()
+    states = {**_prefixed("server", training.server), **_prefixed("devices", training.devices)}
+    return {**states, "ledger": np.array(training.ledger, np.int64)}
+
+
+def restore_state(maker: Callable[..., State], prefix: str, arrays: Mapping[str, Array]) -> State:
+    """The NamedTuple that `maker` is annotated to return, from its stored arrays."""
+    kind = get_type_hints(maker)["return"]
+    try:
+        return kind(*(arrays[f"{prefix}.{name}"] for name in kind._fields))
+    except KeyError as missing:
+        raise EntrenousError(f"stored model: array {missing} is missing; it was not written by this algorithm") from None
+
+
+def _prefixed(prefix: str, state: State) -> dict[str, Array]:
+    return {f"{prefix}.{name}": array for name, array in arrays_of(state).items()}
+
+
+def federated(algorithm: Algorithm) -> bool:
+    """Whether an algorithm trains in rounds of devices, with a server or without."""
+    return isinstance(algorithm, FederatedAlgorithm | GossipAlgorithm)
+
+
+def check_trainable(data: Interactions) -> None:
+    """Refuses data on which nothing can be learnt, in one line."""
+    if not len(data):
+        raise InputError(data.name, "no training rows", expected="at least one row", fix="check the filters and the protocol")
+    if len(data.users) < 2:
+        raise InputError(data.name, "a single user", expected="at least two users", fix="there is nobody to learn from")

@@ -1,0 +1,255 @@
+"""A run on disk, so that it can be resumed, recommended from, compared and reported.
+
+    runs/<run>/manifest.json       what was run, on what, with which result (the JSON that `entrenous run --json` prints, and more)
+               trace.jsonl         one line for each evaluated point of training
+               users.safetensors   per-user metrics
+               model.safetensors   the trained model
+               checkpoint-<phase>-<round>.safetensors   the two newest states of each phase of an unfinished run
+               <setting>.csv, network-<setting>.txt   the run's copies of files that settings were read from
+
+Every file is written whole or not at all, and arrays are verified when they are loaded. Nothing is ever unpickled.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..core.errors import EntrenousError, EntrenousWarning, InputError, did_you_mean
+from ..core.files import write_atomically
+from ..core.types import Array
+
+FORMAT = 2  # of the files below; a run of another format is refused by number
+ALWAYS = ("run", "status", "algorithm", "data", "protocol", "seed")  # in every manifest
+LETTERS = {"f": "F", "i": "I", "u": "U"}  # of safetensors' types
+FINISHED = ("metrics", "model_sha256", "rounds", "bytes", "seconds")  # in the manifest of a finished run
+
+
+class StoredRun(NamedTuple):
+    """A run read back. users: {metric: float64 [m], "user": int64 [m]}."""
+
+    path: Path
+    manifest: dict[str, Any]
+    trace: list[dict[str, Any]]
+    users: dict[str, Array]
+
+
+def protocol_of(manifest: Mapping[str, Any]) -> str:
+    """The protocol as it is shown: the name, and a word about negatives that leak."""
+    return f"{manifest['protocol']}{' LEAKY' if manifest.get('negatives') == 'leaky' else ''}"
+
+
+def model_sha256(arrays: Mapping[str, Array]) -> str:
+    """The identity of a model: names, types, shapes and bytes of its arrays, in name order."""
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        array = np.asarray(arrays[name], order="C")
+        digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
+        digest.update(_bytes_of(array))
+    return digest.hexdigest()
+
+
+def new_folder(root: Path, stem: str) -> Path:
+    """A new folder `root/<stem>`, or `<stem>-2`, `-3`, ... when that is taken."""
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        for number in range(1, 100_000):
+            path = root / (stem if number == 1 else f"{stem}-{number}")
+            try:
+                path.mkdir()
+            except FileExistsError:
+                continue
+            return path
+    except OSError as cause:
+        raise InputError(
+            str(root), f"cannot be written ({cause.strerror})", expected="a writable folder", fix="choose another with --out"
+        ) from None
+    raise InputError(str(root), "holds too many runs", fix="choose another folder with --out")
+
+
+def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
+    """manifest.json, readable by people."""
+    write_atomically(folder / "manifest.json", (json.dumps({"format": FORMAT, **manifest}, indent=2) + "\n").encode())
+
+
+def write_trace(folder: Path, trace: list[dict[str, Any]]) -> None:
+    """trace.jsonl."""
+    write_atomically(folder / "trace.jsonl", "".join(json.dumps(line) + "\n" for line in trace).encode())
+
+
+def write_arrays(path: Path, arrays: Mapping[str, Array], **about: str) -> None:
+    """A safetensors file whose metadata carries `about` and the sha256 of it and the arrays. They are not copied: the models of a
+    thousand peers are gigabytes."""
+    whole = {name: np.asarray(array, order="C") for name, array in sorted(arrays.items())}
+    header: dict[str, Any] = {"__metadata__": {**about, "sha256": _seal(whole, about)}}
+    end = 0
+    for name, array in sorted(whole.items(), key=lambda named: -named[1].itemsize):  # so that each begins where its type may
+        header[name] = {"dtype": _kind(array), "shape": array.shape, "data_offsets": (end, end + array.nbytes)}
+        end += array.nbytes
+    said = json.dumps(header, separators=(",", ":")).encode()
+    said += b" " * (-len(said) % 8)
+    names = list(header)[1:]
+    write_atomically(path, [len(said).to_bytes(8, "little"), said, *(_bytes_of(whole[name]) for name in names)])
+
+
+def _kind(array: Array) -> str:
+    """F32, I64, BOOL, ..: a type as safetensors calls it."""
+    return "BOOL" if array.dtype == bool else f"{LETTERS[array.dtype.kind]}{8 * array.itemsize}"
+
+
+def _bytes_of(array: Array) -> memoryview:
+    """What a contiguous array holds, without a copy."""
+    return array.reshape(-1).view(np.uint8).data
+
+
+def _seal(arrays: Mapping[str, Array], about: Mapping[str, str]) -> str:
+    """The sha256 of all that a file says: its metadata too, for a wrong round number is as bad as a wrong model."""
+    said = "".join(f"{name} {len(about[name])} {about[name]}\n" for name in sorted(about))
+    return hashlib.sha256(f"{model_sha256(arrays)}\n{said}".encode()).hexdigest()
+
+
+def read_arrays(path: Path) -> tuple[dict[str, Array], dict[str, str]]:
+    """Arrays and metadata of `write_arrays`. Raises EntrenousError, naming the file, when a byte has changed."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="numpy") as file:
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
+            about = dict(file.metadata() or {})
+    except (SafetensorError, OSError, ValueError, TypeError, AttributeError, KeyError) as cause:  # by which byte is damaged
+        raise EntrenousError(
+            f"{path}: cannot be read ({cause}); expected a file written by entrenous; the file is damaged"
+        ) from None
+    if about.pop("sha256", None) != _seal(arrays, about):
+        raise EntrenousError(f"{path}: its content does not match its sha256; the file is damaged")
+    return arrays, about
+
+
+# ---- checkpoints ----------------------------------------------------------------------------------------------------------------
+
+
+class Checkpoint(NamedTuple):
+    """The state of one phase of a run after `round`. about: what else was stored with it, as text."""
+
+    round: int
+    arrays: dict[str, Array]
+    about: dict[str, str]
+
+
+def write_checkpoint(folder: Path, phase: str, number: int, arrays: Mapping[str, Array], **about: str) -> None:
+    """The state of a phase after round `number`; the two newest of each phase are kept, in case the newest is damaged."""
+    write_arrays(folder / f"checkpoint-{phase}-{number:09d}.safetensors", arrays, phase=phase, round=str(number), **about)
+    for old in _checkpoints(folder, phase)[:-2]:
+        old.unlink(missing_ok=True)
+
+
+def newest_checkpoint(folder: Path, phase: str) -> Checkpoint | None:
+    """The newest checkpoint of a phase that verifies; None if there is none. Warns of each that is damaged."""
+    for path in reversed(_checkpoints(folder, phase)):
+        try:
+            arrays, about = read_arrays(path)
+        except EntrenousError as damage:
+            warnings.warn(f"{damage}; going on without it", EntrenousWarning, stacklevel=2)
+            continue
+        if about["phase"] == phase:
+            return Checkpoint(int(about["round"]), arrays, about)
+    return None
+
+
+def _checkpoints(folder: Path, phase: str = "*") -> list[Path]:
+    """Oldest first."""
+    return sorted(folder.glob(f"checkpoint-{phase}-*.safetensors"))
+
+
+def has_checkpoint(folder: Path) -> bool:
+    """Whether an unfinished run has anything to continue from."""
+    return bool(_checkpoints(folder))
+
+
+def clean(folder: Path) -> None:
+    """Removes what only an unfinished run needs: checkpoints, and what an interrupted write left behind."""
+    for path in (*_checkpoints(folder), *folder.glob(".*.tmp")):
+        path.unlink(missing_ok=True)
+
+
+# ---- finding and reading runs ---------------------------------------------------------------------------------------------------
+
+
+def find(run: str, root: Path) -> Path:
+    """The folder of a run, by its path or by its name under `root`; `latest` is the newest finished run."""
+    if run == "latest":
+        runs = [path for path in folders(root) if _is_finished(path)]
+        if not runs:
+            raise InputError("run", f"no finished run under {root}", fix="make one with `entrenous run`")
+        return max(runs, key=lambda path: (path / "manifest.json").stat().st_mtime)
+    for path in (Path(run), root / run):
+        if run and (path / "manifest.json").is_file():
+            return path
+    known = [path.name for path in folders(root)]
+    hint = did_you_mean(run, known) if known else f"there are no runs under {root}; --out names the folder they are in"
+    raise InputError("run", f"'{run}' is not a run", expected="a folder with a manifest.json", fix=hint)
+
+
+def _is_finished(folder: Path) -> bool:
+    try:
+        return bool(read_manifest(folder)["status"] == "finished")
+    except InputError:
+        return False
+
+
+def folders(root: Path) -> list[Path]:
+    """All runs under `root`, by name."""
+    return sorted(path.parent for path in root.glob("*/manifest.json")) if root.is_dir() else []
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """manifest.json, checked for its format and for what every run has."""
+    path = folder / "manifest.json"
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as cause:
+        raise InputError(str(path), f"cannot be read ({cause})", expected="a manifest written by entrenous") from None
+    again = "run it again with this version of entrenous"
+    found = manifest.get("format") if isinstance(manifest, dict) else None
+    if found != FORMAT:
+        raise InputError(str(path), f"format {found}", expected=f"format {FORMAT}", fix=again)
+    needed = ALWAYS + FINISHED if manifest.get("status") == "finished" else ALWAYS
+    missing = [name for name in needed if name not in manifest]
+    if missing:
+        raise InputError(str(path), f"'{missing[0]}' is missing", expected="a manifest written by entrenous", fix=again)
+    return manifest
+
+
+def read(run: str, root: Path) -> StoredRun:
+    """A run with its trace and per-user metrics."""
+    path = find(run, root)
+    users = path / "users.safetensors"
+    return StoredRun(path, read_manifest(path), _read_trace(path), read_arrays(users)[0] if users.is_file() else {})
+
+
+def unfinished(run: str, root: Path) -> StoredRun:
+    """A run as it is continued: its checkpoints say all there is to say, so nothing but the manifest is read."""
+    path = find(run, root)
+    return StoredRun(path, read_manifest(path), [], {})
+
+
+def remove(folder: Path) -> None:
+    """Deletes a run."""
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _read_trace(folder: Path) -> list[dict[str, Any]]:
+    path = folder / "trace.jsonl"
+    try:
+        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.is_file() else []
+    except (OSError, ValueError) as cause:
+        raise InputError(
+            str(path), f"cannot be read ({cause})", expected="one JSON object a line", fix="delete it to go on without it"
+        ) from None

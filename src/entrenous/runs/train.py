@@ -1,0 +1,152 @@
+"""One training from start, or from its checkpoint, to the end: looks at validation, checkpoints, early stopping."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, final
+
+from ..core.gossip import GossipAlgorithm
+from ..core.protocols import Progress, silent
+from ..data.interactions import Interactions
+from ..evaluate.goal import Goal, goal_of, look
+from ..federation.executors import Executor, Threads
+from ..federation.gossip import Gossip
+from ..federation.network import Network
+from ..federation.rounds import Rounds
+from ..federation.workers.crew import Crew
+from ..federation.workers.rounds import ShardedRounds
+from ..split.types import Held
+from . import store
+from .recommenders import Federation, Fitted, Periodic, Standing, Trained, advance, checkpoint_arrays, fitted, restore_training
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Watch:
+    """What happens beside the rounds.
+
+    every: rounds between looks at validation, 0 = none. patience: looks without a better one after which training stops, 0 = never.
+    checkpoint_every: rounds between checkpoints in `folder`, 0 = none. crew: workers that have the devices; None = they are here.
+    """
+
+    every: int = 0
+    patience: int = 0
+    checkpoint_every: int | None = None
+    folder: Path | None = None
+    executor: Executor = field(default_factory=lambda: Threads(1))
+    progress: Progress = silent
+    crew: Crew | None = None
+
+
+def train(
+    algorithm: Trained,
+    data: Interactions,
+    until: int,
+    *,
+    label: str,
+    seed: int,
+    phase: str = "final",
+    validation: Held | None = None,
+    avoid: Interactions | None = None,
+    network: Network | None = None,
+    weighting: Held | None = None,
+    watch: Watch,
+    trace: list[dict[str, Any]],
+) -> Fitted:
+    """`algorithm` after round `until` (or fewer with patience), continuing from the newest checkpoint of this `phase` if there is one.
+
+    Appends one line for each look at validation to `trace`. avoid: as in `Rounds`; network, weighting: as in `Gossip`.
+    """
+    rounds = federation_of(
+        algorithm, data, seed=seed, executor=watch.executor, avoid=avoid, network=network, weighting=weighting, crew=watch.crew
+    )
+    training = _resumed(rounds, phase, watch, trace) or rounds.start()
+    periodic = []
+    between = max(1, until // 10) if watch.checkpoint_every is None else watch.checkpoint_every
+    if validation is not None and watch.every:
+        act = _Look(rounds, validation, label, phase, watch.patience, trace, time.perf_counter())
+        periodic.append(Periodic(watch.every, act))
+    if watch.folder is not None and between:
+        periodic.append(Periodic(between, partial(_checkpoint, watch.folder, phase, trace)))
+    if patience_is_over(trace, phase, watch.patience, goal_of(algorithm)):  # it had stopped here before the interruption
+        return fitted(rounds, training)
+    return fitted(rounds, advance(rounds, training, until, periodic, watch.progress))
+
+
+def federation_of(
+    algorithm: Trained,
+    data: Interactions,
+    *,
+    seed: int,
+    executor: Executor | None = None,
+    avoid: Interactions | None = None,
+    network: Network | None = None,
+    weighting: Held | None = None,
+    block: int = 0,
+    crew: Crew | None = None,
+) -> Federation:
+    """What trains an algorithm: rounds around a server (of which `block` and `crew` are), or gossip between peers (`network` and
+    `weighting`)."""
+    if isinstance(algorithm, GossipAlgorithm):
+        return Gossip(algorithm, data, seed=seed, executor=executor, avoid=avoid, network=network, weighting=weighting)
+    if crew is not None:
+        return ShardedRounds(crew, algorithm, data, seed=seed, avoid=avoid)
+    return Rounds(algorithm, data, seed=seed, executor=executor, avoid=avoid, block=block)
+
+
+def patience_is_over(trace: list[dict[str, Any]], phase: str, patience: int, goal: Goal) -> bool:
+    """Whether a phase has looked `patience` times since its best look."""
+    looks = [line["round"] for line in trace if line["phase"] == phase]
+    return bool(patience and looks) and sum(number > best_round(trace, phase, goal) for number in looks) >= patience
+
+
+def best_round(trace: list[dict[str, Any]], phase: str, goal: Goal) -> int:
+    """The round of a phase whose look at validation was best; the earliest of equals."""
+    looks = [line for line in trace if line["phase"] == phase]
+    return int(min(looks, key=lambda line: (goal.key(line["validation"]), line["round"]))["round"])
+
+
+@final
+class _Look:
+    """Evaluates on validation, writes a line to the trace, and says whether patience has run out."""
+
+    def __init__(
+        self, rounds: Federation, held: Held, label: str, phase: str, patience: int, trace: list[dict[str, Any]], began: float
+    ) -> None:
+        self._rounds, self._held, self._label, self._phase = rounds, held, label, phase
+        self._patience, self._trace, self._began = patience, trace, began
+
+    def __call__(self, now: Standing) -> bool:
+        rounds, goal = self._rounds, goal_of(self._rounds.algorithm)
+        found = look(goal, fitted(rounds, now).recommender, rounds.data, self._held, label=self._label, seed=rounds.seed)
+        line = {
+            "phase": self._phase,
+            "round": now.round,
+            "seconds": round(time.perf_counter() - self._began, 3),
+            "bytes_up": now.ledger.bytes_up,
+            "bytes_down": now.ledger.bytes_down,
+            "validation": found,
+        }
+        self._trace.append(line)
+        return patience_is_over(self._trace, self._phase, self._patience, goal)
+
+
+def _checkpoint(folder: Path, phase: str, trace: list[dict[str, Any]], now: Standing) -> bool:
+    own = [line for line in trace if line["phase"] == phase]
+    if own:
+        store.write_trace(folder, trace)
+    store.write_checkpoint(folder, phase, now.round, checkpoint_arrays(now), trace=json.dumps(own))
+    return False
+
+
+def _resumed(rounds: Federation, phase: str, watch: Watch, trace: list[dict[str, Any]]) -> Standing | None:
+    """The training of the newest checkpoint of a phase, if there is one; `trace` gets the lines up to it."""
+    found = store.newest_checkpoint(watch.folder, phase) if watch.folder is not None else None
+    if found is None:
+        return None
+    trace.extend(json.loads(found.about["trace"]))
+    return restore_training(rounds, found.round, found.arrays)

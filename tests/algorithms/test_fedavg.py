@@ -1,0 +1,118 @@
+"""FedAvg over networks: the mean by n_k in plain float64; the settings that all federated networks share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from small_federations import ITEMS, SMALL, USERS, same, sent, shop, started, trained
+
+from entrenous.algorithms._ncf import NCFSettings
+from entrenous.algorithms.fedavg import ALGORITHMS, FedAvg
+from entrenous.core.errors import InputError
+from entrenous.core.protocols import Catalogue
+from entrenous.data.interactions import Interactions
+from entrenous.kernels import ncf
+
+
+@pytest.fixture(scope="module")
+def data() -> Interactions:
+    return shop()
+
+
+def test_the_server_averages_models_by_interactions(data: Interactions) -> None:
+    """sum_k (n_k / n) w_k over the round's devices: an item that a device did not touch counts as it was."""
+    algorithm, users = FedAvg(**SMALL), np.array([1, 4, 5, 20])
+    server, devices = started(algorithm, data)
+    private, update, total = sent(algorithm, server, devices, data, users)
+    n_k = np.diff(data.ptr)[users].astype(float)
+    assert len(set(n_k)) > 1 and same(update.weight, n_k.astype(np.float32))
+    item, network = server.item.astype(float), server.network[0].astype(float)
+    models = np.repeat(item[None], len(users), axis=0)
+    for k in range(len(users)):
+        for r in range(update.ptr[k], update.ptr[k + 1]):
+            models[k, update.item[r]] += update.rows["item"][r] / n_k[k]
+    after = algorithm.aggregate(server, total)
+    assert np.allclose(after.item, np.einsum("k,kif->if", n_k / n_k.sum(), models), atol=2e-5)
+    networks = network + update.dense["network"] / n_k[:, None]
+    assert np.allclose(after.network[0], n_k / n_k.sum() @ networks, atol=2e-5)
+    assert (private.user != devices.user[users]).any(axis=1).all()
+
+
+def test_devices_send_n_k_times_their_moves_and_no_user_embedding(data: Interactions) -> None:
+    algorithm, user = FedAvg(**SMALL), np.array([3])
+    server, devices = started(algorithm, data)
+    private, update, _ = sent(algorithm, server, devices, data, user)
+    n = float(np.diff(data.ptr)[3])
+    assert {*update.rows, *update.dense} == {"item", "network"} and not update.shown
+    moved = update.rows["item"] / n
+    assert np.abs(moved).max() < 1 and moved.shape == (len(update.item), 5 + 6)
+    assert private.user.tobytes() not in update.rows["item"].tobytes()
+
+
+def test_training_fits_the_histories(data: Interactions) -> None:
+    training, mine = trained(FedAvg(**SMALL), data, 40), np.zeros((USERS, ITEMS), bool)
+    mine[data.user, data.item] = True
+    scores = FedAvg(**SMALL).score(training.server, training.devices, data.histories(np.arange(USERS)))
+    assert scores[mine].mean() > scores[~mine].mean() + 0.5
+
+
+def test_three_names_for_three_models() -> None:
+    networks = {name: make() for name, make in ALGORITHMS.items() if isinstance(make(), FedAvg)}
+    whole, parts = FedAvg(), {name: (made.factors, made.layers) for name, made in networks.items()}
+    assert whole.factors > 0 and len(whole.layers) > 0
+    assert parts == {
+        "fedavg-gmf": (whole.factors, ()),
+        "fedavg-mlp": (0, whole.layers),
+        "fedavg-neumf": (whole.factors, whole.layers),
+    }
+
+
+# ---- settings ------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("text", "layers"), [("16,8", (16, 8)), ("", ()), ("5", (5,)), (" 4 , 3 ", (4, 3)), ((7, 2), (7, 2))])
+def test_layers_are_lengths_with_commas(text: Any, layers: tuple[int, ...]) -> None:
+    settings = FedAvg.parse({"layers": text})
+    assert settings.layers == layers and FedAvg.parse(settings.model_dump()) == settings
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"factors": 0, "layers": ""}, "expected factors, layers or both"),
+        ({"layers": "4,x"}, "--set layers: got 'x'; expected a valid integer"),
+        ({"layers": "0"}, "--set layers: got '0'; expected greater than or equal to 1"),
+        ({"optimiser": "adm"}, "--set optimiser: got 'adm'; expected 'sgd' or 'adam'"),
+        ({"learning_rate": 0}, "--set learning_rate: got '0'; expected greater than 0"),
+    ],
+)
+def test_settings_that_make_no_model(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError) as refused:
+        FedAvg.parse(settings)
+    assert message in str(refused.value) and "\n" not in str(refused.value)
+
+
+def test_a_rate_for_each_part_or_one_for_all() -> None:
+    one = FedAvg(**{**SMALL, "learning_rate": 0.5}).rates()
+    assert (one.user, one.item, one.network, one.pull) == (0.5, 0.5, 0.5, 0)
+    parts = FedAvg(**{**SMALL, "learning_rate": 0.5, "learning_rate_item": 2.0, "learning_rate_network": 0.0}).rates(epochs=7)
+    assert (parts.user, parts.item, parts.network, parts.epochs) == (0.5, 2.0, 0.0, 7)
+
+
+def test_small_federations_say_every_setting() -> None:
+    """So that a default may change without changing what the tests hold against it."""
+    assert set(SMALL) == set(NCFSettings.model_fields)
+
+
+def test_a_cohort_is_a_number_of_users() -> None:
+    catalogue = Catalogue(10, 5, 30)
+    assert [NCFSettings(cohort=m).configured(catalogue).cohort for m in (0, 3, 99)] == [10, 3, 10]
+
+
+def test_rows_lose_what_fills_them_up() -> None:
+    shape = ncf.shape_of(2, (3,))
+    row = np.zeros((1, 32), np.float32)
+    row[0, :2], row[0, 16:19] = [1, 2], [3, 4, 5]
+    assert ncf.unpadded(shape, row).tolist() == [[1, 2, 3, 4, 5]]

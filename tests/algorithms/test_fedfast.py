@@ -1,0 +1,147 @@
+"""FedFast: ActvSAMP and ActvAGG by hand and in plain float64; its start-up round."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from small_federations import ITEMS, SMALL, USERS, same, sent, shop, started, trained
+
+from entrenous.algorithms._ncf import SHARE, SQUARE
+from entrenous.algorithms.fedavg import FedAvg
+from entrenous.algorithms.fedfast import FedFast, Server
+from entrenous.core.errors import InputError
+from entrenous.core.keys import key
+from entrenous.data.interactions import Interactions
+from entrenous.federation.rounds import Rounds
+from entrenous.kernels.k_means import k_means
+
+
+@pytest.fixture(scope="module")
+def data() -> Interactions:
+    return shop()
+
+
+def fedfast(**other: Any) -> FedFast:
+    return FedFast(**{**SMALL, "clusters": 4, "cohort": 12, "decay": 1.0, "startup": False, **other})
+
+
+def select(algorithm: FedFast, server: Server, data: Interactions, number: int) -> np.ndarray:
+    return algorithm.select(server, data.catalogue, key(1, "select", number))
+
+
+@pytest.mark.parametrize("decay", [1.0, 0.2])
+def test_rounds_are_the_papers(data: Interactions, decay: float) -> None:
+    """ActvAGG in float64 loops over the models that the delegates would have sent whole."""
+    algorithm = fedfast(decay=decay)
+    server, devices = started(algorithm, data)
+    for number in range(4):
+        users = select(algorithm, server, data, number)
+        _, update, total = sent(algorithm, server, devices, data, users, number)
+        after = algorithm.aggregate(server, total)
+        n_k = np.diff(data.ptr)[users].astype(float)
+        network = server.network[0] + sum(update.dense["network"].astype(float)) / n_k.sum()
+        q, models = np.zeros((len(users), ITEMS)), np.repeat(server.item[None].astype(float), len(users), axis=0)
+        for k in range(len(users)):
+            for r in range(update.ptr[k], update.ptr[k + 1]):
+                delta = (update.rows["item"][r] / SQUARE) / (update.rows["share"][r] / SHARE)  # |delta| delta / |delta|
+                models[k, update.item[r]] += delta
+                q[k, update.item[r]] = np.abs(delta).sum()
+        item = np.stack([q[:, i] @ models[:, i] / q[:, i].sum() if q[:, i].any() else server.item[i] for i in range(ITEMS)])
+        user = server.user.astype(float)
+        for p in range(4):
+            mine = np.flatnonzero(server.cluster[users] == p)
+            move = np.mean([update.shown["user"][k] - server.user[users[k]] for k in mine], axis=0) if len(mine) else 0
+            user[server.cluster == p] += np.exp(-decay * (number + 1)) * move
+        user[users] = update.shown["user"]
+        assert np.allclose(after.network, network, atol=2e-5) and np.allclose(after.item, item, atol=2e-3)
+        assert np.allclose(after.user, user, atol=2e-5) and same(after.user[users], update.shown["user"])
+        assert same(after.cluster, k_means(after.user, server.centroids)[0])
+        server = after
+
+
+def test_an_item_is_weighted_by_the_l1_norm_of_each_move() -> None:
+    """Moves (.3, .1) and (-.1, .3), of norm .4 each: their mean, (.1, .2). Weights element by element, as Cali3F's, would give another."""
+    from entrenous.algorithms._ncf import shared
+    from entrenous.core.update import Update, add_update, empty_total
+
+    algorithm = fedfast(factors=2, layers=(), clusters=1, cohort=2)
+    server = Server(
+        np.zeros((2, 2), np.float32),
+        np.ones((3, 2), np.float32),
+        np.zeros((1, algorithm.shape.network), np.float32),
+        np.zeros(2, np.int32),
+        np.zeros((1, 2), np.float32),
+        np.zeros(1, np.int64),
+    )
+    moved = np.array([[0.3, 0.1], [-0.1, 0.3]], np.float32)
+    rows = shared(moved, np.abs(moved).mean(axis=1, keepdims=True))
+    dense, shown = {"network": np.zeros((2, algorithm.shape.network), np.float32)}, {"user": server.user}
+    users, item, weight = np.arange(2), np.array([1, 1], np.int32), np.array([5, 50], np.float32)
+    update = Update(np.arange(3), item, rows, dense, weight, shown=shown, sender=users)
+    after = algorithm.aggregate(server, add_update(empty_total(update, 3), update))
+    assert np.allclose(after.item, [[1, 1], [1.1, 1.2], [1, 1]], atol=1e-4)
+
+
+def test_the_start_up_round_is_one_of_fedavg_with_everybody(data: Interactions) -> None:
+    ours, theirs = Rounds(fedfast(startup=True), data, seed=1), Rounds(FedAvg(**SMALL), data, seed=1)
+    left, right = ours.start(), theirs.start()
+    right.devices.user[:] = left.server.user  # drawn from another key: the server's, which holds them here
+    assert select(ours.algorithm, left.server, data, 0).tolist() == list(range(USERS))
+    left, right = ours.one_round(left), theirs.one_round(right)
+    assert same(left.server.item, right.server.item) and same(left.server.network, right.server.network)
+    assert same(left.server.user, right.devices.user)
+    assert len(select(ours.algorithm, left.server, data, 1)) == 12  # from here on, delegates
+    assert not same(ours.one_round(left).server.item, left.server.item)
+
+
+@pytest.mark.parametrize("startup", [True, False])
+def test_the_first_round_of_delegates_is_round_1(data: Interactions, startup: bool) -> None:
+    """gamma_1 = exp(-1), whether a start-up round came before or not."""
+    algorithm = fedfast(startup=startup, clusters=1, cohort=6)
+    federation = Rounds(algorithm, data, seed=1)
+    training = federation.advance(federation.start(), int(startup))
+    before, after = training.server, federation.one_round(training).server
+    moved = (after.user - before.user).astype(float)
+    alike = [np.flatnonzero(np.abs(moved - move).max(axis=1) < 1e-6) for move in moved]
+    others = max(alike, key=len)  # subordinates, who moved alike
+    delegates = np.setdiff1d(np.arange(USERS), others)
+    assert len(delegates) == 6
+    assert np.allclose(moved[others[0]], np.exp(-1) * moved[delegates].mean(axis=0), atol=1e-6)
+
+
+def test_without_decay_subordinates_move_as_much_as_delegates(data: Interactions) -> None:
+    algorithm = fedfast(decay=0.0, clusters=1, cohort=6)
+    server, devices = started(algorithm, data)
+    users = select(algorithm, server, data, 0)
+    after = algorithm.aggregate(server, sent(algorithm, server, devices, data, users)[2])
+    moved = (after.user - server.user).astype(float)
+    assert np.allclose(np.delete(moved, users, axis=0), moved[users].mean(axis=0), atol=1e-6)
+
+
+def test_each_cluster_sends_delegates(data: Interactions) -> None:
+    algorithm = fedfast(cohort=4)
+    server, _ = started(algorithm, data)
+    for number in range(10):
+        assert sorted(server.cluster[select(algorithm, server, data, number)].tolist()) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"clusters": 25}, "--set clusters: got 25; expected at most 24, the number of users"),
+        ({"clusters": 9, "cohort": 8}, "--set cohort: got 8, fewer devices than the 9 clusters"),
+    ],
+)
+def test_clusters_that_cannot_be(data: Interactions, settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError) as refused:
+        Rounds(fedfast(**settings), data)
+    assert message in str(refused.value) and "\n" not in str(refused.value)
+
+
+def test_the_server_holds_user_embeddings_and_says_so(data: Interactions) -> None:
+    training = trained(fedfast(startup=True), data, 2)
+    assert training.server.user.shape == (USERS, 5 + 6) and training.devices == ()
+    (said,) = (disclosed for disclosed in FedFast.disclosure if disclosed.name == "user")
+    assert "to the server by name" in said.when

@@ -1,0 +1,261 @@
+"""PEPPER and its decentralised baselines: how much of a model is taken, what is refused, whom a node pushes to, what it holds back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from small_gossip import shop
+
+from entrenous.algorithms.gossip_age import GossipAgeGMF
+from entrenous.algorithms.gossip_average import GossipAverageGMF
+from entrenous.algorithms.gossip_reptile import GossipReptileGMF
+from entrenous.algorithms.pepper import PepperGMF
+from entrenous.core.gossip import NOBODY, REFUSALS, Arrivals, DeviceData, Letters, Weighing
+from entrenous.core.keys import folds, key
+from entrenous.federation.gossip import Gossip, device_data
+from entrenous.federation.network import Network
+from entrenous.kernels import mixing, weighting
+
+SMALL: dict[str, Any] = {
+    "factors": 4, "learning_rate": 0.05, "learning_rate_user": 0.05, "learning_rate_output": 0.0, "reg": 0.1, "local_epochs": 1,
+    "negatives": 2, "init_std": 0.1, "init_user": 0.3, "rounds": 10, "view": 3, "redraw": 2, "carried": 3, "largest": 50.0,
+}  # fmt: skip
+KINDS = [PepperGMF, GossipAverageGMF, GossipAgeGMF, GossipReptileGMF]
+DATA = shop(12, items=40, each=9)
+
+
+def federation(kind: Any = PepperGMF, network: dict | None = None, **change: Any) -> Gossip:
+    return Gossip(kind(**{**SMALL, **change}), DATA, seed=3, network=Network.read(network or {}))
+
+
+def arriving(gossip: Gossip, swarm: Any, to: int, sender: int, model: np.ndarray | None = None, **letter: int) -> Arrivals:
+    """A model of `sender` that reaches node `to`, and a free slot for what comes of it."""
+    pool, (slot, into) = swarm.pool, swarm.pool.take(2)
+    pool.values[slot] = pool.values[swarm.slot[sender]] if model is None else model
+    said = {"age": 5, "samples": 9, "length": pool.values.shape[1]} | letter
+    letters = Letters(
+        *(np.array([value]) for value in (sender, said["age"], said["samples"])),
+        np.array([[NOBODY]], np.int32),
+        np.array([said["length"]]),
+    )
+    one = np.array([to])
+    return Arrivals(pool.values, one, swarm.slot[one], np.array([slot]), np.array([into]), letters, folds(key(1, "event"), one))
+
+
+# ---- a merge that is right --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 1 / 3, 0.5, 0.9, 1.0])
+def test_two_models_that_are_the_same_stay_what_they_are(share: float) -> None:
+    """To the bit, whatever the weights: a merge that halves (gossipy) or rounds would fail."""
+    values = np.random.default_rng(0).normal(0, 3, 1000).astype(np.float32)
+    pool = np.stack([values, values, np.zeros_like(values)])
+    mixing.merge(pool, np.array([0]), np.array([1]), np.array([2]), np.array([share], np.float32))
+    assert (pool[2] == values).all() and (pool[0] == values).all()
+
+
+def test_a_merge_lies_between_the_two_where_the_share_says() -> None:
+    pool = np.array([[0, 8, -4], [4, 0, -4], [9, 9, 9]], np.float32)
+    mixing.merge(pool, np.array([0]), np.array([1]), np.array([0]), np.array([0.25], np.float32))
+    assert pool.tolist() == [[1, 6, -4], [4, 0, -4], [9, 9, 9]]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_network_without_training_and_with_one_model_is_a_fixed_point(kind: Any) -> None:
+    """All begin with the same model; nobody trains, so merging must leave it alone for ever."""
+    gossip = federation(kind, learning_rate=1e-30, learning_rate_user=0.0, reg=0.0)
+    swarm = gossip.start()
+    base = swarm.models.copy()
+    assert (base == base[0]).all()
+    assert (gossip.advance(swarm, 6).models == base).all()
+
+
+# ---- shares -----------------------------------------------------------------------------------------------------------------------------
+
+
+def test_pepper_takes_as_much_as_a_model_does_well() -> None:
+    gossip = federation()
+    swarm = gossip.advance(gossip.start(), 3)
+    for node in range(12):
+        a = arriving(gossip, swarm, node, (node + 5) % 12)
+        p_x, p_i = (gossip.algorithm.judged(a, at, swarm.nodes, gossip.private)[0][0] for at in (a.received, a.own))
+        share, trains = gossip.algorithm.share(a, swarm.nodes, gossip.private)
+        few = np.diff(gossip.private.weighing.ptr)[node] < 2
+        wanted = 0.5 if few else p_x / (p_x + p_i) if p_x + p_i else 0.0
+        assert share[0] == np.float32(wanted) and trains[0] == (few or p_x + p_i > 0)
+
+
+def test_hr_and_hr_times_ndcg_are_two_measures() -> None:
+    gossip, other = federation(), federation(measure="hr-ndcg")
+    swarm = gossip.advance(gossip.start(), 3)
+    between = 0
+    for node in range(12):
+        a = arriving(gossip, swarm, node, (node + 5) % 12)
+        hr, ndcg = gossip.algorithm.judged(a, a.received, swarm.nodes, gossip.private)
+        assert 0 <= ndcg[0] <= hr[0] <= 1
+        assert gossip.algorithm.performance(a, a.received, swarm.nodes, gossip.private) == hr
+        assert other.algorithm.performance(a, a.received, swarm.nodes, gossip.private) == hr * ndcg
+        between += 0 < ndcg[0] < hr[0]
+    assert between > 0
+
+
+def weighed(rows: int) -> DeviceData:
+    """Node 0 weighs by the first `rows` of its items, each among items that any model ranks lower or higher."""
+    plain = device_data(DATA, None)
+    item = DATA.item[:rows]
+    ptr = np.concatenate([[0], np.full(12, rows)]).astype(np.int64)
+    return DeviceData(plain.histories, Weighing(ptr, item, np.full((rows, 3), -1, np.int32)))
+
+
+def test_where_both_fail_the_own_model_stays_and_nobody_trains() -> None:
+    """25 candidates with the highest score of all: HR@20 is 0 for any model."""
+    gossip = federation()
+    swarm = gossip.start()
+    sets = Weighing(
+        np.array([0] + [2] * 12), DATA.item[:2], np.tile(DATA.item[:2][:, None], (1, 25))
+    )  # equal scores count against
+    a = arriving(gossip, swarm, 0, 4)
+    share, trains = gossip.algorithm.share(a, swarm.nodes, DeviceData(gossip.private.histories, sets))
+    assert share.tolist() == [0.0] and trains.tolist() == [False]
+
+
+def test_fewer_than_two_rows_weigh_nothing() -> None:
+    gossip = federation()
+    swarm = gossip.start()
+    for rows in (0, 1):
+        share, trains = gossip.algorithm.share(arriving(gossip, swarm, 0, 4), swarm.nodes, weighed(rows))
+        assert share.tolist() == [0.5] and trains.tolist() == [True]
+
+
+def test_average_weighs_by_rows_and_age_by_updates() -> None:
+    average, age = federation(GossipAverageGMF), federation(GossipAgeGMF)
+    one, two = average.start(), age.start()
+    a = arriving(average, one, 0, 1, samples=27)  # node 0 has 9 rows
+    assert average.algorithm.share(a, one.nodes, average.private)[0].tolist() == [0.75]
+    two.nodes.age[0] = 3
+    b = arriving(age, two, 0, 1, age=9)
+    assert age.algorithm.share(b, two.nodes, age.private)[0].tolist() == [0.75]
+    age.algorithm.on_message(b, two.nodes, age.private)
+    assert two.nodes.age[0] == 10  # the older of both, and one update more
+
+
+def test_reptile_gossips_like_average_and_fine_tunes_to_score() -> None:
+    reptile, average = federation(GossipReptileGMF, meta_epochs=30), federation(GossipAverageGMF)
+    one, two = (gossip.advance(gossip.start(), 4) for gossip in (reptile, average))
+    assert (one.models == two.models).all()
+    users = np.arange(12)
+
+    def scores(gossip: Gossip, swarm: Any) -> np.ndarray:
+        return gossip.algorithm.score(swarm.models, users, swarm.nodes, users, gossip.private)
+
+    before = [array.copy() for array in (one.models, *one.nodes)]
+    tuned, plain = scores(reptile, one), scores(average, two)
+    assert all((a == b).all() for a, b in zip(before, (one.models, *one.nodes), strict=True))
+    own = DATA.histories(users)
+
+    def gap(table: np.ndarray) -> float:
+        return float(np.mean([table[u, own.item[own.ptr[u] : own.ptr[u + 1]]].mean() - table[u].mean() for u in users]))
+
+    assert gap(tuned) > gap(plain)
+    none = federation(GossipReptileGMF, meta_epochs=0)
+    assert (scores(none, none.advance(none.start(), 4)) == plain).all()
+
+
+# ---- what is refused --------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("number", "length", "why"),
+    [
+        (np.nan, 0, "not finite"),
+        (-np.inf, 0, "not finite"),
+        (51.0, 0, "too large"),
+        (-51.0, 0, "too large"),
+        (0.1, 1, "wrong length"),
+        (0.1, -1, "wrong length"),
+    ],
+)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_bad_model_is_refused_and_changes_nothing(kind: Any, number: float, length: int, why: str) -> None:
+    gossip = federation(kind)
+    swarm = gossip.start()
+    model = swarm.models[1]
+    model[7] = number
+    a = arriving(gossip, swarm, 0, 1, model, length=len(model) + length)
+    before = [array.copy() for array in (swarm.models, *swarm.nodes)]
+    found = gossip.algorithm.on_message(a, swarm.nodes, gossip.private)
+    assert [REFUSALS[one] for one in found] == [why]
+    assert all((x == y).all() for x, y in zip(before, (swarm.models, *swarm.nodes), strict=True))
+
+
+def test_bad_peers_are_counted_and_nobody_learns_from_them() -> None:
+    gossip = federation(network={"bad": 0.3})
+    swarm = gossip.advance(gossip.start(), 8)
+    bad = gossip._draws.bad
+    assert 0 < bad.sum() < 12 and swarm.ledger.refused > 0 and np.isfinite(swarm.models).all()
+    assert not np.isin(swarm.nodes.heard, np.flatnonzero(bad)).any()
+
+
+# ---- views ------------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("alpha", "reading", "best"),
+    [
+        (0.4, "exploration", 2),
+        (0.4, "exploitation", 1),
+        (0.0, "exploration", 3),
+        (1.0, "exploration", 0),
+        (0.7, "exploitation", 2),
+    ],
+)
+def test_alpha_has_both_readings(alpha: float, reading: str, best: int) -> None:
+    """Of 3 peers .6 are 1.8, the nearest is 2; .4 are 1.2, the nearest is 1."""
+    algorithm = PepperGMF(**SMALL, alpha=alpha, reading=reading).configured(DATA.catalogue)
+    gossip = federation()
+    nodes = gossip.start().nodes
+    nodes.heard[0, :4], nodes.performance[0, :4] = [4, 5, 6, 7], [0.1, 0.9, 0.5, 0.3]
+    nodes.known[0] = NOBODY
+    nodes.known[0, :3] = [8, 9, 10]
+    view = algorithm.view_of(nodes, np.array([0]), folds(key(0, "view"), np.arange(1)))[0]
+    assert view[:best].tolist() == [5, 6, 7][:best] and set(view[best:].tolist()) <= {8, 9, 10}
+
+
+def test_a_view_is_drawn_anew_every_few_pushes_and_l_n_is_forgotten_or_kept() -> None:
+    for memory, kept in (("view", False), ("ever", True)):
+        gossip = federation(memory=memory)
+        swarm = gossip.advance(gossip.start(), 2)
+        assert (swarm.nodes.heard != NOBODY).any()
+        before = swarm.nodes.view.copy()
+        gossip.algorithm.on_timer(swarm.nodes, np.arange(12), gossip.private, folds(key(0, "t"), np.arange(12)))  # the third push
+        assert (swarm.nodes.view != before).any() and (swarm.nodes.heard != NOBODY).any() == kept
+        now = swarm.nodes.view.copy()
+        gossip.algorithm.on_timer(swarm.nodes, np.arange(12), gossip.private, folds(key(1, "t"), np.arange(12)))
+        assert (swarm.nodes.view == now).all()
+
+
+# ---- weighting sets ---------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_weighting_set_is_held_back_from_training() -> None:
+    whole = device_data(DATA, None)
+    data = weighting.drawn(whole, 0.3, 40, folds(key(0, "weighting"), np.arange(12)))
+    own, sets = data.histories, data.weighing
+    for u in range(12):
+        rows, kept, held = (
+            arrays[ptr[u] : ptr[u + 1]].tolist()
+            for ptr, arrays in ((DATA.ptr, DATA.item), (own.ptr, own.item), (sets.ptr, sets.item))
+        )
+        assert len(held) == int(0.3 * len(rows)) and sorted(kept + held) == rows and kept == sorted(kept)
+        candidates = sets.candidates[sets.ptr[u] : sets.ptr[u + 1]]
+        assert candidates.shape[1] == 100 and not np.isin(candidates, rows).any() and candidates.min() >= 0
+        assert own.avoid[own.avoid_ptr[u] : own.avoid_ptr[u + 1]].tolist() == rows  # nor is it drawn as a negative
+
+
+def test_only_pepper_holds_rows_back_and_not_where_the_protocol_does() -> None:
+    assert len(federation().private.weighing.item) > 0
+    assert len(federation(GossipAgeGMF).private.weighing.item) == 0
+    given = weighed(2)
+    assert PepperGMF(**SMALL).weighing(given, folds(key(0, "w"), np.arange(12))) is given

@@ -1,0 +1,89 @@
+"""The slow oracle: the device code as plain Python (NUMBA_DISABLE_JIT=1) ends with the bytes of the compiled code."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+from paths import PYTHONPATH
+from small_federations import GOSSIP
+
+PROGRAM = """
+import warnings
+warnings.filterwarnings("ignore", category=RuntimeWarning)  # plain uint64 arithmetic announces that it wraps around
+import sys
+from small_federations import PLAIN
+from entrenous.algorithms.cali3f import Cali3F
+from entrenous.algorithms.ditto import Ditto
+from entrenous.algorithms.fcf import FCF
+from entrenous.algorithms.fedavg import FedAvg
+from entrenous.algorithms.fedfast import FedFast
+from entrenous.algorithms.fpl import FPL
+from entrenous.algorithms.reptile import Reptile
+from entrenous.data.synthetic import synthetic
+from entrenous.federation.rounds import Rounds
+from entrenous.runs.recommenders import fitted
+from entrenous.runs.store import model_sha256
+
+data = synthetic(users=12, items=90, interactions=150, skew=0.5, seed=2)
+for algorithm, until in (
+    (FPL(factors=5, triples=7, pi=0.6), 3),
+    (FPL(factors=8, triples=4, user_step="once"), 3),
+    (FPL(factors=6, triples=1, cohort=1), 60),
+    (FCF(factors=3), 2),
+    (FedAvg(**PLAIN, factors=5, layers=()), 2),
+    (Cali3F(**PLAIN, factors=3, layers=(4, 3), clusters=3, cohort=6, init_std=0.3), 3),
+    (Cali3F(clusters=3, cohort=6), 2),
+    (FedFast(**PLAIN, factors=0, layers=(5,), clusters=3, cohort=6, init_std=0.3), 3),
+    (Ditto(**{**PLAIN, "optimiser": "adam"}, factors=2, layers=(3,), cohort=6), 2),
+    (Reptile(**PLAIN, factors=2, layers=(3,), cohort=6), 2),
+):
+    rounds = Rounds(algorithm, data, seed=1)
+    result = fitted(rounds, rounds.advance(rounds.start(), until))
+    print(model_sha256(result.arrays), model_sha256({"s": result.recommender.scores(__import__("numpy").arange(12))}))
+"""
+
+PEERS = """
+import sys, warnings
+warnings.filterwarnings("ignore", category=RuntimeWarning)
+import numpy as np
+from small_federations import gossiping, shop
+from entrenous.federation.gossip import Gossip
+from entrenous.federation.network import Network
+from entrenous.runs.recommenders import fitted
+from entrenous.runs.store import model_sha256
+from paths import PYTHONPATH
+
+rough = Network.read({"clock": "random", "latency": "uniform:0.2:2", "churn": 0.2, "restarts": 0.05, "loss": 0.1, "bad": 0.2})
+gossip = Gossip(gossiping(sys.argv[1]), shop(10, 30), seed=1, network=rough)
+result = fitted(gossip, gossip.advance(gossip.start(), 5))
+scores = result.recommender.scores(np.arange(10))
+print(model_sha256(result.arrays), model_sha256({"s": scores}), ",".join(map(str, result.ledger)))
+"""
+
+
+def output(disable_jit: str, program: str = PROGRAM, *arguments: str) -> list[str]:
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": disable_jit, "PYTHONPATH": PYTHONPATH}
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments], env=environment, capture_output=True, text=True, timeout=240, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout.split()
+
+
+@pytest.mark.timeout(400)
+def test_plain_python_and_compiled_code_agree_to_the_bit() -> None:
+    compiled, plain = output("0"), output("1")
+    assert len(compiled) == 20 == len(set(compiled))
+    assert plain == compiled
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("name", GOSSIP)
+def test_peers_end_with_the_same_bytes_too(name: str) -> None:
+    """Over a network on which everything happens: late and lost messages, churn, restarts, models that are refused."""
+    compiled, plain = output("0", PEERS, name), output("1", PEERS, name)
+    assert len(compiled) == 3 == len(set(compiled)) and int(compiled[2].split(",")[-1]) > 0
+    assert plain == compiled

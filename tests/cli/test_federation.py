@@ -1,0 +1,263 @@
+"""The commands of a federation: one line and exit code 2 for bad input, nothing written; and docs/network.md's journey in small."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from command_line import Command, write_shop
+
+pytest.importorskip("flwr")
+pytest.importorskip("msgspec")
+
+LARGE = 20  # users of each gateway; the device has one
+NEW = ["federation", "new", "book", "--algorithm", "fpl", "--items", "items.csv", "--interactions", "300"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder: rows of two gateways, of one user and of a late one; a list of items; requests of three nodes."""
+    monkeypatch.chdir(tmp_path)
+    header, *lines = write_shop(tmp_path / "all.csv").read_text().splitlines()
+    users = sorted({line.split(",")[0] for line in lines}, key=lambda name: int(name[1:]))
+    parts = {"a.csv": users[:LARGE], "b.csv": users[LARGE : 2 * LARGE - 1], "one.csv": users[-1:]}
+    for name, own in parts.items():
+        mine = [line for line in lines if line.split(",")[0] in own]
+        (tmp_path / name).write_text("\n".join([header, *mine]) + "\n")
+    items = sorted({line.split(",")[1] for line in lines})
+    (tmp_path / "items.csv").write_text("item,title\n" + "".join(f"{item},film {item}\n" for item in items))
+    return tmp_path
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str]) -> Command:
+    return Command(capsys)
+
+
+def asked(command: Command, *names: str) -> list[str]:
+    """Identities, and the options of `federation new` for them."""
+    for name in names:
+        assert command("federation", "identity", name, "--name", name).code == 0
+    users = {"a": LARGE, "b": LARGE - 1, "one": 1}
+    return [part for name in names for part in ("--node", f"{name}/request.json:{users.get(name, 5)}")]
+
+
+def founded(command: Command, *options: str) -> None:
+    done = command(*NEW, "--rounds", "4", *asked(command, "a", "b", "one"), *options)
+    assert done.code == 0, done.err
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def test_bad_input_to_new_and_identity_is_one_line_and_writes_nothing(folder: Path, command: Command) -> None:
+    nodes = asked(command, "a")
+    twice = folder / "twice.csv"
+    twice.write_text("item\nx\nx\n")
+    (folder / "no-item.csv").write_text("thing\nx\n")
+    before = contents(folder)
+    whole = [*NEW, "--rounds", "4", *nodes]
+    for line, words in {
+        "there is a key already": ["federation", "identity", "a", "--name", "a"],
+        "--name: got 'A b'": ["federation", "identity", "other", "--name", "A b"],
+        "expected REQUEST.json:USERS": [*NEW, "--rounds", "4", "--node", "a/request.json"],
+        "none.json: no such file": [*NEW, "--rounds", "4", "--node", "none.json:3"],
+        "not a request to take part": [*NEW, "--rounds", "4", "--node", "a/wrong.json:3"],
+        "did you mean 'fpl'": [*NEW[:4], "fppl", *NEW[5:], "--rounds", "4", *nodes],
+        "rounds": [*NEW, "--rounds", "0", *nodes],
+        "no column `item`": [*NEW[:6], "no-item.csv", *NEW[7:], "--rounds", "4", *nodes],
+        "an item occurs twice": [*NEW[:6], "twice.csv", *NEW[7:], "--rounds", "4", *nodes],
+        "--name: missing, with --host 0.0.0.0": [*whole, "--host", "0.0.0.0"],
+        "--port: got 0": [*whole, "--port", "0"],
+        "at most 3, as the terms say": [*whole, "--users", "3"],
+        "two nodes are called 'a'": [*whole, *nodes],
+    }.items():
+        (folder / "a" / "wrong.json").write_text("{}")
+        assert line in command(*words).error, words
+        (folder / "a" / "wrong.json").unlink()
+        assert contents(folder) == before, words
+        assert not (folder / "book").exists()
+
+
+def test_bad_input_to_join_and_to_what_runs_is_one_line_and_writes_nothing(folder: Path, command: Command) -> None:
+    founded(command)
+    asked(command, "stranger")
+    (folder / "unknown.csv").write_text("user,item,value,time\n" + "".join(f"u{n % LARGE},nothing{n},1,1\n" for n in range(300)))
+    before = contents(folder)
+    invitation = "book/invitations/a"
+    for line, words in {
+        "is not for 'stranger'": ["federation", "join", "stranger", "--invitation", invitation, "--data", "a.csv"],
+        "19 users; expected 20": ["federation", "join", "a", "--invitation", invitation, "--data", "b.csv"],
+        "300 rows of items that are not on the federation's list": [
+            "federation",
+            "join",
+            "a",
+            "--invitation",
+            invitation,
+            "--data",
+            "unknown.csv",
+        ],
+        "none.csv": ["federation", "join", "a", "--invitation", invitation, "--data", "none.csv"],
+        "terms.json: no such file": ["federation", "join", "a", "--invitation", "nowhere", "--data", "a.csv"],
+        "place.json: no such file": ["server", "a"],
+        "node.json: no such file": ["gateway", "a"],
+        "nothing to tell yet": ["federation", "status", "book/server"],
+        "no such store": ["federation", "backup", "a", "--to", "copy.sqlite"],
+        "no node 'c' on the roll": ["federation", "shut-out", "book", "c"],
+        "is or was a node": ["federation", "invite", "book", "--node", "a/request.json:5"],
+        "and 0 are left": ["federation", "invite", "book", "--node", "stranger/request.json:5"],
+        "--to: got -1": ["federation", "rewind", "a", "--to", "-1"],
+        "server.crt: cannot be read": ["federation", "renew", "a"],
+        "terms.json: no such file; ": ["federation", "shut-out", "nowhere", "a"],
+    }.items():
+        assert line in command(*words).error, words
+        assert contents(folder) == before, words
+
+
+def test_a_device_refuses_many_users_and_a_gateway_may_have_one(folder: Path, command: Command) -> None:
+    founded(command)
+    for name in ("a", "one"):
+        done = command("federation", "join", name, "--invitation", f"book/invitations/{name}", "--data", f"{name}.csv")
+        assert done.code == 0 and f"entrenous {'device' if name == 'one' else 'gateway'} {name}" in done.err
+    assert "'a' has 20 users; expected at most 1" in command("device", "a").error
+
+
+def test_the_certificate_is_for_where_nodes_reach_the_server(folder: Path, command: Command) -> None:
+    founded(command, "--host", "10.1.2.3", "--port", "9000")
+    from entrenous.deploy.flower.keys import expiry, names_of
+
+    keys = folder / "book" / "server" / "keys"
+    assert json.loads((folder / "book/invitations/a/invitation.json").read_text()) == {"server": "10.1.2.3:9000", "tls": True}
+    assert "10.1.2.3" in names_of(keys / "server.crt")
+    old = (keys / "server.crt").read_bytes()
+    done = command("federation", "renew", "book", "--name", "hub.example")
+    assert done.code == 0 and f"{expiry(keys):%Y-%m-%d}" in done.err
+    assert {"10.1.2.3", "hub.example", "localhost"} <= set(names_of(keys / "server.crt"))
+    assert (keys / "server.crt.old").read_bytes() == old
+
+    kept, authority = contents(keys), (keys / "ca.key").rename(folder / "ca.key")
+    del kept["ca.key"]
+    assert "ca.key: is missing" in command("federation", "renew", "book").error
+    assert contents(keys) == kept
+    (keys / "ca.crt").unlink()
+    done = command("federation", "renew", "book")
+    assert "a new authority" in done.err and (keys / "ca.key").exists() and authority.exists()
+    assert (folder / "book/invitations/a/ca.crt").read_bytes() == (keys / "ca.crt").read_bytes()
+
+
+def test_nodes_come_and_go_and_nobody_gets_the_numbers_of_another(folder: Path, command: Command) -> None:
+    founded(command, "--users", "60")
+    asked(command, "late", "later")
+    roll = folder / "book" / "server" / "roll.json"
+    assert command("federation", "invite", "book", "--node", "late/request.json:5").code == 0
+    assert json.loads(roll.read_text())["nodes"]["late"]["users"] == [[40, 44]]
+    assert command("federation", "shut-out", "book", "late").code == 0
+    assert "late" not in json.loads(roll.read_text())["nodes"]
+    assert not (folder / "book/server/keys/nodes/late.pub").exists()
+    assert "is or was a node" in command("federation", "invite", "book", "--node", "late/request.json:5").error
+    assert command("federation", "invite", "book", "--node", "later/request.json:5").code == 0
+    assert json.loads(roll.read_text())["nodes"]["later"]["users"] == [[45, 49]]
+
+
+def test_a_federation_with_secure_sums_keeps_its_nodes_and_its_rounds(folder: Path, command: Command) -> None:
+    founded(command, "--secure", "masks", "--users", "60")
+    asked(command, "late")
+    assert command("federation", "join", "a", "--invitation", "book/invitations/a", "--data", "a.csv").code == 0
+    before = contents(folder)
+    assert "has agreed on who takes part" in command("federation", "invite", "book", "--node", "late/request.json:5").error
+    assert "has agreed on who takes part" in command("federation", "shut-out", "book", "a").error
+    assert "two secure sums of one round" in command("federation", "rewind", "a", "--to", "0").error
+    assert contents(folder) == before
+
+
+# ---- the journey -------------------------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def running(log: Path, *words: str) -> Iterator[subprocess.Popen[bytes]]:
+    with open(log, "ab") as file:
+        process = subprocess.Popen([sys.executable, "-m", "entrenous", *words], stdout=file, stderr=file)
+    try:
+        yield process
+    finally:
+        process.terminate()
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def until(true: Callable[[], bool], seconds: float = 90.0) -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "that takes too long"
+        time.sleep(0.2)
+
+
+def rounds(server: Path) -> int:
+    path = server / "status.json"
+    return int(json.loads(path.read_text())["round"]) if path.exists() else 0
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_from_nothing_to_recommendations_with_kills_backups_and_a_node_less(folder: Path, command: Command) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    nodes = asked(command, "a", "b", "one")
+    assert command(*NEW, "--rounds", "100000", *nodes, "--port", port, "--users", "45").code == 0
+    for name in ("a", "b", "one"):
+        assert command("federation", "join", name, "--invitation", f"book/invitations/{name}", "--data", f"{name}.csv").code == 0
+    server, log = folder / "book" / "server", folder / "log"
+    with running(log, "gateway", "a", "--threads", "1"), running(log, "device", "one"):
+        with running(log, "gateway", "b", "--threads", "1") as b:
+            with running(log, "server", "book/server") as first:
+                until(lambda: rounds(server) >= 3)
+                os.kill(first.pid, signal.SIGKILL)
+            done = rounds(server)
+            with running(log, "server", "book/server"):
+                until(lambda: rounds(server) > done + 2)
+                os.kill(b.pid, signal.SIGKILL)  # nobody is left out: rounds wait for it
+                assert command("federation", "backup", "b", "--to", "b.sqlite").code == 0
+        for left in (folder / "b").glob("store.sqlite*"):
+            left.unlink()
+        shutil.copyfile("b.sqlite", "b/store.sqlite")
+        old = rounds(server)
+        shutil.copytree(server, folder / "backup", ignore=shutil.ignore_patterns("flower", "lock"))
+        with running(log, "gateway", "b", "--threads", "1"), running(log, "server", "book/server"):
+            until(lambda: rounds(server) > old + 8)
+        assert command("federation", "shut-out", "book", "b").code == 0
+        assert command("federation", "renew", "book").code == 0
+        with running(log, "server", "book/server"):
+            now = rounds(server)
+            until(lambda: rounds(server) > now + 2)
+            assert json.loads(command("federation", "status", "book/server", "--json").out)["of"] == 2
+    found = command("federation", "recommend", "one", "--n", "3", "--json").json
+    assert len(found["items"]) == 3 and found["items"][0]["title"].startswith("film ")
+
+    shutil.rmtree(server)  # lost; the backup is more than a few rounds old
+    shutil.copytree(folder / "backup", server)
+    for name in ("a", "b", "one"):
+        assert command("federation", "rewind", name, "--to", str(old)).code == 0
+        shutil.copyfile(server / "keys" / "ca.crt", f"{name}/ca.crt")
+    (server / "status.json").unlink()
+    with (
+        running(log, "gateway", "a", "--threads", "1"),
+        running(log, "gateway", "b", "--threads", "1"),
+        running(log, "device", "one"),running(log, "server", "book/server")
+    ):
+        until(lambda: rounds(server) > old + 2)
+    said = (server / "server.log").read_text() + log.read_text()
+    assert "Traceback" not in said and "film" not in said and "u39" not in said

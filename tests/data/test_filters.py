@@ -1,0 +1,108 @@
+"""Filters: hand-counted cores, vocabularies that shrink with the rows, and a note for each."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_data import interactions, random_data, rows_of
+
+from entrenous.core.errors import InputError
+from entrenous.data.filters import binarise, compact, k_core, min_item_rows, min_user_rows
+from entrenous.data.load import load
+from entrenous.data.options import load_arguments
+
+#   u1: a b c    u2: a b    u3: a d    u4: d
+ROWS = [("u1", "a"), ("u1", "b"), ("u1", "c"), ("u2", "a"), ("u2", "b"), ("u3", "a"), ("u3", "d"), ("u4", "d")]
+
+
+def test_min_user_rows_is_a_single_pass() -> None:
+    kept = min_user_rows(interactions(ROWS), 2)
+    assert rows_of(kept) == {row for row in map(tuple, ROWS) if row[0] != "u4"}
+    assert kept.users.ids.tolist() == ["u1", "u2", "u3"]
+    assert kept.items.ids.tolist() == ["a", "b", "c", "d"]  # c and d keep their single row
+    assert kept.notes == ("kept users with >= 2 rows; dropped rows: 1, users: 1, items: 0",)
+
+
+def test_min_item_rows_is_a_single_pass() -> None:
+    kept = min_item_rows(interactions(ROWS), 3)
+    assert rows_of(kept) == {("u1", "a"), ("u2", "a"), ("u3", "a")}
+    assert (kept.users.ids.tolist(), kept.items.ids.tolist()) == (["u1", "u2", "u3"], ["a"])
+
+
+def test_k_core_is_iterated() -> None:
+    # items >= 2 drops c; users >= 2 drops u4; d then has one row and goes; u3 then has one row and goes
+    core = k_core(interactions(ROWS), users=2, items=2)
+    assert rows_of(core) == {("u1", "a"), ("u1", "b"), ("u2", "a"), ("u2", "b")}
+    assert core.counts.tolist() == [2, 2] and core.popularity.tolist() == [2, 2]
+    assert core.notes[-1].endswith("dropped rows: 4, users: 2, items: 2")
+
+
+def test_k_core_of_users_or_items_alone() -> None:
+    assert rows_of(k_core(interactions(ROWS), users=3)) == {("u1", "a"), ("u1", "b"), ("u1", "c")}
+    assert rows_of(k_core(interactions(ROWS), items=3)) == {("u1", "a"), ("u2", "a"), ("u3", "a")}
+
+
+def test_features_times_and_source_positions_follow_the_rows() -> None:
+    data = interactions(ROWS, features={"title": np.array(["A", "B", "C", "D"])})
+    kept = min_item_rows(data, 2)  # a, b, d
+    assert kept.features["title"].tolist() == ["A", "B", "D"]
+    assert kept.time is not None and kept.row is not None
+    assert kept.time.tolist() == [100, 101, 103, 104, 105, 106, 107]
+    assert kept.row.tolist() == [0, 1, 3, 4, 5, 6, 7]
+
+
+def test_binarise_keeps_values_of_at_least_the_threshold() -> None:
+    data = interactions(ROWS)  # values 1 2 3 4 5 1 2 3 in the order of the rows
+    liked = binarise(data, at_least=3)
+    assert rows_of(liked) == {("u1", "c"), ("u2", "a"), ("u2", "b"), ("u4", "d")}
+    assert liked.value.tolist() == [1, 1, 1, 1] and liked.value.strides == (0,)
+    assert liked.users.ids.tolist() == ["u1", "u2", "u4"]
+    assert "rows with value >= 3, set to 1" in liked.notes[-1]
+    assert len(binarise(data)) == len(data) and binarise(data).notes == ("every row has value 1",)
+
+
+def test_a_filter_that_leaves_nothing_or_makes_no_sense_is_refused() -> None:
+    with pytest.raises(InputError, match="no row is left"):
+        k_core(interactions(ROWS), users=4)
+    with pytest.raises(InputError, match="no row is left"):
+        binarise(interactions(ROWS), at_least=6)
+    with pytest.raises(InputError, match="at least 1"):
+        min_user_rows(interactions(ROWS), 0)
+
+
+def test_nothing_to_drop_changes_nothing() -> None:
+    data = interactions(ROWS)
+    assert compact(data) is data
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10_000), users=st.integers(1, 6), items=st.integers(1, 6))
+def test_the_core_is_the_largest_part_with_both_properties(seed: int, users: int, items: int) -> None:
+    data = random_data(seed=seed)
+    rows = rows_of(data)
+    while True:  # plain definition, on sets of names
+        per_user, per_item = {}, {}
+        for user, item in rows:
+            per_user[user], per_item[item] = per_user.get(user, 0) + 1, per_item.get(item, 0) + 1
+        still = {(user, item) for user, item in rows if per_user[user] >= users and per_item[item] >= items}
+        if still == rows:
+            break
+        rows = still
+    if rows:
+        assert rows_of(k_core(data, users=users, items=items)) == rows
+    else:
+        with pytest.raises(InputError, match="no row is left"):
+            k_core(data, users=users, items=items)
+
+
+def test_loading_keeps_the_core_of_users_and_items_with_enough_rows(tmp_path):
+    """c, z and w have one row each; the others have two."""
+    path = tmp_path / "rows.csv"
+    path.write_text("user,item,rating\na,x,1\na,y,2\nb,x,3\nb,y,4\nb,z,5\nc,w,2\n")
+    data = load(path, min_rows=2)
+    assert list(data.users.ids) == ["a", "b"] and list(data.items.ids) == ["x", "y"] and len(data) == 4
+    assert any("the core of users with >= 2" in note for note in data.notes)
+    with pytest.raises(InputError, match=r"^--load min_rows: got .0."):
+        load_arguments({"min_rows": "0"})

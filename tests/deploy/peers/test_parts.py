@@ -1,0 +1,287 @@
+"""The parts of a peer by themselves: frames, records, the book, conduct, intake, what is kept, what a charter refuses."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+pytest.importorskip("msgspec")
+
+from peers_in_memory import OPERATOR, charter, rows_of, secret, self_of
+
+from entrenous.core.errors import EntrenousError, InputError
+from entrenous.deploy.peers.book import LARGEST, Book, Contact
+from entrenous.deploy.peers.conduct import Conduct
+from entrenous.deploy.peers.frames import (
+    CARRIED,
+    LONGEST,
+    Offer,
+    ProtocolError,
+    Record,
+    Reply,
+    Shuffle,
+    frame,
+    message_of,
+)
+from entrenous.deploy.peers.identity import Self, Verifier, public_key, ticket
+from entrenous.deploy.peers.intake import BODIES, WAITING, Intake, deadline
+from entrenous.deploy.peers.keeping import Keeping
+from entrenous.deploy.peers.node import Node, Received
+from entrenous.federation.replay import Event
+from entrenous.wire.pushed import digest, pack, packed_bytes, unpack
+from entrenous.wire.tensors import schema_of
+
+OF = charter(100)
+NOW = 1_800_000_000.0
+
+
+def record(number: int, wall: float = NOW, address: str = "127.0.0.1:1", schema: bytes = OF.schema) -> Record:
+    key = bytes([number]) * 32
+    return Self(key, schema, number, ticket(OPERATOR, schema, number, public_key(key))).record([address], wall)
+
+
+def book(own: int = 99, **more: Any) -> Book:
+    return Book(own, Verifier(OF.schema, bytes.fromhex(OF.operator), OF.users, 15.0), **more)
+
+
+def offer(number: int = 1, push: int = 0, **more: Any) -> Offer:
+    said: dict[str, Any] = {"schema": OF.schema, "record": record(number), "push": push, "size": OF.body_bytes,
+                            "digest": bytes([push % 256]) * 32, "age": 1, "samples": 2, "peers": (3, -1), **more}  # fmt: skip
+    return Offer(**said)
+
+
+# ---- frames ---------------------------------------------------------------------------------------------------------------------------
+
+
+def test_the_largest_messages_fit_into_a_frame() -> None:
+    wide = record(1)
+    wide = msgspec.structs.replace(wide, addresses=("a" * 56,) * 4, issued=(1 << 40) - 1, number=99)
+    for message in (
+        Shuffle(OF.schema, (wide,) * CARRIED, ((1 << 31) - 1,) * CARRIED),
+        Reply("records", (wide,) * CARRIED),
+        offer(record=wide, peers=((1 << 31) - 1,) * 100, push=(1 << 40) - 1, size=(1 << 62) - 1),
+    ):
+        said = frame(message)
+        assert len(said) <= 4 + LONGEST and message_of(said[4:]) == message
+
+
+def test_ten_thousand_damaged_frames_are_messages_or_errors() -> None:
+    draw, good = (
+        random.Random(2),
+        [frame(m)[4:] for m in (offer(), Shuffle(OF.schema, (record(1), record(2)), (5,)), Reply("go"))],
+    )
+    refused = 0
+    for _ in range(10_000):
+        bad = bytearray(draw.choice(good))
+        for _ in range(draw.randint(1, 3)):
+            at = draw.randrange(len(bad))
+            bad[at : at + draw.randint(0, 4)] = draw.randbytes(draw.randint(0, 4))
+        try:
+            message_of(bytes(bad))
+        except ProtocolError as wrong:
+            assert wrong.code == "frame"
+            refused += 1
+    assert refused > 3_000
+    for bad_bytes in (b"", b"\xc1", b"\x91" * 4000, b"\xdf\xff\xff\xff\xff", b"\xdd\xff\xff\xff\xff", b"\xc6\xff\xff\xff\xff"):
+        with pytest.raises(ProtocolError):
+            message_of(bad_bytes)
+
+
+def test_unknown_fields_wrong_lengths_and_answers_are_refused() -> None:
+    known = msgspec.to_builtins(offer(), builtin_types=(bytes,))
+    assert message_of(msgspec.msgpack.encode(known)) == offer()
+    for wrong in (
+        {**known, "more": 1}, {**known, "digest": b"short"}, {**known, "size": -1}, {**known, "age": 1 << 31}, {**known, "peers": [-2]},
+        {**known, "type": "other"}, {"type": "reply", "answer": "gone"}, {**known, "push": 1.5}, {**known, "peers": [0] * 101},
+    ):  # fmt: skip
+        with pytest.raises(ProtocolError):
+            message_of(msgspec.msgpack.encode(wrong))
+
+
+# ---- records and the book -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_book_takes_what_is_signed_and_fresh() -> None:
+    own = book()
+    assert own.take([record(1), record(2), record(3, NOW - 20)], NOW) == 1
+    assert set(own.entries) == {1, 2}
+    own.put(record(1, NOW + 5, "127.0.0.1:2"), NOW + 5)
+    assert own.contact(1) == Contact(1, public_key(b"\1" * 32), ("127.0.0.1:2",))
+    own.put(record(1, NOW + 1, "127.0.0.1:3"), NOW + 5)
+    assert own.contact(1).addresses == ("127.0.0.1:2",), "an older one does not count"  # type: ignore[union-attr]
+    own.put(record(99), NOW)
+    assert 99 not in own.entries, "nor one of its own"
+    own.expire(NOW + 16)
+    assert set(own.entries) == {1} and own.contact(2) is None and 2 in own.past
+
+
+def test_forged_records_are_refused_whatever_else_they_say() -> None:
+    own, good = book(), record(4)
+    for bad in (
+        record(4, schema=b"\1" * 16),
+        msgspec.structs.replace(good, signature=b"\0" * 64),
+        msgspec.structs.replace(good, ticket=record(5).ticket),
+        msgspec.structs.replace(good, number=6),
+        msgspec.structs.replace(good, id=b"\0" * 32),
+        msgspec.structs.replace(good, issued=good.issued + 1),
+        msgspec.structs.replace(good, number=100),
+    ):
+        with pytest.raises(ProtocolError, match="record"):
+            own.take([bad], NOW)
+    assert not own.entries
+
+
+def test_who_cannot_be_reached_is_forgotten_until_there_is_news() -> None:
+    own = book(bootstraps=[Contact(0, b"\0" * 32, ("127.0.0.1:9",))])
+    own.put(record(1), NOW)
+    own.failed(1, 10.0)
+    assert own.waits(1, 11.9) and not own.waits(1, 12.1)
+    own.reached(1)
+    assert not own.waits(1, 10.0)
+    own.failed(1, 20.0)
+    own.failed(1, 30.0)
+    assert own.contact(1) is None
+    own.put(record(1), NOW)
+    assert own.contact(1) is None, "the record by which it could not be reached is no news"
+    assert {one.number for one in own.last_resorts(30.0)} == {0, 1}
+    own.failed(0, 30.0)
+    assert {one.number for one in own.last_resorts(30.0)} == {1} and {one.number for one in own.last_resorts(33.0)} == {0, 1}
+    own.put(record(1, NOW + 1), NOW + 1)
+    assert own.contact(1) is not None
+
+
+def test_a_book_is_bounded_and_tells_what_is_wanted_first() -> None:
+    own = book()
+    for number in range(90):
+        own.put(record(number, NOW + number / 10), NOW + number / 10)
+    assert len(own.entries) == LARGEST and len(own.past) == LARGEST and min(own.entries) >= 20
+    told = own.some((88, 3, 77), lambda n: 0, besides=77)
+    assert told[0].number == 88 and len(told) == CARRIED and 77 not in {one.number for one in told}
+    assert own.unknown([3, 88, -1, 99, 3]) == [3]
+
+
+# ---- conduct and intake ---------------------------------------------------------------------------------------------------------------
+
+
+def test_three_errors_in_a_row_ban_for_a_while_and_one_good_deed_forgives() -> None:
+    conduct = Conduct(interval=1.0, ban=60.0)
+    assert [conduct.error(b"a", 0.0), conduct.error(b"a", 1.0)] == [False, False]
+    conduct.good(b"a")
+    assert [conduct.error(b"a", t) for t in (2.0, 3.0, 4.0)] == [False, False, True]
+    assert conduct.is_banned(b"a", 63.9) and not conduct.is_banned(b"a", 64.1) and not conduct.is_banned(b"b", 5.0)
+    assert [conduct.error(b"c", t) for t in (0.0, 61.0, 122.0, 150.0)] == [False] * 4, "long ago does not count"
+    assert conduct.may_offer(b"b", 0.0) and not conduct.may_offer(b"b", 0.9) and conduct.may_offer(b"b", 1.0)
+    for n in range(5000):
+        conduct.error(n.to_bytes(4, "little"), 0.0)
+    assert len(conduct._of) <= 1024
+
+
+def intake(interval: float = 0.0) -> Intake:
+    return Intake(OF, book(), Conduct(interval, 1.0), Counter())
+
+
+def test_back_pressure_costs_an_answer_and_not_a_model() -> None:
+    one = intake()
+    key = {number: record(number).id for number in range(10)}
+    answers = [one.offered(key[n], offer(n), 0.0, NOW) for n in range(6)]
+    assert answers == ["go"] * BODIES + ["busy"] * 3
+    for n in range(BODIES):
+        one.arrived(received(n))
+    assert one.offered(key[3], offer(3), 0.0, NOW) == "go" and one.offered(key[4], offer(4), 0.0, NOW) == "busy"
+    assert one.offered(key[0], offer(0, 1), 0.0, NOW) == "go", "a newer one of a sender that waits already"
+    one.arrived(received(0, 1))
+    one.dropped(offer(3))
+    assert len(one.waiting) == BODIES <= WAITING and one.tally["received.replaced"] == 1
+    assert [one.next().sender for _ in range(3)] == [1, 2, 0] and one.next() is None  # type: ignore[union-attr]
+    assert one.offered(key[0], offer(0, 1), 0.0, NOW) == "seen"
+    slow = intake(interval=1.0)
+    assert [slow.offered(key[1], offer(1, n), t, NOW) for n, t in ((0, 0.0), (1, 0.5))] == ["go", "busy"]
+
+
+def received(number: int, push: int = 0) -> Received:
+    return Received(number, push, None, np.zeros(1, np.float32), bytes([push]) * 32)  # type: ignore[arg-type]
+
+
+def test_a_body_has_three_seconds_and_a_hundred_kilobytes_a_second() -> None:
+    assert deadline(0) == 3.0 and deadline(500_000) == 8.0
+
+
+def test_ten_thousand_damaged_bodies_are_models_or_errors() -> None:
+    draw, one = random.Random(3), intake()
+    body = pack(np.linspace(-1, 1, one.width, dtype=np.float32))
+    assert len(body) == OF.body_bytes == packed_bytes(one.width) and unpack(body, one.width)[-1] == 1
+    refused = Counter[str]()
+    for _ in range(10_000):
+        bad = bytearray(body)
+        for _ in range(draw.randint(1, 3)):
+            bad[draw.randrange(160 if draw.random() < 0.5 else len(bad))] = draw.randrange(256)
+        try:
+            found = one.judged(offer(digest=digest(bad)), bad)
+        except ProtocolError as wrong:
+            refused[wrong.code] += 1
+        else:
+            assert np.isfinite(found.model).all() and np.abs(found.model).max() <= one.largest
+    assert {"body-json", "body-names", "too-large"} <= refused.keys()
+    with pytest.raises(ProtocolError, match="digest"):
+        one.judged(offer(), bytearray(body))
+
+
+# ---- what is kept ---------------------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_kept_is_whole_private_and_verified(tmp_path: Path) -> None:
+    path = tmp_path / "state.sqlite"
+    node = Node(charter(8), 3, rows_of(8)[3], 3)
+    node.start()
+    keeping = Keeping(path)
+    keeping.save(node.arrays(), 0, node.fresh, {"a": 1}, [record(5)])
+    keeping.save(node.arrays(), 1, [Event(2, 5, 9, b"x" * 32)], {"a": 2}, [record(6)])
+    keeping.close()
+    assert path.stat().st_mode & 0o077 == 0
+    again = Keeping(path, reading=True)
+    kept = again.load(schema_of(node.arrays()))
+    assert kept is not None and kept.about == {"a": 2} == again.about() and [one.number for one in again.met()] == [6]
+    assert again.events() == [Event(0, -1, -1, b""), Event(2, 5, 9, b"x" * 32)] and again.taken() == [(5, 9, b"x" * 32)]
+    other = Node(charter(8), 3, rows_of(8)[3], 3)
+    other.restore(kept.arrays)
+    assert other.push().body == node.push().body and other.nodes.view.tolist() == node.nodes.view.tolist()  # type: ignore[attr-defined]
+    again.close()
+    file = sqlite3.connect(path)
+    file.execute("UPDATE node SET arrays = substr(arrays, 1, 200) || x'00' || substr(arrays, 202)")
+    file.commit()
+    file.close()
+    with pytest.raises(EntrenousError, match="restore the folder from a backup"):
+        Keeping(path, reading=True).load(schema_of(node.arrays()))
+    path.write_bytes(b"nonsense" * 100)
+    with pytest.raises(EntrenousError, match=r"cannot be opened|cannot be read"):
+        Keeping(path).load(schema_of(node.arrays()))
+
+
+def test_a_state_of_another_algorithm_is_refused(tmp_path: Path) -> None:
+    node, other = (Node(charter(8, name), 3, rows_of(8)[3], 3) for name in ("pepper-gmf", "gossip-average-gmf"))
+    keeping = Keeping(tmp_path / "state.sqlite")
+    keeping.save(node.arrays(), 0, [], {}, [])
+    with pytest.raises(EntrenousError, match="state cannot be read"):
+        keeping.load(schema_of(other.arrays()))
+
+
+def test_a_charter_is_known_by_all_that_is_in_it() -> None:
+    names = {charter(8, **more).schema for more in (
+        {}, {"seed": 4}, {"period": 3.0}, {"draws": "secret"}, {"items_sha256": "1"}, {"operator": "0" * 64}, {"name": "x"}, {"users": 9},
+    )}  # fmt: skip
+    assert len(names) == 8 and charter(8).schema in names
+    for bad, said in (
+        ({"algorithm": "fpl", "settings": {}}, "server"),
+        ({"draws": "none"}, "public or secret"),
+        ({"settings": {"factors": 1024, "view": 3}, "items": 9000}, "MB"),
+    ):
+        with pytest.raises(InputError, match=said):
+            _ = charter(8, **bad).made  # type: ignore[arg-type]
+    assert self_of(charter(8), 2).record([], NOW).id == public_key(secret(2))

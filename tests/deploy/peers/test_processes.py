@@ -1,0 +1,222 @@
+"""Peers as processes on loopback: what they did is replayed to the byte, whoever was killed; a peer alone, or from long ago, goes on."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from network_namespace import quiet
+
+pytest.importorskip("iroh")
+
+from small_gossip import shop
+
+from entrenous.core.errors import EntrenousError, InputError
+from entrenous.deploy.peers.folder import Folder
+from entrenous.deploy.peers.founding import Founded, found
+from entrenous.deploy.peers.keeping import Keeping
+from entrenous.deploy.peers.running import check, recommend, restored, status
+from entrenous.deploy.peers.showing import LOG, Processes
+from entrenous.federation.replay import MESSAGE, PUSH, ReplayError
+
+SETTINGS = {"factors": 4, "redraw": 2, "learning_rate_user": 0.05}
+PERIOD = 0.5
+
+
+@pytest.fixture
+def processes() -> Iterator[Processes]:
+    with quiet():
+        running = Processes()
+        try:
+            yield running
+        finally:
+            running.stop(seconds=10)
+
+
+def founded(folder: Path, peers: int, algorithm: str = "pepper-gmf", **more: Any) -> Founded:
+    return found(folder / "peers", shop(peers, items=60, each=12), peers, algorithm, settings=SETTINGS, period=PERIOD, **more)
+
+
+def until(made: Founded, holds: Callable[[dict[Path, dict[str, Any]]], bool], seconds: float = 60.0) -> None:
+    """Waits until something holds for the status of all peers."""
+    end = time.monotonic() + seconds
+    while not holds(now := {path: status(path) for path in made.peers}):
+        assert time.monotonic() < end, "; ".join(f"{path.name} {one} {said(path)}" for path, one in now.items())
+        time.sleep(0.2)
+
+
+def said(path: Path) -> str:
+    """The end of a peer's log."""
+    return (path / LOG).read_text()[-300:] if (path / LOG).exists() else ""
+
+
+def pushes(path: Path) -> int:
+    return int(status(path).get("pushes", 0))
+
+
+def merged(path: Path) -> int:
+    return int(status(path).get("tally", {}).get("merged", 0))
+
+
+def goes_on(made: Founded, processes: Processes, pushed: int = 6) -> None:
+    """Every running peer pushes again, and takes something."""
+    before = {path: (pushes(path), merged(path)) for path in processes.of}
+    until(made, lambda now: all(
+        now[path]["pushes"] >= count + pushed and now[path]["tally"].get("merged", 0) > taken for path, (count, taken) in before.items()
+    ))  # fmt: skip
+
+
+def a_life(made: Founded, processes: Processes, deaths: int) -> None:
+    """All begin; one of them is killed and comes back, as often as asked; if that is more than once, a bootstrap dies too, for ever."""
+    for path in made.peers:
+        processes.start(path)
+    until(made, lambda now: all(one.get("pushes", 0) >= 3 for one in now.values()))
+    if deaths > 1:
+        processes.kill(made.peers[0])
+    for _ in range(deaths):
+        processes.kill(made.peers[5])
+        processes.start(made.peers[5])
+        goes_on(made, processes, 3)
+    assert processes.stop() == []
+
+
+def same(made: Founded) -> None:
+    verdicts = check(made.peers)
+    assert len(verdicts) == len(made.peers)
+    for one in verdicts:
+        assert one.kept == one.replayed and one.events > 4, one
+    assert sum(one.events for one in verdicts) > 20 * len(verdicts) / 2
+
+
+def test_eight_processes_are_replayed_to_the_byte_whoever_was_killed(tmp_path: Path, processes: Processes) -> None:
+    made = founded(tmp_path, 8)
+    a_life(made, processes, deaths=1)
+    same(made)
+    assert {"error", "crash"}.isdisjoint(name.split(".")[0] for path in made.peers for name in status(path)["tally"])
+    assert len(recommend(made.peers[5], 3)) == 3
+    lie_about(made.peers[2])
+    with pytest.raises(ReplayError, match=r"event \d+"):
+        check(made.peers)
+
+
+def lie_about(path: Path) -> None:
+    """One digest of a recording is another."""
+    file = sqlite3.connect(path / "state.sqlite")
+    file.execute(f"UPDATE event SET digest = zeroblob(32) WHERE number = (SELECT max(number) FROM event WHERE kind = {MESSAGE})")
+    file.commit()
+    file.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("draws", ["secret", "public"])
+@pytest.mark.parametrize("algorithm", ["pepper-gmf", "gossip-average-gmf", "gossip-age-gmf", "gossip-reptile-gmf"])
+def test_any_algorithm_is_replayed_to_the_byte(tmp_path: Path, processes: Processes, algorithm: str, draws: str) -> None:
+    made = founded(tmp_path, 8, algorithm, draws=draws)
+    a_life(made, processes, deaths=3)
+    same(made)
+
+
+@pytest.mark.slow
+def test_g5_a_peer_killed_and_started_with_an_old_state_goes_on_and_no_model_counts_twice(
+    tmp_path: Path, processes: Processes
+) -> None:
+    made = founded(tmp_path, 8)
+    for path in made.peers:
+        processes.start(path)
+    until(made, lambda now: all(one.get("pushes", 0) >= 5 for one in now.values()))
+    old, victim = tmp_path / "old", made.peers[3]
+    processes.kill(victim)
+    shutil.copytree(victim, old)
+    processes.start(victim)
+    goes_on(made, processes, 12)
+    processes.kill(victim)
+    shutil.rmtree(victim)
+    shutil.copytree(old, victim)
+    back = pushes(victim)
+    processes.start(victim)
+    goes_on(made, processes, 12)
+    assert pushes(victim) >= back + 12
+    bad = processes.stop()
+    assert bad == [], [said(path) for path in bad]
+    for path in made.peers:
+        keeping = Keeping(path / "state.sqlite", reading=True)
+        events = keeping.events()
+        keeping.close()
+        taken = [(e.sender, e.push, e.digest) for e in events if e.kind == MESSAGE]
+        assert len(taken) == len(set(taken)), "a model that is delivered twice is taken once"
+        pushed = [e.push for e in events if e.kind == PUSH]
+        assert pushed == list(range(len(pushed)))
+        node = restored(Folder(path))
+        assert (node.nodes.view >= 0).all() and abs(node.pool[0]).max() < 50  # type: ignore[attr-defined]
+    with pytest.raises(ReplayError, match=r"no recording says|in the recording"):
+        check(made.peers)  # what it did in the life that was taken back is known to others alone, and that is found
+
+
+@pytest.mark.slow
+def test_g6_all_neighbours_are_dead_a_peer_keeps_its_model_and_goes_on_when_they_are_back(
+    tmp_path: Path, processes: Processes
+) -> None:
+    made = founded(tmp_path, 5)
+    for path in made.peers:
+        processes.start(path)
+    until(made, lambda now: all(one.get("tally", {}).get("merged", 0) >= 5 for one in now.values()))
+    lonely, others = made.peers[4], made.peers[:4]
+    for path in others:
+        processes.kill(path)
+    time.sleep(3)
+    taken, before = merged(lonely), pushes(lonely)
+    model = restored(Folder(lonely)).pool[0].tobytes()
+    until(made, lambda now: now[lonely]["pushes"] >= before + 20)
+    assert merged(lonely) == taken and restored(Folder(lonely)).pool[0].tobytes() == model
+    for path in others[2:]:  # the bootstraps stay dead
+        processes.start(path)
+    until(made, lambda now: now[lonely]["tally"]["merged"] >= taken + 5, 90)
+    assert processes.stop() == []
+    same(made)
+
+
+def test_a_folder_is_run_once_and_says_what_is_wrong_with_it(tmp_path: Path) -> None:
+    made = founded(tmp_path, 3)
+    folder = Folder(made.peers[0])
+    with folder.locked(), pytest.raises(InputError, match="is at work on it"), Folder(made.peers[0]).locked():
+        pass
+    with pytest.raises(InputError, match="has not learnt anything yet"):
+        recommend(made.peers[0], 3)
+    (made.peers[0] / "rows.csv").write_text("item\ni3\nnonsense\n")
+    with pytest.raises(InputError, match=r"rows.csv:3: unknown item 'nonsense'"):
+        Folder(made.peers[0]).rows()
+    (made.peers[0] / "items.csv").write_text("item\ni3\n")
+    with pytest.raises(InputError, match="not the catalogue"):
+        _ = Folder(made.peers[0]).items
+    (made.peers[1] / "secret.json").chmod(0o644)
+    with pytest.raises(InputError, match="others may read it"):
+        _ = Folder(made.peers[1]).secret
+    (made.peers[2] / "invitation.json").write_text('{"number": "three"}')
+    with pytest.raises(InputError, match="cannot be read"):
+        _ = Folder(made.peers[2]).invitation
+    with pytest.raises(InputError, match="is not the folder of a peer"):
+        Folder(tmp_path)
+    for name in ("secret.json", "rows.csv"):
+        assert (made.peers[0] / name).stat().st_mode & 0o077 == 0
+    assert (made.folder / "operator.key").stat().st_mode & 0o077 == 0
+
+
+def test_a_federation_that_makes_no_sense_is_not_founded(tmp_path: Path) -> None:
+    for arguments, said in (
+        ({"peers": 2}, "--peers: got 2"),
+        ({"peers": 20}, "at most 8"),
+        ({"algorithm": "fpl"}, "needs a server"),
+        ({"algorithm": "popular"}, "needs a server|does not gossip"),
+        ({"settings": {"alpha": 0}}, "at random"),
+        ({"settings": {"nonsense": 1}}, "unknown setting"),
+        ({"period": 0.0}, "--period"),
+    ):
+        given: dict[str, Any] = {"peers": 8, "algorithm": "pepper-gmf", **arguments}
+        with pytest.raises(EntrenousError, match=said):
+            found(tmp_path / "x", shop(8, items=60, each=12), given.pop("peers"), given.pop("algorithm"), **given)
+        assert not (tmp_path / "x").exists() or not any((tmp_path / "x").iterdir())

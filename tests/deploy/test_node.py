@@ -1,0 +1,285 @@
+"""A node: asked again it says the same, it goes into every round with the private state it had before, and it works for its own server
+only. C4: a node that dies at any stage comes back and has contributed once."""
+
+from __future__ import annotations
+
+import errno
+import json
+import random
+import resource
+import signal
+import sqlite3
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from federation_links import (
+    FaultyLink,
+    SocketLink,
+    federation,
+    listening,
+    nodes_of,
+    server_sha256,
+    simulated,
+    until,
+)  # fmt: skip
+
+from entrenous.core.errors import EntrenousError, InputError
+from entrenous.core.keys import key
+from entrenous.core.protocols import arrays_of
+from entrenous.deploy import exchange
+from entrenous.deploy.codes import Code
+from entrenous.deploy.frames import opened, seal
+from entrenous.deploy.node import Node, read_identity
+from entrenous.deploy.server import serve
+from entrenous.runs.store import model_sha256
+from entrenous.wire import tensors
+
+
+class Asked:
+    """One node of a federation, and what its server would ask it."""
+
+    def __init__(self, founded) -> None:
+        self.founded, self.node = founded, Node(founded.nodes["node-1"])
+        self.key = read_identity(founded.server / "identity.key")
+        self.algorithm, self.catalogue = founded.terms.make(), founded.terms.catalogue
+
+    def model(self, seed: int = 1):
+        return arrays_of(self.algorithm.download(self.algorithm.init_server(self.catalogue, key(seed, "server"))))
+
+    def request(self, number: int, *, seed: int = 1, start: int = 5, users=None, signer=None, **changed) -> bytes:
+        users = self.node.shard.users if users is None else np.asarray(users, np.int64)
+        about, model = {"users": len(users), "start": start}, bytes.fromhex(model_sha256(self.model(seed)))
+        said = {"run": self.founded.terms.run, "node": "server", "round": number, "items": self.catalogue.items, "model": model}
+        said |= {"about": about, **changed}
+        return seal(signer or self.key, said.pop("kind", "work"), tensors.write({**self.model(seed), "users": users}), **said)
+
+    def said(self, request: bytes) -> tuple[str, str]:
+        """Kind of the answer, and the code of a refusal."""
+        frame = opened(self.node.answer(request))
+        return frame.head.kind, bytes(frame.body).decode().split("\n")[0] if frame.head.kind == "refused" else ""
+
+    def private(self):
+        number, state = self.node.store.newest_state()
+        return number, {name: array.tobytes() for name, array in state.items()}
+
+
+@pytest.fixture
+def one(tmp_path):
+    made = Asked(federation(tmp_path / "f"))
+    yield made
+    made.node.close()
+
+
+def test_the_same_request_gets_the_same_bytes(one):
+    request = one.request(0)
+    first, state = one.node.answer(request), one.private()
+    assert [one.node.answer(request) for _ in range(3)] == [first] * 3
+    assert one.node.answer(one.request(0)) == first  # sealed anew: another nonce, the same question
+    one.node.close()
+    one.node = Node(one.node.folder)
+    assert one.node.answer(request) == first and one.private() == state
+
+
+def test_private_state_is_that_of_before_the_round(one):
+    first = bytes(opened(one.node.answer(one.request(0))).body)
+    other = bytes(opened(one.node.answer(one.request(0, seed=2, start=6))).body)
+    assert other != first  # another model: trained again, from the same private state
+    again = bytes(opened(one.node.answer(one.request(0, start=7))).body)
+    assert again == first
+
+
+def test_a_request_that_comes_late_again_rewinds_nobody(one):
+    late = one.request(0)
+    first = one.node.answer(late)
+    for number in (1, 2):
+        one.node.answer(one.request(number, seed=number + 1))
+    state = one.private()
+    assert one.node.answer(late) == first
+    assert one.private() == state and state[0] == 3
+
+
+def test_a_request_that_was_lost_and_found_rewinds_nobody_but_a_server_that_started_again_does(one):
+    found = one.request(1, seed=7)  # the round went on without this node
+    for number in (0, 2):
+        assert one.said(one.request(number))[0] == "sum"
+    state = one.private()
+    assert one.said(found) == ("refused", "past-round") and one.private() == state
+    assert one.said(one.request(1, start=6))[0] == "sum" and one.private()[0] == 2
+    assert one.said(one.request(0, seed=3)) == ("refused", "past-round")  # of the start before
+    assert one.private()[0] == 2
+
+
+def test_a_round_that_is_too_long_ago_is_refused(one):
+    for number in range(8):
+        assert one.said(one.request(number))[0] == "sum"
+    state = one.private()
+    assert one.said(one.request(2, seed=5, start=6)) == ("refused", "past-round")
+    assert one.private() == state
+
+
+REFUSED = {
+    "another server": ("bad-signature", {"signer": Ed25519PrivateKey.generate()}),
+    "another run": ("wrong-run", {"run": "0" * 32}),
+    "another kind": ("wrong-kind", {"kind": "run-this"}),
+    "another model": ("wrong-model", {"model": bytes(32)}),
+    "users of another node": ("not-asked", {"users": [0, 19]}),
+    "users out of order": ("not-asked", {"users": [1, 0]}),
+    "a user twice": ("not-asked", {"users": [1, 1]}),
+    "nobody": ("wrong-count", {"users": []}),
+    "more users than it has": ("wrong-count", {"about": {"users": 10**6}}),
+    "another number of users": ("malformed", {"about": {"users": 2}}),
+    "no number of users": ("wrong-count", {"about": {}}),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_a_node_refuses(what, one):
+    code, changed = REFUSED[what]
+    state = one.private()
+    assert one.said(one.request(0, **changed)) == ("refused", code)
+    assert one.private() == state
+    assert one.said(one.request(0))[0] == "sum"
+
+
+def test_a_node_says_nothing_of_its_users(one):
+    """Refusals carry codes; not a row, an item or a name."""
+    answers = [one.node.answer(one.request(0, **changed)) for _, changed in REFUSED.values()] + [one.node.answer(b"nonsense")]
+    assert not any(b"patient" in answer or b"film" in answer for answer in answers)
+
+
+def test_a_full_disk_is_an_answer_and_the_round_can_be_done_later(one, monkeypatch):
+    def full(*arguments):
+        raise sqlite3.OperationalError("database or disk is full")
+
+    state = one.private()
+    with monkeypatch.context() as patch:
+        patch.setattr(one.node.store, "advance", full)
+        assert one.said(one.request(0)) == ("refused", "failed")
+        patch.setattr(one.node.store, "advance", lambda *a: (_ for _ in ()).throw(OSError(errno.EIO, "input/output error")))
+        assert one.said(one.request(0)) == ("refused", "failed")
+    assert one.private() == state
+    assert one.said(one.request(0))[0] == "sum" and one.private()[0] == 1
+
+
+def test_a_store_really_cannot_grow(one):
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    state = one.private()
+    resource.setrlimit(resource.RLIMIT_FSIZE, (512, hard))
+    try:
+        assert one.said(one.request(0)) == ("refused", "failed")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert one.private() == state
+    assert one.said(one.request(0))[0] == "sum"
+
+
+def test_r11_files_of_another_format_are_refused_by_its_number(tmp_path):
+    founded = federation(tmp_path / "f", nodes=2)
+    folder = founded.nodes["node-1"]
+    about = json.loads((folder / "node.json").read_text())
+    (folder / "node.json").write_text(json.dumps({**about, "format": 7}))
+    with pytest.raises(InputError, match="format 7; expected format 1"):
+        Node(folder)
+    (folder / "node.json").write_text(json.dumps(about))
+    db = sqlite3.connect(folder / "store.sqlite")
+    with db:
+        db.execute("update fact set value = '9' where name = 'format'")
+    db.close()
+    with pytest.raises(InputError, match="format 9; expected format 1"):
+        Node(folder)
+
+
+@pytest.mark.parametrize("name", ["node.json", "terms.json", "items.json", "identity.key", "store.sqlite"])
+@pytest.mark.parametrize("how", ["missing", "empty", "nonsense"])
+def test_a_damaged_folder_is_said_in_one_line(name, how, tmp_path):
+    folder = federation(tmp_path / "f", nodes=2).nodes["node-1"]
+    (folder / name).unlink()
+    if how != "missing":
+        (folder / name).write_bytes(b"" if how == "empty" else b"{\x00\xffnonsense" * 100)
+    with pytest.raises(EntrenousError) as error:
+        Node(folder)
+    assert name in str(error.value) and "\n" not in str(error.value)
+
+
+# ---- C4 --------------------------------------------------------------------------------------------------------------------------------
+
+
+def test_c4_nodes_killed_at_every_stage(tmp_path, monkeypatch):
+    """Four real node processes, each SIGKILLed at another stage of its second round, come back from their folders: the same model, the same
+    private vectors, one contribution each."""
+    monkeypatch.setattr(exchange, "AGAIN", 0.5)
+    founded, died = federation(tmp_path / "f", nodes=4), dict[str, int]()
+    stages = dict(zip(founded.nodes, ("fetch", "train", "upload", "wait"), strict=True))
+    sockets = {name: str(tmp_path / f"{name}.socket") for name in founded.nodes}
+    lines = {name: listening(sockets[name], founded.nodes[name], stage, 2) for name, stage in stages.items()}
+
+    class Watched(SocketLink):
+        """Starts a node again when it has died."""
+
+        def present(self):
+            for name, line in lines.items():
+                if line.exitcode is not None:
+                    died[name] = line.exitcode
+                    Path(sockets[name]).unlink()
+                    lines[name] = listening(sockets[name], founded.nodes[name])
+            return super().present()
+
+    try:
+        until(lambda: all(Path(socket).exists() for socket in sockets.values()), 60)
+        link = Watched(sockets)
+        assert serve(link, founded.server) == server_sha256(simulated(founded))
+        link.close()
+    finally:
+        for line in lines.values():
+            line.kill()
+            line.join()
+    assert died == dict.fromkeys(stages, -signal.SIGKILL)
+    assert (founded.server / "server.log").read_text().count("20 of 20 devices") == 3
+    answers = json.loads((founded.server / "status.json").read_text())["answers"]
+    assert answers["accepted"] == 12 and set(answers) <= {"accepted", "duplicate"}  # 4 nodes, 3 rounds
+    private = simulated(founded).devices
+    for node in nodes_of(founded).values():
+        for name, array in node.store.newest_state()[1].items():
+            assert np.array_equal(array, getattr(private, name)[node.shard.users])
+        node.close()
+
+
+def test_c4_answers_that_are_lost_or_come_twice_count_once(tmp_path, monkeypatch):
+    """Lost, delayed and repeated requests and answers, of which a node and a server notice nothing but time."""
+    monkeypatch.setattr(exchange, "AGAIN", 0.05)
+    founded, rng = federation(tmp_path / "f", rounds=6), random.Random(5)
+
+    def fate(stage: str, address: str) -> list[float]:
+        return rng.choice(([], [0.0], [0.0], [0.02], [0.0, 0.03], [0.01, 0.15]))
+
+    nodes = nodes_of(founded)
+    link = FaultyLink({name: node.answer for name, node in nodes.items()}, fate)
+    assert serve(link, founded.server) == server_sha256(simulated(founded))
+    private = simulated(founded).devices
+    for node in nodes.values():
+        for name, array in node.store.newest_state()[1].items():
+            assert np.array_equal(array, getattr(private, name)[node.shard.users])
+    status = json.loads((founded.server / "status.json").read_text())
+    assert status["answers"]["accepted"] == 24
+    assert set(status["answers"]) <= {code.value for code in (Code.ACCEPTED, Code.DUPLICATE, Code.PAST_ROUND, Code.LATE)}
+
+
+def test_an_old_model_does_not_replace_a_newer_one(tmp_path):
+    """A message that was lost on the way and found leaves the node's recommendations as they are."""
+    made = federation(tmp_path / "f")
+    nodes = nodes_of(made)
+    serve(FaultyLink({name: node.answer for name, node in nodes.items()}), made.server)
+    node = nodes["node-1"]
+    number, arrays = node.store.model()
+    old = seal(
+        read_identity(made.server / "identity.key"),
+        "model",
+        tensors.write(arrays),
+        run=made.terms.run,
+        node="server",
+        round=number - 1,
+    )
+    assert b"past-round" in bytes(opened(node.answer(old)).body)
+    assert node.store.model()[0] == number

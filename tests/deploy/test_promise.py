@@ -1,0 +1,90 @@
+"""The promise over real sockets: nodes of one user each and nodes of many, with and without secure sums, TLS and node keys on, end with
+the model of one process; so do threads. (Ray: test_cluster_same_bytes; in memory and for all other algorithms: test_deploy_same_bytes.)"""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from federation_links import federation, ratings, simulated
+
+from entrenous.deploy import running
+from entrenous.deploy.founding import Founded, Place
+from entrenous.deploy.node import Node
+from entrenous.federation.executors import Threads
+from entrenous.privacy.secure_sum.terms import Floors
+from entrenous.runs.recommenders import checkpoint_arrays
+from entrenous.runs.store import model_sha256
+
+pytest.importorskip("flwr")
+
+from entrenous.deploy.flower.keys import load_node_keys
+from entrenous.deploy.flower.node import Node as Served
+from entrenous.deploy.flower.node import serve_many
+from entrenous.deploy.flower.superlink import Plan, Supervisor
+
+ALGORITHMS: dict[str, dict[str, Any]] = {
+    "fpl": {"factors": 4, "triples": 5},
+    "fcf": {"factors": 4},
+    "fbalf": {},
+    "cali3f-gmf": {"factors": 4, "clusters": 3, "cohort": 9},
+}
+USERS, ROUNDS = 12, 3
+EACH, GATEWAYS = USERS, 3  # nodes
+
+
+def over_flower(made: Founded) -> str:
+    """The model of a federation whose nodes are threads of this process, behind a SuperLink of their own; `model_sha256` of all of it."""
+    nodes = [Node(folder) for folder in made.nodes.values()]
+    plan = Plan(state=made.server, port=0, keys=made.server / "keys")
+    with Supervisor(plan, lambda text: None) as server:
+        stop = threading.Event()
+        keys = [load_node_keys(folder / "ca.crt", folder / "flower.key") for folder in made.nodes.values()]
+        served = [Served(own, node.answer) for own, node in zip(keys, nodes, strict=True)]
+        at_work = threading.Thread(target=serve_many, args=(server.address, served, stop), kwargs={"say": lambda text: None})
+        at_work.start()
+        try:
+            for _ in range(600):
+                if server.step():
+                    break
+                stop.wait(0.2)
+            else:
+                pytest.fail((made.server / "server.log").read_text()[-2000:])
+        finally:
+            stop.set()
+            at_work.join(20)
+    for node in nodes:
+        node.close()
+    return running.gathered(made.server.parent).sha256
+
+
+def expected(made: Founded, **how: Any) -> str:
+    """The same in one process."""
+    arrays = checkpoint_arrays(simulated(made, ratings(USERS), **how))
+    return model_sha256({name: array for name, array in arrays.items() if name != "ledger"})
+
+
+def promised(folder: Path, algorithm: str, nodes: int, secure: str) -> None:
+    made = federation(
+        folder / "f", nodes, ROUNDS, algorithm, ratings(USERS), ALGORITHMS[algorithm], secure=secure, place=Place(port=0),
+        floors=Floors(cohort=2, occupancy=0.0),
+    )  # fmt: skip
+    want = expected(made)
+    for threads in (2, 8):
+        assert expected(made, executor=Threads(threads)) == want
+    assert over_flower(made) == want
+
+
+@pytest.mark.parametrize(("algorithm", "nodes", "secure"), [("fpl", EACH, "none"), ("cali3f-gmf", GATEWAYS, "masks")])
+def test_c7_over_sockets_the_model_is_that_of_one_process(tmp_path: Path, algorithm: str, nodes: int, secure: str) -> None:
+    promised(tmp_path, algorithm, nodes, secure)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("secure", ["none", "masks"])
+@pytest.mark.parametrize("nodes", [EACH, GATEWAYS], ids=["one-user-each", "gateways"])
+@pytest.mark.parametrize("algorithm", list(ALGORITHMS))
+def test_c7_the_whole_promise_over_sockets(tmp_path: Path, algorithm: str, nodes: int, secure: str) -> None:
+    promised(tmp_path, algorithm, nodes, secure)

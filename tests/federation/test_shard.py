@@ -1,0 +1,126 @@
+"""A shard is the devices of some users: shards together do what one shard of everybody does, to the bit, for every algorithm."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from entrenous.core.errors import NonFiniteError
+from entrenous.core.keys import key
+from entrenous.core.protocols import delivered
+from entrenous.core.update import Total, Update, clear_total, empty_total, gathered, merge_totals
+from entrenous.data.interactions import Interactions
+from entrenous.federation.executors import Threads
+from entrenous.federation.ledger import Ledger
+from entrenous.federation.shard import Shard
+from tests.algorithms.test_conformance import FEDERATED, interactions, make
+
+CUTS = ([0, 1, 2, 3, 4], [5], list(range(6, 30, 2)), [*range(7, 30, 2), *range(30, 40)])  # consecutive, single, and with gaps
+
+
+@pytest.fixture(scope="module")
+def data() -> Interactions:
+    return interactions()
+
+
+def configured(name: str, data: Interactions) -> tuple[Any, Any]:
+    """The algorithm, and the download of its first round."""
+    algorithm = make(name).configured(data.catalogue)
+    return algorithm, algorithm.download(algorithm.init_server(data.catalogue, key(0, "server")))
+
+
+def parts(algorithm: Any, data: Interactions, **how: Any) -> list[Shard]:
+    users = [np.array(cut) for cut in CUTS]
+    return [Shard(algorithm, data.catalogue, data.of_users(own), own, **how) for own in users]
+
+
+def same(left: Total, right: Total) -> bool:
+    arrays = [(left.rows, right.rows), (left.dense, right.dense)]
+    if left.shown or right.shown:
+        (who, ours), (others, theirs) = gathered(left), gathered(right)
+        arrays += [({**ours, "who": who}, {**theirs, "who": others})]
+    equal = all(one.keys() == two.keys() and all(np.array_equal(one[k], two[k]) for k in one) for one, two in arrays)
+    return (
+        equal
+        and np.array_equal(left.senders, right.senders)
+        and np.array_equal(left.weight, right.weight)
+        and left.devices == right.devices
+    )
+
+
+@pytest.mark.parametrize("name", FEDERATED)
+def test_shards_that_hold_only_their_own_rows_add_up_to_one_shard_of_everybody(name: str, data: Interactions) -> None:
+    algorithm, download = configured(name, data)
+    everybody, now = np.arange(data.catalogue.users), np.arange(0, data.catalogue.users, 3)
+    whole = Shard(algorithm, data.catalogue, data, everybody)
+    devices = whole.init_devices(key(0, "devices"))
+    expected, sent = whole.work(download, devices, now, key(0, "round"))
+    for how in ({}, {"executor": Threads(2), "block": 2}):
+        total, up = empty_total(whole.empty(), data.catalogue.items), Ledger()
+        for shard in parts(algorithm, data, **how):
+            own = shard.init_devices(key(0, "devices"))
+            part, more = shard.work(download, own, now[np.isin(now, shard.users)], key(0, "round"))
+            total, up = merge_totals(total, part), up.plus(more)
+            assert all(np.array_equal(mine, of[shard.users]) for mine, of in zip(own, devices, strict=True))
+        assert same(total, expected) and up == sent
+
+
+@pytest.mark.parametrize("name", FEDERATED)
+def test_a_download_that_was_delivered_is_as_good_as_all_of_it(name: str, data: Interactions) -> None:
+    algorithm, download = configured(name, data)
+    for shard in parts(algorithm, data):
+        now, (devices, again) = shard.users[::2], (shard.init_devices(key(0, "devices")) for _ in range(2))
+        expected = shard.work(download, devices, now, key(0, "round"))
+        received = delivered(algorithm, download, now)
+        total, sent = Shard(algorithm, data.catalogue, shard.data, shard.users).work(
+            received, again, now, key(0, "round"), delivered=True
+        )
+        assert same(total, expected[0]) and sent == expected[1]
+        assert all(np.array_equal(one, two) for one, two in zip(devices, again, strict=True))
+
+
+@pytest.mark.parametrize("name", FEDERATED)
+def test_an_empty_update_has_the_shape_of_any(name: str, data: Interactions) -> None:
+    """So a shard with nobody to work this round adds zeros, and a reader on the network knows what it may accept."""
+    algorithm, download = configured(name, data)
+    shard = Shard(algorithm, data.catalogue, data.of_users(np.arange(3)), np.arange(3))
+    histories, none = data.histories(np.arange(3)), np.empty(0, np.int64)
+    sent: Update = algorithm.local(
+        delivered(algorithm, download, shard.users), shard.init_devices(key(0, "devices")), histories, shard.users, key(0, "x")
+    )[1]
+    for empty in (shard.empty(), Shard(algorithm, data.catalogue, data.of_users(none), none).empty(download)):
+        assert empty.devices == 0 and len(empty.item) == 0 and empty.groups == sent.groups
+        for kind in ("rows", "dense", "shown"):
+            ours, theirs = getattr(empty, kind), getattr(sent, kind)
+            assert {k: (v.dtype, v.shape[1:]) for k, v in ours.items()} == {k: (v.dtype, v.shape[1:]) for k, v in theirs.items()}
+    total, up = shard.work(download, shard.init_devices(key(0, "devices")), none, key(0, "round"))
+    assert same(total, empty_total(sent, data.catalogue.items)) and up == Ledger()
+
+
+@pytest.mark.parametrize("limits", [(), (lambda update: update,)])
+def test_after_a_device_failed_no_device_has_changed_and_the_next_sum_is_clean(data: Interactions, limits: Any) -> None:
+    algorithm, download = configured("pfpl+", data)
+    shard = Shard(algorithm, data.catalogue, data, np.arange(40), block=5, limits=limits)
+    devices = shard.init_devices(key(0, "devices"))
+    kept = [array.copy() for array in devices]
+    spoiled = download._replace(q=np.full_like(download.q, np.nan))
+    with pytest.raises(NonFiniteError):
+        shard.work(spoiled, devices, shard.users, key(0, "round"))
+    assert all(np.array_equal(old, new) for old, new in zip(kept, devices, strict=True))
+    expected = Shard(algorithm, data.catalogue, data, np.arange(40)).work(download, devices, shard.users, key(0, "round"))[0]
+    devices = shard.init_devices(key(0, "devices"))
+    assert same(shard.work(download, devices, shard.users, key(0, "round"))[0], expected)
+
+
+def test_a_released_total_is_used_again(data: Interactions) -> None:
+    algorithm, download = configured("pfpl+", data)
+    shard = Shard(algorithm, data.catalogue, data, np.arange(40))
+    devices = shard.init_devices(key(0, "devices"))
+    first = shard.work(download, devices, shard.users, key(0, "round"))[0]
+    second = shard.work(download, devices, shard.users, key(1, "round"))[0]
+    assert first.senders is not second.senders
+    shard.release(first)
+    assert shard.work(download, devices, shard.users, key(2, "round"))[0].senders is first.senders
+    assert clear_total(second).devices == 0

@@ -1,0 +1,184 @@
+"""Users in shards over Ray's actors: the same bytes as in one process, whoever dies. One Ray for this file, ended with it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import warnings
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from entrenous.core.errors import EntrenousError, EntrenousWarning, NonFiniteError
+from entrenous.data.interactions import Interactions
+from entrenous.data.synthetic import synthetic
+from entrenous.federation.rounds import Rounds, Training
+from entrenous.federation.workers import rounds as sharded
+from entrenous.federation.workers.crew import Crew
+from entrenous.federation.workers.engine import Asked, crew
+from entrenous.federation.workers.rounds import ShardedRounds
+from entrenous.federation.workers.shards import ShardHand, bounds
+from entrenous.runs.recommenders import checkpoint_arrays, fitted, restore_training
+from entrenous.runs.store import model_sha256
+from tests.algorithms.test_conformance import make
+
+pytest.importorskip("ray")
+
+PROMISED = ("pfpl+", "fcf", "fbalf", "cali3f-gmf")
+SHOWING = ("fedfast-gmf", "metamf", "ditto-gmf", "rfrec")  # what is shown or delivered to each, private state of several kinds
+UNTIL = 5
+
+
+@pytest.fixture(scope="module")
+def data() -> Interactions:
+    shop = synthetic(users=50, items=60, interactions=900, skew=0.6, seed=3)
+    value = np.random.default_rng(2).integers(1, 6, len(shop)).astype(np.float32)
+    return Interactions(**{**vars(shop), "value": value, "scale": (1.0, 5.0)})
+
+
+@pytest.fixture(scope="module")
+def two() -> Iterator[Crew]:
+    with crew(Asked(2, None, 1), ShardHand, 50) as hired:
+        yield hired
+
+
+def digest(rounds: Any, training: Training) -> tuple[str, Any]:
+    return model_sha256(fitted(rounds, training).arrays), training.ledger
+
+
+def advanced(rounds: Any, until: int = UNTIL) -> tuple[str, Any]:
+    return digest(rounds, rounds.advance(rounds.advance(rounds.start(), 2), until))
+
+
+@pytest.mark.parametrize("name", [*PROMISED, *SHOWING])
+def test_two_shards_end_with_the_model_of_one_process(name: str, data: Interactions, two: Crew) -> None:
+    assert advanced(ShardedRounds(two, make(name), data, seed=4)) == advanced(Rounds(make(name), data, seed=4))
+
+
+def test_a_small_cohort_may_leave_a_shard_without_work(data: Interactions, two: Crew) -> None:
+    fpl = make("pfpl+").model_copy(update={"cohort": 2})
+    assert advanced(ShardedRounds(two, fpl, data, seed=4), 30) == advanced(Rounds(fpl, data, seed=4), 30)
+
+
+def test_what_devices_never_draw_comes_along(data: Interactions, two: Crew) -> None:
+    train = data.select(np.arange(len(data)) % 3 > 0)
+    sharded = advanced(ShardedRounds(two, make("pfpl+"), train, seed=4, avoid=data))
+    assert sharded == advanced(Rounds(make("pfpl+"), train, seed=4, avoid=data))
+    assert sharded != advanced(Rounds(make("pfpl+"), train, seed=4))
+
+
+@pytest.mark.parametrize("name", ["pfpl+", "fbalf"])
+def test_either_goes_on_where_the_other_was_interrupted(name: str, data: Interactions, two: Crew) -> None:
+    expected = advanced(Rounds(make(name), data, seed=4))
+    for first, second in ((Rounds, sharded_on(two)), (sharded_on(two), Rounds)):
+        begun, other = first(make(name), data, seed=4), second(make(name), data, seed=4)
+        kept = {key: array.copy() for key, array in checkpoint_arrays(begun.advance(begun.start(), 3)).items()}
+        assert digest(other, other.advance(restore_training(other, 3, kept), UNTIL)) == expected
+
+
+def sharded_on(hired: Crew) -> Any:
+    return lambda *what, **how: ShardedRounds(hired, *what, **how)
+
+
+def test_federations_may_take_turns_on_the_same_workers(data: Interactions, two: Crew) -> None:
+    names = ("pfpl+", "fcf")
+    both = [ShardedRounds(two, make(name), data, seed=4) for name in names]
+    now = [rounds.start() for rounds in both]
+    for until in range(1, UNTIL + 1):
+        now = [rounds.advance(training, until) for rounds, training in zip(both, now, strict=True)]
+    expected = [advanced(Rounds(make(name), data, seed=4)) for name in names]
+    assert [digest(rounds, training) for rounds, training in zip(both, now, strict=True)] == expected
+
+
+@pytest.mark.parametrize("dying", [1, 2])
+def test_after_kill_9_others_take_over_and_the_bytes_are_the_same(dying: int, data: Interactions, two: Crew) -> None:
+    rounds = ShardedRounds(two, make("fbalf"), data, seed=4)
+    training = rounds.advance(rounds.start(), 2)
+    for about in list(two.about.values())[:dying]:
+        os.kill(about.process, signal.SIGKILL)
+    with pytest.warns(EntrenousWarning, match=r"worker \d of 2 \(process \d+ on .*\) died .*; another .* goes on from round 2"):
+        training = rounds.advance(training, UNTIL)
+    assert digest(rounds, training) == advanced(Rounds(make("fbalf"), data, seed=4))
+
+
+def test_workers_that_die_again_and_again_end_the_run_in_one_line(
+    data: Interactions, two: Crew, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rounds = ShardedRounds(two, make("pfpl+"), data, seed=4)
+    training, renew = rounds.advance(rounds.start(), 1), two.renew
+
+    def renewed_and_killed() -> Sequence[int]:
+        dead = renew()
+        os.kill(two.about[1].process, signal.SIGKILL)
+        return dead
+
+    os.kill(two.about[1].process, signal.SIGKILL)
+    with monkeypatch.context() as patched, warnings.catch_warnings():
+        warnings.simplefilter("ignore", EntrenousWarning)
+        patched.setattr(two, "renew", renewed_and_killed)
+        patched.setattr(sharded, "PAUSE", 0.0)
+        with pytest.raises(EntrenousError, match=r"died .*, 4 times in a row; .* --resume RUN") as said:
+            rounds.advance(training, UNTIL)
+    assert "\n" not in str(said.value)
+    two.renew()
+    assert digest(rounds, rounds.advance(training, UNTIL)) == advanced(Rounds(make("pfpl+"), data, seed=4))
+
+
+def test_a_device_that_diverges_says_so_and_the_workers_go_on(data: Interactions, two: Crew) -> None:
+    rounds = ShardedRounds(two, make("pfpl+"), data, seed=4)
+    training = rounds.advance(rounds.start(), 2)
+    kept = [array.copy() for array in training.devices]
+    with pytest.raises(NonFiniteError, match="not finite"):
+        rounds.advance(training._replace(server=training.server._replace(q=training.server.q * np.float32(np.nan))), 3)
+    assert all(np.array_equal(old, new) for old, new in zip(kept, training.devices, strict=True))
+    assert digest(rounds, rounds.advance(training, UNTIL)) == advanced(Rounds(make("pfpl+"), data, seed=4))
+
+
+def test_ray_listens_on_loopback_alone(two: Crew) -> None:
+    """All sockets of all processes that were started for it, its own too."""
+    addresses = {address for process in (os.getpid(), *descendants(os.getpid())) for address in listening(process)}
+    assert addresses and all(address.endswith("0100007F") for address in addresses), addresses  # 127.0.0.1, maybe as IPv6
+
+
+def descendants(process: int) -> list[int]:
+    """Its children, theirs, and so on."""
+    parents = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                parents[int(entry.name)] = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
+            except OSError:
+                continue
+    found, new = [], [process]
+    while new:
+        new = [one for one, parent in parents.items() if parent in new]
+        found += new
+    return found
+
+
+def listening(process: int) -> list[str]:
+    """The addresses of a process's listening sockets, in hexadecimal."""
+    try:
+        links = [os.readlink(link) for link in Path(f"/proc/{process}/fd").iterdir()]
+    except OSError:
+        return []
+    inodes = {link[8:-1] for link in links if link.startswith("socket:[")}
+    rows = [line.split() for kind in ("tcp", "tcp6") for line in Path(f"/proc/{process}/net/{kind}").read_text().splitlines()[1:]]
+    return [row[1].split(":")[0] for row in rows if row[3] == "0A" and row[9] in inodes]
+
+
+def test_bounds_leave_nobody_out_and_no_worker_without_users() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        counts = rng.integers(0, 30, rng.integers(1, 40)) ** 2
+        many = int(rng.integers(1, len(counts) + 1))
+        found = bounds(counts, many)
+        assert found[0][0] == 0 and found[-1][1] == len(counts) and len(found) == many
+        assert all(low < high for low, high in found)
+        assert all(before[1] == after[0] for before, after in pairwise(found))
+    even = [high - low for low, high in bounds(np.full(6040, 100), 7)]
+    assert max(even) - min(even) <= 1

@@ -1,0 +1,107 @@
+"""What tests do in processes that die of it, or that may not do it."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from federation_links import FaultyLink
+
+from entrenous.core import files
+from entrenous.core.errors import InputError
+from entrenous.deploy import contribution
+from entrenous.deploy.frames import opened
+from entrenous.deploy.intake import Open
+from entrenous.deploy.link import MemoryLink
+from entrenous.deploy.node import Node
+from entrenous.deploy.server import Server, serve
+from entrenous.deploy.server_folder import ServerFolder
+
+
+def died(*arguments: Any) -> Any:
+    """The end of a process in the middle of whatever it does."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def take_and_die(folder: str, frame: bytes) -> None:
+    """Takes an answer, has it in the journal, and is killed before it counts or anybody hears of it."""
+    held = ServerFolder(Path(folder))
+    server = Server(held, MemoryLink({}), threading.Event())
+    found = opened(frame)
+    asked = held.roll.by_node(np.arange(held.terms.users))
+    journal = held.journal(found.head.round)
+    recorded = [record.content for record in held.recorded(found.head.round)]
+    server.intake.begin(Open(found.head.round, found.head.model, asked), journal, recorded)
+    contribution.add = died  # type: ignore[assignment]
+    server.intake.receive(frame)
+
+
+def commit_and_die(root: str, step: str) -> None:
+    """A federation in a process that is killed at a step of writing its second checkpoint."""
+    founded, commits = Path(root), 0
+    commit = ServerFolder.commit
+
+    class Dying:
+        """What core/files.py knows as os, and dies when it gets to the step."""
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(os, name)
+
+        def fsync(self, handle: int) -> None:
+            died() if step == ("flush folder" if os.path.isdir(f"/proc/self/fd/{handle}") else "flush") else os.fsync(handle)
+
+        def replace(self, *paths: Any) -> None:
+            died() if step == "replace" else os.replace(*paths)
+
+        def open(self, *arguments: Any) -> int:
+            return died() if step == "open folder" else os.open(*arguments)
+
+    class HalfWritten:
+        def __init__(self, file: Any) -> None:
+            self.file = file
+
+        def __enter__(self) -> HalfWritten:
+            return self
+
+        def __exit__(self, *how: Any) -> None:
+            pass
+
+        def writelines(self, parts: Any) -> None:
+            whole = b"".join(parts)
+            self.file.write(whole[: len(whole) // 2])
+            self.file.flush()
+            died()
+
+    def dying(*arguments: Any, **more: Any) -> None:
+        nonlocal commits
+        commits += 1
+        if commits == 2:
+            files.os = Dying()  # type: ignore[assignment]
+            if step in ("open", "write"):
+                files.open = lambda *a: died() if step == "open" else HalfWritten(open(*a))  # type: ignore[attr-defined]  # noqa: SIM115
+            if step.startswith("remove"):
+                unlink = Path.unlink
+                pattern = "checkpoint" if step == "remove old" else "round-"
+                Path.unlink = lambda path, **how: died() if path.name.startswith(pattern) else unlink(path, **how)  # type: ignore[method-assign]
+        commit(*arguments, **more)
+
+    ServerFolder.commit = dying  # type: ignore[method-assign]
+    nodes = {path.name: Node(path) for path in sorted((founded / "nodes").iterdir())}
+    serve(FaultyLink({name: node.answer for name, node in nodes.items()}), founded / "server")
+
+
+def serve_as_nobody(folder: str, said: str) -> None:
+    """What a user without rights there is told."""
+    codecs.lookup("ascii")  # who is nobody may not read Python's own files
+    if os.geteuid() == 0:
+        os.setgid(65534)
+        os.setuid(65534)
+    try:
+        serve(MemoryLink({}), Path(folder))
+    except InputError as error:
+        os.write(os.open(said, os.O_WRONLY), str(error).encode())

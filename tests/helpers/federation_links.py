@@ -1,0 +1,276 @@
+"""Small federations over a link for tests: a link that loses, delays and repeats, a link over real sockets, and both ends as processes.
+
+python federation_links.py serve FOLDER {"address": "socket", ...}     a server process, over sockets on which nodes listen
+python federation_links.py listen SOCKET FOLDER [STAGE ROUND]          one node, which kills itself at a stage of a round
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import os
+import shutil
+import signal
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from multiprocessing import get_context
+from multiprocessing.connection import Client, Connection, Listener, wait
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import numpy as np
+
+from entrenous.core.vocabulary import Vocabulary
+from entrenous.data.interactions import Interactions, build
+from entrenous.deploy.founding import Founded, found
+from entrenous.deploy.frames import opened
+from entrenous.deploy.link import Answer
+from entrenous.deploy.node import Node
+from entrenous.deploy.server import serve
+from entrenous.federation.rounds import Rounds, Training
+from entrenous.runs.recommenders import checkpoint_arrays
+from entrenous.runs.store import model_sha256
+
+FPL = {"factors": 4, "triples": 5}
+HERE = Path(__file__).resolve()
+
+
+def ratings(users: int = 20, items: int = 18, seed: int = 4) -> Interactions:
+    """Users of two tastes who rate from 1 to 5, at known times, items at known places: data that every algorithm takes."""
+    rng = np.random.default_rng(seed)
+    liking = rng.random((users, items)) + (np.arange(items) % 2 == np.arange(users)[:, None] % 2)
+    user, item = np.nonzero(liking > 1.1)
+    places = {name: np.array([f"{degrees:.4f}" for degrees in rng.uniform(40, 41, items)]) for name in ("lat", "lon")}
+    value = np.clip(np.round(2.5 * liking[user, item] + rng.normal(0, 0.3, len(user))), 1, 5)
+    return build(
+        user, item, value=value, time=1_000_000 + rng.integers(0, 10**6, len(user)), features=places,
+        users=Vocabulary([f"patient-{n}x" for n in range(users)], kind="user"),
+        items=Vocabulary([f"film-{n}y" for n in range(items)], kind="item"),
+    )  # fmt: skip
+
+
+def federation(folder: Path, nodes: int = 4, rounds: int = 3, algorithm: str = "fpl", data: Interactions | None = None,
+               settings: Mapping[str, Any] | None = None, **terms: Any) -> Founded:  # fmt: skip
+    """A federation whose draws a simulation can repeat."""
+    settings = FPL if settings is None and algorithm == "fpl" else settings or {}
+    return found(
+        folder, ratings() if data is None else data, algorithm=algorithm, rounds=rounds, nodes=nodes, settings=settings,
+        **{"draws": "public", "seed": 1, **terms},
+    )  # fmt: skip
+
+
+def nodes_of(founded: Founded) -> dict[str, Node]:
+    """All nodes, opened."""
+    return {name: Node(folder) for name, folder in founded.nodes.items()}
+
+
+def simulated(founded: Founded, data: Interactions | None = None, rounds: int | None = None, **how: Any) -> Training:
+    """The same rounds in one process."""
+    federation = Rounds(founded.terms.make(), ratings() if data is None else data, seed=founded.terms.seed, **how)
+    return federation.advance(federation.start(), founded.terms.rounds if rounds is None else rounds)
+
+
+def server_sha256(training: Training) -> str:
+    """What `serve` returns after the same training."""
+    return model_sha256({name: array for name, array in checkpoint_arrays(training).items() if name.startswith("server.")})
+
+
+def logged(folder: Path) -> list[str]:
+    """The lines of a server's log, without their times."""
+    return [line.split(" ", 1)[1] for line in (folder / "server.log").read_text().splitlines()]
+
+
+# ---- a link with faults --------------------------------------------------------------------------------------------------------------
+
+Fate = Callable[[str, str], Iterable[float]]  # ("request" | "answer", address) -> when it arrives, in s; never: (), twice: (0, 0)
+
+
+def faithful(stage: str, address: str) -> Iterable[float]:
+    """Everything arrives once, at once."""
+    return (0.0,)
+
+
+class FaultyLink:
+    """Nodes in this process, one after the other in the server's own thread; messages fare as `fate` says. absent: who is not there."""
+
+    def __init__(self, nodes: Mapping[str, Answer], fate: Fate = faithful) -> None:
+        self.nodes, self.fate = dict(nodes), fate
+        self.absent: set[str] = set()
+        self._under_way: list[tuple[float, int, str, str, bytes]] = []
+        self._number = itertools.count()
+
+    def present(self) -> list[str]:
+        return [address for address in self.nodes if address not in self.absent]
+
+    def send(self, address: str, frame: bytes, seconds: float) -> None:
+        self._post("request", address, frame)
+
+    def _post(self, stage: str, address: str, frame: bytes) -> None:
+        for delay in self.fate(stage, address):
+            heapq.heappush(self._under_way, (time.monotonic() + delay, next(self._number), stage, address, frame))
+
+    def receive(self, seconds: float) -> list[tuple[str, bytes]]:
+        until, got = time.monotonic() + seconds, []
+        while True:
+            while self._under_way and self._under_way[0][0] <= time.monotonic() < until:  # no longer than it was asked to wait
+                _, _, stage, address, frame = heapq.heappop(self._under_way)
+                if stage == "answer":
+                    got.append((address, frame))
+                elif address not in self.absent:
+                    self._post("answer", address, self.nodes[address](frame))
+            rest = until - time.monotonic()
+            if got or rest <= 0:
+                return got
+            due = self._under_way[0][0] - time.monotonic() if self._under_way else rest
+            time.sleep(max(0.0, min(rest, due)))
+
+    def close(self) -> None:
+        pass
+
+
+# ---- real processes over real sockets ------------------------------------------------------------------------------------------------
+
+
+class SocketLink:
+    """A server's link to nodes that listen on Unix sockets; sockets: of each address. One that is not there is tried again."""
+
+    def __init__(self, sockets: Mapping[str, str]) -> None:
+        self._sockets = dict(sockets)
+        self._open: dict[str, Connection] = {}
+
+    def present(self) -> list[str]:
+        for socket in set(self._sockets.values()) - self._open.keys():
+            with suppress(OSError, EOFError):
+                self._open[socket] = Client(socket, "AF_UNIX")
+        return [address for address, socket in self._sockets.items() if socket in self._open]
+
+    def send(self, address: str, frame: bytes, seconds: float) -> None:
+        socket = self._sockets[address]
+        try:
+            self._open[socket].send_bytes(address.encode() + b"\0" + frame)
+        except (OSError, KeyError):
+            self._open.pop(socket, None)
+
+    def receive(self, seconds: float) -> list[tuple[str, bytes]]:
+        got = []
+        if not self._open:
+            time.sleep(seconds)
+        for ready in wait(list(self._open.values()), seconds):
+            try:
+                address, _, frame = ready.recv_bytes().partition(b"\0")
+                got.append((address.decode(), frame))
+            except (OSError, EOFError):
+                self._open = {socket: line for socket, line in self._open.items() if line is not ready}
+        return got
+
+    def close(self) -> None:
+        for line in self._open.values():
+            line.close()
+
+
+class Hub:
+    """Nodes of this process behind one Unix socket. answered: how many answers were made; at: what happens at some of them."""
+
+    def __init__(self, socket: Path, nodes: Mapping[str, Answer]) -> None:
+        self.socket, self.answered = str(socket), 0
+        self.at: dict[int, Callable[[], None]] = {}
+        self._nodes, self._listener = nodes, Listener(self.socket, "AF_UNIX")
+        Thread(target=self._serve, daemon=True).start()
+
+    @property
+    def addresses(self) -> dict[str, str]:
+        """What SocketLink takes."""
+        return dict.fromkeys(self._nodes, self.socket)
+
+    def _serve(self) -> None:
+        while True:
+            with suppress(OSError, EOFError), self._listener.accept() as line:
+                while True:
+                    address, _, frame = line.recv_bytes().partition(b"\0")
+                    answer = self._nodes[address.decode()](frame)
+                    self.answered += 1
+                    self.at.pop(self.answered, lambda: None)()
+                    line.send_bytes(address + b"\0" + answer)
+
+
+def process(work: Callable[..., Any], *arguments: Any) -> BaseProcess:
+    """A process of its own, forked from one that has imported all of this: it starts at once, also where many tests run."""
+    context = get_context("forkserver")
+    context.set_forkserver_preload(["preloaded_server"])
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(HERE.parent), *([before] if before else [])])  # preloading looks nowhere else
+    try:
+        started = context.Process(target=work, args=arguments, daemon=True)
+        started.start()
+    finally:
+        os.environ.pop("PYTHONPATH") if before is None else os.environ.update(PYTHONPATH=before)
+    return started
+
+
+def serving(folder: Path, addresses: Mapping[str, str]) -> BaseProcess:
+    """A server process."""
+    return process(serve_process, str(folder), dict(addresses))
+
+
+def listening(socket: str, folder: Path, stage: str = "", number: int = 0) -> BaseProcess:
+    """A node process, which may be told when to die."""
+    return process(node_process, socket, str(folder), stage, number)
+
+
+def finished(server: BaseProcess, folder: Path, seconds: float = 120.0) -> str:
+    """What a server process has logged at its end: the sha256 of the model, or that it was stopped."""
+    server.join(seconds)
+    assert server.exitcode == 0, server.exitcode
+    return logged(folder)[-1].split(" ")[-1]
+
+
+def until(true: Callable[[], Any], seconds: float = 30.0) -> None:
+    """Waits for something to happen."""
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.01)
+
+
+def copied(founded: Founded, folder: Path) -> Founded:
+    """The same federation once more, elsewhere."""
+    root = founded.server.parent
+    shutil.copytree(root, folder)
+    return Founded(founded.terms, folder / "server", {name: folder / "nodes" / name for name in founded.nodes})
+
+
+def serve_process(folder: str, addresses: dict[str, str]) -> None:
+    """A server, until its end or SIGTERM."""
+    stop = Event()
+    signal.signal(signal.SIGTERM, lambda number, frame: stop.set())
+    serve(SocketLink(addresses), Path(folder), stop)
+
+
+def node_process(socket: str, folder: str, stage: str, number: int) -> None:
+    """A node that kills itself at a stage of its `number`th round: fetch, train, upload (answer made, not sent), wait (sent)."""
+    node, work = Node(Path(folder)), 0
+    keep = node.store.advance
+
+    def die(when: str) -> None:
+        if when == stage and work == number:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def advance(*arguments: Any) -> None:
+        die("train")
+        keep(*arguments)
+
+    node.store.advance = advance  # type: ignore[method-assign]
+    listener = Listener(socket, "AF_UNIX")
+    while True:
+        with suppress(OSError, EOFError), listener.accept() as line:
+            while True:
+                address, _, frame = line.recv_bytes().partition(b"\0")
+                work += opened(frame).head.kind == "work"
+                die("fetch")
+                answer = node.answer(frame)
+                die("upload")
+                line.send_bytes(address + b"\0" + answer)
+                die("wait")

@@ -1,0 +1,140 @@
+"""A federation of peers in memory: nodes of a small shop, in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from small_gossip import shop
+
+from entrenous.algorithms._gossip import data_of
+from entrenous.core.gossip import DeviceData
+from entrenous.deploy.peers.book import Contact
+from entrenous.deploy.peers.charter import Charter
+from entrenous.deploy.peers.identity import Self, public_key, ticket
+from entrenous.deploy.peers.keeping import Keeping
+from entrenous.deploy.peers.memory import Hub, MemoryLink, VirtualHost
+from entrenous.deploy.peers.node import Node
+from entrenous.deploy.peers.peer import Peer, pace
+from entrenous.federation.gossip import device_data
+from entrenous.federation.replay import Event, Recording
+
+SMALL: dict[str, Any] = {
+    "factors": 4, "learning_rate": 0.05, "learning_rate_user": 0.05, "learning_rate_output": 0.01, "reg": 0.1, "local_epochs": 1,
+    "negatives": 2, "init_std": 0.1, "init_user": 0.3, "view": 3, "redraw": 2, "carried": 3, "largest": 50.0,
+}  # fmt: skip
+OPERATOR = b"\7" * 32
+ITEMS = 40
+
+
+def charter(n: int, algorithm: str = "pepper-gmf", **more: Any) -> Charter:
+    return Charter(
+        **{"name": "shop", "algorithm": algorithm, "settings": SMALL, "users": n, "items": ITEMS, "items_sha256": "0" * 64, "seed": 3,
+           "draws": "public", "period": 2.0, "operator": public_key(OPERATOR).hex(), **more}
+    )  # fmt: skip
+
+
+def rows_of(n: int) -> list[DeviceData]:
+    whole = device_data(shop(n, items=ITEMS, each=9), None)
+    return [data_of(whole, np.array([u])) for u in range(n)]
+
+
+def secret(number: int) -> bytes:
+    return bytes([number + 1]) * 32
+
+
+def self_of(of: Charter, number: int) -> Self:
+    key = secret(number)
+    return Self(key, of.schema, number, ticket(OPERATOR, of.schema, number, public_key(key)))
+
+
+class Street:
+    """n peers, of which 0 and 1 are the bootstraps, each at an address of its own. folder: None = they keep nothing."""
+
+    def __init__(self, of: Charter, hub: Hub | None = None, folder: Path | None = None) -> None:
+        self.of, self.hub, self.folder, self.rows = of, hub or Hub(), folder, rows_of(of.users)
+        self.peers: dict[int, Peer] = {}
+        self.links: dict[int, MemoryLink] = {}
+        self.tasks: dict[int, asyncio.Task[None]] = {}
+        self.started = 0
+        self.lines: list[str] = []
+        self.old: dict[int, list[Event]] = {}
+
+    def bootstraps(self) -> list[Contact]:
+        return [Contact(n, public_key(secret(n)), (f"memory:at-{n}",)) for n in (0, 1)]
+
+    def seed(self, number: int) -> int:
+        return self.of.seed if self.of.draws == "public" else 1000 + number
+
+    def make(self, number: int) -> Peer:
+        """A peer, from what it has kept if it has."""
+        self.started += 1
+        node = Node(self.of, number, self.rows[number], self.seed(number))
+        keeping = None if self.folder is None else Keeping(self.folder / f"{number}.sqlite")
+        if keeping is not None:
+            from entrenous.wire.tensors import schema_of
+
+            kept = keeping.load(schema_of(node.arrays()))
+            if kept is not None:
+                node.restore(kept.arrays)
+        link = self.hub.link(public_key(secret(number)), f"memory:at-{number}")
+        peer = Peer(
+            self.of, self_of(self.of, number), node, link, VirtualHost(5, 1000 * self.started + number), keeping=keeping,
+            bootstraps=self.bootstraps(), pace=pace(self.of.period), say=self.lines.append,
+        )  # fmt: skip
+        self.peers[number], self.links[number] = peer, link
+        if keeping is None:
+            self.old[number] = []
+            keep_all(peer.node, self.old[number])
+        return peer
+
+    def start(self, *numbers: int) -> None:
+        for number in numbers or range(self.of.users):
+            self.tasks[number] = asyncio.get_running_loop().create_task(self.make(number).run())
+
+    async def kill(self, number: int) -> None:
+        """As SIGKILL: nothing is saved, nobody is told."""
+        self.hub.kill(self.links[number])
+        peer = self.peers.pop(number)
+        kept, peer.keeping = peer.keeping, None
+        if kept is not None:
+            kept.close()
+        self.tasks[number].cancel()
+        await asyncio.wait([self.tasks[number]])
+
+    async def stop(self) -> None:
+        for peer in self.peers.values():
+            peer.stop()
+        for number in self.peers:
+            await self.tasks[number]
+
+    def recordings(self) -> list[Recording]:
+        found = []
+        for number, peer in sorted(self.peers.items()):
+            events = self.old[number] if peer.keeping is None else peer.keeping.events()
+            found.append(Recording(number, peer.node.seed, peer.node.data, events))
+        return found
+
+    def models(self) -> np.ndarray:
+        return np.stack([peer.node.pool[0] for _, peer in sorted(self.peers.items())])
+
+
+def keep_all(node: Node, events: list[Event]) -> None:
+    """Notes every event of a node that keeps nothing."""
+    note: Callable[[Event], None] = node._note
+
+    def both(event: Event) -> None:
+        events.append(event)
+        note(event)
+
+    node._note = both  # type: ignore[method-assign]
+
+
+async def run(street: Street, seconds: float) -> Street:
+    street.start()
+    await asyncio.sleep(seconds)
+    await street.stop()
+    return street

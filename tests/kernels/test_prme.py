@@ -1,0 +1,277 @@
+"""PRME-G: distances on the globe, a device's own sequence, the step against finite differences, scores against plain NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from entrenous.core.keys import folds, key
+from entrenous.kernels import prme_node, prme_score
+from entrenous.kernels.geography import flat_points, kilometres, points, spatial_weight
+
+ITEMS, FACTORS, NODES = 23, 3, 3
+WHO = np.arange(NODES)
+PTR, ITEM = np.array([0, 5, 5, 8]), np.array([1, 4, 8, 9, 20, 0, 2, 22], np.int32)  # node 1 has no rows
+TIME = np.array([50, 10, 40, 20, 30, 7, 5, 6], np.int64) * 3600
+ROW = np.arange(8)
+
+
+def places(seed: int = 0) -> np.ndarray:
+    """Degrees, around New York; of venue 3 nothing is known."""
+    random = np.random.default_rng(seed)
+    found = np.stack([random.uniform(40.5, 41, ITEMS), random.uniform(-74.3, -73.7, ITEMS)], axis=1)
+    found[3] = np.nan
+    return found
+
+
+def rows(**change: Any) -> prme_node.Rows:
+    own = {"ptr": PTR, "item": ITEM, "avoid_ptr": PTR, "avoid": ITEM, "time": TIME, "row": ROW}
+    return prme_node.Rows(**{**own, "point": points(places()).reshape(-1), **change})
+
+
+def rates(**change: Any) -> prme_node.Rates:
+    numbers = {"rate": 0.1, "reg": 0.01, "alpha": 0.3, "tau": 0, "epochs": 1} | change
+    return prme_node.Rates(*(np.float32(numbers[name]) for name in ("rate", "reg", "alpha")), numbers["tau"], numbers["epochs"])
+
+
+def models(seed: int = 1) -> np.ndarray:
+    pool, random = np.zeros((NODES, prme_node.width_of(ITEMS, FACTORS)), np.float32), np.random.default_rng(seed)
+    pool[:, : 2 * FACTORS * ITEMS] = random.normal(0, 0.5, (NODES, 2 * FACTORS * ITEMS))
+    return pool
+
+
+def users(seed: int = 2) -> np.ndarray:
+    return np.random.default_rng(seed).normal(0, 0.5, (NODES, FACTORS)).astype(np.float32)
+
+
+def table(model: np.ndarray) -> np.ndarray:
+    """P and S, float64 [items, 2, factors]."""
+    return model[: 2 * FACTORS * ITEMS].astype(np.float64).reshape(ITEMS, 2, FACTORS)
+
+
+def haversine(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Kilometres between degrees [.., 2], as everybody computes them."""
+    a, b = np.radians(a), np.radians(b)
+    h = np.sin((b - a)[..., 0] / 2) ** 2 + np.cos(a[..., 0]) * np.cos(b[..., 0]) * np.sin((b - a)[..., 1] / 2) ** 2
+    return 2 * 6371.0088 * np.arcsin(np.sqrt(np.minimum(1, h)))
+
+
+def weight(a: int, b: int) -> float:
+    """(1 + km)^0.25, 1 where it is not known where."""
+    km = haversine(places()[a], places()[b])
+    return 1.0 if np.isnan(km) else float((1 + km) ** 0.25)
+
+
+def distance(user: np.ndarray, vectors: np.ndarray, c: int, venue: int, alpha: float = 0.3) -> float:
+    """D(u, c, l), in float64."""
+    to_user = ((user - vectors[venue, 0]) ** 2).sum()
+    if c < 0:
+        return float(to_user)
+    return float(weight(c, venue) * (alpha * to_user + (1 - alpha) * ((vectors[c, 1] - vectors[venue, 1]) ** 2).sum()))
+
+
+# ---- on the globe ------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("span", [0.001, 0.1, 10, 89])
+def test_great_circles_are_those_of_the_haversine_formula(span: float) -> None:
+    random = np.random.default_rng(3)
+    a, b = (np.stack([random.uniform(-span, span, 200), random.uniform(-2 * span, 2 * span, 200)], axis=1) for _ in range(2))
+    square = ((points(a) - points(b)) ** 2).sum(axis=1, dtype=np.float32)
+    found, truth = np.array([kilometres(np.float32(one)) for one in square]), haversine(a, b)
+    assert np.abs(found - truth).max() < 0.001 + 5e-6 * truth.max()  # a metre: the grid of float32
+    weights = np.array([spatial_weight(np.float32(one)) for one in square])
+    assert weights == pytest.approx((1 + truth) ** 0.25, abs=3e-4)
+
+
+def test_points_are_worked_out_once_for_the_same_places() -> None:
+    here, there = places(1), places(2)
+    first = flat_points(here)
+    assert flat_points(here) is first and first.tobytes() == points(here).tobytes()
+    assert flat_points(there).tobytes() == points(there).tobytes() != first.tobytes()
+    assert flat_points(here).tobytes() == first.tobytes()
+
+
+def test_the_other_end_of_the_world_the_same_place_and_nowhere() -> None:
+    poles = points(np.array([[90.0, 0.0], [-90.0, 0.0]]))
+    assert kilometres(np.float32(((poles[0] - poles[1]) ** 2).sum())) == pytest.approx(np.pi * 6371.0088, rel=1e-6)
+    assert kilometres(np.float32(4.0001)) == pytest.approx(np.pi * 6371.0088, rel=1e-6)  # as rounding may have it
+    assert spatial_weight(np.float32(0)) == 1 == spatial_weight(np.float32(np.nan))
+
+
+# ---- a device's own sequence --------------------------------------------------------------------------------------------------------
+
+
+def test_rows_follow_each_other_in_time() -> None:
+    order = prme_node.in_order(TIME[:5], ROW[:5])
+    assert order.tolist() == [1, 3, 4, 2, 0]
+    before = prme_node.previous(TIME[:5], order, 0)
+    assert {(int(ITEM[c]), int(ITEM[i])) for i, c in enumerate(before) if c >= 0} == {(4, 9), (9, 20), (20, 8), (8, 1)}
+
+
+def test_equal_times_go_by_the_place_in_the_source_and_rows_without_a_time_stand_alone() -> None:
+    time = np.array([5, 5, prme_node.NO_TIME, 5, prme_node.NO_TIME], np.int64)
+    order = prme_node.in_order(time, np.array([8, 2, 9, 4, 1]))
+    assert order.tolist() == [4, 2, 1, 3, 0]
+    assert prme_node.previous(time, order, 0).tolist() == [3, -1, -1, 1, -1]
+
+
+def test_a_long_gap_cuts_the_sequence() -> None:
+    time = np.array([0, 10, 25, 26], np.int64)
+    order = prme_node.in_order(time, np.arange(4))
+    assert prme_node.previous(time, order, 0).tolist() == [-1, 0, 1, 2]
+    assert prme_node.previous(time, order, 10).tolist() == [-1, 0, -1, 2]
+    assert prme_node.previous(time[:0], order[:0], 0).tolist() == []
+
+
+def test_every_venue_but_the_observed_one_may_be_drawn_and_none_twice() -> None:
+    own, avoid = np.array([2, 5, 9], np.int32), np.array([1, 2, 5, 9], np.int32)  # one more is avoided
+    for r in range(3):
+        drawn = [prme_node.unobserved(own, avoid, r, k, 10 - 4) for k in range(10 - 4 + 2)]
+        assert sorted(drawn) == sorted({0, 3, 4, 6, 7, 8, 2, 5, 9} - {int(own[r])})
+
+
+# ---- learning -----------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("c", "i", "j"), [(4, 9, 11), (4, 9, 4), (3, 8, 0), (-1, 7, 2)])
+def test_a_step_is_the_gradient(c: int, i: int, j: int) -> None:
+    """Against finite differences of ln sigma(z) - reg |theta|^2: of three venues, j = c, one that is nowhere, and no c at all."""
+    how, start, user = rates(rate=1e-3), models()[0], users()[0]
+
+    def objective(u: np.ndarray, vectors: np.ndarray) -> float:
+        z = distance(u, vectors, c, j) - distance(u, vectors, c, i)
+        touched = [(u,)] + [(vectors[v, 0],) for v in (i, j)] + [(vectors[v, 1],) for v in {c, i, j} if c >= 0]
+        return float(-np.log1p(np.exp(-z)) - 0.01 * sum((one**2).sum() for (one,) in touched))
+
+    model, u = start.copy(), user.copy()
+    w_i, w_j = (np.float32(1 if c < 0 else weight(c, venue)) for venue in (i, j))
+    prme_node.step(model, u, c, i, j, w_i, w_j, how)
+    vectors, theta = table(start), user.astype(np.float64)
+    gradient_u, gradient = np.zeros(FACTORS), np.zeros((ITEMS, 2, FACTORS))
+    for where, out in ((theta, gradient_u), (vectors, gradient)):
+        for at in np.ndindex(*where.shape):
+            kept, values = where[at], []
+            for change in (1e-5, -1e-5):
+                where[at] = kept + change
+                values.append(objective(theta, vectors))
+            where[at], out[at] = kept, (values[0] - values[1]) / 2e-5
+    assert (u - user) / 1e-3 == pytest.approx(gradient_u, abs=2e-3)
+    assert (table(model) - table(start)) / 1e-3 == pytest.approx(gradient, abs=2e-3)
+    assert np.abs(gradient_u).max() > 0.01 and np.abs(gradient).max() > 0.01
+
+
+def trained(pool: np.ndarray, user: np.ndarray, how: prme_node.Rates, own: prme_node.Rows, seed: int = 5) -> None:
+    prme_node.train(pool, WHO, user, WHO, own, how, ITEMS, folds(key(seed, "train"), WHO))
+
+
+def test_training_brings_what_follows_nearer_than_what_does_not() -> None:
+    pool, user, own = models(), users(), rows()
+    trained(pool, user, rates(epochs=200, reg=0.0005), own)
+    vectors, theta = table(pool[0]), user[0].astype(np.float64)
+    for c, i in ((4, 9), (9, 20), (20, 8), (8, 1)):
+        others = [distance(theta, vectors, c, j) for j in range(ITEMS) if j not in (c, i)]
+        assert distance(theta, vectors, c, i) < np.quantile(others, 0.15)
+
+
+def test_nodes_are_trained_by_their_names_each_on_its_own_rows() -> None:
+    before, whole, alone = models(), models(), models()
+    user, own = users(), rows()
+    trained(whole, user, rates(epochs=2), own)
+    some = np.array([2])
+    prme_node.train(alone, some, users(), some, own, rates(epochs=2), ITEMS, folds(key(5, "train"), some))
+    assert alone[2].tobytes() == whole[2].tobytes() and alone[0].tobytes() == before[0].tobytes()
+    assert whole[1].tobytes() == before[1].tobytes() and user[1].tobytes() == users()[1].tobytes()  # it has no rows
+    assert not np.array_equal(whole[0], before[0]) and not np.array_equal(user[0], users()[0])
+
+
+def test_what_is_avoided_is_never_pushed_away_and_who_avoids_everything_still_has_its_own() -> None:
+    before, pool, everything = models(), models(), np.arange(ITEMS, dtype=np.int32)
+    own = rows(avoid_ptr=np.array([0, ITEMS, ITEMS, 2 * ITEMS]), avoid=np.concatenate([everything, everything]))
+    trained(pool, users(), rates(epochs=5), own)
+    for node, mine in ((0, ITEM[:5]), (2, ITEM[5:])):
+        moved = np.flatnonzero((table(pool[node]) != table(before[node])).any(axis=(1, 2)))
+        assert moved.tolist() == mine.tolist()
+
+
+def test_a_device_with_one_venue_and_nothing_to_compare_learns_nothing() -> None:
+    own = prme_node.Rows(
+        np.array([0, 1]), np.zeros(1, np.int32), np.array([0, 1]), np.zeros(1, np.int32), np.zeros(1, np.int64),
+        np.zeros(1, np.int64), np.zeros(3, np.float32),
+    )  # fmt: skip
+    pool, user, here = np.ones((1, 16), np.float32), np.ones((1, FACTORS), np.float32), np.arange(1)
+    prme_node.train(pool, here, user, here, own, rates(), 1, folds(key(0), here))
+    assert (pool == 1).all() and (user == 1).all()
+
+
+def test_moves_are_what_training_changes_item_by_item() -> None:
+    model, user, keys = models()[0], users(), folds(key(5, "train"), WHO)
+    sent = prme_node.moves(table(model).astype(np.float32).reshape(ITEMS, -1), user, rows(), rates(epochs=3), keys)
+    pool, learnt = np.repeat(model[None], NODES, axis=0), users()
+    prme_node.train(pool, WHO, learnt, WHO, rows(), rates(epochs=3), ITEMS, keys)
+    assert sent.user.tobytes() == learnt.tobytes() and user.tobytes() == users().tobytes()
+    for d in WHO:
+        part = slice(sent.ptr[d], sent.ptr[d + 1])
+        assert (np.diff(sent.item[part]) > 0).all()
+        moved = np.zeros((ITEMS, 2 * FACTORS), np.float32)
+        moved[sent.item[part]] = sent.row[part]
+        size = 2 * FACTORS * ITEMS
+        assert np.array_equal(moved.reshape(-1), pool[d, :size] - model[:size])
+    assert np.diff(sent.ptr).tolist()[1] == 0
+
+
+# ---- judging ------------------------------------------------------------------------------------------------------------------------
+
+
+def expected(node: int, how: int, pool: np.ndarray, user: np.ndarray, mine: np.ndarray, latest: int | None) -> np.ndarray:
+    vectors, theta = table(pool[node]), user[node].astype(np.float64)
+    if not len(mine):
+        return np.array([-distance(theta, vectors, -1, venue) for venue in range(ITEMS)])
+    start = [latest] if how == prme_score.LATEST else mine.tolist()
+    each = np.array([[distance(theta, vectors, c, venue) for venue in range(ITEMS)] for c in start])
+    return -(each.mean(axis=0) if how == prme_score.MEAN else each.min(axis=0))
+
+
+@pytest.mark.parametrize("how", [prme_score.NEAREST, prme_score.MEAN, prme_score.LATEST])
+def test_scores_are_minus_the_distances_from_where_the_user_has_been(how: int) -> None:
+    pool, user = models(), users()
+    found = prme_score.scores(pool, WHO, user, WHO, rows(), how, np.float32(0.3), ITEMS)
+    assert found.dtype == np.float32 and found.shape == (NODES, ITEMS)
+    for node, latest in ((0, 1), (1, None), (2, 0)):
+        truth = expected(node, how, pool, user, ITEM[PTR[node] : PTR[node + 1]], latest)
+        assert found[node] == pytest.approx(truth, rel=2e-4, abs=2e-4)
+
+
+def test_more_venues_than_fit_into_a_tile_are_scored_as_any_others() -> None:
+    items, random = 2 * prme_score.TILE + 5, np.random.default_rng(4)
+    pool = random.normal(0, 0.5, (1, prme_node.width_of(items, FACTORS))).astype(np.float32)
+    point = points(np.stack([random.uniform(40, 41, items), random.uniform(-74, -73, items)], axis=1)).reshape(-1)
+    here, own = np.arange(1), rows(ptr=np.array([0, 5]), point=point)
+    whole = prme_score.scores(pool, here, users(), here, own, prme_score.NEAREST, np.float32(0.3), items)[0]
+    some = random.permutation(items)[:40].astype(np.int32)
+    out = np.empty(40, np.float32)
+    prme_score.score(
+        pool[0], users()[0], ITEM[:5], some, point, prme_score.NEAREST, np.float32(0.3), prme_score.room_of(FACTORS), out
+    )
+    assert out.tobytes() == whole[some].tobytes()
+
+
+def test_performance_is_the_f1_of_a_node_s_weighting_venues_in_one_list() -> None:
+    pool, user = models(), users()
+    ptr, item = np.array([0, 2, 3, 3]), np.array([6, 11, 5], np.int32)
+    candidates = np.array([[0, 2, 11, 12, -1, 13], [9, 9, 9, 9, 9, 9], [14, 15, -1, 16, 17, 18]], np.int32)
+    f1 = prme_score.performance(pool, WHO, user, WHO, rows(), prme_score.NEAREST, np.float32(0.3), ptr, item, candidates, 3)
+    scores = prme_score.scores(pool, WHO, user, WHO, rows(), prme_score.NEAREST, np.float32(0.3), ITEMS)
+    for node, relevant, others in ((0, [6, 11], [0, 2, 12, 13]), (1, [5], [14, 15, 16, 17, 18])):
+        best = sorted([*relevant, *others], key=lambda venue: -scores[node, venue])[:3]
+        hits = len(set(best) & set(relevant))
+        assert f1[node] == pytest.approx(2 * hits / (3 + len(relevant)))  # 2 P R / (P + R), P = hits / 3, R = hits / relevant
+    assert f1[2] == 0  # it has no weighting set
+
+
+def test_equal_scores_count_against_the_weighting_venues() -> None:
+    assert prme_score.hits(np.zeros(4, np.float32), 1, 3) == 0
+    assert prme_score.hits(np.array([2, 1, 0, 1], np.float32), 2, 1) == 1
+    assert prme_score.hits(np.array([2, 1, 0, 1], np.float32), 2, 3) == 2

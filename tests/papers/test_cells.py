@@ -1,0 +1,137 @@
+"""Cells: remembered by what determines them, shared, resumed after a kill, independent of threads."""
+
+import json
+
+import pytest
+from entrenous.papers.cell import Cell, bare, identity, parts_of, program_sha256
+from entrenous.papers.cells import Cells, read
+from small_data import random_data
+
+from entrenous.papers import cells as cells_module
+from entrenous.split.protocol import splits
+
+DATA = random_data(users=30, items=40, rows=700)
+PARTS = parts_of(splits("temporal-80-20", DATA)[0])
+
+
+def cell(algorithm="pfpl", part="validation", looks=(1, 2), seed=0, **settings):
+    return Cell(algorithm=algorithm, settings=settings, part=part, looks=looks, seed=seed)
+
+
+def without_seconds(outcomes):
+    return [outcome._replace(seconds=0, looks=[untimed(look) for look in outcome.looks]) for outcome in outcomes]
+
+
+def untimed(look):
+    return look._replace(seconds=0, cpu_seconds=0)
+
+
+def test_a_cell_is_computed_once_and_then_remembered(tmp_path):
+    first, again = Cells(tmp_path), Cells(tmp_path)
+    found = first.outcomes(PARTS, [cell(factors=3), cell("popular", looks=(0,))])
+    assert first.computed == 2 and len(list(tmp_path.glob("*.json"))) == 2
+    assert again.outcomes(PARTS, [cell(factors=3), cell("popular", looks=(0,))]) == found and again.computed == 0
+
+
+def test_without_a_folder_cells_are_remembered_as_long_as_the_object_lives():
+    cells = Cells(None)
+    cells.outcomes(PARTS, [cell(factors=3)])
+    cells.outcomes(PARTS, [cell(factors=3), cell(factors=3)])
+    assert cells.computed == 1
+
+
+def test_looks_on_the_way_are_those_of_separate_trainings():
+    (together,) = Cells(None).outcomes(PARTS, [cell("sfpl+", looks=(1, 3), factors=3)])
+    (alone,) = Cells(None).outcomes(PARTS, [cell("sfpl+", looks=(3,), factors=3)])
+    assert untimed(together.looks[1]) == untimed(alone.looks[0])
+    assert [look.epochs for look in together.looks] == [1, 3]
+    assert together.looks[0].metrics != together.looks[1].metrics
+
+
+def test_threads_change_nothing():
+    several = [cell(name, factors=3, pi=pi) for name in ("sfpl", "pfpl+") for pi in (0.0, 0.5, 1.0)]
+    one, four = (without_seconds(Cells(None, threads=threads).outcomes(PARTS, several)) for threads in (1, 4))
+    assert one == four
+
+
+def test_the_part_decides_the_rows_and_only_test_cells_keep_per_user_values():
+    validation, test = Cells(None).outcomes(PARTS, [cell("popular", looks=(0,)), cell("popular", "test", looks=(0,))])
+    assert validation.looks[0].per_user == {}
+    per_user = test.looks[0].per_user["precision@10"]
+    assert sum(per_user) / len(per_user) == pytest.approx(test.looks[0].metrics["precision@10"])
+    assert validation.looks[0].metrics != test.looks[0].metrics
+
+
+def test_a_killed_run_computes_only_what_is_missing(tmp_path, monkeypatch):
+    several = [cell(factors=factors) for factors in (2, 3, 4, 5)]
+
+    def killed(cell, *more, compute=cells_module.compute):
+        if cell.settings["factors"] == 4:
+            raise KeyboardInterrupt
+        return compute(cell, *more)
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(cells_module, "compute", killed)
+        Cells(tmp_path, threads=1).outcomes(PARTS, several)
+    kept = len(list(tmp_path.glob("*.json")))
+    assert 0 < kept < 4
+    resumed = Cells(tmp_path)
+    found = without_seconds(resumed.outcomes(PARTS, several))
+    assert resumed.computed == 4 - kept
+    assert found == without_seconds(Cells(None).outcomes(PARTS, several))
+
+
+@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"format": 0}'])
+def test_a_damaged_file_is_computed_again(tmp_path, damage):
+    found = Cells(tmp_path).outcomes(PARTS, [cell(factors=3)])
+    (path,) = tmp_path.glob("*.json")
+    path.write_bytes(damage)
+    again = Cells(tmp_path)
+    assert without_seconds(again.outcomes(PARTS, [cell(factors=3)])) == without_seconds(found) and again.computed == 1
+    assert read(path, path.stem) is not None
+
+
+def test_a_file_says_what_it_is(tmp_path):
+    Cells(tmp_path).outcomes(PARTS, [cell(factors=3)])
+    (path,) = tmp_path.glob("*.json")
+    kept = json.loads(path.read_text())
+    assert kept["algorithm"] == "pfpl" and kept["settings"] == {"factors": 3} and kept["cell"] == path.stem
+
+
+def test_a_training_that_diverges_says_so_and_is_remembered(tmp_path):
+    several = [cell("bpr-mf", looks=(0,), learning_rate=1e30, epochs=3), cell("popular", looks=(0,))]
+    diverged, popular = Cells(tmp_path).outcomes(PARTS, several)
+    assert diverged.looks == [] and "diverged" in diverged.failed and popular.looks
+    again = Cells(tmp_path)
+    assert again.outcomes(PARTS, several)[0].failed == diverged.failed and again.computed == 0
+
+
+def test_identity_depends_on_settings_seed_looks_part_and_rows():
+    base = identity(cell(factors=3), PARTS["validation"])
+    other = parts_of(splits("temporal-80-20", random_data(users=30, items=40, rows=700, seed=1))[0])
+    changed = [
+        identity(cell(factors=4), PARTS["validation"]),
+        identity(cell(factors=3, seed=1), PARTS["validation"]),
+        identity(cell(factors=3, looks=(1,)), PARTS["validation"]),
+        identity(cell(factors=3, part="test"), PARTS["test"]),
+        identity(cell("pfpl+", factors=3), PARTS["validation"]),
+        identity(cell(factors=3), other["validation"]),
+    ]
+    assert len({base, *changed}) == 7
+    # a setting that has its default value is the same training
+    assert base == identity(cell(factors=3, learning_rate=0.05), PARTS["validation"])
+
+
+def test_the_program_counts_without_its_comments_and_docstrings():
+    import ast
+
+    one, two = ast.parse('def f():\n    "doc"\n    return 1'), ast.parse("def f():\n    return 1  # why")
+    assert ast.dump(bare(one)) == ast.dump(bare(two)) != ast.dump(bare(ast.parse("def f():\n    return 2")))
+    assert program_sha256("entrenous.algorithms.fpl") != program_sha256("entrenous.algorithms.fcf")
+
+
+def test_progress_counts_looks():
+    seen = []
+    several = [cell(factors=2), cell(factors=3), cell("popular", looks=(0,))]
+    Cells(None, progress=lambda done, total, what: seen.append((done, total))).outcomes(PARTS, several)
+    assert seen == [(n, 5) for n in range(1, 6)]

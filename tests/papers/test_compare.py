@@ -1,0 +1,169 @@
+"""Several algorithms over several seeds: rows are means over seeds, tests are paired over users, Holm corrects within a metric."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from command_line import Command, shop, write_shop
+from scipy import stats
+from small_data import interactions
+
+from entrenous.core.errors import InputError
+from entrenous.data.interactions import Interactions
+from entrenous.evaluate.significance import holm, paired_spread
+from entrenous.papers.compare import compare
+from entrenous.runs.pipeline import Run, run
+
+SMALL: dict[str, Any] = {"protocol": "loo-20", "rounds": 4, "threads": 1}
+NAMES = ["popular", "random", "pfpl+"]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Interactions:
+    return shop(tmp_path_factory.mktemp("shop"))
+
+
+@pytest.fixture(scope="module")
+def found(data: Interactions) -> dict[str, Any]:
+    return compare(NAMES, data, seeds=3, **SMALL)
+
+
+@pytest.fixture(scope="module")
+def runs(data: Interactions) -> dict[str, list[Run]]:
+    return {name: [run(name, data, seed=seed, **SMALL) for seed in range(3)] for name in NAMES}
+
+
+def test_a_row_is_the_mean_over_seeds_of_the_same_runs(found: dict[str, Any], runs: dict[str, list[Run]]) -> None:
+    assert (found["data"], found["protocol"], found["seeds"]) == ("shop", "loo-20", 3)
+    assert [row["algorithm"] for row in found["rows"]] == NAMES
+    for row in found["rows"]:
+        own = runs[row["algorithm"]]
+        a, b, c = (one.metrics["ndcg@10"] for one in own)
+        assert row["per_seed"]["ndcg@10"] == [a, b, c]
+        assert row["metrics"]["ndcg@10"] == pytest.approx((a + b + c) / 3, abs=1e-12)
+        mean = (a + b + c) / 3
+        assert row["std"]["ndcg@10"] == pytest.approx(
+            (((a - mean) ** 2 + (b - mean) ** 2 + (c - mean) ** 2) / 3) ** 0.5, abs=1e-12
+        )
+        assert row["full_ranking"]["hr@10"] == pytest.approx(sum(one.manifest["full_ranking"]["hr@10"] for one in own) / 3)
+        assert row["model_sha256"] == [one.manifest["model_sha256"] for one in own]
+        assert len(row["train_seconds"]) == 3
+
+
+def test_each_other_is_tested_against_the_first_user_by_user(found: dict[str, Any], runs: dict[str, list[Run]]) -> None:
+    assert [(one["metric"], one["a"], one["b"]) for one in found["tests"]] == [
+        ("hr@10", "popular", "random"),
+        ("hr@10", "popular", "pfpl+"),
+        ("ndcg@10", "popular", "random"),
+        ("ndcg@10", "popular", "pfpl+"),
+    ]
+    for one in found["tests"]:
+        a, b = (np.mean([r.evaluations[0].per_user[one["metric"]] for r in runs[one[side]]], axis=0) for side in ("a", "b"))
+        assert one["users"] == len(a) == 40
+        assert one["difference"] == pytest.approx((a - b).mean(), abs=1e-12)
+        assert one["t_p"] == pytest.approx(stats.ttest_rel(a, b).pvalue, rel=1e-9)
+        assert 0 <= one["wilcoxon_p"] <= 1
+
+
+def test_holm_corrects_the_tests_of_one_metric(found: dict[str, Any]) -> None:
+    for metric in ("hr@10", "ndcg@10"):
+        low, high = sorted((one for one in found["tests"] if one["metric"] == metric), key=lambda one: one["t_p"])
+        assert low["holm_p"] == pytest.approx(min(1, 2 * low["t_p"]))  # two tests: the smaller p counts twice
+        assert high["holm_p"] == pytest.approx(max(min(1, 2 * low["t_p"]), high["t_p"]))  # and never overtakes the larger
+
+
+def test_fairness_is_the_mean_over_seeds_and_its_std_is_tested(found: dict[str, Any], runs: dict[str, list[Run]]) -> None:
+    for row in found["rows"]:
+        for name, value in row["fairness"].items():
+            own = [one.manifest["fairness"][name] for one in runs[row["algorithm"]]]
+            assert value == pytest.approx(sum(own) / 3) and row["fairness_std"][name] == pytest.approx(np.std(own))
+    assert [(one["metric"], one["a"], one["b"]) for one in found["fairness_tests"]] == [
+        ("std_ndcg@10", "popular", "random"),
+        ("std_ndcg@10", "popular", "pfpl+"),
+    ]
+    for one in found["fairness_tests"]:
+        a, b = (np.mean([r.evaluations[0].per_user["ndcg@10"] for r in runs[one[side]]], axis=0) for side in ("a", "b"))
+        assert (one["std_a"], one["std_b"], one["users"]) == (pytest.approx(a.std()), pytest.approx(b.std()), 40)
+        assert one["difference"] == pytest.approx(a.std() - b.std()) and one["p"] == pytest.approx(paired_spread(a, b).p)
+    assert [one["holm_p"] for one in found["fairness_tests"]] == pytest.approx(
+        holm([one["p"] for one in found["fairness_tests"]])
+    )
+
+
+def test_two_users_are_too_few_to_test_their_spread() -> None:
+    data = interactions([(f"u{u}", f"i{i}") for u in range(2) for i in range(7) if i != u])
+    found = compare(["random", "popular"], data, seeds=1, protocol="random-80-20")
+    assert [one["users"] for one in found["tests"]] == [2, 2] and found["fairness_tests"] == []
+
+
+def test_a_user_of_several_folds_counts_once(data: Interactions) -> None:
+    found = compare(["popular", "random"], data, protocol="kfold-3", seeds=2, threads=1)
+    assert {one["users"] for one in found["tests"]} == {40}
+    row = found["rows"][0]
+    assert "full_ranking" not in row and len(row["per_seed"]["auc"]) == 2
+
+
+def test_without_any_difference_p_is_1() -> None:
+    """Everybody has the same items but one: neighbours know nothing that popularity does not, and all rank alike."""
+    data = interactions([(f"u{u}", f"i{i}") for u in range(6) for i in range(7) if i != u])
+    found = compare(["user-knn", "item-knn", "popular"], data, seeds=1, protocol="random-80-20")
+    assert len(found["tests"]) == 4
+    for one in found["tests"]:
+        assert (one["difference"], one["t_p"], one["wilcoxon_p"], one["holm_p"]) == (0, 1, 1, 1)
+
+
+def test_a_split_in_files(data: Interactions, tmp_path: Path) -> None:
+    from entrenous.runs.plan import Plan, material
+    from entrenous.split.export import write
+
+    (part,) = material(Plan(algorithm="popular", protocol="loo-20"), data).parts
+    folder = str(write(part, tmp_path / "split"))
+    by_data, by_given = (
+        compare(["popular", "random"], **options, protocol="given", seeds=1) for options in ({"data": folder}, {"given": folder})
+    )
+    own = compare(["popular", "random"], data, protocol="loo-20", seeds=1)
+    assert by_data["data"] == by_given["data"] == folder
+    assert (
+        [row["metrics"] for row in by_data["rows"]]
+        == [row["metrics"] for row in by_given["rows"]]
+        == [row["metrics"] for row in own["rows"]]
+    )
+    assert by_data["tests"] == own["tests"]
+
+
+@pytest.mark.parametrize(
+    ("names", "options", "said"),
+    [
+        (["popular"], {}, "expected two or more different algorithms"),
+        (["popular", "popular"], {}, "expected two or more different algorithms"),
+        (["popular", "nope"], {}, "unknown algorithm 'nope'"),
+        (["popular", "random"], {"seeds": 0}, "--seeds: got 0"),
+        (["popular", "random"], {"rounds": 0}, "--rounds: got 0"),
+        (["popular", "random"], {"threads": -1}, "--threads: got -1"),
+        (["popular", "random"], {"given": "folder"}, "--given: the protocol is loo-99"),
+    ],
+)
+def test_all_is_checked_before_anything_is_trained(
+    names: list[str], options: dict[str, Any], said: str, data: Interactions
+) -> None:
+    trained: list[str] = []
+    with pytest.raises(InputError, match=said):
+        compare(names, data, progress=lambda done, total, what: trained.append(what), **options)
+    assert trained == []
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "250")
+    path, command = write_shop(tmp_path / "shop.csv"), Command(capsys)
+    arguments = ["compare", "popular", "random", "--data", path, "--protocol", "loo-20", "--seeds", "2"]
+    found = command(*arguments, "--json").json
+    assert {"rows", "tests", "seeds", "protocol"} <= set(found) and found["data"] == str(path)
+    assert [row["algorithm"] for row in found["rows"]] == ["popular", "random"]
+    said = command(*arguments)
+    assert said.code == 0 and "random 2/4" in said.err
+    row = found["rows"][0]
+    assert f"{row['metrics']['hr@10']:.4f} ±{row['std']['hr@10']:.4f}" in said.out
+    assert "popular - random" in said.out and "mean ± standard deviation of seeds 0-1" in said.out

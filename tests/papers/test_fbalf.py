@@ -1,0 +1,154 @@
+"""FBALF's table and figures on tiny data: what is trained on which folds, what is compared, and where the printed numbers belong."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from entrenous.papers.cells import Cells
+from entrenous.papers.rating_settings import TUNED, Tuned, tuned
+from entrenous.papers.rating_study import RatingStudy, Source, System, studies
+from entrenous.papers.result import Context, Found
+from entrenous.papers.runner import experiments, run_experiment
+from test_algorithms_fbalf import SMALL, rated
+
+from entrenous.data.interactions import Interactions
+from entrenous.papers import fbalf_bias, fbalf_rho, fbalf_table3, rating_settings
+from entrenous.runs import pipeline as experiment
+from entrenous.runs.plan import Plan, check
+
+NAMES = ["fbalf-bias", "fbalf-rho", "fbalf-table3"]
+FEW = {name: value for name, value in {**SMALL, "rounds": 3}.items() if name not in ("rho", "user_bias", "item_bias")}
+QUICK = {
+    ("small", "fbalf"): Tuned(FEW, by="a test"),
+    ("small", "fbalf-sgd"): Tuned({"factors": 3, "rounds": 2}, by="a test"),
+    ("small", "fedmf"): Tuned({"factors": 3, "rounds": 3}, by="a test"),
+    ("small", "fedrec, batch"): Tuned({"factors": 3, "rounds": 60, "decay": 1.0, "learning_rate": 0.2}, by="a test"),
+    ("small", "fedrec, stochastic"): Tuned({"factors": 3, "rounds": 2}, by="a test"),
+    ("small", "fedrec++, batch"): Tuned({"factors": 3, "rounds": 60, "decay": 1.0, "learning_rate": 0.2}, by="a test"),
+    ("small", "fedrec++, stochastic"): Tuned({"factors": 3, "rounds": 2}, by="a test"),
+    ("small", "metamf"): Tuned({"user": 16, "taste": 16, "hidden": 16, "cohort": 4, "rounds": 2}, by="a test"),
+    ("small", "rfrec"): Tuned({"factors": 3, "clients": 4, "rounds": 2}, by="a test"),
+    ("small", "rfrecf"): Tuned({"factors": 3, "clients": 4, "rounds": 3}, by="a test"),
+    ("small", "pmf"): Tuned({"factors": 3, "epochs": 2}, by="a test"),
+    ("small", "biased-mf"): Tuned({"factors": 3, "epochs": 2}, by="a test"),
+    ("small", "svd++"): Tuned({"factors": 3, "epochs": 2}, by="a test"),
+}
+
+
+@cache
+def data() -> Interactions:
+    return replace(rated(30, 25), name="small")
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rating_settings, "TUNED", QUICK)
+
+
+def test_every_experiment_is_found_by_name() -> None:
+    assert set(NAMES) <= set(experiments())
+
+
+def test_the_paper_has_36_figures_of_six_systems() -> None:
+    assert len(fbalf_table3.PAPER) == 36 and len({system for _, system, _ in fbalf_table3.PAPER}) == 6
+    assert fbalf_table3.PAPER["ml-1m", "fbalf", "rmse"] == 0.8442
+    assert fbalf_table3.PAPER["ml-1m", "fedrec, stochastic", "mae"] == 0.6867
+    assert fbalf_table3.PAPER["yahoo-r3", "fedrec++, batch", "rmse"] == 1.1794
+
+
+def test_every_tuned_setting_is_one_that_its_system_takes() -> None:
+    systems = {system.name: system for system in (*fbalf_table3.FEDERATED, *fbalf_table3.CENTRAL)}
+    for (_, name), found in TUNED.items():
+        check(Plan(algorithm=systems[name].algorithm, settings={**found.settings, **dict(systems[name].own)}))
+        assert found.by
+
+
+def test_a_system_follows_the_one_that_it_is_compared_with() -> None:
+    assert tuned("small", "fedrec, hybrid filling") == QUICK["small", "fedrec, batch"]
+    assert tuned("small", "unknown") == Tuned()
+
+
+@pytest.mark.parametrize("system", [System("fbalf"), System("metamf"), System("svd++"), fbalf_table3.FEDREC_S], ids=str)
+def test_a_test_cell_is_what_entrenous_run_finds_in_each_fold(system: System) -> None:
+    study = RatingStudy(data=data(), chosen_on="small", cells=Cells(threads=1))
+    looks = study.tested([system])[system]
+    found = experiment.run(system.algorithm, data(), settings=study.settings(system))
+    assert [look.metrics for look in looks] == [{name: fold[name] for name in ("mae", "rmse")} for fold in found.manifest["folds"]]
+    assert looks[0].per_user["rmse"] == found.evaluations[0].per_user["rmse"].tolist()
+    assert looks[0].by_category["rmse"]["all"] == pytest.approx(looks[0].metrics["rmse"])
+
+
+def test_the_table_has_every_system_with_its_folds_and_the_statistics_say_what_they_are_of(tmp_path: Path) -> None:
+    result = run_experiment("fbalf-table3", data=data(), out=tmp_path, threads=1)
+    rows = [row for row in result.rows if row["data"] == "small"]
+    systems = [str(system) for system in (*fbalf_table3.FEDERATED, *fbalf_table3.CENTRAL)]
+    assert [row["system"] for row in rows] == [name for name in systems for _ in range(2)]
+    assert all(len(row["values"]) == 5 and row["obtained"] == pytest.approx(np.mean(row["values"])) for row in rows)
+    assert all("kfold-5" in row["protocol"] and "clipped to 1 .. 5" in row["protocol"] for row in rows)
+    assert (tmp_path / "fbalf-table3" / "rmse-small.svg").is_file()
+    again = run_experiment("fbalf-table3", data=data(), out=tmp_path, threads=1)
+    assert again.computed == 0 and again.rows == result.rows
+
+
+def test_the_statistics_of_the_printed_errors_are_the_printed_ones() -> None:
+    """The table's own arithmetic on the paper's numbers gives the paper's loss/win, p and F-ranks."""
+
+    class Printed:
+        def __init__(self, mae: float, rmse: float) -> None:
+            self.metrics = {"mae": mae, "rmse": rmse}
+
+    tested = {
+        data: {
+            system: [Printed(*(fbalf_table3.PAPER[data, str(system), metric] for metric in ("mae", "rmse")))]
+            for system in fbalf_table3.SIX
+        }
+        for data in fbalf_table3.PRINTED
+    }
+    table = fbalf_table3._against(fbalf_table3.SIX, tested)  # type: ignore[arg-type]
+    rows = fbalf_table3._statistic_rows("printed", table, tuple(tested), paper=True)
+    printed = [row for row in rows if row["paper"] is not None]
+    assert len(printed) == 6 + 3 * 5
+    assert [round(row["obtained"], 4) for row in printed] == pytest.approx([round(row["paper"], 4) for row in printed])
+
+
+def test_what_the_biases_buy_is_told_for_every_group() -> None:
+    result = run_experiment("fbalf-bias", data=data(), threads=1)
+    assert {row["system"] for row in result.rows} == {f"fbalf, {name}" for name in fbalf_bias.VARIANTS}
+    metrics = {row["metric"] for row in result.rows}
+    assert {"rmse", "rmse, strict users", "mae, popular items", "mean error, generous users"} <= metrics
+    both, none = (
+        next(row["obtained"] for row in result.rows if row["system"] == f"fbalf, {name}" and row["metric"] == "rmse")
+        for name in ("both biases", "no bias")
+    )
+    assert f"all {none - both:+.4f}" in result.notes[0]
+
+
+def test_decoys_cost_bytes_in_proportion_and_fedrec_plus_plus_nothing_else() -> None:
+    result = run_experiment("fbalf-rho", data=data(), threads=1)
+    of = {(row["system"], row["metric"]): row["obtained"] for row in result.rows}
+    none, one = (of[f"fbalf, rho {rho}", fbalf_rho.BYTES] for rho in (0, 1))
+    assert one / none == pytest.approx(2, abs=0.05)
+    assert of["fedrec++, rho 3", "rmse"] == of["fedrec++, rho 0", "rmse"] == of["fedrec, hybrid filling, rho 0", "rmse"]
+    assert of["fedrec, user average, rho 3", "rmse"] != of["fedrec, user average, rho 0", "rmse"]
+
+
+def test_absent_data_are_named_and_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ENTRENOUS_DATA", str(tmp_path))
+    found = Found()
+    assert studies(Context(cells=Cells(threads=1)), [Source("yahoo-r3"), Source("hetrec-ml")], [], found) == []
+    assert [note.split(":")[1].strip() for note in found.notes] == ["yahoo-r3", "hetrec-ml"]
+    assert all(note.startswith("Left out: ") and "\n" not in note for note in found.notes)
+
+
+def test_filtered_sources_say_so() -> None:
+    assert str(Source("ml-1m", filtered=True)) == "ml-1m, 10 or more ratings" and str(Source("ml-1m")) == "ml-1m"
+
+
+def test_results_are_written_as_json(tmp_path: Path) -> None:
+    run_experiment("fbalf-bias", data=data(), out=tmp_path, threads=1)
+    assert json.loads((tmp_path / "fbalf-bias" / "result.json").read_text())["rows"]

@@ -1,0 +1,255 @@
+"""The report of real runs: well-formed, self-contained, safe, the same twice, and with the numbers of the manifests."""
+
+import re
+
+import pytest
+from stored_runs import HOSTILE, Page, page, stored, tiny
+
+from entrenous.algorithms.fpl import FPL
+from entrenous.core.errors import InputError
+from entrenous.evaluate.significance import paired_spread, paired_t, wilcoxon
+from entrenous.report.html import write_report
+
+LISTED = [
+    {"item": "i3", "title": HOSTILE, "score": 2.5},
+    {"item": '"><img src=x onerror=alert(1)>', "title": "Film 7", "score": -1.25},
+]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """FPL with a learning curve, and popularity."""
+    out = tmp_path_factory.mktemp("runs")
+    return stored(out, "fpl", protocol="loo-5", every=2), stored(out, "popular", protocol="loo-5")
+
+
+@pytest.fixture(scope="module")
+def read(runs, tmp_path_factory) -> Page:
+    return page(tmp_path_factory.mktemp("page"), *runs, recommendations=LISTED, user="u7")
+
+
+# ---- the page -------------------------------------------------------------------------------------------------------------
+
+
+def test_it_is_well_formed(read):
+    assert read.wrong == []
+    assert read.html.startswith('<!DOCTYPE html>\n<html lang="en">')
+    ids = [attributes["id"] for _, attributes in read.tags if "id" in attributes]
+    assert len(ids) == len(set(ids)) > 10
+
+
+def test_it_loads_nothing_and_runs_nothing(read):
+    addresses = [
+        value for _, attributes in read.tags for name, value in attributes.items() if name in ("src", "href", "xlink:href")
+    ]
+    assert addresses and all(address.startswith("#") for address in addresses)
+    assert set(re.findall(r"https?://[^\s\"'<)]+", read.html)) == {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}
+    assert not {"script", "link", "iframe", "img", "object", "form", "base"} & {name for name, _ in read.tags}
+    assert not [name for _, attributes in read.tags for name in attributes if name.startswith("on")]
+    assert "@import" not in read.html and "url(" not in re.sub(r"url\(#[\w-]+\)", "", read.html)
+
+
+def test_every_link_leads_somewhere(read):
+    ids = {attributes["id"] for _, attributes in read.tags if "id" in attributes}
+    assert {attributes["href"][1:] for attributes in read.all("a")} <= ids
+    assert len(read.all("a")) == len(read.all("section"))
+
+
+def test_it_can_be_read_without_seeing_it(read):
+    assert all(svg["role"] == "img" and svg["aria-label"] for svg in read.all("svg"))
+    assert all(
+        frame["role"] == "region" and frame["tabindex"] == "0" for frame in read.all("div") if frame.get("class") == "scroll"
+    )
+    assert len(read.all("caption")) == len(read.all("table")) > 8
+    assert all(cell["scope"] in ("row", "col", "colgroup") for cell in read.all("th"))
+    assert len(read.all("h1")) == 1
+
+
+def test_what_comes_from_data_is_escaped(read):
+    assert "<script" not in read.html and "<img" not in read.html
+    assert HOSTILE in read.text
+    listed = read.tables["Top 2 for user u7"]
+    assert listed[1:] == [["1", HOSTILE, "i3", "2.500"], ["2", "Film 7", '"><img src=x onerror=alert(1)>', "-1.250"]]
+    assert read.row("bias_disparity@10 by category", HOSTILE) and "<script" not in read.html
+
+
+def test_hostile_text_in_a_manifest_is_escaped(runs, tmp_path):
+    rude = {
+        "data": HOSTILE,
+        "notes": [HOSTILE],
+        "protocol_text": [HOSTILE],
+        "run": HOSTILE,
+        "settings": {HOSTILE: f"{HOSTILE}\x00\u202e"},
+    }
+    found = page(tmp_path, *(run._replace(manifest={**run.manifest, **rude}) for run in runs))
+    assert found.wrong == [] and "<script" not in found.html
+    assert "\x00" not in found.html and "\u202e" not in found.html
+
+
+def test_the_same_runs_give_the_same_bytes(runs, tmp_path):
+    first = write_report(runs, tmp_path / "a.html", recommendations=LISTED).read_bytes()
+    assert write_report(runs, tmp_path / "b" / "c.html", recommendations=LISTED).read_bytes() == first
+
+
+def test_a_run_given_twice_counts_once(runs, tmp_path):
+    once, twice = write_report(runs, tmp_path / "a.html"), write_report([*runs, runs[0]], tmp_path / "b.html")
+    assert once.read_bytes() == twice.read_bytes()
+
+
+# ---- its numbers ----------------------------------------------------------------------------------------------------------
+
+
+def test_it_contains_every_number_of_the_manifests(read, runs):
+    for run in runs:
+        for of in (run.manifest["metrics"], run.manifest["full_ranking"]):
+            missing = [name for name, value in of.items() if f'<data value="{value!r}">' not in read.html]
+            assert missing == []
+        assert run.manifest["model_sha256"] in read.text and run.manifest["data_sha256"] in read.text
+        assert all(sentence in read.text for sentence in [*run.manifest["protocol_text"], *run.manifest["notes"]])
+
+
+def test_the_two_rankings_have_tables_of_their_own(read, runs):
+    fpl, popular = (run.manifest for run in runs)
+    for frame, kind in (("Sampled ranking", "metrics"), ("Full ranking", "full_ranking")):
+        first, second = read.row(frame, "ndcg@10")[1:]
+        assert first.startswith(f"{fpl[kind]['ndcg@10']:.4f}") and second.startswith(f"{popular[kind]['ndcg@10']:.4f}")
+    assert fpl["metrics"]["ndcg@10"] != fpl["full_ranking"]["ndcg@10"]
+    names = {row[0] for frame in ("Sampled ranking", "Full ranking") for row in read.tables[frame]}
+    assert not {name for name in names if name.startswith(("gini", "item_coverage"))}
+    assert read.row("Lists", "item_coverage@10")[1] == f"{fpl['full_ranking']['item_coverage@10']:.0f}"
+
+
+def test_intervals_stand_where_the_users_values_are_those_of_the_ranking(read):
+    assert " to " in read.row("Sampled ranking", "ndcg@10")[1]
+    assert " to " not in read.row("Full ranking", "ndcg@10")[1]
+
+
+def test_the_spread_over_users(read, runs):
+    values = runs[0].users["ndcg@10"]
+    row = next(row for row in read.tables["ndcg@10 per user"] if row[0].startswith("fpl"))
+    assert row[1] == f"{values.mean():.4f}" and row[3] == f"{values.std():.4f}" and row[-1] == str(len(values))
+
+
+def test_paired_tests_over_common_users(read, runs):
+    a, b = (run.users["ndcg@10"] for run in runs)
+    row = read.tables["Tests of ndcg@10"][1]
+    t, w = paired_t(a, b), wilcoxon(a, b)
+    assert row[2] == str(len(a)) and row[3].startswith(f"{t.difference:+.4f}".replace("-", "−"))
+    assert row[4] == f"{t.statistic:.2f}".replace("-", "−")
+    for cell, p in ((row[5], t.p), (row[7], w.p)):
+        assert cell == ("< .001" if p < 0.001 else f"{p:.3f}".lstrip("0"))
+    assert row[5:7] == [row[5]] * 2 and row[7:] == [row[7]] * 2  # one comparison: Holm changes nothing
+
+
+def test_fairness_stands_beside_chance(read, runs):
+    for frame, key in (("Fairness, sampled ranking", "fairness"), ("Fairness, full ranking", "fairness_full_ranking")):
+        fpl, popular = (run.manifest[key] for run in runs)
+        assert read.tables[frame][0] == ["run", *fpl]
+        assert [row[1:] for row in read.tables[frame][1:]] == [[f"{v:.4f}" for v in of.values()] for of in (fpl, popular)]
+
+
+def test_the_spread_is_tested(read, runs):
+    a, b = (run.users["ndcg@10"] for run in runs)
+    found = paired_spread(a, b)
+    (row,) = read.tables["Tests of the spread of ndcg@10"][1:]
+    assert row[2:5] == [str(len(a)), f"{a.std():.4f}", f"{b.std():.4f}"]
+    assert row[5] == f"{found.difference:+.4f}".replace("-", "−")
+    assert row[6:] == ["< .001" if found.p < 0.001 else f"{found.p:.3f}".lstrip("0")] * 2
+    assert row[1] == "could be chance" if found.p > 0.05 else row[1].endswith("spreads more")
+
+
+def test_runs_older_than_the_record_of_fairness(runs, tmp_path):
+    fpl, popular = runs
+    old = popular._replace(manifest={k: v for k, v in popular.manifest.items() if not k.startswith("fairness")})
+    found = page(tmp_path, old)
+    assert found.wrong == [] and "Fairness" not in found.text
+    both = page(tmp_path, fpl, old)
+    assert both.wrong == [] and [row[0] for row in both.tables["Fairness, sampled ranking"]] == [
+        "run",
+        "fpl factors=4, triples=10",
+    ]
+    assert "Not recorded when it was made: popular" in both.text
+
+
+def test_the_learning_curve(read, runs):
+    trace = runs[0].trace
+    assert [line["round"] for line in trace] == [2, 4, 6]
+    shown = next(rows for frame, rows in read.tables.items() if frame.endswith(", validation"))
+    assert [row[1] for row in shown[1:]] == [f"{line['validation']['ndcg@10']:.4f}" for line in trace]
+    assert "Learning over bytes" in read.text and "popular : trained in one place" in read.text
+
+
+def test_what_left_the_devices(read, runs):
+    ledger = runs[0].manifest["ledger"]
+    assert f'<data value="{ledger["bytes_up"] / ledger["device_rounds"]!r}">' in read.html
+    assert all(" ".join(one.reveals.split()) in read.text for one in FPL.disclosure)
+    assert "the server sees every history, " in read.text
+
+
+def test_settings_say_where_they_come_from(read):
+    rows = {row[0]: row for row in read.tables["Settings"]}
+    assert rows["factors"][1] == "4given" and rows["learning_rate"][1].endswith("default")
+    assert rows["pi"][2] == FPL.model_fields["pi"].description
+
+
+def test_a_single_run_has_no_comparison(runs, tmp_path):
+    found = page(tmp_path, runs[0])
+    assert found.wrong == [] and "Significance" not in found.text and not [f for f in found.tables if f.startswith("Tests")]
+    assert len(found.row("Sampled ranking", "ndcg@10")) == 2
+
+
+def test_an_algorithm_of_another_version(runs, tmp_path):
+    found = page(tmp_path, runs[0]._replace(manifest={**runs[0].manifest, "algorithm": "gone", "entrenous": "0.0.1"}))
+    assert found.wrong == [] and "what this algorithm discloses is not known to this version" in found.text
+    (given,) = [rows for frame, rows in found.tables.items() if frame.startswith("Settings that were given")]
+    assert ["factors", "4"] in given and len(given) == 3
+
+
+# ---- what cannot be compared ----------------------------------------------------------------------------------------------
+
+
+def test_runs_of_different_seeds_are_not_tested(runs, tmp_path):
+    other = stored(tmp_path, "popular", protocol="loo-5", seed=1)
+    found = page(tmp_path, runs[0], other)
+    assert found.wrong == [] and "Runs of different seeds are not tested against each other" in found.text
+    assert not [frame for frame in found.tables if frame.startswith("Tests")]
+
+
+def test_runs_of_different_protocols_share_no_table(runs, tmp_path):
+    other = stored(tmp_path, "popular", protocol="kfold-2")
+    found = page(tmp_path, runs[1], other)
+    assert found.wrong == [] and "their numbers cannot be compared" in found.text
+    assert all(len(row) == 2 for row in found.tables["Lists"])
+    assert "Results: small, loo-5" in found.text and "Results: small, kfold-2" in found.text
+
+
+def test_folds_are_means_without_an_interval(tmp_path):
+    found = page(tmp_path, stored(tmp_path, "popular", protocol="kfold-2"))
+    assert "first of 2 folds" in found.text and "Every value is the mean over folds." in found.text
+    assert " to " not in found.row("Full ranking", "ndcg@10")[1]
+    assert "Sampled ranking" not in found.tables
+
+
+# ---- what is refused ------------------------------------------------------------------------------------------------------
+
+
+def test_an_unfinished_run_is_refused_and_nothing_is_written(runs, tmp_path):
+    half = runs[0]._replace(manifest={**runs[0].manifest, "status": "running"})
+    with pytest.raises(InputError, match=r"not finished.*--resume"):
+        write_report([half], tmp_path / "x.html")
+    with pytest.raises(InputError, match="no runs"):
+        write_report([], tmp_path / "x.html")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_is_no_file(runs, tmp_path):
+    with pytest.raises(InputError, match="is a folder; expected a file"):
+        write_report(runs, tmp_path)
+
+
+def test_data_without_categories(tmp_path):
+    from dataclasses import replace
+
+    bare = replace(tiny(), features={})
+    found = page(tmp_path, stored(tmp_path, "popular", protocol="loo-5", data=bare))
+    assert found.wrong == [] and "Categories" not in found.text

@@ -1,0 +1,81 @@
+"""Temporal and random hold-out per user, and k-fold over all rows."""
+
+import numpy as np
+import pytest
+from paths import SHARED
+from small_data import interactions, random_data, rows_of
+
+from entrenous.split.cut import share
+from entrenous.split.protocol import splits
+
+TEN = [("ann", f"i{n}", n) for n in range(10)]
+FOUR = [("bob", f"i{n}", n) for n in range(4)]
+
+
+def test_the_newest_fifth_is_test_and_the_newest_fifth_of_the_rest_validation():
+    split = splits("temporal-80-20", interactions(TEN + FOUR))[0]
+    assert rows_of(split.test.rows) == {("ann", "i9"), ("ann", "i8")}  # int(0.2 * 10) = 2
+    assert rows_of(split.validation.rows) == {("ann", "i7")}  # int(0.2 * 8) = 1
+    assert rows_of(split.train) == {("ann", f"i{n}") for n in range(7)} | {("bob", f"i{n}") for n in range(4)}
+    assert split.refit
+    assert split.notes[0] == "users with too few rows for a test row, who stay in training: 1 (bob)"
+
+
+@pytest.mark.parametrize("percent", [10, 20, 25, 50])
+def test_shares_are_those_of_the_authors(percent):
+    counts = np.arange(1, 3000)
+    assert share(counts, percent).tolist() == [int(percent / 100 * n) for n in counts.tolist()]
+
+
+def test_foursquare_italy_splits_as_in_the_paper():
+    pl = pytest.importorskip("polars")
+    path = SHARED / "foursquare-italy" / "interactions.parquet"
+    if not path.exists():
+        pytest.skip(f"{path} is absent")
+    frame = pl.read_parquet(path).filter(pl.len().over("user_id") >= 20)
+    rows = list(zip(frame["user_id"].cast(pl.String), frame["item_id"], frame["timestamp"], strict=True))
+    split = splits("temporal-80-20", interactions(rows))[0]
+    final = split.final_train
+    assert [len(final), len(split.test.rows), int((final.counts > 0).sum())] == [54_088, 12_883, 1_353]
+    assert int((final.popularity > 0).sum()) == 25_498
+
+
+def test_a_random_hold_out_takes_the_same_numbers_from_anywhere():
+    data = random_data(users=30, items=100, rows=2000)
+    split, other = splits("random-80-20", data, seed=0)[0], splits("random-80-20", data, seed=1)[0]
+    assert split.test.rows.counts.tolist() == share(data.counts, 20).tolist()
+    assert split.validation.rows.counts.tolist() == share(data.counts - split.test.rows.counts, 20).tolist()
+    assert rows_of(split.test.rows) != rows_of(other.test.rows)
+
+
+def test_a_random_hold_out_is_uniform_over_a_users_rows():
+    """1,000 seeds, 2 of 10 rows for test: each 200 times, standard deviation 12.6 = sqrt(1000 * 1/5 * 4/5)."""
+    data = interactions(TEN + FOUR)
+    counts = sum(splits("random-80-20", data, seed=seed)[0].test.rows.popularity for seed in range(1000))
+    assert abs(counts - 200).max() < 4.5 * 12.6
+
+
+def test_a_random_hold_out_needs_no_times():
+    split = splits("random-80-20", interactions(TEN, times=False))[0]
+    assert [len(split.train), len(split.validation.rows), len(split.test.rows)] == [7, 1, 2]
+
+
+def test_every_row_is_tested_in_exactly_one_fold():
+    data = random_data(rows=333)
+    folds = splits("kfold-5", data, seed=4)
+    tested = [rows_of(fold.test.rows) for fold in folds]
+    assert set.union(*tested) == rows_of(data) and sum(map(len, tested)) == len(data)
+    assert max(map(len, tested)) - min(map(len, tested)) <= 1
+    assert [fold.name for fold in folds] == [f"kfold-5/{k}" for k in (1, 2, 3, 4, 5)]
+
+
+def test_each_fold_cuts_a_fifth_of_its_training_rows_for_validation():
+    data = random_data(rows=333)
+    for fold in splits("kfold-5", data):
+        assert len(fold.validation.rows) == (len(data) - len(fold.test.rows)) // 5
+        assert fold.refit
+
+
+def test_the_validation_rows_of_the_folds_are_drawn_apart():
+    first, second = (rows_of(fold.validation.rows) for fold in splits("kfold-5", random_data(rows=333))[:2])
+    assert first != second

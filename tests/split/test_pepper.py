@@ -1,0 +1,449 @@
+"""PEPPER's splits: the published parts on small folders with every defect, and on the real files; and the drawn weighting sets."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from command_line import Command
+from paths import SHARED
+from published_splits import Part, free, write_pepper
+from small_data import Popular, interactions, random_data, rows_of
+
+from entrenous.core.errors import InputError
+from entrenous.data.dataset import dataset
+from entrenous.data.interactions import NO_TIME, Interactions
+from entrenous.data.load import load
+from entrenous.evaluate.protocol import evaluate
+from entrenous.split.export import write
+from entrenous.split.protocol import splits
+from entrenous.split.types import Split
+
+ITEMS = [f"i{n:03}" for n in range(120)]
+ROWS = [
+    ("cas", "i009", 3), ("ann", "i003", 30), ("ann", "i001", 10), ("bob", "i005", 10), ("ann", "i002", 20), ("bob", "i004", 7),
+    ("bob", "i006", 5), ("bob", "i007", 7), ("cas", "i008", 1), ("cas", "i010", 2), ("dot", "i010", 4),
+]  # fmt: skip
+DATA = interactions(ROWS, items=ITEMS, name="ml-100k")
+PARTS: list[Part] = [
+    ("bob", "i005", "train"), ("bob", "i004", "train"), ("ann", "i001", "train"), ("cas", "i008", "train"), ("bob", "i006", "validation"),
+    ("ann", "i003", "validation"), ("cas", "i009", "validation"), ("bob", "i007", "test"), ("ann", "i002", "test"), ("cas", "i010", "test"),
+]  # fmt: skip
+NEGATIVES = {row: free(DATA, row[0], 9) for row in PARTS if row[2] != "train"}
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A data folder for one test."""
+    monkeypatch.setenv("ENTRENOUS_DATA", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def folder(home: Path) -> Path:
+    """`ml-100k` in it, as published."""
+    write_pepper(home / "ml-100k", PARTS, NEGATIVES)
+    return home / "ml-100k"
+
+
+def parts(split: Split) -> list[set[tuple[str, str]]]:
+    assert split.validation is not None
+    return [rows_of(part) for part in (split.train, split.validation.rows, split.test.rows)]
+
+
+def published(label: str, users: str = "ann bob cas") -> set[tuple[str, str]]:
+    return {(user, item) for user, item, part in PARTS if part == label and user in users.split()}
+
+
+def candidates(split: Split, user: str) -> list[str]:
+    """The candidates of a user's first test row."""
+    assert split.test.candidates is not None
+    row = split.test.candidates[int(split.test.rows.ptr[split.train.users.index(user)])]
+    return [split.train.items[item] if item >= 0 else "-" for item in row.tolist()]
+
+
+def refused(match: str, data: Interactions = DATA, protocol: str = "pepper-given") -> str:
+    """The one line with which a split is refused."""
+    with pytest.raises(InputError, match=match) as wrong:
+        splits(protocol, data)
+    assert "\n" not in str(wrong.value)
+    return str(wrong.value)
+
+
+# ---- pepper-given ----------------------------------------------------------------------------------------------------------------
+
+
+def test_the_parts_are_the_published_ones_and_validation_is_the_weighting_set(folder: Path) -> None:
+    split = splits("pepper-given", DATA)[0]
+    assert parts(split) == [published(label) for label in ("train", "validation", "test")]
+    assert (split.name, split.refit, split.weighting) == ("pepper-given", False, True)
+    assert rows_of(split.final_train) == published("train")
+    assert split.notes[0] == "parts: those that PEPPER (Belal et al. 2022) published, of the first 3 of their 3 users"
+
+
+def test_users_are_numbered_as_published_and_others_are_not_in_the_split_but_every_item_is(folder: Path) -> None:
+    split = splits("pepper-given", DATA)[0]
+    assert split.train.users.ids.tolist() == ["bob", "ann", "cas"]  # dot has no published row
+    assert split.train.items is DATA.items and split.train.catalogue[:2] == (3, 120)
+
+
+@pytest.mark.parametrize(("n", "users"), [(1, "bob"), (2, "ann bob"), (3, "ann bob cas")])
+def test_a_number_takes_the_first_users(n: int, users: str, folder: Path) -> None:
+    split = splits(f"pepper-given-{n}", DATA)[0]
+    assert split.name == f"pepper-given-{n}" and len(split.train.users) == n
+    assert parts(split) == [published(label, users) for label in ("train", "validation", "test")]
+    assert split.notes[0].endswith(f"of the first {n} of their 3 users")
+
+
+def test_rows_keep_value_time_and_place_in_the_source(folder: Path) -> None:
+    split = splits("pepper-given", DATA)[0]
+    assert split.validation is not None
+    for part in (split.train, split.validation.rows, split.test.rows):
+        for at, (u, i) in enumerate(zip(part.user.tolist(), part.item.tolist(), strict=True)):
+            whole = DATA.users.index(part.users[u])
+            source = int(DATA.ptr[whole] + np.searchsorted(DATA.item[DATA.ptr[whole] : DATA.ptr[whole + 1]], i))
+            for column in ("value", "time", "row"):
+                assert getattr(part, column)[at] == getattr(DATA, column)[source]
+
+
+def test_candidates_are_the_published_ones_in_their_order(folder: Path) -> None:
+    split = splits("pepper-given", DATA)[0]
+    for user, item, part in NEGATIVES:
+        if part == "test":
+            assert candidates(split, user) == NEGATIVES[user, item, part]
+    assert not [note for note in split.notes if "negatives" in note]
+
+
+def test_the_seed_has_no_effect(folder: Path) -> None:
+    one, other = (splits("pepper-given", DATA, seed=seed)[0] for seed in (0, 7))
+    assert parts(one) == parts(other) and np.array_equal(one.test.candidates, other.test.candidates)
+
+
+def test_a_negative_competes_once_and_never_with_itself(folder: Path) -> None:
+    """bob's list holds the held-out i007 and i050 three times; i004 is a training row of his and i006 one of his weighting set."""
+    listed = ["i050", "i007", "i050", "i004", "i060", "i006", "i050", "i061", "i062"]
+    write_pepper(folder, PARTS, {**NEGATIVES, ("bob", "i007", "test"): listed})
+    split = splits("pepper-given", DATA)[0]
+    assert candidates(split, "bob") == ["i050", "-", "-", "i004", "i060", "i006", "-", "i061", "i062"]
+    assert split.notes[1:4] == (
+        "test negatives that are the held-out item itself, left out: 1",
+        "test negatives that repeat in their list, left out: 2",
+        "test negatives that their user has a published row of, kept: 2",
+    )
+
+
+def test_a_row_of_two_parts_stays_in_the_first_of_training_test_and_validation(folder: Path) -> None:
+    """bob's i004 is test as well, ann's i002 is in her weighting set as well, cas's i009 is repeated in it with other negatives."""
+    more: list[Part] = [("bob", "i004", "test"), ("ann", "i002", "validation"), ("cas", "i009", "validation")]
+    negatives = {**NEGATIVES, more[0]: free(DATA, "bob", 9), more[1]: free(DATA, "ann", 9)}
+    write_pepper(folder, [*PARTS, *more], negatives)
+    split = splits("pepper-given", DATA)[0]
+    assert parts(split) == [published(label) for label in ("train", "validation", "test")]
+    assert split.notes[1:4] == (
+        "published rows that stand twice in their part, kept once: 1",
+        "published test rows left out, as they are also training rows: 1",
+        "published validation rows left out, as they are also training or test rows: 1",
+    )
+
+
+def test_of_two_lists_of_one_row_the_first_counts(folder: Path) -> None:
+    frame = pl.read_parquet(folder / "pepper_negatives.parquet")
+    again = frame.with_columns(pl.lit([f"i1{n:02}" for n in range(9)]).alias("negative_item_ids"))
+    pl.concat([frame, again]).write_parquet(folder / "pepper_negatives.parquet")
+    assert candidates(splits("pepper-given", DATA)[0], "bob") == NEGATIVES["bob", "i007", "test"]
+
+
+def test_it_can_be_exported_and_read_back(folder: Path, tmp_path: Path) -> None:
+    split = splits("pepper-given", DATA)[0]
+    back = splits("given", given=write(split, tmp_path / "out"))[0]
+    assert parts(back) == parts(split) and candidates(back, "ann") == candidates(split, "ann")
+    assert back.weighting and not back.refit and back.notes == split.notes
+
+
+def test_a_folder_that_does_not_say_has_no_weighting_set(folder: Path, tmp_path: Path) -> None:
+    about = write(splits("pepper-given", DATA)[0], tmp_path / "out") / "split.json"
+    known = json.loads(about.read_text())
+    assert known.pop("weighting") is True
+    about.write_text(json.dumps(known))
+    assert not splits("given", given=about.parent)[0].weighting
+    about.write_text(json.dumps({**known, "weighting": "yes"}))
+    with pytest.raises(InputError, match="does not describe a split; expected an object with name, refit, weighting"):
+        splits("given", given=about.parent)
+
+
+def test_it_runs_from_the_command_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pl.DataFrame([row[:2] for row in ROWS], schema=["user_id", "item_id"], orient="row").write_csv(folder / "interactions.csv")
+    write_pepper(folder, PARTS, {row: [f"i0{n:02}" for n in range(1, 11) if f"i0{n:02}" != row[1]] for row in NEGATIVES})
+    said = Command(capsys)(
+        "run", "popular", "--data", "ml-100k", "--protocol", "pepper-given", "--out", folder / "runs", "--json"
+    ).json
+    assert said["protocol"] == "pepper-given" and said["users_evaluated"] == 3 and said["catalogue"]["users"] == 3
+    assert any(note.startswith("parts: those that PEPPER") for note in said["notes"])
+
+
+# ---- what it refuses -------------------------------------------------------------------------------------------------------------
+
+
+def test_other_data_is_refused_with_the_names_that_have_it(folder: Path) -> None:
+    said = refused("no rows that pepper held out", replace(DATA, name="ml-1m"))
+    assert "one of foursquare-nyc, gowalla-nyc-pepper, ml-100k" in said
+
+
+@pytest.mark.parametrize("name", ["ml-100k", "foursquare-nyc", "gowalla-nyc-pepper"])
+def test_missing_tables_are_refused_with_where_to_get_them(name: str, home: Path) -> None:
+    said = refused("PEPPER's parts are not in", replace(DATA, name=name))
+    assert str(dataset(name).path) in said and "github.com/YacineBelal/PEPPER" in said and "pepper-85-15" in said
+
+
+@pytest.mark.parametrize("n", [0, 4, 943])
+def test_a_number_of_users_they_do_not_have_is_refused(n: int, folder: Path) -> None:
+    assert "use pepper-given-3" in refused(f"'pepper-given-{n}' asks for {n} users, but .* has 3", protocol=f"pepper-given-{n}")
+
+
+def test_rows_that_a_filter_took_away_are_refused(folder: Path) -> None:
+    fewer = DATA.select(DATA.item != DATA.items.index("i008"))
+    said = refused("published rows that are not in the data: 1; the first is user 'cas', item 'i008'", fewer)
+    assert "load ml-100k by name and without filters" in said
+    known = interactions([row for row in ROWS if row[0] != "cas"], items=ITEMS, name="ml-100k")
+    refused("published rows that are not in the data: 3", known)
+    refused(
+        "item 'i010' of .* is no item of the data",
+        interactions(ROWS, items=[*ITEMS[:10], *ITEMS[11:], "x"][:120], name="ml-100k"),
+    )
+
+
+def broken(folder: Path, name: str, change: pl.Expr) -> None:
+    path = folder / f"{name}.parquet"
+    pl.read_parquet(path).with_columns(change).write_parquet(path)
+
+
+@pytest.mark.parametrize(
+    ("table", "change", "match"),
+    [
+        ("splits", pl.lit("dev").alias("split"), "row 0: the part is 'dev'; expected one of train, test, validation"),
+        ("negatives", pl.lit(["x"] * 9).alias("negative_item_ids"), "the negative 'x' is no item of the data"),
+        ("negatives", pl.lit("i010").alias("negative_item_ids"), "no column 'negative_item_ids' of lists"),
+        ("negatives", pl.col("negative_item_ids").list.head(pl.row_index()), "rows differ in length"),
+        (
+            "negatives",
+            pl.lit("train").alias("split"),
+            "validation rows without published negatives: 3; the first is of user 'bob'",
+        ),
+        (
+            "negatives",
+            pl.lit("ann").alias("user_id"),
+            "validation rows without published negatives: 2; the first is of user 'bob'",
+        ),
+    ],
+)
+def test_tables_that_cannot_be_theirs_are_refused(table: str, change: pl.Expr, match: str, folder: Path) -> None:
+    broken(folder, f"pepper_{table}", change)
+    refused(match)
+
+
+@pytest.mark.parametrize(("table", "column"), [("splits", "item_id"), ("splits", "split"), ("negatives", "user_id")])
+def test_a_missing_column_is_named(table: str, column: str, folder: Path) -> None:
+    path = folder / f"pepper_{table}.parquet"
+    pl.read_parquet(path).drop(column).write_parquet(path)
+    refused(f"pepper_{table}: no column '{column}'")
+
+
+# ---- foursquare-nyc: PEPPER's own numbers, rows that the data lacks --------------------------------------------------------------
+
+
+def foursquare(home: Path) -> Interactions:
+    """`foursquare-nyc`: PEPPER numbers users and venues by first appearance; dot's check-ins were not recovered."""
+    folder = home / "foursquare-nyc"
+    write_pepper(folder, [*PARTS, ("bob", "i020", "train")], NEGATIVES)
+    numbers = {"bob": 0, "ann": 1, "cas": 2}
+    splits_ = pl.read_parquet(folder / "pepper_splits.parquet").with_columns(
+        pl.col("user_id").replace_strict(numbers).alias("pepper_user"),
+        pl.col("item_id").str.slice(1).cast(int).alias("pepper_item"),
+    )
+    splits_.write_parquet(folder / "pepper_splits.parquet")
+    pl.read_parquet(folder / "pepper_negatives.parquet").select(
+        "split",
+        pl.col("user_id").replace_strict(numbers).alias("pepper_user"),
+        pl.col("item_id").str.slice(1).cast(int).alias("pepper_item"),
+        pl.col("negative_item_ids").list.eval(pl.element().str.slice(1).cast(int)).alias("negative_pepper_items"),
+    ).write_parquet(folder / "pepper_negatives.parquet")
+    pl.DataFrame({"item_id": ITEMS[::-1], "first_seen_index": range(119, -1, -1)}).write_parquet(folder / "items.parquet")
+    return replace(DATA, name="foursquare-nyc")
+
+
+def test_numbers_by_first_appearance_become_ids(home: Path) -> None:
+    split = splits("pepper-given", foursquare(home))[0]
+    assert parts(split)[1:] == [published(label) for label in ("validation", "test")]
+    assert candidates(split, "bob") == NEGATIVES["bob", "i007", "test"]
+
+
+def test_rows_that_the_data_lacks_are_kept_without_a_time(home: Path) -> None:
+    split = splits("pepper-given", foursquare(home))[0]
+    train = split.train
+    assert rows_of(train) == published("train") | {("bob", "i020")}
+    at = int(train.ptr[1]) - 1  # bob's last item
+    assert train.time is not None and (train.time == NO_TIME).nonzero()[0].tolist() == [at] and train.value[at] == 1
+    assert train.row is not None and len(np.unique(train.row)) == len(train) and train.row[at] > DATA.row.max()  # type: ignore[union-attr]
+    assert "published rows that the data lacks, kept with value 1 and without a time: 1" in split.notes
+
+
+def test_foursquares_items_must_tell_the_numbers(home: Path) -> None:
+    data = foursquare(home)
+    (home / "foursquare-nyc" / "items.parquet").unlink()
+    assert "first_seen_index" in refused("PEPPER's numbers cannot be told", data)
+
+
+# ---- gowalla-nyc-pepper: times from moves ----------------------------------------------------------------------------------------
+
+
+def test_gowallas_times_are_the_seconds_to_the_last_visit(home: Path) -> None:
+    """ann: i001 at 0, i002 at 10, i001 again at 15, then a gap, i002 to i003 in 7 s: at 15 and 22. bob's i004 is in no move."""
+    folder = home / "gowalla-nyc"
+    rows: list[Part] = [
+        ("ann", "i001", "train"),
+        ("ann", "i002", "test"),
+        ("ann", "i003", "validation"),
+        ("bob", "i004", "train"),
+    ]
+    write_pepper(folder, rows, {row: ["i005", "i006"] for row in rows[1:3]})
+    moves = [
+        ("ann", 4, "i002", "i003", 7),
+        ("ann", 0, "i001", "i002", 10),
+        ("ann", 1, "i002", "i001", 5),
+        ("bob", 0, "i005", "i006", 3),
+    ]
+    names = ["user_id", "row", "item_id", "next_item_id", "delta_seconds"]
+    pl.DataFrame(moves, schema=names, orient="row").write_parquet(folder / "pepper_transitions.parquet")
+    places = pl.DataFrame({"item_id": ITEMS[:9], "lat": np.arange(9) / 4, "lon": [-74.0] * 9})
+    places.write_parquet(folder / "pepper_items.parquet")
+    data = load("gowalla-nyc-pepper", fetch=False)
+    assert data.time is not None and data.time.tolist() == [15, 15, 22, NO_TIME]
+    assert len(data.items) == 9 and set(data.items.ids) == set(ITEMS[:9])
+    assert data.features["lat"][data.items.index("i006")] == "1.5"
+    split = splits("pepper-given", data)[0]
+    assert candidates(split, "ann") == ["i005", "i006"] and split.train.catalogue[:2] == (2, 9)
+    pl.DataFrame({"user_id": ["ann"]}).write_parquet(folder / "pepper_transitions.parquet")
+    with pytest.raises(InputError, match="no column 'row'"):
+        load("gowalla-nyc-pepper", fetch=False)
+
+
+# ---- pepper-85-15 ----------------------------------------------------------------------------------------------------------------
+
+DRAWN = random_data(users=60, items=200, rows=1500, seed=2)
+
+
+def test_test_and_weighting_set_have_the_same_size() -> None:
+    split = splits("pepper-85-15", DRAWN)[0]
+    assert split.validation is not None and split.weighting and not split.refit
+    expected = [15 * n // 100 for n in DRAWN.counts.tolist()]
+    assert split.test.rows.counts.tolist() == split.validation.rows.counts.tolist() == expected
+    train, weighing, test = parts(split)
+    assert train | weighing | test == rows_of(DRAWN) and len(train) + len(weighing) + len(test) == len(DRAWN)
+    few = sum(n == 0 for n in expected)
+    assert any(note.startswith(f"users with too few rows for a test row, who stay in training: {few} ") for note in split.notes)
+
+
+def test_other_numbers() -> None:
+    split = splits("pepper-60-40", DRAWN)[0]
+    assert split.name == "pepper-60-40" and split.test.rows.counts.tolist() == (40 * DRAWN.counts // 100).tolist()
+
+
+def test_each_held_out_row_has_its_own_hundred_candidates() -> None:
+    split, consumed = splits("pepper-85-15", DRAWN)[0], rows_of(DRAWN)
+    assert split.validation is not None
+    for held in (split.validation, split.test):
+        assert held.candidates is not None and held.candidates.shape == (len(held.rows), 100) and held.candidates.min() >= 0
+        for user, row in zip(held.rows.user.tolist(), held.candidates.tolist(), strict=True):
+            assert len(set(row)) == 100 and not {(DRAWN.users[user], DRAWN.items[item]) for item in row} & consumed
+        assert len({tuple(row) for row in held.candidates.tolist()}) == len(held.rows)
+
+
+def test_the_seed_draws_it() -> None:
+    one, again, other = (splits("pepper-85-15", DRAWN, seed=seed)[0] for seed in (0, 0, 1))
+    assert parts(one) == parts(again) and np.array_equal(one.test.candidates, again.test.candidates)
+    assert parts(one)[1] != parts(other)[1] and parts(one)[2] != parts(other)[2]
+
+
+def test_every_row_is_as_likely_to_be_held_out() -> None:
+    """Eighty rows, 12 of them test and 12 weighting: over 400 seeds each is held out 120 times, give or take 9.2."""
+    data = interactions([("ann", f"i{n:03}") for n in range(80)], items=[f"i{n:03}" for n in range(200)])
+    held = np.zeros(80, np.int64)
+    for seed in range(400):
+        split = splits("pepper-85-15", data, seed=seed)[0]
+        held += np.bincount(split.train.item, minlength=200)[:80] == 0
+    assert held.sum() == 400 * 24 and abs(held - 120).max() < 5 * np.sqrt(400 * 0.3 * 0.7)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "match"),
+    [
+        ("pepper-50-50", "leaves no training rows beside a weighting set"),
+        ("pepper-30-70", "a test share below 50"),
+        ("pepper-85-20", "does not add up"),
+        ("pepper-100-0", "two positive percentages"),
+    ],
+)
+def test_shares_that_cannot_be_are_refused(protocol: str, match: str) -> None:
+    refused(match, DRAWN, protocol)
+
+
+def test_a_catalogue_too_small_for_a_hundred_candidates_is_refused() -> None:
+    data = random_data(items=110, rows=2000)
+    said = refused("100 candidates are needed, but user '", data, "pepper-85-15")
+    assert "use random-80-20" in said
+
+
+# ---- the real files --------------------------------------------------------------------------------------------------------------
+
+
+def present(name: str, monkeypatch: pytest.MonkeyPatch) -> Interactions:
+    monkeypatch.setenv("ENTRENOUS_DATA", str(SHARED))
+    if not dataset(name).present():
+        pytest.skip(f"{name} is absent")
+    return load(name, fetch=False)
+
+
+def sizes(split: Split) -> list[int]:
+    assert split.validation is not None
+    return [len(split.train.users), len(split.train.items), len(split.train), len(split.validation.rows), len(split.test.rows)]
+
+
+def test_movielens_100k_has_the_hundred_users_of_table_4(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Popularity on the authors' split and negatives, as measured before: about 72.5 / 53.6 / 37.7 (shared/research/peers.md, 2.3)."""
+    data = present("ml-100k", monkeypatch)
+    split = splits("pepper-given", data)[0]
+    assert sizes(split) == [100, 1682, 9062, 957, 1000]
+    assert split.train.users.ids.tolist() == [str(n) for n in range(1, 101)] and (split.test.rows.counts == 10).all()
+    assert "test negatives that are the held-out item itself, left out: 64" in split.notes
+    found = evaluate(Popular(split.train), split.train, split.test, label="popular").metrics
+    for n, expected in ((20, 0.725), (10, 0.536), (5, 0.377)):
+        assert found[f"hr@{n}"] == pytest.approx(expected, abs=0.012)
+    assert sizes(splits("pepper-given-943", data)[0]) == [943, 1682, 81_917, 8_653, 9_430]
+
+
+def test_foursquare_nyc(monkeypatch: pytest.MonkeyPatch) -> None:
+    split = splits("pepper-given", present("foursquare-nyc", monkeypatch))[0]
+    assert sizes(split) == [146, 38_333, 20_045, 2_033, 2_306]
+    for note in (
+        "published rows that stand twice in their part, kept once: 1,211",
+        "published test rows left out, as they are also training rows: 203",
+        "published rows that the data lacks, kept with value 1 and without a time: 328",
+    ):
+        assert note in split.notes
+
+
+def test_gowalla_nyc_pepper(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = present("gowalla-nyc-pepper", monkeypatch)
+    split = splits("pepper-given", data)[0]
+    assert sizes(split) == [100, 10_978, 17_671, 2_204, 2_259]
+    assert data.time is not None and data.time.min() >= 0 and all(data.features["lat"] != "")
+    assert not [note for note in split.notes if "kept" in note]  # nothing that a user consumed, nothing in two parts
+
+
+def test_pepper_85_15_of_all_users(monkeypatch: pytest.MonkeyPatch) -> None:
+    split = splits("pepper-85-15", present("ml-100k", monkeypatch))[0]
+    assert sizes(split) == [943, 1682, 70_846, 14_577, 14_577]
