@@ -34,7 +34,11 @@ ORDER = (
 )
 RANK = {name: place for place, names in enumerate(ORDER) for name in names}
 HEAVY = {"scipy", "matplotlib", "polars", "pandas", "pyarrow", "implicit", "torch", "sklearn", "threadpoolctl", "optuna"}
-ADAPTERS = {"flwr": "deploy/flower/", "iroh": "deploy/peers/iroh_link.py", "ray": "federation/workers/"}  # who alone may import an engine
+ADAPTERS = {
+    "flwr": "deploy/flower/",
+    "iroh": "deploy/peers/iroh_link.py",
+    "ray": "federation/workers/",
+}  # who alone may import an engine
 OPENS_TEST = {"split", "evaluate", "runs", "papers"}
 
 

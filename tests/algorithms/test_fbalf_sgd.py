@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from paths import PYTHONPATH
 
 from entrenous.algorithms.fbalf_sgd import FBALFSGD, Devices, Server
 from entrenous.core.errors import InputError, NonFiniteError
@@ -180,8 +181,7 @@ def sent_by_next(rounds: Rounds, training: Training, data: Interactions) -> Upda
 
 PROGRAM = """
 import hashlib, sys
-sys.path.insert(0, "tests")
-import test_algorithms_fbalf_sgd as here
+import tests.algorithms.test_fbalf_sgd as here
 found = hashlib.sha256()
 for change, until in (({"factors": 20}, 3 * here.USERS), ({"style": "batch"}, 3)):
     rounds = here.Rounds(here.FBALFSGD(**{**here.BASE, **change}), here.made(), seed=1)
@@ -194,7 +194,7 @@ def test_the_same_bits_without_compiling() -> None:
     digests = [
         subprocess.run(
             [sys.executable, "-c", PROGRAM],
-            env={**os.environ, "NUMBA_DISABLE_JIT": off},
+            env={**os.environ, "NUMBA_DISABLE_JIT": off, "PYTHONPATH": PYTHONPATH},
             capture_output=True,
             text=True,
             check=True,

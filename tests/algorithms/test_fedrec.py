@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from paths import PYTHONPATH
 
 from entrenous.algorithms._filling import Temporary, fill_average, fill_predicted
 from entrenous.algorithms.fedrec import FedRec
@@ -192,8 +193,7 @@ def test_a_run_of_one_device_rounds_has_the_bits_of_plain_rounds(change: dict, d
 
 PROGRAM = """
 import hashlib, sys
-sys.path.insert(0, "tests")
-import test_algorithms_fedrec as here
+import tests.algorithms.test_fedrec as here
 from entrenous.algorithms.fedmf import FedMF
 from entrenous.algorithms.fedrec_pp import FedRecPP
 systems = {
@@ -215,7 +215,7 @@ def test_the_same_bits_without_compiling() -> None:
     digests = [
         subprocess.run(
             [sys.executable, "-c", PROGRAM],
-            env={**os.environ, "NUMBA_DISABLE_JIT": off},
+            env={**os.environ, "NUMBA_DISABLE_JIT": off, "PYTHONPATH": PYTHONPATH},
             capture_output=True,
             text=True,
             check=True,

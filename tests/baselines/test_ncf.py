@@ -97,7 +97,9 @@ def drawn(epoch: int) -> list[tuple[int, int, float]]:
 def loss(parts: Any, batch: list[tuple[int, int, float]], algorithm: CentralNCF, reg: float) -> Any:
     """The mean of cross-entropy + reg/2 (|p|^2 + |q|^2), as the devices have it."""
     single = [({**parts, "user": parts["user"][user]}, [(item, label)]) for user, item, label in batch]
-    return sum(ncf_by_autograd.loss(part, sample, algorithm.factors, algorithm.layers, reg) for part, sample in single) / len(batch)
+    return sum(ncf_by_autograd.loss(part, sample, algorithm.factors, algorithm.layers, reg) for part, sample in single) / len(
+        batch
+    )
 
 
 def reference(algorithm: CentralNCF, parts: Any, way: ncf_device.Rates, epochs: int) -> Any:

@@ -256,7 +256,8 @@ def test_from_nothing_to_recommendations_with_kills_backups_and_a_node_less(fold
     with (
         running(log, "gateway", "a", "--threads", "1"),
         running(log, "gateway", "b", "--threads", "1"),
-        running(log, "device", "one"),running(log, "server", "book/server")
+        running(log, "device", "one"),
+        running(log, "server", "book/server"),
     ):
         until(lambda: rounds(server) > old + 2)
     said = (server / "server.log").read_text() + log.read_text()

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from command_line import Command
 from paths import SHARED
-from test_experiments_runner import TINY, tiny
 
 from entrenous.papers import runner
+from tests.papers.test_runner import TINY, tiny
 
 
 @pytest.fixture

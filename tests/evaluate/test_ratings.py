@@ -57,7 +57,11 @@ def test_the_scale_is_the_declared_one_or_that_of_all_rows():
 
 def test_every_part_of_a_split_has_the_scale_of_the_data():
     data = build(
-        np.repeat(np.arange(8), 8), np.tile(np.arange(8), 8), value=np.arange(64) % 7, users=Vocabulary(size=8), items=Vocabulary(size=8)
+        np.repeat(np.arange(8), 8),
+        np.tile(np.arange(8), 8),
+        value=np.arange(64) % 7,
+        users=Vocabulary(size=8),
+        items=Vocabulary(size=8),
     )
     for split in splits("kfold-5", data):
         parts = [split.train, split.validation.rows, split.test.rows, split.final_train]

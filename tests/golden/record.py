@@ -55,7 +55,8 @@ def cases() -> dict[str, Case]:
         stochastic = {"style": "stochastic", "predict_after": 1, "rounds": 2}
         found[f"{name}-stochastic"] = Case(name, 1500, protocol="random-80-20", settings=stochastic)
     found["fedrec++-no-pads"] = Case("fedrec++", 3, protocol="random-80-20", settings={"pads": False, "predict_after": 1})
-    found["fedrec-svd++"] = Case("fedrec", 1500, protocol="random-80-20", settings={"style": "stochastic", "model": "svd++", "predict_after": 1, "rounds": 2})
+    svd = {"style": "stochastic", "model": "svd++", "predict_after": 1, "rounds": 2}
+    found["fedrec-svd++"] = Case("fedrec", 1500, protocol="random-80-20", settings=svd)
     found["fedrec-redraw"] = Case("fedrec", 3, protocol="random-80-20", settings={"redraw": True, "filling": "average"})
     found["fbalf-paper"] = Case("fbalf", 3, protocol="random-80-20", settings={"members": 1, "noise": 0, "threshold": 1})
     for policy in ("pepper", "gossip-age", "gossip-average", "gossip-reptile"):

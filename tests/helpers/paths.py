@@ -7,6 +7,10 @@ from pathlib import Path
 
 HELPERS = Path(__file__).resolve().parent
 ROOT = HELPERS.parents[1]
-PYTHONPATH = os.pathsep.join([str(ROOT), str(HELPERS)])  # of processes that import helpers, or tests by their place
+PYTHONPATH = os.pathsep.join(
+    [str(ROOT / "src"), str(ROOT), str(HELPERS)]
+)  # of processes that import helpers, or tests by their place
 SOURCE = ROOT / "src" / "entrenous"
-SHARED = Path(os.environ.get("ENTRENOUS_SHARED") or "no ENTRENOUS_SHARED")  # the one name of the real data sets; `make test` sets it
+SHARED = Path(
+    os.environ.get("ENTRENOUS_SHARED") or "no ENTRENOUS_SHARED"
+)  # the one name of the real data sets; `make test` sets it

@@ -9,17 +9,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
+from entrenous.data.interactions import Interactions
+from entrenous.papers import fbalf_bias, fbalf_rho, fbalf_table3, rating_settings
 from entrenous.papers.cells import Cells
 from entrenous.papers.rating_settings import TUNED, Tuned, tuned
 from entrenous.papers.rating_study import RatingStudy, Source, System, studies
 from entrenous.papers.result import Context, Found
 from entrenous.papers.runner import experiments, run_experiment
-from test_algorithms_fbalf import SMALL, rated
-
-from entrenous.data.interactions import Interactions
-from entrenous.papers import fbalf_bias, fbalf_rho, fbalf_table3, rating_settings
 from entrenous.runs import pipeline as experiment
 from entrenous.runs.plan import Plan, check
+from tests.algorithms.test_fbalf import SMALL, rated
 
 NAMES = ["fbalf-bias", "fbalf-rho", "fbalf-table3"]
 FEW = {name: value for name, value in {**SMALL, "rounds": 3}.items() if name not in ("rho", "user_bias", "item_bias")}
@@ -78,7 +78,9 @@ def test_a_test_cell_is_what_entrenous_run_finds_in_each_fold(system: System) ->
     study = RatingStudy(data=data(), chosen_on="small", cells=Cells(threads=1))
     looks = study.tested([system])[system]
     found = experiment.run(system.algorithm, data(), settings=study.settings(system))
-    assert [look.metrics for look in looks] == [{name: fold[name] for name in ("mae", "rmse")} for fold in found.manifest["folds"]]
+    assert [look.metrics for look in looks] == [
+        {name: fold[name] for name in ("mae", "rmse")} for fold in found.manifest["folds"]
+    ]
     assert looks[0].per_user["rmse"] == found.evaluations[0].per_user["rmse"].tolist()
     assert looks[0].by_category["rmse"]["all"] == pytest.approx(looks[0].metrics["rmse"])
 

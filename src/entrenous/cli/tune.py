@@ -80,8 +80,8 @@ def tune(
     json:
         Print one JSON object on stdout.
     """
+    from ..tuning import grid as tuning
     from ..tuning import search as searching
-    from ..tuning import tune as tuning
 
     only = {"--trials": trials, "--seed": seed, "--out": out, "--resume": resume or None}
     _grid_or_search(grid, search, [name for name, value in only.items() if value is not None])

@@ -9,7 +9,11 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from .errors import InputError, did_you_mean
 
-EXAMPLES = {"--set": "for example --set pi=0.5", "--network": "for example --network loss=0.3", "--own": "for example --own pi=0.5"}
+EXAMPLES = {
+    "--set": "for example --set pi=0.5",
+    "--network": "for example --network loss=0.3",
+    "--own": "for example --own pi=0.5",
+}
 
 
 class Settings(BaseModel):

@@ -83,9 +83,19 @@ class Total(NamedTuple):
 
 def empty_total(update: Update, items: int) -> Total:
     """Zeros in the shape of the sum of updates like `update`."""
-    rows = {name: _zeros((items, *row.shape[1:])) for name, row in update.rows.items()}
-    dense = {name: _zeros((update.groups, *array.shape[1:])) for name, array in update.dense.items()}
-    return Total(rows, _zeros((items,)), dense, _zeros((update.groups,)), 0)
+    rows = {name: row.shape[1:] for name, row in update.rows.items()}
+    return zero_total(items, rows, {name: array.shape[1:] for name, array in update.dense.items()}, update.groups)
+
+
+def zero_total(items: int, rows: Mapping[str, tuple[int, ...]], dense: Mapping[str, tuple[int, ...]], groups: int) -> Total:
+    """The sum of no updates. rows: {name: shape of one item's row}; dense: {name: shape of one group's array}."""
+    return Total(
+        {name: _zeros((items, *shape)) for name, shape in rows.items()},
+        _zeros((items,)),
+        {name: _zeros((groups, *shape)) for name, shape in dense.items()},
+        _zeros((groups,)),
+        0,
+    )
 
 
 def _zeros(shape: tuple[int, ...]) -> Int64Array:

@@ -16,6 +16,7 @@ import time
 from pathlib import Path
 
 import pytest
+from paths import PYTHONPATH
 
 pytest.importorskip("flwr")
 
@@ -27,7 +28,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(autouse=True)
 def parts_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(HERE))
+    monkeypatch.setenv("PYTHONPATH", PYTHONPATH)
 
 
 @pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace")

@@ -17,7 +17,7 @@ import pytest
 
 pytest.importorskip("flwr")
 
-from paths import HELPERS
+from paths import HELPERS, PYTHONPATH
 
 from entrenous.core.errors import EntrenousError, InputError
 from entrenous.deploy.flower.keys import Keys, load_node_keys, make_keys
@@ -29,7 +29,7 @@ HERE = HELPERS
 
 @pytest.fixture(autouse=True)
 def parts_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(HERE))
+    monkeypatch.setenv("PYTHONPATH", PYTHONPATH)
 
 
 def echo(frame: bytes) -> bytes:

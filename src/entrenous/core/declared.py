@@ -1,0 +1,303 @@
+"""The one reader of what algorithms declare (core/contract.py), and the one place where an algorithm is asked what it has.
+
+`declared(algorithm)` is what holds wherever it runs; `bound(algorithm, catalogue)` adds the numbers of one federation. What is missing or
+does not go together is a ContractError that names the class and the member.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeGuard, final, get_args, get_type_hints
+
+import numpy as np
+
+from .contract import Axes, Sent, Size, Traits, UpTo
+from .errors import InputError
+from .gossip import GossipAlgorithm
+from .protocols import Catalogue, CentralAlgorithm, FederatedAlgorithm, State
+from .types import Int64Array
+from .update import Total, zero_total
+
+EVERYONE = ("score",)
+MEMBERS: dict[str, tuple[str, ...]] = {
+    "gossip": (
+        "keeps", "sends", "configured", "default_rounds", "weighing", "init_model", "init_nodes", "on_start", "on_timer", "on_message",
+        *EVERYONE,
+    ),
+    "central": ("holds", "fit", *EVERYONE),
+    "federated": (
+        "holds", "receives", "keeps", "sends", "configured", "default_rounds", "init_server", "init_devices", "select", "download",
+        "local", "aggregate", *EVERYONE,
+    ),
+}  # fmt: skip
+TELLING = {"gossip": ("on_message", "on_timer", "init_nodes"), "central": ("fit",), "federated": ("local", "aggregate", "sends")}
+ABILITIES = ("local_sum", "solo_rounds", "deliver", "biases")
+
+
+class ContractError(InputError):
+    """An algorithm that does not declare what it must, or does not do what it declared: the algorithm, the array, the rule."""
+
+
+class Field(NamedTuple):
+    """One declared array. dtype: numpy's name of its type."""
+
+    name: str
+    dtype: str
+    axes: Axes
+
+
+@final
+@dataclass(frozen=True)
+class Declaration:
+    """What an algorithm declares.
+
+    kind: federated, gossip or central. holds, receives, keeps: the classes of the states of the server (or the model), of a download and of
+    a device, None where there is none. local_sum, solo_rounds, deliver, biases: its optional methods, see `core.protocols`.
+    """
+
+    name: str
+    kind: str
+    holds: type | None
+    receives: type | None
+    keeps: type | None
+    sends: tuple[Sent, ...]
+    traits: Traits
+    local_sum: Callable[..., Any] | None
+    solo_rounds: Callable[..., Any] | None
+    deliver: Callable[..., Any] | None
+    biases: Callable[..., Any] | None
+
+
+def declared(algorithm: Any) -> Declaration:
+    """What an algorithm declares. Raises ContractError for a missing or unusable member, by its name."""
+    name, kind = type(algorithm).__name__, _kind(algorithm)
+    missing = [member for member in MEMBERS[kind] if not hasattr(algorithm, member)]
+    if missing:
+        raise ContractError(name, f"a {kind} algorithm without `{missing[0]}`", expected=", ".join(MEMBERS[kind]))
+    states = {part: getattr(algorithm, part, None) for part in ("holds", "receives", "keeps")}
+    for part, state in states.items():
+        if state is not None and part in MEMBERS[kind]:
+            fields_of(state, f"{name}.{part}", bare=part == "holds")
+    sends, traits = tuple(getattr(algorithm, "sends", ())), getattr(algorithm, "traits", Traits())
+    if not all(isinstance(sent, Sent) for sent in sends):
+        raise ContractError(name, "`sends` lists something else", expected="rows(...), dense(...), shown(...), weight(...)")
+    if not isinstance(traits, Traits):
+        raise ContractError(name, "`traits` is something else", expected="Traits(...)")
+    _check_apart(name, sends, states["keeps"])
+    abilities = {ability: getattr(algorithm, ability, None) for ability in ABILITIES}
+    return Declaration(name=name, kind=kind, sends=sends, traits=traits, **states, **abilities)
+
+
+def _kind(algorithm: Any) -> str:
+    kinds = [kind for kind, telling in TELLING.items() if any(hasattr(algorithm, member) for member in telling)]
+    if not kinds:
+        said = "; ".join(f"{kind} ones have `{telling[0]}`" for kind, telling in TELLING.items())
+        raise ContractError(type(algorithm).__name__, "is no algorithm", expected=said)
+    return kinds[0]
+
+
+def _check_apart(name: str, sends: tuple[Sent, ...], keeps: type | None) -> None:
+    """What is sent has names of its own, which nothing that is kept has."""
+    names = [sent.name for sent in sends]
+    twice = {one for one in names if names.count(one) > 1}
+    kept = set() if keeps is None else {field.name for field in fields_of(keeps, name)} & set(names)
+    if twice or kept:
+        problem = f"'{min(twice)}' is sent twice" if twice else f"'{min(kept)}' is both kept and sent"
+        raise ContractError(name, problem, expected="another name for each array")
+    unsaid = [sent.name for sent in sends if not (sent.when and sent.reveals)]
+    if unsaid:
+        raise ContractError(name, f"`sends` does not say when '{unsaid[0]}' leaves and what it reveals", expected="both")
+
+
+@lru_cache(maxsize=256)
+def fields_of(state: type, where: str, bare: bool = False) -> tuple[Field, ...]:
+    """The arrays that a NamedTuple class declares. bare: those that say no shape are passed over (what only a server holds).
+
+    Raises ContractError for a class that declares none."""
+    names = getattr(state, "_fields", None)
+    if names is None:
+        raise ContractError(where, f"{state!r:.60} is no NamedTuple class", expected="class Name(NamedTuple): ...")
+    try:
+        hints = get_type_hints(state, include_extras=True)
+    except NameError as unknown:
+        raise ContractError(where, f"{unknown}", expected="annotations made of names at the top of its module") from None
+    found = [_field(name, hints[name], where) for name in names]
+    unsaid = [name for name, field in zip(names, found, strict=True) if field is None]
+    if unsaid and not bare:
+        raise ContractError(f"{where} '{unsaid[0]}'", "says no shape", expected="Annotated[Float32Array, axes(...)]")
+    return tuple(field for field in found if field is not None)
+
+
+def _field(name: str, hint: Any, where: str) -> Field | None:
+    said = [part for part in getattr(hint, "__metadata__", ()) if isinstance(part, Axes)]
+    if not said:
+        return None
+    kinds = [get_args(part) for part in get_args(hint.__origin__) if str(part).startswith("numpy.dtype[")]
+    if not kinds or kinds[0][0] is Any:
+        raise ContractError(f"{where} '{name}'", "says no type of its numbers", expected="Float32Array, Int32Array, ...")
+    return Field(name, np.dtype(kinds[0][0]).name, said[0])
+
+
+# ---- which kind -----------------------------------------------------------------------------------------------------------------------
+
+
+def is_federated(algorithm: Any) -> TypeGuard[FederatedAlgorithm]:
+    """Whether an algorithm trains in rounds around a server."""
+    return declared(algorithm).kind == "federated"
+
+
+def is_gossip(algorithm: Any) -> TypeGuard[GossipAlgorithm]:
+    """Whether an algorithm trains between peers."""
+    return declared(algorithm).kind == "gossip"
+
+
+def is_central(algorithm: Any) -> TypeGuard[CentralAlgorithm]:
+    """Whether an algorithm is trained in one place."""
+    return declared(algorithm).kind == "central"
+
+
+def predicts_ratings(algorithm: Any) -> bool:
+    """Whether scores are ratings on the scale of the data, before they are clipped to it."""
+    return declared(algorithm).traits.predicts_ratings
+
+
+def delivered(algorithm: FederatedAlgorithm, download: State, users: Int64Array) -> State:
+    """What the devices of `users` receive of a download, not to be written to: all of it, or what `deliver` makes of it for them."""
+    deliver = declared(algorithm).deliver
+    return read_only(download if deliver is None else deliver(download, users))
+
+
+def read_only(state: State) -> State:
+    """The same arrays, as views that cannot be written to."""
+    return type(state)(*(_sealed(array) for array in state))
+
+
+def _sealed(array: Any) -> Any:
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def rounds_an_epoch(algorithm: Any, catalogue: Catalogue) -> int:
+    """Rounds in which as many rows are learnt from as there are; 1 for an algorithm that does not say."""
+    own = getattr(algorithm, "rounds_an_epoch", None)
+    return 1 if own is None else int(own(catalogue))
+
+
+# ---- in one federation ------------------------------------------------------------------------------------------------------------------
+
+
+@final
+@dataclass(frozen=True)
+class Contract:
+    """A declaration with the sizes of one federation, and what follows from both."""
+
+    declaration: Declaration
+    sizes: Mapping[str, int]
+    sends: tuple[Sent, ...]  # those of the declaration that these settings send
+
+    @property
+    def name(self) -> str:
+        """Of the algorithm's class."""
+        return self.declaration.name
+
+    @property
+    def groups(self) -> int:
+        """How many sums of dense arrays and weights there are."""
+        groups = self.declaration.traits.groups
+        return self.sizes[groups] if groups else 1
+
+    @property
+    def cohort(self) -> int:
+        """Devices in a round."""
+        return min(self.sizes.get("cohort", 0), self.sizes["users"]) or self.sizes["users"]
+
+    @property
+    def receives(self) -> tuple[Field, ...]:
+        """The arrays of a download."""
+        return self._fields(self.declaration.receives, "receives")
+
+    @property
+    def keeps(self) -> tuple[Field, ...]:
+        """The arrays of private state; their shapes are without the axis of the devices."""
+        return self._fields(self.declaration.keeps, "keeps")
+
+    def _fields(self, state: type | None, part: str) -> tuple[Field, ...]:
+        return () if state is None else fields_of(state, f"{self.name}.{part}")
+
+    def way(self, way: str) -> dict[str, tuple[int, ...]]:
+        """{name: shape} of what is sent in one way: of one row, or of one device's array."""
+        return {sent.name: self.shape(sent.sizes) for sent in self.sends if sent.way == way}
+
+    def shape(self, sizes: tuple[Size, ...]) -> tuple[int, ...]:
+        """Sizes as numbers. Raises ContractError for a name that nothing decides."""
+        return tuple(self.size(size) for size in sizes)
+
+    def size(self, size: Size) -> int:
+        """One size as a number; the most of one that arrays decide."""
+        if isinstance(size, int):
+            return size
+        named = size.most if isinstance(size, UpTo) else size
+        if named not in self.sizes:
+            known = ", ".join(sorted(self.sizes))
+            raise ContractError(
+                self.name, f"nothing says how much '{named}' is", expected=f"one of {known}, or another by `sizes`"
+            )
+        return self.sizes[named]
+
+    @property
+    def most_bytes(self) -> int:
+        """The most that one device sends in a round."""
+        return self.sizes["rows"] * self.row_bytes + self._once
+
+    @property
+    def block_bytes(self) -> int:
+        """What one device takes in memory as a rule: what it sends, and what it receives for itself alone."""
+        alone = [field for field in self.receives if field.axes.sizes[:1] == ("devices",)]
+        received = sum(_bytes(self.shape(field.axes.sizes[1:]), field.dtype) for field in alone)
+        return max(1, self.sizes["usual_rows"] * self.row_bytes + self._once + received)
+
+    @property
+    def row_bytes(self) -> int:
+        """An item id and its rows; 0 where no rows are sent."""
+        rows = self.way("rows")
+        return 4 + sum(_bytes(shape, "float32") for shape in rows.values()) if rows else 0
+
+    @property
+    def _once(self) -> int:
+        return sum(_bytes(shape, "float32") for way in ("dense", "shown") for shape in self.way(way).values())
+
+    def empty_total(self) -> Total:
+        """The sum of what nobody sends."""
+        return zero_total(self.sizes["items"], self.way("rows"), self.way("dense"), self.groups)
+
+
+def bound(algorithm: Any, catalogue: Catalogue) -> Contract:
+    """What a configured algorithm declares, in the federation of a catalogue. Raises ContractError for a size that nothing decides."""
+    declaration = declared(algorithm)
+    sends = tuple(sent for sent in declaration.sends if not sent.only_if or _setting(algorithm, sent.only_if))
+    contract = Contract(declaration, _sizes(algorithm, catalogue), sends)
+    fields = (*contract.receives, *contract.keeps)
+    for sizes in (*(field.axes.sizes for field in fields), *(sent.sizes for sent in sends)):
+        contract.shape(tuple(size for size in sizes if size != "devices"))
+    return contract
+
+
+def _setting(algorithm: Any, name: str) -> bool:
+    if not hasattr(algorithm, name):
+        raise ContractError(type(algorithm).__name__, f"`only_if` names '{name}'", expected="one of its settings")
+    return bool(getattr(algorithm, name))
+
+
+def _sizes(algorithm: Any, catalogue: Catalogue) -> dict[str, int]:
+    settings = {name: value for name, value in algorithm if type(value) is int}
+    own = algorithm.sizes(catalogue) if hasattr(algorithm, "sizes") else {}
+    sizes = {**settings, "items": catalogue.items, "users": catalogue.users, **own}
+    sizes.setdefault("rows", catalogue.items)
+    return {**sizes, "rows": min(sizes["rows"], catalogue.items), "usual_rows": sizes.get("usual_rows", sizes["rows"])}
+
+
+def _bytes(shape: tuple[int, ...], dtype: str) -> int:
+    return int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize

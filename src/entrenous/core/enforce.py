@@ -1,0 +1,213 @@
+"""Holding devices to what their algorithm declares: what they receive, what they keep, what they send.
+
+Every breach is a ContractError of one line: the algorithm, the array, the rule. Shapes, types, ranges and finite numbers of a download are
+checked before a device sees it; an update is checked before anybody adds it up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+import numpy as np
+
+from .contract import Size, UpTo
+from .declared import Contract, ContractError, Field
+from .protocols import State, arrays_of
+from .types import Array, BoolArray, Int64Array
+from .update import STEP, Update
+
+HALF = STEP / 2  # what is smaller becomes 0 in fixed point
+
+
+# ---- states: arrays by name -----------------------------------------------------------------------------------------------------------
+
+
+def check_received(contract: Contract, download: State, devices: int) -> None:
+    """Holds what `devices` devices receive against `receives`: names, types, shapes, ranges, finite numbers."""
+    _check_state(contract, "download", contract.declaration.receives, contract.receives, download, {"devices": devices}, ())
+
+
+def check_kept(contract: Contract, state: State, devices: int) -> None:
+    """Holds the private state of `devices` devices against `keeps`."""
+    _check_state(contract, "private state", contract.declaration.keeps, contract.keeps, state, {"devices": devices}, ("devices",))
+
+
+def _check_state(
+    contract: Contract, what: str, kind: type | None, fields: tuple[Field, ...], state: Any, more: Mapping[str, int],
+    leading: tuple[Size, ...],
+) -> None:  # fmt: skip
+    if kind is None or not isinstance(state, kind) or not isinstance(state, tuple):
+        wanted = "nothing" if kind is None else kind.__name__
+        raise ContractError(contract.name, f"the {what} is a {type(state).__name__}", expected=wanted)
+    check_arrays(contract, what, fields, arrays_of(state), more, leading)
+
+
+def check_arrays(
+    contract: Contract, what: str, fields: tuple[Field, ...], arrays: Mapping[str, Any], more: Mapping[str, int],
+    leading: tuple[Size, ...] = (),
+) -> None:  # fmt: skip
+    """Holds named arrays against declared fields. more: sizes of this delivery; leading: axes before the declared ones.
+
+    Raises ContractError for the first array that breaks a rule."""
+    sizes = dict(more)
+    for field in fields:
+        array, where = arrays.get(field.name), f"{contract.name}: {what} '{field.name}'"
+        if not isinstance(array, np.ndarray) or array.dtype != field.dtype:
+            got = f"{array.dtype} numbers" if isinstance(array, np.ndarray) else f"a {type(array).__name__}"
+            raise ContractError(where, got, expected=f"an array of {field.dtype} numbers")
+        _check_shape(contract, where, array.shape, (*leading, *field.axes.sizes), sizes)
+        _check_values(contract, where, array, field, sizes)
+
+
+def _check_shape(contract: Contract, where: str, got: tuple[int, ...], wanted: tuple[Size, ...], sizes: dict[str, int]) -> None:
+    """Each extent is what its name says; the first extent of a free size decides it."""
+    ok = len(got) == len(wanted)
+    for extent, size in zip(got, wanted, strict=False):
+        if isinstance(size, UpTo) and size.name not in sizes:
+            most = sizes[size.most] if size.most in sizes else contract.size(size.most)
+            ok &= extent <= most
+            sizes[size.name] = extent
+        else:
+            ok &= extent == extent_of(contract, size, sizes)
+    if not ok:
+        said = ", ".join(f"{_said(size)} = {extent_of(contract, size, sizes)}" for size in wanted) or "a single number"
+        raise ContractError(where, f"the shape {got}", expected=said)
+
+
+def extent_of(contract: Contract, size: Size, sizes: Mapping[str, int]) -> int:
+    """A size as a number: of this delivery, else of the federation."""
+    name = size.name if isinstance(size, UpTo) else size
+    return sizes[name] if isinstance(name, str) and name in sizes else contract.size(size)
+
+
+def _said(size: Size) -> str:
+    return str(size.name if isinstance(size, UpTo) else size)
+
+
+def _check_values(contract: Contract, where: str, array: Array, field: Field, sizes: Mapping[str, int]) -> None:
+    """Finite floats, integers within their range."""
+    if array.dtype.kind == "f" and field.axes.finite and not np.isfinite(array).all():
+        raise ContractError(where, "a value that is NaN or infinite", expected="finite numbers")
+    if array.dtype.kind not in "iu" or not array.size:
+        return
+    low, high, bounds = int(array.min()), int(array.max()), field.axes
+    if bounds.least is not None and low < bounds.least:
+        raise ContractError(where, f"the number {low}", expected=f"at least {bounds.least}")
+    if bounds.below is not None and high >= (most := extent_of(contract, bounds.below, sizes)):
+        raise ContractError(where, f"the number {high}", expected=f"below {_said(bounds.below)} = {most}")
+
+
+# ---- updates --------------------------------------------------------------------------------------------------------------------------
+
+
+def check_update(contract: Contract, update: Any, users: Int64Array, private: State, before: State) -> None:
+    """Holds what the devices of `users` send against `sends`, and against what they keep: private state afterwards and before."""
+    name, m = contract.name, len(users)
+    if not isinstance(update, Update):
+        raise ContractError(name, f"`local` returns a {type(update).__name__}", expected="(private state, Update)")
+    _check_layout(contract, update, m)
+    for way, arrays, first in (("rows", update.rows, len(update.item)), ("dense", update.dense, m), ("shown", update.shown, m)):
+        _check_sent(contract, way, arrays, first)
+    if update.shown and not np.array_equal(update.sender, users):
+        raise ContractError(f"{name}: sender", "other users than those who send", expected="`sender=users`")
+    _check_weight(contract, update, m)
+    check_kept(contract, private, m)
+    for state in (private, before):
+        _check_private(contract, update, state, m)
+
+
+def _check_layout(contract: Contract, update: Update, m: int) -> None:
+    """ptr and item: one row range for each device, known items, none twice in a device, no more rows than declared."""
+    ptr, item, items = update.ptr, update.item, contract.sizes["items"]
+    if ptr.dtype != np.int64 or ptr.shape != (m + 1,) or ptr[0] != 0 or ptr[-1] != len(item) or bool((np.diff(ptr) < 0).any()):
+        _bad(contract, "ptr", f"{ptr.dtype} {ptr.shape}", f"int64 ({m + 1},) from 0 to the {len(item)} rows, never falling")
+    if item.dtype != np.int32 or item.ndim != 1:
+        _bad(contract, "item", f"{item.dtype} {item.shape}", "int32, one number for each row")
+    if len(item) and not 0 <= int(item.min()) <= int(item.max()) < items:
+        _bad(contract, "item", f"items from {int(item.min())} to {int(item.max())}", f"0 to {items - 1}")
+    counts = np.diff(ptr)
+    if len(np.unique(np.repeat(np.arange(m), counts) * items + item)) < len(item):
+        _bad(contract, "item", "an item twice within one device", "one row for each item")
+    if int(counts.max(initial=0)) > contract.sizes["rows"]:
+        _bad(contract, "item", f"{int(counts.max())} rows of one device", f"at most rows = {contract.sizes['rows']}")
+
+
+def _check_sent(contract: Contract, way: str, arrays: Mapping[str, Any], first: int) -> None:
+    """The declared arrays of one way, no others: float32, of the declared shape."""
+    declared = contract.way(way)
+    undeclared, absent = sorted(arrays.keys() - declared.keys()), sorted(declared.keys() - arrays.keys())
+    if undeclared:
+        _bad(contract, f"{way} '{undeclared[0]}'", "is not declared", f"{', '.join(declared) or 'none'} in `sends`")
+    if absent:
+        _bad(contract, f"{way} '{absent[0]}'", "is declared and not sent", "every array of `sends`, in every round")
+    for name, shape in declared.items():
+        array = arrays[name]
+        if not isinstance(array, np.ndarray) or array.dtype != np.float32 or array.shape != (first, *shape):
+            got = f"{array.dtype} {array.shape}" if isinstance(array, np.ndarray) else f"a {type(array).__name__}"
+            _bad(contract, f"{way} '{name}'", got, f"float32 {(first, *shape)}")
+
+
+def _check_weight(contract: Contract, update: Update, m: int) -> None:
+    weight, group = update.weight, update.group
+    if weight.dtype != np.float32 or weight.shape != (m,):
+        _bad(contract, "weight", f"{weight.dtype} {weight.shape}", f"float32 ({m},)")
+    if not (np.isfinite(weight).all() and (weight >= 0).all()):
+        _bad(contract, "weight", "a number below 0, or not finite", "finite numbers from 0")
+    if not any(sent.way == "weight" for sent in contract.sends) and not bool((weight == 1).all()):
+        _bad(contract, "weight", "devices that weigh other than 1", "1, or weight(when=..., reveals=...) in `sends`")
+    if update.groups != contract.groups:
+        _bad(contract, "groups", f"{update.groups} groups", f"{contract.groups} (traits.groups names the size)")
+    if (update.groups > 1 or len(group)) and (
+        group.dtype != np.int32 or group.shape != (m,) or bool(((group < 0) | (group >= update.groups)).any())
+    ):
+        _bad(contract, "group", f"{group.dtype} {group.shape}", f"int32 ({m},), each below {update.groups}")
+
+
+def _check_private(contract: Contract, update: Update, state: State, m: int) -> None:
+    """No private array leaves as it is: it does if every device that has one (not all zeros) sends it bit for bit."""
+    for name, array in arrays_of(state).items():
+        if array.dtype != np.float32 or not array.size:
+            continue
+        has = np.asarray(array.reshape(m, -1).any(axis=1))
+        for way, sent in (("dense", update.dense), ("shown", update.shown), ("rows", update.rows)):
+            for other, values in sent.items():
+                if _leaves(array, values, update.ptr, has, way == "rows"):
+                    _bad(contract, f"{way} '{other}'", f"is the private '{name}'", "nothing that a device keeps")
+
+
+def _leaves(private: Array, sent: Array, ptr: Int64Array, has: BoolArray, by_row: bool) -> bool:
+    if private.shape[1:] != sent.shape[1:] or not has.any():
+        return False
+    device = np.repeat(np.arange(len(private)), np.diff(ptr)) if by_row else np.arange(len(private))
+    same = (private[device] == sent).reshape(len(device), -1).all(axis=1)
+    found = np.bincount(device, same, minlength=len(private)) > 0
+    sending = has & (np.bincount(device, minlength=len(private)) > 0)
+    return bool(sending.any() and found[sending].all())
+
+
+def check_same(contract: Contract, first: Update, again: Update) -> None:
+    """Refuses a device function that sends something else for the same key."""
+    for part in ("item", "weight"):
+        if not np.array_equal(getattr(first, part), getattr(again, part)):
+            _bad(contract, part, "differs for the same key", "randomness from the key alone (core.keys)")
+    for way in ("rows", "dense", "shown"):
+        one, other = getattr(first, way), getattr(again, way)
+        for name in one:
+            if one[name].tobytes() != other[name].tobytes():
+                _bad(contract, f"{way} '{name}'", "differs for the same key", "randomness from the key alone (core.keys)")
+
+
+def vanishing(update: Update) -> int:
+    """How many devices send numbers that are not 0 and all become 0 in fixed point, whose step is 2^-16."""
+    largest = np.zeros(update.devices)
+    device = np.repeat(np.arange(update.devices), np.diff(update.ptr))
+    for values in update.rows.values():
+        np.maximum.at(largest, device, np.abs(values).reshape(len(device), -1).max(axis=1, initial=0))
+    for values in update.dense.values():
+        largest = np.maximum(largest, np.abs(values).reshape(update.devices, -1).max(axis=1, initial=0))
+    return int(((largest > 0) & (largest <= HALF)).sum())
+
+
+def _bad(contract: Contract, array: str, problem: str, expected: str) -> NoReturn:
+    raise ContractError(f"{contract.name}: {array}", problem, expected=expected)
