@@ -18,10 +18,10 @@ from entrenous.baselines.ncf import CentralNCF, NCFModel, joined, learn
 from entrenous.baselines.popular import Popular
 from entrenous.core.errors import InputError
 from entrenous.core.keys import below, draw, folds, key, normals
+from entrenous.core.negatives import negative
 from entrenous.core.vocabulary import Vocabulary
 from entrenous.data.interactions import Interactions, build
 from entrenous.kernels import ncf, ncf_device
-from entrenous.kernels.triples import negative
 
 MODELS: dict[str, dict[str, Any]] = {
     "gmf": {"factors": 5, "layers": ()},

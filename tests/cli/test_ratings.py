@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 from command_line import Command
-from tests.cli.test_cali3f import process
 
 from tests.algorithms.test_fbalf import SMALL, rated
+from tests.cli.test_cali3f import process
 
 QUICK = [word for name, value in {**SMALL, "rounds": 8}.items() for word in ("--set", f"{name}={value}")]
 WITHOUT = [word for name, value in {**SMALL, "rounds": 8}.items() if name != "reg_user" for word in ("--set", f"{name}={value}")]

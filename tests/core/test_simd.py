@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from numba import njit
 
+from entrenous.core.logistic import logistic
+from entrenous.core.negatives import count_gaps, fill_gaps
 from entrenous.core.simd import LANES, add_fixed, count_up_to, every, load, padded, store, sum_of, zeros
 from entrenous.core.update import add_rows
-from entrenous.kernels.logistic import logistic
-from entrenous.kernels.triples import count_gaps, fill_gaps
 
 
 @njit

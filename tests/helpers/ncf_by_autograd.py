@@ -7,8 +7,8 @@ import numpy as np
 from autograd import grad
 
 from entrenous.core.keys import below, draw, fold
+from entrenous.core.negatives import negative
 from entrenous.kernels import ncf, ncf_device
-from entrenous.kernels.triples import negative
 
 
 def places(shape: ncf.Shape, layers: tuple[int, ...]) -> dict[str, np.ndarray]:

@@ -16,6 +16,8 @@ from pydantic import Field
 
 from ..core.errors import NonFiniteError
 from ..core.keys import below, draw, fold, folds, local_key, normals, select_key, uniform
+from ..core.logistic import logistic
+from ..core.negatives import ONE, below_low, count_gaps, fill_gaps, first_slot, slots_for
 from ..core.protocols import Catalogue, Disclosed, Histories
 from ..core.sampling import cohort, one_of
 from ..core.settings import Settings
@@ -23,8 +25,6 @@ from ..core.simd import LANES, every, load, padded, store, sum_of, zeros
 from ..core.types import Float32Array, Int32Array, Int64Array, UInt32Array, UInt64Array
 from ..core.update import STEP, Total, Update, add_biases, add_devices, add_rows
 from ..kernels import bpr_mf
-from ..kernels.logistic import logistic
-from ..kernels.triples import ONE, below_low, count_gaps, fill_gaps, first_slot, slots_for
 from ..privacy.choice import Choice
 
 CACHE = 1 << 18  # bytes of updates made before they are added: a part of a core's second-level cache, which Q needs too
@@ -232,7 +232,7 @@ class _Room(NamedTuple):
 
     ptr, item, dq, db: the rows of Delta Theta_S,u as in an Update, at most 2 T a device, and one more that takes what is not sent.
     i, j: items of each triple; row_i, row_j: the rows their updates go to. p, dp: p_u and its summed update.
-    places: the row of each consumed item of a device (-1 = none yet); slots, gaps: for its negatives (kernels/triples.py).
+    places: the row of each consumed item of a device (-1 = none yet); slots, gaps: for its negatives (core/negatives.py).
     """
 
     ptr: Int64Array

@@ -26,13 +26,13 @@ from pydantic import Field
 
 from ..core.errors import NonFiniteError
 from ..core.keys import draw, fold_name, folds, normals, uniform
+from ..core.logistic import logistic
 from ..core.protocols import Catalogue, Disclosed, Histories
 from ..core.ratings import rated
 from ..core.settings import Settings
 from ..core.types import Float32Array, Int32Array, Int64Array, UInt64Array
 from ..core.update import STEP, Total, Update, add_devices, add_rows
 from ..kernels import bpr_mf
-from ..kernels.logistic import logistic
 
 EACH = np.float32(2.0**8)  # devices send gradients times this: keeps small ones above the grid of 2^-16
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8  # of Adam, as usual

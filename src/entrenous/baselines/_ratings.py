@@ -20,11 +20,10 @@ from pydantic import Field
 from ..core.keys import below, draw, fold_name, folds, normals
 from ..core.protocols import Progress
 from ..core.settings import Settings
-from ..core.simd import LANES, every, load, padded, store, sum_of, zeros
+from ..core.simd import LANES, every, inside, load, padded, store, sum_of, zeros
 from ..core.types import Float32Array, Int32Array, Int64Array
 from ..data.interactions import Interactions
 from ..kernels.bpr_mf import scores
-from ..kernels.ncf import inside
 
 
 class RatingSettings(Settings):

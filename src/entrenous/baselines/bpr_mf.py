@@ -10,12 +10,12 @@ from numba import njit
 from pydantic import Field
 
 from ..core.keys import below, draw, fold_name, folds, normals
+from ..core.negatives import negative
 from ..core.protocols import Progress, silent
 from ..core.settings import Settings
 from ..core.types import Float32Array, Int32Array, Int64Array
 from ..data.interactions import Interactions
 from ..kernels.bpr_mf import scores
-from ..kernels.triples import negative
 from ._shared import consumed
 
 

@@ -24,10 +24,9 @@ from pydantic import Field
 from ..core.keys import fold
 from ..core.protocols import Progress, silent
 from ..core.ratings import rated
-from ..core.simd import LANES, Lanes, every, load, store, sum_of, zeros
+from ..core.simd import LANES, Lanes, every, inside, load, store, sum_of, zeros
 from ..core.types import Float32Array, Int32Array, Int64Array
 from ..data.interactions import Interactions
-from ..kernels.ncf import inside
 from ._ratings import RatingSettings, implicit, mean_rating, predictions, shuffled
 
 

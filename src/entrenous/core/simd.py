@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from llvmlite import ir
+from numba import njit
 from numba.core import types
 from numba.core.typing.templates import ConcreteTemplate, infer_global, signature
 from numba.extending import lower_builtin, models, register_model, type_callable
@@ -27,6 +28,8 @@ LANES = 16
 SCALE = np.float32(65536.0)  # 1 / STEP of core/update.py
 BOUND = np.float32(2147483648.0)
 Lanes: TypeAlias = Any  # sixteen float32: a NumPy array, or a vector register
+# Decorates a part of a compiled loop: it counts no references and is inlined; it may take arrays, but neither makes nor returns one.
+inside = njit(cache=True, error_model="numpy", forceinline=True, _nrt=False)  # type: ignore[call-overload]  # _nrt is missing in the stubs
 
 
 def padded(width: int) -> int:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from ..core.simd import LANES, every, load, padded, store, sum_of, zeros
+from ..core.simd import LANES, every, inside, load, padded, store, sum_of, zeros
 from ..core.types import BoolArray, Float32Array, Float64Array, Int32Array, Int64Array
 
 
@@ -134,9 +134,6 @@ def _gradients(
         offset[d, k] = now
         for f in range(factors):
             p[d, k, f] = mine[0, f]
-
-
-inside = njit(cache=True, error_model="numpy", forceinline=True, _nrt=False)  # type: ignore[call-overload]  # _nrt is missing in the stubs
 
 
 @inside

@@ -11,10 +11,9 @@ import numpy as np
 from numba import njit
 
 from ..core.protocols import Histories
-from ..core.simd import BOUND, LANES, SCALE, every, load, padded, store, sum_of, zeros
+from ..core.simd import BOUND, LANES, SCALE, every, inside, load, padded, store, sum_of, zeros
 from ..core.types import BoolArray, Float32Array, Int32Array, Int64Array
 from ..core.update import STEP
-from .biased_mf import inside
 
 UNIT, ONE = np.float32(STEP), np.float32(1)
 MAGIC = np.float32(3 << 22)  # x + MAGIC - MAGIC is x rounded to a whole number (half to even) if |x| <= 2^22

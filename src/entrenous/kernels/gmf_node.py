@@ -19,12 +19,11 @@ import numpy as np
 from numba import njit
 
 from ..core.keys import below, draw, fold
-from ..core.simd import LANES, load, padded, sum_of
+from ..core.logistic import logistic
+from ..core.negatives import count_gaps, fill_gaps
+from ..core.simd import LANES, inside, load, padded, sum_of
 from ..core.types import Float32Array, Float64Array, Int32Array, Int64Array, UInt64Array
-from .logistic import logistic
 from .mixing import place
-from .ncf import inside
-from .triples import count_gaps, fill_gaps
 
 DECAY, EPSILON, ONE = np.float32(0.999), np.float32(1e-7), np.float32(1)
 

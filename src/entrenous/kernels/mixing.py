@@ -8,8 +8,8 @@ import numpy as np
 from numba import njit
 
 from ..core.gossip import ACCEPTED, NOT_FINITE, TOO_LARGE, WRONG_LENGTH
+from ..core.simd import inside
 from ..core.types import Float32Array, Float64Array, Int8Array, Int32Array, Int64Array
-from .ncf import inside
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

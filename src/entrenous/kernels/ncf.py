@@ -18,10 +18,10 @@ import numpy as np
 from numba import njit
 
 from ..core.keys import fold, folds
-from ..core.simd import LANES, Lanes, every, load, padded, root, store, sum_of, unless_negative, zeros
+from ..core.logistic import logistic
+from ..core.simd import LANES, Lanes, every, inside, load, padded, root, store, sum_of, unless_negative, zeros
 from ..core.tiles import add_outer, products, weighted
 from ..core.types import Float32Array, Int32Array, Int64Array
-from .logistic import logistic
 
 
 class Shape(NamedTuple):
@@ -71,9 +71,6 @@ def unpadded(shape: Shape, row: Float32Array) -> Float32Array:
 
 
 # ---- one sample --------------------------------------------------------------------------------------------------------------------
-# What is `inside` a loop counts no references and is inlined by the compiler; it may take arrays, but neither makes nor returns one.
-
-inside = njit(cache=True, error_model="numpy", forceinline=True, _nrt=False)  # type: ignore[call-overload]  # _nrt is missing in the stubs
 
 
 @inside

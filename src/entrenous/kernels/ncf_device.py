@@ -13,10 +13,10 @@ import numpy as np
 from numba import njit
 
 from ..core.keys import below, draw, fold
-from ..core.simd import LANES, Lanes, every, load, store, zeros
+from ..core.negatives import count_gaps, fill_gaps
+from ..core.simd import LANES, Lanes, every, inside, load, store, zeros
 from ..core.types import Float32Array, Int32Array, Int64Array, UInt64Array
-from .ncf import Shape, adam, backward, forward, inside, slope
-from .triples import count_gaps, fill_gaps
+from .ncf import Shape, adam, backward, forward, slope
 
 
 class Rates(NamedTuple):

@@ -22,12 +22,11 @@ import numpy as np
 from numba import njit
 
 from ..core.keys import below, draw, fold
-from ..core.simd import padded
+from ..core.logistic import logistic
+from ..core.negatives import negative
+from ..core.simd import inside, padded
 from ..core.types import Float32Array, Int32Array, Int64Array, UInt64Array
 from .geography import AXES, spatial_weight
-from .logistic import logistic
-from .ncf import inside
-from .triples import negative
 
 NO_TIME, NOWHERE = np.iinfo(np.int64).min, -1  # as in data/interactions.py; what lies before a first row
 ZERO, ONE, TWO = np.float32(0), np.float32(1), np.float32(2)

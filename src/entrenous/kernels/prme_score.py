@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from ..core.simd import inside
 from ..core.types import Float32Array, Float64Array, Int32Array, Int64Array
 from .geography import AXES, spatial_weight
-from .ncf import inside
 from .prme_node import ONE, ZERO, Rows, in_order
 
 NEAREST, MEAN, LATEST = range(3)  # how the venues that a list may begin from become one score

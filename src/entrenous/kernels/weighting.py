@@ -7,8 +7,8 @@ from numba import njit
 
 from ..core.gossip import DeviceData, Weighing
 from ..core.keys import below, draw, fold
+from ..core.negatives import negative
 from ..core.types import Int32Array, Int64Array, UInt64Array
-from .triples import negative
 
 CANDIDATES = 100  # random items that each weighting item is ranked among (section 4.1)
 

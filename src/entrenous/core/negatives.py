@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from ..core.simd import LANES, count_up_to
-from ..core.types import Int32Array
+from .simd import LANES, count_up_to
+from .types import Int32Array
 
 WINDOW = 64  # so many gaps are counted, not bisected: counting needs no jumps
 _END = np.int32(2**31 - 1)
