@@ -12,14 +12,15 @@ what was not consumed, no alpha, and plain gradient descent on the server. It is
 from __future__ import annotations
 
 from functools import partial
-from typing import ClassVar, Literal, NamedTuple, Self, final
+from typing import Annotated, ClassVar, Literal, NamedTuple, Self, final
 
 import numpy as np
 from numba import njit
 from pydantic import Field
 
+from ..core.contract import Sent, Traits, axes, dense
 from ..core.keys import folds, normals
-from ..core.protocols import Catalogue, Disclosed, Histories
+from ..core.protocols import Catalogue, Histories
 from ..core.sampling import cohort
 from ..core.settings import Settings
 from ..core.types import Float32Array, Float64Array, Int32Array, Int64Array
@@ -27,7 +28,7 @@ from ..core.update import Total, Update, real
 from ..kernels import bpr_mf
 
 
-class Server(NamedTuple):
+class FCFServer(NamedTuple):
     """y: item factors float32 [items, F]. m, v: Adam's moments, float32 like y. step: int64 [1], how many steps Adam took."""
 
     y: Float32Array
@@ -36,17 +37,17 @@ class Server(NamedTuple):
     step: Int64Array
 
 
-class Download(NamedTuple):
+class FCFDownload(NamedTuple):
     """What a device receives. y: float32 [items, F]. gram: Y^T Y, float64 [F, F], which every device would compute alike."""
 
-    y: Float32Array
-    gram: Float64Array
+    y: Annotated[Float32Array, axes("items", "factors")]
+    gram: Annotated[Float64Array, axes("factors", "factors")]
 
 
-class Devices(NamedTuple):
+class FCFDevices(NamedTuple):
     """x: user factors float32 [m, F]. They never leave."""
 
-    x: Float32Array
+    x: Annotated[Float32Array, axes("factors")]
 
 
 @final
@@ -70,16 +71,21 @@ class FCF(Settings):
     rounds: int = Field(100, ge=1, description="training length")
     init_std: float = Field(0.1, ge=0, description="standard deviation of the first y")
 
-    draws_negatives: ClassVar[bool] = False  # every unobserved item counts, with confidence `unobserved`
-    disclosure: ClassVar[tuple[Disclosed, ...]] = (
-        Disclosed(
+    holds: ClassVar[type] = FCFServer
+    receives: ClassVar[type] = FCFDownload
+    keeps: ClassVar[type] = FCFDevices
+    sends: ClassVar[tuple[Sent, ...]] = (
+        dense(
             "f",
-            "[items, F] float32",
-            "each round, a row for every item",
-            "the rows are multiples of x_u, larger for consumed items: seen singly, x_u's direction and the whole history can be read off; "
+            "items",
+            "factors",
+            when="each round, a row for every item",
+            reveals="the rows are multiples of x_u, larger for consumed items: seen singly, x_u's direction and the whole history can be "
+            "read off; "
             "in a sum over a cohort, the cohort's taste",
         ),
     )
+    traits: ClassVar[Traits] = Traits(draws_negatives=False)  # every unobserved item counts, with confidence `unobserved`
 
     def configured(self, catalogue: Catalogue) -> Self:
         """The same settings with the cohort as a number."""
@@ -89,38 +95,34 @@ class FCF(Settings):
         """`rounds`, whatever the data."""
         return self.rounds
 
-    def update_bytes(self, catalogue: Catalogue) -> int:
-        """A device sends a gradient for every item."""
-        return 4 * self.factors * catalogue.items
-
-    def init_server(self, catalogue: Catalogue, key: np.uint64) -> Server:
+    def init_server(self, catalogue: Catalogue, key: np.uint64) -> FCFServer:
         """y ~ N(0, init_std^2)."""
         y = normals(folds(key, np.arange(catalogue.items)), self.factors, self.init_std)
-        return Server(y, np.zeros_like(y), np.zeros_like(y), np.zeros(1, np.int64))
+        return FCFServer(y, np.zeros_like(y), np.zeros_like(y), np.zeros(1, np.int64))
 
-    def init_devices(self, users: Int64Array, key: np.uint64) -> Devices:
+    def init_devices(self, users: Int64Array, key: np.uint64) -> FCFDevices:
         """x_u = 0; it is solved for as soon as y arrives."""
-        return Devices(np.zeros((len(users), self.factors), np.float32))
+        return FCFDevices(np.zeros((len(users), self.factors), np.float32))
 
-    def select(self, server: Server, catalogue: Catalogue, key: np.uint64) -> Int64Array:
+    def select(self, server: FCFServer, catalogue: Catalogue, key: np.uint64) -> Int64Array:
         """The devices that report before the server steps."""
         return cohort(key, self.configured(catalogue).cohort, catalogue.users)
 
-    def download(self, server: Server) -> Download:
+    def download(self, server: FCFServer) -> FCFDownload:
         """The item factors, and the one product of them that every device needs."""
-        return Download(server.y, _gram(server.y))
+        return FCFDownload(server.y, _gram(server.y))
 
     def local(
-        self, download: Download, devices: Devices, histories: Histories, users: Int64Array, key: np.uint64
-    ) -> tuple[Devices, Update]:
+        self, download: FCFDownload, devices: FCFDevices, histories: Histories, users: Int64Array, key: np.uint64
+    ) -> tuple[FCFDevices, Update]:
         """x_u = (Y^T C_u Y + lambda I)^-1 Y^T C_u p_u, then f(u, i) = c_ui (p_ui - x_u . y_i) x_u for every i."""
         x = self._solve(download, histories)
         f = np.empty((len(users), *download.y.shape), np.float32)
         _gradients(download.y, x, histories, self._confidence(histories), self.unobserved, f)
         nothing = np.zeros(len(users) + 1, np.int64)
-        return Devices(x), Update(nothing, np.empty(0, np.int32), {}, {"f": f}, np.ones(len(users), np.float32))
+        return FCFDevices(x), Update(nothing, np.empty(0, np.int32), {}, {"f": f}, np.ones(len(users), np.float32))
 
-    def aggregate(self, server: Server, total: Total) -> Server:
+    def aggregate(self, server: FCFServer, total: Total) -> FCFServer:
         """dJ/dy_i = -2 sum_u f(u, i) + 2 lambda y_i, followed by the optimiser's step."""
         y = server.y.astype(np.float64)
         gradient = -2 * real(total.dense["f"][0]) + 2 * self.reg * y
@@ -130,14 +132,14 @@ class FCF(Settings):
         m = self.beta1 * server.m + (1 - self.beta1) * gradient
         v = self.beta2 * server.v + (1 - self.beta2) * gradient**2
         move = self.learning_rate * (m / (1 - self.beta1**step)) / (np.sqrt(v / (1 - self.beta2**step)) + 1e-8)
-        return Server((y - move).astype(np.float32), m.astype(np.float32), v.astype(np.float32), server.step + 1)
+        return FCFServer((y - move).astype(np.float32), m.astype(np.float32), v.astype(np.float32), server.step + 1)
 
-    def score(self, download: Download, devices: Devices, histories: Histories) -> Float32Array:
+    def score(self, download: FCFDownload, devices: FCFDevices, histories: Histories) -> Float32Array:
         """x_u . y_i with x_u solved against the y just received: float32 [m, items]."""
         none = np.zeros(len(download.y), np.float32)
         return bpr_mf.scores(self._solve(download, histories), download.y, none)
 
-    def _solve(self, download: Download, histories: Histories) -> Float32Array:
+    def _solve(self, download: FCFDownload, histories: Histories) -> Float32Array:
         x = np.empty((len(histories.ptr) - 1, self.factors), np.float32)
         _solve(download.y, download.gram, histories, self._confidence(histories), self.unobserved, self.reg, x)
         return x

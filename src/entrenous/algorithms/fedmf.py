@@ -21,32 +21,39 @@ can be encrypted as well). On the larger set lambda = 0.06 and 280 rounds are be
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, NamedTuple, Self, final
+from typing import Annotated, ClassVar, Literal, NamedTuple, Self, final
 
 import numpy as np
 from numba import njit
 from pydantic import Field
 
+from ..core.contract import Sent, Traits, axes, dense, rows
 from ..core.errors import NonFiniteError
 from ..core.keys import folds, normals
-from ..core.protocols import Catalogue, Disclosed, Histories
+from ..core.protocols import Catalogue, Histories
 from ..core.ratings import rated
 from ..core.settings import Settings
 from ..core.types import Float32Array, Int64Array
 from ..core.update import LIMIT, STEP, Total, Update, add_devices, add_rows, count_items
 from ..kernels import bpr_mf
 
+REVEALS = (
+    "gradients of v_j. Seen singly: the rows that are there, or not zero, are the rated items; each is a multiple of u_i but for lambda, "
+    "and two rounds give u_i and then the integer ratings by arithmetic. What is meant to be seen is the sum over all devices, and with "
+    "step = mean how many rated each item"
+)
 
-class Server(NamedTuple):
+
+class FedMFServer(NamedTuple):
     """v: item factors float32 [items, F]. A device receives it whole."""
 
-    v: Float32Array
+    v: Annotated[Float32Array, axes("items", "factors")]
 
 
-class Devices(NamedTuple):
+class FedMFDevices(NamedTuple):
     """u: user factors float32 [m, F]. They never leave."""
 
-    u: Float32Array
+    u: Annotated[Float32Array, axes("factors")]
 
 
 @final
@@ -67,18 +74,14 @@ class FedMF(Settings):
     init: float = Field(0.01, description="mean of the first factors")
     init_std: float = Field(0.03, ge=0, description="standard deviation of the first factors; 0 as run: a model of one factor")
 
-    predicts_ratings: ClassVar[bool] = True
-    draws_negatives: ClassVar[bool] = False
-    disclosure: ClassVar[tuple[Disclosed, ...]] = (
-        Disclosed(
-            "v",
-            "[items, F] float32, rows of rated items alone with send = part; a column more with step = mean",
-            "each round",
-            "gradients of v_j. Seen singly: the rows that are there, or not zero, are the rated items; each is a multiple of u_i but for "
-            "lambda, and two rounds give u_i and then the integer ratings by arithmetic. What is meant to be seen is the sum over all "
-            "devices, and with step = mean how many rated each item",
-        ),
+    holds: ClassVar[type] = FedMFServer
+    receives: ClassVar[type] = FedMFServer
+    keeps: ClassVar[type] = FedMFDevices
+    sends: ClassVar[tuple[Sent, ...]] = (
+        dense("v", "items", "width", when="each round", reveals=REVEALS, only_if="full"),
+        rows("v", "width", when="each round, for the items rated", reveals=REVEALS, only_if="part"),
     )
+    traits: ClassVar[Traits] = Traits(predicts_ratings=True, draws_negatives=False)
 
     def configured(self, catalogue: Catalogue) -> Self:
         """The same settings. Raises InputError if the catalogue has no ratings."""
@@ -94,69 +97,83 @@ class FedMF(Settings):
         """Numbers of a row: Gradient_ij, and with step = mean a 1."""
         return self.factors + (self.step == "mean")
 
-    def update_bytes(self, catalogue: Catalogue) -> int:
-        """The most a device sends: every item, in part by its id."""
-        return catalogue.items * (4 * self.width + (4 if self.send == "part" else 0))
+    @property
+    def part(self) -> bool:
+        """Whether a device sends the rows of its rated items alone."""
+        return self.send == "part"
 
-    def init_server(self, catalogue: Catalogue, key: np.uint64) -> Server:
+    @property
+    def full(self) -> bool:
+        """Whether a device sends a row for every item."""
+        return not self.part
+
+    def sizes(self, catalogue: Catalogue) -> dict[str, int]:
+        """The numbers of a row."""
+        return {"width": self.width}
+
+    def init_server(self, catalogue: Catalogue, key: np.uint64) -> FedMFServer:
         """v ~ N(init, init_std^2)."""
-        return Server(self._first(folds(key, np.arange(catalogue.items))))
+        return FedMFServer(self._first(folds(key, np.arange(catalogue.items))))
 
-    def init_devices(self, users: Int64Array, key: np.uint64) -> Devices:
+    def init_devices(self, users: Int64Array, key: np.uint64) -> FedMFDevices:
         """u ~ N(init, init_std^2)."""
-        return Devices(self._first(folds(key, users)))
+        return FedMFDevices(self._first(folds(key, users)))
 
     def _first(self, keys: np.ndarray) -> Float32Array:
         return (normals(keys, self.factors, self.init_std) + np.float32(self.init)).astype(np.float32)
 
-    def select(self, server: Server, catalogue: Catalogue, key: np.uint64) -> Int64Array:
+    def select(self, server: FedMFServer, catalogue: Catalogue, key: np.uint64) -> Int64Array:
         """All devices."""
         return np.arange(catalogue.users)
 
-    def download(self, server: Server) -> Server:
+    def download(self, server: FedMFServer) -> FedMFServer:
         """All of it."""
         return server
 
     def local(
-        self, download: Server, devices: Devices, histories: Histories, users: Int64Array, key: np.uint64
-    ) -> tuple[Devices, Update]:
+        self, download: FedMFServer, devices: FedMFDevices, histories: Histories, users: Int64Array, key: np.uint64
+    ) -> tuple[FedMFDevices, Update]:
         """u_i steps, then Gradient_ij with the new u_i."""
         u, g = self._gradients(download, devices, histories)
         weight = np.ones(len(users), np.float32)
-        if self.send == "part":
-            return Devices(u), Update(histories.ptr, histories.item, {"v": g}, {}, weight)
-        dense = np.zeros((len(users), len(download.v), self.width), np.float32)
-        dense[np.repeat(np.arange(len(users)), np.diff(histories.ptr)), histories.item] = g
-        return Devices(u), Update(np.zeros(len(users) + 1, np.int64), np.empty(0, np.int32), {}, {"v": dense}, weight)
+        if self.part:
+            return FedMFDevices(u), Update(histories.ptr, histories.item, {"v": g}, {}, weight)
+        every = np.zeros((len(users), len(download.v), self.width), np.float32)
+        every[np.repeat(np.arange(len(users)), np.diff(histories.ptr)), histories.item] = g
+        return FedMFDevices(u), Update(np.zeros(len(users) + 1, np.int64), np.empty(0, np.int32), {}, {"v": every}, weight)
 
     def local_sum(
-        self, download: Server, devices: Devices, histories: Histories, users: Int64Array, key: np.uint64, total: Total
-    ) -> tuple[Devices, Total, int, int]:
+        self, download: FedMFServer, devices: FedMFDevices, histories: Histories, users: Int64Array, key: np.uint64, total: Total
+    ) -> tuple[FedMFDevices, Total, int, int]:
         """`local`, and the updates added to `total`, zeros left out; also how many rows and bytes were sent. The same bits."""
         u, g = self._gradients(download, devices, histories)
-        part = self.send == "part"
-        if not add_rows(histories.item, g, total.rows["v"] if part else total.dense["v"][0]):
+        if not add_rows(histories.item, g, total.rows["v"] if self.part else total.dense["v"][0]):
             raise NonFiniteError(f"update 'v': a value is not finite or beyond +-{LIMIT:.0f}; the model is unchanged")
-        if part:
+        if self.part:
             count_items(histories.item, total.senders)
         nothing, none = np.zeros(len(users) + 1, np.int64), np.empty(0, np.int32)
         total = add_devices(total, Update(nothing, none, {}, {}, np.ones(len(users), np.float32)))
-        rows = len(histories.item) if part else 0
-        return Devices(u), total, rows, rows * 4 * (self.width + 1) if part else 4 * self.width * len(download.v) * len(users)
+        sent = len(histories.item) if self.part else 0
+        return (
+            FedMFDevices(u),
+            total,
+            sent,
+            sent * 4 * (self.width + 1) if self.part else 4 * self.width * len(download.v) * len(users),
+        )
 
-    def _gradients(self, download: Server, devices: Devices, histories: Histories) -> tuple[Float32Array, Float32Array]:
+    def _gradients(self, download: FedMFServer, devices: FedMFDevices, histories: Histories) -> tuple[Float32Array, Float32Array]:
         """(u after its step, the rows of rated items float32 [n, width])."""
         u, g = devices.u.copy(), np.empty((len(histories.item), self.width), np.float32)
         _gradients(download.v, u, histories, np.float32(self.learning_rate), np.float32(self.reg), self.step == "mean", g)
         return u, g
 
-    def aggregate(self, server: Server, total: Total) -> Server:
+    def aggregate(self, server: FedMFServer, total: Total) -> FedMFServer:
         """v_j <- v_j - gamma sum_i Gradient_ij, or along the mean."""
         v = server.v.copy()
-        _step(v, total.rows["v"] if self.send == "part" else total.dense["v"][0], self.learning_rate)
-        return Server(v)
+        _step(v, total.rows["v"] if self.part else total.dense["v"][0], self.learning_rate)
+        return FedMFServer(v)
 
-    def score(self, download: Server, devices: Devices, histories: Histories) -> Float32Array:
+    def score(self, download: FedMFServer, devices: FedMFDevices, histories: Histories) -> Float32Array:
         """<u_i, v_j> for every item, not clipped: float32 [m, items]."""
         return bpr_mf.scores(devices.u, download.v, np.zeros(len(download.v), np.float32))
 

@@ -14,11 +14,12 @@ import numpy as np
 from numba import njit
 from pydantic import Field
 
+from ..core.contract import Sent, Traits, axes, rows
 from ..core.errors import NonFiniteError
 from ..core.keys import below, draw, fold, folds, local_key, normals, select_key, uniform
 from ..core.logistic import logistic
 from ..core.negatives import ONE, below_low, count_gaps, fill_gaps, first_slot, slots_for
-from ..core.protocols import Catalogue, Disclosed, Histories
+from ..core.protocols import Catalogue, Histories
 from ..core.sampling import cohort, one_of
 from ..core.settings import Settings
 from ..core.simd import LANES, every, load, padded, store, sum_of, zeros
@@ -30,17 +31,17 @@ from ..privacy.choice import Choice
 CACHE = 1 << 18  # bytes of updates made before they are added: a part of a core's second-level cache, which Q needs too
 
 
-class Server(NamedTuple):
+class FPLServer(NamedTuple):
     """Definition 4, the global model. q: item factors float32 [items, F]; b: item biases float32 [items]. A device receives it whole."""
 
-    q: Float32Array
-    b: Float32Array
+    q: Annotated[Float32Array, axes("items", "factors")]
+    b: Annotated[Float32Array, axes("items")]
 
 
-class Devices(NamedTuple):
+class FPLDevices(NamedTuple):
     """Definition 5, the local models of m devices. p: user factors float32 [m, F]. They never leave."""
 
-    p: Float32Array
+    p: Annotated[Float32Array, axes("factors")]
 
 
 @final
@@ -71,17 +72,21 @@ class FPL(Settings):
     )
     init_std: float = Field(0.1, ge=0, description="standard deviation of the first p, q, b")
 
-    decided_by_user: ClassVar[tuple[str, ...]] = ("pi",)  # on a device of one's own, whatever the server's settings say
-    disclosure: ClassVar[tuple[Disclosed, ...]] = (
-        Disclosed(
+    holds: ClassVar[type] = FPLServer
+    receives: ClassVar[type] = FPLServer
+    keeps: ClassVar[type] = FPLDevices
+    sends: ClassVar[tuple[Sent, ...]] = (
+        rows(
             "q",
-            "[rows, F] float32",
-            "each round: a row for every drawn negative; for a drawn positive with probability pi",
-            "seen singly, the history can be recovered at any pi: a negative's row can be solved for p_u and for the score of the hidden "
+            "factors",
+            when="each round: a row for every drawn negative; for a drawn positive with probability pi",
+            reveals="seen singly, the history can be recovered at any pi: a negative's row can be solved for p_u and for the score of "
+            "the hidden "
             "positive, and with pi > 0 the sign of b's update names consumed items. A sum over a cohort hides who sent what",
         ),
-        Disclosed("b", "[rows] float32", "with every row of q", "its sign tells a positive from a negative"),
+        rows("b", when="with every row of q", reveals="its sign tells a positive from a negative"),
     )
+    traits: ClassVar[Traits] = Traits(decided_by_user=("pi",))
 
     # ---- 5.2: configurations -----------------------------------------------------------------------------------------------
 
@@ -101,9 +106,9 @@ class FPL(Settings):
         """Rounds of `epochs` epochs."""
         return self.epochs * self.rounds_an_epoch(catalogue)
 
-    def update_bytes(self, catalogue: Catalogue) -> int:
-        """The most a device sends in a round: 2 T rows."""
-        return 2 * self.configured(catalogue).triples * self._row_bytes
+    def sizes(self, catalogue: Catalogue) -> dict[str, int]:
+        """The most rows that a device sends in a round: 2 T."""
+        return {"rows": 2 * self.configured(catalogue).triples}
 
     @property
     def _row_bytes(self) -> int:
@@ -111,37 +116,37 @@ class FPL(Settings):
 
     # ---- 4.1: architecture -------------------------------------------------------------------------------------------------
 
-    def init_server(self, catalogue: Catalogue, key: np.uint64) -> Server:
+    def init_server(self, catalogue: Catalogue, key: np.uint64) -> FPLServer:
         """Theta_S = <Q, b>, drawn from N(0, init_std^2) (as run)."""
         drawn = normals(folds(key, np.arange(catalogue.items)), self.factors + 1, self.init_std)
-        return Server(np.ascontiguousarray(drawn[:, :-1]), np.ascontiguousarray(drawn[:, -1]))
+        return FPLServer(np.ascontiguousarray(drawn[:, :-1]), np.ascontiguousarray(drawn[:, -1]))
 
-    def init_devices(self, users: Int64Array, key: np.uint64) -> Devices:
+    def init_devices(self, users: Int64Array, key: np.uint64) -> FPLDevices:
         """Theta_u = <p_u>, drawn from N(0, init_std^2) on the device of u."""
-        return Devices(normals(folds(key, users), self.factors, self.init_std))
+        return FPLDevices(normals(folds(key, users), self.factors, self.init_std))
 
     # ---- 4.2: training procedure -------------------------------------------------------------------------------------------
 
-    def select(self, server: Server, catalogue: Catalogue, key: np.uint64) -> Int64Array:
+    def select(self, server: FPLServer, catalogue: Catalogue, key: np.uint64) -> Int64Array:
         """1. Distribution to Devices: S randomly selects U-."""
         return cohort(key, self.configured(catalogue).cohort, catalogue.users)
 
-    def download(self, server: Server) -> Server:
+    def download(self, server: FPLServer) -> FPLServer:
         """1. ... and delivers to them the current model."""
         return server
 
     def local(
-        self, download: Server, devices: Devices, histories: Histories, users: Int64Array, key: np.uint64
-    ) -> tuple[Devices, Update]:
+        self, download: FPLServer, devices: FPLDevices, histories: Histories, users: Int64Array, key: np.uint64
+    ) -> tuple[FPLDevices, Update]:
         """2. Federated Optimization and 3. Transmission to Server, for the devices of `users`."""
         p, sent = devices.p.copy(), self._room(len(users), histories)
         n = _local(download, p, self._data(users, histories, key), 0, len(users), self._numbers(), sent)
-        rows = {"q": sent.dq[:n, : self.factors].copy(), "b": sent.db[:n]}
-        return Devices(p), Update(sent.ptr, sent.item[:n], rows, {}, np.ones(len(users), np.float32))
+        of_items = {"q": sent.dq[:n, : self.factors].copy(), "b": sent.db[:n]}
+        return FPLDevices(p), Update(sent.ptr, sent.item[:n], of_items, {}, np.ones(len(users), np.float32))
 
     def local_sum(
-        self, download: Server, devices: Devices, histories: Histories, users: Int64Array, key: np.uint64, total: Total
-    ) -> tuple[Devices, Total, int, int]:
+        self, download: FPLServer, devices: FPLDevices, histories: Histories, users: Int64Array, key: np.uint64, total: Total
+    ) -> tuple[FPLDevices, Total, int, int]:
         """`local`, and the updates added to `total` while they are in the cache; also how many rows and bytes were sent. The same bits."""
         p, sums, together = devices.p.copy(), (total.rows["q"], total.rows["b"], total.senders), self._together(len(users))
         room, data = self._room(together, histories), self._data(users, histories, key)
@@ -150,28 +155,28 @@ class FPL(Settings):
             raise NonFiniteError("update: a value is not finite or beyond +-32768; the model is unchanged")
         nothing, none = np.zeros(len(users) + 1, np.int64), np.empty(0, np.int32)
         total = add_devices(total, Update(nothing, none, {}, {}, np.ones(len(users), np.float32)))
-        return Devices(p), total, rows, rows * self._row_bytes
+        return FPLDevices(p), total, rows, rows * self._row_bytes
 
-    def aggregate(self, server: Server, total: Total) -> Server:
+    def aggregate(self, server: FPLServer, total: Total) -> FPLServer:
         """4. Global Aggregation."""
         q, b = server.q.copy(), server.b.copy()
         _aggregate(q, b, total.rows["q"], total.rows["b"], total.senders, np.float32(self.learning_rate))
-        return Server(q, b)
+        return FPLServer(q, b)
 
-    def score(self, download: Server, devices: Devices, histories: Histories) -> Float32Array:
+    def score(self, download: FPLServer, devices: FPLDevices, histories: Histories) -> Float32Array:
         """x_ui of eq. 1 for every item, on the device: float32 [m, items]."""
         return bpr_mf.scores(devices.p, download.q, download.b)
 
     # ---- a run of rounds with one device each, compiled: sFPL needs X+ of them an epoch ---------------------------------------
 
     def solo_rounds(
-        self, server: Server, devices: Devices, histories: Histories, rounds: range, key: np.uint64
-    ) -> tuple[Server, Devices, int, int]:
+        self, server: FPLServer, devices: FPLDevices, histories: Histories, rounds: range, key: np.uint64
+    ) -> tuple[FPLServer, FPLDevices, int, int]:
         """`rounds` (cohort 1) of select, local and aggregate over all users' devices; the same bits as one round at a time.
 
         Returns the new server, the new devices, and how many rows and bytes were sent.
         """
-        server, devices = Server(server.q.copy(), server.b.copy()), Devices(devices.p.copy())
+        server, devices = FPLServer(server.q.copy(), server.b.copy()), FPLDevices(devices.p.copy())
         users = np.arange(len(devices.p))
         data, room = self._data(users, histories, key), self._room(1, histories)
         rows = _solo(server, devices.p, data, key, rounds.start, rounds.stop, self._numbers(), room)
@@ -256,7 +261,7 @@ class _Room(NamedTuple):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _local(theta: Server, p: Float32Array, data: _Data, low: int, high: int, numbers: _Numbers, room: _Room) -> int:
+def _local(theta: FPLServer, p: Float32Array, data: _Data, low: int, high: int, numbers: _Numbers, room: _Room) -> int:
     """T triples a device against the received Q, b; writes the rows to send and returns how many. p moves in place."""
     q, b, p_u, dp_u, ptr, item, dq, db = theta.q, theta.b, room.p, room.dp, room.ptr, room.item, room.dq, room.db
     history, history_ptr, avoid, avoid_ptr, pi, keys = data.item, data.ptr, data.avoid, data.avoid_ptr, data.pi, data.keys
@@ -335,7 +340,7 @@ def _local(theta: Server, p: Float32Array, data: _Data, low: int, high: int, num
 
 @njit(cache=True, nogil=True)
 def _local_sum(
-    theta: Server, p: Float32Array, data: _Data, together: int, numbers: _Numbers, room: _Room, sum_q: Int64Array,
+    theta: FPLServer, p: Float32Array, data: _Data, together: int, numbers: _Numbers, room: _Room, sum_q: Int64Array,
     sum_b: Int64Array, senders: Int64Array,
 ) -> int:  # fmt: skip
     """All devices, `together` at a time, and their updates added to the sums; returns the rows sent, -1 if a value cannot be added."""
@@ -361,7 +366,7 @@ def _aggregate(
 
 @njit(cache=True, nogil=True)
 def _solo(
-    theta: Server, p: Float32Array, data: _Data, key: np.uint64, start: int, stop: int, numbers: _Numbers, room: _Room
+    theta: FPLServer, p: Float32Array, data: _Data, key: np.uint64, start: int, stop: int, numbers: _Numbers, room: _Room
 ) -> int:
     """Rounds start .. stop - 1 with one device each, in place; returns the rows sent. The sums are fixed point as everywhere."""
     total, q, b, item, dq, db = 0, theta.q, theta.b, room.item, room.dq, room.db

@@ -17,6 +17,7 @@ import numpy as np
 from numba import njit
 from pydantic import Field
 
+from ..core.contract import Traits
 from ..core.keys import below, draw, fold_name, folds, normals
 from ..core.protocols import Progress
 from ..core.settings import Settings
@@ -36,7 +37,7 @@ class RatingSettings(Settings):
     reg: float = Field(0.045, ge=0, description="regularisation of the vectors, at each rating")
     init_std: float = Field(0.002, ge=0, description="standard deviation of the vectors before training")
 
-    predicts_ratings: ClassVar[bool] = True
+    traits: ClassVar[Traits] = Traits(predicts_ratings=True)
 
     def table(self, rows: int, key: np.uint64, name: str) -> Float32Array:
         """float32 [rows, padded factors]: N(0, init_std^2), a row's numbers drawn from the key, the table's name and the row."""

@@ -7,7 +7,7 @@ have a regularisation of their own.
 
 from __future__ import annotations
 
-from typing import NamedTuple, final
+from typing import ClassVar, NamedTuple, final
 
 import numpy as np
 from numba import njit
@@ -39,6 +39,8 @@ class BiasedMf(RatingSettings):
     """
 
     reg_bias: float = Field(0.002, ge=0, description="regularisation of the biases, at each rating")
+
+    holds: ClassVar[type] = BiasedMfModel
 
     def fit(self, data: Interactions, key: np.uint64, progress: Progress = silent) -> BiasedMfModel:
         rated(data.rating_scale, "biased-mf")

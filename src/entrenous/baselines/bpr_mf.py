@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Literal, NamedTuple, final
+from typing import ClassVar, Literal, NamedTuple, final
 
 import numpy as np
 from numba import njit
@@ -47,6 +47,8 @@ class BprMf(Settings):
     sample: Literal["interaction", "user"] = Field(
         "interaction", description="a triple starts at a random row (Rendle et al.) or a random user (MyMediaLite, Elliot, FPL)"
     )
+
+    holds: ClassVar[type] = BprMfModel
 
     def fit(self, data: Interactions, key: np.uint64, progress: Progress = silent) -> BprMfModel:
         train = consumed(data)

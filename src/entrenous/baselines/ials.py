@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple, final
+from typing import Any, ClassVar, NamedTuple, final
 
 import numpy as np
 from pydantic import Field
@@ -40,6 +40,8 @@ class Ials(Settings):
     epochs: int = Field(15, ge=1, description="sweeps: all users, then all items")
     alpha: float = Field(1.0, ge=0, description="extra confidence in a consumed item: c = 1 + alpha")
     reg: float = Field(10.0, gt=0, description="regularisation of all vectors (lambda)")
+
+    holds: ClassVar[type] = IalsModel
 
     def fit(self, data: Interactions, key: np.uint64, progress: Progress = silent) -> IalsModel:
         need("implicit", "ials")

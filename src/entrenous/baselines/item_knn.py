@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import final
+from typing import ClassVar, final
 
 import numpy as np
 from numba import njit
@@ -27,6 +27,8 @@ class ItemKnn(Settings):
 
     k: int = Field(50, ge=1, description="how many nearest items an item's score is made of")
     normalise: bool = Field(False, description="divide by the sum of the item's k similarities (MyMediaLite, Elliot)")
+
+    holds: ClassVar[type] = Neighbours
 
     def fit(self, data: Interactions, key: np.uint64, progress: Progress = silent) -> Neighbours:
         """The links from a consumed item to the items it speaks for."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Literal, NamedTuple, Self, final
+from typing import ClassVar, Literal, NamedTuple, Self, final
 
 import numpy as np
 from numba import njit
@@ -82,6 +82,8 @@ class CentralNCF(Settings):
     pretrain_epochs: int = Field(0, ge=0, description="of GMF and of the MLP, by Adam, before NeuMF starts from both; 0 = none")
     pretrain_learning_rate: float = Field(0.002, gt=0, le=100, description="step of Adam in pre-training")
     alpha: float = Field(0.5, ge=0, le=1, description="share of the pre-trained GMF in the output; the MLP has the rest")
+
+    holds: ClassVar[type] = NCFModel
 
     @model_validator(mode="after")
     def _some_model(self) -> Self:

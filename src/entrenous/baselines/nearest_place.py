@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, final
+from typing import ClassVar, NamedTuple, final
 
 import numpy as np
 
@@ -26,6 +26,8 @@ class NearestPlace(Settings):
 
     The straight distance, in radii of the Earth: a cosine in float32 would not tell apart what is within three kilometres.
     """
+
+    holds: ClassVar[type] = NearestPlaceModel
 
     def fit(self, data: Interactions, key: np.uint64, progress: Progress = silent) -> NearestPlaceModel:
         """Raises InputError for data that does not say where items are."""

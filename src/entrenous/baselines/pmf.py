@@ -8,7 +8,7 @@ subtracts the mean rating, the formula does not: `centred` chooses.
 
 from __future__ import annotations
 
-from typing import NamedTuple, final
+from typing import ClassVar, NamedTuple, final
 
 import numpy as np
 from numba import njit
@@ -42,6 +42,8 @@ class Pmf(RatingSettings):
     reg: float = Field(0.05, ge=0, description="regularisation of the vectors, at each rating")
     init_std: float = Field(0.01, ge=0, description="standard deviation of the vectors before training")
     centred: bool = Field(False, description="p_u . q_i is what a rating differs from the mean of the training ratings")
+
+    holds: ClassVar[type] = PmfModel
 
     def fit(self, data: Interactions, key: np.uint64, progress: Progress = silent) -> PmfModel:
         rated(data.rating_scale, "pmf")

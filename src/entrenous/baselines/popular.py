@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, final
+from typing import ClassVar, NamedTuple, final
 
 import numpy as np
 
@@ -25,6 +25,8 @@ class Popular(Settings):
 
     A value above 0 counts as consumed.
     """
+
+    holds: ClassVar[type] = PopularModel
 
     def fit(self, data: Interactions, key: np.uint64, progress: Progress = silent) -> PopularModel:
         return PopularModel(consumed(data).popularity)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, final
+from typing import ClassVar, NamedTuple, final
 
 import numpy as np
 from numba import njit
@@ -26,6 +26,8 @@ class Random(Settings):
 
     Reads nothing of the data but its shape.
     """
+
+    holds: ClassVar[type] = RandomModel
 
     def fit(self, data: Interactions, key: np.uint64, progress: Progress = silent) -> RandomModel:
         return RandomModel(np.asarray(key, np.uint64))

@@ -15,7 +15,7 @@ not an approximation. Deviations: users in a drawn order, a decaying step.
 
 from __future__ import annotations
 
-from typing import NamedTuple, final
+from typing import ClassVar, NamedTuple, final
 
 import numpy as np
 from numba import njit
@@ -54,6 +54,8 @@ class SvdPp(RatingSettings):
     learning_rate: float = Field(0.012, gt=0, description="step of the gradient descent in the first epoch (alpha)")
     reg: float = Field(0.04, ge=0, description="regularisation of the vectors, at each rating")
     reg_bias: float = Field(0.002, ge=0, description="regularisation of the biases, at each rating")
+
+    holds: ClassVar[type] = SvdPpModel
 
     def fit(self, data: Interactions, key: np.uint64, progress: Progress = silent) -> SvdPpModel:
         rated(data.rating_scale, "svd++")

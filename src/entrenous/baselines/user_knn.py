@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import final
+from typing import ClassVar, final
 
 import numpy as np
 from numba import njit
@@ -26,6 +26,8 @@ class UserKnn(Settings):
     """
 
     k: int = Field(30, ge=1, description="how many nearest users vote")
+
+    holds: ClassVar[type] = Neighbours
 
     def fit(self, data: Interactions, key: np.uint64, progress: Progress = silent) -> Neighbours:
         train = consumed(data)

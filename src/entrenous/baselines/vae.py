@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple, final
+from typing import Any, ClassVar, NamedTuple, final
 
 import numpy as np
 from numba import njit
@@ -57,6 +57,8 @@ class Vae(Settings):
     dropout: float = Field(0.5, ge=0, lt=1, description="share of a history hidden from the encoder in training")
     beta: float = Field(0.2, ge=0, description="cap of the weight of the KL term")
     anneal_epochs: float = Field(50, gt=0, description="epochs over which beta grows linearly to its cap")
+
+    holds: ClassVar[type] = VaeModel
 
     def fit(self, data: Interactions, key: np.uint64, progress: Progress = silent) -> VaeModel:
         torch = need("torch", "vae")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from ..core.declared import declared
 from ..core.discover import algorithms as known_algorithms
 from ..core.discover import pick
 from ..core.settings import Settings
@@ -48,7 +49,7 @@ def explain(algorithm: str, /, *, json: bool = False) -> None:
         _explain_network(json)
         return
     kind, preset = _kind(maker)
-    about = {**_row(algorithm, maker), "leaves_the_device": _disclosure(kind), "settings": _settings(kind, preset)}
+    about = {**_row(algorithm, maker), "leaves_the_device": _sent(maker()), "settings": _settings(kind, preset)}
     if json:
         emit_json(about)
         return
@@ -93,16 +94,18 @@ def _kind(maker: Any) -> tuple[Any, dict[str, Any]]:
 
 def _row(name: str, maker: Any) -> dict[str, Any]:
     kind, preset = _kind(maker)
-    family = "gossip" if hasattr(kind, "on_message") else "federated" if hasattr(kind, "disclosure") else "central"
-    return {"name": name, "kind": family, "summary": _summary(kind), "preset": preset}
+    return {"name": name, "kind": declared(maker()).kind, "summary": _summary(kind), "preset": preset}
 
 
 def _summary(kind: Any) -> str:
     return (kind.__doc__ or "").strip().splitlines()[0]  # type: ignore[no-any-return]
 
 
-def _disclosure(kind: type[Settings]) -> list[dict[str, str]]:
-    return [item._asdict() for item in getattr(kind, "disclosure", ())]
+def _sent(algorithm: Any) -> list[dict[str, str]]:
+    """What leaves a device, as the algorithm declares it."""
+    return [
+        {"name": sent.name, "shape": sent.said, "when": sent.when, "reveals": sent.reveals} for sent in declared(algorithm).sends
+    ]
 
 
 def _settings(kind: type[Settings], preset: dict[str, Any]) -> list[dict[str, Any]]:

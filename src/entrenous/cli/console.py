@@ -95,12 +95,10 @@ def announce_compilation(algorithm: str) -> None:
 
 
 def _device_code(kind: Any) -> list[ModuleType]:
-    """The module of an algorithm if it compiles anything; else the modules of models that its `train` is written with."""
+    """The module of an algorithm if it compiles anything, and the kernels that it names."""
     own = sys.modules[kind.__module__]
-    if "njit" in vars(own) or not hasattr(kind, "train"):
-        return [own] if "njit" in vars(own) else []
-    named = vars(sys.modules[kind.train.__module__]).values()
-    return [one for one in named if isinstance(one, ModuleType) and one.__name__.startswith("entrenous.kernels.")]
+    named = [one for one in vars(own).values() if isinstance(one, ModuleType) and one.__name__.startswith("entrenous.kernels.")]
+    return [own, *named] if "njit" in vars(own) else named
 
 
 def _compiled(module: ModuleType) -> bool:

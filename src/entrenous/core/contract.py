@@ -74,6 +74,17 @@ class Sent(NamedTuple):
     reveals: str
     only_if: str = ""
 
+    @property
+    def said(self) -> str:
+        """Its shape and type in words.
+
+        >>> rows("q", "factors", when="each round", reveals="...").said
+        '[rows, factors] float32'
+        """
+        leading = ["rows"] if self.way == "rows" else []
+        extents = [*leading, *(str(size.name if isinstance(size, UpTo) else size) for size in self.sizes)]
+        return f"[{', '.join(extents)}] {self.dtype}" if extents else self.dtype
+
 
 def rows(name: str, *sizes: Size, when: str, reveals: str, only_if: str = "") -> Sent:
     """A float32 row of the shape `sizes` for each of some items: `Update.rows[name]`, added up item by item."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple, TypeGuard, final, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, NamedTuple, final, get_args, get_type_hints
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from .gossip import GossipAlgorithm
 from .protocols import Catalogue, CentralAlgorithm, FederatedAlgorithm, State
 from .types import Int64Array
 from .update import Total, zero_total
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
 
 EVERYONE = ("score",)
 MEMBERS: dict[str, tuple[str, ...]] = {
@@ -100,7 +103,7 @@ def _kind(algorithm: Any) -> str:
 
 def _check_apart(name: str, sends: tuple[Sent, ...], keeps: type | None) -> None:
     """What is sent has names of its own, which nothing that is kept has."""
-    names = [sent.name for sent in sends]
+    names = [sent.name for sent in sends if not sent.only_if]
     twice = {one for one in names if names.count(one) > 1}
     kept = set() if keeps is None else {field.name for field in fields_of(keeps, name)} & set(names)
     if twice or kept:
@@ -143,17 +146,17 @@ def _field(name: str, hint: Any, where: str) -> Field | None:
 # ---- which kind -----------------------------------------------------------------------------------------------------------------------
 
 
-def is_federated(algorithm: Any) -> TypeGuard[FederatedAlgorithm]:
+def is_federated(algorithm: Any) -> TypeIs[FederatedAlgorithm]:
     """Whether an algorithm trains in rounds around a server."""
     return declared(algorithm).kind == "federated"
 
 
-def is_gossip(algorithm: Any) -> TypeGuard[GossipAlgorithm]:
+def is_gossip(algorithm: Any) -> TypeIs[GossipAlgorithm]:
     """Whether an algorithm trains between peers."""
     return declared(algorithm).kind == "gossip"
 
 
-def is_central(algorithm: Any) -> TypeGuard[CentralAlgorithm]:
+def is_central(algorithm: Any) -> TypeIs[CentralAlgorithm]:
     """Whether an algorithm is trained in one place."""
     return declared(algorithm).kind == "central"
 
@@ -161,12 +164,6 @@ def is_central(algorithm: Any) -> TypeGuard[CentralAlgorithm]:
 def predicts_ratings(algorithm: Any) -> bool:
     """Whether scores are ratings on the scale of the data, before they are clipped to it."""
     return declared(algorithm).traits.predicts_ratings
-
-
-def delivered(algorithm: FederatedAlgorithm, download: State, users: Int64Array) -> State:
-    """What the devices of `users` receive of a download, not to be written to: all of it, or what `deliver` makes of it for them."""
-    deliver = declared(algorithm).deliver
-    return read_only(download if deliver is None else deliver(download, users))
 
 
 def read_only(state: State) -> State:
@@ -210,9 +207,19 @@ class Contract:
         return self.sizes[groups] if groups else 1
 
     @property
+    def weighs(self) -> bool:
+        """Whether devices may weigh other than 1."""
+        return any(sent.way == "weight" for sent in self.sends)
+
+    @property
     def cohort(self) -> int:
         """Devices in a round."""
         return min(self.sizes.get("cohort", 0), self.sizes["users"]) or self.sizes["users"]
+
+    def delivered(self, download: State, users: Int64Array) -> State:
+        """What the devices of `users` receive of a download, not to be written to: all of it, or what `deliver` makes of it for them."""
+        deliver = self.declaration.deliver
+        return read_only(download if deliver is None else deliver(download, users))
 
     @property
     def receives(self) -> tuple[Field, ...]:

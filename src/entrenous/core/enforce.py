@@ -154,7 +154,7 @@ def _check_weight(contract: Contract, update: Update, m: int) -> None:
         _bad(contract, "weight", f"{weight.dtype} {weight.shape}", f"float32 ({m},)")
     if not (np.isfinite(weight).all() and (weight >= 0).all()):
         _bad(contract, "weight", "a number below 0, or not finite", "finite numbers from 0")
-    if not any(sent.way == "weight" for sent in contract.sends) and not bool((weight == 1).all()):
+    if not contract.weighs and not bool((weight == 1).all()):
         _bad(contract, "weight", "devices that weigh other than 1", "1, or weight(when=..., reveals=...) in `sends`")
     if update.groups != contract.groups:
         _bad(contract, "groups", f"{update.groups} groups", f"{contract.groups} (traits.groups names the size)")

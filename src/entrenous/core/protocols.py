@@ -7,6 +7,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
+from .contract import Sent
 from .types import Array, Float32Array, Float64Array, Int32Array, Int64Array
 from .update import Total, Update
 
@@ -49,7 +50,7 @@ class Histories(NamedTuple):
 
 
 class Disclosed(NamedTuple):
-    """One array that leaves a device: what it is called in the Update, its shape, how often it goes, what it reveals."""
+    """TEMPORARY."""
 
     name: str
     shape: str
@@ -59,17 +60,20 @@ class Disclosed(NamedTuple):
 
 @runtime_checkable
 class FederatedAlgorithm(Protocol):
-    """Server-coordinated learning. `users` are the federation's user numbers (they name the randomness); the leading axis of
-    `devices` and `histories` follows `users`. `local` and `score` run on the device; everything else on the server. One whose
-    devices draw no negatives has `draws_negatives = False`; settings that each user decides on their own device are `decided_by_user`.
-    One whose scores are predicted ratings has `predicts_ratings = True`, and may offer `biases(download, devices, histories)`: what of a
-    prediction is the user's, float32 [m], and the item's, float32 [items]."""
+    """Server-coordinated learning: what it declares, and the functions of server and device.
 
-    disclosure: ClassVar[tuple[Disclosed, ...]]
+    `users` are the federation's user numbers (they name the randomness); the leading axis of `devices` and `histories` follows `users`.
+    `local` and `score` run on the device, everything else on the server. `holds`, `receives` and `keeps` are the classes of the states of
+    the server, of a download and of a device; core/contract.py says how they, `sends` and `traits` are written.
+    """
+
+    holds: ClassVar[type]
+    receives: ClassVar[type]
+    keeps: ClassVar[type]
+    sends: ClassVar[tuple[Sent, ...]]
 
     def configured(self, catalogue: Catalogue) -> Any: ...  # the same settings, made concrete for this federation
     def default_rounds(self, catalogue: Catalogue) -> int: ...
-    def update_bytes(self, catalogue: Catalogue) -> int: ...  # the most one device sends in a round
     def init_server(self, catalogue: Catalogue, key: np.uint64) -> State: ...
     def init_devices(self, users: Int64Array, key: np.uint64) -> State: ...
     def select(self, server: State, catalogue: Catalogue, key: np.uint64) -> Int64Array: ...
@@ -81,22 +85,46 @@ class FederatedAlgorithm(Protocol):
     def score(self, download: State, devices: State, histories: Histories) -> Float32Array: ...
 
 
-def delivered(algorithm: FederatedAlgorithm, download: State, users: Int64Array) -> State:
-    """What the devices of `users` receive of a download: all of it, unless the algorithm has something for each and says so by
-    `deliver(download, users)`."""
-    deliver = getattr(algorithm, "deliver", None)
-    return download if deliver is None else deliver(download, users)
+# ---- what a federated algorithm may also offer: `core.declared` finds it -------------------------------------------------------------
 
 
-def predicts_ratings(algorithm: Any) -> bool:
-    """Whether scores are ratings on the scale of the data, before they are clipped to it."""
-    return bool(getattr(algorithm, "predicts_ratings", False))
+class SumsItself(Protocol):
+    """Adds up what its devices send while it trains them, with the bits of `local` and `add_update`."""
+
+    def local_sum(
+        self, download: State, devices: State, histories: Histories, users: Int64Array, key: np.uint64, total: Total
+    ) -> tuple[State, Total, int, int]: ...  # private state, total, how many rows and bytes were sent
+
+
+class RunsAlone(Protocol):
+    """Runs many rounds of one device each as one compiled loop, with the bits of one round at a time."""
+
+    def solo_rounds(
+        self, server: State, devices: State, histories: Histories, rounds: range, key: np.uint64
+    ) -> tuple[State, State, int, int]: ...  # server, private state, how many rows and bytes were sent
+
+
+class Delivers(Protocol):
+    """Has a download of their own for the devices of `users`."""
+
+    def deliver(self, download: State, users: Int64Array) -> State: ...
+
+
+class TellsParts(Protocol):
+    """Tells the user's part of a predicted rating, float32 [m], from the item's, float32 [items]."""
+
+    def biases(self, download: State, devices: State, histories: Histories) -> tuple[Float32Array, Float32Array]: ...
 
 
 @runtime_checkable
 class CentralAlgorithm(Protocol):
-    """Centralised learning: the baselines, which see everybody's data. `data` is an Interactions of the training rows. `predicts_ratings`
-    and `biases(model, data, users)` are as for federated algorithms."""
+    """Centralised learning: the baselines, which see everybody's data.
+
+    `holds` is the class of the model, `data` an Interactions of the training rows. One that predicts ratings may offer `biases(model, data,
+    users)`, as federated algorithms do.
+    """
+
+    holds: ClassVar[type]
 
     def fit(self, data: Any, key: np.uint64, progress: Progress = silent) -> State: ...
     def score(self, model: State, data: Any, users: Int64Array) -> Float32Array: ...

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from .errors import NonFiniteError
+from .errors import EntrenousError, NonFiniteError
 from .simd import BOUND, LANES, SCALE, add_fixed, fetch, load
 from .types import Array, Float32Array, Float64Array, Int32Array, Int64Array
 
@@ -107,6 +107,7 @@ def _zeros(shape: tuple[int, ...]) -> Int64Array:
 
 def add_update(total: Total, update: Update) -> Total:
     """`total` with `update` added in place. Raises NonFiniteError for a value that is not finite or beyond +-32768."""
+    _check_types(update)
     for name, row in update.rows.items():
         width = int(np.prod(row.shape[1:], dtype=np.int64))
         target = total.rows[name].reshape(len(total.senders), width)
@@ -114,6 +115,14 @@ def add_update(total: Total, update: Update) -> Total:
             raise NonFiniteError(f"update row '{name}': a value is not finite or beyond +-{LIMIT:.0f}; the model is unchanged")
     count_items(update.item, total.senders)
     return add_devices(total, update)
+
+
+def _check_types(update: Update) -> None:
+    """Compiled sums take float32 alone; another type would end in the compiler's words."""
+    for kind, arrays in (("row", update.rows), ("array", update.dense)):
+        for name, array in arrays.items():
+            if array.dtype != np.float32:
+                raise EntrenousError(f"update {kind} '{name}': {array.dtype} numbers; expected float32; the model is unchanged")
 
 
 def add_devices(total: Total, update: Update) -> Total:

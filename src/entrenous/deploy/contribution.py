@@ -7,73 +7,50 @@ server adds in, so that the server sees no device of a gateway by itself; the to
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, NoReturn, final
+from typing import NoReturn
 
 import numpy as np
 
-from ..core.protocols import Catalogue, FederatedAlgorithm, Histories
+from ..core.declared import Contract, bound
+from ..core.protocols import Catalogue, FederatedAlgorithm
 from ..core.types import Array, Int32Array, Int64Array
-from ..core.update import LIMIT, STEP, Shown, Total, Update, add_update, empty_total, merge_totals
-from ..federation.shard import Shard
+from ..core.update import LIMIT, NO_GROUPS, STEP, Shown, Total, Update, add_update, merge_totals
 from ..wire import tensors
 from ..wire.tensors import Field, Malformed, Schema
 from .codes import Code, Refused
 
+ONE = int(1 / STEP)  # the weight of a device, in steps of the fixed point
 MOST = int(LIMIT / STEP)  # one value of one device, in steps of the fixed point
 HEAD_ROOM = 1 << 16  # bytes of a body beside its numbers
 WIDEST = 1 << 24  # a dimension of an array, at most
 
 
-class Shape(NamedTuple):
-    """What contributions to an algorithm look like. like: an Update of nobody; items: of the catalogue; rows: the most that one device
-    may send."""
-
-    like: Update
-    items: int
-    rows: int
-
-    def empty(self) -> Total:
-        """The sum of nothing."""
-        return empty_total(self.like, self.items)
+def agreed(algorithm: FederatedAlgorithm, catalogue: Catalogue) -> Contract:
+    """What contributions to a configured algorithm look like: what it declares, with the numbers of this federation."""
+    return bound(algorithm, catalogue)
 
 
-def shape_of(like: Update, items: int, update_bytes: int) -> Shape:
-    """The shape of contributions, from what nobody would send and the most bytes a device sends in a round."""
-    row = like.item.itemsize + sum(array[0:0].itemsize * _width(array) for array in like.rows.values())
-    once = sum(array.itemsize * _width(array) for array in (*like.dense.values(), *like.shown.values()))
-    return Shape(like, items, min(items, max(0, update_bytes - once) // row) if like.rows else 0)
+def _width(shape: tuple[int, ...]) -> int:
+    return int(np.prod(shape, dtype=np.int64))
 
 
-def _width(array: Array) -> int:
-    return int(np.prod(array.shape[1:], dtype=np.int64))
+def _widths(contract: Contract, way: str) -> int:
+    """Numbers in all arrays that are sent in one way: of one row, or of one device."""
+    return sum(_width(shape) for shape in contract.way(way).values())
 
 
-def agreed(algorithm: FederatedAlgorithm, catalogue: Catalogue) -> Shape:
-    """The shape of contributions to a configured algorithm."""
-    like = Shard(algorithm, catalogue, _Nobody(catalogue.items), np.empty(0, np.int64)).empty()
-    return shape_of(like, catalogue.items, algorithm.update_bytes(catalogue))
-
-
-@final
-class _Nobody:
-    """Histories of no users. items: of the catalogue."""
-
-    def __init__(self, items: int) -> None:
-        self._items = items
-
-    def histories(self, users: Int64Array, avoid: Any = None) -> Histories:
-        """Of none."""
-        ptr, item, none = np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.int64)
-        return Histories(ptr, item, np.empty(0, np.float32), ptr, item, none, none, np.zeros((self._items, 2)))
-
-
-def largest_body(shape: Shape, asked: Mapping[str, Int64Array]) -> int:
+def largest_body(contract: Contract, asked: Mapping[str, Int64Array]) -> int:
     """Bytes of the longest body there can be among the contributions of some nodes, by the users each was asked for."""
-    like, most = shape.like, max((len(users) for users in asked.values()), default=0)
-    rows = min(shape.items, most * shape.rows) * (12 + 8 * sum(_width(row) for row in like.rows.values()))
-    dense = 8 * max(like.groups, 1) * (1 + sum(_width(array) for array in like.dense.values()))
-    shown = most * (8 + 4 * sum(_width(array) for array in like.shown.values()))
+    most = max((len(users) for users in asked.values()), default=0)
+    rows = min(contract.sizes["items"], most * _rows(contract)) * (12 + 8 * _widths(contract, "rows"))
+    dense = 8 * contract.groups * (1 + _widths(contract, "dense"))
+    shown = most * (8 + 4 * _widths(contract, "shown"))
     return rows + dense + shown + HEAD_ROOM
+
+
+def _rows(contract: Contract) -> int:
+    """The most rows that one device may send."""
+    return contract.sizes["rows"] if contract.way("rows") else 0
 
 
 # ---- on the node -------------------------------------------------------------------------------------------------------------------
@@ -123,34 +100,36 @@ def _named(kind: str, arrays: dict[str, Array]) -> dict[str, Array]:
 # ---- on the server -----------------------------------------------------------------------------------------------------------------
 
 
-def read_update(body: memoryview, shape: Shape, user: int) -> Update:
+def read_update(body: memoryview, contract: Contract, user: int) -> Update:
     """The Update of one device, that of `user`. Raises Refused."""
-    arrays = _read(body, _schema(shape, 1, "f4", shape.rows))
+    arrays = _read(body, _schema(contract, 1, "f4", _rows(contract)))
     item = arrays["item"]
-    _check_items(item, shape)
-    _check_shapes(arrays, shape, len(item), 1)
+    _check_items(item, contract)
+    _check_shapes(arrays, contract, len(item), 1)
     for name, array in arrays.items():
         if array.dtype.kind == "f":
             _check_numbers(name, array, Code.WRONG_WEIGHT if name == "weight" else Code.TOO_LARGE)
     if not 0 <= float(arrays["weight"][0]) < LIMIT:
         _refuse(Code.WRONG_WEIGHT, "a weight below 0")
-    groups = shape.like.groups
+    if not contract.weighs and arrays["weight"][0] != 1:
+        _refuse(Code.WRONG_WEIGHT, "a weight where every device weighs 1")
+    groups = contract.groups
     if groups > 1 and not 0 <= int(arrays["group"][0]) < groups:
         _refuse(Code.WRONG_GROUP)
-    shown = _checked_shown(arrays, shape, np.array([user]))
+    shown = _checked_shown(arrays, contract, np.array([user]))
     rows, dense = (_part(arrays, kind) for kind in ("row", "dense"))
-    own = arrays["group"] if groups > 1 else shape.like.group[:0]
+    own = arrays["group"] if groups > 1 else NO_GROUPS
     ptr = np.array([0, len(item)], np.int64)
     return Update(ptr, item, rows, dense, arrays["weight"], own, groups, shown.arrays, shown.sender)
 
 
-def read_total(body: memoryview, shape: Shape, users: Int64Array) -> Total:
+def read_total(body: memoryview, contract: Contract, users: Int64Array) -> Total:
     """The sum of the devices of `users`. Raises Refused."""
     m = len(users)
-    arrays = _read(body, _schema(shape, m, "i8", min(shape.items, m * shape.rows)))
+    arrays = _read(body, _schema(contract, m, "i8", min(contract.sizes["items"], m * _rows(contract))))
     item, senders = arrays["item"], arrays["senders"]
-    _check_items(item, shape)
-    _check_shapes(arrays, shape, len(item), shape.like.groups)
+    _check_items(item, contract)
+    _check_shapes(arrays, contract, len(item), contract.groups)
     if len(item) and not (int(senders.min()) >= 1 and int(senders.max()) <= m):
         _refuse(Code.WRONG_COUNT, "an item with fewer than one or more than all senders")
     for name, array in arrays.items():
@@ -159,8 +138,10 @@ def read_total(body: memoryview, shape: Shape, users: Int64Array) -> Total:
     weight = arrays["weight"]
     if len(weight) and not (int(weight.min()) >= 0 and int(weight.max()) < m * MOST):
         _refuse(Code.WRONG_WEIGHT, "a weight below 0, or more than the devices can have")
-    shown = checked_shown(arrays, shape, users)
-    total = shape.empty()
+    if not contract.weighs and int(weight.sum()) != m * ONE:
+        _refuse(Code.WRONG_WEIGHT, "weights where every device weighs 1")
+    shown = checked_shown(arrays, contract, users)
+    total = contract.empty_total()
     for name, rows in _part(arrays, "row").items():
         total.rows[name][item] = rows
     total.senders[item] = senders
@@ -172,35 +153,34 @@ def add(total: Total, contribution: Update | Total) -> Total:
     return add_update(total, contribution) if isinstance(contribution, Update) else merge_totals(total, contribution)
 
 
-def checked_shown(arrays: dict[str, Array], shape: Shape, users: Int64Array) -> tuple[Shown, ...]:
+def checked_shown(arrays: dict[str, Array], contract: Contract, users: Int64Array) -> tuple[Shown, ...]:
     """What the devices of `users` show, of arrays that were read. Raises Refused."""
-    found = _checked_shown(arrays, shape, users)
+    found = _checked_shown(arrays, contract, users)
     return (found,) if found.arrays else ()
 
 
-def shown_schema(shape: Shape, m: int) -> dict[str, Field]:
+def shown_schema(contract: Contract, m: int) -> dict[str, Field]:
     """What m devices show."""
-    if not shape.like.shown:
-        return {}
-    shown = _named("shown", dict(shape.like.shown))
-    return {"sender": Field("i8", (m,)), **{name: Field("f4", (m, *array.shape[1:])) for name, array in shown.items()}}
+    shown = contract.way("shown")
+    fields = {f"shown.{name}": Field("f4", (m, *shape)) for name, shape in shown.items()}
+    return {"sender": Field("i8", (m,)), **fields} if shown else {}
 
 
-def _schema(shape: Shape, m: int, kind: str, most: int) -> dict[str, Field]:
+def _schema(contract: Contract, m: int, kind: str, most: int) -> dict[str, Field]:
     """Names and types of either form, and how many items at most; of the other shapes `_check_shapes` says better what is wrong."""
-    like = shape.like
-    parts = {**_named("row", like.rows), **_named("dense", like.dense)}
-    free = {name: Field(kind, ((0, WIDEST),) * array.ndim) for name, array in parts.items()}
-    alone = {"group": Field("i4", (m,))} if kind == "f4" and like.groups > 1 else {}
+    parts = {f"row.{name}": shape for name, shape in contract.way("rows").items()}
+    parts |= {f"dense.{name}": shape for name, shape in contract.way("dense").items()}
+    free = {name: Field(kind, ((0, WIDEST),) * (1 + len(shape))) for name, shape in parts.items()}
+    alone = {"group": Field("i4", (m,))} if kind == "f4" and contract.groups > 1 else {}
     summed = {"senders": Field("i8", ((0, WIDEST),))} if kind == "i8" else {}
-    weights = m if kind == "f4" else like.groups
+    weights = m if kind == "f4" else contract.groups
     return {
         "item": Field("i4", ((0, most),)),
         "weight": Field(kind, (weights,)),
         **alone,
         **summed,
         **free,
-        **shown_schema(shape, m),
+        **shown_schema(contract, m),
     }
 
 
@@ -212,10 +192,10 @@ def _read(body: memoryview, schema: Schema) -> dict[str, Array]:
         raise Refused(codes.get(bad.code, Code.MALFORMED), bad.code) from None
 
 
-def _check_shapes(arrays: dict[str, Array], shape: Shape, n: int, m: int) -> None:
+def _check_shapes(arrays: dict[str, Array], contract: Contract, n: int, m: int) -> None:
     """One row of the agreed width for each of n items, one array for each of m devices or groups."""
-    agreed = {f"row.{name}": (n, *row.shape[1:]) for name, row in shape.like.rows.items()}
-    agreed |= {f"dense.{name}": (m, *array.shape[1:]) for name, array in shape.like.dense.items()}
+    agreed = {f"row.{name}": (n, *shape) for name, shape in contract.way("rows").items()}
+    agreed |= {f"dense.{name}": (m, *shape) for name, shape in contract.way("dense").items()}
     agreed |= {"senders": (n,)} if "senders" in arrays else {}
     for name, expected in agreed.items():
         got = arrays[name].shape
@@ -228,12 +208,12 @@ def _check_shapes(arrays: dict[str, Array], shape: Shape, n: int, m: int) -> Non
         _refuse(Code.BROADCAST if got[0] == 1 else Code.WRONG_COUNT, f"'{name}' has {got[0]} rows, expected {expected[0]}")
 
 
-def _check_items(item: Int32Array, shape: Shape) -> None:
+def _check_items(item: Int32Array, contract: Contract) -> None:
     if not len(item):
         return
     if int(item.min()) < 0:
         _refuse(Code.NEGATIVE_ITEM)
-    if int(item.max()) >= shape.items:
+    if int(item.max()) >= contract.sizes["items"]:
         _refuse(Code.UNKNOWN_ITEM)
     if int(np.bincount(item).max()) > 1:
         _refuse(Code.DUPLICATE_ITEM)
@@ -251,8 +231,8 @@ def _check_numbers(name: str, array: Array, beyond: Code) -> None:
         _refuse(beyond, f"'{name}': a value beyond +-{LIMIT:.0f}")
 
 
-def _checked_shown(arrays: dict[str, Array], shape: Shape, users: Int64Array) -> Shown:
-    if not shape.like.shown:
+def _checked_shown(arrays: dict[str, Array], contract: Contract, users: Int64Array) -> Shown:
+    if not contract.way("shown"):
         return Shown(users[:0], {})
     sender = arrays["sender"]
     if not np.array_equal(np.sort(sender), users):

@@ -11,11 +11,12 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, final
 
+from ..core.declared import Contract
 from ..core.types import Int64Array
 from ..core.update import Total, Update
 from . import contribution
 from .codes import Code, Refused, reason
-from .contribution import Shape, largest_body
+from .contribution import largest_body
 from .frames import Frame, opened, signed_by
 from .journal import FRAME, Journal
 from .terms import Roll
@@ -46,21 +47,21 @@ class Intake:
     roll: who may send. counts: how often each code was given, over all rounds of this process.
     """
 
-    def __init__(self, run: str, roll: Roll, shape: Shape, log: Log) -> None:
-        self.run, self.roll, self.shape, self.log = run, roll, shape, log
+    def __init__(self, run: str, roll: Roll, contract: Contract, log: Log) -> None:
+        self.run, self.roll, self.contract, self.log = run, roll, contract, log
         self.counts: Counter[Code] = Counter()
-        self.total: Total = shape.empty()
+        self.total: Total = contract.empty_total()
         self.taken: dict[str, bytes] = {}  # sha256 of each node's answer
         self._nonces: set[bytes] = set()
         self._missed: dict[int, frozenset[str]] = {}  # by closed round, the nodes that it went on without
-        self._largest = largest_body(shape, {})
+        self._largest = largest_body(contract, {})
         self._open: Open | None = None
         self._journal: Journal | None = None
 
     def begin(self, now: Open, journal: Journal | None, recorded: list[bytes]) -> None:
         """Opens a round. recorded: the frames of its journal, from before a restart; they are checked again, and counted once."""
-        self._open, self._journal, self.total, self.taken = now, None, self.shape.empty(), {}
-        self._nonces, self._largest = set(), largest_body(self.shape, now.asked)
+        self._open, self._journal, self.total, self.taken = now, None, self.contract.empty_total(), {}
+        self._nonces, self._largest = set(), largest_body(self.contract, now.asked)
         for frame in recorded:
             self.receive(frame)
         self._journal = journal
@@ -127,8 +128,8 @@ class Intake:
         if head.about.get("users") != len(users) or (head.kind == "update") != (len(users) == 1):
             raise Refused(Code.WRONG_COUNT, "of devices")
         if head.kind == "update":
-            return contribution.read_update(frame.body, self.shape, int(users[0]))
-        return contribution.read_total(frame.body, self.shape, users)
+            return contribution.read_update(frame.body, self.contract, int(users[0]))
+        return contribution.read_total(frame.body, self.contract, users)
 
     def belonging(self, frame: Frame, node: str, now: Open | None) -> Open:
         """The open round `now`, if a frame of a node is for it: of this run, this round and this model, from one who was asked. Raises
@@ -142,7 +143,7 @@ class Intake:
             raise Refused(Code.PAST_ROUND if head.round < now.round else Code.FUTURE_ROUND)
         if head.model != now.model:
             raise Refused(Code.WRONG_MODEL)
-        if head.items != self.shape.items:
+        if head.items != self.contract.sizes["items"]:
             raise Refused(Code.WRONG_ITEMS)
         if node not in now.asked:
             raise Refused(Code.NOT_ASKED)

@@ -13,19 +13,21 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from ..core.declared import Contract, ContractError
 from ..core.errors import EntrenousError, InputError
 from ..core.keys import key as key_of
 from ..core.keys import local_key
-from ..core.protocols import FederatedAlgorithm, State, arrays_of, delivered
+from ..core.protocols import FederatedAlgorithm, State, arrays_of
 from ..core.types import Array, Float32Array, Float64Array, Int64Array
 from ..core.update import Total, Update
 from ..core.vocabulary import Vocabulary
 from ..data.interactions import Interactions
 from ..federation.executors import Threads
 from ..federation.shard import Shard
+from ..federation.trial import of_devices
 from ..privacy.secure_sum.terms import Floors
 from ..runs.store import model_sha256
-from ..wire import tensors
+from ..wire.download import read_download
 from ..wire.tensors import Field, Malformed
 from . import contribution
 from .codes import Code, Refused
@@ -36,7 +38,6 @@ from .secure_node import SecureSide
 from .terms import Roll, Terms, check_format, read_json
 
 START = "start"  # the fact that names the newest start of the server that this node has worked for
-MOST = 1 << 28  # rows of an array of a download, at most
 
 
 class Request(NamedTuple):
@@ -65,9 +66,8 @@ class Node:
         self.shard = Shard(self.algorithm, self.terms.catalogue, self.rows, self.store.users, executor=Threads(threads))
         seed = self.terms.seed if self.terms.draws == "public" else int(self.store.fact("secret") or 0)
         self._rounds, self._devices = key_of(seed, "rounds"), key_of(seed, "devices")
+        self.contract = self.shard.contract
         first = self.shard.init_devices(self._devices)
-        self._private = type(first)
-        self._first = self.algorithm.download(self.algorithm.init_server(self.terms.catalogue, key_of(0, "shape")))
         if self.store.newest_state() is None:
             self.store.begin(arrays_of(first))
         self._kinds: dict[str, Callable[[Frame], bytes]] = {"hello": self._hello, "work": self._work, "model": self._model}
@@ -130,8 +130,8 @@ class Node:
         kept = self.store.model()
         if kept is not None and frame.head.round < kept[0]:
             raise Refused(Code.PAST_ROUND, "a newer model has come")
-        arrays = self._read(frame, {}, self.shard.users)
-        self.store.receive_model(frame.head.round, arrays)
+        download, _ = self._read(frame, {}, len(self.shard.users))
+        self.store.receive_model(frame.head.round, arrays_of(download))
         return self._seal("taken", round=frame.head.round)
 
     # ---- the parts of a round, which a secure one has too ----------------------------------------------------------------------------
@@ -142,12 +142,11 @@ class Node:
         m, head = frame.head.about.get("users", 0), frame.head
         if not 1 <= m <= len(self.shard.users):
             raise Refused(Code.WRONG_COUNT, f"asked for {m} users")
-        arrays = self._read(frame, {"users": Field("i8", (m,)), **(more or {})}, self.shard.users[:m])
+        download, arrays = self._read(frame, {"users": Field("i8", (m,)), **(more or {})}, m)
         users = arrays.pop("users")
         if len(np.unique(users)) != m or np.any(np.diff(users) < 0) or not np.isin(users, self.shard.users).all():
             raise Refused(Code.NOT_ASKED, "users that this node does not serve")
-        download = self._state({name: arrays[name] for name in arrays_of(self._received(users))}, users)
-        if not hasattr(self.algorithm, "deliver") and bytes.fromhex(model_sha256(arrays_of(download))) != head.model:
+        if self._for_all and bytes.fromhex(model_sha256(arrays_of(download))) != head.model:
             raise Refused(Code.WRONG_MODEL, "the download is not the model that was announced")
         asked = hashlib.sha256(b"%d %s" % (head.round, head.model) + users.tobytes()).digest()
         start = head.about.get("start", 0)
@@ -166,7 +165,7 @@ class Node:
 
     def keep(self, request: Request, answer: bytes, devices: State, facts: Mapping[str, str] | None = None) -> None:
         """Private state, answer and facts on the disk, before the answer leaves."""
-        model = None if hasattr(self.algorithm, "deliver") else arrays_of(request.download)
+        model = arrays_of(request.download) if self._for_all else None
         facts = {**(facts or {}), START: str(request.start)}
         self.store.advance(Given(request.round, request.asked, answer), arrays_of(devices), model, facts)
 
@@ -181,9 +180,9 @@ class Node:
         found, newest = self.store.model(), self.store.newest_state()
         if found is None or newest is None:
             raise InputError(str(self.folder), "no model has come yet", fix="run the node until its first round is over")
-        received = self._state(found[1], self.shard.users)
-        devices = self._private(**newest[1])
-        return found[0], OwnRecommender(self.algorithm, received, devices, self.rows)
+        received, private = self.contract.declaration.receives, self.contract.declaration.keeps
+        assert received is not None and private is not None  # of every algorithm around a server
+        return found[0], OwnRecommender(self.algorithm, self.contract, received(**found[1]), private(**newest[1]), self.rows)
 
     # ---- small parts -----------------------------------------------------------------------------------------------------------------
 
@@ -196,27 +195,23 @@ class Node:
         arrays = self.store.state_before(number)
         if arrays is None:
             raise Refused(Code.PAST_ROUND, f"round {number} is too long ago")
-        return self._private(**arrays), np.uint64(local_key(self._rounds, number))
+        private = self.contract.declaration.keeps
+        assert private is not None  # of every algorithm around a server
+        return private(**arrays), np.uint64(local_key(self._rounds, number))
 
-    def _received(self, users: Int64Array) -> State:
-        """What the devices of `users` receive in a round, by its shape."""
-        return delivered(self.algorithm, self._first, users)
+    @property
+    def _for_all(self) -> bool:
+        """Whether every device receives the same, so that the announced model is what comes."""
+        return self.contract.declaration.deliver is None
 
-    def _state(self, arrays: dict[str, Array], users: Int64Array) -> State:
-        return type(self._received(users))(**arrays)
-
-    def _read(self, frame: Frame, more: dict[str, Field], users: Int64Array) -> dict[str, Array]:
-        """The arrays of a request with a download for as many users. Raises Refused."""
-        like = arrays_of(self._received(users))
-        schema = tensors.schema_of(tensors.whole_bytes(like))
-        if hasattr(self.algorithm, "deliver"):  # to some users of one cluster goes one model, to others two
-            schema = {name: Field(field.dtype, ((0, MOST), *field.shape[1:])) for name, field in schema.items()}
-        schema |= more
+    def _read(self, frame: Frame, more: dict[str, Field], devices: int) -> tuple[State, dict[str, Array]]:
+        """The download of a request for as many devices, held against the declaration, and further arrays. Raises Refused."""
         try:
-            arrays = tensors.read(frame.body, schema)
+            return read_download(frame.body, self.contract, devices, more)
         except Malformed as bad:
             raise Refused(Code.MALFORMED, bad.code) from None
-        return {name: array != 0 if name in like and like[name].dtype == np.bool_ else array for name, array in arrays.items()}
+        except ContractError as bad:
+            raise Refused(Code.MALFORMED, str(bad)) from None
 
     def _seal(self, kind: str, body: bytes = b"", **fields: Any) -> bytes:
         return seal(self.key, kind, body, run=self.terms.run, node=self.name, **fields)
@@ -226,16 +221,15 @@ class Node:
 class OwnRecommender:
     """A node's users, scored on the node. download: as it was delivered for all of them; data: their rows."""
 
-    def __init__(self, algorithm: FederatedAlgorithm, download: State, devices: State, data: Interactions) -> None:
-        self._algorithm, self._download, self._devices, self._data = algorithm, download, devices, data
+    def __init__(
+        self, algorithm: FederatedAlgorithm, contract: Contract, download: State, devices: State, data: Interactions
+    ) -> None:
+        self._algorithm, self._contract, self._download, self._devices, self._data = algorithm, contract, download, devices, data
 
     def scores(self, users: Int64Array) -> Float32Array:
         """float32 [len(users), items]. users: places among the node's users."""
-        if hasattr(self._algorithm, "deliver"):  # what came is for all of them together
-            everyone = self._data.histories(np.arange(len(self._data.users)))
-            return self._algorithm.score(self._download, self._devices, everyone)[users]
         devices = type(self._devices)(*(array[users] for array in self._devices))
-        return self._algorithm.score(self._download, devices, self._data.histories(users))
+        return self._algorithm.score(of_devices(self._contract, self._download, users), devices, self._data.histories(users))
 
 
 def read_identity(path: Path) -> Ed25519PrivateKey:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..core.declared import Contract
 from ..core.types import Array, Int64Array
 from ..core.update import Shown
 from ..privacy.secure_sum.terms import Terms as SumTerms
@@ -11,7 +12,6 @@ from ..wire import tensors
 from ..wire.tensors import Field, Malformed
 from . import contribution
 from .codes import Code, Refused
-from .contribution import Shape
 from .frames import Frame
 from .terms import Terms
 
@@ -21,7 +21,7 @@ MESSAGE = 1 << 30  # bytes of a message, at most
 
 def beside(terms: Terms) -> tuple[str, ...]:
     """What of an algorithm no sum hides: the arrays that its server sees of each device singly."""
-    return tuple(contribution.agreed(terms.make(), terms.catalogue).like.shown)
+    return tuple(contribution.agreed(terms.make(), terms.catalogue).way("shown"))
 
 
 def sum_terms(terms: Terms, number: int, attempt: int, model: bytes, length: int) -> SumTerms:
@@ -34,13 +34,13 @@ def upload(message: bytes, shown: dict[str, Array]) -> bytes:
     return tensors.write({"message": np.frombuffer(message, np.uint8), **shown})
 
 
-def uploaded(frame: Frame, shape: Shape, users: Int64Array) -> tuple[bytes, tuple[Shown, ...]]:
+def uploaded(frame: Frame, contract: Contract, users: Int64Array) -> tuple[bytes, tuple[Shown, ...]]:
     """The message of an answer, and what the devices of `users` show. Raises Refused."""
     if frame.head.kind != "mask":
         return bytes(frame.body), ()
-    schema = {"message": Field("u1", ((0, MESSAGE),)), **contribution.shown_schema(shape, len(users))}
+    schema = {"message": Field("u1", ((0, MESSAGE),)), **contribution.shown_schema(contract, len(users))}
     try:
         arrays = tensors.read(frame.body, schema)
     except Malformed as bad:
         raise Refused(Code.MALFORMED, bad.code) from None
-    return arrays["message"].tobytes(), contribution.checked_shown(arrays, shape, users)
+    return arrays["message"].tobytes(), contribution.checked_shown(arrays, contract, users)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, final
 
-from ..core.update import empty_total
 from ..privacy.secure_sum.client import Client
 from ..privacy.secure_sum.refusal import Refused as NotSaid
 from ..privacy.secure_sum.terms import Floors, Roll
@@ -29,7 +28,7 @@ class SecureSide:
 
     def __init__(self, node: Node, roll: Roll, floors: Floors) -> None:
         self._node, self._roll, self._floors = node, roll, floors
-        self._length = size(empty_total(node.shard.empty(), node.terms.items))
+        self._length = size(node.shard.contract.empty_total())
         self._client: Client | None = None
         self._answers: dict[bytes, bytes] = {}  # of this attempt, by the sha256 of what was asked
 

@@ -45,7 +45,7 @@ class SecureRound:
     def __init__(self, server: Server, now: Open, download: State) -> None:
         self._server, self._now, self._download = server, now, download
         self._roll = {name: member.key.public_bytes_raw() for name, member in server.roll.members.items()}
-        self._empty = server.shape.empty()  # the sum of nobody
+        self._empty = server.contract.empty_total()  # the sum of nobody
         self._gone: set[str] = set()  # who has refused a stage of this attempt, or was not heard in time
         self._shown: dict[str, tuple[Shown, ...]] = {}
         self._sum: Sum | None = None  # None: what was asked for is not known, as far as a damaged journal tells
@@ -77,7 +77,7 @@ class SecureRound:
         self._gone, self._shown, self._sum = set(), {}, None
         terms = sum_terms(self._server.terms, self._now.round, attempt, self._now.model, size(self._empty))
         self._largest = max(stages.limit_of(stage, terms.nbytes) for stage in range(len(KINDS)))
-        self._largest += largest_body(self._server.shape, self._now.asked)
+        self._largest += largest_body(self._server.contract, self._now.asked)
         self._journal = journal
         self._sum = own = self._restored(terms, attempt)
         for stage in self._stages(attempt, own):
@@ -149,7 +149,7 @@ class SecureRound:
 
     def _read(self, frame: bytes, found: Frame, node: str) -> None:
         """Hands a message to the sum, which journals the frame before it counts."""
-        message, shown = uploaded(found, self._server.shape, self._now.asked[node])
+        message, shown = uploaded(found, self._server.contract, self._now.asked[node])
         self._taking = frame
         try:
             self._add(KINDS.index(found.head.kind))(message)
@@ -176,7 +176,7 @@ class SecureRound:
         for record in self._server.folder.recorded(self._now.round, attempt):
             if record.kind == FRAME:
                 found = opened(record.content)
-                message, shown = uploaded(found, self._server.shape, self._now.asked[found.node])
+                message, shown = uploaded(found, self._server.contract, self._now.asked[found.node])
                 records.append(message)
                 if found.head.kind == "mask":
                     self._shown[found.node] = shown

@@ -13,12 +13,12 @@ import numpy as np
 
 from ..core.keys import key as key_of
 from ..core.keys import select_key
-from ..core.protocols import Progress, State, arrays_of, delivered, silent
+from ..core.protocols import Progress, State, arrays_of, silent
 from ..core.types import Int64Array
 from ..core.update import Total
 from ..federation.ledger import Ledger
 from ..runs.store import model_sha256
-from ..wire import tensors
+from ..wire.download import write_download
 from .codes import Code, Refused
 from .contribution import agreed
 from .exchange import Exchange, Stopped
@@ -59,8 +59,8 @@ class Server:
         self.exchange = Exchange(link, self.terms.run, self.roll, lambda: self.seal("hello"), stop, self._wait)
         self._progress, self._key = progress, key_of(self.terms.seed, "rounds")
         self._took: list[float] = []  # seconds, of each round of this process
-        self.shape = agreed(self.algorithm, catalogue)
-        self.intake = Intake(self.terms.run, self.roll, self.shape, folder.log)
+        self.contract = agreed(self.algorithm, catalogue)
+        self.intake = Intake(self.terms.run, self.roll, self.contract, folder.log)
         found = folder.newest(self.algorithm)
         first = self.algorithm.init_server(catalogue, key_of(self.terms.seed, "server"))
         self.round, self.state, self.ledger = found or (0, first, Ledger())
@@ -173,13 +173,11 @@ class Server:
         self, kind: str, download: State, users: Int64Array, model: bytes = b"", attempt: int = 0, inbox: bytes | None = None
     ) -> bytes:
         """A request to the node of some users, with what it delivers for them. inbox: of a secure sum."""
-        arrays = tensors.whole_bytes(arrays_of(delivered(self.algorithm, download, users)))
-        arrays |= {} if kind == "model" else {"users": users}
-        arrays |= {} if inbox is None else {"inbox": np.frombuffer(inbox, np.uint8)}
+        more = {} if kind == "model" else {"users": users}
+        more |= {} if inbox is None else {"inbox": np.frombuffer(inbox, np.uint8)}
+        body = write_download(self.contract.delivered(download, users), more)
         about = {"users": len(users), "start": self.folder.start}
-        return self.seal(
-            kind, tensors.write(arrays), round=self.round, attempt=attempt, model=model, items=self.terms.items, about=about
-        )
+        return self.seal(kind, body, round=self.round, attempt=attempt, model=model, items=self.terms.items, about=about)
 
     def seal(self, kind: str, body: bytes = b"", **fields: Any) -> bytes:
         """A frame of the server."""

@@ -80,7 +80,7 @@ class ServerFolder:
             raise InputError(
                 str(self.path), "its checkpoint is of other terms", fix="give the new federation a folder of its own"
             )
-        state = restore_state(algorithm.init_server, "server", found.arrays)
+        state = restore_state(algorithm, "holds", "server", found.arrays)
         return found.round, state, Ledger(*(int(count) for count in found.arrays["ledger"]))
 
     def commit(self, number: int, state: State, ledger: Ledger) -> None:

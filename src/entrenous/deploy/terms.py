@@ -12,6 +12,7 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from pydantic import Field
 
+from ..core.declared import bound, declared, is_federated
 from ..core.errors import InputError
 from ..core.files import write_atomically
 from ..core.protocols import Catalogue, FederatedAlgorithm
@@ -69,15 +70,15 @@ class Terms(Settings):
 
         Raises InputError for one without a server, and for settings that are not a user's to decide."""
         made = algorithm_of(self.algorithm, {**self.settings, **(own or {})})
-        if not isinstance(made, FederatedAlgorithm):
+        if not is_federated(made):
             problem = f"{self.algorithm} has no server with devices"
             raise InputError("algorithm", problem, fix="choose one such as fpl or cali3f-gmf")
-        theirs = getattr(made, "decided_by_user", ())
+        theirs = declared(made).traits.decided_by_user
         if foreign := sorted((own or {}).keys() - set(theirs)):
             expected = f"one of {', '.join(theirs)}" if theirs else f"none: {self.algorithm} leaves users nothing to decide"
             raise InputError(f"--own {foreign[0]}", "is the same for all nodes", expected=expected)
         configured: FederatedAlgorithm = made.configured(self.catalogue)
-        if self.secure == "masks" and getattr(configured, "cohort", 0) == 1:
+        if self.secure == "masks" and bound(configured, self.catalogue).cohort == 1:
             problem = f"{self.algorithm} asks one device a round, and a sum of one hides nothing"
             raise InputError("--secure masks", problem, fix="choose an algorithm with more devices in a round")
         return configured

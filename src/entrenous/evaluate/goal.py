@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ..core.protocols import Recommender, predicts_ratings
+from ..core.declared import predicts_ratings
+from ..core.protocols import Recommender
 from ..data.interactions import Interactions
 from ..split.types import Held
 from .protocol import evaluate

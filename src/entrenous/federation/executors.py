@@ -15,9 +15,11 @@ T = TypeVar("T")
 
 
 class Executor(Protocol):
-    """Applies a function to blocks of users. `workers` functions run at once; results come in the order of the blocks."""
+    """Applies a function to blocks of users. `workers` functions run at once; results come in the order of the blocks. strict: what devices
+    receive and send is held against the algorithm's declaration in every round, not in the first alone."""
 
     workers: int
+    strict: bool
 
     def map(self, function: Callable[[Int64Array], T], blocks: Sequence[Int64Array]) -> list[T]: ...
     def stage(self, number: int, name: str) -> AbstractContextManager[None]: ...
@@ -35,6 +37,8 @@ class DeviceError(EntrenousError):
 @final
 class Threads:
     """Blocks over `workers` threads. Compiled device code releases the interpreter lock; one worker means no thread at all."""
+
+    strict = False
 
     def __init__(self, workers: int = 0) -> None:
         at_least("--threads", workers, 0)
@@ -60,6 +64,7 @@ class Debug:
     """One device at a time, in order; an exception says which device, in which round and stage, with the cause attached."""
 
     workers = 1
+    strict = True
 
     def __init__(self, name_of: Callable[[int], str] = str) -> None:
         self._name_of, self._round = name_of, 0

@@ -7,9 +7,10 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
+from ..core.declared import Contract, bound, read_only
 from ..core.keys import key as key_of
 from ..core.keys import local_key, select_key
-from ..core.protocols import FederatedAlgorithm, State, delivered
+from ..core.protocols import FederatedAlgorithm, State
 from ..data.interactions import Interactions
 from .executors import Executor, Threads
 from .ledger import Ledger
@@ -33,9 +34,9 @@ class Rounds:
     """Runs rounds of one algorithm over the users of `data`.
 
     The result depends on algorithm, data and seed alone: not on the executor's threads, not on `block` (devices run together;
-    0 = as many as fill BLOCK_BYTES by the algorithm's `usual_bytes`, or else `update_bytes`; or an even share of the cohort where the
-    algorithm adds up by itself), not on where training was interrupted. `limits` are applied in order to every update; an algorithm
-    with `local_sum` adds up by itself when there are none.
+    0 = as many as fill BLOCK_BYTES by what the algorithm declares, or an even share of the cohort where the algorithm adds up by itself),
+    not on where training was interrupted. `limits` are applied in order to every update; an algorithm with `local_sum` adds up by itself
+    when there are none. In the first round what devices do is held against the declaration, with a strict executor in every round.
     avoid: what devices never draw as negatives; None = their rows of `data`. Anything else is a leak, and is to be called one.
     everybody: where the devices are, which then know `data`, `executor`, `limits`, `block` and `avoid` by themselves; None = here.
     """
@@ -54,6 +55,7 @@ class Rounds:
     ) -> None:
         self.catalogue = data.catalogue
         self.algorithm = algorithm.configured(self.catalogue)
+        self.contract: Contract = bound(self.algorithm, self.catalogue)
         self.data, self.avoid, self.seed, self.limits = data, avoid, seed, tuple(limits)
         self.executor: Executor = executor or Threads(1)
         self._here = everybody is None
@@ -70,16 +72,16 @@ class Rounds:
 
     def advance(self, training: Training, until: int) -> Training:
         """`training` after round `until`. A run of one-device rounds is compiled as a whole where the algorithm can."""
-        solo = getattr(self.algorithm, "solo_rounds", None)
-        if solo is not None and self._here and self._alone():
+        solo = self.contract.declaration.solo_rounds
+        if solo is not None and self._alone():
             return self._advance_solo(training, until, solo)
         while training.round < until:
             training = self.one_round(training)
         return training
 
     def _alone(self) -> bool:
-        """Whether every round is one device of which nobody asks anything in between."""
-        return self.algorithm.cohort == 1 and not self.limits and isinstance(self.executor, Threads)  # type: ignore[attr-defined]
+        """True if `solo_rounds` may run: cohorts of one device that is here, no limits, no strict executor."""
+        return self._here and self.contract.cohort == 1 and not self.limits and not self.executor.strict
 
     def one_round(self, training: Training) -> Training:
         """Select, download, local on every selected device, limit, add, aggregate."""
@@ -87,10 +89,10 @@ class Rounds:
         with stage(number, "select"):
             users = self.algorithm.select(training.server, self.catalogue, np.uint64(select_key(self._key, number)))
         with stage(number, "download"):
-            download = self.algorithm.download(training.server)
+            download = read_only(self.algorithm.download(training.server))
         with stage(number, "local"):
             total, sent = self.everybody.work(download, training.devices, users, np.uint64(local_key(self._key, number)))
-        ledger = training.ledger.down(delivered(self.algorithm, download, users[:1]), len(users), self.catalogue.items)
+        ledger = training.ledger.down(self.contract.delivered(download, users[:1]), len(users), self.catalogue.items)
         with stage(number, "aggregate"):
             server = self.algorithm.aggregate(training.server, total)
         self.everybody.release(total)
@@ -98,7 +100,15 @@ class Rounds:
 
     def _advance_solo(self, training: Training, until: int, solo: Callable[..., Any]) -> Training:
         rounds = range(training.round, until)
+        self._try_first(training)
         everyone = self.data.histories(np.arange(self.catalogue.users), self.avoid)
         server, devices, rows, nbytes = solo(training.server, training.devices, everyone, rounds, self._key)
         ledger = training.ledger.down(self.algorithm.download(server), len(rounds), self.catalogue.items)
         return Training(server, devices, until, ledger.up_counts(rows, nbytes))
+
+    def _try_first(self, training: Training) -> None:
+        """Tries out the device of the next round, if none was yet: a compiled run of rounds makes no updates that could be checked."""
+        assert isinstance(self.everybody, Shard)  # `_alone` said so
+        users = self.algorithm.select(training.server, self.catalogue, np.uint64(select_key(self._key, training.round)))
+        download, key = self.algorithm.download(training.server), np.uint64(local_key(self._key, training.round))
+        self.everybody.try_first(download, training.devices, users, key)

@@ -9,17 +9,21 @@ from typing import Any, NamedTuple, Protocol, final
 
 import numpy as np
 
-from ..core.protocols import Catalogue, FederatedAlgorithm, Histories, State, delivered
+from ..core.declared import Contract, bound, read_only
+from ..core.enforce import check_received, check_update
+from ..core.protocols import Catalogue, FederatedAlgorithm, Histories, State
 from ..core.types import Int64Array
-from ..core.update import Total, Update, add_update, clear_total, empty_total, merge_totals
+from ..core.update import Total, Update, add_update, clear_total, merge_totals
 from .executors import Executor, Threads
 from .ledger import Ledger
+from .trial import local, of_devices, try_local
 
 Limit = Callable[[Update], Update]  # clip, noise, quantise, mask: what limits disclosure, on the device
 BLOCK_BYTES = (
     1 << 22
 )  # update bytes of a block of devices: a part of the third-level cache, and enough devices to share a call's costs
 SHARES = 4  # blocks a worker, so that the workers finish together
+TRIED = 4  # devices that are tried out before the first round
 
 
 class Private(Protocol):
@@ -38,13 +42,14 @@ class Devices(Protocol):
 
 
 class _Work(NamedTuple):
-    """What all blocks of one `work` share. whole: the download is for the one block there is. totals: those that something was added
-    to, no more than there are threads."""
+    """What all blocks of one `work` share. whole: the download is for the one block there is. checked: what devices receive and send is
+    held against the declaration. totals: those that something was added to, no more than there are threads."""
 
     download: State
     devices: State
     key: np.uint64
     whole: bool
+    checked: bool
     totals: SimpleQueue[Total]
 
 
@@ -71,9 +76,10 @@ class Shard:
         self.algorithm, self.catalogue, self.data, self.users = algorithm, catalogue, data, users
         self.executor: Executor = executor or Threads(1)
         self.limits, self.block, self.avoid = tuple(limits), block, avoid
-        self.sums = None if limits else getattr(algorithm, "local_sum", None)  # nothing looks at the updates on their way
+        self.contract: Contract = bound(algorithm, catalogue)
+        self.sums = None if limits else self.contract.declaration.local_sum  # nothing looks at the updates on their way
         self._free: SimpleQueue[Total] = SimpleQueue()  # zeroed, and reused from round to round
-        self._shape: Update | None = None
+        self._tried = False  # whether some devices were tried out: in the first round, and in every one of a strict executor
 
     def init_devices(self, key: np.uint64) -> State:
         """The first private state of the shard's users: leading axis = users."""
@@ -89,14 +95,15 @@ class Shard:
         delivers for exactly these users in this order, which is all that a node in a network receives; they are then one block where the
         algorithm has something for each. The total is the caller's until `release`.
         """
-        whole = delivered and hasattr(self.algorithm, "deliver")
-        now = _Work(download, devices, key, whole, SimpleQueue())
+        whole = delivered and self.contract.declaration.deliver is not None
+        checked = self.try_first(download, devices, users, key, whole=whole)
+        now = _Work(download, devices, key, whole, checked, SimpleQueue())
         blocks = [users] if whole and len(users) else self._blocks(users)
         sent = Ledger()
         for rows, private, up in self.executor.map(partial(self._block, now), blocks):
             _write_back(devices, rows, private)
             sent = sent.plus(up)
-        totals = _drained(now.totals) or [self._total(now, partial(self.empty, None if whole else download))]
+        totals = _drained(now.totals) or [self._total(now)]
         merged = reduce(merge_totals, totals)
         for total in totals[1:]:
             self.release(total)
@@ -104,24 +111,37 @@ class Shard:
 
     def update(self, download: State, devices: State, users: Int64Array, key: np.uint64) -> Update:
         """What the devices of `users` send, before anybody adds it up; `devices` and `users` as in `work`. download: delivered for them."""
+        checked = self.try_first(download, devices, users, key, whole=True)
         rows = self._rows(users)
-        histories = self.data.histories(rows, self.avoid)
-        private, update = self.algorithm.local(download, _some(devices, rows), histories, users, key)
+        own, histories, received = _some(devices, rows), self.data.histories(rows, self.avoid), read_only(download)
+        private, update = local(self.contract, self.algorithm, received, own, histories, users, key)
+        if checked:
+            check_update(self.contract, update, users, private, own)
         _write_back(devices, rows, private)
         for limit in self.limits:
             update = limit(update)
         return update
 
-    def empty(self, download: State | None = None) -> Update:
-        """What no devices send: its shape, which is that of any update but for how many rows and devices there are. download: the
-        algorithm's, of any round; without it a first server is made for the purpose."""
-        if self._shape is None:
-            if download is None:
-                download = self.algorithm.download(self.algorithm.init_server(self.catalogue, np.uint64(0)))
-            none, key = np.empty(0, np.int64), np.uint64(0)
-            received, devices = delivered(self.algorithm, download, none), self.algorithm.init_devices(none, key)
-            self._shape = self.algorithm.local(received, devices, self.data.histories(none, self.avoid), none, key)[1]
-        return self._shape
+    def try_first(self, download: State, devices: State, users: Int64Array, key: np.uint64, *, whole: bool = False) -> bool:
+        """In the first round, and in each one of a strict executor: trains a few of the devices of `users` twice, changes nothing, and
+        holds what they do against the declaration. Arguments as in `work`; whole: the download is delivered for exactly these users.
+
+        Returns whether it was such a round. Raises ContractError."""
+        if (self._tried and not self.executor.strict) or not len(users):
+            return False
+        self._try_out(download, devices, users, key, whole)
+        self._tried = True
+        return True
+
+    def _try_out(self, download: State, devices: State, users: Int64Array, key: np.uint64, whole: bool) -> None:
+        rows = self._rows(users)
+        counts = np.diff(self.data.histories(rows, self.avoid).ptr)
+        some = np.sort(np.argsort(counts == 0, kind="stable")[:TRIED])  # those with a history, if there are any
+        received = of_devices(self.contract, download, some) if whole else self.contract.delivered(download, users[some])
+        if not whole:
+            check_received(self.contract, received, len(some))
+        histories = self.data.histories(rows[some], self.avoid)
+        try_local(self.contract, self.algorithm, received, _some(devices, rows[some]), histories, users[some], key)
 
     def release(self, total: Total) -> None:
         """Takes back what `work` gave: zeroed, and used again."""
@@ -130,8 +150,7 @@ class Shard:
     def _blocks(self, users: Int64Array) -> list[Int64Array]:
         workers = self.executor.workers
         share = max(1, -(-len(users) // (workers if workers == 1 else SHARES * workers)))
-        nbytes = getattr(self.algorithm, "usual_bytes", self.algorithm.update_bytes)(self.catalogue)
-        fill = max(1, BLOCK_BYTES // max(1, nbytes))
+        fill = max(1, BLOCK_BYTES // self.contract.block_bytes)
         size = self.block or (share if self.sums else min(fill, share))
         return [users[low : low + size] for low in range(0, len(users), size)]
 
@@ -139,16 +158,19 @@ class Shard:
         """What happens on the devices of a block, and the addition of what they sent. Returns their rows and new private state."""
         rows = self._rows(users)
         own, histories = _some(work.devices, rows), self.data.histories(rows, self.avoid)
-        received = work.download if work.whole else delivered(self.algorithm, work.download, users)
+        received = read_only(work.download) if work.whole else self.contract.delivered(work.download, users)
+        if work.checked:
+            check_received(self.contract, received, len(users))
         if self.sums:
-            total = self._total(work, partial(self.empty, None if work.whole else work.download))
-            private, total, many, nbytes = self.sums(received, own, histories, users, work.key, total)
+            private, total, many, nbytes = self.sums(received, own, histories, users, work.key, self._total(work))
             sent = Ledger().up_counts(many, nbytes)
         else:
-            private, update = self.algorithm.local(received, own, histories, users, work.key)
+            private, update = local(self.contract, self.algorithm, received, own, histories, users, work.key)
+            if work.checked:
+                check_update(self.contract, update, users, private, own)
             for limit in self.limits:
                 update = limit(update)
-            total, sent = add_update(self._total(work, lambda: update), update), Ledger().up(update)
+            total, sent = add_update(self._total(work), update), Ledger().up(update)
         work.totals.put(total)
         return rows, private, sent
 
@@ -159,14 +181,14 @@ class Shard:
             return users if first == 0 else users - first
         return np.searchsorted(self.users, users)
 
-    def _total(self, work: _Work, like: Callable[[], Update]) -> Total:
-        """A sum that nobody is adding to: one of this work, one that is kept, or a new one in the shape of an update."""
+    def _total(self, work: _Work) -> Total:
+        """A sum that nobody is adding to: one of this work, one that is kept, or a new one."""
         for queue in (work.totals, self._free):
             try:
                 return queue.get_nowait()
             except Empty:
                 continue
-        return empty_total(like(), self.catalogue.items)
+        return self.contract.empty_total()
 
 
 def _drained(queue: SimpleQueue[Total]) -> list[Total]:

@@ -8,9 +8,10 @@ from functools import partial
 from threading import Event
 from typing import Any, NamedTuple, TypeVar
 
+from ..core.declared import predicts_ratings
 from ..core.errors import NonFiniteError
 from ..core.gossip import GossipAlgorithm
-from ..core.protocols import Progress, predicts_ratings
+from ..core.protocols import Progress
 from ..data.interactions import Interactions
 from ..evaluate.fairness import fairness
 from ..evaluate.groups import errors_by_group
@@ -19,8 +20,8 @@ from ..evaluate.ratings import rate
 from ..federation.gossip import Gossip
 from ..federation.swarm import Swarm
 from ..runs.plan import network_of
-from ..runs.recommenders import Federation, Fitted, Standing, advance, federated, fit_central, fitted
-from ..runs.train import federation_of
+from ..runs.recommenders import Federation, Fitted, Standing, federated, fitted
+from ..runs.train import advance, federation_of, fit_central
 from ..split.types import Held
 from .cell import Cell, Look, N, Outcome, Part
 

@@ -11,7 +11,7 @@ from ..data.interactions import Interactions
 from ..data.load import load
 from ..federation.rounds import Rounds
 from ..report.figures import scatter
-from ..runs.recommenders import advance
+from ..runs.train import advance
 from .cell import Cell
 from .countries import COUNTRIES, Country
 from .grid import CONFIGURATIONS, PRINTED, RUN

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ..core.declared import declared
+from ..runs.plan import algorithm_of
 from . import numbers
 from .markup import Child, Html, join, table, tag
 from .runs import Group, Shown, kind_of
@@ -92,12 +94,12 @@ def _messages(shown: Shown) -> list[Child]:
 
 
 def _disclosed(runs: list[Shown]) -> Html:
-    found = getattr(kind_of(runs[0].manifest["algorithm"])[0], "disclosure", ())
+    found = declared(algorithm_of(runs[0].manifest["algorithm"], {})).sends
     names = [join(", " if n else None, shown.named()) for n, shown in enumerate(runs)]
     if not found:
         return tag("p", names, ": what this algorithm discloses is not known to this version.")
     said = join(names, ": every array that leaves a device; its history and all its other state stay there")
-    rows = [[join(tag("code", one.name), tag("small", one.shape)), one.when, one.reveals] for one in found]
+    rows = [[join(tag("code", one.name), tag("small", one.said)), one.when, one.reveals] for one in found]
     head = ["array", "when", "what it reveals"]
     return table(said, head, rows, prose=(1, 2), label=f"What leaves a device under {runs[0].manifest['algorithm']}")
 

@@ -6,24 +6,17 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
-from functools import partial
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
-import numpy as np
-
-from .. import __version__
+from ..core.declared import predicts_ratings
 from ..core.errors import EntrenousError, EntrenousWarning, InputError, at_least
-from ..core.gossip import GossipAlgorithm
-from ..core.protocols import CentralAlgorithm, Progress, predicts_ratings, silent
+from ..core.protocols import Progress, silent
 from ..data.dataset import datasets
 from ..data.interactions import Interactions
-from ..evaluate.fairness import fairness
-from ..evaluate.goal import goal_of
 from ..evaluate.protocol import Evaluation, evaluate
 from ..federation.executors import Debug, Executor, Threads
-from ..federation.ledger import Ledger
 from ..federation.workers.crew import Crew
 from ..federation.workers.engine import Asked, crew
 from ..federation.workers.rounds import refuse
@@ -31,19 +24,16 @@ from ..federation.workers.shards import ShardHand
 from ..split.protocol import GIVEN
 from ..split.types import Split
 from . import store
+from .manifest import Fold, between, closing, ignored, opening
 from .plan import TRACE, Material, Plan, check, check_parts, leaky, make, material, network_of, usual_protocol
 from .recommenders import (
     Algorithm,
     CentralRecommender,
     FederatedRecommender,
-    Fitted,
     GossipRecommender,
-    Trained,
-    federated,
-    fit_central,
 )
 from .reopen import material_of, plan_of, predictions, recommendations
-from .train import Watch, best_round, train
+from .train import Watch, train
 
 LENGTHS = (5, 10, 20)  # list lengths n of the metrics
 LEAK = (
@@ -76,16 +66,6 @@ class Run:
     def predict(self, user: str, *items: str) -> list[dict[str, Any]]:
         """What a user would rate some items, by external ids: see `stored.predictions`."""
         return predictions(self.recommender, self.train, user, items, label=self.manifest["algorithm"])
-
-
-class Fold(NamedTuple):
-    """The result on one split."""
-
-    fitted: Fitted
-    evaluation: Evaluation
-    train: Interactions
-    train_seconds: float
-    evaluate_seconds: float
 
 
 def run(
@@ -133,7 +113,7 @@ def run(
     check(plan)
     asked = Asked(workers, ray, threads)
     asked.check()
-    between = dict(network_of(plan))  # read once, as settings are: a file of delays may change
+    between_nodes = dict(network_of(plan))  # read once, as settings are: a file of delays may change
     at_least("--checkpoint-every", checkpoint_every, 0)
     threads_executor = Threads(threads)
     what = material(plan, None if isinstance(data, str) else data)
@@ -141,11 +121,11 @@ def run(
     check_parts(plan, what.parts)
     executor: Executor = Debug(lambda user: what.rows.users[user]) if debug else threads_executor
     with _crew(asked, plan, what, made, debug) as hired:
-        folder, opening = _opened(plan, what.rows, by_name, None if out is None else Path(out))
+        folder, begun = _opened(plan, what.rows, by_name, None if out is None else Path(out))
         watch = Watch(every=every, patience=patience, checkpoint_every=checkpoint_every, folder=folder, executor=executor,
                       progress=progress, crew=hired)  # fmt: skip
         with _nothing_left_behind(folder):
-            return _execute(replace(plan, network=between), what, made, opening, watch)
+            return _execute(replace(plan, network=between_nodes), what, made, begun, watch)
 
 
 def resume(
@@ -184,8 +164,8 @@ def _crew(asked: Asked, plan: Plan, what: Material, made: Algorithm, debug: bool
     if not asked:
         yield None
         return
-    train, least = what.parts[0].train, min(len(split.train.users) for split in what.parts)
-    refuse(made.configured(train.catalogue) if hasattr(made, "configured") else made, plan.algorithm, debug=debug)
+    catalogue, least = what.parts[0].train.catalogue, min(len(split.train.users) for split in what.parts)
+    refuse(made, catalogue, plan.algorithm, debug=debug)
     asked.check_users(least)
     with crew(asked, ShardHand, least) as hired:
         yield hired
@@ -198,16 +178,16 @@ def _lasting(name: str) -> str:
 
 def _opened(plan: Plan, rows: Interactions, by_name: bool, out: Path | None) -> tuple[Path | None, dict[str, Any]]:
     """The folder of a new run under `out`, and what its manifest says until training is done."""
-    opening = _opening(plan, rows, by_name)
+    manifest = opening(plan, rows, by_name)
     if out is None:
-        return None, opening
+        return None, manifest
     folder = store.new_folder(
         out, f"{plan.algorithm}-{Path(plan.data).stem}-{plan.protocol}{'-leaky' if leaky(plan) else ''}-seed{plan.seed}"
     )
-    kept = {"settings": _keep_files(opening["settings"], folder), "network": _keep_traces(opening["network"], folder)}
-    opening |= {"run": folder.name, **kept}
-    store.write_manifest(folder, opening)
-    return folder, opening
+    kept = {"settings": _keep_files(manifest["settings"], folder), "network": _keep_traces(manifest["network"], folder)}
+    manifest |= {"run": folder.name, **kept}
+    store.write_manifest(folder, manifest)
+    return folder, manifest
 
 
 @contextmanager
@@ -241,14 +221,14 @@ def _keep_traces(network: dict[str, Any], folder: Path) -> dict[str, Any]:
     return kept
 
 
-def _execute(plan: Plan, what: Material, algorithm: Algorithm, opening: dict[str, Any], watch: Watch) -> Run:
+def _execute(plan: Plan, what: Material, algorithm: Algorithm, begun: dict[str, Any], watch: Watch) -> Run:
     if leaky(plan):
         warnings.warn(LEAK, EntrenousWarning, stacklevel=3)
     trace: list[dict[str, Any]] = []
     folds = [_fold(plan, algorithm, split, watch, trace, f"fold{number}") for number, split in enumerate(what.parts)]
     leak = [LEAK] if leaky(plan) else []
-    said = [*_ignored(plan, algorithm), *_between(opening["network"], algorithm, what.parts[0])]
-    manifest = {**opening, **_closing(what.parts, folds, leak, said)}
+    said = [*ignored(plan, algorithm), *between(begun["network"], algorithm, what.parts[0])]
+    manifest = {**begun, **closing(what.parts, folds, leak, said)}
     if watch.folder is not None:
         _write(watch.folder, manifest, folds[0], trace)
     evaluations = tuple(fold.evaluation for fold in folds)
@@ -265,10 +245,7 @@ def _fold(plan: Plan, algorithm: Algorithm, split: Split, watch: Watch, trace: l
     """Train, then open the test rows once."""
     rows = split.final_train
     began = time.perf_counter()
-    if isinstance(algorithm, CentralAlgorithm):
-        model = fit_central(algorithm, rows, plan.seed, watch.progress)
-    else:
-        model = _federated(plan, algorithm, split, watch, trace, fold)
+    model = train(plan, algorithm, split, watch, trace, fold)
     trained = time.perf_counter()
     masked = split.validation.rows if split.validation is not None and not split.refit else None
     found = evaluate(
@@ -282,102 +259,6 @@ def _fold(plan: Plan, algorithm: Algorithm, split: Split, watch: Watch, trace: l
         ratings=predicts_ratings(algorithm),
     )
     return Fold(model, found, rows, trained - began, time.perf_counter() - trained)
-
-
-def _federated(plan: Plan, algorithm: Trained, split: Split, watch: Watch, trace: list[dict[str, Any]], fold: str) -> Fitted:
-    """With patience: a first training finds the best round on validation, a second one ends there. Else one training to the end.
-
-    Both start from round 0 with the same seed, so without refitting the second repeats the first, to the bit.
-    """
-    rows, until = split.final_train, plan.rounds or algorithm.default_rounds(split.final_train.catalogue)
-    seen, avoid = split.validation if not split.refit else None, split.all_rows if leaky(plan) else None
-    run_phase = partial(train, label=plan.algorithm, seed=plan.seed, avoid=avoid, network=network_of(plan),
-                        weighting=split.weighting_sets, watch=watch, trace=trace)  # fmt: skip
-    if plan.patience:
-        run_phase(algorithm, split.train, until, phase=f"{fold}-select", validation=split.validation)
-        until, seen = best_round(trace, f"{fold}-select", goal_of(algorithm)), None
-    return run_phase(algorithm, rows, until, phase=f"{fold}-final", validation=seen)
-
-
-# ---- manifests ------------------------------------------------------------------------------------------------------------------
-
-
-def _opening(plan: Plan, rows: Interactions, by_name: bool) -> dict[str, Any]:
-    """What is known before training. Settings that are not numbers or text (a Choice) are described, not stored."""
-    asked = asdict(plan)
-    return {
-        "run": None,
-        **{name: value for name, value in asked.items() if name != "rounds"},
-        **{
-            kind: {name: value if isinstance(value, str | int | float) else str(value) for name, value in given.items()}
-            for kind, given in (("settings", plan.settings), ("network", plan.network))
-        },
-        "data_by_name": by_name,
-        "rounds_asked": plan.rounds,
-        "status": "running",
-        "catalogue": rows.catalogue._asdict(),
-        "data_sha256": rows.sha256(),
-        "entrenous": __version__,
-        "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-    }
-
-
-def _ignored(plan: Plan, algorithm: Algorithm) -> list[str]:
-    """What was asked for and means nothing to a centralised algorithm."""
-    asked = [name for name, value in (("rounds", plan.rounds), ("every", plan.every), ("patience", plan.patience)) if value]
-    if federated(algorithm) or not asked:
-        return []
-    return [f"{plan.algorithm} is trained in one place, without rounds; ignored: {', '.join(f'--{name}' for name in asked)}"]
-
-
-def _between(network: Mapping[str, Any], algorithm: Algorithm, split: Split) -> list[str]:
-    """What was between peers, and what they judge models by; nothing where there is a server, or one place."""
-    if not isinstance(algorithm, GossipAlgorithm):
-        return []
-    given = ", ".join(f"{name}={value}" for name, value in network.items())
-    said = [f"between the nodes: {given or 'all nodes push at once, and every message arrives at once'}"]
-    if getattr(algorithm, "weighs", False):
-        sets = "the validation rows" if split.weighting else "rows of their own that they do not train on"
-        said.append(f"nodes weigh the models they receive by {sets}")
-    return said
-
-
-def _closing(parts: list[Split], folds: list[Fold], leak: list[str], said: list[str]) -> dict[str, Any]:
-    """What is known at the end: means over folds, sums of bytes and seconds. leak: what comes first of all; said: further notes."""
-    first, ledger = folds[0], Ledger()
-    for fold in folds:
-        ledger = ledger.plus(fold.fitted.ledger)
-    sampled = [fold.evaluation.full_ranking for fold in folds if fold.evaluation.full_ranking is not None]
-    seconds = {"train": sum(fold.train_seconds for fold in folds), "evaluate": sum(fold.evaluate_seconds for fold in folds)}
-    return {
-        "status": "finished",
-        "rounds": first.fitted.rounds,
-        "metrics": _mean([fold.evaluation.metrics for fold in folds]),
-        **({"full_ranking": _mean(sampled)} if sampled else {}),
-        **_fairness([fold.evaluation for fold in folds]),
-        **({"folds": [fold.evaluation.metrics for fold in folds]} if len(folds) > 1 else {}),
-        "by_category": first.evaluation.by_category,
-        "seconds": {name: round(value, 3) for name, value in seconds.items()},
-        "bytes": {"up": ledger.bytes_up, "down": ledger.bytes_down},
-        "ledger": ledger._asdict(),
-        "model_sha256": store.model_sha256(first.fitted.arrays),
-        "users_evaluated": len(first.evaluation.user),
-        "protocol_text": [*leak, *first.evaluation.protocol],
-        "notes": [*leak, *parts[0].train.notes, *parts[0].notes, *said],
-    }
-
-
-def _fairness(found: list[Evaluation]) -> dict[str, dict[str, float]]:
-    """Of the ranking that `metrics` are of and, where that is the sampled one, of the full ranking too; means over folds."""
-    full = [fairness(one.per_user_full, one.ranking).named() for one in found if one.per_user_full is not None]
-    own = [
-        fairness(one.per_user, one.ranking if one.candidates_ranking is None else one.candidates_ranking).named() for one in found
-    ]
-    return {"fairness": _mean(own), **({"fairness_full_ranking": _mean(full)} if full else {})}
-
-
-def _mean(metrics: list[dict[str, float]]) -> dict[str, float]:
-    return {name: float(np.mean([one[name] for one in metrics])) for name in metrics[0]}
 
 
 def _write(folder: Path, manifest: dict[str, Any], first: Fold, trace: list[dict[str, Any]]) -> None:

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple, final
 
+from ..core.contract import Traits
+from ..core.declared import declared, is_gossip
 from ..core.discover import algorithms, pick
 from ..core.errors import InputError, at_least, did_you_mean
-from ..core.gossip import GossipAlgorithm
-from ..core.protocols import predicts_ratings
 from ..data.dataset import datasets
 from ..data.divided import present as divided_here
 from ..data.interactions import Interactions
@@ -60,17 +60,17 @@ class Plan:
 def usual_protocol(data: str | Interactions, *algorithms_named: str) -> str:
     """How rows are held out unless said otherwise: what is usual for every one of the algorithms on this data, `loo-99` if they differ.
 
-    An algorithm may say what is usual for it in `usual_protocols`, the most usual first. Raises InputError for an unknown algorithm.
+    An algorithm may declare what is usual for it (`Traits.usual_protocols`). Raises InputError for an unknown algorithm.
     """
     name = data if isinstance(data, str) else data.name
-    usual = {_usual(_kind(algorithm)[0], name) for algorithm in algorithms_named}
+    usual = {_usual(declared(algorithm_of(algorithm, {})).traits, name) for algorithm in algorithms_named}
     return usual.pop() if len(usual) == 1 else LEAVE_ONE_OUT
 
 
-def _usual(kind: Any, data: str) -> str:
+def _usual(traits: Traits, data: str) -> str:
     """`kfold-5` for rating prediction (FBALF, section 5.1.4). Protocols called X-given are for data beside which the parts are that X
     published."""
-    own = getattr(kind, "usual_protocols", (CROSS_VALIDATION,) if predicts_ratings(kind) else (LEAVE_ONE_OUT,))
+    own = traits.usual_protocols or ((CROSS_VALIDATION,) if traits.predicts_ratings else (LEAVE_ONE_OUT,))
     known = datasets()
     parts = known[data].divided if data in known and divided_here(known[data].path) else ()
     return next(one for one in own if "-given" not in one or one.removesuffix("-given") in parts)
@@ -96,7 +96,7 @@ def check(plan: Plan) -> None:
     if plan.patience and not plan.every:
         raise InputError("--patience", "there are no looks at validation", fix="say how often to look with --every ROUNDS")
     network_of(plan)
-    if plan.network and not isinstance(made, GossipAlgorithm):
+    if plan.network and not is_gossip(made):
         fix = "leave it out, or choose an algorithm without a server, such as pepper-gmf"
         raise InputError("--network", f"{plan.algorithm} does not gossip", expected="an algorithm whose peers do", fix=fix)
     load_arguments(plan.load)
@@ -133,7 +133,7 @@ def make(plan: Plan, rows: Interactions) -> Algorithm:
 
     Raises InputError for settings that do not fit the rows, such as more clusters than users."""
     made: Any = algorithm_of(plan.algorithm, {name: _value(value, rows) for name, value in plan.settings.items()})
-    cohort = getattr(made, "cohort", 0)
+    cohort = dict(made).get("cohort", 0)
     if "cohort" in plan.settings and cohort > len(rows.users):  # a default only says how many at most
         raise InputError("--set cohort", f"got {cohort}", expected=f"at most {len(rows.users)}, the users of {rows.name}")
     if federated(made):
@@ -160,7 +160,7 @@ def leaky(plan: Plan) -> bool:
 
 def _check_draws(name: str, algorithm: Any) -> None:
     """Refuses an algorithm in which the choice of negatives would change nothing: its figures would be called leaky and not be."""
-    if federated(algorithm) and getattr(algorithm, "draws_negatives", True):
+    if federated(algorithm) and declared(algorithm).traits.draws_negatives:
         return
     why = "draws no negatives" if federated(algorithm) else "is trained in one place, where no device draws negatives"
     raise InputError(

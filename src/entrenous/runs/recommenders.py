@@ -1,17 +1,17 @@
-"""Training any algorithm, central, federated or gossiping, with progress, periodic callbacks and states that can be stored and restored."""
+"""What training ends with, central, federated or between peers: a recommender, and its state as named arrays that can be stored."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, final, get_type_hints
+from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
 
+from ..core.declared import Contract, bound, declared, is_central, is_federated, is_gossip
 from ..core.errors import EntrenousError, InputError, NonFiniteError
 from ..core.gossip import DeviceData, GossipAlgorithm
-from ..core.keys import key
-from ..core.protocols import CentralAlgorithm, FederatedAlgorithm, Histories, Progress, State, arrays_of, delivered, silent
+from ..core.protocols import CentralAlgorithm, FederatedAlgorithm, Histories, State, arrays_of
 from ..core.types import Array, Float32Array, Int64Array
 from ..data.interactions import Interactions
 from ..federation.gossip import Gossip, device_data
@@ -24,7 +24,6 @@ Trained = FederatedAlgorithm | GossipAlgorithm  # in rounds, on devices
 Algorithm = Trained | CentralAlgorithm
 Federation = Rounds | ShardedRounds | Gossip  # what trains one
 Standing = Training | Swarm  # where it stands
-PROGRESS_STEPS = 100  # how often a long training reports
 
 
 class Biases(NamedTuple):
@@ -44,19 +43,24 @@ class FederatedRecommender:
     devices: State
     data: Interactions
 
+    @property
+    def contract(self) -> Contract:
+        """What the algorithm declares, in the federation of these users."""
+        return bound(self.algorithm, self.data.catalogue)
+
     def scores(self, users: Int64Array) -> Float32Array:
         """float32 [len(users), items]."""
         return self.algorithm.score(*self._on_devices(users))
 
     def biases(self, users: Int64Array) -> Biases | None:
         """What of a prediction is the user's and what the item's; None if the algorithm does not tell them apart."""
-        of = getattr(self.algorithm, "biases", None)
+        of = declared(self.algorithm).biases
         return None if of is None else Biases(*of(*self._on_devices(users)))
 
     def _on_devices(self, users: Int64Array) -> tuple[State, State, Histories]:
         """What the devices of `users` have: what they received, their private state, their histories."""
         private = type(self.devices)(*(array[users] for array in self.devices))
-        return delivered(self.algorithm, self.download, users), private, self.data.histories(users)
+        return self.contract.delivered(self.download, users), private, self.data.histories(users)
 
 
 @final
@@ -93,7 +97,7 @@ class CentralRecommender:
 
     def biases(self, users: Int64Array) -> Biases | None:
         """As of a federated recommender."""
-        of = getattr(self.algorithm, "biases", None)
+        of = declared(self.algorithm).biases
         return None if of is None else Biases(*of(self.model, self.data, users))
 
 
@@ -104,28 +108,6 @@ class Fitted(NamedTuple):
     arrays: dict[str, Array]
     rounds: int
     ledger: Ledger
-
-
-class Periodic(NamedTuple):
-    """Something to do every `every` rounds, and after the last; `act` returns True to stop training there."""
-
-    every: int
-    act: Callable[[Standing], bool]
-
-
-def advance(
-    rounds: Federation, training: Standing, until: int, periodic: Sequence[Periodic] = (), progress: Progress = silent
-) -> Standing:
-    """`training` after round `until`, or after the round in which a callback said stop."""
-    stride = max(1, until // PROGRESS_STEPS)
-    while training.round < until:
-        marks = [training.round + step - training.round % step for step in (stride, *(task.every for task in periodic))]
-        training = rounds.advance(training, min(until, *marks))  # type: ignore[arg-type]  # each federation its own
-        progress(training.round, until, "round")
-        due = [task for task in periodic if training.round % task.every == 0 or training.round == until]
-        if any([task.act(training) for task in due]):  # a list: every callback that is due acts
-            break
-    return training
 
 
 def fitted(rounds: Federation, training: Standing) -> Fitted:
@@ -148,9 +130,8 @@ def _of_nodes(gossip: Gossip, swarm: Swarm) -> Fitted:
     return Fitted(recommender, arrays, swarm.round, swarm.ledger)
 
 
-def fit_central(algorithm: CentralAlgorithm, data: Interactions, seed: int, progress: Progress = silent) -> Fitted:
-    """A centralised algorithm trained on `data`."""
-    model = algorithm.fit(data, key(seed, "fit"), progress)
+def fitted_central(algorithm: CentralAlgorithm, model: State, data: Interactions) -> Fitted:
+    """The recommender of a centralised model that was trained on `data`. Raises NonFiniteError for one that diverged."""
     arrays = _prefixed("model", model)
     _check_finite(arrays)
     return Fitted(CentralRecommender(algorithm, model, data), arrays, 0, Ledger())
@@ -176,22 +157,23 @@ def restore(
     algorithm: Algorithm, arrays: Mapping[str, Array], data: Interactions
 ) -> FederatedRecommender | GossipRecommender | CentralRecommender:
     """The recommender whose `arrays` were stored. Raises EntrenousError if they are not this algorithm's."""
-    if isinstance(algorithm, GossipAlgorithm):
-        nodes = restore_state(algorithm.init_nodes, "nodes", arrays)
-        return GossipRecommender(algorithm.configured(data.catalogue), arrays["nodes.models"], nodes, device_data(data, None))
-    if isinstance(algorithm, FederatedAlgorithm):
+    if is_gossip(algorithm):
         own = algorithm.configured(data.catalogue)
-        server, devices = restore_state(own.init_server, "server", arrays), restore_state(own.init_devices, "devices", arrays)
+        nodes = restore_state(own, "keeps", "nodes", arrays)
+        return GossipRecommender(own, arrays["nodes.models"], nodes, device_data(data, None))
+    if is_federated(algorithm):
+        own = algorithm.configured(data.catalogue)
+        server, devices = restore_state(own, "holds", "server", arrays), restore_state(own, "keeps", "devices", arrays)
         return FederatedRecommender(own, own.download(server), devices, data)
-    return CentralRecommender(algorithm, restore_state(algorithm.fit, "model", arrays), data)
+    return CentralRecommender(algorithm, restore_state(algorithm, "holds", "model", arrays), data)
 
 
 def restore_training(rounds: Federation, number: int, arrays: Mapping[str, Array]) -> Standing:
     """The training that `checkpoint_arrays` described."""
     if isinstance(rounds, Gossip):
         return rounds.restored(number, dict(arrays))
-    server = restore_state(rounds.algorithm.init_server, "server", arrays)
-    devices = restore_state(rounds.algorithm.init_devices, "devices", arrays)
+    server = restore_state(rounds.algorithm, "holds", "server", arrays)
+    devices = restore_state(rounds.algorithm, "keeps", "devices", arrays)
     return Training(server, devices, number, Ledger(*(int(count) for count in arrays["ledger"])))
 
 
@@ -203,9 +185,11 @@ def checkpoint_arrays(training: Standing) -> dict[str, Array]:
     return {**states, "ledger": np.array(training.ledger, np.int64)}
 
 
-def restore_state(maker: Callable[..., State], prefix: str, arrays: Mapping[str, Array]) -> State:
-    """The NamedTuple that `maker` is annotated to return, from its stored arrays."""
-    kind = get_type_hints(maker)["return"]
+def restore_state(algorithm: Algorithm, part: Literal["holds", "keeps"], prefix: str, arrays: Mapping[str, Array]) -> State:
+    """The state of the class that an algorithm declares as `part`, from its stored arrays `prefix.NAME`.
+
+    Raises EntrenousError where one is missing."""
+    kind: Any = declared(algorithm).holds if part == "holds" else declared(algorithm).keeps
     try:
         return kind(*(arrays[f"{prefix}.{name}"] for name in kind._fields))
     except KeyError as missing:
@@ -218,7 +202,7 @@ def _prefixed(prefix: str, state: State) -> dict[str, Array]:
 
 def federated(algorithm: Algorithm) -> bool:
     """Whether an algorithm trains in rounds of devices, with a server or without."""
-    return isinstance(algorithm, FederatedAlgorithm | GossipAlgorithm)
+    return not is_central(algorithm)
 
 
 def check_trainable(data: Interactions) -> None:

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from ..core.declared import predicts_ratings
 from ..core.errors import EntrenousError, InputError, at_least
-from ..core.protocols import Recommender, predicts_ratings
+from ..core.protocols import Recommender
 from ..data.interactions import Interactions
 from ..evaluate.recommend import recommend, score_blocks
 from . import store

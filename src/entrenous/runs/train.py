@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
-from ..core.gossip import GossipAlgorithm
-from ..core.protocols import Progress, silent
+from ..core.declared import is_central, is_gossip
+from ..core.keys import key
+from ..core.protocols import CentralAlgorithm, Progress, silent
 from ..data.interactions import Interactions
 from ..evaluate.goal import Goal, goal_of, look
 from ..federation.executors import Executor, Threads
@@ -19,9 +21,22 @@ from ..federation.network import Network
 from ..federation.rounds import Rounds
 from ..federation.workers.crew import Crew
 from ..federation.workers.rounds import ShardedRounds
-from ..split.types import Held
+from ..split.types import Held, Split
 from . import store
-from .recommenders import Federation, Fitted, Periodic, Standing, Trained, advance, checkpoint_arrays, fitted, restore_training
+from .plan import Plan, leaky, network_of
+from .recommenders import (
+    Algorithm,
+    Federation,
+    Fitted,
+    Standing,
+    Trained,
+    checkpoint_arrays,
+    fitted,
+    fitted_central,
+    restore_training,
+)
+
+PROGRESS_STEPS = 100  # how often a long training reports
 
 
 @final
@@ -42,7 +57,34 @@ class Watch:
     crew: Crew | None = None
 
 
-def train(
+def train(plan: Plan, algorithm: Algorithm, split: Split, watch: Watch, trace: list[dict[str, Any]], fold: str) -> Fitted:
+    """The algorithm of a plan, trained on a split. The one place where a run is trained, whatever the kind of algorithm.
+
+    A centralised one is fitted. In rounds, with patience, a first training finds the best round on validation and a second one ends there;
+    else one goes to the end. Both start from round 0 with the same seed, so without refitting the second repeats the first, to the bit.
+    trace: gets a line for each look at validation; fold: begins the names of the phases in it.
+    """
+    if is_central(algorithm):
+        return fit_central(algorithm, split.final_train, plan.seed, watch.progress)
+    assert not isinstance(algorithm, CentralAlgorithm)
+    rows, until = split.final_train, plan.rounds or algorithm.default_rounds(split.final_train.catalogue)
+    seen, avoid = split.validation if not split.refit else None, split.all_rows if leaky(plan) else None
+    run_phase = partial(train_phase, label=plan.algorithm, seed=plan.seed, avoid=avoid, network=network_of(plan),
+                        weighting=split.weighting_sets, watch=watch, trace=trace)  # fmt: skip
+    if plan.patience:
+        run_phase(algorithm, split.train, until, phase=f"{fold}-select", validation=split.validation)
+        until, seen = best_round(trace, f"{fold}-select", goal_of(algorithm)), None
+    return run_phase(algorithm, rows, until, phase=f"{fold}-final", validation=seen)
+
+
+class Periodic(NamedTuple):
+    """Something to do every `every` rounds, and after the last; `act` returns True to stop training there."""
+
+    every: int
+    act: Callable[[Standing], bool]
+
+
+def train_phase(
     algorithm: Trained,
     data: Interactions,
     until: int,
@@ -91,11 +133,31 @@ def federation_of(
 ) -> Federation:
     """What trains an algorithm: rounds around a server (of which `block` and `crew` are), or gossip between peers (`network` and
     `weighting`)."""
-    if isinstance(algorithm, GossipAlgorithm):
+    if is_gossip(algorithm):
         return Gossip(algorithm, data, seed=seed, executor=executor, avoid=avoid, network=network, weighting=weighting)
     if crew is not None:
         return ShardedRounds(crew, algorithm, data, seed=seed, avoid=avoid)
     return Rounds(algorithm, data, seed=seed, executor=executor, avoid=avoid, block=block)
+
+
+def advance(
+    rounds: Federation, training: Standing, until: int, periodic: Sequence[Periodic] = (), progress: Progress = silent
+) -> Standing:
+    """`training` after round `until`, or after the round in which a callback said stop."""
+    stride = max(1, until // PROGRESS_STEPS)
+    while training.round < until:
+        marks = [training.round + step - training.round % step for step in (stride, *(task.every for task in periodic))]
+        training = rounds.advance(training, min(until, *marks))  # type: ignore[arg-type]  # each federation its own
+        progress(training.round, until, "round")
+        due = [task for task in periodic if training.round % task.every == 0 or training.round == until]
+        if any([task.act(training) for task in due]):  # a list: every callback that is due acts
+            break
+    return training
+
+
+def fit_central(algorithm: CentralAlgorithm, data: Interactions, seed: int, progress: Progress = silent) -> Fitted:
+    """A centralised algorithm trained on `data`."""
+    return fitted_central(algorithm, algorithm.fit(data, key(seed, "fit"), progress), data)
 
 
 def patience_is_over(trace: list[dict[str, Any]], phase: str, patience: int, goal: Goal) -> bool:

@@ -21,8 +21,8 @@ from ..federation.workers.calls import prepare, spread
 from ..federation.workers.crew import About, about_here
 from ..federation.workers.engine import Asked, crew
 from ..runs.plan import Plan, check, make, material, usual_protocol
-from ..runs.recommenders import Fitted, Periodic, Standing, Trained, advance, check_trainable, federated, fit_central, fitted
-from ..runs.train import federation_of
+from ..runs.recommenders import Fitted, Standing, Trained, check_trainable, federated, fitted
+from ..runs.train import Periodic, advance, federation_of, fit_central
 from ..split.types import Held
 
 Looks = dict[int, dict[str, float]]  # {round: {metric: value on the validation rows}}; round 0 for a central algorithm

@@ -67,11 +67,6 @@ def schema_of(arrays: Mapping[str, Array]) -> dict[str, Field]:
     return {name: Field(_kind(array.dtype), array.shape) for name, array in arrays.items()}
 
 
-def whole_bytes(arrays: Mapping[str, Array]) -> dict[str, Array]:
-    """The same arrays, but booleans, which do not travel, as bytes of 0 and 1."""
-    return {name: array.view(np.uint8) if array.dtype == np.bool_ else array for name, array in arrays.items()}
-
-
 def largest(schema: Schema) -> int:
     """Bytes of the longest message that a schema allows, at most: what a receiver needs to be ready for."""
     numbers = sum(_count(field) * np.dtype(field.dtype).itemsize for field in schema.values())

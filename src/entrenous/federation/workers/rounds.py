@@ -6,8 +6,9 @@ import time
 import warnings
 from typing import Any, final
 
+from ...core.declared import bound, is_federated
 from ...core.errors import EntrenousError, EntrenousWarning, InputError
-from ...core.protocols import FederatedAlgorithm
+from ...core.protocols import Catalogue, FederatedAlgorithm
 from ...data.interactions import Interactions
 from ..rounds import Rounds, Training
 from .crew import TRIES, Crew, WorkerDied
@@ -63,12 +64,12 @@ class ShardedRounds:
         return now
 
 
-def refuse(algorithm: Any, name: str, *, debug: bool = False) -> None:
-    """Refuses what has no rounds to share out. algorithm: configured. Raises InputError."""
-    if not isinstance(algorithm, FederatedAlgorithm):
+def refuse(algorithm: Any, catalogue: Catalogue, name: str, *, debug: bool = False) -> None:
+    """Refuses what has no rounds to share out among workers: raises InputError. name: what the algorithm is called."""
+    if not is_federated(algorithm):
         problem, fix = f"{name} has no rounds around a server", "leave it out; --threads is for every algorithm"
         raise InputError("--workers", problem, expected="a server-coordinated algorithm", fix=fix)
-    if getattr(algorithm, "cohort", 0) == 1:
+    if bound(algorithm.configured(catalogue), catalogue).cohort == 1:
         raise InputError(
             "--workers", f"a round of {name} is one device here", expected="rounds of many devices", fix="leave it out"
         )

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...core.protocols import Catalogue, FederatedAlgorithm, State
 from ...core.types import Int64Array
-from ...core.update import Total, Update, merge_totals
+from ...core.update import Total, merge_totals
 from ...core.vocabulary import Vocabulary
 from ...data.interactions import Interactions
 from ..executors import Threads
@@ -56,7 +56,7 @@ class ShardHand:
             self.shard.release(self.sent)  # it has left with the answer to the call before
             self.sent = None
         users = users.copy()
-        total, sent = self.shard.work(_copied(download), self.devices, users, key)
+        total, sent = self.shard.work(download, self.devices, users, key)
         self.changed[np.searchsorted(self.shard.users, users)] = True
         self.sent = total
         return total, sent
@@ -101,10 +101,6 @@ class Shards:
         for part, up in self._crew.call("work", arguments):
             total, sent = merge_totals(total, part), sent.plus(up)
         return total, sent
-
-    def empty(self, download: State | None = None) -> Update:
-        """As of a `Shard`."""
-        return self._nobody.empty(download)
 
     def release(self, total: Total) -> None:
         """As of a `Shard`."""

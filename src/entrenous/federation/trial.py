@@ -1,0 +1,72 @@
+"""Device functions called as they are everywhere: what goes in cannot be written to, what goes wrong is said in one line."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+
+from ..core.declared import Contract, ContractError, read_only
+from ..core.enforce import check_same, check_update, vanishing
+from ..core.errors import EntrenousWarning
+from ..core.protocols import FederatedAlgorithm, Histories, State, arrays_of
+from ..core.types import Int64Array
+from ..core.update import Update
+
+SEALED = ("read-only", "readonly", "read only")  # how NumPy and numba call an array that cannot be written to
+
+
+def local(
+    contract: Contract, algorithm: FederatedAlgorithm, received: State, own: State, histories: Histories, users: Int64Array,
+    key: np.uint64,
+) -> tuple[State, Update]:  # fmt: skip
+    """`algorithm.local` with a download that is read-only. Raises ContractError, with the name of the array, where it writes to it."""
+    try:
+        private, update = algorithm.local(received, own, histories, users, key)
+    except Exception as error:
+        if not any(word in str(error) for word in SEALED):
+            raise
+        name = _written(algorithm, received, own, histories, users, key)
+        where = f"{contract.name}: download '{name}'" if name else f"{contract.name}: download"
+        raise ContractError(where, "`local` writes to it", expected="what a device receives stays as it is; copy first") from None
+    return private, update
+
+
+def _written(
+    algorithm: FederatedAlgorithm, received: State, own: State, histories: Histories, users: Int64Array, key: np.uint64
+) -> str:
+    """The first array of a download that `local` changes when it may; "" if none is."""
+    copy = type(received)(*(array.copy() for array in received))
+    algorithm.local(copy, own, histories, users, key)
+    before, after = arrays_of(received), arrays_of(copy)
+    return next((name for name in before if before[name].tobytes() != after[name].tobytes()), "")
+
+
+def try_local(
+    contract: Contract, algorithm: FederatedAlgorithm, received: State, own: State, histories: Histories, users: Int64Array,
+    key: np.uint64,
+) -> None:  # fmt: skip
+    """Trains some devices twice and keeps nothing: holds what they send against the declaration, and the second time against the first.
+
+    Warns (EntrenousWarning) where all that a device sends would become 0 in fixed point. Raises ContractError."""
+    before = type(own)(*(array.copy() for array in own))
+    private, update = local(contract, algorithm, received, own, histories, users, key)
+    for name, array in arrays_of(own).items():
+        if array.tobytes() != arrays_of(before)[name].tobytes():
+            raise ContractError(
+                f"{contract.name}: private state '{name}'", "`local` writes to it", expected="a new array returned"
+            )
+    check_update(contract, update, users, private, before)
+    check_same(contract, update, local(contract, algorithm, received, own, histories, users, key)[1])
+    if lost := vanishing(update):
+        said = f"all that {lost} of the {len(users)} devices tried out send becomes 0 in fixed point, whose step is 2^-16"
+        warnings.warn(
+            f"{contract.name}: {said}; nothing is learnt from it: try a larger learning rate", EntrenousWarning, stacklevel=2
+        )
+
+
+def of_devices(contract: Contract, delivered: State, rows: Int64Array) -> State:
+    """What some of the devices receive, of a download that was delivered for more: read-only. rows: int64, their places among those."""
+    own = {field.name for field in contract.receives if field.axes.sizes[:1] == ("devices",)}
+    arrays = arrays_of(delivered)
+    return read_only(type(delivered)(**{name: array[rows] if name in own else array for name, array in arrays.items()}))
