@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from entrenous.algorithms.fcf import FCF, Download, Server
+from entrenous.algorithms.fcf import FCF, FCFDownload, FCFServer
 from entrenous.core.keys import key
 from entrenous.core.types import Float64Array
 from entrenous.core.update import add_update, empty_total
@@ -24,10 +24,10 @@ def data() -> Interactions:
     return build(user, item, value=value, users=Vocabulary(size=USERS, kind="user"), items=Vocabulary(size=ITEMS, kind="item"))
 
 
-def received(y: np.ndarray) -> Download:
+def received(y: np.ndarray) -> FCFDownload:
     """What a server with these item factors sends."""
     nothing = np.zeros_like(y)
-    return FCF(factors=y.shape[1]).download(Server(y, nothing, nothing, np.zeros(1, np.int64)))
+    return FCF(factors=y.shape[1]).download(FCFServer(y, nothing, nothing, np.zeros(1, np.int64)))
 
 
 def dense(data: Interactions) -> Float64Array:
@@ -61,7 +61,7 @@ def test_the_server_steps_along_the_gradient_of_the_cost(data: Interactions) -> 
     everyone = np.arange(USERS)
     private, update = fcf.local(received(y), fcf.init_devices(everyone, key(0)), data.histories(everyone), everyone, key(1))
     total = add_update(empty_total(update, ITEMS), update)
-    moved = fcf.aggregate(Server(y, np.zeros_like(y), np.zeros_like(y), np.zeros(1, np.int64)), total)
+    moved = fcf.aggregate(FCFServer(y, np.zeros_like(y), np.zeros_like(y), np.zeros(1, np.int64)), total)
     p = (dense(data) > 0).astype(float)
 
     def cost(factors: Float64Array) -> float:

@@ -7,9 +7,16 @@ import math
 import numpy as np
 import pytest
 
-from entrenous.algorithms.fpl import FPL, Devices, Server, communication_cost_per_epoch, total_communication_cost
+from entrenous.algorithms.fpl import (
+    FPL,
+    FPLDevices,
+    FPLServer,
+    communication_cost_per_epoch,
+    plain_local,
+    total_communication_cost,
+)
 from entrenous.core.discover import algorithms
-from entrenous.core.keys import key
+from entrenous.core.keys import fold_name, key
 from entrenous.core.protocols import Catalogue, Histories
 from entrenous.core.update import Update, add_update, empty_total
 from entrenous.core.vocabulary import Vocabulary
@@ -33,8 +40,8 @@ def one_user(*items: int, catalogue: int) -> Histories:
     return build(user, items, users=vocabulary[0], items=vocabulary[1]).histories(np.array([0]))
 
 
-def one_triple(fpl: FPL, theta: Server, p: np.ndarray, history: Histories) -> tuple[Devices, Update]:
-    return fpl.local(theta, Devices(p[None, :]), history, np.array([0]), key(5))
+def one_triple(fpl: FPL, theta: FPLServer, p: np.ndarray, history: Histories) -> tuple[FPLDevices, Update]:
+    return fpl.local(theta, FPLDevices(p[None, :]), history, np.array([0]), key(5))
 
 
 # ---- the arithmetic of section 4.2 ----------------------------------------------------------------------------------------------
@@ -45,7 +52,7 @@ def test_one_triple_is_the_papers_equations_3_to_7() -> None:
     q = np.array([[0.5, -0.25], [0.25, 0.5]], np.float32)
     b, p = np.array([0.125, -0.125], np.float32), np.array([1.0, 0.5], np.float32)
     fpl = FPL(factors=2, triples=1, learning_rate=0.5, reg_user=0.1, reg_positive=0.2, reg_negative=0.02)
-    devices, update = one_triple(fpl, Server(q, b), p, one_user(0, catalogue=2))
+    devices, update = one_triple(fpl, FPLServer(q, b), p, one_user(0, catalogue=2))
     x = (0.125 + 1.0 * 0.5 + 0.5 * -0.25) - (-0.125 + 1.0 * 0.25 + 0.5 * 0.5)  # (4)
     d = math.exp(-x) / (1 + math.exp(-x))  # (3)
     row = {int(item): place for place, item in enumerate(update.item)}
@@ -54,9 +61,25 @@ def test_one_triple_is_the_papers_equations_3_to_7() -> None:
     assert update.rows["q"][row[1]] == pytest.approx(-d * p - 0.02 * q[1], abs=1e-6)  # (5), q_j
     assert update.rows["b"][[row[0], row[1]]] == pytest.approx([d, -d], abs=1e-6)  # (5), b_i and b_j
     assert devices.p[0] == pytest.approx(p + 0.5 * (d * (q[0] - q[1]) - 0.1 * p), abs=1e-6)  # (6)
-    after = fpl.aggregate(Server(q, b), add_update(empty_total(update, 2), update))
+    after = fpl.aggregate(FPLServer(q, b), add_update(empty_total(update, 2), update))
     assert after.q[0] == pytest.approx(q[0] + 0.5 * (d * p - 0.2 * q[0]), abs=2e-5)  # (7), on the grid of 2^-16
     assert after.b == pytest.approx(b + 0.5 * np.array([d, -d]), abs=2e-5)
+
+
+@pytest.mark.parametrize(("pi", "user_step"), [(1.0, "triple"), (0.5, "triple"), (0.0, "once"), (0.5, "once")])
+def test_the_compiled_loop_is_the_plain_reading_of_section_4_2(data: Interactions, pi: float, user_step: str) -> None:
+    fpl = FPL(factors=5, triples=30, pi=pi, learning_rate=0.1, user_step=user_step, init_std=0.4).configured(data.catalogue)  # type: ignore[arg-type]
+    theta, users = fpl.init_server(data.catalogue, key(3)), np.arange(len(data.users))
+    devices, histories = fpl.init_devices(users, key(4)), data.histories(users)
+    after, update = fpl.local(theta, devices, histories, users, key(5))
+    for u in users:
+        history = histories.item[histories.ptr[u] : histories.ptr[u + 1]]
+        p_u, sent = plain_local(fpl, theta, devices.p[u], history, fold_name(key(5), int(u)))
+        rows = slice(update.ptr[u], update.ptr[u + 1])
+        assert sorted(update.item[rows].tolist()) == sorted(sent)
+        assert np.allclose(after.p[u], p_u, atol=1e-5)
+        for item, q, b in zip(update.item[rows], update.rows["q"][rows], update.rows["b"][rows], strict=True):
+            assert np.allclose(q, sent[int(item)][0], atol=1e-5) and abs(b - sent[int(item)][1]) < 1e-5
 
 
 def test_updates_are_the_gradient_of_the_bpr_criterion() -> None:
@@ -64,7 +87,7 @@ def test_updates_are_the_gradient_of_the_bpr_criterion() -> None:
     rng = np.random.default_rng(0)
     q, b, p = rng.normal(size=(2, 7)), rng.normal(size=2), rng.normal(size=7)
     fpl = FPL(factors=7, triples=1, learning_rate=1.0, reg_user=0, reg_positive=0, reg_negative=0)
-    theta = Server(q.astype(np.float32), b.astype(np.float32))
+    theta = FPLServer(q.astype(np.float32), b.astype(np.float32))
     devices, update = one_triple(fpl, theta, p.astype(np.float32), one_user(0, catalogue=2))
 
     def criterion(q: np.ndarray, b: np.ndarray, p: np.ndarray) -> float:
@@ -95,7 +118,7 @@ def test_p_moves_once_as_printed_or_after_each_triple_as_run() -> None:
 
     def moved(step: str) -> float:
         fpl = FPL(factors=1, triples=3, learning_rate=0.5, reg_user=0.1, user_step=step)  # type: ignore[arg-type]
-        return float(one_triple(fpl, Server(q, b), p, history)[0].p[0, 0])
+        return float(one_triple(fpl, FPLServer(q, b), p, history)[0].p[0, 0])
 
     def sigma(value: float) -> float:
         return 1 / (1 + math.exp(value))
@@ -113,7 +136,7 @@ def test_a_huge_score_does_not_overflow() -> None:
     q, b = np.array([[-100.0], [100.0]], np.float32), np.zeros(2, np.float32)
     fpl = FPL(factors=1, triples=1, reg_user=0, reg_positive=0, reg_negative=0)
     for p, d in ((np.array([100.0], np.float32), 1.0), (np.array([-100.0], np.float32), 0.0)):
-        update = one_triple(fpl, Server(q, b), p, one_user(0, catalogue=2))[1]
+        update = one_triple(fpl, FPLServer(q, b), p, one_user(0, catalogue=2))[1]
         assert np.abs(update.rows["b"]) == pytest.approx([d, d], abs=1e-6)
 
 
@@ -216,7 +239,7 @@ def test_negatives_are_uniform_over_what_was_not_consumed() -> None:
     theta = fpl.init_server(Catalogue(1, 12, 3), key(0))
     counts = np.zeros(12)
     for draw in range(3_600):
-        _, update = fpl.local(theta, Devices(np.zeros((1, 1), np.float32)), history, np.array([0]), key(draw))
+        _, update = fpl.local(theta, FPLDevices(np.zeros((1, 1), np.float32)), history, np.array([0]), key(draw))
         counts[update.item] += 1
     assert counts[[0, 5, 11]].tolist() == [0, 0, 0]
     rest = np.delete(counts, [0, 5, 11])

@@ -7,8 +7,9 @@ systems", Journal of Intelligent Information Systems (2022); short version: SAC 
 
 from __future__ import annotations
 
+import math
 from functools import partial
-from typing import Annotated, ClassVar, Literal, NamedTuple, Self, final
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, final
 
 import numpy as np
 from numba import njit
@@ -18,11 +19,11 @@ from ..core.contract import Sent, Traits, axes, rows
 from ..core.errors import NonFiniteError
 from ..core.keys import below, draw, fold, folds, local_key, normals, select_key, uniform
 from ..core.logistic import logistic
-from ..core.negatives import ONE, below_low, count_gaps, fill_gaps, first_slot, slots_for
+from ..core.negatives import ONE, below_low, count_gaps, fill_gaps, first_slot, negative, slots_for
 from ..core.protocols import Catalogue, Histories
 from ..core.sampling import cohort, one_of
 from ..core.settings import Settings
-from ..core.simd import LANES, every, load, padded, store, sum_of, zeros
+from ..core.simd import LANES, SCALE, every, load, padded, store, sum_of, zeros
 from ..core.types import Float32Array, Int32Array, Int64Array, UInt32Array, UInt64Array
 from ..core.update import STEP, Total, Update, add_biases, add_devices, add_rows
 from ..kernels import bpr_mf
@@ -140,7 +141,7 @@ class FPL(Settings):
     ) -> tuple[FPLDevices, Update]:
         """2. Federated Optimization and 3. Transmission to Server, for the devices of `users`."""
         p, sent = devices.p.copy(), self._room(len(users), histories)
-        n = _local(download, p, self._data(users, histories, key), 0, len(users), self._numbers(), sent)
+        n = _local(download, p, self._data(users, histories, key), 0, len(users), self.numbers(), sent)
         of_items = {"q": sent.dq[:n, : self.factors].copy(), "b": sent.db[:n]}
         return FPLDevices(p), Update(sent.ptr, sent.item[:n], of_items, {}, np.ones(len(users), np.float32))
 
@@ -150,7 +151,7 @@ class FPL(Settings):
         """`local`, and the updates added to `total` while they are in the cache; also how many rows and bytes were sent. The same bits."""
         p, sums, together = devices.p.copy(), (total.rows["q"], total.rows["b"], total.senders), self._together(len(users))
         room, data = self._room(together, histories), self._data(users, histories, key)
-        rows = _local_sum(download, p, data, together, self._numbers(), room, *sums)
+        rows = _local_sum(download, p, data, together, self.numbers(), room, *sums)
         if rows < 0:
             raise NonFiniteError("update: a value is not finite or beyond +-32768; the model is unchanged")
         nothing, none = np.zeros(len(users) + 1, np.int64), np.empty(0, np.int32)
@@ -179,7 +180,7 @@ class FPL(Settings):
         server, devices = FPLServer(server.q.copy(), server.b.copy()), FPLDevices(devices.p.copy())
         users = np.arange(len(devices.p))
         data, room = self._data(users, histories, key), self._room(1, histories)
-        rows = _solo(server, devices.p, data, key, rounds.start, rounds.stop, self._numbers(), room)
+        rows = _solo(server, devices.p, data, key, rounds.start, rounds.stop, self.numbers(), room)
         return server, devices, rows, rows * self._row_bytes
 
     # ---- the numbers and the memory that the compiled part takes ---------------------------------------------------------------
@@ -188,7 +189,8 @@ class FPL(Settings):
         pi = self.pi.of(users, histories) if isinstance(self.pi, Choice) else np.array([self.pi], np.float32)
         return _Data(*histories[:5], pi, folds(key, users))  # a triple needs neither times nor places
 
-    def _numbers(self) -> _Numbers:
+    def numbers(self) -> _Numbers:
+        """T, alpha, the three lambdas with their defaults, and whether p_u moves after each triple."""
         alpha = self.learning_rate
         regs = (self.reg_user, alpha / 20), (self.reg_positive, alpha / 20), (self.reg_negative, alpha / 200)
         reg_user, reg_positive, reg_negative = (np.float32(default if reg is None else reg) for reg, default in regs)
@@ -255,7 +257,40 @@ class _Room(NamedTuple):
     gaps: Int32Array
 
 
-# ---- section 4.2 on devices `low` to `high`, one after the other -----------------------------------------------------------------
+# ---- section 4.2, steps 2 and 3, on one device: as a person reads it -----------------------------------------------------------------
+
+
+def plain_local(
+    fpl: FPL, theta: FPLServer, p_u: Float32Array, history: Int32Array, key: np.uint64
+) -> tuple[Float32Array, dict[int, tuple[Float32Array, float]]]:
+    """One round of one device in plain NumPy: the new p_u, float32 [F], and {item: (update of q, update of b)} that it sends.
+
+    fpl: configured, with pi a number. theta: the received model. history: int32, the consumed items, ascending. key: the device's in this
+    round. It draws what the compiled loop below draws, and a test holds that loop to it (to 1e-5: sums are added in another order).
+    """
+    triples, alpha, reg_u, reg_i, reg_j, per_triple = fpl.numbers()
+    unseen, pi, summed = len(theta.b) - len(history), float(fpl.pi), np.zeros_like(p_u)  # type: ignore[arg-type]  # a number here
+    sent: dict[int, tuple[Float32Array, float]] = {}
+    for t in range(triples if len(history) and unseen else 0):
+        bits, chance = (np.uint64(draw(key, 2 * t + number)) for number in range(2))
+        i, j = int(history[below(bits, len(history))]), int(negative(history, below_low(bits, unseen)))  # (u, i, j) of K_u
+        x_uij = theta.b[i] + p_u @ theta.q[i] - theta.b[j] - p_u @ theta.q[j]  # (4)
+        d = math.exp(-x_uij) / (1 + math.exp(-x_uij))  # (3)
+        updates = {j: (-d * p_u - reg_j * theta.q[j], -d)}  # (5), theta = q_j, b_j
+        if uniform(chance) < pi:  # 3. Transmission to Server: pi lets the positive update through
+            updates[i] = (d * p_u - reg_i * theta.q[i], d)  # (5), theta = q_i, b_i
+        for item, (dq, db) in updates.items():
+            before_q, before_b = sent.get(item, (np.zeros_like(p_u), 0.0))
+            sent[item] = (before_q + dq, before_b + db)
+        step = d * (theta.q[i] - theta.q[j]) - reg_u * p_u  # (5), theta = p_u
+        if per_triple:
+            p_u = p_u + alpha * step  # (6) at once, as run
+        else:
+            summed = summed + step
+    return (p_u + alpha * summed).astype(np.float32), sent  # (6), as printed
+
+
+# ---- the same, compiled, on devices `low` to `high`, one after the other -----------------------------------------------------------------
 # Flat loops over arrays taken out of their tuples first: numba counts references to every array that a loop takes, hands on or
 # slices, with an atomic instruction each, and that would cost more than the arithmetic. Rows go LANES numbers at a time.
 
@@ -352,16 +387,22 @@ def _local_sum(
     return rows if ok else -1
 
 
+@njit(cache=True, inline="always")
+def _moved(theta: np.float32, total: int | np.signedinteger[Any], alpha: np.float32) -> np.float32:
+    """theta := theta + alpha * total, which is a sum of updates in fixed point."""
+    return theta + alpha * np.float32(total * STEP)  # (7)
+
+
 @njit(cache=True, nogil=True)
 def _aggregate(
     q: Float32Array, b: Float32Array, sum_q: Int64Array, sum_b: Int64Array, senders: Int64Array, alpha: np.float32
 ) -> None:
-    """(7) in place: theta += alpha * sum, for the items that somebody sent."""
+    """(7) in place, for the items that somebody sent."""
     for k in range(len(b)):
         if senders[k] > 0:
             for f in range(q.shape[1]):
-                q[k, f] += alpha * np.float32(sum_q[k, f] * STEP)
-            b[k] += alpha * np.float32(sum_b[k] * STEP)
+                q[k, f] = _moved(q[k, f], sum_q[k, f], alpha)
+            b[k] = _moved(b[k], sum_b[k], alpha)
 
 
 @njit(cache=True, nogil=True)
@@ -377,8 +418,8 @@ def _solo(
         for r in range(n):
             k = item[r]
             for f in range(p.shape[1]):
-                q[k, f] += numbers.alpha * np.float32(np.int64(np.rint(dq[r, f] * np.float32(65536.0))) * STEP)  # (7)
-            b[k] += numbers.alpha * np.float32(np.int64(np.rint(db[r] * np.float32(65536.0))) * STEP)  # (7)
+                q[k, f] = _moved(q[k, f], np.int64(np.rint(dq[r, f] * SCALE)), numbers.alpha)
+            b[k] = _moved(b[k], np.int64(np.rint(db[r] * SCALE)), numbers.alpha)
         total += n
     return total
 
