@@ -24,7 +24,7 @@ ORDER = (
     {"algorithms", "baselines", "federation"},
     {"evaluate"},
     {"runs"},
-    {"tuning"},
+    {"tuning", "testing"},
     {"deploy"},
     {"report"},
     {"papers"},

@@ -76,7 +76,7 @@ class Declaration:
 def declared(algorithm: Any) -> Declaration:
     """What an algorithm declares. Raises ContractError for a missing or unusable member, by its name."""
     name, kind = type(algorithm).__name__, _kind(algorithm)
-    missing = [member for member in MEMBERS[kind] if not hasattr(algorithm, member)]
+    missing = [member for member in MEMBERS[kind] if getattr(algorithm, member, None) is None]
     if missing:
         raise ContractError(name, f"a {kind} algorithm without `{missing[0]}`", expected=", ".join(MEMBERS[kind]))
     states = {part: getattr(algorithm, part, None) for part in ("holds", "receives", "keeps")}

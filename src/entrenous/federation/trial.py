@@ -49,15 +49,15 @@ def try_local(
     """Trains some devices twice and keeps nothing: holds what they send against the declaration, and the second time against the first.
 
     Warns (EntrenousWarning) where all that a device sends would become 0 in fixed point. Raises ContractError."""
-    before = type(own)(*(array.copy() for array in own))
-    private, update = local(contract, algorithm, received, own, histories, users, key)
+    mine = type(own)(*(array.copy() for array in own))
+    private, update = local(contract, algorithm, received, mine, histories, users, key)
     for name, array in arrays_of(own).items():
-        if array.tobytes() != arrays_of(before)[name].tobytes():
+        if array.tobytes() != arrays_of(mine)[name].tobytes():
             raise ContractError(
                 f"{contract.name}: private state '{name}'", "`local` writes to it", expected="a new array returned"
             )
-    check_update(contract, update, users, private, before)
-    check_same(contract, update, local(contract, algorithm, received, own, histories, users, key)[1])
+    check_update(contract, update, users, private, own)
+    check_same(contract, update, local(contract, algorithm, received, mine, histories, users, key)[1])
     if lost := vanishing(update):
         said = f"all that {lost} of the {len(users)} devices tried out send becomes 0 in fixed point, whose step is 2^-16"
         warnings.warn(

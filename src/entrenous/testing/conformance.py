@@ -1,0 +1,66 @@
+"""`conform`: an algorithm held against its own declaration on small made data, in words where it breaks a rule."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core.declared import ContractError, bound, declared, read_only
+from ..core.enforce import check_kept, check_received
+from ..data.interactions import Interactions
+from ..data.synthetic import synthetic
+from ..federation.executors import Debug, Threads
+from ..federation.rounds import Rounds, Training
+from ..runs.recommenders import checkpoint_arrays
+
+ROUNDS = 3
+
+
+def conform(algorithm: Any, data: Interactions | None = None) -> None:
+    """Trains an algorithm with a server for three rounds of small data and holds every round against its declaration.
+
+    Checked: no member is missing; what devices receive has the declared names, types, shapes and ranges and is not written to; what they
+    send is declared, of the declared shape, without an item twice or a private array, and the same for the same key; one device at a time
+    and all at once end with the same bits; scores are finite float32 numbers for every user and item.
+
+    Args:
+        algorithm: an instance, with its settings. A centralised or a gossip algorithm is checked for missing members alone.
+        data: what to train on; None = 30 made-up users and 40 items.
+
+    Raises:
+        ContractError: for the first rule that is broken, in one line that names algorithm, array and rule.
+    """
+    if declared(algorithm).kind != "federated":
+        return
+    data = data or synthetic(users=30, items=40, interactions=300, seed=0)
+    name, own = type(algorithm).__name__, algorithm.configured(data.catalogue)
+    together = _trained(Rounds(own, data, executor=Threads(1)), every=True)
+    alone = _trained(Rounds(own, data, executor=Debug()), every=False)
+    for array, values in checkpoint_arrays(together).items():
+        if values.tobytes() != checkpoint_arrays(alone)[array].tobytes():
+            raise ContractError(f"{name}: '{array}'", "depends on which devices train together", expected="the same bits alone")
+    _check_scores(own, data, together)
+
+
+def _trained(rounds: Rounds, *, every: bool) -> Training:
+    """After ROUNDS rounds; every: a new check at the start of each."""
+    training = rounds.start()
+    check_kept(rounds.contract, training.devices, rounds.catalogue.users)
+    for number in range(ROUNDS):
+        training = (Rounds(rounds.algorithm, rounds.data) if every else rounds).advance(training, number + 1)
+    return training
+
+
+def _check_scores(algorithm: Any, data: Interactions, training: Training) -> None:
+    """Scores of all users: float32 [users, items], finite, alone as in company."""
+    users, name = np.arange(len(data.users)), type(algorithm).__name__
+    contract = bound(algorithm, data.catalogue)
+    received = contract.delivered(read_only(algorithm.download(training.server)), users)
+    check_received(contract, received, len(users))
+    scores = algorithm.score(received, training.devices, data.histories(users))
+    if scores.dtype != np.float32 or scores.shape != (len(users), len(data.items)):
+        expected = f"float32 {(len(users), len(data.items))}"
+        raise ContractError(f"{name}: score", f"{scores.dtype} {scores.shape}", expected=expected)
+    if not np.isfinite(scores).all():
+        raise ContractError(f"{name}: score", "a score that is NaN or infinite", expected="finite numbers")
