@@ -93,11 +93,15 @@ def test_an_infinite_number_is_fine_only_where_it_is_declared_so() -> None:
 
 def altered(**members: Any) -> Any:
     """MeanEmbedding with other members, as an instance."""
-    return type("Altered", (MeanEmbedding,), {"__module__": __name__, "__annotations__": dict.fromkeys(members, ClassVar[Any]), **members})()
+    return type(
+        "Altered", (MeanEmbedding,), {"__module__": __name__, "__annotations__": dict.fromkeys(members, ClassVar[Any]), **members}
+    )()
 
 
 def nothing(**members: Any) -> Any:
-    return type("Half", (Settings,), {"__module__": __name__, "__annotations__": dict.fromkeys(members, ClassVar[Any]), **members})()
+    return type(
+        "Half", (Settings,), {"__module__": __name__, "__annotations__": dict.fromkeys(members, ClassVar[Any]), **members}
+    )()
 
 
 class NoShape(NamedTuple):

@@ -14,6 +14,7 @@ from ..core.protocols import FederatedAlgorithm, State
 from ..data.interactions import Interactions
 from .executors import Executor, Threads
 from .ledger import Ledger
+from .recorder import Recorder
 from .shard import Devices, Limit, Shard
 
 
@@ -38,6 +39,7 @@ class Rounds:
     not on where training was interrupted. `limits` are applied in order to every update; an algorithm with `local_sum` adds up by itself
     when there are none. In the first round what devices do is held against the declaration, with a strict executor in every round.
     avoid: what devices never draw as negatives; None = their rows of `data`. Anything else is a leak, and is to be called one.
+    recorder: takes down what devices receive and send; they must be here.
     everybody: where the devices are, which then know `data`, `executor`, `limits`, `block` and `avoid` by themselves; None = here.
     """
 
@@ -52,16 +54,17 @@ class Rounds:
         block: int = 0,
         avoid: Interactions | None = None,
         everybody: Devices | None = None,
+        recorder: Recorder | None = None,
     ) -> None:
         self.catalogue = data.catalogue
         self.algorithm = algorithm.configured(self.catalogue)
         self.contract: Contract = bound(self.algorithm, self.catalogue)
         self.data, self.avoid, self.seed, self.limits = data, avoid, seed, tuple(limits)
         self.executor: Executor = executor or Threads(1)
-        self._here = everybody is None
+        self._here, self._recorder = everybody is None, recorder
         self.everybody: Devices = everybody or Shard(
             self.algorithm, self.catalogue, data, np.arange(self.catalogue.users),
-            executor=self.executor, limits=limits, block=block, avoid=avoid,
+            executor=self.executor, limits=limits, block=block, avoid=avoid, recorder=recorder,
         )  # fmt: skip
         self._key = key_of(seed, "rounds")
 
@@ -80,8 +83,9 @@ class Rounds:
         return training
 
     def _alone(self) -> bool:
-        """True if `solo_rounds` may run: cohorts of one device that is here, no limits, no strict executor."""
-        return self._here and self.contract.cohort == 1 and not self.limits and not self.executor.strict
+        """True if `solo_rounds` may run: cohorts of one device that is here, whose update nothing looks at on its way."""
+        watched = bool(self.limits) or self.executor.strict or self._recorder is not None
+        return self._here and self.contract.cohort == 1 and not watched
 
     def one_round(self, training: Training) -> Training:
         """Select, download, local on every selected device, limit, add, aggregate."""
@@ -95,6 +99,8 @@ class Rounds:
         ledger = training.ledger.down(self.contract.delivered(download, users[:1]), len(users), self.catalogue.items)
         with stage(number, "aggregate"):
             server = self.algorithm.aggregate(training.server, total)
+        if self._recorder is not None:
+            self._recorder.ended(number, self.contract, download, total)
         self.everybody.release(total)
         return Training(server, training.devices, number + 1, ledger.plus(sent))
 

@@ -16,6 +16,7 @@ from ..core.types import Int64Array
 from ..core.update import Total, Update, add_update, clear_total, merge_totals
 from .executors import Executor, Threads
 from .ledger import Ledger
+from .recorder import Recorder
 from .trial import local, of_devices, try_local
 
 Limit = Callable[[Update], Update]  # clip, noise, quantise, mask: what limits disclosure, on the device
@@ -72,12 +73,15 @@ class Shard:
         limits: Sequence[Limit] = (),
         block: int = 0,
         avoid: Any = None,
+        recorder: Recorder | None = None,
     ) -> None:
         self.algorithm, self.catalogue, self.data, self.users = algorithm, catalogue, data, users
         self.executor: Executor = executor or Threads(1)
         self.limits, self.block, self.avoid = tuple(limits), block, avoid
         self.contract: Contract = bound(algorithm, catalogue)
-        self.sums = None if limits else self.contract.declaration.local_sum  # nothing looks at the updates on their way
+        self.recorder = recorder
+        looked_at = bool(limits) or recorder is not None  # the updates, on their way
+        self.sums = None if looked_at else self.contract.declaration.local_sum
         self._free: SimpleQueue[Total] = SimpleQueue()  # zeroed, and reused from round to round
         self._tried = False  # whether some devices were tried out: in the first round, and in every one of a strict executor
 
@@ -170,6 +174,8 @@ class Shard:
                 check_update(self.contract, update, users, private, own)
             for limit in self.limits:
                 update = limit(update)
+            if self.recorder is not None:
+                self.recorder.sent(users, update)
             total, sent = add_update(self._total(work), update), Ledger().up(update)
         work.totals.put(total)
         return rows, private, sent
