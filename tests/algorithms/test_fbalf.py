@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from declared_rounds import declared_rounds
 from paths import PYTHONPATH
 
 from entrenous.algorithms.fbalf import FBALF, Devices, Server
@@ -255,3 +256,13 @@ def test_rounds_count_passes_and_devices_take_turns(data: Interactions) -> None:
     steps = (start.server._replace(step=np.array([n])) for n in range(USERS + 2))
     turns = [int(stochastic.select(server, data.catalogue, key(0))[0]) for server in steps]
     assert turns == [*range(USERS), 0, 1]
+
+
+@pytest.mark.parametrize("style", ["batch", "stochastic"])
+def test_devices_receive_keep_and_send_what_is_declared(style: str, data: Interactions) -> None:
+    algorithm = FBALF(**{**BASE, "style": style})
+    contract = declared_rounds(algorithm, data, 2 * USERS if style == "stochastic" else 2)
+    assert contract.cohort == (1 if style == "stochastic" else USERS)
+    assert contract.most_bytes == algorithm.update_bytes(data.catalogue) == ITEMS * (4 + 4 * 4)
+    assert contract.block_bytes == algorithm.usual_bytes(data.catalogue)
+    assert contract.declaration.traits.predicts_ratings and not contract.declaration.traits.draws_negatives

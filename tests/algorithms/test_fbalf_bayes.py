@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from declared_rounds import declared_rounds
 from small_federations import same
 
 from entrenous.algorithms.fbalf_bayes import FBALFBayes, Server
@@ -216,3 +217,14 @@ def test_the_model_is_the_same_on_any_number_of_threads_and_in_any_blocks() -> N
 def test_data_without_ratings_are_refused() -> None:
     with pytest.raises(InputError, match="fbalf-bayes: the data has no ratings to learn from"):
         bayes().configured(DATA.catalogue._replace(scale=(1.0, 1.0)))
+
+
+@pytest.mark.parametrize("change", [{}, {"cohort": 20}, {"item_bias": False}, {"members": 1, "noise": 0.0}])
+def test_devices_receive_keep_and_send_what_is_declared(change: dict[str, Any]) -> None:
+    algorithm = bayes(**change)
+    contract = declared_rounds(algorithm, DATA, 6)
+    assert contract.cohort == (algorithm.cohort or USERS)
+    assert set(contract.way("rows")) == ({"q", "b"} if algorithm.item_bias else {"q"})
+    assert contract.most_bytes == algorithm.update_bytes(DATA.catalogue)
+    assert contract.block_bytes == algorithm.usual_bytes(DATA.catalogue)
+    assert contract.declaration.traits.predicts_ratings and not contract.declaration.traits.draws_negatives

@@ -15,51 +15,49 @@ Where the text leaves a choice, or ours differs: a device takes its ratings by a
 and both shrink by `decay` after every pass; lambda of the biases may be its own; r has a constant, the middle of the scale or the user's
 mean, from which the biases deviate; decoys are the same in every pass (drawn anew, they would give away what always comes); in the
 stochastic style the server, as the text has it, moves after each device, in batch style along the mean over all who sent a row.
+
+The device's steps are compiled, in kernels/biased_sgd.py; tests/algorithms/test_fbalf.py has them in plain NumPy (`Plain`), and holds
+the compiled ones to it.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, NamedTuple, Self, final
+from typing import Annotated, ClassVar, Literal, NamedTuple, Self, final
 
 import numpy as np
 from pydantic import Field
 
+from ..core.contract import Sent, Traits, axes, rows
 from ..core.errors import NonFiniteError
 from ..core.keys import fold_name, folds, normals
 from ..core.protocols import Catalogue, Disclosed, Histories
 from ..core.ratings import rated
-from ..core.simd import padded, zeros
 from ..core.types import Float32Array, Int64Array, UInt64Array
-from ..core.update import Total, Update
-from ..kernels import bpr_mf
-from ..kernels.biased_sgd import Numbers, Rows, means, room_for, solo, visits
-from ..privacy.decoys import Mixed, with_decoys
-from ._decoys import InTurn
-from ._filled import redrawn
-from ._filling import step_means
+from ..core.update import Total, Update, real
+from ..kernels import biased_sgd, bpr_mf
+from ..privacy.decoys import Mixed, SendsDecoys
 
 
 class Server(NamedTuple):
-    """q: float32 [items, F]; b: float32 [items]; scale: float32 [2], lowest and highest rating; step: int64 [1], rounds done; epoch:
-    int64 [1], rounds in a pass. A device receives all of it."""
+    """q: q_i. b: b_i. scale: lowest and highest rating. step: rounds done. epoch: rounds in a pass. A device receives all of it."""
 
-    q: Float32Array
-    b: Float32Array
-    scale: Float32Array
-    step: Int64Array
-    epoch: Int64Array
+    q: Annotated[Float32Array, axes("items", "factors")]
+    b: Annotated[Float32Array, axes("items")]
+    scale: Annotated[Float32Array, axes(2)]
+    step: Annotated[Int64Array, axes(1, least=0)]
+    epoch: Annotated[Int64Array, axes(1, least=1)]
 
 
 class Devices(NamedTuple):
-    """p: float32 [m, F]; bias: b_u, float32 [m]; key: uint64 [m], from which a device draws its decoys. None of it leaves."""
+    """p: p_u. bias: b_u. key: from which a device draws its decoys. None of it leaves."""
 
-    p: Float32Array
-    bias: Float32Array
-    key: UInt64Array
+    p: Annotated[Float32Array, axes("factors")]
+    bias: Annotated[Float32Array, axes()]
+    key: Annotated[UInt64Array, axes()]
 
 
 @final
-class FBALF(InTurn):
+class FBALF(SendsDecoys):
     """FBALF as printed: gradient steps along fixed learning rates, and a server that moves after each device."""
 
     factors: int = Field(128, ge=1, le=1024, description="f, the length of p_u and q_i")
@@ -87,23 +85,26 @@ class FBALF(InTurn):
         "(which wants a learning_rate near 1)",
     )
 
-    disclosure: ClassVar[tuple[Disclosed, ...]] = (
-        Disclosed(
+    holds: ClassVar[type] = Server
+    receives: ClassVar[type] = Server
+    keeps: ClassVar[type] = Devices
+    sends: ClassVar[tuple[Sent, ...]] = (
+        rows(
             "q",
-            "[rows, F] float32",
-            "each round, a row for every rated item and every decoy",
-            "lambda q_i - e p_u, from which the server, which knows q_i and lambda, has p_u's direction at once, and with b p_u itself. "
-            "The stochastic style has no sum that could hide it: a round is one device. With rho 0 the rows are the rated items",
+            "factors",
+            when="each round, a row for every rated item and every decoy",
+            reveals="lambda q_i - e p_u, from which the server, which knows q_i and lambda, has p_u's direction at once, and with b p_u "
+            "itself. The stochastic style has no sum that could hide it: a round is one device. With rho 0 the rows are the rated items",
         ),
-        Disclosed(
+        rows(
             "b",
-            "[rows] float32",
-            "as q",
-            "lambda b_i - e: the error of the device's prediction by arithmetic, so that with p_u the ratings come back up to the user's "
-            "bias; real ones are then whole numbers apart and made-up ones are not, and so decoys do not hide from a server that looks at "
-            "one device what it rated. They do from one that sees sums, and from the network which items a device asks about",
+            when="each round, a number for every rated item and every decoy",
+            reveals="lambda b_i - e: the error of the device's prediction by arithmetic, so that with p_u the ratings come back up to the "
+            "user's bias; real ones are then whole numbers apart and made-up ones are not, and so decoys do not hide from a server that "
+            "looks at one device what it rated. They do from one that sees sums, and from the network which items a device asks about",
         ),
     )
+    traits: ClassVar[Traits] = Traits(predicts_ratings=True, draws_negatives=False)
 
     # ---- the federation ------------------------------------------------------------------------------------------------------------
 
@@ -112,10 +113,22 @@ class FBALF(InTurn):
         rated(catalogue.scale, "fbalf")
         return self
 
-    @property
-    def row_bytes(self) -> int:
-        """Item id and gradients."""
-        return 4 + 4 * (self.factors + 1)
+    def sizes(self, catalogue: Catalogue) -> dict[str, int]:
+        """cohort: devices in a round, one in stochastic style. usual_rows: rows of a device as a rule."""
+        cohort = 1 if self.style == "stochastic" else catalogue.users
+        return {"cohort": cohort, "rows": catalogue.items, "usual_rows": self.usual_rows(catalogue)}
+
+    def rounds_an_epoch(self, catalogue: Catalogue) -> int:
+        """Rounds of one pass over the users."""
+        return catalogue.users if self.style == "stochastic" else 1
+
+    def default_rounds(self, catalogue: Catalogue) -> int:
+        """Rounds of `rounds` passes."""
+        return self.rounds * self.rounds_an_epoch(catalogue)
+
+    def select(self, server: Server, catalogue: Catalogue, key: np.uint64) -> Int64Array:
+        """Everybody, or in stochastic style the device whose turn it is: 0, 1, 2, ... in every pass."""
+        return np.arange(catalogue.users) if self.style == "batch" else server.step % catalogue.users
 
     def init_server(self, catalogue: Catalogue, key: np.uint64) -> Server:
         """q ~ N(0, init_std^2), b = 0."""
@@ -137,45 +150,48 @@ class FBALF(InTurn):
     def local(
         self, download: Server, devices: Devices, histories: Histories, users: Int64Array, key: np.uint64
     ) -> tuple[Devices, Update]:
-        """p_u, b_u learn from the device's ratings (11); the gradients of q_i, b_i go, for rated items and decoys."""
-        rows = self.rows(self.mixed(devices.key, histories, len(download.q), key), download, histories)
-        after, room = devices._replace(p=devices.p.copy(), bias=devices.bias.copy()), room_for(rows.ptr, self.factors)
-        g_q, g_b = np.empty((len(rows.item), self.factors), np.float32), np.empty(len(rows.item), np.float32)
-        numbers = self.numbers(int(download.step[0] // download.epoch[0]))
-        visits(download.q, download.b, after.p, after.bias, rows, numbers, room, g_q, g_b)
-        return after, Update(rows.ptr, rows.item, {"q": g_q, "b": g_b}, {}, np.ones(len(users), np.float32))
+        """p_u, b_u learn from the device's ratings; the gradients of q_i, b_i go, for rated items and decoys."""
+        mixed = self.mixed(devices.key, histories, len(download.q), key)  # I_u and I'_u, told apart by `rated` (7)
+        p, bias, g_q, g_b = biased_sgd.visits(
+            download.q, download.b, devices.p, devices.bias, self.over(mixed, download, histories), self.numbers(passes(download))
+        )  # (10), (11)
+        update = Update(mixed.ptr, mixed.item, {"q": g_q, "b": g_b}, {}, np.ones(len(users), np.float32))
+        return devices._replace(p=p, bias=bias), update
 
-    def rows(self, mixed: Mixed, download: Server, histories: Histories) -> Rows:
-        """What the devices go over."""
+    def over(self, mixed: Mixed, download: Server, histories: Histories) -> biased_sgd.Rows:
+        """What the devices go over, and the user's mean for decoys (6)."""
         middle = np.float32(download.scale.mean())
-        return Rows(*mixed, self.starts(download, histories), means(histories, middle))
+        return biased_sgd.Rows(*mixed, self.starts(download, histories), biased_sgd.means(histories, middle))
 
     def starts(self, download: Server, histories: Histories) -> Float32Array:
         """The constant of each device's predictions, float32 [m]."""
         constant = np.float32(download.scale.mean() if isinstance(self.start, str) else self.start)
-        return means(histories, constant) if self.start == "mean" else np.full(len(histories.ptr) - 1, constant, np.float32)
+        if self.start == "mean":
+            return biased_sgd.means(histories, constant)
+        return np.full(len(histories.ptr) - 1, constant, np.float32)
 
-    def numbers(self, iteration: int) -> Numbers:
-        """Rates and regularisation in a pass, which counts from 0; what decoys are rated by changes at `threshold` (6)."""
-        shrunk, reg_bias = self.decay**iteration, self.reg if self.reg_bias is None else self.reg_bias
+    def numbers(self, t: int) -> biased_sgd.Numbers:
+        """Rates and regularisation in pass t, which counts from 0; what decoys are rated by changes at `threshold` (6)."""
+        shrunk, reg_bias = self.decay**t, self.reg if self.reg_bias is None else self.reg_bias
         rates = np.float32(self.learning_rate * shrunk), np.float32(self.local_rate * shrunk)
-        return Numbers(self.local_iterations, *rates, np.float32(self.reg), np.float32(reg_bias), iteration >= self.threshold)
+        return biased_sgd.Numbers(self.local_iterations, *rates, np.float32(self.reg), np.float32(reg_bias), t >= self.threshold)
 
     # ---- on the server (section 4.3.2) ---------------------------------------------------------------------------------------------
 
     def aggregate(self, server: Server, total: Total) -> Server:
-        """q_i, b_i move along the gradient of the one device, or along the mean over all who sent a row (13)."""
-        rate = float(self.numbers(int(server.step[0] // server.epoch[0])).rate)
-        q, b = server.q.copy(), server.b.copy()
-        step_means(q, total.rows["q"], total.senders, rate)
-        step_means(b.reshape(-1, 1), total.rows["b"].reshape(-1, 1), total.senders, rate)
+        """q_i, b_i move along the gradient of the one device, or along the mean over all who sent a row."""
+        eta, sent = float(self.numbers(passes(server)).rate), total.senders > 0
+        q, b, senders = server.q.copy(), server.b.copy(), total.senders[sent]
+        q[sent] -= (eta * real(total.rows["q"][sent]) / senders[:, None]).astype(np.float32)  # (13)
+        b[sent] -= (eta * real(total.rows["b"][sent]) / senders).astype(np.float32)  # (13)
         return server._replace(q=q, b=b, step=server.step + 1)
 
     # ---- predictions ---------------------------------------------------------------------------------------------------------------
 
     def score(self, download: Server, devices: Devices, histories: Histories) -> Float32Array:
         """r of eq. 4 for every item, not clipped: float32 [m, items]."""
-        return bpr_mf.scores(devices.p, download.q, download.b) + self.biases(download, devices, histories)[0][:, None]
+        of_user, of_item = self.biases(download, devices, histories)
+        return bpr_mf.scores(devices.p, download.q, of_item) + of_user[:, None]  # (4)
 
     def biases(self, download: Server, devices: Devices, histories: Histories) -> tuple[Float32Array, Float32Array]:
         """The constant and b_u, float32 [m], and b_i, float32 [items]."""
@@ -191,21 +207,40 @@ class FBALF(InTurn):
         Returns the new server, the new devices, and how many rows and bytes were sent.
         """
         items, users, number, sent = len(server.q), len(devices.p), rounds.start, 0
-        q, b, p, bias = zeros(items, padded(self.factors)), server.b.copy(), devices.p.copy(), devices.bias.copy()
-        q[:, : self.factors] = server.q
-        rows = self.rows(with_decoys(histories, self.rho, devices.key, items), server, histories)
-        room = room_for(rows.ptr, self.factors)
+        work = biased_sgd.in_turn(server.q, server.b, devices.p, devices.bias)
+        mixed = self.mixed_in_turn(devices.key, histories, items, key, 0)
         while number < rounds.stop:
-            iteration, first = divmod(number, users)
+            t, first = divmod(number, users)
             last = min(users, first + rounds.stop - number)
             if self.redraw:
-                mixed = with_decoys(histories, self.rho, redrawn(key, iteration * users, devices.key), items)
-                rows = self.rows(mixed, server, histories)
-            if not solo(q, b, p, bias, rows, self.numbers(iteration), room, first, last):
+                mixed = self.mixed_in_turn(devices.key, histories, items, key, t * users)
+            if not biased_sgd.solo(work, self.over(mixed, server, histories), self.numbers(t), first, last):
                 raise NonFiniteError("update: a value is not finite or beyond +-32768; the model is unchanged")
-            number, sent = number + last - first, sent + int(rows.ptr[last] - rows.ptr[first])
-        after = server._replace(q=q[:, : self.factors].copy(), b=b, step=server.step + len(rounds))
-        return after, devices._replace(p=p, bias=bias), sent, sent * self.row_bytes
+            number, sent = number + last - first, sent + int(mixed.ptr[last] - mixed.ptr[first])
+        after = server._replace(q=work.q[:, : self.factors].copy(), b=work.b, step=server.step + len(rounds))
+        return after, devices._replace(p=work.p, bias=work.bias), sent, sent * self.row_bytes
+
+    # ---- until the engine reads the declaration ----
+
+    disclosure: ClassVar[tuple[Disclosed, ...]] = tuple(
+        Disclosed(one.name, shape, one.when, one.reveals)
+        for one, shape in zip(sends, ("[rows, F] float32", "[rows] float32"), strict=True)
+    )
+
+    @property
+    def cohort(self) -> int:
+        """Devices in a round; 0 = all."""
+        return 1 if self.style == "stochastic" else 0
+
+    @property
+    def row_bytes(self) -> int:
+        """Item id and gradients."""
+        return 4 + 4 * (self.factors + 1)
+
+
+def passes(server: Server) -> int:
+    """Passes over all users so far."""
+    return int(server.step[0] // server.epoch[0])
 
 
 ALGORITHMS = {"fbalf": FBALF}

@@ -27,11 +27,12 @@ What differs from the paper:
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, NamedTuple, Self, final
+from typing import Annotated, ClassVar, Literal, NamedTuple, Self, final
 
 import numpy as np
 from pydantic import Field
 
+from ..core.contract import Sent, Traits, axes, rows
 from ..core.keys import fold_name, folds, normals
 from ..core.protocols import Catalogue, Disclosed, Histories
 from ..core.ratings import rated
@@ -39,44 +40,43 @@ from ..core.sampling import cohort
 from ..core.types import Float32Array, Float64Array, Int64Array, UInt64Array
 from ..core.update import Total, Update, real
 from ..kernels import biased_mf, bpr_mf
-from ._decoys import SendsDecoys
+from ..privacy.decoys import SendsDecoys
 
 FEWEST = 5.0  # ratings that an item is taken to have where decoys hide how many
 
 
 class Server(NamedTuple):
-    """q: float32 [items, K, F]; b: float32 [items, K]; m_q, m_b: their momentum, alike. seen: int64 [items], rows received for each item in
-    all rounds; reports: int64 [1], devices that reported in all rounds; users, iteration: int64 [1]; scale: float32 [2]."""
+    """q: q_i; b: b_i; m_q, m_b: their momentum. seen: rows received for each item in all rounds; reports: devices that reported in all
+    rounds; users; iteration: rounds done; scale: lowest and highest rating."""
 
-    q: Float32Array
-    b: Float32Array
-    m_q: Float32Array
-    m_b: Float32Array
-    seen: Int64Array
-    reports: Int64Array
-    users: Int64Array
-    iteration: Int64Array
-    scale: Float32Array
+    q: Annotated[Float32Array, axes("items", "members", "factors")]
+    b: Annotated[Float32Array, axes("items", "members")]
+    m_q: Annotated[Float32Array, axes("items", "members", "factors")]
+    m_b: Annotated[Float32Array, axes("items", "members")]
+    seen: Annotated[Int64Array, axes("items", least=0)]
+    reports: Annotated[Int64Array, axes(1, least=0)]
+    users: Annotated[Int64Array, axes(1, least=1)]
+    iteration: Annotated[Int64Array, axes(1, least=0)]
+    scale: Annotated[Float32Array, axes(2)]
 
 
 class Download(NamedTuple):
-    """What a device receives. q: float32 [items, K, F]; b: float32 [items, K]; v: float32 [items], the variance of q's coordinates;
-    scale: float32 [2], lowest and highest rating; iteration: int64 [1]."""
+    """What a device receives. q: q_i; b: b_i; v: the variance of q_i's coordinates; scale: lowest and highest rating; iteration: rounds
+    done."""
 
-    q: Float32Array
-    b: Float32Array
-    v: Float32Array
-    scale: Float32Array
-    iteration: Int64Array
+    q: Annotated[Float32Array, axes("items", "members", "factors")]
+    b: Annotated[Float32Array, axes("items", "members")]
+    v: Annotated[Float32Array, axes("items")]
+    scale: Annotated[Float32Array, axes(2)]
+    iteration: Annotated[Int64Array, axes(1, least=0)]
 
 
 class Devices(NamedTuple):
-    """p: float32 [m, K, F]; offset: b_u less where it starts, float32 [m, K]; key: uint64 [m], from which a device draws its decoys. None
-    of it leaves."""
+    """p: p_u; offset: b_u less where it starts; key: from which a device draws its decoys. None of it leaves."""
 
-    p: Float32Array
-    offset: Float32Array
-    key: UInt64Array
+    p: Annotated[Float32Array, axes("members", "factors")]
+    offset: Annotated[Float32Array, axes("members")]
+    key: Annotated[UInt64Array, axes()]
 
 
 @final
@@ -112,23 +112,30 @@ class FBALFBayes(SendsDecoys):
     )
     init_std: float = Field(0.1, gt=0, description="standard deviation of the first q")
 
-    disclosure: ClassVar[tuple[Disclosed, ...]] = (
-        Disclosed(
+    holds: ClassVar[type] = Server
+    receives: ClassVar[type] = Download
+    keeps: ClassVar[type] = Devices
+    sends: ClassVar[tuple[Sent, ...]] = (
+        rows(
             "q",
-            "[rows, K F] float32",
-            "each round, a row for every rated item and every decoy",
-            "the gradients of q_i: multiples of p_u (with noise > 0 and a rated item, nearly). Seen singly they tell p_u's direction and, "
-            "with b, p_u itself; decoys and rated items can then be told apart. A sum over a cohort tells the cohort's taste",
+            "members",
+            "factors",
+            when="each round, a row for every rated item and every decoy",
+            reveals="the gradients of q_i: multiples of p_u (with noise > 0 and a rated item, nearly). Seen singly they tell p_u's "
+            "direction and, with b, p_u itself; decoys and rated items can then be told apart. A sum over a cohort tells the cohort's "
+            "taste",
         ),
-        Disclosed(
+        rows(
             "b",
-            "[rows, K] float32",
-            "as q, if item_bias",
-            "the errors of the device's predictions, with the sign turned. Seen singly, with q they give back the ratings up to the user's "
-            "bias, and real ratings are whole numbers where made-up ones are not: decoys hide nothing from a server that looks at one "
-            "device. They hide what was rated from one that sees sums, and which items a device asks about from the network",
+            "members",
+            when="each round if item_bias, numbers for every rated item and every decoy",
+            reveals="the errors of the device's predictions, with the sign turned. Seen singly, with q they give back the ratings up to "
+            "the user's bias, and real ratings are whole numbers where made-up ones are not: decoys hide nothing from a server that looks "
+            "at one device. They hide what was rated from one that sees sums, and which items a device asks about from the network",
+            only_if="item_bias",
         ),
     )
+    traits: ClassVar[Traits] = Traits(predicts_ratings=True, draws_negatives=False)
 
     # ---- the federation ------------------------------------------------------------------------------------------------------------
 
@@ -141,10 +148,9 @@ class FBALFBayes(SendsDecoys):
         """`rounds`, whatever the data."""
         return self.rounds
 
-    @property
-    def row_bytes(self) -> int:
-        """Item id and the gradients of all members."""
-        return 4 + 4 * self.members * (self.factors + self.item_bias)
+    def sizes(self, catalogue: Catalogue) -> dict[str, int]:
+        """usual_rows: rows of a device as a rule."""
+        return {"rows": catalogue.items, "usual_rows": self.usual_rows(catalogue)}
 
     def init_server(self, catalogue: Catalogue, key: np.uint64) -> Server:
         """q ~ N(0, init_std^2), b = 0."""
@@ -175,10 +181,10 @@ class FBALFBayes(SendsDecoys):
     ) -> tuple[Devices, Update]:
         """p_u, b_u learn from the device's ratings (11); the gradients of q_i, b_i (10) go, for rated items and decoys (7)."""
         mixed = self.mixed(devices.key, histories, len(download.q), key)  # I_u and I'_u
-        rows = biased_mf.Rows(*mixed, self.starts(download, histories))
+        over = biased_mf.Rows(*mixed, self.starts(download, histories))
         after = devices._replace(p=devices.p.copy(), offset=devices.offset.copy())
         rates = self.rates(int(download.iteration[0]))
-        g_q, g_b = biased_mf.gradients(download.q, download.b, download.v, after.p, after.offset, rows, rates)
+        g_q, g_b = biased_mf.gradients(download.q, download.b, download.v, after.p, after.offset, over, rates)
         sent = {"q": g_q, "b": g_b} if self.item_bias else {"q": g_q}
         return after, Update(mixed.ptr, mixed.item, sent, {}, np.ones(len(users), np.float32))
 
@@ -231,12 +237,12 @@ class FBALFBayes(SendsDecoys):
         ratings.
         """
         users = float(server.users[0])
-        rows = server.seen / max(1.0, float(server.reports[0])) * users  # in a pass over all users
-        if not self.rho or not rows.any():
-            return rows
-        own = rows.sum() / (1 + self.rho) / users
-        chance = min(self.rho * own / max(len(rows) - own, 1.0), 0.99)
-        return np.maximum((rows - users * chance) / (1 - chance), FEWEST)
+        got = server.seen / max(1.0, float(server.reports[0])) * users  # rows in a pass over all users
+        if not self.rho or not got.any():
+            return got
+        own = got.sum() / (1 + self.rho) / users
+        chance = min(self.rho * own / max(len(got) - own, 1.0), 0.99)
+        return np.maximum((got - users * chance) / (1 - chance), FEWEST)
 
     # ---- predictions ---------------------------------------------------------------------------------------------------------------
 
@@ -249,6 +255,18 @@ class FBALFBayes(SendsDecoys):
     def biases(self, download: Download, devices: Devices, histories: Histories) -> tuple[Float32Array, Float32Array]:
         """b_u, float32 [m], and b_i, float32 [items]: means over the members."""
         return self.starts(download, histories) + mean(devices.offset), mean(download.b)
+
+    # ---- until the engine reads the declaration ----
+
+    disclosure: ClassVar[tuple[Disclosed, ...]] = tuple(
+        Disclosed(one.name, shape, one.when, one.reveals)
+        for one, shape in zip(sends, ("[rows, K F] float32", "[rows, K] float32"), strict=True)
+    )
+
+    @property
+    def row_bytes(self) -> int:
+        """Item id and the gradients of all members."""
+        return 4 + 4 * self.members * (self.factors + self.item_bias)
 
 
 def mean(of_members: Float32Array) -> Float32Array:
