@@ -1,218 +1,268 @@
-"""FBALF: what the server makes of gradients, what decoys hide and what they do not, what its biases, members and settings mean."""
+"""FBALF as printed against its formulas in plain Python, finite differences of its loss, and its own other ways of computing the same."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
 import pytest
-from small_federations import same
+from declared_rounds import declared_rounds
+from paths import PYTHONPATH
 
-from entrenous.algorithms.fbalf import FBALF, Server
-from entrenous.core.errors import InputError
+from entrenous.algorithms.fbalf import FBALF, Devices, Server
+from entrenous.core.errors import InputError, NonFiniteError
 from entrenous.core.keys import key
-from entrenous.core.update import Total, Update, add_update, empty_total
+from entrenous.core.update import Update
 from entrenous.core.vocabulary import Vocabulary
 from entrenous.data.interactions import Interactions, build
-from entrenous.evaluate.ratings import rate
-from entrenous.federation.executors import Threads
 from entrenous.federation.rounds import Rounds, Training
-from entrenous.runs.recommenders import fitted
-from entrenous.split.protocol import splits
+from entrenous.privacy.decoys import Mixed, with_decoys
 
-SMALL: dict[str, Any] = {
-    "factors": 3, "members": 2, "rounds": 12, "local_iterations": 5, "rho": 1.0, "threshold": 4, "redraw": False, "start": "middle",
-    "user_bias": True, "item_bias": True, "noise": 0.5, "reg_user": 0.7, "reg_item": 5.0, "reg_user_bias": 1.5, "reg_item_bias": 1.0,
-    "learning_rate": 0.5, "momentum": 0.5, "early_rate": 0.2, "damping": 3.0, "cohort": 0, "init_std": 0.1,
+USERS, ITEMS = 7, 12
+EVERYONE = np.arange(USERS)
+BASE: dict[str, Any] = {
+    "factors": 3, "rho": 1.0, "threshold": 1, "local_iterations": 2, "learning_rate": 0.05, "local_rate": 0.03, "decay": 0.9,
+    "reg": 0.02, "reg_bias": 0.1, "init_std": 0.3, "start": "middle", "style": "stochastic",
 }  # fmt: skip
-USERS, ITEMS = 60, 40
 
 
-def rated(users: int = USERS, items: int = ITEMS, share: float | np.ndarray = 0.3) -> Interactions:
-    """Ratings 1 to 5 with generous and strict users, good and bad items, and two tastes."""
-    rng = np.random.default_rng(3)
-    taste = np.outer(rng.choice([-1, 1], users), rng.choice([-1, 1], items))
-    mean = 3.1 + rng.normal(0, 0.5, users)[:, None] + rng.normal(0, 0.5, items) + 0.8 * taste
-    value = np.clip(np.rint(mean + rng.normal(0, 0.3, (users, items))), 1, 5)
-    user, item = np.nonzero(rng.random((users, items)) < share)
-    ids = {"users": Vocabulary(size=users, kind="user"), "items": Vocabulary(size=items, kind="item")}
-    return build(user, item, value=value[user, item], scale=(1, 5), **ids)
+def made() -> Interactions:
+    """A few ratings, at least one of every user but the last, who has none."""
+    rng = np.random.default_rng(0)
+    has = rng.random((USERS, ITEMS)) < 0.4
+    has[EVERYONE, EVERYONE] = True
+    has[-1] = False
+    user, item = np.nonzero(has)
+    value = rng.integers(1, 6, len(user)).astype(np.float32)
+    return build(user, item, value=value, users=Vocabulary(size=USERS, kind="user"), items=Vocabulary(size=ITEMS, kind="item"))
 
 
-DATA = rated()
+@pytest.fixture
+def data() -> Interactions:
+    return made()
 
 
-def fbalf(**other: Any) -> FBALF:
-    return FBALF(**{**SMALL, **other})
+def stored(training: Training) -> list[bytes]:
+    return [array.tobytes() for array in (*training.server, *training.devices)] + [repr(training.ledger).encode()]
 
 
-def trained(algorithm: FBALF, data: Interactions = DATA, rounds: int = 12, **how: Any) -> Training:
-    federation = Rounds(algorithm, data, seed=2, **how)
-    return federation.advance(federation.start(), rounds)
+def decoys(algorithm: FBALF, training: Training, data: Interactions) -> Mixed:
+    """The rows of every device, in rounds that do not redraw."""
+    return with_decoys(data.histories(EVERYONE), algorithm.rho, training.devices.key, ITEMS)
 
 
-def sent(algorithm: FBALF, now: Training, users: np.ndarray, number: int = 0, data: Interactions = DATA) -> Update:
-    """What some devices send in a round from where a training stands."""
-    own = type(now.devices)(*(array[users] for array in now.devices))
-    return algorithm.local(algorithm.download(now.server), own, data.histories(users), users, key(0, "round", number))[1]
+class Plain:
+    """The paper's federation in float64, one device at a time."""
+
+    def __init__(self, settings: dict[str, Any], start: Training) -> None:
+        self.s = settings
+        self.q, self.b = start.server.q.astype(float), start.server.b.astype(float)
+        self.p, self.bias = start.devices.p.astype(float), start.devices.bias.astype(float)
+
+    def visit(self, d: int, rows: Mixed, t: int) -> tuple[Any, Any, Any]:
+        """Local iterations of device d in pass t; its items and their gradients."""
+        part, s = slice(rows.ptr[d], rows.ptr[d + 1]), self.s
+        item, rated, r = rows.item[part], rows.rated[part], rows.value[part].astype(float)
+        mean = r[rated].mean() if rated.any() else 3.0
+        constant = mean if s["start"] == "mean" else 3.0
+        eta, p, bias = s["local_rate"] * s["decay"] ** t, self.p[d].copy(), self.bias[d]
+        for _ in range(s["local_iterations"]):
+            for i, value in zip(item[rated], r[rated], strict=True):
+                e = value - (constant + p @ self.q[i] + bias + self.b[i])
+                p, bias = p - eta * (-e * self.q[i] + s["reg"] * p), bias - eta * (-e + s["reg_bias"] * bias)
+        predicted = constant + self.q[item] @ p + bias + self.b[item]
+        before = constant + self.q[item] @ self.p[d] + self.bias[d] + self.b[item]
+        made_up = predicted - before if t >= s["threshold"] else mean - predicted
+        e = np.where(rated, r - predicted, made_up)
+        self.p[d], self.bias[d] = p, bias
+        return item, s["reg"] * self.q[item] - e[:, None] * p, s["reg_bias"] * self.b[item] - e
+
+    def step(self, item: Any, g_q: Any, g_b: Any, t: int) -> None:
+        eta = self.s["learning_rate"] * self.s["decay"] ** t
+        self.q[item] -= eta * g_q
+        self.b[item] -= eta * g_b
+
+    def agrees(self, server: Server, devices: Devices) -> None:
+        for left, right in ((server.q, self.q), (server.b, self.b), (devices.p, self.p), (devices.bias, self.bias)):
+            np.testing.assert_allclose(left, right, atol=2e-4)
 
 
-def items_of(update: Update, device: int) -> set[int]:
-    return set(update.item[update.ptr[device] : update.ptr[device + 1]].tolist())
+@pytest.mark.parametrize("change", [{}, {"start": "mean"}, {"threshold": 9}, {"rho": 0.0}, {"factors": 20}])
+def test_stochastic_rounds_are_the_papers_device_by_device(change: dict, data: Interactions) -> None:
+    """Three passes: averages in the first, predictions after it."""
+    settings = {**BASE, **change}
+    rounds = Rounds(FBALF(**settings), data)
+    start = rounds.start()
+    plain, rows = Plain(settings, start), decoys(FBALF(**settings), start, data)
+    assert rows.rated.all() == (settings["rho"] == 0)
+    for t in range(3):
+        for d in EVERYONE:
+            plain.step(*plain.visit(d, rows, t), t)
+    after = rounds.advance(rounds.start(), 3 * USERS)
+    assert abs(plain.q - start.server.q).max() > 0.1
+    plain.agrees(after.server, after.devices)
+    assert after.ledger.rows_up == 3 * len(rows.item)
 
 
-# ---- the server ----------------------------------------------------------------------------------------------------------------
+def test_batch_rounds_step_along_the_mean_over_senders(data: Interactions) -> None:
+    settings = {**BASE, "style": "batch", "learning_rate": 0.5}
+    rounds = Rounds(FBALF(**settings), data)
+    start = rounds.start()
+    plain, rows = Plain(settings, start), decoys(FBALF(**settings), start, data)
+    for t in range(3):
+        total_q, total_b, count = np.zeros_like(plain.q), np.zeros_like(plain.b), np.zeros(ITEMS)
+        for d in EVERYONE:
+            item, g_q, g_b = plain.visit(d, rows, t)
+            total_q[item] += g_q
+            total_b[item] += g_b
+            count[item] += 1
+        sent = np.flatnonzero(count)
+        plain.step(sent, total_q[sent] / count[sent, None], total_b[sent] / count[sent], t)
+    after = rounds.advance(rounds.start(), 3)
+    plain.agrees(after.server, after.devices)
+    assert after.server.step.tolist() == [3]
 
 
-def one_step(algorithm: FBALF, server: Server, rows: dict[int, tuple[float, float]], devices: int) -> Server:
-    """The server after `devices` devices, of which one each sent {item: (gradient of q, of b)}."""
-    item = np.array(sorted(rows), np.int32)
-    shape = (len(item), algorithm.members, algorithm.factors)
-    q = np.broadcast_to(np.array([rows[i][0] for i in item], np.float32)[:, None, None], shape)
-    b = np.broadcast_to(np.array([rows[i][1] for i in item], np.float32)[:, None], shape[:2])
-    update = Update(np.array([0, len(item)]), item, {"q": q.copy(), "b": b.copy()}, {}, np.ones(1, np.float32))
-    total: Total = add_update(empty_total(update, len(server.q)), update)._replace(devices=devices)
-    return algorithm.aggregate(server, total)
+def test_what_is_sent_is_the_gradient_of_the_loss_at_the_new_user(data: Interactions) -> None:
+    """1/2 e^2 + lambda / 2 |q_i|^2 + lambda_b / 2 b_i^2 by finite differences."""
+    algorithm = FBALF(**{**BASE, "rho": 0.0})
+    start, history, rng = Rounds(algorithm, data).start(), data.histories(EVERYONE), np.random.default_rng(1)
+    server = start.server._replace(b=rng.normal(size=ITEMS).astype(np.float32))
+    after, update = algorithm.local(server, start.devices, history, EVERYONE, key(1))
+    owner = np.repeat(EVERYONE, np.diff(history.ptr))
+    assert not np.array_equal(after.p, start.devices.p)
+
+    def loss(r: int, q: Any, b: Any) -> float:
+        u, i = owner[r], history.item[r]
+        e = history.value[r] - (3 + after.p[u].astype(float) @ q[i] + float(after.bias[u]) + b[i])
+        return float((e**2 + 0.02 * (q[i] ** 2).sum() + 0.1 * b[i] ** 2) / 2)
+
+    for r in (0, len(owner) // 2, len(owner) - 1):
+        for f in range(3):
+            bump = np.zeros((ITEMS, 3))
+            bump[history.item[r], f] = 1e-5
+            slope = (loss(r, server.q + bump, server.b) - loss(r, server.q - bump, server.b)) / 2e-5
+            assert update.rows["q"][r, f] == pytest.approx(slope, rel=1e-3, abs=1e-4)
+        bump = np.full(ITEMS, 1e-5)
+        slope = (loss(r, server.q, server.b + bump) - loss(r, server.q, server.b - bump)) / 2e-5
+        assert update.rows["b"][r] == pytest.approx(slope, rel=1e-3, abs=1e-4)
 
 
-def test_the_server_steps_as_equation_13_says_with_the_senders_for_curvature() -> None:
-    """All 10 users report, one sends item 1: q -= .5 (g + 5 q) / (1 + 5 + 3), b -= .5 (g + 1 b) / (1 + 1); then again with momentum."""
-    algorithm = fbalf(rho=0.0)
-    start = algorithm.init_server(DATA.catalogue._replace(users=10), key(1))
-    q, b = start.q[1].astype(float), start.b[1].astype(float)
-    first = one_step(algorithm, start, {1: (2.0, 0.5)}, 10)
-    move_q, move_b = (2.0 + 5 * q) / 9, (0.5 + b) / 2
-    assert first.q[1] == pytest.approx(q - 0.5 * move_q, abs=1e-6) and first.b[1] == pytest.approx(b - 0.5 * move_b, abs=1e-6)
-    second = one_step(algorithm, first, {1: (2.0, 0.5)}, 10)
-    move_q = 0.5 * move_q + (2.0 + 5 * first.q[1].astype(float)) / 9
-    assert second.q[1] == pytest.approx(first.q[1] - 0.5 * move_q, abs=1e-6)
-    assert first.q[0] == pytest.approx(start.q[0] * (1 - 0.5 * 5 / 8), abs=1e-6)  # nobody sent item 0: its prior alone
+def test_biases_are_held_by_reg_unless_they_have_their_own(data: Interactions) -> None:
+    def trained(**change: Any) -> list[bytes]:
+        rounds = Rounds(FBALF(**{**BASE, **change}), data)
+        return stored(rounds.advance(rounds.start(), USERS))
+
+    assert trained(reg_bias=None) == trained(reg_bias=0.02) != trained(reg_bias=0.1)
 
 
-def test_with_decoys_the_server_waits_for_predictions() -> None:
-    """Before `threshold` the step is early_rate = .2 of the one after it."""
-    algorithm = fbalf(momentum=0.0)
-    start = algorithm.init_server(DATA.catalogue._replace(users=10), key(1))
-    early = one_step(algorithm, start, {1: (2.0, 0.5)}, 10)
-    late = one_step(algorithm, start._replace(iteration=np.array([4])), {1: (2.0, 0.5)}, 10)
-    assert early.q[1] - start.q[1] == pytest.approx(0.2 * (late.q[1] - start.q[1]), abs=1e-6)
+@pytest.mark.parametrize("change", [{}, {"redraw": True}, {"rho": 0.0}, {"start": "mean"}, {"factors": 20}, {"init_std": 5.0}])
+def test_a_run_of_one_device_rounds_has_the_bits_of_plain_rounds(change: dict, data: Interactions) -> None:
+    """Stopping in the middle of a pass included, and gradients too large for the quick way to round."""
+    slow_rates = {"learning_rate": 1e-5, "local_rate": 1e-5} if "init_std" in change else {}
+    rounds = Rounds(FBALF(**{**BASE, **change, **slow_rates}), data, seed=2)
+    fast = rounds.advance(rounds.advance(rounds.start(), 5), 3 * USERS + 2)
+    slow, largest = rounds.start(), 0.0
+    for _ in range(3 * USERS + 2):
+        largest = max(largest, float(np.abs(sent_by_next(rounds, slow, data).rows["q"]).max(initial=0)))
+        slow = rounds.one_round(slow)
+    assert stored(fast) == stored(slow)
+    assert (largest > 128) == ("init_std" in change)
 
 
-def test_the_server_estimates_the_ratings_of_an_item_from_rows_that_are_half_decoys() -> None:
-    data = rated(200, 120, np.linspace(0.05, 0.4, 120))
-    truth, now = data.popularity, trained(fbalf(rho=1.0), data, rounds=3)
-    found = fbalf(rho=1.0).ratings(now.server)
-    assert np.corrcoef(found, truth)[0, 1] > 0.9 and abs(found.mean() - truth.mean()) < 1
-    assert fbalf(rho=0.0).ratings(trained(fbalf(rho=0.0), data, rounds=3).server) == pytest.approx(truth)
+def sent_by_next(rounds: Rounds, training: Training, data: Interactions) -> Update:
+    """What the device whose turn it is would send (the decoys of no redrawing)."""
+    d = training.server.step % USERS
+    own = Devices(*(array[d] for array in training.devices))
+    return rounds.algorithm.local(training.server, own, data.histories(d), d, key(0))[1]
 
 
-def test_part_of_the_users_in_a_round_moves_the_prior_by_their_share() -> None:
-    algorithm = fbalf(rho=0.0, momentum=0.0)
-    start = algorithm.init_server(DATA.catalogue._replace(users=10), key(1))
-    half = one_step(algorithm, start, {1: (0.0, 0.0)}, 5)
-    q = start.q[1].astype(float)
-    assert half.q[1] == pytest.approx(q - 0.5 * (5 * 0.5 * q) / (1 + (5 + 3) * 0.5), abs=1e-6)
+PROGRAM = """
+import hashlib, sys
+import tests.algorithms.test_fbalf as here
+found = hashlib.sha256()
+for change, until in (({"factors": 20}, 3 * here.USERS), ({"style": "batch"}, 3)):
+    rounds = here.Rounds(here.FBALF(**{**here.BASE, **change}), here.made(), seed=1)
+    found.update(b"".join(here.stored(rounds.advance(rounds.start(), until))))
+print(found.hexdigest())
+"""
 
 
-# ---- decoys (eq. 6, 7) ---------------------------------------------------------------------------------------------------------
+def test_the_same_bits_without_compiling() -> None:
+    digests = [
+        subprocess.run(
+            [sys.executable, "-c", PROGRAM],
+            env={**os.environ, "NUMBA_DISABLE_JIT": off, "PYTHONPATH": PYTHONPATH},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for off in ("0", "1")
+    ]
+    assert digests[0] == digests[1] != ""
 
 
-def test_decoys_are_the_same_in_every_round_and_redrawn_ones_give_the_ratings_away() -> None:
-    users = np.arange(USERS)
-    for redraw, revealed in ((False, False), (True, True)):
-        algorithm = fbalf(rho=1.0, redraw=redraw)
-        now = trained(algorithm, rounds=1)
-        rounds = [sent(algorithm, now, users, number) for number in range(12)]
-        always = [set.intersection(*(items_of(update, d) for update in rounds)) for d in range(USERS)]
-        own = [set(DATA.item[DATA.ptr[d] : DATA.ptr[d + 1]].tolist()) for d in range(USERS)]
-        assert all(mine <= found for mine, found in zip(own, always, strict=True))
-        assert (sum(map(len, always)) < 1.05 * len(DATA)) is revealed
+def test_decoys_stay_the_same_unless_redrawn(data: Interactions) -> None:
+    for redraw in (False, True):
+        algorithm = FBALF(**{**BASE, "redraw": redraw})
+        start, everyone = Rounds(algorithm, data).start(), data.histories(EVERYONE)
+        sent = [algorithm.local(*start[:2], everyone, EVERYONE, key(0, "round", n))[1].item.tolist() for n in range(2)]
+        assert (sent[0] == sent[1]) is not redraw
 
 
-@pytest.mark.parametrize(("rho", "rows"), [(0.0, 1), (1.0, 2), (2.0, 3)])
-def test_rho_is_the_decoys_as_a_multiple_of_a_users_own(rho: float, rows: int) -> None:
-    algorithm = fbalf(rho=rho)
-    update = sent(algorithm, trained(algorithm, rounds=1), np.arange(USERS))
-    assert np.array_equal(np.diff(update.ptr), np.minimum(rows * DATA.counts, ITEMS))
-    assert all(np.all(np.diff(update.item[update.ptr[d] : update.ptr[d + 1]]) > 0) for d in range(USERS))
+def test_predictions_are_constant_and_biases_and_product(data: Interactions) -> None:
+    algorithm, everyone = FBALF(**{**BASE, "start": "mean"}), data.histories(EVERYONE)
+    rounds = Rounds(algorithm, data)
+    server, devices = rounds.advance(rounds.start(), 2 * USERS)[:2]
+    mean = np.array([data.value[data.user == d].mean() for d in EVERYONE[:-1]] + [3.0])
+    of_user, of_item = algorithm.biases(server, devices, everyone)
+    np.testing.assert_allclose(of_user, mean + devices.bias, rtol=1e-6)
+    assert of_item.tobytes() == server.b.tobytes()
+    scores = algorithm.score(server, devices, everyone)
+    np.testing.assert_allclose(scores, of_user[:, None] + of_item + devices.p @ server.q.T, rtol=1e-5)
 
 
-def test_one_device_seen_alone_gives_its_ratings_away_by_arithmetic() -> None:
-    """What `disclosure` says: -g_b = r - b_i - b_u - p.q, and g_q = g_b p tells p; real ratings then differ by whole numbers."""
-    algorithm = fbalf(members=1, noise=0.0, rho=1.0)
-    now, user = trained(algorithm, rounds=8), 0
-    update = sent(algorithm, now, np.array([user]))
-    g_q, g_b, i = update.rows["q"][:, 0].astype(float), update.rows["b"][:, 0].astype(float), update.item
-    p = (g_q / g_b[:, None]).mean(axis=0)
-    level = -g_b + now.server.b[i, 0] + now.server.q[i, 0] @ p  # r - b_u
-    own = DATA.item[DATA.ptr[user] : DATA.ptr[user + 1]]
-    mine, fraction = np.isin(i, own), (level - level[np.isin(i, own)][0]) % 1
-    assert np.minimum(fraction, 1 - fraction)[mine].max() < 1e-3  # one shared fraction: they are whole numbers apart
-    assert (np.minimum(fraction, 1 - fraction)[~mine] < 1e-3).mean() < 0.2
-    assert np.diff(level[mine]) == pytest.approx(np.diff(DATA.value[DATA.ptr[user] : DATA.ptr[user + 1]]), abs=1e-3)
+def test_training_fits_the_ratings(data: Interactions) -> None:
+    algorithm = FBALF(**{**BASE, "factors": 4, "decay": 1.0, "rho": 0.0, "reg": 0.001, "reg_bias": None})
+    rounds = Rounds(algorithm, data)
+
+    def rmse(training: Training) -> float:
+        scores = algorithm.score(training.server, training.devices, data.histories(EVERYONE))
+        return float(np.sqrt(((scores[data.user, data.item] - data.value) ** 2).mean()))
+
+    assert rmse(rounds.advance(rounds.start(), 300 * USERS)) < 0.2 * data.value.std() < 0.2 * rmse(rounds.start())
 
 
-# ---- biases, members, predictions ------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("style", ["batch", "stochastic"])
+def test_a_rate_that_is_too_high_is_refused_by_name(style: str, data: Interactions) -> None:
+    rounds = Rounds(FBALF(**{**BASE, "style": style, "learning_rate": 10.0, "local_rate": 1.0, "decay": 1.0}), data)
+    with pytest.raises(NonFiniteError, match="the model is unchanged"):
+        rounds.advance(rounds.start(), 100 * USERS)
 
 
-def test_a_prediction_is_the_sum_of_its_parts_and_the_mean_of_the_members() -> None:
-    algorithm, now = fbalf(), trained(fbalf())
-    download, histories = algorithm.download(now.server), DATA.histories(np.arange(USERS))
-    of_user, of_item = algorithm.biases(download, now.devices, histories)
-    product = np.einsum("ukf,ikf->uik", now.devices.p, now.server.q).mean(axis=2)
-    scores = algorithm.score(download, now.devices, histories)
-    assert scores == pytest.approx(product + of_user[:, None] + of_item, abs=1e-5)
-    assert of_user == pytest.approx(3 + now.devices.offset.mean(axis=1), abs=1e-6)
+def test_data_without_ratings_is_refused(data: Interactions) -> None:
+    with pytest.raises(InputError, match="no ratings to learn from"):
+        FBALF().configured(data.catalogue._replace(scale=(1.0, 1.0)))
 
 
-def test_the_bias_of_a_user_starts_at_the_middle_or_at_the_users_mean() -> None:
-    users, middle, mean = np.arange(USERS), fbalf(), fbalf(start="mean")
-    download = middle.download(middle.init_server(DATA.catalogue, key(1)))
-    histories = DATA.histories(users)
-    assert set(middle.starts(download, histories).tolist()) == {3.0}
-    own = np.array([DATA.value[DATA.ptr[u] : DATA.ptr[u + 1]].mean() for u in users])
-    assert mean.starts(download, histories) == pytest.approx(own, abs=1e-6)
-    nobody = DATA.select(DATA.user != 5).histories(users)
-    assert mean.starts(download, nobody)[5] == 3.0
+def test_rounds_count_passes_and_devices_take_turns(data: Interactions) -> None:
+    assert FBALF(style="batch", rounds=9).default_rounds(data.catalogue) == 9
+    stochastic = FBALF(style="stochastic", rounds=9)
+    assert stochastic.default_rounds(data.catalogue) == 9 * USERS == 9 * stochastic.rounds_an_epoch(data.catalogue)
+    start = Rounds(stochastic, data).start()
+    steps = (start.server._replace(step=np.array([n])) for n in range(USERS + 2))
+    turns = [int(stochastic.select(server, data.catalogue, key(0))[0]) for server in steps]
+    assert turns == [*range(USERS), 0, 1]
 
 
-def test_biases_that_are_switched_off_stay_where_they_are_and_b_is_not_sent() -> None:
-    without = trained(fbalf(user_bias=False, item_bias=False))
-    assert not without.devices.offset.any() and not without.server.b.any()
-    assert set(sent(fbalf(item_bias=False), trained(fbalf(item_bias=False), rounds=1), np.arange(3)).rows) == {"q"}
-    with_both = trained(fbalf())
-    assert with_both.devices.offset.any() and with_both.server.b.any()
-
-
-def test_generous_users_and_good_items_are_recognised() -> None:
-    now, algorithm = trained(fbalf()), fbalf()
-    of_user, of_item = algorithm.biases(algorithm.download(now.server), now.devices, DATA.histories(np.arange(USERS)))
-    user_mean = np.bincount(DATA.user, DATA.value) / DATA.counts
-    item_mean = np.bincount(DATA.item, DATA.value) / DATA.popularity
-    assert np.corrcoef(of_user, user_mean)[0, 1] > 0.8 and np.corrcoef(of_item, item_mean)[0, 1] > 0.8
-
-
-@pytest.mark.parametrize(
-    "other", [{}, {"members": 1, "noise": 0.0}, {"rho": 0.0}, {"start": "mean"}, {"cohort": 20, "learning_rate": 0.2}]
-)
-def test_it_predicts_better_than_means_do(other: dict[str, Any]) -> None:
-    split = splits("kfold-5", rated(120, 60), seed=1)[0]
-    train, held = split.final_train, split.test.rows
-    rounds = Rounds(fbalf(**other), train, seed=2)
-    found = rate(fitted(rounds, rounds.advance(rounds.start(), 60)).recommender, held, label="fbalf").metrics
-    item_mean = np.bincount(train.item, train.value, minlength=60) / np.maximum(train.popularity, 1)
-    user_mean = np.bincount(train.user, train.value, minlength=120) / np.maximum(train.counts, 1)
-    by_means = user_mean[held.user] + item_mean[held.item] - train.value.mean()
-    assert found["rmse"] < 0.9 * np.sqrt(((by_means - held.value) ** 2).mean())
-
-
-def test_the_model_is_the_same_on_any_number_of_threads_and_in_any_blocks() -> None:
-    one = trained(fbalf(), rounds=6)
-    for threads, block in ((2, 0), (8, 0), (2, 1), (1, 7)):
-        other = trained(fbalf(), rounds=6, executor=Threads(threads), block=block)
-        assert same(one.server, other.server) and same(one.devices, other.devices)
-
-
-def test_data_without_ratings_are_refused() -> None:
-    with pytest.raises(InputError, match="fbalf: the data has no ratings to learn from"):
-        fbalf().configured(DATA.catalogue._replace(scale=(1.0, 1.0)))
+@pytest.mark.parametrize("style", ["batch", "stochastic"])
+def test_devices_receive_keep_and_send_what_is_declared(style: str, data: Interactions) -> None:
+    algorithm = FBALF(**{**BASE, "style": style})
+    contract = declared_rounds(algorithm, data, 2 * USERS if style == "stochastic" else 2)
+    assert contract.cohort == (1 if style == "stochastic" else USERS)
+    assert contract.most_bytes == algorithm.update_bytes(data.catalogue) == ITEMS * (4 + 4 * 4)
+    assert contract.block_bytes == algorithm.usual_bytes(data.catalogue)
+    assert contract.declaration.traits.predicts_ratings and not contract.declaration.traits.draws_negatives

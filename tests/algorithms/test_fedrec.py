@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from declared_rounds import declared_rounds
 from paths import PYTHONPATH
 
-from entrenous.algorithms._filling import Temporary, fill_average, fill_predicted
-from entrenous.algorithms.fedrec import FedRec
+from entrenous.algorithms.fedrec import FedRec, Filling, fill
 from entrenous.core.errors import InputError, NonFiniteError
 from entrenous.core.keys import key
 from entrenous.core.update import add_update, empty_total, real
@@ -59,19 +59,22 @@ def test_average_filling_is_the_mean_of_the_users_ratings() -> None:
         np.array([5, 0, 2, 0], np.float32),
         np.array([True, False, True, False]),
     )
-    assert fill_average(mixed).value.tolist() == [5, 3.5, 2, 3.5]
+    v, u = np.zeros((8, 3), np.float32), np.zeros((1, 3), np.float32)
+    average = Filling(False, 2, np.float32(0.1), np.float32(0.5), False)
+    assert fill(mixed, v, u, average).value.tolist() == [5, 3.5, 2, 3.5]
 
 
 @pytest.mark.parametrize("each", [False, True])
 def test_predicted_filling_trains_a_temporary_vector_on_rated_items(each: bool) -> None:
-    """With a known part; two steps in plain float64."""
+    """With SVD++'s implicit part, which does not move; two steps in plain float64."""
     rng = np.random.default_rng(3)
     mixed = Mixed(
         np.array([0, 5]), np.arange(5, dtype=np.int32), rng.random(5).astype(np.float32), np.array([1, 0, 1, 1, 0], bool)
     )
     v, p = rng.normal(size=(5, 2)).astype(np.float32), rng.normal(size=(1, 2)).astype(np.float32)
-    known = rng.normal(size=5).astype(np.float32)
-    value = fill_predicted(mixed, v, p, Temporary(2, np.float32(0.1), np.float32(0.5), each), known).value
+    o = rng.normal(size=(5, 2)).astype(np.float32)
+    known = v @ o[[0, 2, 3]].sum(axis=0) / np.sqrt(3)
+    value = fill(mixed, np.hstack([v, o]), p, Filling(True, 2, np.float32(0.1), np.float32(0.5), each)).value
     x = p[0].astype(float)
     for _ in range(2):
         at = []
@@ -85,7 +88,7 @@ def test_predicted_filling_trains_a_temporary_vector_on_rated_items(each: bool) 
             x = x - 0.1 * np.mean(at, axis=0)
     expected = np.where(mixed.rated, mixed.value, known + v @ x)
     assert np.allclose(value, expected, atol=1e-5)
-    frozen = fill_predicted(mixed, v, p, Temporary(0, np.float32(0.1), np.float32(0), each), known).value
+    frozen = fill(mixed, np.hstack([v, o]), p, Filling(True, 0, np.float32(0.1), np.float32(0), each)).value
     assert np.allclose(frozen[[1, 4]], (known + v @ p[0])[[1, 4]], atol=1e-6)
 
 
@@ -283,3 +286,13 @@ def test_rounds_count_passes(data: Interactions) -> None:
         int(stochastic.select(start.server._replace(step=np.array([n])), data.catalogue, key(0))[0]) for n in range(USERS + 2)
     ]
     assert turns == [*range(USERS), 0, 1]
+
+
+@pytest.mark.parametrize("settings", [BATCH, STOCHASTIC, {**STOCHASTIC, "model": "svd++"}, {**BATCH, "rho": 0.0, "redraw": True}])
+def test_devices_receive_keep_and_send_what_is_declared(settings: dict[str, Any], data: Interactions) -> None:
+    fedrec, stochastic = FedRec(**settings), settings["style"] == "stochastic"
+    contract = declared_rounds(fedrec, data, 2 * USERS if stochastic else 2)
+    assert contract.cohort == (1 if stochastic else USERS)
+    assert contract.most_bytes == fedrec.update_bytes(data.catalogue) == ITEMS * (4 + 4 * fedrec.width)
+    assert contract.block_bytes == fedrec.usual_bytes(data.catalogue)
+    assert contract.declaration.traits.predicts_ratings and not contract.declaration.traits.draws_negatives

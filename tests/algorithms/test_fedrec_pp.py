@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from declared_rounds import declared_rounds
 
 from entrenous.algorithms.fedrec import FedRec
 from entrenous.algorithms.fedrec_pp import FedRecPP, padded, without_pads
@@ -41,7 +42,7 @@ def sent(system: FedRecPP, data: Interactions) -> tuple[Training, Update]:
 def parts(system: FedRecPP, update: Update) -> list[Int64Array]:
     """v - noise of each row, in fixed point [n, F + 1]: what the rows come to when both parts are put together."""
     difference = fixed(update.rows["v"]) - fixed(update.rows["noise"])
-    return [*(without_pads(difference) if system.pads else difference)]
+    return [*(without_pads(difference) if system.pads else difference[..., 0])]
 
 
 def rated(data: Interactions, update: Update) -> BoolArray:
@@ -140,3 +141,17 @@ def test_pads_cancel_exactly_in_sums_beyond_a_limb() -> None:
 def test_denoisers_are_a_share_or_a_number(denoisers: float, many: int, data: Interactions) -> None:
     chosen = Rounds(FedRecPP(denoisers=denoisers), data).start().server.denoiser
     assert len(chosen) == many and (np.diff(chosen) > 0).all() and chosen.max(initial=0) < USERS
+
+
+@pytest.mark.parametrize("pads", [False, True])
+@pytest.mark.parametrize(("style", "rate", "until"), STYLES)
+def test_devices_receive_keep_and_send_what_is_declared(
+    style: str, rate: float, until: int, pads: bool, data: Interactions
+) -> None:
+    system = FedRecPP(**BASE, style=style, learning_rate=rate, rho=1.0, denoisers=3, pads=pads)
+    contract = declared_rounds(system, data, min(until, 2 * USERS))
+    assert contract.cohort == (1 if style == "stochastic" else USERS) and contract.sizes["denoisers"] == 3
+    assert contract.way("rows") == {"v": (4, 2 if pads else 1), "noise": (4, 2 if pads else 1)}
+    assert contract.most_bytes == system.update_bytes(data.catalogue)
+    assert contract.block_bytes == system.usual_bytes(data.catalogue)
+    assert contract.declaration.traits.predicts_ratings and not contract.declaration.traits.draws_negatives

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from command_line import Command
 
-from tests.algorithms.test_fbalf import SMALL, rated
+from tests.algorithms.test_fbalf_bayes import SMALL, rated
 from tests.cli.test_cali3f import process
 
 QUICK = [word for name, value in {**SMALL, "rounds": 8}.items() for word in ("--set", f"{name}={value}")]
@@ -30,8 +30,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def manifest(folder: Path) -> dict[str, Any]:
-    """What a real process prints of a run of FBALF."""
-    return process(folder, "run", "fbalf", *DATA, *QUICK)
+    """What a real process prints of a run of `fbalf-bayes`."""
+    return process(folder, "run", "fbalf-bayes", *DATA, *QUICK)
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_the_usual_protocol_of_rating_prediction_is_cross_validation(manifest: d
     assert list(manifest["metrics"])[:2] == ["mae", "rmse"]
     assert manifest["metrics"]["rmse"] == pytest.approx(np.mean([fold["rmse"] for fold in manifest["folds"]]))
     assert manifest["protocol_text"][0].startswith("ratings: mae and rmse over ")
-    assert manifest["protocol_text"][0].endswith("held-out ratings, predictions of fbalf clipped to 1 .. 5")
+    assert manifest["protocol_text"][0].endswith("held-out ratings, predictions of fbalf-bayes clipped to 1 .. 5")
 
 
 def test_predict_says_what_is_the_users_and_what_the_items(command: Command, manifest: dict[str, Any]) -> None:
@@ -80,7 +80,7 @@ def test_predict_refuses_what_it_does_not_know_in_one_line(command: Command, man
 def test_data_without_ratings_are_refused_before_anything_is_written(command: Command, tmp_path: Path) -> None:
     path = tmp_path / "visits.csv"
     path.write_text("user,item\n" + "".join(f"u{u},i{(u * 7 + k * 3) % 40}\n" for u in range(12) for k in range(12)))
-    refused = command("run", "fbalf", "--data", str(path), "--out", str(tmp_path / "runs"))
+    refused = command("run", "fbalf-bayes", "--data", str(path), "--out", str(tmp_path / "runs"))
     assert "no ratings to learn from" in refused.err and refused.err.count("\n") == 1
     assert not (tmp_path / "runs").exists()
 
@@ -94,7 +94,7 @@ def test_systems_that_predict_ratings_are_compared_by_errors(command: Command, t
 
 
 def test_settings_are_chosen_by_the_error_on_validation(command: Command) -> None:
-    found = command("tune", "fbalf", *DATA, *WITHOUT, "--grid", "reg_user=0.7,500", "--json").json
+    found = command("tune", "fbalf-bayes", *DATA, *WITHOUT, "--grid", "reg_user=0.7,500", "--json").json
     assert found["selected_by"] == "validation rmse" and found["protocol"] == "kfold-5"
     errors = [row["validation"]["rmse"] for row in found["rows"]]
     assert errors == sorted(errors) and found["rows"][0]["settings"]["reg_user"] == "0.7"

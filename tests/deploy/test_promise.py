@@ -28,7 +28,7 @@ from entrenous.deploy.flower.superlink import Plan, Supervisor
 ALGORITHMS: dict[str, dict[str, Any]] = {
     "fpl": {"factors": 4, "triples": 5},
     "fcf": {"factors": 4},
-    "fbalf": {},
+    "fbalf-bayes": {},
     "cali3f-gmf": {"factors": 4, "clusters": 3, "cohort": 9},
 }
 USERS, ROUNDS = 12, 3

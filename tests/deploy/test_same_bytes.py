@@ -20,7 +20,7 @@ from entrenous.federation.executors import Threads
 PROMISED: dict[str, dict[str, Any]] = {
     "fpl": FPL,
     "fcf": {"factors": 4},
-    "fbalf": {},
+    "fbalf-bayes": {},
     "cali3f-gmf": {"factors": 4, "clusters": 3, "cohort": 9},
 }
 OTHERS = [name for name, make in sorted(algorithms().items()) if isinstance(make(), FederatedAlgorithm) and name not in PROMISED]

@@ -49,8 +49,8 @@ def cases() -> dict[str, Case]:
             found[f"{system}-{model}"] = Case(f"{system}-{model}", 2, settings=NCF)
     found["cali3f-plain"] = Case("cali3f-neumf", 2, settings={**NCF, "fast": False, "personalised": False, "sampled": False})
     found["fedavg-sgd"] = Case("fedavg-neumf", 2, settings={**NCF, "optimiser": "sgd", "learning_rate": 0.05})
-    for name in ("fedmf", "metamf", "rfrec", "rfrecf", "fbalf", "fbalf-sgd", "fedrec", "fedrec++"):
-        found[name] = Case(name, 3 if name != "fbalf-sgd" else 2000, protocol="random-80-20")
+    for name in ("fedmf", "metamf", "rfrec", "rfrecf", "fbalf", "fbalf-bayes", "fedrec", "fedrec++"):
+        found[name] = Case(name, 3 if name != "fbalf" else 2000, protocol="random-80-20")
     for name in ("fedrec", "fedrec++"):
         stochastic = {"style": "stochastic", "predict_after": 1, "rounds": 2}
         found[f"{name}-stochastic"] = Case(name, 1500, protocol="random-80-20", settings=stochastic)
@@ -58,7 +58,8 @@ def cases() -> dict[str, Case]:
     svd = {"style": "stochastic", "model": "svd++", "predict_after": 1, "rounds": 2}
     found["fedrec-svd++"] = Case("fedrec", 1500, protocol="random-80-20", settings=svd)
     found["fedrec-redraw"] = Case("fedrec", 3, protocol="random-80-20", settings={"redraw": True, "filling": "average"})
-    found["fbalf-paper"] = Case("fbalf", 3, protocol="random-80-20", settings={"members": 1, "noise": 0, "threshold": 1})
+    point = {"members": 1, "noise": 0, "threshold": 1}
+    found["fbalf-bayes-point"] = Case("fbalf-bayes", 3, protocol="random-80-20", settings=point)
     for policy in ("pepper", "gossip-age", "gossip-average", "gossip-reptile"):
         meta = {"meta_epochs": 3} if policy == "gossip-reptile" else {}
         found[f"{policy}-gmf"] = Case(f"{policy}-gmf", 8, protocol="pepper-85-15", settings=meta)

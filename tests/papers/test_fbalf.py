@@ -19,13 +19,13 @@ from entrenous.papers.result import Context, Found
 from entrenous.papers.runner import experiments, run_experiment
 from entrenous.runs import pipeline as experiment
 from entrenous.runs.plan import Plan, check
-from tests.algorithms.test_fbalf import SMALL, rated
+from tests.algorithms.test_fbalf_bayes import SMALL, rated
 
 NAMES = ["fbalf-bias", "fbalf-rho", "fbalf-table3"]
 FEW = {name: value for name, value in {**SMALL, "rounds": 3}.items() if name not in ("rho", "user_bias", "item_bias")}
 QUICK = {
-    ("small", "fbalf"): Tuned(FEW, by="a test"),
-    ("small", "fbalf-sgd"): Tuned({"factors": 3, "rounds": 2}, by="a test"),
+    ("small", "fbalf-bayes"): Tuned(FEW, by="a test"),
+    ("small", "fbalf"): Tuned({"factors": 3, "rounds": 2}, by="a test"),
     ("small", "fedmf"): Tuned({"factors": 3, "rounds": 3}, by="a test"),
     ("small", "fedrec, batch"): Tuned({"factors": 3, "rounds": 60, "decay": 1.0, "learning_rate": 0.2}, by="a test"),
     ("small", "fedrec, stochastic"): Tuned({"factors": 3, "rounds": 2}, by="a test"),
@@ -56,7 +56,7 @@ def test_every_experiment_is_found_by_name() -> None:
 
 def test_the_paper_has_36_figures_of_six_systems() -> None:
     assert len(fbalf_table3.PAPER) == 36 and len({system for _, system, _ in fbalf_table3.PAPER}) == 6
-    assert fbalf_table3.PAPER["ml-1m", "fbalf", "rmse"] == 0.8442
+    assert fbalf_table3.PAPER["ml-1m", "fbalf-bayes", "rmse"] == 0.8442
     assert fbalf_table3.PAPER["ml-1m", "fedrec, stochastic", "mae"] == 0.6867
     assert fbalf_table3.PAPER["yahoo-r3", "fedrec++, batch", "rmse"] == 1.1794
 
@@ -73,7 +73,7 @@ def test_a_system_follows_the_one_that_it_is_compared_with() -> None:
     assert tuned("small", "unknown") == Tuned()
 
 
-@pytest.mark.parametrize("system", [System("fbalf"), System("metamf"), System("svd++"), fbalf_table3.FEDREC_S], ids=str)
+@pytest.mark.parametrize("system", [System("fbalf-bayes"), System("metamf"), System("svd++"), fbalf_table3.FEDREC_S], ids=str)
 def test_a_test_cell_is_what_entrenous_run_finds_in_each_fold(system: System) -> None:
     study = RatingStudy(data=data(), chosen_on="small", cells=Cells(threads=1))
     looks = study.tested([system])[system]
@@ -120,11 +120,11 @@ def test_the_statistics_of_the_printed_errors_are_the_printed_ones() -> None:
 
 def test_what_the_biases_buy_is_told_for_every_group() -> None:
     result = run_experiment("fbalf-bias", data=data(), threads=1)
-    assert {row["system"] for row in result.rows} == {f"fbalf, {name}" for name in fbalf_bias.VARIANTS}
+    assert {row["system"] for row in result.rows} == {f"fbalf-bayes, {name}" for name in fbalf_bias.VARIANTS}
     metrics = {row["metric"] for row in result.rows}
     assert {"rmse", "rmse, strict users", "mae, popular items", "mean error, generous users"} <= metrics
     both, none = (
-        next(row["obtained"] for row in result.rows if row["system"] == f"fbalf, {name}" and row["metric"] == "rmse")
+        next(row["obtained"] for row in result.rows if row["system"] == f"fbalf-bayes, {name}" and row["metric"] == "rmse")
         for name in ("both biases", "no bias")
     )
     assert f"all {none - both:+.4f}" in result.notes[0]
@@ -133,7 +133,7 @@ def test_what_the_biases_buy_is_told_for_every_group() -> None:
 def test_decoys_cost_bytes_in_proportion_and_fedrec_plus_plus_nothing_else() -> None:
     result = run_experiment("fbalf-rho", data=data(), threads=1)
     of = {(row["system"], row["metric"]): row["obtained"] for row in result.rows}
-    none, one = (of[f"fbalf, rho {rho}", fbalf_rho.BYTES] for rho in (0, 1))
+    none, one = (of[f"fbalf-bayes, rho {rho}", fbalf_rho.BYTES] for rho in (0, 1))
     assert one / none == pytest.approx(2, abs=0.05)
     assert of["fedrec++, rho 3", "rmse"] == of["fedrec++, rho 0", "rmse"] == of["fedrec, hybrid filling, rho 0", "rmse"]
     assert of["fedrec, user average, rho 3", "rmse"] != of["fedrec, user average, rho 0", "rmse"]

@@ -1,261 +1,246 @@
-"""FBALF, the federated bias-aware latent factor model.
+"""FBALF, the federated bias-aware latent factor model, as printed: gradient steps, and a server that moves after each device.
 
 J. Gao, Y. Ran, J. Chen, "Federated latent factor model for bias-aware recommendation with privacy-preserving",
-arXiv:2504.15090 (the formulas are lost in the text at hand; the words around them, and FedRec's program, leave little open). A rating is
+arXiv:2504.15090, eq. 3-13 (the formulas are lost in the text at hand; the words around them leave little open). With
+r = p_u . q_i + b_u + b_i (4) and e = r_ui - r,
 
-    r_ui = p_u . q_i + b_u + b_i                                                                     (4)
+    p_u <- p_u - eta (-e q_i + lambda p_u),   b_u <- b_u - eta (-e + lambda b_u)      on the device, rating by rating      (10, 11)
+    q_i <- q_i - eta (-e p_u + lambda q_i),   b_i <- b_i - eta (-e + lambda b_i)      on the server, as they are sent          (13)
 
-p_u, b_u never leave the device; q_i, b_i are the server's. A device goes `local_iterations` times over its own ratings (11), then sends
-the gradients of q_i and b_i (10) for the items it rated and for int(rho |I_u|) decoys, whose made-up ratings are the user's mean before
-iteration `threshold` and the device's prediction from then on (6). The server steps along the sum (13).
+A visit: the device goes `local_iterations` times over its rated items, then sends the gradients of q_i, b_i at its new p_u, b_u, for what
+it rated and for int(rho |I_u|) decoys. A decoy's made-up rating (6) is the user's mean in the first `threshold` passes, and then the
+prediction of the new p_u, b_u, from which e takes the prediction of those before the visit (with the new ones e would be 0).
 
-Where the text leaves a choice, or ours differs:
+Where the text leaves a choice, or ours differs: a device takes its ratings by ascending item; eta of (11) and of (13) are two settings,
+and both shrink by `decay` after every pass; lambda of the biases may be its own; r has a constant, the middle of the scale or the user's
+mean, from which the biases deviate; decoys are the same in every pass (drawn anew, they would give away what always comes); in the
+stochastic style the server, as the text has it, moves after each device, in batch style along the mean over all who sent a row.
 
-* There is no constant, as in (4): b_u starts at 0. `start` may be another number, the middle of the scale or the user's mean; b_u is held
-  there by reg_user_bias.
-* (11) and (13) are steps along the gradient with one learning rate. Here each coordinate has its own rate, 1 / curvature: a step goes to
-  the coordinate's minimum. The server, which never sees the curvature, takes the number of senders for it, and has momentum.
-* reg of q_i counts once for an item, not once for a rating: an item with few ratings stays near 0.
-* `noise` > 0: p_u is known up to the noise of ratings, so the gradient is its mean over all likely p_u, which adds C q_i (C: the covariance
-  of p_u, on the device); the server in turn says how sure it is of q_i. This is variational Bayes in FBALF's messages, at no extra byte up.
-  0 is the point estimate of the paper.
-* `members` independent models predict together, each with its own p_u, b_u, q_i, b_i: their mean. 1 is the paper's.
-* Decoys are the same in every round; drawn anew, they would give away what always comes. The made-up means pull all items together, so the
-  server steps by `early_rate` until `threshold`.
+The device's steps are compiled, in kernels/biased_sgd.py; tests/algorithms/test_fbalf.py has them in plain NumPy (`Plain`), and holds
+the compiled ones to it.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, NamedTuple, Self, final
+from typing import Annotated, ClassVar, Literal, NamedTuple, Self, final
 
 import numpy as np
 from pydantic import Field
 
+from ..core.contract import Sent, Traits, axes, rows
+from ..core.errors import NonFiniteError
 from ..core.keys import fold_name, folds, normals
 from ..core.protocols import Catalogue, Disclosed, Histories
 from ..core.ratings import rated
-from ..core.sampling import cohort
-from ..core.types import Float32Array, Float64Array, Int64Array, UInt64Array
+from ..core.types import Float32Array, Int64Array, UInt64Array
 from ..core.update import Total, Update, real
-from ..kernels import biased_mf, bpr_mf
-from ._decoys import SendsDecoys
-
-FEWEST = 5.0  # ratings that an item is taken to have where decoys hide how many
+from ..kernels import biased_sgd, bpr_mf
+from ..privacy.decoys import Mixed, SendsDecoys
 
 
 class Server(NamedTuple):
-    """q: float32 [items, K, F]; b: float32 [items, K]; m_q, m_b: their momentum, alike. seen: int64 [items], rows received for each item in
-    all rounds; reports: int64 [1], devices that reported in all rounds; users, iteration: int64 [1]; scale: float32 [2]."""
+    """q: q_i. b: b_i. scale: lowest and highest rating. step: rounds done. epoch: rounds in a pass. A device receives all of it."""
 
-    q: Float32Array
-    b: Float32Array
-    m_q: Float32Array
-    m_b: Float32Array
-    seen: Int64Array
-    reports: Int64Array
-    users: Int64Array
-    iteration: Int64Array
-    scale: Float32Array
-
-
-class Download(NamedTuple):
-    """What a device receives. q: float32 [items, K, F]; b: float32 [items, K]; v: float32 [items], the variance of q's coordinates;
-    scale: float32 [2], lowest and highest rating; iteration: int64 [1]."""
-
-    q: Float32Array
-    b: Float32Array
-    v: Float32Array
-    scale: Float32Array
-    iteration: Int64Array
+    q: Annotated[Float32Array, axes("items", "factors")]
+    b: Annotated[Float32Array, axes("items")]
+    scale: Annotated[Float32Array, axes(2)]
+    step: Annotated[Int64Array, axes(1, least=0)]
+    epoch: Annotated[Int64Array, axes(1, least=1)]
 
 
 class Devices(NamedTuple):
-    """p: float32 [m, K, F]; offset: b_u less where it starts, float32 [m, K]; key: uint64 [m], from which a device draws its decoys. None
-    of it leaves."""
+    """p: p_u. bias: b_u. key: from which a device draws its decoys. None of it leaves."""
 
-    p: Float32Array
-    offset: Float32Array
-    key: UInt64Array
+    p: Annotated[Float32Array, axes("factors")]
+    bias: Annotated[Float32Array, axes()]
+    key: Annotated[UInt64Array, axes()]
 
 
 @final
 class FBALF(SendsDecoys):
-    """FBALF: federated rating prediction with user and item biases and decoys (hybrid filling)."""
+    """FBALF as printed: gradient steps along fixed learning rates, and a server that moves after each device."""
 
-    factors: int = Field(16, ge=1, le=256, description="f, the length of p_u and q_i of a member")
-    members: int = Field(3, ge=1, le=64, description="K, independent models whose predictions are averaged; 1 as in the paper")
-    rounds: int = Field(40, ge=1, description="N, training length")
-    local_iterations: int = Field(10, ge=1, le=1000, description="times a device goes over p_u and b_u in a round")
-    threshold: int = Field(10, ge=0, description="rounds after which decoys are rated by prediction, not by the user's mean")
+    factors: int = Field(128, ge=1, le=1024, description="f, the length of p_u and q_i")
+    rounds: int = Field(75, ge=1, description="passes over all users")
+    local_iterations: int = Field(
+        10, ge=1, le=1000, description="how often a device goes over its ratings in a visit, moving p_u and b_u"
+    )
+    learning_rate: float = Field(0.013, gt=0, le=10, description="of the server (13)")
+    local_rate: float = Field(0.0013, gt=0, le=10, description="of the device (11)")
+    decay: float = Field(0.97, gt=0, le=1, description="what both rates are multiplied by after every pass")
+    reg: float = Field(
+        0.04,
+        ge=0,
+        description="lambda, at each row that is sent or learnt from: decoys add to it, so take less (0.03) with rho 3",
+    )
+    reg_bias: float | None = Field(None, ge=0, description="lambda of b_u and b_i; default: reg, as printed")
+    threshold: int = Field(10, ge=0, description="passes after which decoys are rated by prediction, not by the user's mean")
     start: Literal["middle", "mean"] | float = Field(
-        0.0,
-        description="where b_u starts and what it is held to: a number, the middle of the scale, or mean: the user's mean rating",
+        "middle", description="the constant of a prediction: the middle of the scale, mean: the user's mean rating, or a number"
     )
-    user_bias: bool = Field(True, description="whether b_u is learnt; if not it stays at its start (of mean: at the middle)")
-    item_bias: bool = Field(True, description="whether b_i is learnt; if not it is 0")
-    noise: float = Field(1.0, ge=0, description="variance of a rating around its prediction; 0 = point estimates as in the paper")
-    reg_user: float = Field(0.4, ge=0, description="weight of p_u's prior, in ratings")
-    reg_item: float = Field(40.0, ge=0, description="weight of q_i's prior, in ratings: once for an item")
-    reg_user_bias: float = Field(1.5, ge=0, description="weight of b_u's start, in ratings")
-    reg_item_bias: float = Field(100.0, ge=0, description="weight of b_i = 0, in ratings")
-    learning_rate: float = Field(
-        0.7, gt=0, le=2, description="of the server, as a share of the way to its estimate of the minimum"
+    init_std: float = Field(0.002, gt=0, description="standard deviation of the first p and q")
+    style: Literal["batch", "stochastic"] = Field(
+        "stochastic",
+        description="stochastic: a round is one device, in turn; batch: a round is all devices and the server takes the mean "
+        "(which wants a learning_rate near 1)",
     )
-    momentum: float = Field(0.7, ge=0, lt=1, description="of the server")
-    early_rate: float = Field(
-        0.05, gt=0, le=1, description="what the learning rate is multiplied by before `threshold`, where there are decoys"
-    )
-    damping: float = Field(30.0, ge=0, description="senders that the server adds to an item's own when it steps")
-    cohort: int = Field(
-        0, ge=0, description="devices in a round; 0 = all. With few of them take a small learning_rate and no momentum"
-    )
-    init_std: float = Field(0.1, gt=0, description="standard deviation of the first q")
 
-    disclosure: ClassVar[tuple[Disclosed, ...]] = (
-        Disclosed(
+    holds: ClassVar[type] = Server
+    receives: ClassVar[type] = Server
+    keeps: ClassVar[type] = Devices
+    sends: ClassVar[tuple[Sent, ...]] = (
+        rows(
             "q",
-            "[rows, K F] float32",
-            "each round, a row for every rated item and every decoy",
-            "the gradients of q_i: multiples of p_u (with noise > 0 and a rated item, nearly). Seen singly they tell p_u's direction and, "
-            "with b, p_u itself; decoys and rated items can then be told apart. A sum over a cohort tells the cohort's taste",
+            "factors",
+            when="each round, a row for every rated item and every decoy",
+            reveals="lambda q_i - e p_u, from which the server, which knows q_i and lambda, has p_u's direction at once, and with b p_u "
+            "itself. The stochastic style has no sum that could hide it: a round is one device. With rho 0 the rows are the rated items",
         ),
-        Disclosed(
+        rows(
             "b",
-            "[rows, K] float32",
-            "as q, if item_bias",
-            "the errors of the device's predictions, with the sign turned. Seen singly, with q they give back the ratings up to the user's "
-            "bias, and real ratings are whole numbers where made-up ones are not: decoys hide nothing from a server that looks at one "
-            "device. They hide what was rated from one that sees sums, and which items a device asks about from the network",
+            when="each round, a number for every rated item and every decoy",
+            reveals="lambda b_i - e: the error of the device's prediction by arithmetic, so that with p_u the ratings come back up to the "
+            "user's bias; real ones are then whole numbers apart and made-up ones are not, and so decoys do not hide from a server that "
+            "looks at one device what it rated. They do from one that sees sums, and from the network which items a device asks about",
         ),
     )
+    traits: ClassVar[Traits] = Traits(predicts_ratings=True, draws_negatives=False)
 
     # ---- the federation ------------------------------------------------------------------------------------------------------------
 
     def configured(self, catalogue: Catalogue) -> Self:
-        """The same settings with the cohort as a number. Raises InputError if nothing is rated."""
+        """The same settings. Raises InputError if nothing is rated."""
         rated(catalogue.scale, "fbalf")
-        return self.model_copy(update={"cohort": min(self.cohort, catalogue.users) or catalogue.users})
+        return self
+
+    def sizes(self, catalogue: Catalogue) -> dict[str, int]:
+        """cohort: devices in a round, one in stochastic style. usual_rows: rows of a device as a rule."""
+        cohort = 1 if self.style == "stochastic" else catalogue.users
+        return {"cohort": cohort, "rows": catalogue.items, "usual_rows": self.usual_rows(catalogue)}
+
+    def rounds_an_epoch(self, catalogue: Catalogue) -> int:
+        """Rounds of one pass over the users."""
+        return catalogue.users if self.style == "stochastic" else 1
 
     def default_rounds(self, catalogue: Catalogue) -> int:
-        """`rounds`, whatever the data."""
-        return self.rounds
+        """Rounds of `rounds` passes."""
+        return self.rounds * self.rounds_an_epoch(catalogue)
 
-    @property
-    def row_bytes(self) -> int:
-        """Item id and the gradients of all members."""
-        return 4 + 4 * self.members * (self.factors + self.item_bias)
+    def select(self, server: Server, catalogue: Catalogue, key: np.uint64) -> Int64Array:
+        """Everybody, or in stochastic style the device whose turn it is: 0, 1, 2, ... in every pass."""
+        return np.arange(catalogue.users) if self.style == "batch" else server.step % catalogue.users
 
     def init_server(self, catalogue: Catalogue, key: np.uint64) -> Server:
         """q ~ N(0, init_std^2), b = 0."""
-        items, width = catalogue.items, self.members * self.factors
-        q = normals(folds(key, np.arange(items)), width, self.init_std).reshape(items, self.members, self.factors)
-        b, counts = np.zeros((items, self.members), np.float32), (np.zeros(items, np.int64), np.zeros(1, np.int64))
-        scale, users = np.array(catalogue.scale, np.float32), np.array([catalogue.users], np.int64)
-        return Server(q, b, np.zeros_like(q), b.copy(), *counts, users, np.zeros(1, np.int64), scale)
+        q, epoch = normals(folds(key, np.arange(catalogue.items)), self.factors, self.init_std), self.rounds_an_epoch(catalogue)
+        scale, b = np.array(catalogue.scale, np.float32), np.zeros(catalogue.items, np.float32)
+        return Server(q, b, scale, np.zeros(1, np.int64), np.array([epoch], np.int64))
 
     def init_devices(self, users: Int64Array, key: np.uint64) -> Devices:
-        """p = 0, which is solved for as soon as q arrives."""
-        p = np.zeros((len(users), self.members, self.factors), np.float32)
-        return Devices(p, np.zeros((len(users), self.members), np.float32), folds(fold_name(key, "decoys"), users))
+        """p ~ N(0, init_std^2), b_u = 0, and the key of the decoys."""
+        p = normals(folds(key, users), self.factors, self.init_std)
+        return Devices(p, np.zeros(len(users), np.float32), folds(fold_name(key, "decoys"), users))
 
-    def select(self, server: Server, catalogue: Catalogue, key: np.uint64) -> Int64Array:
-        """The devices of a round."""
-        return cohort(key, self.configured(catalogue).cohort, catalogue.users)
-
-    def download(self, server: Server) -> Download:
-        """The model, and how sure the server is of each q_i: noise / (ratings of the item + reg_item)."""
-        v = self.noise / (self.ratings(server) + self.reg_item) if self.noise else np.zeros(len(server.q))
-        return Download(server.q, server.b, v.astype(np.float32), server.scale, server.iteration)
+    def download(self, server: Server) -> Server:
+        """All of it."""
+        return server
 
     # ---- on the device (section 4.3.1) ---------------------------------------------------------------------------------------------
 
     def local(
-        self, download: Download, devices: Devices, histories: Histories, users: Int64Array, key: np.uint64
+        self, download: Server, devices: Devices, histories: Histories, users: Int64Array, key: np.uint64
     ) -> tuple[Devices, Update]:
-        """p_u, b_u learn from the device's ratings (11); the gradients of q_i, b_i (10) go, for rated items and decoys (7)."""
-        mixed = self.mixed(devices.key, histories, len(download.q), key)  # I_u and I'_u
-        rows = biased_mf.Rows(*mixed, self.starts(download, histories))
-        after = devices._replace(p=devices.p.copy(), offset=devices.offset.copy())
-        rates = self.rates(int(download.iteration[0]))
-        g_q, g_b = biased_mf.gradients(download.q, download.b, download.v, after.p, after.offset, rows, rates)
-        sent = {"q": g_q, "b": g_b} if self.item_bias else {"q": g_q}
-        return after, Update(mixed.ptr, mixed.item, sent, {}, np.ones(len(users), np.float32))
+        """p_u, b_u learn from the device's ratings; the gradients of q_i, b_i go, for rated items and decoys."""
+        mixed = self.mixed(devices.key, histories, len(download.q), key)  # I_u and I'_u, told apart by `rated` (7)
+        p, bias, g_q, g_b = biased_sgd.visits(
+            download.q, download.b, devices.p, devices.bias, self.over(mixed, download, histories), self.numbers(passes(download))
+        )  # (10), (11)
+        update = Update(mixed.ptr, mixed.item, {"q": g_q, "b": g_b}, {}, np.ones(len(users), np.float32))
+        return devices._replace(p=p, bias=bias), update
 
-    def rates(self, iteration: int) -> biased_mf.Rates:
-        """How devices learn in an iteration; what decoys are rated by changes at `threshold` (6)."""
-        predict = iteration >= self.threshold
-        reg, reg_bias, noise = (np.float32(number) for number in (self.reg_user, self.reg_user_bias, self.noise))
-        return biased_mf.Rates(self.local_iterations, reg, reg_bias, noise, self.user_bias, predict)
+    def over(self, mixed: Mixed, download: Server, histories: Histories) -> biased_sgd.Rows:
+        """What the devices go over, and the user's mean for decoys (6)."""
+        middle = np.float32(download.scale.mean())
+        return biased_sgd.Rows(*mixed, self.starts(download, histories), biased_sgd.means(histories, middle))
 
-    def starts(self, download: Download, histories: Histories) -> Float32Array:
-        """Where b_u starts, float32 [m]: a constant that all know, or the mean of the device's ratings, if it has any."""
-        middle = download.scale.mean() if isinstance(self.start, str) else self.start
-        counts = np.diff(histories.ptr)
-        if self.start != "mean" or not self.user_bias:
-            return np.full(len(counts), middle, np.float32)
-        device = np.repeat(np.arange(len(counts)), counts)
-        total = np.bincount(device, histories.value.astype(np.float64), minlength=len(counts))
-        return np.where(counts > 0, total / np.maximum(counts, 1), middle).astype(np.float32)
+    def starts(self, download: Server, histories: Histories) -> Float32Array:
+        """The constant of each device's predictions, float32 [m]."""
+        constant = np.float32(download.scale.mean() if isinstance(self.start, str) else self.start)
+        if self.start == "mean":
+            return biased_sgd.means(histories, constant)
+        return np.full(len(histories.ptr) - 1, constant, np.float32)
+
+    def numbers(self, t: int) -> biased_sgd.Numbers:
+        """Rates and regularisation in pass t, which counts from 0; what decoys are rated by changes at `threshold` (6)."""
+        shrunk, reg_bias = self.decay**t, self.reg if self.reg_bias is None else self.reg_bias
+        rates = np.float32(self.learning_rate * shrunk), np.float32(self.local_rate * shrunk)
+        return biased_sgd.Numbers(self.local_iterations, *rates, np.float32(self.reg), np.float32(reg_bias), t >= self.threshold)
 
     # ---- on the server (section 4.3.2) ---------------------------------------------------------------------------------------------
 
     def aggregate(self, server: Server, total: Total) -> Server:
-        """q_i and b_i move along the sum of their gradients (13), with their prior's and momentum."""
-        seen, reports = server.seen + total.senders, server.reports + total.devices
-        share = total.devices / float(server.users[0])  # of the users, so that a pass over all counts the prior once
-        expected = np.maximum(total.senders, seen / float(reports[0]) * total.devices)
-        early = self.rho > 0 and int(server.iteration[0]) < self.threshold
-        rate = self.learning_rate * (self.early_rate if early else 1.0)
-        q, m_q = self._stepped(server.q, server.m_q, real(total.rows["q"]), expected, share, rate)
-        b, m_b = server.b, server.m_b
-        if self.item_bias:
-            b, m_b = self._stepped(b, m_b, real(total.rows["b"]), expected, share, rate)
-        return server._replace(q=q, b=b, m_q=m_q, m_b=m_b, seen=seen, reports=reports, iteration=server.iteration + 1)
-
-    def _stepped(
-        self, what: Float32Array, moving: Float32Array, gradient: Float64Array, senders: Float64Array, share: float, rate: float
-    ) -> tuple[Float32Array, Float32Array]:
-        """q (or b) and its momentum after a step; what has one number a member is b."""
-        of_q = what.ndim == 3
-        reg, damping = (self.reg_item, self.damping) if of_q else (self.reg_item_bias, 0.0)
-        curvature = (senders + (reg + damping) * share).reshape(-1, *[1] * (what.ndim - 1))
-        step = (gradient + reg * share * what) / np.maximum(curvature, 1e-6)
-        moved = (self.momentum * moving + step).astype(np.float32)
-        return (what - np.float32(rate) * moved).astype(np.float32), moved
-
-    def ratings(self, server: Server) -> Float64Array:
-        """How many ratings each item has, as far as the server can tell, float64 [items].
-
-        Each of the users - n_i who did not rate it sends a decoy with the chance rho own / (items - own), own: a user's mean number of
-        ratings.
-        """
-        users = float(server.users[0])
-        rows = server.seen / max(1.0, float(server.reports[0])) * users  # in a pass over all users
-        if not self.rho or not rows.any():
-            return rows
-        own = rows.sum() / (1 + self.rho) / users
-        chance = min(self.rho * own / max(len(rows) - own, 1.0), 0.99)
-        return np.maximum((rows - users * chance) / (1 - chance), FEWEST)
+        """q_i, b_i move along the gradient of the one device, or along the mean over all who sent a row."""
+        eta, sent = float(self.numbers(passes(server)).rate), total.senders > 0
+        q, b, senders = server.q.copy(), server.b.copy(), total.senders[sent]
+        q[sent] -= (eta * real(total.rows["q"][sent]) / senders[:, None]).astype(np.float32)  # (13)
+        b[sent] -= (eta * real(total.rows["b"][sent]) / senders).astype(np.float32)  # (13)
+        return server._replace(q=q, b=b, step=server.step + 1)
 
     # ---- predictions ---------------------------------------------------------------------------------------------------------------
 
-    def score(self, download: Download, devices: Devices, histories: Histories) -> Float32Array:
-        """r_ui of eq. 4 for every item, not clipped: float32 [m, items]."""
-        items, (of_user, of_item) = len(download.q), self.biases(download, devices, histories)
-        p = devices.p.reshape(len(devices.p), -1) / np.float32(self.members)
-        return bpr_mf.scores(p, download.q.reshape(items, -1), of_item) + of_user[:, None]
+    def score(self, download: Server, devices: Devices, histories: Histories) -> Float32Array:
+        """r of eq. 4 for every item, not clipped: float32 [m, items]."""
+        of_user, of_item = self.biases(download, devices, histories)
+        return bpr_mf.scores(devices.p, download.q, of_item) + of_user[:, None]  # (4)
 
-    def biases(self, download: Download, devices: Devices, histories: Histories) -> tuple[Float32Array, Float32Array]:
-        """b_u, float32 [m], and b_i, float32 [items]: means over the members."""
-        return self.starts(download, histories) + mean(devices.offset), mean(download.b)
+    def biases(self, download: Server, devices: Devices, histories: Histories) -> tuple[Float32Array, Float32Array]:
+        """The constant and b_u, float32 [m], and b_i, float32 [items]."""
+        return self.starts(download, histories) + devices.bias, download.b
+
+    # ---- a run of rounds with one device each, compiled ----------------------------------------------------------------------------
+
+    def solo_rounds(
+        self, server: Server, devices: Devices, histories: Histories, rounds: range, key: np.uint64
+    ) -> tuple[Server, Devices, int, int]:
+        """`rounds` of the stochastic style over all users' devices; the same bits as one round at a time.
+
+        Returns the new server, the new devices, and how many rows and bytes were sent.
+        """
+        items, users, number, sent = len(server.q), len(devices.p), rounds.start, 0
+        work = biased_sgd.in_turn(server.q, server.b, devices.p, devices.bias)
+        mixed = self.mixed_in_turn(devices.key, histories, items, key, 0)
+        while number < rounds.stop:
+            t, first = divmod(number, users)
+            last = min(users, first + rounds.stop - number)
+            if self.redraw:
+                mixed = self.mixed_in_turn(devices.key, histories, items, key, t * users)
+            if not biased_sgd.solo(work, self.over(mixed, server, histories), self.numbers(t), first, last):
+                raise NonFiniteError("update: a value is not finite or beyond +-32768; the model is unchanged")
+            number, sent = number + last - first, sent + int(mixed.ptr[last] - mixed.ptr[first])
+        after = server._replace(q=work.q[:, : self.factors].copy(), b=work.b, step=server.step + len(rounds))
+        return after, devices._replace(p=work.p, bias=work.bias), sent, sent * self.row_bytes
+
+    # ---- until the engine reads the declaration ----
+
+    disclosure: ClassVar[tuple[Disclosed, ...]] = tuple(
+        Disclosed(one.name, shape, one.when, one.reveals)
+        for one, shape in zip(sends, ("[rows, F] float32", "[rows] float32"), strict=True)
+    )
+
+    @property
+    def cohort(self) -> int:
+        """Devices in a round; 0 = all."""
+        return 1 if self.style == "stochastic" else 0
+
+    @property
+    def row_bytes(self) -> int:
+        """Item id and gradients."""
+        return 4 + 4 * (self.factors + 1)
 
 
-def mean(of_members: Float32Array) -> Float32Array:
-    """The mean over the members, float32 [n]; of_members: float32 [n, K]. Member by member, so that the bits do not depend on n."""
-    total = np.zeros(len(of_members), np.float32)
-    for k in range(of_members.shape[1]):
-        total += of_members[:, k]
-    return total / np.float32(of_members.shape[1])
+def passes(server: Server) -> int:
+    """Passes over all users so far."""
+    return int(server.step[0] // server.epoch[0])
 
 
 ALGORITHMS = {"fbalf": FBALF}

@@ -4,31 +4,196 @@ G. Lin, F. Liang, W. Pan, Z. Ming, "FedRec: federated recommendation with explic
 model is r_ui = U_u . V_i, without a mean or biases (or SVD++, r_ui = (U_u + sum_k O_k / sqrt |I_u|) . V_i over the rated items k). A device
 rates int(rho |I_u|) items that it never rated by a made-up r', so that the rows it sends do not list what it did rate:
 
+    r'_ui = the user's mean rating, or U'_u . V_i of a temporary U'_u once `predict_after` iterations have passed      hybrid filling
     e_ui = r_ui - U_u . V_i            (r' for a made-up rating)
     grad V_ui = -e_ui U_u + lambda V_i           to the server:  V_i <- V_i - gamma mean_u grad V_ui     over all who sent row i
     grad U_u  = mean_i (-e_ui V_i + lambda U_u)  on the device:  U_u <- U_u - gamma grad U_u             over rated and made-up items
-    r'_ui = the user's mean rating, or U'_u . V_i of a temporary U'_u once `predict_after` iterations have passed (hybrid filling)
 
-after which gamma <- 0.9 gamma. In the stochastic style devices come one by one and U_u moves after
+after which gamma <- 0.9 gamma: the batch style. In the stochastic style devices come one by one and U_u moves after
 each item; grad V_ui takes the U_u before.
 
 Deviations from the authors' program. Decoys are the same in every round (`redraw` draws them anew, as theirs does). An item's rows go by
 ascending item. gamma of the stochastic style, which is not published, is 0.01. SVD++'s O is theirs unprotected and shared; here a device
 sends O's gradients for what it rated, zeros for decoys. After an item every O_k of the device moves, with lambda O_k in its gradient.
+
+tests/algorithms/test_fedrec.py has both styles in a few lines of plain NumPy, to which the compiled ones below are held.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, Self, final
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol, Self, final
 
 import numpy as np
+from numba import njit
 from pydantic import Field, model_validator
 
+from ..core.contract import Sent, Traits, axes, rows
+from ..core.errors import NonFiniteError
+from ..core.keys import draw, fold_name, folds, uniform
 from ..core.protocols import Catalogue, Disclosed, Histories
-from ..core.types import Int64Array
-from ..core.update import Total, Update
-from ._filled import Devices, FilledFactorisation, Server
-from ._filling import step_means
+from ..core.ratings import rated
+from ..core.simd import BOUND, SCALE
+from ..core.types import Float32Array, Int64Array, UInt64Array
+from ..core.update import STEP, Total, Update, real
+from ..kernels import bpr_mf
+from ..privacy.decoys import Mixed, SendsDecoys
+
+SPREAD = 0.01  # first values are even in +-0.005
+
+
+class Server(NamedTuple):
+    """v: V, or with SVD++ V and O side by side. step: rounds done. epoch: rounds in an iteration. A device receives all of it."""
+
+    v: Annotated[Float32Array, axes("items", "width")]
+    step: Annotated[Int64Array, axes(1, least=0)]
+    epoch: Annotated[Int64Array, axes(1, least=1)]
+
+
+class Devices(NamedTuple):
+    """u: U_u. key: from which a device draws its decoys. Neither leaves."""
+
+    u: Annotated[Float32Array, axes("factors")]
+    key: Annotated[UInt64Array, axes()]
+
+
+class Received(Protocol):
+    """What the shared part needs of a download; FedRec++'s has more."""
+
+    @property
+    def v(self) -> Float32Array: ...
+    @property
+    def step(self) -> Int64Array: ...
+    @property
+    def epoch(self) -> Int64Array: ...
+
+
+class FilledFactorisation(SendsDecoys):
+    """Matrix factorisation over ratings and made-up ones: the settings, the device and the predictions, which FedRec++ has as well."""
+
+    factors: int = Field(20, ge=1, le=1024, description="d, the length of U_u and V_i")
+    style: Literal["batch", "stochastic"] = Field(
+        "batch",
+        description="batch: a round is all devices and the server takes the mean; stochastic: a round is one device, in turn",
+    )
+    rounds: int = Field(100, ge=1, description="T, iterations: passes over all users")
+    filling: Literal["average", "hybrid"] = Field(
+        "hybrid", description="a made-up rating is the user's mean, or that at first and a prediction later on"
+    )
+    predict_after: int = Field(
+        10, ge=0, description="T_predict: iterations (passes) before hybrid filling predicts; 5 for rho 2, 3"
+    )
+    local_iterations: int = Field(
+        10, ge=0, le=1000, description="T_local: steps that the temporary U'_u takes before it predicts"
+    )
+    learning_rate: float | None = Field(
+        None, gt=0, le=10, description="gamma; default 0.8 in batch style, 0.01 in stochastic style"
+    )
+    decay: float = Field(0.9, gt=0, le=1, description="what gamma is multiplied by after every iteration (pass over the users)")
+    reg: float = Field(0.001, ge=0, description="lambda of U, V and O")
+
+    keeps: ClassVar[type] = Devices
+    traits: ClassVar[Traits] = Traits(predicts_ratings=True, draws_negatives=False)
+    decoys_move_u: ClassVar[bool]  # whether U's own step takes made-up ratings in
+    decoys_count: ClassVar[bool]  # whether the server's step does
+
+    # ---- the federation ----------------------------------------------------------------------------------------------------
+
+    def configured(self, catalogue: Catalogue) -> Self:
+        """The same settings. Raises InputError if the catalogue has no ratings."""
+        rated(catalogue.scale, type(self).__name__)
+        return self
+
+    @property
+    def width(self) -> int:
+        """Numbers that the server keeps of an item."""
+        return self.factors
+
+    def sizes(self, catalogue: Catalogue) -> dict[str, int]:
+        """width: numbers of an item. cohort: devices in a round, one in stochastic style. usual_rows: rows of a device as a rule."""
+        cohort = 1 if self.style == "stochastic" else catalogue.users
+        return {"width": self.width, "cohort": cohort, "rows": catalogue.items, "usual_rows": self.usual_rows(catalogue)}
+
+    def rounds_an_epoch(self, catalogue: Catalogue) -> int:
+        """Rounds of one iteration, a pass over the users."""
+        return catalogue.users if self.style == "stochastic" else 1
+
+    def default_rounds(self, catalogue: Catalogue) -> int:
+        """Rounds of `rounds` iterations."""
+        return self.rounds * self.rounds_an_epoch(catalogue)
+
+    def select(self, server: Any, catalogue: Catalogue, key: np.uint64) -> Int64Array:
+        """Everybody, or in stochastic style the device whose turn it is: 0, 1, 2, ... in every pass."""
+        return np.arange(catalogue.users) if self.style == "batch" else server.step % catalogue.users
+
+    def first_items(self, catalogue: Catalogue, key: np.uint64) -> Float32Array:
+        """V (and O), even in +-0.005."""
+        return uniforms(folds(key, np.arange(catalogue.items)), self.width, SPREAD)
+
+    def init_devices(self, users: Int64Array, key: np.uint64) -> Devices:
+        """U, even in +-0.005, and the key of the decoys."""
+        return Devices(uniforms(folds(key, users), self.factors, SPREAD), folds(fold_name(key, "decoys"), users))
+
+    def rate(self, iteration: int) -> np.float32:
+        """gamma in an iteration, which counts from 0."""
+        first = self.learning_rate or (0.8 if self.style == "batch" else 0.01)
+        return np.float32(first * self.decay**iteration)
+
+    # ---- on the device -----------------------------------------------------------------------------------------------------
+
+    def filling_in(self, iteration: int) -> Filling:
+        """How decoys are rated in an iteration."""
+        predicts = bool(self.rho) and self.filling == "hybrid" and iteration >= self.predict_after
+        return Filling(predicts, self.local_iterations, self.rate(iteration), np.float32(self.reg), self.style == "stochastic")
+
+    def gradients(
+        self, download: Received, devices: Devices, histories: Histories, key: np.uint64
+    ) -> tuple[Devices, Mixed, Float32Array]:
+        """What m devices do in a round: their new state, their rows (rated items and decoys, n in all), and grad V_ui [n, width]."""
+        v, t = download.v, iteration(download)
+        filled = fill(self.mixed(devices.key, histories, len(v), key), v, devices.u, self.filling_in(t))
+        u, g = devices.u.copy(), np.zeros((len(filled.item), self.width), np.float32)
+        style = batch_gradients if self.style == "batch" else stochastic_gradients
+        style(filled, v, u, self.rate(t), np.float32(self.reg), self.decoys_move_u, g)
+        return devices._replace(u=u), filled, g
+
+    def score(self, download: Received, devices: Devices, histories: Histories) -> Float32Array:
+        """r_ui for every item, not clipped: float32 [m, items]."""
+        v, own = download.v, Mixed(histories.ptr, histories.item, histories.value, np.ones(len(histories.item), np.bool_))
+        return bpr_mf.scores(with_implicit(own, v, devices.u), v[:, : self.factors], np.zeros(len(v), np.float32))
+
+    # ---- rounds of one device each, one after the other in one call ----------------------------------------------------------
+
+    def solo_rounds(
+        self, server: Any, devices: Devices, histories: Histories, rounds: range, key: np.uint64
+    ) -> tuple[Any, Devices, int, int]:
+        """`rounds` of the stochastic style over all users' devices; the same bits as one round at a time.
+
+        Returns the new server, the new devices, and how many rows and bytes were sent.
+        """
+        v, u, sent, users, number = server.v.copy(), devices.u.copy(), 0, len(devices.u), rounds.start
+        mixed = self.mixed_in_turn(devices.key, histories, len(v), key, 0)
+        while number < rounds.stop:
+            t, first = divmod(number, users)
+            last = min(users, first + rounds.stop - number)
+            if self.redraw:
+                mixed = self.mixed_in_turn(devices.key, histories, len(v), key, t * users)
+            numbers = self.rate(t), np.float32(self.reg), self.decoys_move_u, self.decoys_count
+            if not solo(mixed, mixed.value.copy(), v, u, first, last, self.filling_in(t), *numbers):
+                raise NonFiniteError("update: a value is not finite or beyond +-32768; the model is unchanged")
+            number, sent = number + last - first, sent + int(mixed.ptr[last] - mixed.ptr[first])
+        return server._replace(v=v, step=server.step + len(rounds)), devices._replace(u=u), sent, sent * self.row_bytes
+
+    # ---- until the engine reads the declaration ----
+
+    @property
+    def cohort(self) -> int:
+        """Devices in a round; 0 = all."""
+        return 1 if self.style == "stochastic" else 0
+
+    @property
+    def row_bytes(self) -> int:
+        """Item id and gradient."""
+        return 4 + 4 * self.width
 
 
 @final
@@ -37,19 +202,21 @@ class FedRec(FilledFactorisation):
 
     model: Literal["pmf", "svd++"] = Field("pmf", description="U_u . V_i, or SVD++ with implicit factors O (stochastic style)")
 
-    decoys_move_u: ClassVar[bool] = True
-    decoys_count: ClassVar[bool] = True
-    disclosure: ClassVar[tuple[Disclosed, ...]] = (
-        Disclosed(
+    holds: ClassVar[type] = Server
+    receives: ClassVar[type] = Server
+    sends: ClassVar[tuple[Sent, ...]] = (
+        rows(
             "v",
-            "[rows, F] float32 ([rows, 2 F] with SVD++)",
-            "each round, a row for every rated item and every decoy",
-            "the gradients of V_i. Seen singly: with rho 0 the rows are the rated items, and with any rho the row of item i is "
+            "width",
+            when="each round, a row for every rated item and every decoy",
+            reveals="the gradients of V_i. Seen singly: with rho 0 the rows are the rated items, and with any rho the row of item i is "
             "lambda V_i - e U_u, so that two rounds of one device give U_u by arithmetic, and then e and the integer ratings; made-up "
             "ratings stand out as those that are not integers. With SVD++ the second half is zero for decoys: the rated items can be read "
             "off. Only a sum over many devices hides this, and the stochastic style has no sum: a round is one device",
         ),
     )
+    decoys_move_u: ClassVar[bool] = True
+    decoys_count: ClassVar[bool] = True
 
     @model_validator(mode="after")
     def _as_published(self) -> Self:
@@ -76,14 +243,278 @@ class FedRec(FilledFactorisation):
         self, download: Server, devices: Devices, histories: Histories, users: Int64Array, key: np.uint64
     ) -> tuple[Devices, Update]:
         """grad V_ui for rated items and decoys; U_u moves."""
-        after, rows, g = self.gradients(download, devices, histories, key)
-        return after, Update(rows.ptr, rows.item, {"v": g}, {}, np.ones(len(users), np.float32))
+        after, filled, g = self.gradients(download, devices, histories, key)
+        return after, Update(filled.ptr, filled.item, {"v": g}, {}, np.ones(len(users), np.float32))
 
     def aggregate(self, server: Server, total: Total) -> Server:
         """V_i <- V_i - gamma mean_u grad V_ui over all who sent a row, made-up ratings among them."""
-        v = server.v.copy()
-        step_means(v, total.rows["v"], total.senders, float(self.rate(int(server.step[0] // server.epoch[0]))))
+        v = stepped(server.v, total.rows["v"], total.senders, float(self.rate(iteration(server))))
         return server._replace(v=v, step=server.step + 1)
+
+    # ---- until the engine reads the declaration ----
+
+    disclosure: ClassVar[tuple[Disclosed, ...]] = tuple(
+        Disclosed(one.name, "[rows, F] float32 ([rows, 2 F] with SVD++)", one.when, one.reveals) for one in sends
+    )
+
+
+def iteration(state: Received) -> int:
+    """Passes over all users so far."""
+    return int(state.step[0] // state.epoch[0])
+
+
+@njit(cache=True, nogil=True)
+def uniforms(keys: UInt64Array, width: int, spread: float) -> Float32Array:
+    """Even in +- spread / 2, float32 [len(keys), width]: row r depends on keys[r] alone."""
+    out = np.empty((len(keys), width), np.float32)
+    for r in range(len(keys)):
+        for f in range(width):
+            out[r, f] = np.float32(spread * (uniform(draw(keys[r], f)) - 0.5))
+    return out
+
+
+# ---- hybrid filling: r'_ui ---------------------------------------------------------------------------------------------------------
+
+
+class Filling(NamedTuple):
+    """How decoys are rated: by prediction or by the user's mean; and how the U' that predicts is trained: passes over the rated items,
+    gamma, lambda, and whether it steps after each item or after each pass along the mean gradient."""
+
+    predicts: bool
+    steps: int
+    rate: np.float32
+    reg: np.float32
+    each: bool
+
+
+class Room(NamedTuple):
+    """Memory that a device works in. x: U', y: the implicit part of SVD++, h: a gradient, float32 [F]; known: float32 [n]."""
+
+    x: Float32Array
+    y: Float32Array
+    h: Float32Array
+    known: Float32Array
+
+
+def fill(mixed: Mixed, v: Float32Array, u: Float32Array, filling: Filling) -> Mixed:
+    """The rows of m devices with made-up ratings for the decoys. v: float32 [items, width]; u: float32 [m, F], not changed."""
+    value = np.empty_like(mixed.value)
+    _fill(mixed, v, u, filling, value)
+    return mixed._replace(value=value)
+
+
+@njit(cache=True, nogil=True)
+def room_for(factors: int, rows: int) -> Room:
+    """Room for devices with n rows together."""
+    x, y, h = np.empty(factors, np.float32), np.empty(factors, np.float32), np.empty(factors, np.float32)
+    return Room(x, y, h, np.empty(rows, np.float32))
+
+
+@njit(cache=True, nogil=True)
+def _fill(mixed: Mixed, v: Float32Array, u: Float32Array, filling: Filling, value: Float32Array) -> None:
+    room = room_for(u.shape[1], len(mixed.item))
+    for d in range(len(u)):
+        fill_one(mixed, d, v, u, filling, room, value)
+
+
+@njit(cache=True, nogil=True)
+def fill_one(mixed: Mixed, d: int, v: Float32Array, u: Float32Array, filling: Filling, room: Room, value: Float32Array) -> None:
+    """The ratings of device d's rows, made-up ones among them, to value: float32 [n]."""
+    if filling.predicts:
+        train_temporary(mixed, d, v, u, filling, room)
+    total, count = 0.0, 0
+    for r in range(mixed.ptr[d], mixed.ptr[d + 1]):
+        if mixed.rated[r]:
+            total, count = total + np.float64(mixed.value[r]), count + 1
+    mean = np.float32(total / max(count, 1))
+    for r in range(mixed.ptr[d], mixed.ptr[d + 1]):
+        value[r] = mixed.value[r] if mixed.rated[r] else mean
+        if filling.predicts and not mixed.rated[r]:
+            value[r] = predicted(room, v, mixed.item[r], r)
+
+
+@njit(cache=True, nogil=True)
+def predicted(room: Room, v: Float32Array, i: int, r: int) -> np.float32:
+    """(U'_u + y) . V_i, of row r."""
+    out = room.known[r]
+    for f in range(len(room.x)):
+        out += room.x[f] * v[i, f]
+    return out
+
+
+@njit(cache=True, nogil=True)
+def train_temporary(mixed: Mixed, d: int, v: Float32Array, u: Float32Array, filling: Filling, room: Room) -> None:
+    """U'_u starts from U_u and takes some steps on the rated items alone: room.x. room.known: y . V_i, which does not move meanwhile."""
+    x, g, start, stop = room.x, room.h, mixed.ptr[d], mixed.ptr[d + 1]
+    rate, reg, count, factors = filling.rate, filling.reg, np.float32(0), len(room.x)
+    implicit_part(mixed, d, v, room.y)
+    for f in range(factors):
+        x[f] = u[d, f]
+    for r in range(start, stop):
+        count += np.float32(mixed.rated[r])
+        room.known[r] = 0
+        for f in range(factors):
+            room.known[r] += room.y[f] * v[mixed.item[r], f]
+    for _ in range(filling.steps):
+        for f in range(factors):
+            g[f] = 0
+        for r in range(start, stop):
+            if not mixed.rated[r]:
+                continue
+            i = mixed.item[r]
+            e = mixed.value[r] - predicted(room, v, i, r)
+            for f in range(factors):
+                slope = reg * x[f] - e * v[i, f]
+                if filling.each:
+                    x[f] -= rate * slope
+                else:
+                    g[f] += slope
+        if not filling.each and count > 0:
+            for f in range(factors):
+                x[f] -= rate * (g[f] / count)
+
+
+# ---- the device: gradients of 1/2 (r - (u + y) . v_i)^2 + lambda / 2 (|u|^2 + |v_i|^2 + ...), y the implicit part of SVD++ ----------
+
+
+@njit(cache=True, nogil=True)
+def batch_gradients(
+    filled: Mixed, v: Float32Array, u: Float32Array, rate: np.float32, reg: np.float32, decoys_move_u: bool, g: Float32Array
+) -> None:
+    """g: float32 [n, F], grad V_ui for each row at the U_u given; U_u then moves, in place, along the mean over its rows."""
+    factors = u.shape[1]
+    g_u = np.empty(factors, np.float32)
+    for d in range(len(u)):
+        count = np.float32(0)
+        for f in range(factors):
+            g_u[f] = 0
+        for r in range(filled.ptr[d], filled.ptr[d + 1]):
+            i, e = filled.item[r], filled.value[r]
+            for f in range(factors):
+                e -= u[d, f] * v[i, f]  # e_ui
+            for f in range(factors):
+                g[r, f] = reg * v[i, f] - e * u[d, f]  # grad V_ui
+            if filled.rated[r] or decoys_move_u:
+                count += np.float32(1)
+                for f in range(factors):
+                    g_u[f] += reg * u[d, f] - e * v[i, f]
+        for f in range(factors):
+            u[d, f] -= rate * (g_u[f] / max(count, np.float32(1)))  # U_u <- U_u - gamma grad U_u
+
+
+@njit(cache=True, nogil=True)
+def stochastic_gradients(
+    filled: Mixed, v: Float32Array, u: Float32Array, rate: np.float32, reg: np.float32, decoys_move_u: bool, g: Float32Array
+) -> None:
+    """`batch_gradients` in the stochastic style; every device by itself, all from the same v."""
+    room = room_for(u.shape[1], 0)
+    for d in range(len(u)):
+        visit_one(filled, d, v, u, rate, reg, decoys_move_u, room, g, 0)
+
+
+@njit(cache=True, nogil=True)
+def visit_one(
+    filled: Mixed, d: int, v: Float32Array, u: Float32Array, rate: np.float32, reg: np.float32, decoys_move_u: bool,
+    room: Room, g: Float32Array, base: int,
+) -> None:  # fmt: skip
+    """Device d goes through its rows in order and moves U_u after each. g: float32 [rows, w], from row `base` of `filled` on: the
+    gradients of V_i (and O_i) for its rows.
+
+    With w = 2 F, v holds O in its second half, y = sum_k O_k / sqrt |I_u| takes part, and each row moves every O_k of a rated item: all
+    alike but for lambda, O_k <- (1 - rate lambda) O_k + rate e V_i / sqrt |I_u|, so that what they have moved at the end is
+    rate (h - shrunk O_k), and h and `shrunk` are all there is to keep.
+    """
+    y, h, factors, start, stop = room.y, room.h, len(room.y), filled.ptr[d], filled.ptr[d + 1]
+    root, implicit = implicit_part(filled, d, v, y), v.shape[1] > factors
+    keep, left, shrunk = np.float32(1) - rate * reg, np.float32(1), np.float32(0)
+    for f in range(factors):
+        h[f] = 0
+    for r in range(start, stop):
+        i, e, moves = filled.item[r], filled.value[r], filled.rated[r] or decoys_move_u
+        for f in range(factors):
+            e -= (u[d, f] + y[f]) * v[i, f]
+        for f in range(factors):
+            g[r - base, f] = reg * v[i, f] - e * (u[d, f] + y[f])  # grad V_ui, at the U_u before its step
+            if moves:
+                u[d, f] -= rate * (reg * u[d, f] - e * v[i, f])
+                if implicit:
+                    y[f] = keep * y[f] + rate * (e * v[i, f])
+                    h[f] = keep * h[f] + e * v[i, f] / root
+        if moves:
+            shrunk, left = shrunk + reg * left, left * keep
+    if implicit:
+        for r in range(start, stop):
+            for f in range(factors):
+                o = v[filled.item[r], factors + f]
+                g[r - base, factors + f] = shrunk * o - h[f] if filled.rated[r] else np.float32(0)
+
+
+@njit(cache=True, nogil=True)
+def implicit_part(mixed: Mixed, d: int, v: Float32Array, y: Float32Array) -> np.float32:
+    """y = sum of O_k over the rated items of device d, / sqrt |I_u|, which is returned; 0 where v holds no O."""
+    factors, count = len(y), np.float32(0)
+    for f in range(factors):
+        y[f] = 0
+    for r in range(mixed.ptr[d], mixed.ptr[d + 1]):
+        if mixed.rated[r]:
+            count += np.float32(1)
+            if v.shape[1] > factors:
+                for f in range(factors):
+                    y[f] += v[mixed.item[r], factors + f]
+    root = np.sqrt(max(count, np.float32(1)))
+    for f in range(factors):
+        y[f] /= root
+    return root
+
+
+@njit(cache=True, nogil=True)
+def with_implicit(own: Mixed, v: Float32Array, u: Float32Array) -> Float32Array:
+    """U_u + y of every device, float32 [m, F]; own: the rated items."""
+    out, y = np.empty_like(u), np.empty(u.shape[1], np.float32)
+    for d in range(len(u)):
+        implicit_part(own, d, v, y)
+        for f in range(len(y)):
+            out[d, f] = u[d, f] + y[f]
+    return out
+
+
+# ---- the server's step -------------------------------------------------------------------------------------------------------------
+
+
+def stepped(v: Float32Array, total: Int64Array, count: Int64Array, rate: float) -> Float32Array:
+    """v_i - rate * total_i / count_i for the items with a count. total: fixed point [items, >= w], the sum of what was sent."""
+    sent, out = count > 0, v.copy()
+    out[sent] -= (rate * real(total[sent, : v.shape[1]]) / count[sent, None]).astype(np.float32)
+    return out
+
+
+@njit(cache=True, nogil=True)
+def step_one(filled: Mixed, d: int, v: Float32Array, g: Float32Array, rate: float, decoys_count: bool) -> bool:
+    """`stepped` in place after device d alone has sent g (its first row is g's first); False if a value cannot be sent."""
+    ok = True
+    for r in range(filled.ptr[d], filled.ptr[d + 1]):
+        if filled.rated[r] or decoys_count:
+            for f in range(v.shape[1]):
+                scaled = np.rint(g[r - filled.ptr[d], f] * SCALE)
+                ok &= abs(scaled) < BOUND
+                v[filled.item[r], f] -= np.float32(rate * (np.int64(scaled) * STEP))
+    return ok
+
+
+@njit(cache=True, nogil=True)
+def solo(
+    mixed: Mixed, value: Float32Array, v: Float32Array, u: Float32Array, first: int, last: int, filling: Filling,
+    rate: np.float32, reg: np.float32, decoys_move_u: bool, decoys_count: bool,
+) -> bool:  # fmt: skip
+    """Devices first .. last - 1 one after the other, each followed by the server's step: v, u in place, value overwritten; False if a
+    value cannot be sent."""
+    filled, room, ok = Mixed(mixed.ptr, mixed.item, value, mixed.rated), room_for(u.shape[1], len(mixed.item)), True
+    g = np.zeros((np.max(mixed.ptr[1:] - mixed.ptr[:-1]), v.shape[1]), np.float32)
+    for d in range(first, last):
+        fill_one(mixed, d, v, u, filling, room, value)
+        visit_one(filled, d, v, u, rate, reg, decoys_move_u, room, g, mixed.ptr[d])
+        ok &= step_one(filled, d, v, g, np.float64(rate), decoys_count)
+    return ok
 
 
 ALGORITHMS = {"fedrec": FedRec}

@@ -19,12 +19,13 @@ The ledger counts what each device sends to the server and to its denoiser, not 
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple, final
+from typing import Annotated, ClassVar, NamedTuple, final
 
 import numpy as np
 from numba import njit
 from pydantic import Field
 
+from ..core.contract import Sent, axes, rows
 from ..core.errors import NonFiniteError
 from ..core.keys import draw, fold_name, folds
 from ..core.protocols import Catalogue, Disclosed, Histories
@@ -32,21 +33,20 @@ from ..core.simd import SCALE
 from ..core.types import BoolArray, Float32Array, Int64Array, UInt64Array
 from ..core.update import LIMIT, STEP, Total, Update
 from ..privacy.decoys import Mixed
-from ._filled import Devices, FilledFactorisation
-from ._filling import step_means
+from .fedrec import Devices, FilledFactorisation, iteration, stepped
 
 UNIT = np.float32(STEP)
 LIMB = 1 << 24  # a padded number of 48 bits goes as two whole numbers below 2^24, which float32 holds exactly
 
 
 class Server(NamedTuple):
-    """v: V, float32 [items, F]. step: int64 [1], rounds done. epoch: int64 [1], rounds in an iteration. denoiser: int64 [n], ascending,
-    the devices that denoise, chosen once. A device receives all of it."""
+    """v: V. step: rounds done. epoch: rounds in an iteration. denoiser: the devices that denoise, ascending, chosen once. A device
+    receives all of it."""
 
-    v: Float32Array
-    step: Int64Array
-    epoch: Int64Array
-    denoiser: Int64Array
+    v: Annotated[Float32Array, axes("items", "factors")]
+    step: Annotated[Int64Array, axes(1, least=0)]
+    epoch: Annotated[Int64Array, axes(1, least=1)]
+    denoiser: Annotated[Int64Array, axes("denoisers", below="users")]
 
 
 @final
@@ -59,38 +59,42 @@ class FedRecPP(FilledFactorisation):
         description="hide from server and denoisers which rows are decoys, by a random number that both get and that cancels",
     )
 
-    decoys_move_u: ClassVar[bool] = False
-    decoys_count: ClassVar[bool] = False
-    disclosure: ClassVar[tuple[Disclosed, ...]] = (
-        Disclosed(
+    holds: ClassVar[type] = Server
+    receives: ClassVar[type] = Server
+    sends: ClassVar[tuple[Sent, ...]] = (
+        rows(
             "v",
-            "[rows, F + 1, 2] float32 ([rows, F + 1] without pads)",
-            "each round, to the server: a row for every rated item and every decoy",
-            "gradients of V_i and a 1 for the count. With pads, seen singly, only which items were rated or are decoys (with rho 0: were "
-            "rated). Together with the device's noise, or without pads, all that FedRec's rows reveal: U_u, the integer ratings, and "
-            "which items were rated",
+            "numbers",
+            "limbs",
+            when="each round, to the server: a row for every rated item and every decoy",
+            reveals="gradients of V_i and a 1 for the count. With pads, seen singly, only which items were rated or are decoys (with rho "
+            "0: were rated). Together with the device's noise, or without pads, all that FedRec's rows reveal: U_u, the integer ratings, "
+            "and which items were rated",
         ),
-        Disclosed(
+        rows(
             "noise",
-            "as v",
-            "with every row of v, to one denoiser, without a name; the server sees sums of it",
-            "the decoys' gradients and ones. With pads, seen singly, no more than v; without, which of somebody's rows are decoys. The "
-            "sums of v and noise give the server the sum of rated gradients and how many rated each item: of all devices in batch style, "
-            "but of one device in the stochastic style, where decoys then hide nothing",
+            "numbers",
+            "limbs",
+            when="with every row of v, to one denoiser, without a name; the server sees sums of it",
+            reveals="the decoys' gradients and ones. With pads, seen singly, no more than v; without, which of somebody's rows are decoys. "
+            "The sums of v and noise give the server the sum of rated gradients and how many rated each item: of all devices in batch "
+            "style, but of one device in the stochastic style, where decoys then hide nothing",
         ),
     )
+    decoys_move_u: ClassVar[bool] = False
+    decoys_count: ClassVar[bool] = False
 
-    @property
-    def row_bytes(self) -> int:
-        """Item id, and two rows of F + 1 numbers, which pads make twice as long."""
-        return 4 + 8 * (self.factors + 1) * (2 if self.pads else 1)
+    def sizes(self, catalogue: Catalogue) -> dict[str, int]:
+        """numbers: of a row, a gradient and a 1. limbs: parts that each of them goes in. denoisers: devices that denoise."""
+        many = max(1, min(catalogue.users, int(self.denoisers * (catalogue.users if self.denoisers < 1 else 1))))
+        return {**super().sizes(catalogue), "numbers": self.factors + 1, "limbs": 2 if self.pads else 1, "denoisers": many}
 
     def init_server(self, catalogue: Catalogue, key: np.uint64) -> Server:
         """The first V, and which devices denoise."""
         epoch = np.array([self.rounds_an_epoch(catalogue)], np.int64)
-        many = max(1, min(catalogue.users, int(self.denoisers * (catalogue.users if self.denoisers < 1 else 1))))
         order = np.argsort(folds(fold_name(key, "denoisers"), np.arange(catalogue.users)), kind="stable")
-        return Server(self.first_items(catalogue, key), np.zeros(1, np.int64), epoch, np.sort(order[:many]))
+        denoiser = np.sort(order[: self.sizes(catalogue)["denoisers"]])
+        return Server(self.first_items(catalogue, key), np.zeros(1, np.int64), epoch, denoiser)
 
     def download(self, server: Server) -> Server:
         """All of it."""
@@ -100,30 +104,42 @@ class FedRecPP(FilledFactorisation):
         self, download: Server, devices: Devices, histories: Histories, users: Int64Array, key: np.uint64
     ) -> tuple[Devices, Update]:
         """grad V_ui for rated items and decoys, and those of the decoys as noise; U_u moves by rated items alone."""
-        after, rows, g = self.gradients(download, devices, histories, key)
+        after, filled, g = self.gradients(download, devices, histories, key)
         v, noise = (np.empty((len(g), self.factors + 1), np.float32) for _ in range(2))
-        _split(rows, np.isin(users, download.denoiser), g, v, noise)
+        _split(filled, np.isin(users, download.denoiser), g, v, noise)
         if self.pads:
             pads = folds(fold_name(key, "pads"), devices.key)
-            v, noise = padded(rows.ptr, v, pads), padded(rows.ptr, noise, pads)
-        return after, Update(rows.ptr, rows.item, {"v": v, "noise": noise}, {}, np.ones(len(users), np.float32))
+            sent = {"v": padded(filled.ptr, v, pads), "noise": padded(filled.ptr, noise, pads)}
+        else:
+            sent = {"v": v[..., None], "noise": noise[..., None]}
+        return after, Update(filled.ptr, filled.item, sent, {}, np.ones(len(users), np.float32))
 
     def aggregate(self, server: Server, total: Total) -> Server:
         """V_i <- V_i - gamma G_i / count_i."""
-        g = total.rows["v"] - total.rows["noise"]
-        g = without_pads(g) if self.pads else g
-        v = server.v.copy()
-        step_means(v, g, g[:, -1] >> 16, float(self.rate(int(server.step[0] // server.epoch[0]))))
+        difference = total.rows["v"] - total.rows["noise"]
+        g = without_pads(difference) if self.pads else difference[..., 0]  # G_i and, in fixed point, count_i
+        v = stepped(server.v, g, g[:, -1] >> 16, float(self.rate(iteration(server))))
         return server._replace(v=v, step=server.step + 1)
+
+    # ---- until the engine reads the declaration ----
+
+    disclosure: ClassVar[tuple[Disclosed, ...]] = tuple(
+        Disclosed(one.name, "[rows, F + 1, 2] float32 ([rows, F + 1, 1] without pads)", one.when, one.reveals) for one in sends
+    )
+
+    @property
+    def row_bytes(self) -> int:
+        """Item id, and two rows of F + 1 numbers, which pads make twice as long."""
+        return 4 + 8 * (self.factors + 1) * (2 if self.pads else 1)
 
 
 @njit(cache=True, nogil=True)
-def _split(rows: Mixed, denoises: BoolArray, g: Float32Array, v: Float32Array, noise: Float32Array) -> None:
+def _split(filled: Mixed, denoises: BoolArray, g: Float32Array, v: Float32Array, noise: Float32Array) -> None:
     """v - noise [n, F + 1] is g [n, F] and a 1 for rated items, 0 for decoys; an ordinary device has them all in v, its decoys in noise."""
     factors = g.shape[1]
     for d in range(len(denoises)):
-        for r in range(rows.ptr[d], rows.ptr[d + 1]):
-            to_server, to_denoiser = rows.rated[r] or not denoises[d], not rows.rated[r] and not denoises[d]
+        for r in range(filled.ptr[d], filled.ptr[d + 1]):
+            to_server, to_denoiser = filled.rated[r] or not denoises[d], not filled.rated[r] and not denoises[d]
             for f in range(factors + 1):
                 value = g[r, f] if f < factors else np.float32(1)
                 v[r, f] = value if to_server else np.float32(0)

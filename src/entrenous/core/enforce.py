@@ -177,7 +177,7 @@ def _check_private(contract: Contract, update: Update, state: State, m: int) -> 
 
 
 def _leaves(private: Array, sent: Array, ptr: Int64Array, has: BoolArray, by_row: bool) -> bool:
-    if private.shape[1:] != sent.shape[1:] or not has.any():
+    if private.shape[1:] != sent.shape[1:] or not has.any() or not sent.size:
         return False
     device = np.repeat(np.arange(len(private)), np.diff(ptr)) if by_row else np.arange(len(private))
     same = (private[device] == sent).reshape(len(device), -1).all(axis=1)
@@ -203,7 +203,7 @@ def vanishing(update: Update) -> int:
     largest = np.zeros(update.devices)
     device = np.repeat(np.arange(update.devices), np.diff(update.ptr))
     for values in update.rows.values():
-        np.maximum.at(largest, device, np.abs(values).reshape(len(device), -1).max(axis=1, initial=0))
+        np.maximum.at(largest, device, np.abs(values).max(axis=tuple(range(1, values.ndim)), initial=0))
     for values in update.dense.values():
         largest = np.maximum(largest, np.abs(values).reshape(update.devices, -1).max(axis=1, initial=0))
     return int(((largest > 0) & (largest <= HALF)).sum())

@@ -1,6 +1,6 @@
 """Matrix factorisation with biases on one device, learnt rating by rating: FBALF's eq. 10 and 11 as printed, and the server's eq. 13.
 
-`biased_mf.py` has the same model with steps that know the curvature.
+tests/algorithms/test_fbalf.py has the same in a few lines of plain NumPy (`Plain`), to which these functions are held.
 """
 
 from __future__ import annotations
@@ -122,12 +122,26 @@ def error(
     return (rows.value[r] if rows.rated[r] else rows.mean[d]) - rows.start[d] - b[i] - by_new
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
 def visits(
+    q: Float32Array, b: Float32Array, p: Float32Array, bias: Float32Array, rows: Rows, numbers: Numbers
+) -> tuple[Float32Array, Float32Array, Float32Array, Float32Array]:
+    """The visits of m devices, each by itself, all from the same q, b: p, b_u after the local iterations, and the gradients of q_i, float32
+    [n, F], and b_i, float32 [n], for every row.
+
+    q: float32 [items, F]. b: float32 [items]. p: float32 [m, F]. bias: b_u, float32 [m].
+    """
+    p, bias, room = p.copy(), bias.copy(), room_for(rows.ptr, p.shape[1])
+    g_q, g_b = np.empty((len(rows.item), p.shape[1]), np.float32), np.empty(len(rows.item), np.float32)
+    _visits(q, b, p, bias, rows, numbers, room, g_q, g_b)
+    return p, bias, g_q, g_b
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _visits(
     q: Float32Array, b: Float32Array, p: Float32Array, bias: Float32Array, rows: Rows, numbers: Numbers, room: Room,
     g_q: Float32Array, g_b: Float32Array,
 ) -> None:  # fmt: skip
-    """Every device by itself, all from the same q, b: p, bias in place; g_q: [n, F] and g_b: [n], the gradients of every row."""
+    """`visits`: p, bias in place; g_q, g_b: what is sent."""
     factors, mine, g, reg = p.shape[1], room.p, room.g, every(numbers.reg)
     for d in range(len(p)):
         for f in range(0, mine.shape[1], LANES):
@@ -147,14 +161,34 @@ def visits(
             p[d, f] = mine[0, f]
 
 
+class InTurn(NamedTuple):
+    """The federation while devices come one after the other. q: float32 [items, W], padded; b: [items]; p: [m, F]; bias: b_u, [m]."""
+
+    q: Float32Array
+    b: Float32Array
+    p: Float32Array
+    bias: Float32Array
+
+
+def in_turn(q: Float32Array, b: Float32Array, p: Float32Array, bias: Float32Array) -> InTurn:
+    """Copies for `solo` to work on; q: float32 [items, F]."""
+    wide = zeros(len(q), padded(q.shape[1]))
+    wide[:, : q.shape[1]] = q
+    return InTurn(wide, b.copy(), p.copy(), bias.copy())
+
+
+def solo(work: InTurn, rows: Rows, numbers: Numbers, first: int, last: int) -> bool:
+    """Devices first .. last - 1 one after the other, each followed by the server's step (13) along what it sent, in fixed point: `work` in
+    place; False if a value cannot be sent."""
+    return bool(_solo(*work, rows, numbers, room_for(rows.ptr, work.p.shape[1]), first, last))
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
-def solo(
+def _solo(
     q: Float32Array, b: Float32Array, p: Float32Array, bias: Float32Array, rows: Rows, numbers: Numbers, room: Room,
     first: int, last: int,
 ) -> bool:  # fmt: skip
-    """Devices first .. last - 1 one after the other, each followed by the server's step along what it sent, in fixed point: all in
-    place; False if a value cannot be sent. q: [items, W], padded. No row of a device depends on another's item, so each item can move
-    as soon as its gradient is known."""
+    """`solo`. No row of a device depends on another's item, so each item can move as soon as its gradient is known."""
     factors, mine, ok, width = p.shape[1], room.p, True, q.shape[1]
     for d in range(first, last):
         for f in range(0, width, LANES):

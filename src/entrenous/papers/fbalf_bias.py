@@ -16,7 +16,7 @@ from .rating_study import RatingStudy, Source, System, over_sources
 from .result import Experiment, Found, Row
 
 # All begin at the middle of the scale: without b_u, p_u alone would have to make up a whole rating from 0, which diverges.
-FBALF = System("fbalf", own=(("start", "middle"),))
+FBALF = System("fbalf-bayes", own=(("start", "middle"),))
 VARIANTS = {
     "both biases": FBALF,
     "item bias only": FBALF.replaced(user_bias=False),
@@ -40,7 +40,7 @@ def _rows(study: RatingStudy, name: str, system: System, looks: Sequence[Look]) 
     for measure in MEASURES:
         for group in GROUPS:
             label = measure if group == EVERYBODY else f"{measure}, {group}"
-            found.append(study.row(system, label, _values(looks, measure, group), None) | {"system": f"fbalf, {name}"})
+            found.append(study.row(system, label, _values(looks, measure, group), None) | {"system": f"fbalf-bayes, {name}"})
     return found
 
 

@@ -16,7 +16,7 @@ from .result import Experiment, Found, Row
 RHO = (0, 1, 2, 3)
 BYTES = "kB up, a device and round"
 SYSTEMS = {
-    "fbalf": FBALF,
+    "fbalf-bayes": FBALF,
     "fedrec, user average": System("fedrec", "fedrec, user average", (*FEDREC_B.own, ("filling", "average"))),
     "fedrec, hybrid filling": System("fedrec", "fedrec, hybrid filling", (*FEDREC_B.own, ("filling", "hybrid"))),
     "fedrec++": FEDREC_PP_B,

@@ -17,7 +17,7 @@ from .cell import Look
 from .rating_study import RatingStudy, Source, System, studies
 from .result import Context, Experiment, Found, Row, row
 
-FBALF = System("fbalf")
+FBALF = System("fbalf-bayes")
 FEDREC_B, FEDREC_S = (System("fedrec", f"fedrec, {style}", (("style", style),)) for style in ("batch", "stochastic"))
 FEDREC_PP_B, FEDREC_PP_S = (
     System("fedrec++", f"fedrec++, {style}", (("style", style), ("pads", False))) for style in ("batch", "stochastic")
@@ -32,10 +32,10 @@ FEDERATED = (
     System("rfrec"),
     System("rfrecf"),
     FBALF,
-    System("fbalf-sgd"),
+    System("fbalf"),
 )
 CENTRAL = (System("pmf"), System("biased-mf"), System("svd++"))
-SOME = (FEDREC_B, FBALF, System("fbalf-sgd"), System("biased-mf"))  # enough to see what the filter does
+SOME = (FEDREC_B, FBALF, System("fbalf"), System("biased-mf"))  # enough to see what the filter does
 # The paper's columns. Its FedRec has the figures of the stochastic style, its FedRec++ those of the batch style (research/peers.md 2.5).
 SIX = (System("fedmf"), FEDREC_S, System("metamf"), FEDREC_PP_B, System("rfrec"), FBALF)
 PRINTED = {
@@ -102,14 +102,15 @@ def _lead(study: RatingStudy, looks: Mapping[System, list[Look]]) -> str:
     rmse = {system: [look.metrics["rmse"] for look in own] for system, own in looks.items() if own}
     others = [system for system in rmse if system != FBALF and system in FEDERATED]
     if FBALF not in rmse or not others:
-        return f"{study.name}: fbalf diverged, or there is nothing to compare it with."
+        return f"{study.name}: fbalf-bayes diverged, or there is nothing to compare it with."
     best = min(others, key=lambda system: np.mean(rmse[system]))
     difference = np.array(rmse[FBALF]) - np.array(rmse[best])
     central = {str(system): np.mean(rmse[system]) for system in CENTRAL if system in rmse}
     said = ", ".join(f"{name} {value:.4f}" for name, value in central.items())
     return (
-        f"{study.name}, RMSE: fbalf {np.mean(rmse[FBALF]):.4f}; the best other federated system is {best} with {np.mean(rmse[best]):.4f} "
-        f"(fbalf lower in {int((difference < 0).sum())} of {len(difference)} folds, by {-difference.mean():.4f} on average). "
+        f"{study.name}, RMSE: fbalf-bayes {np.mean(rmse[FBALF]):.4f}; the best other federated system is {best} with "
+        f"{np.mean(rmse[best]):.4f} (fbalf-bayes lower in {int((difference < 0).sum())} of {len(difference)} folds, "
+        f"by {-difference.mean():.4f} on average). "
         f"Central: {said}."
     )
 

@@ -36,11 +36,11 @@ TUNED: dict[tuple[str, str], Tuned] = {
     ),
     ("ml-100k", "metamf"): Tuned({"learning_rate": 0.00498, "reg": 0.004002, "cohort": 256, "rounds": 250}, by=TRIALS),
     ("ml-100k", "rfrec"): Tuned({}, by=DEFAULTS),
-    ("ml-100k", "fbalf"): Tuned(
+    ("ml-100k", "fbalf-bayes"): Tuned(
         {"start": 0, "noise": 1.018, "reg_item": 96.58, "reg_user": 0.125, "reg_item_bias": 36.19, "factors": 8, "rounds": 40},
         by=TRIALS,
     ),
-    ("ml-100k", "fbalf-sgd"): Tuned(
+    ("ml-100k", "fbalf"): Tuned(
         {"rounds": 40, "learning_rate": 0.01287, "local_rate": 0.002945, "reg": 0.06663, "decay": 0.9765, "start": 0},
         by=TRIALS,
     ),
@@ -63,7 +63,7 @@ TUNED: dict[tuple[str, str], Tuned] = {
         by=TWO_TRIALS,
     ),
     ("hetrec-ml", "rfrec"): Tuned({}, by=DEFAULTS),
-    ("hetrec-ml", "fbalf"): Tuned(
+    ("hetrec-ml", "fbalf-bayes"): Tuned(
         {
             "start": "middle",
             "noise": 1.488,
@@ -75,7 +75,7 @@ TUNED: dict[tuple[str, str], Tuned] = {
         },
         by=TRIALS,
     ),
-    ("hetrec-ml", "fbalf-sgd"): Tuned(
+    ("hetrec-ml", "fbalf"): Tuned(
         {"rounds": 40, "learning_rate": 0.02011, "local_rate": 0.002702, "reg": 0.06381, "decay": 0.9792, "start": "middle"},
         by=TRIALS,
     ),
@@ -97,11 +97,11 @@ TUNED: dict[tuple[str, str], Tuned] = {
         {"learning_rate": 0.001499, "reg": 0.0006585, "cohort": 256, "rounds": 300}, by="the best of 4 trials on validation"
     ),
     ("yahoo-r3", "rfrec"): Tuned({}, by=DEFAULTS),
-    ("yahoo-r3", "fbalf"): Tuned(
+    ("yahoo-r3", "fbalf-bayes"): Tuned(
         {"start": 0, "noise": 1.529, "reg_item": 26.34, "reg_user": 0.1834, "reg_item_bias": 10.51, "factors": 8, "rounds": 40},
         by=TRIALS,
     ),
-    ("yahoo-r3", "fbalf-sgd"): Tuned(
+    ("yahoo-r3", "fbalf"): Tuned(
         {"rounds": 40, "learning_rate": 0.01287, "local_rate": 0.002945, "reg": 0.06663, "decay": 0.9765, "start": 0},
         by=TRIALS,
     ),
@@ -121,8 +121,8 @@ TUNED: dict[tuple[str, str], Tuned] = {
         {"learning_rate": 0.08318, "reg": 0.04373, "consensus": 21.86, "factors": 20, "rounds": 100},
         by=TRIALS,
     ),
+    ("ml-1m", "fbalf-bayes"): Tuned({}, by=DEFAULTS),
     ("ml-1m", "fbalf"): Tuned({}, by=DEFAULTS),
-    ("ml-1m", "fbalf-sgd"): Tuned({}, by=DEFAULTS),
 }
 
 

@@ -6,13 +6,15 @@ rated items away, which are then the only ones that always come.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numba import njit
+from pydantic import Field
 
-from ..core.keys import below, draw
-from ..core.protocols import Histories
+from ..core.keys import below, draw, fold, folds, local_key
+from ..core.protocols import Catalogue, Histories
+from ..core.settings import Settings
 from ..core.types import BoolArray, Float32Array, Int32Array, Int64Array, UInt64Array
 
 
@@ -26,6 +28,56 @@ class Mixed(NamedTuple):
     item: Int32Array
     value: Float32Array
     rated: BoolArray
+
+
+class SendsDecoys(Settings):
+    """The settings of algorithms whose devices send rows for the items they rated and for some that they did not."""
+
+    rho: float = Field(1.0, ge=0, le=1000, description="decoys as a multiple of a user's own ratings; 0 hides nothing")
+    redraw: bool = Field(
+        False,
+        description="draw the decoys anew in every round, as FedRec's authors do: gives the rated items away, which always come",
+    )
+
+    def mixed(self, keys: UInt64Array, histories: Histories, items: int, key: np.uint64) -> Mixed:
+        """Rated items and decoys of m devices in one round. keys: uint64 [m], the devices' own; key: the round's."""
+        return with_decoys(histories, self.rho, folds(key, keys) if self.redraw else keys, items)
+
+    def mixed_in_turn(self, keys: UInt64Array, histories: Histories, items: int, rounds: np.uint64, first: int) -> Mixed:
+        """The same where device d alone has round first + d. rounds: the key from which `local_key` makes those of the rounds."""
+        return with_decoys(histories, self.rho, _redrawn(rounds, first, keys) if self.redraw else keys, items)
+
+    def usual_rows(self, catalogue: Catalogue) -> int:
+        """How many rows a device sends as a rule: for its share of the ratings, and as many decoys as belong to them."""
+        share = (1 + self.rho) * catalogue.interactions / max(1, catalogue.users)
+        return min(catalogue.items, int(share))
+
+    # ---- until the engine reads the declaration ----
+
+    predicts_ratings: ClassVar[bool] = True
+    draws_negatives: ClassVar[bool] = False
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of one row: item id and gradients."""
+        raise NotImplementedError
+
+    def update_bytes(self, catalogue: Catalogue) -> int:
+        """The most a device sends: a row for every item."""
+        return self.row_bytes * catalogue.items
+
+    def usual_bytes(self, catalogue: Catalogue) -> int:
+        """What a device sends as a rule."""
+        return max(1, self.row_bytes * self.usual_rows(catalogue))
+
+
+@njit(cache=True, nogil=True)
+def _redrawn(rounds: np.uint64, first: int, keys: UInt64Array) -> UInt64Array:
+    """The keys of decoys drawn anew, of devices whose turn is in rounds first, first + 1, ..."""
+    out = np.empty(len(keys), np.uint64)
+    for d in range(len(keys)):
+        out[d] = fold(local_key(rounds, first + d), keys[d])
+    return out
 
 
 def with_decoys(histories: Histories, rho: float, keys: UInt64Array, items: int) -> Mixed:

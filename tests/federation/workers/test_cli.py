@@ -34,12 +34,12 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def expected(data: Path) -> str:
-    return str(run("fbalf", str(data), protocol="random-80-20", rounds=ROUNDS, threads=1).manifest["model_sha256"])
+    return str(run("fbalf-bayes", str(data), protocol="random-80-20", rounds=ROUNDS, threads=1).manifest["model_sha256"])
 
 
 def begun(data: Path, out: Path, *options: str) -> subprocess.Popen[str]:
     """`entrenous run` in a process of its own, whose rounds are seen on stderr."""
-    command = [sys.executable, "-m", "entrenous", "run", "fbalf", "--data", str(data), "--protocol", "random-80-20"]
+    command = [sys.executable, "-m", "entrenous", "run", "fbalf-bayes", "--data", str(data), "--protocol", "random-80-20"]
     command += ["--rounds", str(ROUNDS), "--checkpoint-every", "20", "--json", "--out", str(out), *options]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
 

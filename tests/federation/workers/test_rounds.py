@@ -28,7 +28,7 @@ from tests.algorithms.test_conformance import make
 
 pytest.importorskip("ray")
 
-PROMISED = ("pfpl+", "fcf", "fbalf", "cali3f-gmf")
+PROMISED = ("pfpl+", "fcf", "fbalf-bayes", "cali3f-gmf")
 SHOWING = ("fedfast-gmf", "metamf", "ditto-gmf", "rfrec")  # what is shown or delivered to each, private state of several kinds
 UNTIL = 5
 
@@ -71,7 +71,7 @@ def test_what_devices_never_draw_comes_along(data: Interactions, two: Crew) -> N
     assert sharded != advanced(Rounds(make("pfpl+"), train, seed=4))
 
 
-@pytest.mark.parametrize("name", ["pfpl+", "fbalf"])
+@pytest.mark.parametrize("name", ["pfpl+", "fbalf-bayes"])
 def test_either_goes_on_where_the_other_was_interrupted(name: str, data: Interactions, two: Crew) -> None:
     expected = advanced(Rounds(make(name), data, seed=4))
     for first, second in ((Rounds, sharded_on(two)), (sharded_on(two), Rounds)):
@@ -96,13 +96,13 @@ def test_federations_may_take_turns_on_the_same_workers(data: Interactions, two:
 
 @pytest.mark.parametrize("dying", [1, 2])
 def test_after_kill_9_others_take_over_and_the_bytes_are_the_same(dying: int, data: Interactions, two: Crew) -> None:
-    rounds = ShardedRounds(two, make("fbalf"), data, seed=4)
+    rounds = ShardedRounds(two, make("fbalf-bayes"), data, seed=4)
     training = rounds.advance(rounds.start(), 2)
     for about in list(two.about.values())[:dying]:
         os.kill(about.process, signal.SIGKILL)
     with pytest.warns(EntrenousWarning, match=r"worker \d of 2 \(process \d+ on .*\) died .*; another .* goes on from round 2"):
         training = rounds.advance(training, UNTIL)
-    assert digest(rounds, training) == advanced(Rounds(make("fbalf"), data, seed=4))
+    assert digest(rounds, training) == advanced(Rounds(make("fbalf-bayes"), data, seed=4))
 
 
 def test_workers_that_die_again_and_again_end_the_run_in_one_line(

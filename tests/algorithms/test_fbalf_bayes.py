@@ -1,0 +1,230 @@
+"""FBALF as a Bayesian ensemble: what the server makes of gradients, what decoys hide, what biases, members and settings mean."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from declared_rounds import declared_rounds
+from small_federations import same
+
+from entrenous.algorithms.fbalf_bayes import FBALFBayes, Server
+from entrenous.core.errors import InputError
+from entrenous.core.keys import key
+from entrenous.core.update import Total, Update, add_update, empty_total
+from entrenous.core.vocabulary import Vocabulary
+from entrenous.data.interactions import Interactions, build
+from entrenous.evaluate.ratings import rate
+from entrenous.federation.executors import Threads
+from entrenous.federation.rounds import Rounds, Training
+from entrenous.runs.recommenders import fitted
+from entrenous.split.protocol import splits
+
+SMALL: dict[str, Any] = {
+    "factors": 3, "members": 2, "rounds": 12, "local_iterations": 5, "rho": 1.0, "threshold": 4, "redraw": False, "start": "middle",
+    "user_bias": True, "item_bias": True, "noise": 0.5, "reg_user": 0.7, "reg_item": 5.0, "reg_user_bias": 1.5, "reg_item_bias": 1.0,
+    "learning_rate": 0.5, "momentum": 0.5, "early_rate": 0.2, "damping": 3.0, "cohort": 0, "init_std": 0.1,
+}  # fmt: skip
+USERS, ITEMS = 60, 40
+
+
+def rated(users: int = USERS, items: int = ITEMS, share: float | np.ndarray = 0.3) -> Interactions:
+    """Ratings 1 to 5 with generous and strict users, good and bad items, and two tastes."""
+    rng = np.random.default_rng(3)
+    taste = np.outer(rng.choice([-1, 1], users), rng.choice([-1, 1], items))
+    mean = 3.1 + rng.normal(0, 0.5, users)[:, None] + rng.normal(0, 0.5, items) + 0.8 * taste
+    value = np.clip(np.rint(mean + rng.normal(0, 0.3, (users, items))), 1, 5)
+    user, item = np.nonzero(rng.random((users, items)) < share)
+    ids = {"users": Vocabulary(size=users, kind="user"), "items": Vocabulary(size=items, kind="item")}
+    return build(user, item, value=value[user, item], scale=(1, 5), **ids)
+
+
+DATA = rated()
+
+
+def bayes(**other: Any) -> FBALFBayes:
+    return FBALFBayes(**{**SMALL, **other})
+
+
+def trained(algorithm: FBALFBayes, data: Interactions = DATA, rounds: int = 12, **how: Any) -> Training:
+    federation = Rounds(algorithm, data, seed=2, **how)
+    return federation.advance(federation.start(), rounds)
+
+
+def sent(algorithm: FBALFBayes, now: Training, users: np.ndarray, number: int = 0, data: Interactions = DATA) -> Update:
+    """What some devices send in a round from where a training stands."""
+    own = type(now.devices)(*(array[users] for array in now.devices))
+    return algorithm.local(algorithm.download(now.server), own, data.histories(users), users, key(0, "round", number))[1]
+
+
+def items_of(update: Update, device: int) -> set[int]:
+    return set(update.item[update.ptr[device] : update.ptr[device + 1]].tolist())
+
+
+# ---- the server ----------------------------------------------------------------------------------------------------------------
+
+
+def one_step(algorithm: FBALFBayes, server: Server, rows: dict[int, tuple[float, float]], devices: int) -> Server:
+    """The server after `devices` devices, of which one each sent {item: (gradient of q, of b)}."""
+    item = np.array(sorted(rows), np.int32)
+    shape = (len(item), algorithm.members, algorithm.factors)
+    q = np.broadcast_to(np.array([rows[i][0] for i in item], np.float32)[:, None, None], shape)
+    b = np.broadcast_to(np.array([rows[i][1] for i in item], np.float32)[:, None], shape[:2])
+    update = Update(np.array([0, len(item)]), item, {"q": q.copy(), "b": b.copy()}, {}, np.ones(1, np.float32))
+    total: Total = add_update(empty_total(update, len(server.q)), update)._replace(devices=devices)
+    return algorithm.aggregate(server, total)
+
+
+def test_the_server_steps_as_equation_13_says_with_the_senders_for_curvature() -> None:
+    """All 10 users report, one sends item 1: q -= .5 (g + 5 q) / (1 + 5 + 3), b -= .5 (g + 1 b) / (1 + 1); then again with momentum."""
+    algorithm = bayes(rho=0.0)
+    start = algorithm.init_server(DATA.catalogue._replace(users=10), key(1))
+    q, b = start.q[1].astype(float), start.b[1].astype(float)
+    first = one_step(algorithm, start, {1: (2.0, 0.5)}, 10)
+    move_q, move_b = (2.0 + 5 * q) / 9, (0.5 + b) / 2
+    assert first.q[1] == pytest.approx(q - 0.5 * move_q, abs=1e-6) and first.b[1] == pytest.approx(b - 0.5 * move_b, abs=1e-6)
+    second = one_step(algorithm, first, {1: (2.0, 0.5)}, 10)
+    move_q = 0.5 * move_q + (2.0 + 5 * first.q[1].astype(float)) / 9
+    assert second.q[1] == pytest.approx(first.q[1] - 0.5 * move_q, abs=1e-6)
+    assert first.q[0] == pytest.approx(start.q[0] * (1 - 0.5 * 5 / 8), abs=1e-6)  # nobody sent item 0: its prior alone
+
+
+def test_with_decoys_the_server_waits_for_predictions() -> None:
+    """Before `threshold` the step is early_rate = .2 of the one after it."""
+    algorithm = bayes(momentum=0.0)
+    start = algorithm.init_server(DATA.catalogue._replace(users=10), key(1))
+    early = one_step(algorithm, start, {1: (2.0, 0.5)}, 10)
+    late = one_step(algorithm, start._replace(iteration=np.array([4])), {1: (2.0, 0.5)}, 10)
+    assert early.q[1] - start.q[1] == pytest.approx(0.2 * (late.q[1] - start.q[1]), abs=1e-6)
+
+
+def test_the_server_estimates_the_ratings_of_an_item_from_rows_that_are_half_decoys() -> None:
+    data = rated(200, 120, np.linspace(0.05, 0.4, 120))
+    truth, now = data.popularity, trained(bayes(rho=1.0), data, rounds=3)
+    found = bayes(rho=1.0).ratings(now.server)
+    assert np.corrcoef(found, truth)[0, 1] > 0.9 and abs(found.mean() - truth.mean()) < 1
+    assert bayes(rho=0.0).ratings(trained(bayes(rho=0.0), data, rounds=3).server) == pytest.approx(truth)
+
+
+def test_part_of_the_users_in_a_round_moves_the_prior_by_their_share() -> None:
+    algorithm = bayes(rho=0.0, momentum=0.0)
+    start = algorithm.init_server(DATA.catalogue._replace(users=10), key(1))
+    half = one_step(algorithm, start, {1: (0.0, 0.0)}, 5)
+    q = start.q[1].astype(float)
+    assert half.q[1] == pytest.approx(q - 0.5 * (5 * 0.5 * q) / (1 + (5 + 3) * 0.5), abs=1e-6)
+
+
+# ---- decoys (eq. 6, 7) ---------------------------------------------------------------------------------------------------------
+
+
+def test_decoys_are_the_same_in_every_round_and_redrawn_ones_give_the_ratings_away() -> None:
+    users = np.arange(USERS)
+    for redraw, revealed in ((False, False), (True, True)):
+        algorithm = bayes(rho=1.0, redraw=redraw)
+        now = trained(algorithm, rounds=1)
+        rounds = [sent(algorithm, now, users, number) for number in range(12)]
+        always = [set.intersection(*(items_of(update, d) for update in rounds)) for d in range(USERS)]
+        own = [set(DATA.item[DATA.ptr[d] : DATA.ptr[d + 1]].tolist()) for d in range(USERS)]
+        assert all(mine <= found for mine, found in zip(own, always, strict=True))
+        assert (sum(map(len, always)) < 1.05 * len(DATA)) is revealed
+
+
+@pytest.mark.parametrize(("rho", "rows"), [(0.0, 1), (1.0, 2), (2.0, 3)])
+def test_rho_is_the_decoys_as_a_multiple_of_a_users_own(rho: float, rows: int) -> None:
+    algorithm = bayes(rho=rho)
+    update = sent(algorithm, trained(algorithm, rounds=1), np.arange(USERS))
+    assert np.array_equal(np.diff(update.ptr), np.minimum(rows * DATA.counts, ITEMS))
+    assert all(np.all(np.diff(update.item[update.ptr[d] : update.ptr[d + 1]]) > 0) for d in range(USERS))
+
+
+def test_one_device_seen_alone_gives_its_ratings_away_by_arithmetic() -> None:
+    """What `disclosure` says: -g_b = r - b_i - b_u - p.q, and g_q = g_b p tells p; real ratings then differ by whole numbers."""
+    algorithm = bayes(members=1, noise=0.0, rho=1.0)
+    now, user = trained(algorithm, rounds=8), 0
+    update = sent(algorithm, now, np.array([user]))
+    g_q, g_b, i = update.rows["q"][:, 0].astype(float), update.rows["b"][:, 0].astype(float), update.item
+    p = (g_q / g_b[:, None]).mean(axis=0)
+    level = -g_b + now.server.b[i, 0] + now.server.q[i, 0] @ p  # r - b_u
+    own = DATA.item[DATA.ptr[user] : DATA.ptr[user + 1]]
+    mine, fraction = np.isin(i, own), (level - level[np.isin(i, own)][0]) % 1
+    assert np.minimum(fraction, 1 - fraction)[mine].max() < 1e-3  # one shared fraction: they are whole numbers apart
+    assert (np.minimum(fraction, 1 - fraction)[~mine] < 1e-3).mean() < 0.2
+    assert np.diff(level[mine]) == pytest.approx(np.diff(DATA.value[DATA.ptr[user] : DATA.ptr[user + 1]]), abs=1e-3)
+
+
+# ---- biases, members, predictions ------------------------------------------------------------------------------------------------
+
+
+def test_a_prediction_is_the_sum_of_its_parts_and_the_mean_of_the_members() -> None:
+    algorithm, now = bayes(), trained(bayes())
+    download, histories = algorithm.download(now.server), DATA.histories(np.arange(USERS))
+    of_user, of_item = algorithm.biases(download, now.devices, histories)
+    product = np.einsum("ukf,ikf->uik", now.devices.p, now.server.q).mean(axis=2)
+    scores = algorithm.score(download, now.devices, histories)
+    assert scores == pytest.approx(product + of_user[:, None] + of_item, abs=1e-5)
+    assert of_user == pytest.approx(3 + now.devices.offset.mean(axis=1), abs=1e-6)
+
+
+def test_the_bias_of_a_user_starts_at_the_middle_or_at_the_users_mean() -> None:
+    users, middle, mean = np.arange(USERS), bayes(), bayes(start="mean")
+    download = middle.download(middle.init_server(DATA.catalogue, key(1)))
+    histories = DATA.histories(users)
+    assert set(middle.starts(download, histories).tolist()) == {3.0}
+    own = np.array([DATA.value[DATA.ptr[u] : DATA.ptr[u + 1]].mean() for u in users])
+    assert mean.starts(download, histories) == pytest.approx(own, abs=1e-6)
+    nobody = DATA.select(DATA.user != 5).histories(users)
+    assert mean.starts(download, nobody)[5] == 3.0
+
+
+def test_biases_that_are_switched_off_stay_where_they_are_and_b_is_not_sent() -> None:
+    without = trained(bayes(user_bias=False, item_bias=False))
+    assert not without.devices.offset.any() and not without.server.b.any()
+    assert set(sent(bayes(item_bias=False), trained(bayes(item_bias=False), rounds=1), np.arange(3)).rows) == {"q"}
+    with_both = trained(bayes())
+    assert with_both.devices.offset.any() and with_both.server.b.any()
+
+
+def test_generous_users_and_good_items_are_recognised() -> None:
+    now, algorithm = trained(bayes()), bayes()
+    of_user, of_item = algorithm.biases(algorithm.download(now.server), now.devices, DATA.histories(np.arange(USERS)))
+    user_mean = np.bincount(DATA.user, DATA.value) / DATA.counts
+    item_mean = np.bincount(DATA.item, DATA.value) / DATA.popularity
+    assert np.corrcoef(of_user, user_mean)[0, 1] > 0.8 and np.corrcoef(of_item, item_mean)[0, 1] > 0.8
+
+
+@pytest.mark.parametrize(
+    "other", [{}, {"members": 1, "noise": 0.0}, {"rho": 0.0}, {"start": "mean"}, {"cohort": 20, "learning_rate": 0.2}]
+)
+def test_it_predicts_better_than_means_do(other: dict[str, Any]) -> None:
+    split = splits("kfold-5", rated(120, 60), seed=1)[0]
+    train, held = split.final_train, split.test.rows
+    rounds = Rounds(bayes(**other), train, seed=2)
+    found = rate(fitted(rounds, rounds.advance(rounds.start(), 60)).recommender, held, label="fbalf-bayes").metrics
+    item_mean = np.bincount(train.item, train.value, minlength=60) / np.maximum(train.popularity, 1)
+    user_mean = np.bincount(train.user, train.value, minlength=120) / np.maximum(train.counts, 1)
+    by_means = user_mean[held.user] + item_mean[held.item] - train.value.mean()
+    assert found["rmse"] < 0.9 * np.sqrt(((by_means - held.value) ** 2).mean())
+
+
+def test_the_model_is_the_same_on_any_number_of_threads_and_in_any_blocks() -> None:
+    one = trained(bayes(), rounds=6)
+    for threads, block in ((2, 0), (8, 0), (2, 1), (1, 7)):
+        other = trained(bayes(), rounds=6, executor=Threads(threads), block=block)
+        assert same(one.server, other.server) and same(one.devices, other.devices)
+
+
+def test_data_without_ratings_are_refused() -> None:
+    with pytest.raises(InputError, match="fbalf-bayes: the data has no ratings to learn from"):
+        bayes().configured(DATA.catalogue._replace(scale=(1.0, 1.0)))
+
+
+@pytest.mark.parametrize("change", [{}, {"cohort": 20}, {"item_bias": False}, {"members": 1, "noise": 0.0}])
+def test_devices_receive_keep_and_send_what_is_declared(change: dict[str, Any]) -> None:
+    algorithm = bayes(**change)
+    contract = declared_rounds(algorithm, DATA, 6)
+    assert contract.cohort == (algorithm.cohort or USERS)
+    assert set(contract.way("rows")) == ({"q", "b"} if algorithm.item_bias else {"q"})
+    assert contract.most_bytes == algorithm.update_bytes(DATA.catalogue)
+    assert contract.block_bytes == algorithm.usual_bytes(DATA.catalogue)
+    assert contract.declaration.traits.predicts_ratings and not contract.declaration.traits.draws_negatives
