@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from entrenous.core.declared import Contract, bound, delivered
+from entrenous.core.declared import Contract, bound
 from entrenous.core.enforce import check_kept, check_received, check_update
 from entrenous.core.keys import key
 from entrenous.data.interactions import Interactions
@@ -19,7 +19,7 @@ def declared_rounds(algorithm: Any, data: Interactions, rounds: int) -> Contract
     for number in range(rounds):
         users = algorithm.select(training.server, data.catalogue, key(5, "select", number))
         assert len(users) == contract.cohort
-        received = delivered(algorithm, algorithm.download(training.server), users)
+        received = contract.delivered(algorithm.download(training.server), users)
         before = type(training.devices)(*(array[users] for array in training.devices))
         check_received(contract, received, len(users))
         check_kept(contract, before, len(users))

@@ -30,7 +30,7 @@ from pydantic import Field
 from ..core.contract import Sent, Traits, axes, rows
 from ..core.errors import NonFiniteError
 from ..core.keys import fold_name, folds, normals
-from ..core.protocols import Catalogue, Disclosed, Histories
+from ..core.protocols import Catalogue, Histories
 from ..core.ratings import rated
 from ..core.types import Float32Array, Int64Array, UInt64Array
 from ..core.update import Total, Update, real
@@ -219,18 +219,6 @@ class FBALF(SendsDecoys):
             number, sent = number + last - first, sent + int(mixed.ptr[last] - mixed.ptr[first])
         after = server._replace(q=work.q[:, : self.factors].copy(), b=work.b, step=server.step + len(rounds))
         return after, devices._replace(p=work.p, bias=work.bias), sent, sent * self.row_bytes
-
-    # ---- until the engine reads the declaration ----
-
-    disclosure: ClassVar[tuple[Disclosed, ...]] = tuple(
-        Disclosed(one.name, shape, one.when, one.reveals)
-        for one, shape in zip(sends, ("[rows, F] float32", "[rows] float32"), strict=True)
-    )
-
-    @property
-    def cohort(self) -> int:
-        """Devices in a round; 0 = all."""
-        return 1 if self.style == "stochastic" else 0
 
     @property
     def row_bytes(self) -> int:

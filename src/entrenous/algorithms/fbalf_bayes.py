@@ -34,7 +34,7 @@ from pydantic import Field
 
 from ..core.contract import Sent, Traits, axes, rows
 from ..core.keys import fold_name, folds, normals
-from ..core.protocols import Catalogue, Disclosed, Histories
+from ..core.protocols import Catalogue, Histories
 from ..core.ratings import rated
 from ..core.sampling import cohort
 from ..core.types import Float32Array, Float64Array, Int64Array, UInt64Array
@@ -255,18 +255,6 @@ class FBALFBayes(SendsDecoys):
     def biases(self, download: Download, devices: Devices, histories: Histories) -> tuple[Float32Array, Float32Array]:
         """b_u, float32 [m], and b_i, float32 [items]: means over the members."""
         return self.starts(download, histories) + mean(devices.offset), mean(download.b)
-
-    # ---- until the engine reads the declaration ----
-
-    disclosure: ClassVar[tuple[Disclosed, ...]] = tuple(
-        Disclosed(one.name, shape, one.when, one.reveals)
-        for one, shape in zip(sends, ("[rows, K F] float32", "[rows, K] float32"), strict=True)
-    )
-
-    @property
-    def row_bytes(self) -> int:
-        """Item id and the gradients of all members."""
-        return 4 + 4 * self.members * (self.factors + self.item_bias)
 
 
 def mean(of_members: Float32Array) -> Float32Array:

@@ -30,7 +30,7 @@ from pydantic import Field, model_validator
 from ..core.contract import Sent, Traits, axes, rows
 from ..core.errors import NonFiniteError
 from ..core.keys import draw, fold_name, folds, uniform
-from ..core.protocols import Catalogue, Disclosed, Histories
+from ..core.protocols import Catalogue, Histories
 from ..core.ratings import rated
 from ..core.simd import BOUND, SCALE
 from ..core.types import Float32Array, Int64Array, UInt64Array
@@ -183,13 +183,6 @@ class FilledFactorisation(SendsDecoys):
             number, sent = number + last - first, sent + int(mixed.ptr[last] - mixed.ptr[first])
         return server._replace(v=v, step=server.step + len(rounds)), devices._replace(u=u), sent, sent * self.row_bytes
 
-    # ---- until the engine reads the declaration ----
-
-    @property
-    def cohort(self) -> int:
-        """Devices in a round; 0 = all."""
-        return 1 if self.style == "stochastic" else 0
-
     @property
     def row_bytes(self) -> int:
         """Item id and gradient."""
@@ -250,12 +243,6 @@ class FedRec(FilledFactorisation):
         """V_i <- V_i - gamma mean_u grad V_ui over all who sent a row, made-up ratings among them."""
         v = stepped(server.v, total.rows["v"], total.senders, float(self.rate(iteration(server))))
         return server._replace(v=v, step=server.step + 1)
-
-    # ---- until the engine reads the declaration ----
-
-    disclosure: ClassVar[tuple[Disclosed, ...]] = tuple(
-        Disclosed(one.name, "[rows, F] float32 ([rows, 2 F] with SVD++)", one.when, one.reveals) for one in sends
-    )
 
 
 def iteration(state: Received) -> int:

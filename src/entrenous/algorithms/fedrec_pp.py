@@ -28,7 +28,7 @@ from pydantic import Field
 from ..core.contract import Sent, axes, rows
 from ..core.errors import NonFiniteError
 from ..core.keys import draw, fold_name, folds
-from ..core.protocols import Catalogue, Disclosed, Histories
+from ..core.protocols import Catalogue, Histories
 from ..core.simd import SCALE
 from ..core.types import BoolArray, Float32Array, Int64Array, UInt64Array
 from ..core.update import LIMIT, STEP, Total, Update
@@ -120,12 +120,6 @@ class FedRecPP(FilledFactorisation):
         g = without_pads(difference) if self.pads else difference[..., 0]  # G_i and, in fixed point, count_i
         v = stepped(server.v, g, g[:, -1] >> 16, float(self.rate(iteration(server))))
         return server._replace(v=v, step=server.step + 1)
-
-    # ---- until the engine reads the declaration ----
-
-    disclosure: ClassVar[tuple[Disclosed, ...]] = tuple(
-        Disclosed(one.name, "[rows, F + 1, 2] float32 ([rows, F + 1, 1] without pads)", one.when, one.reveals) for one in sends
-    )
 
     @property
     def row_bytes(self) -> int:

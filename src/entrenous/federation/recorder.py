@@ -6,6 +6,7 @@ that gets the sum of a round alone. What the declaration does not name cannot be
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from threading import Lock
 from typing import Literal, NamedTuple, final
 
@@ -70,10 +71,13 @@ def _singly(contract: Contract, updates: list[Update]) -> dict[str, Array]:
     ptr = np.concatenate([[0], *(update.ptr[1:] + start for update, start in zip(updates, starts, strict=False))])
     found: dict[str, Array] = {"ptr": ptr.astype(np.int64), "item": np.concatenate([update.item for update in updates])}
     for sent in contract.sends:
-        parts = {"rows": [u.rows for u in updates], "dense": [u.dense for u in updates], "shown": [u.shown for u in updates]}
-        if sent.way in parts:
-            found[sent.name] = np.concatenate([arrays[sent.name] for arrays in parts[sent.way]])
+        if sent.way in ("rows", "dense", "shown"):
+            found[sent.name] = np.concatenate([_arrays(update, sent.way)[sent.name] for update in updates])
     return {**found, "weight": np.concatenate([update.weight for update in updates])}
+
+
+def _arrays(update: Update, way: str) -> Mapping[str, Array]:
+    return {"rows": update.rows, "dense": update.dense, "shown": update.shown}[way]
 
 
 def _summed(contract: Contract, total: Total) -> dict[str, Array]:

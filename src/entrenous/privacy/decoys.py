@@ -6,7 +6,7 @@ rated items away, which are then the only ones that always come.
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -51,24 +51,6 @@ class SendsDecoys(Settings):
         """How many rows a device sends as a rule: for its share of the ratings, and as many decoys as belong to them."""
         share = (1 + self.rho) * catalogue.interactions / max(1, catalogue.users)
         return min(catalogue.items, int(share))
-
-    # ---- until the engine reads the declaration ----
-
-    predicts_ratings: ClassVar[bool] = True
-    draws_negatives: ClassVar[bool] = False
-
-    @property
-    def row_bytes(self) -> int:
-        """Bytes of one row: item id and gradients."""
-        raise NotImplementedError
-
-    def update_bytes(self, catalogue: Catalogue) -> int:
-        """The most a device sends: a row for every item."""
-        return self.row_bytes * catalogue.items
-
-    def usual_bytes(self, catalogue: Catalogue) -> int:
-        """What a device sends as a rule."""
-        return max(1, self.row_bytes * self.usual_rows(catalogue))
 
 
 @njit(cache=True, nogil=True)
