@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, final
+from collections.abc import Mapping
+from typing import Protocol, final
 
-from ..core.update import empty_total
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from ..core.protocols import State
+from ..core.types import Array
+from ..core.update import Total, empty_total
+from ..federation.shard import Shard
 from ..privacy.secure_sum.client import Client
 from ..privacy.secure_sum.refusal import Refused as NotSaid
 from ..privacy.secure_sum.terms import Floors, Roll
@@ -14,12 +20,27 @@ from ..wire.tensors import Field
 from . import contribution
 from .codes import Code, Refused
 from .frames import Frame
+from .node_store import NodeStore
+from .request import Request
 from .secure import KINDS, MESSAGE, sum_terms, upload
-
-if TYPE_CHECKING:
-    from .node import Node
+from .terms import Terms
 
 MASKED = "masked"  # the fact that names the newest round of which this node's masked input has left
+
+
+class TrainingNode(Protocol):
+    """What a secure round needs of the node that takes part in it: who the node is, what it stores, and the steps of a plain round."""
+
+    name: str
+    key: Ed25519PrivateKey
+    terms: Terms
+    store: NodeStore
+    shard: Shard
+
+    def read_request(self, frame: Frame, more: dict[str, Field] | None = None) -> tuple[Request, dict[str, Array]]: ...
+    def train_sum(self, request: Request) -> tuple[State, Total]: ...
+    def keep(self, request: Request, answer: bytes, devices: State, facts: Mapping[str, str] | None = None) -> None: ...
+    def seal_for(self, frame: Frame, kind: str, body: bytes) -> bytes: ...
 
 
 @final
@@ -27,7 +48,7 @@ class SecureSide:
     """The secure sums that a node takes part in, one attempt at a time. Their secrets are in memory alone: a node that restarts in the
     middle of one is missing from it, as any node may be."""
 
-    def __init__(self, node: Node, roll: Roll, floors: Floors) -> None:
+    def __init__(self, node: TrainingNode, roll: Roll, floors: Floors) -> None:
         self._node, self._roll, self._floors = node, roll, floors
         self._length = size(empty_total(node.shard.empty(), node.terms.items))
         self._client: Client | None = None

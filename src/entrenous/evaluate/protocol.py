@@ -17,7 +17,7 @@ from ..data.interactions import Interactions
 from ..split.types import Held
 from . import full, sampled, together
 from . import ratings as of_ratings
-from .metric import ListMetric, QueryMetric, metrics, title
+from .metric_kinds import ListMetric, QueryMetric, metrics, title
 from .ranking import Lists, Ranking
 from .recommend import score_blocks
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, final
 
 from ..core.discover import algorithms
 from ..core.errors import InputError, one_line
-from ..evaluate.metric import ListMetric, RatingMetric, metrics
+from ..evaluate.metric_kinds import ListMetric, RatingMetric, metrics
 from ..runs.store import StoredRun, protocol_of
 from .markup import Html, join, tag
 

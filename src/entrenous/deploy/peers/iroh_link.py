@@ -31,9 +31,9 @@ def hasten() -> bool:
 
     uniffi-rs has repaired it (pull request 2824); a release with that no longer has the loop, and is left alone.
     """
-    kind = getattr(ffi, "_UniffiRustBufferBuilder", None)
-    slow = getattr(kind, "write", None)
-    if kind is None or slow is None or "enumerate" not in slow.__code__.co_names:
+    builder = getattr(ffi, "_UniffiRustBufferBuilder", None)
+    slow = getattr(builder, "write", None)
+    if builder is None or slow is None or "enumerate" not in slow.__code__.co_names:
         return False
 
     def write(self: Any, value: Any) -> None:
@@ -42,7 +42,7 @@ def hasten() -> bool:
             if n:
                 ctypes.memmove(ctypes.cast(self.rbuf.data, ctypes.c_void_p).value + self.rbuf.len, bytes(value), n)
 
-    kind.write = write
+    builder.write = write
     return True
 
 

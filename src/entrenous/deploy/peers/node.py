@@ -10,10 +10,14 @@ from typing import NamedTuple, final
 
 import numpy as np
 
+from ...core.arrays import ranks_among
 from ...core.gossip import ACCEPTED, NOBODY, Arrivals, DeviceData, Letters
 from ...core.keys import folded
 from ...core.protocols import State, arrays_of
 from ...core.types import Array, Float32Array, Int64Array, UInt64Array
+from ...evaluate.metrics.hr import hr
+from ...evaluate.ranking import Ranking
+from ...evaluate.recommend import tie_places
 from ...federation.gossip import base_model, first_known, first_nodes, node_keys, weighting_keys
 from ...federation.replay import MESSAGE, PUSH, START, Event
 from ...wire.pushed import digest, pack
@@ -57,6 +61,7 @@ class Node:
         self.data = self.algorithm.weighing(rows, weighting_keys(seed, me))
         self.nodes: State = first_nodes(self.algorithm, me, known, len(base), charter.seed)
         self.pool: Float32Array = np.stack([base, base])
+        self._tie_seed = charter.seed  # equal scores stand in one order at all peers, as in a simulation
         self.events = self.pushes = 0
         self.fresh: list[Event] = []
 
@@ -103,9 +108,11 @@ class Node:
         sets = self.data.weighing
         if not len(sets.item):
             return None
-        scores = self.scores()
-        others = np.where(sets.candidates < 0, -np.inf, scores[np.maximum(sets.candidates, 0)])
-        return float(np.mean((others >= scores[sets.item][:, None]).sum(axis=1) < RANKED))
+        scores, m = self.scores(), len(sets.item)
+        rank, competing = np.empty(m, np.int64), np.empty(m, np.int64)
+        known, place = np.ones(len(scores), np.bool_), tie_places(len(scores), self._tie_seed)
+        ranks_among(scores[None], np.zeros(m, np.int64), sets.item, sets.candidates, known, place, rank, competing)
+        return float(hr(Ranking(np.arange(m + 1), rank, competing, np.zeros(m, np.int64)), RANKED).mean())
 
     def known(self) -> list[int]:
         """Numbers that its algorithm may push to next."""

@@ -6,11 +6,15 @@ import asyncio
 import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from ...core.errors import EntrenousError, InputError
+from ...core.errors import InputError
+from ...core.types import Float32Array, Int64Array
+from ...core.vocabulary import Vocabulary
+from ...data.interactions import Interactions
+from ...evaluate.recommend import recommend as best_items
 from ...federation.replay import Recording, Replayed, replay
 from ...runs.store import model_sha256
 from .folder import STATE, Folder
@@ -66,16 +70,36 @@ async def _run(folder: Folder, node: Node, keeping: Keeping, say: Callable[[str]
 
 
 def recommend(path: Path, n: int) -> list[dict[str, Any]]:
-    """The n best items that the peer's user does not have: [{"item", "title", "score"}]. Raises InputError before its first training."""
+    """The n best items that the peer's user does not have: [{"item", "title", "score"}]. The federation's seed orders equal scores.
+
+    Raises InputError before the peer's first training, NonFiniteError if a score is NaN or infinite.
+    """
     folder = Folder(path)
-    node = restored(folder)
-    scores, own = node.scores().astype(np.float64), folder.rows().histories.item
-    if not np.isfinite(scores).all():
-        raise EntrenousError(f"{path}: a score is NaN or infinite; nothing was ranked")
-    scores[own] = -np.inf
-    best = [int(i) for i in np.argsort(-scores, kind="stable")[:n] if scores[i] > -np.inf]
-    items = folder.items
-    return [{"item": items.ids[i], "title": items.title[i], "score": float(scores[i])} for i in best]
+    node, items, charter = restored(folder), folder.items, folder.charter
+    own, known = _rows_of(folder), np.ones(len(items.ids), np.bool_)  # other peers have learnt of what this user has not touched
+    label = f"{path}: {charter.algorithm}"
+    best = best_items(_Own(node), own, np.zeros(1, np.int64), n, known=known, label=label, seed=charter.seed)
+    listed = zip(best.item[0].tolist(), best.score[0].tolist(), strict=True)
+    return [{"item": items.ids[i], "title": items.title[i], "score": float(score)} for i, score in listed if i >= 0]
+
+
+@final
+class _Own:
+    """The one user of a peer, as a recommender."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    def scores(self, users: Int64Array) -> Float32Array:
+        """float32 [len(users), items]; `users` are all 0."""
+        return np.tile(self._node.scores(), (len(users), 1))
+
+
+def _rows_of(folder: Folder) -> Interactions:
+    """What the peer's user has consumed, as a data set of one user."""
+    own, names = folder.rows().histories, Vocabulary([str(folder.invitation.number)], kind="user")
+    return Interactions(ptr=own.ptr, item=own.item, value=own.value, time=None, row=None, users=names,
+                        items=Vocabulary(folder.items.ids, kind="item"))  # fmt: skip
 
 
 def restored(folder: Folder) -> Node:
