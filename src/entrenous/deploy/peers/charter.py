@@ -46,13 +46,13 @@ class Charter:
 
     @cached_property
     def schema(self) -> bytes:
-        """The federation's name: 16 bytes."""
+        """The identity of the federation, 16 bytes: a hash of all its shared settings."""
         said = json.dumps({**vars_of(self), "period": float(self.period)}, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(b"entrenous charter\0" + said.encode()).digest()[:16]
 
     @property
     def catalogue(self) -> Catalogue:
-        """As the algorithm wants it."""
+        """The sizes of the federation: users, items, interactions."""
         return Catalogue(self.users, self.items, self.interactions)
 
     @cached_property
@@ -70,12 +70,12 @@ class Charter:
 
     @property
     def body_bytes(self) -> int:
-        """Of one model on the wire."""
+        """The bytes of one model on the wire."""
         return packed_bytes(self.made.width)  # type: ignore[attr-defined]  # every algorithm over a flat model has one
 
 
 def vars_of(charter: Charter) -> dict[str, Any]:
-    """A charter as JSON has it."""
+    """The shared settings of a federation as a JSON object."""
     return {name: getattr(charter, name) for name in Charter.__dataclass_fields__}
 
 

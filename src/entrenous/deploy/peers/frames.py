@@ -79,7 +79,7 @@ Message: TypeAlias = Shuffle | Offer | Reply
 
 
 def frame(message: Message) -> bytes:
-    """A message as it is sent."""
+    """Encode a message with its length in front, as it is sent."""
     said = msgspec.msgpack.encode(message)
     assert len(said) <= LONGEST
     return len(said).to_bytes(4, "little") + said

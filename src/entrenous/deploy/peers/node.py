@@ -28,7 +28,8 @@ OWN, RECEIVED = np.zeros(1, np.int64), np.ones(1, np.int64)  # places in the poo
 
 
 class Pushed(NamedTuple):
-    """What a timer sends. number: of the push; to: numbers of peers; letters: of one model; body: wire.pushed, digest: of it."""
+    """A model that a node sends when its timer fires. number: counts its pushes; to: numbers of the receivers; letters: the
+    header, of one model; body: the model as `wire.pushed` packs it; digest: SHA-256 of the body."""
 
     number: int
     to: tuple[int, ...]
@@ -38,7 +39,7 @@ class Pushed(NamedTuple):
 
 
 class Received(NamedTuple):
-    """A model that was offered, taken and found well-formed. model: float32 [width]."""
+    """A model from another peer, verified and well-formed. model: float32 [width]."""
 
     sender: int
     push: int
@@ -49,7 +50,8 @@ class Received(NamedTuple):
 
 @final
 class Node:
-    """Not to be called from two threads at once. Every call that changes it adds to `fresh`, the events since it was last kept."""
+    """One node of a gossip algorithm, with its own data. `fresh` collects the events since its state was last saved. Not to be
+    called from two threads at once."""
 
     def __init__(self, charter: Charter, number: int, rows: DeviceData, seed: int) -> None:
         """A node that has not begun. rows: its own, leading axis 1; seed: what names its draws."""
@@ -66,13 +68,13 @@ class Node:
         self.fresh: list[Event] = []
 
     def start(self) -> None:
-        """Trains the base model once, if that has not happened."""
+        """Train the base model once on the node's rows, unless that has happened."""
         if self.events == 0:
             self.algorithm.on_start(self.pool, OWN, self.nodes, OWN, self.data, self._next_key())
             self._note(Event(START, -1, -1, b""))
 
     def push(self) -> Pushed:
-        """The timer fires."""
+        """Handle a timer: choose receivers by the algorithm and pack the node's model for them."""
         sent = self.algorithm.on_timer(self.nodes, OWN, self.data, self._next_key())
         body, number = pack(self.pool[0]), self.pushes
         self.pushes += 1
@@ -81,7 +83,8 @@ class Node:
         return found
 
     def receive(self, one: Received) -> int:
-        """A model arrives. Returns ACCEPTED, or why not (core.gossip.REFUSALS), in which case nothing has changed."""
+        """Merge a received model and train, as the algorithm does. Returns ACCEPTED, or why not (`core.gossip.REFUSALS`), in
+        which case nothing has changed."""
         self.pool[1] = one.model
         key = folded(self._key, np.array([self.events]))
         arrivals = Arrivals(self.pool, OWN, OWN, RECEIVED, OWN, one.letters, key)
@@ -100,11 +103,11 @@ class Node:
     # ---- what a person sees ----------------------------------------------------------------------------------------------------------
 
     def scores(self) -> Float32Array:
-        """Of all items, float32 [items]."""
+        """The scores of all items for the node's user, float32 [items]."""
         return self.algorithm.score(self.pool, OWN, self.nodes, OWN, self.data)[0]
 
     def hit_rate(self) -> float | None:
-        """HR@20 of its own weighting rows, each among its candidates; None without any."""
+        """HR@20 of the node's weighting set, each row ranked among its own candidates; None without such rows."""
         sets = self.data.weighing
         if not len(sets.item):
             return None
@@ -115,20 +118,21 @@ class Node:
         return float(hr(Ranking(np.arange(m + 1), rank, competing, np.zeros(m, np.int64)), RANKED).mean())
 
     def known(self) -> list[int]:
-        """Numbers that its algorithm may push to next."""
+        """The numbers of the peers to which the node's algorithm may push next."""
         numbers = np.concatenate([self.nodes.view[0], self.nodes.known[0]])  # type: ignore[attr-defined]  # of every Peer
         return [int(number) for number in numbers if number != NOBODY]
 
     # ---- kept, and gone on with ------------------------------------------------------------------------------------------------------
 
     def arrays(self) -> dict[str, Array]:
-        """All that changes, by name: copies."""
+        """Copies of all arrays that change during training, by name: the model, event counts, and the algorithm's private
+        state."""
         counts: Int64Array = np.array([self.events, self.pushes], np.int64)
         state = {f"node.{name}": array.copy() for name, array in arrays_of(self.nodes).items()}
         return {"model": self.pool[0].copy(), "counts": counts, **state}
 
     def restore(self, arrays: Mapping[str, Array]) -> None:
-        """As it was when `arrays` were taken."""
+        """Set the node to the state that `arrays` returned earlier."""
         self.pool[0] = arrays["model"]
         self.nodes = type(self.nodes)(*(arrays[f"node.{name}"].copy() for name in self.nodes._fields))
         self.events, self.pushes = (int(count) for count in arrays["counts"])

@@ -114,7 +114,7 @@ class Peer:
             raise failure
 
     def stop(self) -> None:
-        """Ends `run`, after the state is saved."""
+        """Make `run` save the node's state and return."""
         self._stopping.set()
 
     def spawn(self, name: str, work: Coroutine[Any, Any, None]) -> None:
@@ -242,14 +242,14 @@ class Peer:
     # ---- what others and people see ----------------------------------------------------------------------------------------------------
 
     def record(self) -> Record:
-        """Its own, as of now."""
+        """The current signed record of this peer (key, number, addresses), renewed when it gets old."""
         wall = self.host.wall()
         if self._own is None or wall - self._own.issued > self.pace.life / RENEWALS:
             self._own = self.me.record(self.link.addresses(), wall)
         return self._own
 
     def about(self) -> dict[str, Any]:
-        """Counts, and how well its model ranks its own weighting rows; nothing of which."""
+        """A summary for people: counts, and the hit rate of the model on the node's weighting set. It names no item."""
         return {
             "number": self.me.number,
             "pid": os.getpid(),

@@ -25,7 +25,8 @@ from .port import Machine
 
 
 def run(path: Path, say: Callable[[str], None]) -> None:
-    """Until SIGTERM or SIGINT. Raises InputError for a folder that is not right, EntrenousError when the peer cannot go on."""
+    """Run a peer until SIGTERM or SIGINT, then save its state. Raises InputError for a malformed folder, EntrenousError if the
+    peer cannot go on."""
     folder = Folder(path)
     with folder.locked():
         node, me = folder.node(), folder.me
@@ -103,7 +104,7 @@ def _rows_of(folder: Folder) -> Interactions:
 
 
 def restored(folder: Folder) -> Node:
-    """Its node as it was last saved."""
+    """The node of a peer in the state in which it was last saved. Raises InputError if the peer never ran."""
     node = folder.node()
     kept = folder.kept(node)
     if kept is None:
@@ -113,7 +114,7 @@ def restored(folder: Folder) -> Node:
 
 
 def status(path: Path) -> dict[str, Any]:
-    """What the peer says about itself, and whether it runs."""
+    """The summary that a peer last saved (counts, hit rate), with its number, its federation and whether it runs now."""
     folder = Folder(path)
     about: dict[str, Any] = {}
     if (path / STATE).is_file():
@@ -124,7 +125,7 @@ def status(path: Path) -> dict[str, Any]:
 
 
 class Verdict(NamedTuple):
-    """Of one peer: its model's identity on its disk, and after the replay."""
+    """Two hashes of one peer's final model: as stored on its disk, and as a replay of all recorded events computes it."""
 
     number: int
     events: int
@@ -133,7 +134,8 @@ class Verdict(NamedTuple):
 
 
 def check(paths: Sequence[Path]) -> list[Verdict]:
-    """Replays what all peers of a federation recorded. Raises ReplayError when that cannot all be true, InputError while one runs."""
+    """Replay the events that all peers of a federation recorded, and compare the models. Raises ReplayError if the recordings
+    contradict each other, InputError while a peer runs."""
     folders = [Folder(path) for path in paths]
     for folder in folders:
         if folder.is_running():

@@ -42,7 +42,7 @@ class Processes:
             self.of[path] = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
 
     def kill(self, path: Path) -> None:
-        """SIGKILL: it saves nothing and tells nobody."""
+        """Kill a peer's process with SIGKILL, so that it saves nothing and tells nobody."""
         process = self.of.pop(path)
         process.send_signal(signal.SIGKILL)
         process.wait()
@@ -63,7 +63,7 @@ class Processes:
         return bad
 
     def ended(self) -> list[Path]:
-        """Who should be running and is not."""
+        """The folders of peers whose process has ended without having been stopped."""
         return [path for path, process in self.of.items() if process.poll() is not None]
 
 
