@@ -16,7 +16,7 @@ class Cost(NamedTuple):
 
 
 def cost(call: Callable[[], object]) -> Cost:
-    """What one call costs."""
+    """The wall and CPU seconds of one call."""
     wall, cpu = time.perf_counter(), time.process_time()
     call()
     return Cost(time.perf_counter() - wall, time.process_time() - cpu)

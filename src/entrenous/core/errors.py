@@ -31,7 +31,7 @@ class InputError(EntrenousError):
 
 
 def at_least(where: str, value: int | None, least: int) -> None:
-    """Refuses a number below `least`; None is fine."""
+    """Raise InputError, naming `where`, for a number below `least`. None passes."""
     if value is not None and value < least:
         raise InputError(where, f"got {value}", expected=f"a whole number from {least}")
 

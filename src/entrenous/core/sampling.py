@@ -11,7 +11,7 @@ from .types import Int64Array
 
 @njit(cache=True)
 def one_of(key: np.uint64, users: int) -> int:
-    """One user of `users`, uniformly at random."""
+    """A user number below `users`, drawn uniformly at random from `key`."""
     return below(draw(key, 0), users)
 
 

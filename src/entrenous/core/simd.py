@@ -94,7 +94,7 @@ def store(array: Float32Array, start: int, lanes: Lanes) -> None:
 
 
 def every(number: np.float32) -> Lanes:
-    """The same number in all sixteen."""
+    """A vector of sixteen float32 lanes that all hold `number`."""
     return np.full(LANES, number, np.float32)
 
 

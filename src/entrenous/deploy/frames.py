@@ -53,7 +53,7 @@ class Frame(NamedTuple):
 
     @property
     def node(self) -> str:
-        """Who says to have sent it."""
+        """The name of the node that claims to have sent the frame."""
         return self.head.node.decode("ascii")
 
 
@@ -122,7 +122,7 @@ def is_name(name: bytes) -> bool:
 
 
 def signed_by(frame: Frame, key: Ed25519PublicKey) -> bool:
-    """Whether the owner of `key` signed this frame."""
+    """Whether a frame carries a valid signature of the owner of `key`."""
     try:
         key.verify(frame.signature, DOMAIN + frame.said)
     except InvalidSignature:

@@ -9,7 +9,7 @@ from ..core.types import Int64Array
 
 
 class Request(NamedTuple):
-    """A request to work: for which round, on which of the node's users, with which model."""
+    """A request to train, checked: of which round, which of the node's users, with which model."""
 
     round: int
     users: Int64Array

@@ -139,7 +139,7 @@ def _standing(now: Mapping[str, Any]) -> str:
 
 
 def status(folder: Path) -> dict[str, Any]:
-    """Where a server stands, by its own word; nothing before its first round."""
+    """The status that a server last wrote about itself; {} before its first round."""
     try:
         return dict(json.loads((folder / "status.json").read_text(encoding="utf-8")))
     except FileNotFoundError:
@@ -150,9 +150,11 @@ def status(folder: Path) -> dict[str, Any]:
 
 
 def recommend(folder: Path, user: str | None, n: int) -> tuple[str, int, list[dict[str, Any]]]:
-    """The user (the node's first if None), of which round the model is, and its n best items for them: made on the node, of what it has.
+    """Recommend n items to one of a node's users, on the node: (user, round of the model, items best first). user: None for the
+    node's first.
 
-    Raises InputError for a node that has no model yet, and for a user that is not one of its own."""
+    Raises InputError for a node that has no model yet, and for a user that is not one of its own.
+    """
     node = Node(folder)
     try:
         number, recommender = node.recommender()
@@ -183,8 +185,8 @@ class Gathered(NamedTuple):
 
 
 def gathered(folder: Path) -> Gathered:
-    """Server and private vectors of a federation whose folders are all here, in the form of a simulation's model. For trying it out: in
-    earnest nobody can."""
+    """The model of a federation whose folders are all on this machine, server and private vectors together, as a simulation
+    stores it. Only a trial can do this: otherwise no one has all folders."""
     terms = Terms.read(folder / "server" / "terms.json")
     arrays, _ = read_arrays(folder / "server" / "model.safetensors")
     parts: dict[int, dict[str, Array]] = {}
@@ -213,7 +215,7 @@ def orphaned(stop: threading.Event) -> None:
 
 
 def last_line(log: Path) -> str:
-    """The last thing that a process complained of, or else said."""
+    """The last error message in a log, else its last line."""
     said = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.exists() else []
     lines = [line for line in said if line.strip()]
     complaints = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]

@@ -60,7 +60,7 @@ class Stage(NamedTuple):
 
 @final
 class SecureRound:
-    """One round of a server, whose answers are summed without being seen."""
+    """One round of a server by a secure sum: the server learns the sum of the updates and no single one."""
 
     def __init__(self, server: AskingServer, now: Open, download: State) -> None:
         self._server, self._now, self._download = server, now, download
@@ -72,7 +72,8 @@ class SecureRound:
         self._taking: bytes | None = None  # the frame whose message is being taken
 
     def run(self) -> Total:
-        """The sum; of nobody if the round is lost."""
+        """Run the stages of the sum, in several attempts if need be. Returns the sum, which has no devices if the round is
+        lost."""
         server, number = self._server, self._now.round
         if len(self._now.asked) < 2:
             server.folder.log(

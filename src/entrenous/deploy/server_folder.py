@@ -109,7 +109,7 @@ class ServerFolder:
         return self.path / f"round-{number:09d}-{attempt:03d}.journal"
 
     def finish(self, state: State) -> str:
-        """Writes the trained model; its sha256."""
+        """Write the trained model to model.safetensors. Returns its sha256."""
         arrays = {f"server.{name}": array for name, array in arrays_of(state).items()}
         store.write_arrays(self.path / "model.safetensors", arrays, run=self.terms.run)
         return store.model_sha256(arrays)
@@ -147,5 +147,5 @@ def _unwritable(path: Path, cause: OSError) -> InputError:
 
 
 def failed(cause: OSError) -> str:
-    """A disk's complaint in one line."""
+    """The message of a disk error in one line."""
     return f"{cause.filename or 'disk'}: {cause.strerror or cause}"

@@ -83,7 +83,7 @@ class Terms(Settings):
         return configured
 
     def text(self) -> str:
-        """As it is written and hashed."""
+        """The terms as the JSON text that is stored and hashed."""
         return json.dumps(self.model_dump(mode="json"), sort_keys=True, indent=1)
 
     @classmethod
@@ -122,7 +122,7 @@ class Roll:
         return {self.names[n]: np.sort(users[node == n]) for n in np.unique(node[node >= 0])}
 
     def text(self) -> str:
-        """As it is written: users as [first, last] of each stretch."""
+        """The membership list as the JSON text that is stored and hashed; users as [first, last] of consecutive numbers."""
         nodes = {
             name: {"key": member.key.public_bytes_raw().hex(), "users": _stretches(member.users)}
             for name, member in self.members.items()
@@ -185,5 +185,5 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """A file, whole or not at all."""
+    """Write a text file, whole or not at all."""
     write_atomically(path, (text + "\n").encode())

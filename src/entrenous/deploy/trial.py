@@ -31,7 +31,7 @@ class Trial:
     load: Mapping[str, Any] = field(default_factory=dict)
 
     def plan(self) -> Plan:
-        """As `entrenous run` has it."""
+        """The plan of the same training in a simulation, as `entrenous run` would make it."""
         protocol = self.protocol or usual_protocol(self.data, self.algorithm)
         return Plan(algorithm=self.algorithm, data=self.data, protocol=protocol, seed=self.seed, rounds=self.rounds,
                     settings=self.settings, load=self.load)  # fmt: skip

@@ -68,6 +68,6 @@ def scale_of(rows: Interactions) -> tuple[float, float]:
 
 
 def sentence(rows: Interactions, label: str) -> str:
-    """The protocol of predicted ratings in words."""
+    """A sentence that says how predicted ratings were evaluated."""
     low, high = scale_of(rows)
     return f"ratings: mae and rmse over {len(rows)} held-out ratings, predictions of {label} clipped to {low:g} .. {high:g}"

@@ -24,7 +24,7 @@ class Ledger(NamedTuple):
     refused: int = 0
 
     def down(self, received: State, devices: int, items: int) -> Ledger:
-        """After `devices` devices received what one of them received."""
+        """The ledger after `devices` devices each received the arrays `received`."""
         size = sum(array.nbytes for array in arrays_of(received).values())
         return self._replace(
             bytes_down=self.bytes_down + size * devices,
@@ -33,7 +33,7 @@ class Ledger(NamedTuple):
         )
 
     def up(self, update: Update) -> Ledger:
-        """After the server received `update`."""
+        """The ledger after the server received `update`."""
         return self.up_counts(len(update.item), update.nbytes)
 
     def up_counts(self, rows: int, nbytes: int) -> Ledger:
@@ -41,5 +41,5 @@ class Ledger(NamedTuple):
         return self._replace(bytes_up=self.bytes_up + nbytes, rows_up=self.rows_up + rows, vectors=self.vectors + rows)
 
     def plus(self, other: Ledger) -> Ledger:
-        """The sum of two ledgers."""
+        """The sum of two ledgers, count by count."""
         return Ledger(*(a + b for a, b in zip(self, other, strict=True)))

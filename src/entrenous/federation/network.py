@@ -91,7 +91,7 @@ class Draws:
         self.away: BoolArray = uniforms(each("away")) < network.churn
 
     def first_push(self, nodes: Int64Array) -> Float64Array:
-        """When each node's timer fires first."""
+        """The time at which each node's timer fires first, float64 [len(nodes)]."""
         if self.network.clock == "lock-step":
             return np.zeros(len(nodes))
         return self.phase[nodes] * self.period[nodes]
@@ -109,11 +109,12 @@ class Draws:
         return self.network.latency.draw(self._named(f"latency {way}", nodes, count))
 
     def lost(self, nodes: Int64Array, count: Int64Array, way: int) -> BoolArray:
-        """Whether that message never arrives."""
+        """Whether a message is lost on its way, bool [len(nodes)]. count: the number of the push at its sender; way: which of
+        its receivers."""
         return uniforms(self._named(f"lost {way}", nodes, count)) < self.network.loss
 
     def order(self, nodes: Int64Array, count: Int64Array) -> UInt64Array:
-        """What, with the receiver, decides between messages that arrive at the same time."""
+        """Random numbers, uint64, that with the receiver's number decide the order of messages that arrive at the same time."""
         return self._named("order", nodes, count)
 
     def stay(self, nodes: Int64Array, count: Int64Array, away: BoolArray) -> Float64Array:
@@ -123,7 +124,7 @@ class Draws:
         return -mean * np.log1p(-uniforms(self._named("stay", nodes, count)))
 
     def until_restart(self, nodes: Int64Array, count: Int64Array) -> Float64Array:
-        """How long until each node restarts, exponential."""
+        """The time until each node restarts, exponentially distributed, float64 [len(nodes)]."""
         return -np.log1p(-uniforms(self._named("restart", nodes, count))) / self.network.restarts
 
     def _named(self, name: str, nodes: Int64Array, count: Int64Array) -> UInt64Array:

@@ -27,11 +27,12 @@ class Pool:
 
     @property
     def used(self) -> int:
-        """Slots that somebody needs."""
+        """The number of slots in use."""
         return len(self.needed) - len(self._free)
 
     def take(self, m: int) -> Int64Array:
-        """m slots for one each, int64 [m]; the table grows by half when it is full. What they hold is left over."""
+        """Take m slots with a count of one each, int64 [m]; the table grows by half when it is full. The values in them are
+        undefined."""
         if m > len(self._free):
             self._grow(max(m - len(self._free), len(self.needed) // 2))
         taken = [self._free.pop() for _ in range(m)]
@@ -41,18 +42,18 @@ class Pool:
         return slots
 
     def share(self, slots: Int64Array) -> None:
-        """One more for each needs these."""
+        """Increment the reference count of each slot."""
         np.add.at(self.needed, slots, 1)
 
     def drop(self, slots: Int64Array) -> None:
-        """One for each no longer needs these."""
+        """Decrement the reference count of each slot, and free those that reach zero."""
         np.subtract.at(self.needed, slots, 1)
         self._free.extend(slot for slot in np.unique(slots)[::-1].tolist() if self.needed[slot] == 0)
 
     def compact(self, first: Int64Array) -> Int64Array:
-        """Puts the slots `first` in front, in that order, behind those that are for good, and then all others that are needed.
+        """Move the slots `first` to the front, in that order, after the permanent ones, and then all others in use.
 
-        Returns where each slot is now, int64 [slots]. In place, since a thousand models are gigabytes.
+        Returns the new place of each slot, int64 [slots]. Works in place, since a thousand models are gigabytes.
         """
         kept, slots = np.arange(self.kept), np.arange(len(self.needed))
         order = np.concatenate([kept, first, np.setdiff1d(np.flatnonzero(self.needed), np.concatenate([kept, first]))])

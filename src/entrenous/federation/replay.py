@@ -146,7 +146,7 @@ def _one(number: int) -> Int64Array:
 
 
 def joined(parts: Sequence[DeviceData]) -> DeviceData:
-    """The data of n devices, of which each has its own."""
+    """The data of n devices, joined from n parts of one device each."""
     own = [part.histories for part in parts]
     sets = [part.weighing for part in parts]
     histories = Histories(

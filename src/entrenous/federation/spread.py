@@ -25,11 +25,11 @@ class Spread(NamedTuple):
 
     @property
     def least(self) -> float:
-        """No draw is below this."""
+        """A lower bound of all draws."""
         return {"constant": self.numbers[0], "exponential": 0.0}.get(self.kind, min(self.numbers))
 
     def draw(self, keys: UInt64Array) -> Float64Array:
-        """One number for each key, float64 [len(keys)]."""
+        """Draw one number from each key, float64 [len(keys)]."""
         at, (low, high) = uniforms(keys), (self.numbers[0], self.numbers[-1])
         match self.kind:
             case "constant":

@@ -124,7 +124,7 @@ def labels(runs: Sequence[StoredRun]) -> list[str]:
 
 
 def given_settings(run: StoredRun) -> str:
-    """`pi=0.3, factors=20`: the settings that were given, and those of the network."""
+    """The settings that a run was given, and those of its network, such as "pi=0.3, factors=20"."""
     given = {**run.manifest["settings"], **run.manifest.get("network", {})}
     return ", ".join(f"{name}={value}" for name, value in given.items())
 
@@ -144,12 +144,12 @@ def of_lists(name: str) -> bool:
 
 
 def kind(name: str) -> str:
-    """`ndcg` of `ndcg@10`."""
+    """The name of a metric without its cutoff: "ndcg" for "ndcg@10"."""
     return name.split("@")[0]
 
 
 def is_main(name: str) -> bool:
-    """Metrics at 10, and those without a cutoff."""
+    """Whether a metric is shown in the main table: those at 10, and those without a cutoff."""
     return name.endswith("@10") or "@" not in name
 
 

@@ -45,7 +45,7 @@ class Split(NamedTuple):
 
     @property
     def weighting_sets(self) -> Held | None:
-        """The devices' own weighting sets, where the protocol gives them."""
+        """The rows that devices keep from training to judge received models by, where the protocol defines them; else None."""
         return self.validation if self.weighting else None
 
     @property
@@ -56,14 +56,14 @@ class Split(NamedTuple):
 
     @property
     def final_train(self) -> Interactions:
-        """What the evaluated model trains on."""
+        """The rows that the finally evaluated model trains on: train, with validation if `refit`."""
         if not self.refit or self.validation is None:
             return self.train
         return union(self.train, self.validation.rows)
 
 
 def union(left: Interactions, right: Interactions) -> Interactions:
-    """The rows of two disjoint Interactions over the same users and items."""
+    """The rows of two Interactions that share no row, over the same users and items."""
     from dataclasses import replace
 
     user = np.concatenate([left.user, right.user])

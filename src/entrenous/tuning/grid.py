@@ -50,7 +50,7 @@ class Task:
 
     @property
     def goal(self) -> Goal:
-        """What the settings are chosen by."""
+        """The validation metric by which this task chooses settings."""
         return goal_of(pick("algorithm", self.plan.algorithm, algorithms())())
 
 
@@ -153,7 +153,7 @@ def made(task: Task, settings: Mapping[str, Any]) -> Any:
 
 
 def never(number: int, until: int, value: float) -> bool:
-    """The Stop that lets every training end."""
+    """A `Stop` that never ends a training early."""
     return False
 
 
@@ -226,10 +226,10 @@ def trying(asked: Asked, task: Task, most: int) -> Iterator[Each]:
 
 @final
 class TrialHand:
-    """In a worker: a task."""
+    """The object in a worker process that trains the candidates of one tuning task."""
 
     def about(self) -> About:
-        """This process."""
+        """The process id, the machine's name and the library versions of this worker."""
         return about_here()
 
     def hold(self, task: Task) -> None:
@@ -237,7 +237,7 @@ class TrialHand:
         self.task = copy.deepcopy(task)
 
     def do(self, function: Callable[..., Tried], *arguments: Any) -> Tried:
-        """`function` of the task."""
+        """Call a function with this worker's task and the given arguments."""
         return function(self.task, *arguments)
 
 
@@ -245,7 +245,7 @@ class TrialHand:
 
 
 def described(task: Task) -> dict[str, Any]:
-    """What was tried on what."""
+    """A description of a tuning task (algorithm, data, protocol, seeds, metric), to be stored with its results."""
     plan, seeds = task.plan, len(task.parts)
     about = {"algorithm": plan.algorithm, "data": plan.data, "protocol": plan.protocol, "seeds": seeds}
     return {**about, "selected_by": f"validation {task.goal.metric}"}
@@ -264,7 +264,7 @@ def ordered(rows: list[dict[str, Any]], goal: Goal) -> list[dict[str, Any]]:
 
 
 def failed(reasons: Sequence[tuple[Mapping[str, Any], str]], what: str) -> list[dict[str, Any]]:
-    """The settings that have a reason. Raises InputError when all of them have."""
+    """The settings that could not be trained, each with its reason. Raises InputError when none could be."""
     found = [{"settings": dict(settings), "reason": reason} for settings, reason in reasons if reason]
     if len(found) == len(reasons):
         raise InputError(

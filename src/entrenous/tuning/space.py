@@ -23,7 +23,7 @@ class Range(NamedTuple):
 
     @property
     def ends(self) -> tuple[int | float, int | float]:
-        """low and high, as the setting takes them."""
+        """The lowest and highest value, int for a setting of whole numbers and else float."""
         return (int(self.low), int(self.high)) if self.whole else (self.low, self.high)
 
     def rounded(self, value: float) -> int | float:
@@ -33,12 +33,12 @@ class Range(NamedTuple):
 
 
 class Choices(NamedTuple):
-    """Values as text, in no order."""
+    """A setting whose values are texts without an order."""
 
     values: tuple[str, ...]
 
     def rounded(self, value: str) -> str:
-        """The value as it is."""
+        """The value unchanged, since texts are not rounded."""
         return value
 
 

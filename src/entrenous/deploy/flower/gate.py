@@ -48,7 +48,7 @@ class Bounds(NamedTuple):
 
 
 class Peek(NamedTuple):
-    """What the gate must know of Flower, given by who knows it."""
+    """Functions that read what the gate must know from Flower's messages."""
 
     genuine: Callable[[dict[bytes, bytes]], bool]  # whether a registered key has signed these headers
     release: Callable[[dict[bytes, bytes]], None]  # says of that key's node that it has gone, so that it may come again

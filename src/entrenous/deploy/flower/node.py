@@ -104,7 +104,7 @@ class Backoff:
         self._clock, self._failures, self._attempts = clock, 0, deque[float](maxlen=ATTEMPTS)
 
     def pause(self) -> float:
-        """Seconds until the next attempt may be made."""
+        """The seconds to wait before the next attempt to connect."""
         delay = 0.0 if self._failures == 0 else min(LONGEST, FIRST * 2 ** (self._failures - 1)) * SystemRandom().uniform(0.5, 1.0)
         full = len(self._attempts) == ATTEMPTS
         return max(delay, self._attempts[0] + MINUTE - self._clock() if full else 0.0)

@@ -18,7 +18,7 @@ Handle = Callable[[Any, Any, Request], Any]  # (message, state, request) -> repl
 
 
 class Call(NamedTuple):
-    """A frequent call: the type of its body, and who answers it."""
+    """A frequent request to Flower's SuperLink: its message class, and Flower's function that answers it."""
 
     message: Any
     handle: Handle

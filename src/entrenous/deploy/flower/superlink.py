@@ -95,7 +95,7 @@ class Supervisor:
 
     @property
     def pids(self) -> dict[str, int]:
-        """Process ids by name, of those that run."""
+        """The process ids of the running parts, by name."""
         both = {"superlink": self.superlink, "server": self.server}
         return {name: process.pid for name, process in both.items() if process is not None and process.poll() is None}
 

@@ -18,7 +18,7 @@ READY = 60.0  # seconds for a worker to be there
 
 
 class Hand(Protocol):
-    """What lives in a worker."""
+    """An object that lives in a worker process and does its work."""
 
     def about(self) -> About: ...
 
@@ -32,7 +32,7 @@ class About(NamedTuple):
 
 
 def about_here() -> About:
-    """Of this process."""
+    """The process id, the machine's name and the library versions of this process."""
     versions = {
         "entrenous": __version__,
         "numpy": np.__version__,
@@ -43,12 +43,12 @@ def about_here() -> About:
 
 
 class WorkerDied(EntrenousError):
-    """A worker's process, or its machine, is gone."""
+    """Raised when a worker's process or its machine has died."""
 
 
 @final
 class Crew:
-    """`many` workers of `threads` threads each. Workers are numbered from 0, and results come in that order."""
+    """`many` worker processes of `threads` threads each. Workers are numbered from 0, and results come in that order."""
 
     def __init__(self, ray: Any, kind: type[Hand], many: int, threads: int) -> None:
         self.many, self.threads = many, threads
@@ -95,7 +95,7 @@ class Crew:
         return self._ray.wait(list(refs), num_returns=1)[0][0]
 
     def result(self, number: int, ref: Any) -> Any:
-        """What a worker answers. Raises as `call`."""
+        """Wait for a worker's result. Raises WorkerDied, or the error that the worker raised."""
         errors = self._ray.exceptions
         try:
             return self._ray.get(ref)

@@ -69,7 +69,8 @@ def crew(asked: Asked, kind: type[Hand], most: int) -> Iterator[Crew]:
 
 @contextmanager
 def engine(asked: Asked) -> Iterator[Any]:
-    """Ray as it was asked for, or as this program uses it already."""
+    """Ray, started as `asked` says, or connected to if this program already uses it; shut down at the end of `with` if it was
+    started here."""
     ray = _ray(asked.ray is None)
     if ray.is_initialized():
         yield ray

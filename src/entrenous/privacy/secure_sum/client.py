@@ -45,11 +45,11 @@ class Met(NamedTuple):
 
     @property
     def around(self) -> list[int]:
-        """Who holds shares of this client, itself included."""
+        """The places of all parties that hold shares of this client's secrets, itself included."""
         return self.graph.around(self.me)
 
     def near(self, among: list[int]) -> list[int]:
-        """The neighbours among some, ascending."""
+        """The places among `among` that are neighbours of this client, ascending."""
         some = set(among)
         return [place for place in self.graph.neighbours(self.me) if place in some]
 
@@ -88,11 +88,11 @@ class Client:
         self._views = [b""]  # what was seen by the end of each stage
 
     def advertise(self) -> bytes:
-        """Signed public keys, and the model at hand."""
+        """Stage 1: the signed message with this client's public keys and the hash of its model."""
         return self._once(m.ADVERT, b"", self._advertise)
 
     def share(self, roster: bytes) -> bytes:
-        """Shares of both secrets, boxed for each neighbour."""
+        """Stage 2: shares of both of this client's secrets, encrypted for each neighbour of the roster. Raises Refused."""
         return self._once(m.SHARES, roster, lambda: self._share(roster))
 
     def mask(self, inbox: bytes, vector: Int64Array, rows: Rows) -> bytes:

@@ -30,14 +30,14 @@ class Graph(NamedTuple):
     reach: int = 0
 
     def neighbours(self, place: int) -> list[int]:
-        """The places of a party's neighbours, ascending."""
+        """The places of the parties with which a party exchanges masks and shares, ascending."""
         if not self.ring:
             return [*range(place), *range(place + 1, self.n)]
         at = self.ring.index(place)
         return sorted(self.ring[(at + step) % self.n] for step in range(-self.reach, self.reach + 1) if step)
 
     def around(self, place: int) -> list[int]:
-        """Who holds shares of a party: its neighbours and itself, ascending."""
+        """The places of all parties that hold shares of a party's secrets: its neighbours and itself, ascending."""
         return sorted((place, *self.neighbours(place)))
 
     def joined(self, survivors: Collection[int]) -> bool:

@@ -69,34 +69,34 @@ class Shares(Strict, frozen=True):
 
 
 class Roster(Strict, frozen=True, tag="roster"):
-    """All adverts, by name."""
+    """Server to all clients: every signed advert, ordered by name."""
 
     adverts: Annotated[list[Signed], Meta(max_length=MAX_PARTIES)]
 
 
 class Inbox(Strict, frozen=True, tag="inbox"):
-    """Who shared, and the boxes of the neighbours among them."""
+    """Server to one client: which clients sent shares, and the encrypted shares that its neighbours sent it."""
 
     sharers: Bits
     boxes: Annotated[list[Box], Meta(max_length=MAX_PARTIES)]
 
 
 class Upload(Strict, frozen=True):
-    """That somebody sent a masked vector: its sha256 and the signature over it and over the list of sharers."""
+    """Evidence that a client sent a masked vector: its sha256, and the client's signature over it and the list of sharers."""
 
     digest: Hash
     signature: Signature
 
 
 class Survivors(Strict, frozen=True, tag="survivors"):
-    """Who sent a masked vector, and the uploads of the neighbours among them."""
+    """Server to one client: which clients sent a masked vector, with the evidence for its neighbours."""
 
     survivors: Bits
     uploads: Annotated[list[Upload], Meta(max_length=MAX_PARTIES)]
 
 
 class Consents(Strict, frozen=True, tag="consents"):
-    """Who signed the list of survivors, and the signatures, 64 bytes each."""
+    """Server to all survivors: which clients signed the list of survivors, and their signatures, 64 bytes each."""
 
     signers: Bits
     signatures: Annotated[bytes, Meta(max_length=64 * MAX_PARTIES)]
@@ -106,7 +106,7 @@ T = TypeVar("T")
 
 
 def encode(message: object) -> bytes:
-    """msgpack."""
+    """A message as msgpack bytes."""
     return msgspec.msgpack.encode(message)
 
 

@@ -22,12 +22,12 @@ BLOCK = 1 << 16  # bytes of every mask made and added at a time: zeros, mask and
 
 
 def sign(identity: bytes, statement: bytes) -> bytes:
-    """Ed25519. identity: raw private key, 32 bytes."""
+    """The Ed25519 signature of a statement, 64 bytes. identity: raw private key, 32 bytes."""
     return Ed25519PrivateKey.from_private_bytes(identity).sign(statement)
 
 
 def verified(public: bytes, signature: bytes, statement: bytes) -> bool:
-    """Whether `signature` is of the owner of `public`."""
+    """Whether `signature` is a valid Ed25519 signature of `statement`. public: raw public key, 32 bytes."""
     try:
         Ed25519PublicKey.from_public_bytes(public).verify(signature, statement)
     except (InvalidSignature, ValueError):

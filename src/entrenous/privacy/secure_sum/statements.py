@@ -19,17 +19,17 @@ def commitment(seed: bytes) -> bytes:
 
 
 def about_pair(view: bytes, u: int, v: int) -> Purpose:
-    """The mask of two neighbours."""
+    """The purpose, for deriving a key, of the mask that clients u and v share."""
     return ("pair", view, *pair(u, v))
 
 
 def about_box_key(view: bytes, u: int, v: int) -> Purpose:
-    """The boxes of two neighbours."""
+    """The purpose, for deriving a key, of the encryption of shares between clients u and v."""
     return ("box", view, *pair(u, v))
 
 
 def about_own(view: bytes, u: int) -> Purpose:
-    """The own mask."""
+    """The purpose, for deriving a key, of the mask that client u alone adds."""
     return ("own", view, u, u)
 
 
@@ -39,7 +39,7 @@ def about_box(view: bytes, sender: int, receiver: int) -> bytes:
 
 
 def pair(u: int, v: int) -> tuple[int, int]:
-    """Two places, called the same whichever of them asks."""
+    """Two places in ascending order, so that both parties name their pair alike."""
     return (u, v) if u < v else (v, u)
 
 

@@ -24,7 +24,7 @@ class Rows(NamedTuple):
 
 
 def rows_of(total: Total) -> Rows:
-    """How many rows were added to `total`."""
+    """The number of item rows that were added into `total`."""
     return Rows(int(total.senders.sum()), len(total.senders) if total.rows else 0)
 
 
@@ -64,7 +64,7 @@ def unpack(vector: Int64Array, like: Total) -> Total:
 
 
 def size(like: Total) -> int:
-    """The length of the vector."""
+    """The length of the vector into which a sum like `like` is packed."""
     return sum(part.size for part in _parts(like)) + 1
 
 
