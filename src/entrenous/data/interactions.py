@@ -113,7 +113,7 @@ class Interactions:
         return starts + np.arange(int(counts.sum()))
 
     def of_users(self, users: Int64Array) -> Interactions:
-        """The rows of some users and of nobody else, over the same items: its user r is users[r]."""
+        """The rows of some users over the same items, as a data set of these users alone: its user r is users[r]."""
         ptr, rows = self._extent(users)
         time, row = (None if column is None else column[rows] for column in (self.time, self.row))
         names = Vocabulary(self.users.ids[users], kind=self.users.kind)

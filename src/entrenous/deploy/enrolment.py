@@ -62,7 +62,8 @@ class Request(NamedTuple):
         return request
 
     def member(self, start: int, count: int) -> Member:
-        """Its place on the roll, with `count` users from number `start`. Raises InputError for a count below 1."""
+        """The entry of this node in the membership list, with `count` users from number `start`. Raises InputError for a count
+        below 1."""
         at_least(f"users of {self.name}", count, 1)
         return Member(Ed25519PublicKey.from_public_bytes(bytes.fromhex(self.key)), np.arange(start, start + count))
 

@@ -44,7 +44,8 @@ class Place(NamedTuple):
     tls: bool = True
 
     def checked(self) -> Self:
-        """With at least one name. Raises InputError where nobody can tell by which the nodes reach it."""
+        """These settings with at least one host name. Raises InputError if no name is given or known by which nodes could
+        reach the server."""
         if not self.names and self.host in EVERYWHERE:
             expected = "the host name or address by which nodes reach the server"
             raise InputError("--name", f"missing, with --host {self.host}", expected=expected, fix="add --name shop.example")

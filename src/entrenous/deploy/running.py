@@ -174,7 +174,7 @@ def recommend(folder: Path, user: str | None, n: int) -> tuple[str, int, list[di
 
 
 class Gathered(NamedTuple):
-    """A whole federation's model, as only somebody with all its folders can see it."""
+    """The model of a whole federation, which only a holder of all its folders can put together."""
 
     arrays: dict[str, Array]
 
@@ -202,7 +202,8 @@ def gathered(folder: Path) -> Gathered:
 
 
 def orphaned(stop: threading.Event) -> None:
-    """Sets `stop` when the process that started this one for a trial is gone, however it ended: nobody else would end this one."""
+    """Set `stop` when the parent process that started this one for a trial has ended, since no other program would end this
+    one."""
     parent = os.environ.get(PARENT)
 
     def watch() -> None:

@@ -1,11 +1,5 @@
-"""What a server keeps: terms, roll, key, checkpoints, the journal of the open round, a log, and a lock so that there is one of it.
-
-terms.json  roll.json  identity.key        written once
-checkpoint-server-<round>.safetensors      the two newest models, each with its sha256
-round-<round>-<attempt>.journal            what was taken for the round that is open
-server.log  status.json  lock  start       what happened; where it stands; who is at work, and which start of a server that is
-model.safetensors                          at the end
-"""
+"""The folder of a server: terms, membership list, key, checkpoints, the journal of the open round, a log, and a lock against a
+second server."""
 
 from __future__ import annotations
 
@@ -61,8 +55,11 @@ class ServerFolder:
             os.write(self._log, f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {text}\n".encode())
 
     def newest(self, algorithm: FederatedAlgorithm) -> tuple[int, State, Ledger] | None:
-        """Rounds done, the server's state and the ledger of the newest checkpoint that verifies; None before the first. Damaged ones are
-        logged. Raises InputError when there are some and none of them verifies: starting anew is nothing to do by oneself."""
+        """The newest checkpoint that verifies: (rounds done, the server's state, the ledger); None before the first. Damaged ones
+        are logged.
+
+        Raises InputError if there are checkpoints and none of them verifies, since starting anew is for the operator to decide.
+        """
         with warnings.catch_warnings(record=True) as damaged:
             warnings.simplefilter("always", EntrenousWarning)
             found = store.newest_checkpoint(self.path, PHASE)
@@ -115,7 +112,8 @@ class ServerFolder:
         return store.model_sha256(arrays)
 
     def status(self, said: Mapping[str, Any]) -> None:
-        """Where the server stands, for whoever looks; the last time it could be written."""
+        """Write the server's status for people to read. A disk error is ignored: the status of the last successful write
+        stays."""
         with suppress(OSError):
             write_text(self.path / "status.json", json.dumps({"pid": os.getpid(), **said}, indent=1))
 

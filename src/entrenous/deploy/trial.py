@@ -1,4 +1,4 @@
-"""A federation on this machine, over real sockets, held against the simulation that has the same plan and seed."""
+"""A federation on this machine, over real sockets, compared with the simulation that has the same plan and seed."""
 
 from __future__ import annotations
 

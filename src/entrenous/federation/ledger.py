@@ -9,10 +9,13 @@ from ..core.update import Update
 
 
 class Ledger(NamedTuple):
-    """Sums since round 0. bytes up and down: array payloads (framing excluded). rows_up: item rows sent. vectors: exchanged vectors
-    as FPL section 6.3 counts them (items down and rows up). device_rounds: devices x rounds taken part in. Between peers every byte that a
-    node sends goes up and every byte that reaches a node comes down; messages: sent; lost: of these, those that reached nobody; refused:
-    models that the receiver did not take."""
+    """Counts of what a training sent, since round 0.
+
+    bytes_up, bytes_down: bytes of arrays (framing excluded). rows_up: item rows sent. vectors: exchanged vectors as FPL section
+    6.3 counts them (items down and rows up). device_rounds: devices x rounds taken part in. Between peers, bytes_up are those
+    that nodes send and bytes_down those that reach a node; messages: sent; lost: messages that did not arrive; refused: models
+    that the receiver did not take.
+    """
 
     bytes_up: int = 0
     bytes_down: int = 0

@@ -1,4 +1,5 @@
-"""Models of nodes and of messages under way, in one table: who pushes to three peers stores its model once, and only if it moves on."""
+"""A table of the models of nodes and of messages in transit. A node that pushes to three peers stores its model once, and
+copies it only when it trains on."""
 
 from __future__ import annotations
 
@@ -12,10 +13,11 @@ from ..core.types import Float32Array, Int64Array
 
 @final
 class Pool:
-    """Slots of float32 [width], each with a count of who needs it; a slot that nobody needs is used again.
+    """A table of model slots, float32 [width] each, with reference counts; a slot whose count is zero is reused.
 
-    A node's model is a slot. A message takes part in that slot; only when the node's model changes while a message still needs the old
-    one does the node move to another slot. So there are at most as many slots as nodes and messages under way, and mostly far fewer.
+    A node's model is a slot. A message refers to that slot; only when the node's model changes while a message still needs the
+    old one does the node move to another slot. So there are at most as many slots as nodes and messages in transit, and mostly
+    far fewer.
     """
 
     def __init__(self, width: int, capacity: int) -> None:

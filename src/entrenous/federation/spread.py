@@ -17,7 +17,7 @@ FORMS = "constant:VALUE, uniform:LOW:HIGH, exponential:MEAN, loguniform:LOW:HIGH
 
 
 class Spread(NamedTuple):
-    """A distribution of numbers >= 0. numbers: its parameters, or the lines of a trace, of which one is drawn."""
+    """A distribution of nonnegative numbers. numbers: its parameters, or the values of a trace, of which one is drawn."""
 
     text: str
     kind: str

@@ -201,8 +201,8 @@ class Swarm:
 
 
 def restored(arrays: dict[str, Array], number: int, state: Any, kept_slots: int) -> Swarm:
-    """The swarm that `Swarm.arrays` described, after round `number`. state: the class of the private state; kept_slots: how many slots, the
-    first, stay what they are whether or not anybody needs them."""
+    """The state of a gossip training from the arrays that `Swarm.arrays` returned, after round `number`. state: the class of
+    the private state; kept_slots: how many of the first slots are permanent."""
 
     def part(prefix: str) -> dict[str, Array]:
         return {name.removeprefix(f"{prefix}."): array for name, array in arrays.items() if name.startswith(f"{prefix}.")}

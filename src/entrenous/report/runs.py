@@ -24,7 +24,7 @@ FIRST = (*ERRORS, "ndcg@10", "hr@10", "recall@10", "precision@10", "f1@10", "map
 @final
 @dataclass(frozen=True, eq=False)
 class Shown:
-    """A run and what it is called on the page. number: its place in its group, which gives its colour."""
+    """A run as it appears in a report. number: its place in its group, which gives its colour."""
 
     run: StoredRun
     label: str

@@ -30,7 +30,8 @@ Stop = Callable[[int, int, float], bool]  # (round, of how many, the goal's metr
 
 
 class Part(NamedTuple):
-    """What a split has for tuning; its test rows stay behind. weighting: the nodes' weighting sets, where the protocol gives them."""
+    """The rows of a split that tuning may use, without its test rows. weighting: the nodes' weighting sets, where the protocol
+    defines them."""
 
     train: Interactions
     validation: Held
@@ -40,7 +41,8 @@ class Part(NamedTuple):
 @final
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """What every setting is tried on. parts: those of seeds 0, 1, ..; plan: all of it but settings and seed; every: as in `tune`."""
+    """What every candidate setting is tried on. parts: training and validation rows for seeds 0, 1, ..; plan: all other
+    options of the run; every: rounds between two evaluations, as in `tune`."""
 
     plan: Plan
     rows: Interactions
@@ -55,7 +57,8 @@ class Task:
 
 
 class Tried(NamedTuple):
-    """One setting tried: its looks by seed, whether `stop` ended it early, and why it failed ("" if it did not)."""
+    """The result of one candidate setting: its validation metrics by seed, whether `stop` ended it early, and why it failed
+    ("" if it did not)."""
 
     looks: list[Looks]
     stopped: bool = False

@@ -14,7 +14,7 @@ DIGITS = 4  # of a drawn number: what a table shows is what was tried
 
 
 class Range(NamedTuple):
-    """Numbers from low to high, both included. whole: integers alone; log: each factor of ten is as likely as the next."""
+    """A numeric setting from low to high, both included. whole: integers only; log: drawn uniformly on a logarithmic scale."""
 
     low: float
     high: float
@@ -27,7 +27,7 @@ class Range(NamedTuple):
         return (int(self.low), int(self.high)) if self.whole else (self.low, self.high)
 
     def rounded(self, value: float) -> int | float:
-        """A drawn value as it is tried: with DIGITS significant digits, unless that leaves the range."""
+        """A drawn value rounded to DIGITS significant digits, unless that leaves the range."""
         short = int(value) if self.whole else float(f"{value:.{DIGITS}g}")
         return short if self.low <= short <= self.high else value
 

@@ -97,7 +97,8 @@ def serve_many(
 
 @final
 class Backoff:
-    """When to try again: 0.5 s doubled up to 30 s, half of it drawn, and never more than 10 attempts in a minute."""
+    """Waiting times between attempts to connect: 0.5 s, doubled up to 30 s, half of it random, and never more than 10 attempts
+    in a minute."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.node = 0  # Flower's number of this node, once there was a connection

@@ -1,4 +1,5 @@
-"""`Charter`: what the peers of one federation have agreed on before they meet. Its name goes before every model, so nobody mixes two."""
+"""`Charter`: the settings that all peers of a federation share. Their hash precedes every model, so that two federations never
+mix."""
 
 from __future__ import annotations
 
@@ -22,13 +23,13 @@ LARGEST = 16 << 20  # bytes of a model on the wire
 @final
 @dataclass(frozen=True, kw_only=True)
 class Charter:
-    """What all peers of a federation share.
+    """The settings that all peers of a federation share, fixed before they meet.
 
-    settings: the algorithm's, all of them. users: numbers that invitations may have, 0 to users - 1. items, items_sha256: the catalogue,
-    and its list. interactions: rows that all have together, 0 = nobody knows. seed: names the base model; and all draws of the peers, if
-    draws is "public", as in a simulation. With "secret" each peer draws by a number that never leaves it: whoever knows the draws
-    of a peer can tell its negatives, and so its rows, in what it sends. period: seconds between two pushes. operator: the public key
-    whose signature makes a number somebody's.
+    algorithm, settings: its name and all of its settings. users: peers are numbered 0 to users - 1. items, items_sha256: the
+    number of items, and the hash of their ids. interactions: rows of all peers together, 0 = unknown. seed: gives the base model,
+    and also all random draws if draws is "public", as in a simulation. With "secret" each peer draws from a number that never
+    leaves it, since whoever knows a peer's draws can tell its negatives, and so its rows, from what it sends. period: seconds
+    between two pushes. operator: the public key that signs which number belongs to which peer.
     """
 
     name: str

@@ -95,9 +95,11 @@ def begin(
     folder: Path, items: Path, requests: Sequence[Request], algorithm: str, *, name: str, settings: Mapping[str, Any], users: int = 0,
     seed: int = 0, draws: str = "secret", period: float = 10.0,
 ) -> list[Path]:  # fmt: skip
-    """A federation: its charter, the operator's key, and invitations. users: numbers that there may be in all, 0 = the requests'.
+    """Found a federation of the peers that sent a request: write its shared settings, the operator's key, and an invitation for
+    each. users: the most peers that there may ever be, 0 = as many as requests.
 
-    Raises InputError before anything is written."""
+    Raises InputError before anything is written.
+    """
     at_least("--peer, how often", len(requests), BOOTSTRAPS)
     if folder.exists() and any(folder.iterdir()):
         raise InputError(str(folder), "is not empty", expected="a new folder")

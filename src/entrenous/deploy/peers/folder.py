@@ -63,7 +63,8 @@ class Invitation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Secret(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """key: 64 hexadecimal digits; draws: what names this peer's draws where the charter says they are secret."""
+    """The secrets of a peer. key: its private key, 64 hexadecimal digits; draws: the number that its random draws follow from
+    if they are secret."""
 
     key: str
     draws: int

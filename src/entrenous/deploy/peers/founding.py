@@ -89,7 +89,8 @@ def found(
 
 
 def whole(algorithm: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """All settings of an algorithm, defaults too: so that a federation stays what it is when a later version has others."""
+    """All settings of an algorithm, with defaults filled in, so that a later version with other defaults cannot change a
+    federation."""
     kind = pick("algorithm", algorithm, algorithms())
     if not hasattr(kind, "parse"):
         raise InputError(

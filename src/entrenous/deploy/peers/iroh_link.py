@@ -216,8 +216,8 @@ class IrohConnection:
 
 @final
 class IrohStream:
-    """A QUIC stream, both ways, in pieces. Reading and writing take as long as the caller lets them: a deadline for each piece costs more
-    than the piece."""
+    """A QUIC stream, in both directions; a `Stream`. Calls have no deadline of their own, since one for each piece would cost
+    more than the piece."""
 
     def __init__(self, stream: Any) -> None:
         self._send, self._receive, self._early = stream.send(), stream.recv(), bytearray()

@@ -39,7 +39,8 @@ RENEWALS = 5  # of its record, by a peer, in the time that one is good for
 
 
 class Pace(NamedTuple):
-    """Seconds. period: between two pushes; life: of a record; interval: between two offers of one peer; ban: of one that misbehaves."""
+    """Time limits of a peer, in seconds. period: between two pushes; life: of a record; interval: between two offers of one
+    peer; ban: how long a peer is banned."""
 
     period: float
     life: float
@@ -48,7 +49,8 @@ class Pace(NamedTuple):
 
 
 def pace(period: float) -> Pace:
-    """As a charter's period makes it: records are good for five periods, and peers may be half a period too early."""
+    """The time limits that follow from the seconds between two pushes: records live for five periods, and an offer may come
+    half a period early."""
     return Pace(period, max(15.0, 5 * period), period / 2)
 
 
@@ -58,7 +60,8 @@ class _Stop(Exception):
 
 @final
 class Peer:
-    """say: what is told to the log, one line each; never an item, a rating or a score."""
+    """A running peer: one node, its timer, and its connections with other peers. say: writes a line to the log, which never
+    names an item, a rating or a score."""
 
     def __init__(
         self,

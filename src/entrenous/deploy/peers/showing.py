@@ -30,7 +30,7 @@ LOG = "peer.log"
 
 @final
 class Processes:
-    """Peers' processes by their folders. Only these are ever signalled, each by its id."""
+    """The processes of peers, by folder. Only these are ever signalled, each by its process id."""
 
     def __init__(self) -> None:
         self.of: dict[Path, subprocess.Popen[bytes]] = {}
@@ -68,7 +68,8 @@ class Processes:
 
 
 def show(data: str, peers: int, algorithm: str, seconds: float, out: Path | None, say: Callable[[str], None]) -> bool:
-    """The whole of it, told line by line. Returns whether everything was as it should be."""
+    """Run a federation of peers on this machine, kill and restart some, and check the result by replay, with a line of output
+    for each step. Returns whether all was right."""
     if peers < LEAST:
         raise InputError("--peers", f"got {peers}", expected=f"at least {LEAST}")
     with tempfile.TemporaryDirectory(prefix="entrenous-") as temporary:

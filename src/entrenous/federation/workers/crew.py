@@ -79,7 +79,8 @@ class Crew:
         return self._ray.put(thing)
 
     def call(self, method: str, arguments: Mapping[int, tuple[Any, ...]]) -> Iterator[Any]:
-        """The result of one method of some workers, by their numbers; all of them work at once. Arrays in it are read-only.
+        """Call one method of several workers at once, and yield the results in the order of their numbers. Arrays in results are
+        read-only. arguments: {number of a worker: arguments}.
 
         Raises WorkerDied, and the EntrenousError that the method raised.
         """

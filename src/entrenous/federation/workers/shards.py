@@ -72,9 +72,10 @@ class ShardHand:
 
 @final
 class Shards:
-    """`federation.shard.Devices` of everybody, over the workers of a crew. What they send is added in the order of the shards.
+    """The devices of all users, divided over the workers of a crew. Their sums are added in the order of the shards, so the
+    result is always the same.
 
-    The caller's private state is as it was after the last `load` or `gather`, and what workers have is ahead of it.
+    The caller's private state is that of the last `load` or `gather`; the workers' is newer.
     """
 
     def __init__(self, crew: Crew, algorithm: FederatedAlgorithm, data: Interactions, avoid: Interactions | None) -> None:
@@ -122,7 +123,7 @@ class Shards:
         self._loaded = devices
 
     def gather(self, devices: State) -> None:
-        """Overwrites `devices` with what the workers have: all of it or, when a worker has died, nothing."""
+        """Overwrite `devices` with the workers' private state: all of it or, when a worker has died, nothing."""
         for users, private in list(self._crew.call("gather", dict.fromkeys(range(self._crew.many), ()))):
             for array, new in zip(devices, private, strict=True):
                 array[users] = new

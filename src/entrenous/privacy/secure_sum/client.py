@@ -96,7 +96,8 @@ class Client:
         return self._once(m.SHARES, roster, lambda: self._share(roster))
 
     def mask(self, inbox: bytes, vector: Int64Array, rows: Rows) -> bytes:
-        """The vector under its masks. vector: int64 [terms.length]; rows: how many of it this client adds to (`vector.rows_of`)."""
+        """Stage 3: the vector with all masks added. vector: int64 [terms.length]; rows: how many item rows this client adds to
+        (`vector.rows_of`). Raises Refused."""
         require(vector.dtype == np.int64 and vector.shape == (self.terms.length,), "vector",
                 f"{vector.dtype} {vector.shape}; expected int64 ({self.terms.length},)")  # fmt: skip
         asked = hashlib.sha256(inbox + np.ascontiguousarray(vector).tobytes()).digest()

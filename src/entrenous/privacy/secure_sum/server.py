@@ -21,7 +21,7 @@ from .unmasking import Answers, masks_left
 
 
 class Said(NamedTuple):
-    """What one client said at one stage. body: sha256 of it, which is what the signature covers."""
+    """What one client sent at one stage. body: sha256 of the message, which the signature covers."""
 
     body: bytes
     signature: bytes

@@ -76,7 +76,7 @@ class Floors:
 
 
 def checked(roll: Roll) -> dict[str, bytes]:
-    """The roll, by name. Raises InputError for names or keys that cannot be."""
+    """The parties and their public keys, ordered by name. Raises InputError for invalid names or keys."""
     if len(roll) > MAX_PARTIES:
         raise InputError("secure sum roll", f"{len(roll)} parties", expected=f"at most {MAX_PARTIES}")
     for name, key in roll.items():

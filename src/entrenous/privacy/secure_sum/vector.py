@@ -24,7 +24,7 @@ class Rows(NamedTuple):
 
 
 def rows_of(total: Total) -> Rows:
-    """The number of item rows that were added into `total`."""
+    """How many item rows were added into `total`, and how many there are."""
     return Rows(int(total.senders.sum()), len(total.senders) if total.rows else 0)
 
 
