@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Cost(NamedTuple):
-    """Of one call: wall seconds, and processor seconds over all threads."""
+    """The cost of one call: wall seconds, and processor seconds over all threads."""
 
     wall: float
     cpu: float

@@ -41,7 +41,7 @@ class NonFiniteError(EntrenousError):
 
 
 def one_line(text: str, limit: int = 600) -> str:
-    """`text` without line breaks or control characters, cut at `limit` characters."""
+    """A text without line breaks or control characters, cut at `limit` characters."""
     clean = "".join(ch if ch.isprintable() else " " for ch in text)
     return clean if len(clean) <= limit else clean[: limit - 1] + "…"
 

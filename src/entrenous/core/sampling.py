@@ -16,7 +16,8 @@ def one_of(key: np.uint64, users: int) -> int:
 
 
 def cohort(key: np.uint64, size: int, users: int) -> Int64Array:
-    """`size` distinct users of `users`, uniformly at random, ascending. One user costs O(1), a cohort O(users)."""
+    """Draw `size` distinct users from `users`, uniformly at random, in ascending order. One user costs O(1), more cost
+    O(users)."""
     if size >= users:
         return np.arange(users)
     if size == 1:

@@ -97,7 +97,8 @@ def dataset(name: str) -> Dataset:
 
 
 def published(whose: str, name: str) -> Published:
-    """What `whose` held out of the data set `name`. Raises InputError if that is not known of this data, or its files are missing."""
+    """Load the rows that `whose` ("ncf") held out of the data set `name`. Raises InputError if there are none for this data,
+    or their files are missing."""
     having = _having("published", whose, name)
     return having.published[whose](having.path)
 

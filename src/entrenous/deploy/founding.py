@@ -36,7 +36,7 @@ class Founded(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where a server is reached: what it listens on, its names and addresses in the certificate, and whether there is one."""
+    """The address of a server: where it listens, the names and addresses in its certificate, and whether it has one."""
 
     host: str = "127.0.0.1"
     port: int = PORT

@@ -27,7 +27,8 @@ PACKED = (b"\x1f\x8b", b"PK\x03\x04", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zXZ") 
 
 
 class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What a frame is about. model: sha256 of the download of the round. items: of the catalogue. about: small numbers by name."""
+    """The header of a frame. model: sha256 of the download of the round. items: of the catalogue. about: small numbers by
+    name."""
 
     kind: str
     run: str

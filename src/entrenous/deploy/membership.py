@@ -69,10 +69,12 @@ def shut_out(folder: Path, name: str) -> int:
 
 
 def rewind(folder: Path, number: int) -> int:
-    """On a node: lets a server that was restored from a backup go on after `number` rounds, with the node's newest private vectors; the
-    rounds that the node had done. A node refuses that by itself, for what it draws in a round it would draw again.
+    """On a node: let a server that was restored from a backup go on after `number` rounds, with the node's newest private
+    vectors. Returns the rounds that the node had done. By itself a node refuses to go back, since it would repeat the random
+    draws of those rounds.
 
-    Raises InputError for a round to come, and for secure sums: two sums of one round may tell what a node sent."""
+    Raises InputError for a round to come, and for secure sums: two sums of one round may tell what a node sent.
+    """
     at_least("--to", number, 0)
     if Terms.read(folder / "terms.json").secure == "masks":
         problem = "two secure sums of one round may tell what a node has sent"

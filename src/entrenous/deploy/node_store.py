@@ -148,8 +148,8 @@ class NodeStore:
                 self._keep_model(given.round, download)
 
     def rewind(self, number: int) -> int:
-        """Makes the newest private state that of before round `number`, for a server that goes on from an old backup; the round it was of.
-        Raises InputError for a round that is still to come."""
+        """Make the newest private state the one before round `number`, for a server that goes on from an old backup. Returns
+        the round it was of. Raises InputError for a round that is still to come."""
         found = self._db.execute("select round, arrays from state order by round desc limit 1").fetchone()
         if found is None or number > found[0]:
             problem = f"round {number} is still to come"

@@ -180,7 +180,7 @@ class Gathered(NamedTuple):
 
     @property
     def sha256(self) -> str:
-        """`model_sha256` of a run that ended with these arrays."""
+        """The hash of these arrays, equal to `model_sha256` of a simulation that ended with them."""
         return model_sha256(self.arrays)
 
 

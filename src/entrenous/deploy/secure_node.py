@@ -29,7 +29,7 @@ MASKED = "masked"  # the fact that names the newest round of which this node's m
 
 
 class TrainingNode(Protocol):
-    """What a secure round needs of the node that takes part in it: who the node is, what it stores, and the steps of a plain round."""
+    """The members of a node that a secure round uses: its identity and store, and the steps of a plain round."""
 
     name: str
     key: Ed25519PrivateKey
@@ -45,8 +45,8 @@ class TrainingNode(Protocol):
 
 @final
 class SecureSide:
-    """The secure sums that a node takes part in, one attempt at a time. Their secrets are in memory alone: a node that restarts in the
-    middle of one is missing from it, as any node may be."""
+    """A node's part in secure sums, one attempt at a time. Its secrets are in memory alone: a node that restarts during an
+    attempt has dropped out of it, as any node may."""
 
     def __init__(self, node: TrainingNode, roll: Roll, floors: Floors) -> None:
         self._node, self._roll, self._floors = node, roll, floors
@@ -55,7 +55,7 @@ class SecureSide:
         self._answers: dict[bytes, bytes] = {}  # of this attempt, by the sha256 of what was asked
 
     def answer(self, frame: Frame) -> bytes:
-        """The message of a stage. The same question gets the same answer. Raises Refused."""
+        """The node's message for a stage of a secure sum. The same request gets the same answer. Raises Refused."""
         asked = hashlib.sha256(frame.head.kind.encode() + frame.head.digest).digest()
         client = self._of_attempt(frame)
         if asked in self._answers:

@@ -33,7 +33,8 @@ LONGEST = 30.0  # seconds between two attempts, at most
 
 
 class AskingServer(Protocol):
-    """What a secure round needs of the server that runs it: its folder, whom it may ask and how, and the checks of a plain round."""
+    """The members of a server that a secure round uses: its folder, its exchange with the nodes, and the checks of a plain
+    round."""
 
     folder: ServerFolder
     terms: Terms

@@ -89,7 +89,7 @@ class ServerFolder:
             path.unlink(missing_ok=True)
 
     def recorded(self, number: int, attempt: int = 0) -> list[Record]:
-        """What was taken for a round before a restart."""
+        """The records that were journalled for a round before the server restarted."""
         path = self._journal_path(number, attempt)
         return list(records(path)) if path.exists() else []
 

@@ -20,7 +20,7 @@ from .terms import read_json, write_text
 @final
 @dataclass(frozen=True)
 class Trial:
-    """What is tried: a plan that a simulation can repeat. protocol: None = the usual one for algorithm and data."""
+    """The plan of a federation that a simulation can repeat. protocol: None = the usual one for algorithm and data."""
 
     algorithm: str
     data: str = "ml-100k"

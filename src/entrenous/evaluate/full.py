@@ -16,8 +16,8 @@ from .recommend import empty_lists, tie_places
 
 
 class Field(NamedTuple):
-    """Who competes. known: bool [items], the items with a training row, or all; ptr [users + 1], item: what each user does not get again;
-    place: int32 [items], the order of equal scores."""
+    """The items that compete in a ranking. known: bool [items], the items with a training row, or all; ptr [users + 1], item:
+    those that each user consumed already; place: int32 [items], the order of equal scores."""
 
     known: BoolArray
     ptr: Int64Array

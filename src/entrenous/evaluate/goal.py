@@ -18,7 +18,7 @@ class Goal(NamedTuple):
     lower: bool
 
     def key(self, metrics: dict[str, float]) -> float:
-        """What sorts the best first: smaller is better, whatever the metric."""
+        """A sort key that puts the best first: smaller is better, whatever the metric."""
         return metrics[self.metric] if self.lower else -metrics[self.metric]
 
 

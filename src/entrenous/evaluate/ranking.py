@@ -70,7 +70,7 @@ class Lists(NamedTuple):
         return int(self.known.sum())
 
     def counts(self, n: int) -> Int64Array:
-        """How often each item stands in the first n of a list, int64 [all items]."""
+        """The number of lists that have each item among their first n, int64 [all items]."""
         top = self.item[:, :n]
         return np.bincount(top[top >= 0], minlength=len(self.popularity))
 

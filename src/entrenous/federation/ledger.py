@@ -40,7 +40,7 @@ class Ledger(NamedTuple):
         return self.up_counts(len(update.item), update.nbytes)
 
     def up_counts(self, rows: int, nbytes: int) -> Ledger:
-        """After the server received `rows` rows in `nbytes` bytes."""
+        """The ledger after the server received `rows` item rows in `nbytes` bytes."""
         return self._replace(bytes_up=self.bytes_up + nbytes, rows_up=self.rows_up + rows, vectors=self.vectors + rows)
 
     def plus(self, other: Ledger) -> Ledger:

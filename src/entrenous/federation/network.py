@@ -58,7 +58,7 @@ class Network(Settings):
 
     @classmethod
     def read(cls, values: Any) -> Self:
-        """From names and texts. Raises InputError for a bad one."""
+        """Read a network from texts by name of setting. Raises InputError for a bad one."""
         return cls.parse(values, where="--network")
 
 
@@ -105,7 +105,8 @@ class Draws:
         return -self.period[nodes] * np.log1p(-uniforms(self._named("gap", nodes, count)))
 
     def latency(self, nodes: Int64Array, count: Int64Array, way: int) -> Float64Array:
-        """How long the message of push `count` to the `way`-th peer is under way once it is sent."""
+        """The time that a message travels, float64 [len(nodes)]. count: the number of the push at its sender; way: which of
+        its receivers."""
         return self.network.latency.draw(self._named(f"latency {way}", nodes, count))
 
     def lost(self, nodes: Int64Array, count: Int64Array, way: int) -> BoolArray:
@@ -118,7 +119,8 @@ class Draws:
         return self._named("order", nodes, count)
 
     def stay(self, nodes: Int64Array, count: Int64Array, away: BoolArray) -> Float64Array:
-        """How long nodes stay away or present, exponential; churn / (1 - churn) as long away as present in the mean."""
+        """The time that nodes stay away or present, exponentially distributed, float64 [len(nodes)]. The mean absence is churn
+        / (1 - churn) times the mean presence."""
         churn = self.network.churn
         mean = np.where(away, self.network.session * churn / (1 - churn), self.network.session)
         return -mean * np.log1p(-uniforms(self._named("stay", nodes, count)))

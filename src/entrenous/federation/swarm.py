@@ -20,7 +20,7 @@ RESTART, SWITCH, TIMER, ARRIVAL = range(
 
 
 class Event(NamedTuple):
-    """What happens to some nodes at one time. about: int64, of a timer its number, of an arrival its place in the mail."""
+    """An event of some nodes at one time. about: int64, the number of a timer, or the place of an arriving message."""
 
     kind: int
     node: Int64Array
@@ -129,8 +129,8 @@ class Mail:
 
 
 class Counts(NamedTuple):
-    """How much has happened to each node, int64 [n] each. timers, switches, restarts: scheduled so far. events: handled by the node itself,
-    which names its randomness. pushed: pushes made; received: models that came; refused: of those."""
+    """Counts of events of each node, int64 [n] each. timers, switches, restarts: scheduled so far. events: handled by the node
+    itself, which name its randomness. pushed: pushes made; received: models that arrived; refused: of those."""
 
     timers: Int64Array
     switches: Int64Array
@@ -177,13 +177,13 @@ class Swarm:
         return np.asarray(waiting[nodes] - needed[self.slot[nodes]], np.float64)
 
     def compact(self) -> Float32Array:
-        """`models` without a copy: a view of the pool, good until the next event."""
+        """The nodes' models without a copy, float32 [n, width]: a view that is valid until the next event."""
         where = self.pool.compact(self.slot)
         self.slot, self.mail.slot = where[self.slot], where[self.mail.slot]
         return self.pool.values[self.pool.kept :][: len(self.slot)]
 
     def arrays(self) -> dict[str, Array]:
-        """All but the round number, by name, to be stored: views, good until the next event."""
+        """All state but the round number, by name, to be stored: views that are valid until the next event."""
         self.compact()
         used = np.arange(self.pool.used)
         return {

@@ -84,7 +84,7 @@ def new_key(bits: int = 2048, *, slots: int = 1) -> PrivateKey:
 
 
 def seal(update: Update, key: PublicKey) -> Sealed:
-    """What devices send instead of `update`. Raises InputError for groups or shown arrays, which FedMF has none of."""
+    """Encrypt an update, to be sent in its place. Raises InputError for groups or shown arrays, which FedMF does not have."""
     if update.groups != 1 or update.shown:
         raise InputError("paillier", "the update has groups or shown arrays", expected="rows and dense arrays to be added up")
     scheme, arrays = _scheme(key), {**update.rows, **update.dense}
@@ -102,7 +102,7 @@ def empty_sealed(like: Sealed, items: int) -> SealedTotal:
 
 
 def add_sealed(total: SealedTotal, sealed: Sealed, key: PublicKey) -> SealedTotal:
-    """`total` with `sealed` added, in place: the server's part, without the private key."""
+    """Add an encrypted update to a sum, in place, without the private key: the server's part."""
     scheme, devices = _scheme(key), len(sealed.ptr) - 1
     for name, array in sealed.rows.items():
         _add(total.rows[name], sealed.item, array, scheme)

@@ -115,7 +115,7 @@ def settings(shown: Shown) -> Html:
 
 
 def network(shown: Shown) -> Html | None:
-    """What was between the nodes, setting by setting; nothing where there is a server, or one place."""
+    """The settings of the simulated network of a run, as HTML; None where there is a server, or one place."""
     if not shown.gossips:
         return None
     from ..federation.network import Network
@@ -142,7 +142,7 @@ def _value(value: Any) -> str:
 
 
 def glossary(names: list[str]) -> Html:
-    """What the metrics of the report mean, in the words of the files that compute them."""
+    """The definitions of the metrics in a report, from the files that compute them."""
     known = modules("evaluate.metrics")
     kinds = dict.fromkeys(kind(name) for name in in_order(names))
     pairs = [(tag("code", one), _first_paragraph(known[one].__doc__ or "")) for one in kinds if one in known]

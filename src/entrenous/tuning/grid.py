@@ -161,9 +161,10 @@ def never(number: int, until: int, value: float) -> bool:
 
 
 def attempt(task: Task, settings: Mapping[str, Any], stop: Stop = never) -> Tried:
-    """`settings` trained on the training rows of every seed, with looks at validation. `stop` is asked after each look of seed 0.
+    """Train one candidate setting on the training rows of every seed, and evaluate it on validation rows. `stop` is asked after
+    each evaluation of seed 0.
 
-    A training that diverges is a result: its reason. Raises InputError as `made` does.
+    A training that diverges is a result with a reason. Raises InputError as `made` does.
     """
     algorithm, looks = made(task, settings), list[Looks]()
     try:
@@ -215,9 +216,10 @@ class Each(Protocol):
 
 @contextmanager
 def trying(asked: Asked, task: Task, most: int) -> Iterator[Each]:
-    """Where functions of a task are called: here one after the other, or by workers, at most `most` unless their number was given.
+    """A function that trains candidates, one after the other in this process or at once in workers, at most `most` unless their
+    number was given.
 
-    The functions are of modules that the workers have too.
+    The functions it is called with must be importable in the workers.
     """
     if not asked:
         yield lambda function, arguments: ((place, function(task, *those)) for place, those in enumerate(arguments))

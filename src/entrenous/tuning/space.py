@@ -43,9 +43,11 @@ class Choices(NamedTuple):
 
 
 def read_space(algorithm: str, asked: Mapping[str, str], fixed: Mapping[str, Any]) -> dict[str, Range | Choices]:
-    """`asked` by name. Raises InputError for what the algorithm does not have or does not allow, and for bad `fixed` settings.
+    """Parse the ranges and choices of a search, by name of setting. Raises InputError for what the algorithm does not have or
+    does not allow, and for bad `fixed` settings.
 
-    Each end of a range and each value is held against its own setting; what does not go together is found when it is tried.
+    Each end of a range and each value is checked against its own setting; values that do not go together are found when they are
+    tried.
     """
     if not asked:
         raise InputError("--search", "there is nothing to choose from", expected="name=a..b or name=value,value,...")

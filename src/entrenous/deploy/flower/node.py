@@ -193,7 +193,8 @@ def _ended_runs() -> Iterator[None]:
 
 
 def refusal_of(error: Exception, keys: Keys) -> InputError | None:
-    """What no waiting mends, as one line; None where trying again is right (server away, busy, restarting)."""
+    """The error, as one line, that no later attempt would mend; None where trying again is right (server away, busy,
+    restarting)."""
     import httpx
 
     text = str(error)

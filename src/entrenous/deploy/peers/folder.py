@@ -52,7 +52,8 @@ class Bootstrap(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Invitation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a peer begins with. ticket: 128 hexadecimal digits; listen: HOST:PORT, port 0 = any; advertise: what others are told instead."""
+    """The invitation of a peer to a federation. ticket: the operator's signature, 128 hexadecimal digits; listen: HOST:PORT,
+    port 0 = any; advertise: the addresses that others are told instead."""
 
     charter: dict[str, Any]
     number: int

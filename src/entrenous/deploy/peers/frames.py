@@ -32,8 +32,8 @@ class ProtocolError(Exception):
 
 
 class Record(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """Where a peer is. issued: unix seconds, after which it is good for a while; ticket: the operator's signature of (number, id);
-    signature: by the id itself."""
+    """A signed statement of a peer's addresses. issued: unix seconds, from which it is valid for a while; ticket: the
+    operator's signature of (number, id); signature: by the peer's own key."""
 
     id: Key
     number: Number
@@ -68,8 +68,8 @@ class Offer(Struct, frozen=True, tag="offer", forbid_unknown_fields=True):
 
 
 class Reply(Struct, frozen=True, tag="reply", forbid_unknown_fields=True):
-    """go: send the body; busy: not now; schema: another federation; seen: had that; ok: taken; rejected: not taken; records: of a
-    shuffle."""
+    """The answer to a request. go: send the body; busy: not now; schema: another federation; seen: had that; ok: taken;
+    rejected: not taken; records: answer to an exchange of records."""
 
     answer: Annotated[str, Meta(pattern=f"^({'|'.join(ANSWERS)})$")]
     records: Records = ()

@@ -28,7 +28,7 @@ def new_key() -> bytes:
 
 
 def public_key(secret: bytes) -> bytes:
-    """What others know a secret key by: 32 bytes."""
+    """The public key of a secret key, 32 bytes."""
     return Ed25519PrivateKey.from_private_bytes(secret).public_key().public_bytes_raw()
 
 
@@ -46,7 +46,7 @@ def _record(schema: bytes, one: Record) -> bytes:
 
 
 class Self(NamedTuple):
-    """What a peer needs to say who it is. secret: its key; ticket: for its number."""
+    """The identity of this peer. secret: its secret key; ticket: the operator's signature for its number."""
 
     secret: bytes
     schema: bytes

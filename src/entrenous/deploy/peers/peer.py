@@ -96,7 +96,7 @@ class Peer:
     # ---- life ------------------------------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Until `stop`. Raises EntrenousError when a loop keeps failing."""
+        """Run the peer until `stop` is called. Raises EntrenousError when one of its loops keeps failing."""
         failure: EntrenousError | None = None
         self._recall()
         await self.host.work(self._begin)

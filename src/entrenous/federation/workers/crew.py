@@ -75,7 +75,7 @@ class Crew:
                 ray.kill(hand)
 
     def put(self, thing: Any) -> Any:
-        """`thing`, kept once on each machine for the calls that get what this returns."""
+        """Store an object once on each machine. Returns a reference that later calls may be given in its place."""
         return self._ray.put(thing)
 
     def call(self, method: str, arguments: Mapping[int, tuple[Any, ...]]) -> Iterator[Any]:
@@ -88,11 +88,11 @@ class Crew:
         return (self.result(number, ref) for number, ref in refs)
 
     def begin(self, number: int, method: str, *arguments: Any) -> Any:
-        """Has a worker do something after what it was told before; the answer is for `result` and `ended`."""
+        """Start a method on one worker, after its earlier calls. Returns a reference for `result` and `ended`."""
         return getattr(self._hands[number], method).remote(*arguments)
 
     def ended(self, refs: Sequence[Any]) -> Any:
-        """One of several that have begun that has ended, as soon as there is one."""
+        """Wait until one of several started calls has ended, and return its reference."""
         return self._ray.wait(list(refs), num_returns=1)[0][0]
 
     def result(self, number: int, ref: Any) -> Any:

@@ -129,7 +129,7 @@ class Shards:
                 array[users] = new
 
     def forget(self) -> None:
-        """What the workers have is not gone on with."""
+        """Discard the workers' private state, so that the next round loads it again."""
         self._loaded = None
 
     def _given(self, low: int, high: int) -> Given:

@@ -27,7 +27,7 @@ LIST_LIMIT = 512  # bytes of a list from the server for each party, at most
 
 
 class Secrets(NamedTuple):
-    """What never leaves, drawn for one attempt. boxes, masks: x25519 keys; seed: of the own mask."""
+    """A client's secrets of one attempt, which never leave it. boxes, masks: x25519 keys; seed: of its own mask."""
 
     boxes: X25519PrivateKey
     masks: X25519PrivateKey
@@ -108,7 +108,8 @@ class Client:
         return self._once(m.CONSENT, survivors, lambda: self._consent(survivors))
 
     def unmask(self, consents: bytes) -> bytes:
-        """For each neighbour one share: of the seed of who sent, of the masks' key of who did not. Then all secrets are forgotten."""
+        """Stage 5: for each neighbour one share, of the seed of one that sent its vector, or of the mask key of one that did
+        not. All secrets are then forgotten. Raises Refused."""
         return self._once(m.UNMASKING, consents, lambda: self._unmask(consents))
 
     # ---- stages ------------------------------------------------------------------------------------------------------------------

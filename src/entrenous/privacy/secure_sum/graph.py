@@ -18,9 +18,10 @@ TOO_FEW, TOO_MANY = 1e-3, 1e-6  # chances, over all parties: below t survivors; 
 
 
 class Graph(NamedTuple):
-    """Of a roster of n parties. threshold: shares that give a secret. quorum: signatures that make a list binding.
+    """The neighbours among n parties. threshold: shares that give a secret. quorum: signatures that make a list binding.
 
-    ring: the places in their order round the ring, and reach: to how many on either side one is a neighbour; empty and 0 where all are.
+    ring: the order of the places round a ring, and reach: the number of neighbours on either side; empty and 0 where all are
+    neighbours.
     """
 
     n: int

@@ -33,11 +33,12 @@ Count = Annotated[int, Meta(ge=0)]
 
 
 class Strict(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """No field more, none less, none of another type."""
+    """A message format that takes no unknown, missing or mistyped field."""
 
 
 class Signed(Strict, frozen=True, tag="signed"):
-    """What one client says at one stage. The signature covers terms, stage, sender, what it has seen (`View`) and the body's sha256."""
+    """A signed message of one client at one stage. The signature covers terms, stage, sender, what it has seen (`View`) and
+    the body's sha256."""
 
     stage: Stage
     round: Count
@@ -48,7 +49,7 @@ class Signed(Strict, frozen=True, tag="signed"):
 
 
 class Close(Strict, frozen=True, tag="close"):
-    """In the server's journal alone: nothing more is taken at this stage."""
+    """A record of the server's journal: a stage is closed, and no message is taken for it any more."""
 
     stage: Stage
 
@@ -139,7 +140,8 @@ def from_bits(data: bytes, parties: int) -> list[int] | None:
 
 
 def statement(terms: bytes, stage: int, sender: str, view: bytes, body: bytes) -> bytes:
-    """What a signature covers. terms: their digest; view: what the sender has seen so far; body: sha256 of it."""
+    """The bytes that a client signs. terms: digest of the terms; view: what the sender has seen so far; body: sha256 of the
+    message."""
     return encode((DOMAIN, terms, stage, sender, view, body))
 
 

@@ -14,7 +14,7 @@ Purpose = tuple[str, bytes, int, int]
 
 
 def commitment(seed: bytes) -> bytes:
-    """What an advert says of the seed of the own mask. A seed has 256 random bits, which a hash hides."""
+    """The hash by which a client commits to the seed of its own mask. A seed has 256 random bits, so the hash hides it."""
     return hashlib.sha256(b"entrenous secure sum seed" + seed).digest()
 
 

@@ -13,7 +13,7 @@ from ...core.update import Total
 
 
 class Rows(NamedTuple):
-    """How many rows a client adds to (of all its devices together, decoys included), out of how many there are."""
+    """The number of item rows a client adds to (of all its devices together, decoys included), and the number there are."""
 
     sent: int
     out_of: int
