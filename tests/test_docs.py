@@ -32,3 +32,16 @@ def test_every_command_of_the_readme_exists() -> None:
     named = set(re.findall(r"^(?:\.venv/bin/)?entrenous ([a-z]+)", readme, re.M))
     assert len(named) >= 8
     assert named <= {name for name in _app() if not name.startswith("-")}
+
+
+def test_the_glossary_is_short_and_in_plain_sentences() -> None:
+    page = (ROOT / "docs" / "glossary.md").read_text()
+    terms = re.findall(r"^- \*\*(.+?)\*\*(.*)$", page, re.M)
+    assert 1 <= len(terms) == page.count("\n- ") <= 25
+    assert len({term for term, _ in terms}) == len(terms)
+    for term, said in terms:
+        assert said.endswith(".") and len(re.findall(r"[.](?: |$)", said)) <= 2, term
+
+
+def test_the_glossary_can_be_found() -> None:
+    assert "(glossary.md)" in (ROOT / "docs" / "add-your-own.md").read_text()

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from entrenous.core.discover import modules
-from entrenous.evaluate.metric import ListMetric, QueryMetric, metrics, title
+from entrenous.evaluate.metric_kinds import ListMetric, QueryMetric, metrics, title
 from entrenous.evaluate.metrics.auc import auc
 from entrenous.evaluate.metrics.bias_disparity import bias_disparity, source_bias
 from entrenous.evaluate.metrics.f1 import f1

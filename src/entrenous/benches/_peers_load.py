@@ -60,25 +60,25 @@ class Load:
         self.kept: dict[bytes, Connection] = {}
 
     def spawn(self, name: str, work: Coroutine[Any, Any, None]) -> None:
-        """Without supervision: what fails here fails the bench."""
+        """Start a task without supervision: an error in it fails the bench."""
         task = asyncio.get_running_loop().create_task(work)
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
 
     async def welcome(self) -> None:
-        """The protocol's receiver."""
+        """Accept connections for ever and serve the peers' protocol on them."""
         while True:
             await self.server.welcome(await self.link.accept(), self.spawn)
 
     async def drain(self) -> None:
-        """The node that is not there."""
+        """Take the models that arrive, in place of a node."""
         while True:
             await self.woken.wait()
             self.woken.clear()
             self.intake.waiting.clear()
 
     async def welcome_bare(self) -> None:
-        """The bare transport's receiver."""
+        """Accept connections for ever and read them without the peers' protocol, to measure the transport alone."""
         while True:
             connection = await (await self.bare.accept()).take()
             self.spawn("bare", self._serve_bare(connection))

@@ -30,7 +30,7 @@ class Factors:
 
 
 def spread(users: int, items: int, rows: int, first: int) -> Interactions:
-    """`rows` rows, about rows / users for each user, that depend on `first`: different firsts give disjoint rows."""
+    """A data set of `rows` rows, about rows / users for each user. Different values of `first` give disjoint rows."""
     user = np.arange(rows) * users // rows
     place = np.arange(rows) - np.searchsorted(user, user)
     item = (user * 7919 + 2 * place + first) % items

@@ -101,8 +101,9 @@ def _flower(folder: Path, data: Interactions, secure: str) -> float:
 
 
 def nodes(threads: int, progress: Progress) -> dict[str, Any]:
-    """What one server carries: FPL rounds of 10 and of 50 nodes of one user each, which are threads of this process but connect, sign and
-    answer as devices do, over TLS; the SuperLink's processor time for each answer, with the questions for work before it."""
+    """The load of one server: FPL rounds of 10 and of 50 nodes of one user each. The nodes are threads of this process, but
+    connect, sign and answer over TLS as devices do. Measures the SuperLink's processor time for each answer, with the
+    requests for work before it."""
     found: dict[str, Any] = {}
     for number, count in enumerate(COUNTS, start=1):
         with tempfile.TemporaryDirectory() as folder:

@@ -58,7 +58,7 @@ def started(view: int, threads: int) -> list[Any]:
 
 
 def advanced(state: list[Any]) -> Swarm:
-    """One round more."""
+    """Advance a gossip training by one round. state: the training and its present state."""
     made, swarm = state
     return made.advance(swarm, swarm.round + 1)
 

@@ -110,7 +110,8 @@ def sizes(meter: Meter, mark: str, table: Table, parties: int) -> dict[str, floa
 
 
 def run(parties: int, table: Table, dropout: float) -> tuple[Meter, bool]:
-    """One sum, measured, and whether it is the plain sum of who sent."""
+    """Run one secure sum in which a share `dropout` of the parties sends no masked vector. Returns its costs, and whether the
+    result is the plain sum of the others."""
     clients, meter = _started(parties, table), Meter()
     names, length = list(clients), table.items * table.width
     server, alive = _server(names, length, table.bits), names[round(dropout * parties) :]

@@ -9,14 +9,14 @@ from typing import NamedTuple
 
 
 class Cost(NamedTuple):
-    """Of one call: wall seconds, and processor seconds over all threads."""
+    """The cost of one call: wall seconds, and processor seconds over all threads."""
 
     wall: float
     cpu: float
 
 
 def cost(call: Callable[[], object]) -> Cost:
-    """What one call costs."""
+    """The wall and CPU seconds of one call."""
     wall, cpu = time.perf_counter(), time.process_time()
     call()
     return Cost(time.perf_counter() - wall, time.process_time() - cpu)

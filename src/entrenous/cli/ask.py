@@ -75,7 +75,7 @@ def predict(run: str = "latest", /, *, user: str, item: list[str], out: Path = R
 
 
 def show_recommendations(user: str, items: list[dict[str, Any]]) -> None:
-    """Recommended items, best first."""
+    """Print recommended items of one user as a table, best first."""
     table(
         ["#", "item", "title", "score"],
         [[rank, row["item"], row["title"], row["score"]] for rank, row in enumerate(items, 1)],

@@ -41,7 +41,7 @@ def _nothing(done: int, total: int, what: str) -> None:
 
 
 def say(text: str) -> None:
-    """A line for the person, on stderr."""
+    """Print one line for the user on standard error."""
     print(text, file=sys.stderr, flush=True)
 
 

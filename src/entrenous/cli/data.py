@@ -74,7 +74,7 @@ class Options:
     items: Path | None = None
 
     def load(self, data: str, **more: Any) -> Interactions:
-        """The data, read with these options."""
+        """Load the data set named `data`, read as these command-line options say."""
         names = None if self.names is None else [name.strip() for name in self.names.split(",")]
         return load(data, **{**asdict(self), "names": names}, **more)
 

@@ -103,7 +103,7 @@ def _metrics(found: dict[str, Any], names: list[str]) -> str:
 
 
 def say_beside(terms: Any) -> None:
-    """What secure sums do not hide."""
+    """Print which arrays of the algorithm secure sums do not hide."""
     from ..deploy.secure import beside
 
     shown = beside(terms) if terms.secure == "masks" else ()
@@ -174,7 +174,7 @@ def recommend(folder: Path, /, *, user: str | None = None, n: int = 10, json: bo
 
 
 def show_list(node: str, user: str, number: int, items: list[dict[str, Any]]) -> None:
-    """A user's list."""
+    """Print a user's recommended items as a table, with the node and the round of the model. number: of the round."""
     rows = [[one["item"], one["title"], f"{one['score']:.3f}"] for one in items]
     table(["item", "title", "score"], rows, title=f"for user {user}, on {node}, by the model of round {number}")
 

@@ -34,7 +34,7 @@ def offers(package: str, constant: str) -> dict[str, Any]:
 
 
 def pick(kind: str, name: str, known: dict[str, Any]) -> Any:
-    """`known[name]`, or an InputError that suggests the nearest name."""
+    """Look up `known[name]`. Raises InputError that suggests the nearest name."""
     if name not in known:
         raise InputError(kind, f"unknown {kind} '{name}'", fix=did_you_mean(name, known))
     return known[name]

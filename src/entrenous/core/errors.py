@@ -31,7 +31,7 @@ class InputError(EntrenousError):
 
 
 def at_least(where: str, value: int | None, least: int) -> None:
-    """Refuses a number below `least`; None is fine."""
+    """Raise InputError, naming `where`, for a number below `least`. None passes."""
     if value is not None and value < least:
         raise InputError(where, f"got {value}", expected=f"a whole number from {least}")
 
@@ -41,7 +41,7 @@ class NonFiniteError(EntrenousError):
 
 
 def one_line(text: str, limit: int = 600) -> str:
-    """`text` without line breaks or control characters, cut at `limit` characters."""
+    """A text without line breaks or control characters, cut at `limit` characters."""
     clean = "".join(ch if ch.isprintable() else " " for ch in text)
     return clean if len(clean) <= limit else clean[: limit - 1] + "…"
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 
 def write_atomically(path: Path, content: bytes | Sequence[bytes | memoryview]) -> None:
-    """`path` holds the whole `content`, or all of its parts in their order, or what it held before: written beside, flushed to the disk,
-    then renamed."""
+    """Write a file so that it has the whole new content or, after a crash, the whole old one: into a temporary file, flushed
+    to the disk, then renamed. content: bytes, or parts to be joined."""
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:

@@ -19,13 +19,15 @@ _S32, _S40 = np.uint64(32), np.uint64(40)
 
 @njit(cache=True, inline="always")
 def below_low(bits: np.uint64, n: int) -> int:
-    """As `keys.below`, from the lower half of the random bits: one draw gives two independent integers."""
+    """A random integer from 0 to n - 1, like `keys.below` but from the lower half of `bits`, so that one draw gives two
+    independent integers."""
     return np.int64(((bits & _LOW32) * np.uint64(n)) >> _S32)  # type: ignore[return-value]  # an int to its callers
 
 
 @njit(cache=True, inline="always")
 def first_slot(item: int | np.integer[Any]) -> np.uint64:
-    """Where an item's search in an open-addressing table begins, before it is masked to the table's size (2^24 at most)."""
+    """The slot of an open-addressing hash table at which the search for an item begins, before it is masked to the table's
+    size (at most 2^24)."""
     return (np.uint64(item) * _GOLDEN) >> _S40
 
 
@@ -48,7 +50,7 @@ def fill_gaps(avoid: Int32Array, start: int, length: int, gaps: Int32Array) -> N
 
 @njit(cache=True, inline="always")
 def count_gaps(gaps: Int32Array, length: int, k: int) -> int:
-    """How many of the first `length` gaps are at most k."""
+    """The number of the first `length` gaps that are at most k."""
     low = 0
     while length > WINDOW:
         half = length >> 1

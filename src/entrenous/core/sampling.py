@@ -11,12 +11,13 @@ from .types import Int64Array
 
 @njit(cache=True)
 def one_of(key: np.uint64, users: int) -> int:
-    """One user of `users`, uniformly at random."""
+    """A user number below `users`, drawn uniformly at random from `key`."""
     return below(draw(key, 0), users)
 
 
 def cohort(key: np.uint64, size: int, users: int) -> Int64Array:
-    """`size` distinct users of `users`, uniformly at random, ascending. One user costs O(1), a cohort O(users)."""
+    """Draw `size` distinct users from `users`, uniformly at random, in ascending order. One user costs O(1), more cost
+    O(users)."""
     if size >= users:
         return np.arange(users)
     if size == 1:

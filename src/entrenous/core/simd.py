@@ -94,7 +94,7 @@ def store(array: Float32Array, start: int, lanes: Lanes) -> None:
 
 
 def every(number: np.float32) -> Lanes:
-    """The same number in all sixteen."""
+    """A vector of sixteen float32 lanes that all hold `number`."""
     return np.full(LANES, number, np.float32)
 
 
@@ -297,7 +297,7 @@ def _lower_add_fixed(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 
 
 def count_up_to(numbers: Int32Array, start: int, bound: int) -> int:
-    """How many of the sixteen int32 from position `start` are at most `bound`."""
+    """The number of the sixteen int32 from position `start` that are at most `bound`."""
     return int((numbers[start : start + LANES] <= bound).sum())
 
 

@@ -33,7 +33,7 @@ def weighted(tile: Float32Array, start: int, stride: int, x: Float32Array, at: i
 
 
 def products(tile: Float32Array, start: int, stride: int, lanes: Lanes) -> Lanes:
-    """`sum_of(row k * lanes)` for each row k of the tile: what a layer does on the way back."""
+    """For each row k of a tile the sum over lanes of row k * lanes: the backward pass of a layer."""
     return np.array([sum_of(load(tile, start + k * stride) * lanes) for k in range(LANES)], np.float32)
 
 

@@ -14,7 +14,8 @@ from .types import Array, Int32Array
 
 @final
 class Vocabulary:
-    """`n` external ids, as text. Without explicit ids (synthetic data) the id of index 7 is "7" and costs no memory."""
+    """A two-way map between n external ids, as text, and the numbers 0..n - 1. Without explicit ids (synthetic data) the id of
+    number 7 is "7" and costs no memory."""
 
     def __init__(self, ids: Array | Sequence[str] | None = None, *, size: int | None = None, kind: str = "id") -> None:
         self._ids = None if ids is None else np.asarray(ids, dtype=np.str_)
@@ -23,7 +24,7 @@ class Vocabulary:
 
     @property
     def is_range(self) -> bool:
-        """Whether the ids are just the numbers 0..n-1."""
+        """Whether the ids are just the numbers 0..n - 1 as text."""
         return self._ids is None
 
     def __len__(self) -> int:

@@ -87,7 +87,8 @@ def _refuse_conflict(table: Table, order: Int64Array, conflict: np.ndarray, valu
 
 
 def inspect(data: Interactions, where: str) -> Interactions:
-    """`data` with a note on users that have one row. Raises InputError if there is one user, or one that consumed every item."""
+    """Check that a data set can be used, and return it with a note on users that have one row. Raises InputError if there is
+    one user, or one that consumed every item."""
     counts = data.counts
     if len(data.users) == 1:
         problem = f"there is a single user ('{data.users[0]}')"

@@ -120,7 +120,7 @@ def _find(names: Sequence[str], role: str, wanted: str | None, where: str) -> st
 
 
 def find_usual(names: Sequence[str], usual: Sequence[str]) -> str | None:
-    """The first of the `usual` names that occurs."""
+    """The first of the `usual` column names that occurs among `names`; None if none does."""
     by_plain = {plain(name): name for name in reversed(names)}
     return next((by_plain[plain(name)] for name in usual if plain(name) in by_plain), None)
 

@@ -45,7 +45,7 @@ class Dataset:
 
     @property
     def path(self) -> Path:
-        """Where its files belong."""
+        """The folder of the data set's files, whether they are there or not."""
         return data_home() / (self.folder or "")
 
     @property
@@ -53,7 +53,7 @@ class Dataset:
         return self.folder is None
 
     def present(self) -> bool:
-        """Whether it can be loaded without a network."""
+        """Whether the data set can be loaded without a network."""
         return self.synthetic or find(self.path, *self.files) is not None
 
     def fetch(self, say: Callable[[str], None] | None = None) -> Source | None:
@@ -87,7 +87,7 @@ def _say(text: str) -> None:
 
 
 def datasets() -> dict[str, Dataset]:
-    """All named data sets, by name."""
+    """Every named data set, by name, discovered in data/sets."""
     return dict(sorted(offers("data.sets", "DATASETS").items()))
 
 
@@ -97,7 +97,8 @@ def dataset(name: str) -> Dataset:
 
 
 def published(whose: str, name: str) -> Published:
-    """What `whose` held out of the data set `name`. Raises InputError if that is not known of this data, or its files are missing."""
+    """Load the rows that `whose` ("ncf") held out of the data set `name`. Raises InputError if there are none for this data,
+    or their files are missing."""
     having = _having("published", whose, name)
     return having.published[whose](having.path)
 

@@ -54,7 +54,7 @@ class Frames(NamedTuple):
 
 
 def present(folder: Path) -> bool:
-    """Whether both tables are in a folder."""
+    """Whether a folder has both tables of a published division into training and test rows."""
     return all(find(folder, stem) is not None for stem in (ROWS, NEGATIVES))
 
 
@@ -69,7 +69,8 @@ def read_frames(folder: Path, name: str) -> Frames:
 
 
 def pepper(folder: Path, name: str, *, tabled: int) -> Divided:
-    """What PEPPER's authors published of the data set `name`, in its own ids."""
+    """Read the training, weighting and test rows that PEPPER's authors published of the data set `name`. tabled: how many
+    users the paper's tables are about."""
     return divided(read_frames(folder, name), folder, tabled=tabled)
 
 

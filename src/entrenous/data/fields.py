@@ -22,7 +22,7 @@ THOUSANDS = re.compile(r"[+-]?\d{1,3}([,.' ]\d{3})+([.,]\d+)?")
 
 
 class Ids(NamedTuple):
-    """code: int32 [rows]; names: the distinct ids in index order."""
+    """A column of external ids as numbers. code: int32 [rows]; names: the distinct ids in index order."""
 
     code: Int32Array
     names: Vocabulary

@@ -80,7 +80,7 @@ def _apply(data: Interactions, keep: BoolArray, what: str) -> Interactions:
 
 
 def compact(data: Interactions) -> Interactions:
-    """`data` over the users and items that have rows; the order of both stays."""
+    """The data set without the users and items that have no row; the order of both is kept."""
     counts, occurs = data.counts, data.popularity > 0
     if counts.all() and occurs.all():
         return data

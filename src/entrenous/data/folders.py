@@ -89,7 +89,7 @@ def _part(folder: Path, stem: str, reading: Reading) -> Table:
 
 
 def add_features(data: Interactions, path: Path, *, columns: Mapping[str, str] | None = None) -> Interactions:
-    """`data` with features (title, category and coordinates by default) from a file with one row per item."""
+    """The data set with item features (title, category and coordinates by default) from a file with one row per item."""
     found = features(read_table(path, _items_reading(path)), data.items, columns=columns)
     what = ", ".join(f"{feature} = {columns[feature]}" if columns else feature for feature in found) or "no title and no category"
     return replace(data, features={**data.features, **found}, notes=(*data.notes, f"read {path}: {what}"))

@@ -14,9 +14,9 @@ ENDINGS = ("parquet", "csv", "tsv", "csv.gz", "tsv.gz")
 
 
 def data_home() -> Path:
-    """`$ENTRENOUS_DATA`, or `entrenous` in the place for a user's data: `$XDG_DATA_HOME` or ~/.local/share (Linux),
-    ~/Library/Application Support (macOS), %LOCALAPPDATA% (Windows). The folder need not exist.
-    """
+    """The folder of downloaded data: `$ENTRENOUS_DATA`, or `entrenous` in the system's place for user data, which is
+    `$XDG_DATA_HOME` or ~/.local/share (Linux), ~/Library/Application Support (macOS), %LOCALAPPDATA% (Windows). It need not
+    exist."""
     if chosen := os.environ.get(VARIABLE):
         return Path(chosen).expanduser()
     return _user_data() / "entrenous"
@@ -44,7 +44,7 @@ def find(folder: Path, *names: str) -> Path | None:
 
 
 def write_atomic(path: Path, raw: bytes) -> None:
-    """`write_atomically` into the data folder. Raises InputError if it cannot be written to."""
+    """Write a file of the data folder, whole or not at all. Raises InputError if the folder cannot be written to."""
     try:
         write_atomically(path, raw)
     except OSError as wrong:

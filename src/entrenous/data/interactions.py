@@ -64,17 +64,17 @@ class Interactions:
 
     @property
     def user(self) -> Int32Array:
-        """The user of each row, int32 [n]."""
+        """The user number of each row, int32 [n]."""
         return np.repeat(np.arange(len(self.users), dtype=np.int32), np.diff(self.ptr))
 
     @property
     def counts(self) -> Int64Array:
-        """Rows per user, int64 [users]."""
+        """The number of rows of each user, int64 [users]."""
         return np.diff(self.ptr)
 
     @property
     def popularity(self) -> Int64Array:
-        """Rows per item, int64 [items]."""
+        """The number of rows of each item, int64 [items]."""
         return np.bincount(self.item, minlength=len(self.items))
 
     @cached_property
@@ -107,13 +107,13 @@ class Interactions:
         return np.concatenate([[0], np.cumsum(self.counts[users])]).astype(np.int64), self.rows_of(users)
 
     def rows_of(self, users: Int64Array) -> Int64Array:
-        """Row positions of some users, user by user."""
+        """The positions of the rows of `users`, user by user, int64."""
         counts = self.counts[users]
         starts = np.repeat(self.ptr[users] - np.concatenate([[0], np.cumsum(counts)[:-1]]), counts)
         return starts + np.arange(int(counts.sum()))
 
     def of_users(self, users: Int64Array) -> Interactions:
-        """The rows of some users and of nobody else, over the same items: its user r is users[r]."""
+        """The rows of some users over the same items, as a data set of these users alone: its user r is users[r]."""
         ptr, rows = self._extent(users)
         time, row = (None if column is None else column[rows] for column in (self.time, self.row))
         names = Vocabulary(self.users.ids[users], kind=self.users.kind)
@@ -129,7 +129,8 @@ class Interactions:
         )
 
     def select(self, keep: BoolArray, note: str = "") -> Interactions:
-        """The rows where `keep` is true, over the same users and items."""
+        """The Interactions of the rows where `keep`, bool [n], is true, over the same users and items. note: added to the
+        notes."""
         ptr = np.concatenate([[0], np.cumsum(np.bincount(self.user[keep], minlength=len(self.users)))])
         return replace(
             self,

@@ -33,9 +33,10 @@ class Published(NamedTuple):
 
 
 def from_tables(folder: Path, test: str, negatives: str | None = None) -> Published | None:
-    """From the table `test` (user_id, item_id) and, if named, the table `negatives` (user_id, item_ids: a list); None if one is absent.
+    """Read published test rows from the table `test` (user_id, item_id) and, if named, their negatives from the table `negatives`
+    (user_id, item_ids: a list). None if a table is absent.
 
-    test, negatives: names without ending (see `home.find`). Raises InputError for a table that is not as it should be.
+    test, negatives: names without ending (see `home.find`). Raises InputError for a malformed table.
     """
     paths = [find(folder, name) for name in (test, negatives) if name is not None]
     if None in paths:
@@ -47,7 +48,7 @@ def from_tables(folder: Path, test: str, negatives: str | None = None) -> Publis
 
 
 def count_rows(folder: Path) -> int:
-    """How many rows the interactions of a folder have."""
+    """The number of rows in the interactions file of a folder."""
     return int(read_table(pair(folder).rows, Reading()).frame.height)
 
 
@@ -79,7 +80,7 @@ def _lists(frame: Any, users: Array, path: Path | None) -> Array:
 
 
 class Numbered(NamedTuple):
-    """What a `.test.negative` file of NCF holds, in its own numbers: user, item int64 [m]; candidates int64 [m, k]."""
+    """The content of a `.test.negative` file of NCF, in NCF's own numbers: user, item int64 [m]; candidates int64 [m, k]."""
 
     user: Int64Array
     item: Int64Array

@@ -96,7 +96,7 @@ class Alias(NamedTuple):
 
 
 def alias(weight: Float64Array) -> Alias:
-    """The alias table of some weights (Vose 1991)."""
+    """The alias table of nonnegative weights, by which one index is drawn in constant time (Vose 1991)."""
     return Alias(*_alias(weight / weight.sum() * len(weight)))
 
 
@@ -127,7 +127,7 @@ def _alias(share: Float64Array) -> tuple[UInt64Array, Int32Array]:
 
 @njit(cache=True, nogil=True)
 def shuffled(n: int, name: np.uint64) -> Int32Array:
-    """A keyed permutation of 0..n - 1 (Fisher-Yates)."""
+    """A permutation of 0..n - 1, int32 [n], that depends on the key alone (Fisher-Yates)."""
     out = np.arange(n).astype(np.int32)
     for last in range(n - 1, 0, -1):
         other = below(draw(name, last), last + 1)

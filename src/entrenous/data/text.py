@@ -26,7 +26,7 @@ UNIT = 0x1F  # stands in for `::`, which is two bytes; control characters are re
 
 
 class Layout(NamedTuple):
-    """How the lines of one file are cut: `byte` separates `names`; `quoted` if fields may be in quotes."""
+    """How the lines of a text file are split into fields: `byte` separates `names`; `quoted` if fields may be in quotes."""
 
     delimiter: str
     byte: int

@@ -26,7 +26,7 @@ FIRST = 100_000_000  # 1973: smaller numbers are read as seconds
 
 
 class Times(NamedTuple):
-    """time: int64 [rows] in seconds, `NO_TIME` where a row has none; None if no row has one."""
+    """A column of times. time: int64 [rows] in seconds, `NO_TIME` where a row has none; None if no row has one."""
 
     time: Int64Array | None
     notes: tuple[str, ...]

@@ -10,7 +10,7 @@ from ..core.errors import EntrenousError
 
 
 class Code(StrEnum):
-    """What became of a frame. Everything but `accepted` leaves the model as it was."""
+    """The result of receiving a message. All but `accepted` leave the model unchanged."""
 
     ACCEPTED = "accepted"
     # the frame

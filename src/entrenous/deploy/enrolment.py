@@ -41,7 +41,7 @@ INVITED = (
 
 
 class Request(NamedTuple):
-    """What a node shows to take part. key: its Ed25519 identity, hexadecimal; transport: its EC P-384 key, OpenSSH."""
+    """A node's request to take part. key: its Ed25519 identity, hexadecimal; transport: its EC P-384 key, OpenSSH."""
 
     name: str
     key: str
@@ -62,15 +62,17 @@ class Request(NamedTuple):
         return request
 
     def member(self, start: int, count: int) -> Member:
-        """Its place on the roll, with `count` users from number `start`. Raises InputError for a count below 1."""
+        """The entry of this node in the membership list, with `count` users from number `start`. Raises InputError for a count
+        below 1."""
         at_least(f"users of {self.name}", count, 1)
         return Member(Ed25519PublicKey.from_public_bytes(bytes.fromhex(self.key)), np.arange(start, start + count))
 
 
 def identity(folder: Path, name: str) -> Request:
-    """Makes a node's keys, readable by their owner alone, and the request that shows their public halves, request.json.
+    """Make a node's keys, readable by their owner alone, and request.json with their public halves.
 
-    Raises InputError for a name that no node may have, and for a folder that has keys already."""
+    Raises InputError for a name that no node may have, and for a folder that has keys already.
+    """
     if not is_name(name.encode()):
         raise InputError("--name", f"got {name!r}", expected="1 to 64 of a-z, 0-9, - and .")
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -118,7 +120,8 @@ def join(
 
 
 def with_items(rows: Interactions, place: Int32Array, items: Vocabulary) -> Interactions:
-    """`rows` over the federation's items. place: int [rows.items], where each of its items is there, -1 = nowhere."""
+    """The same rows, renumbered to the federation's items. place: int [rows.items], the federation's number of each item, -1 =
+    none. Raises InputError for rows of items that the federation does not have."""
     unknown = int((place[rows.item] < 0).sum()) if len(rows) else 0
     if unknown:
         first = rows.items[int(rows.item[int(np.argmax(place[rows.item] < 0))])]

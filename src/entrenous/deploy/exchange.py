@@ -40,8 +40,8 @@ class Stopped(EntrenousError):
 
 @final
 class Exchange:
-    """One server's talk with its nodes. hello: a frame that asks a node for its name; waits: is told for whom, now and then, while that
-    takes long. bytes_down, messages: sent so far."""
+    """The server's requests to its nodes and their answers, over a link. hello: makes a frame that asks a node for its name;
+    waits: is called now and then with the names of missing nodes. bytes_down, messages: sent so far."""
 
     def __init__(
         self, link: Link, run: str, roll: Roll, hello: Callable[[], bytes], stop: Event, waits: Callable[[list[str]], None]
@@ -53,7 +53,7 @@ class Exchange:
 
     @property
     def present(self) -> Collection[str]:
-        """The nodes that are there, by name."""
+        """The names of the nodes that are connected."""
         return self._addresses.keys()
 
     def gather(
@@ -77,7 +77,7 @@ class Exchange:
                     take(frame)
 
     def pause(self, seconds: float) -> None:
-        """Waits. Raises Stopped."""
+        """Wait for some seconds. Raises Stopped when the server is told to stop meanwhile."""
         if self._stop.wait(seconds):
             raise Stopped
 

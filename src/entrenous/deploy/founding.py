@@ -36,7 +36,7 @@ class Founded(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where a server is reached: what it listens on, its names and addresses in the certificate, and whether there is one."""
+    """The address of a server: where it listens, the names and addresses in its certificate, and whether it has one."""
 
     host: str = "127.0.0.1"
     port: int = PORT
@@ -44,7 +44,8 @@ class Place(NamedTuple):
     tls: bool = True
 
     def checked(self) -> Self:
-        """With at least one name. Raises InputError where nobody can tell by which the nodes reach it."""
+        """These settings with at least one host name. Raises InputError if no name is given or known by which nodes could
+        reach the server."""
         if not self.names and self.host in EVERYWHERE:
             expected = "the host name or address by which nodes reach the server"
             raise InputError("--name", f"missing, with --host {self.host}", expected=expected, fix="add --name shop.example")
@@ -52,7 +53,7 @@ class Place(NamedTuple):
 
     @property
     def reached(self) -> str:
-        """HOST:PORT, as nodes are told."""
+        """The address HOST:PORT that nodes are given for the server."""
         return f"[{self.names[0]}]:{self.port}" if ":" in self.names[0] else f"{self.names[0]}:{self.port}"
 
 
@@ -107,7 +108,7 @@ def found(
 
 
 def free_port() -> int:
-    """A port of this machine that nobody listens on at this moment."""
+    """A TCP port of this machine that no program listens on at this moment."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         return int(listening.getsockname()[1])
 
@@ -119,12 +120,12 @@ def items_text(items: Items) -> str:
 
 
 def node_names(nodes: int) -> list[str]:
-    """node-1, node-2, ... as wide as the last."""
+    """Names for `nodes` nodes, node-1, node-2, ..., padded with zeros to one width."""
     return [f"node-{number:0{len(str(nodes))}d}" for number in range(1, nodes + 1)]
 
 
 def invitation_of(folder: Path, name: str) -> Path:
-    """Where the invitation of a node is."""
+    """The path of a node's invitation in the folder of its federation."""
     return folder / "invitations" / name
 
 

@@ -27,7 +27,8 @@ PACKED = (b"\x1f\x8b", b"PK\x03\x04", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zXZ") 
 
 
 class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What a frame is about. model: sha256 of the download of the round. items: of the catalogue. about: small numbers by name."""
+    """The header of a frame. model: sha256 of the download of the round. items: of the catalogue. about: small numbers by
+    name."""
 
     kind: str
     run: str
@@ -53,7 +54,7 @@ class Frame(NamedTuple):
 
     @property
     def node(self) -> str:
-        """Who says to have sent it."""
+        """The name of the node that claims to have sent the frame."""
         return self.head.node.decode("ascii")
 
 
@@ -122,7 +123,7 @@ def is_name(name: bytes) -> bool:
 
 
 def signed_by(frame: Frame, key: Ed25519PublicKey) -> bool:
-    """Whether the owner of `key` signed this frame."""
+    """Whether a frame carries a valid signature of the owner of `key`."""
     try:
         key.verify(frame.signature, DOMAIN + frame.said)
     except InvalidSignature:

@@ -14,7 +14,8 @@ from ..data.interactions import Interactions
 
 
 class Items(NamedTuple):
-    """The catalogue. ids: external, in index order; title: "" where not known; places: float64 [items, 2] or None."""
+    """The items of a catalogue. ids: external ids in index order; title: "" where not known; places: latitude and longitude in
+    degrees, float64 [items, 2], or None."""
 
     ids: list[str]
     title: list[str]
@@ -34,7 +35,7 @@ def read_items(path: Path) -> Items:
 
 
 def items_of(rows: Interactions) -> Items:
-    """Those of a data set."""
+    """The items of a data set, with their titles and places where it has them."""
     titles = rows.features["title"].tolist() if "title" in rows.features else [""] * len(rows.items)
     return Items(rows.items.ids.tolist(), titles, rows.places)
 

@@ -22,7 +22,7 @@ FRAME, MARK = b"F", b"M"  # a frame that was taken; a decision of the server
 
 
 class Record(NamedTuple):
-    """kind: FRAME or MARK."""
+    """One entry of a journal. kind: FRAME for an accepted message, MARK for a decision of the server."""
 
     kind: bytes
     content: bytes
@@ -62,7 +62,7 @@ class Journal:
 
 
 def records(path: Path) -> Iterator[Record]:
-    """The whole records of a journal, in order."""
+    """The complete records of a journal file, in the order in which they were written."""
     content, at = path.read_bytes(), 0
     while at + RECORD.size < len(content):
         length, check = RECORD.unpack_from(content, at)

@@ -15,7 +15,7 @@ class Link(Protocol):
     """The server's side. An address is where a node is reached; who is there, its signed frames say."""
 
     def present(self) -> list[str]:
-        """Addresses that are connected now."""
+        """The addresses of the nodes that are connected now."""
         ...
 
     def send(self, address: str, frame: bytes, seconds: float) -> None:

@@ -33,7 +33,7 @@ def locked(path: Path) -> int:
 
 @contextmanager
 def holding(path: Path) -> Iterator[None]:
-    """`locked`, for a while."""
+    """Hold the lock on a file inside `with`. Raises InputError if another process has it."""
     lock = locked(path)
     try:
         yield
@@ -42,7 +42,7 @@ def holding(path: Path) -> Iterator[None]:
 
 
 def is_held(path: Path) -> bool:
-    """Whether a process has the lock."""
+    """Whether some process holds the lock on a file."""
     lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         return not _taken(lock, fcntl.LOCK_SH)

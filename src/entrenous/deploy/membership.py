@@ -24,10 +24,12 @@ PARTS = "server.crt", "server.key"
 
 
 def invite(folder: Path, requests: Sequence[tuple[Request, int]]) -> list[Path]:
-    """Invitations for nodes that join later, each with the number of users it may have; the roll has them from the server's next start.
+    """Add nodes to the membership list of an existing federation, each with a number of users, and write their invitations. The
+    server reads the list when it next starts.
 
-    Raises InputError, before anything is written, for a name or key that is on the roll or was shut out, for more users than the terms have
-    room for, and for a federation with secure sums, whose nodes have agreed on the roll."""
+    Raises InputError, before anything is written, for a name or key that is a member or was shut out, for more users than the
+    terms have room for, and for a federation with secure sums, whose nodes have agreed on the list.
+    """
     server, terms, roll = _opened(folder)
     gone = _gone(server)
     members, start = dict(roll.members), 1 + max(_last(roll), *(last for _, last in gone.values()), -1)
@@ -47,9 +49,10 @@ def invite(folder: Path, requests: Sequence[tuple[Request, int]]) -> list[Path]:
 
 
 def shut_out(folder: Path, name: str) -> int:
-    """Takes a node off the roll and its key from those that may connect; how many users it had.
+    """Remove a node from the membership list and its key from those that may connect. Returns how many users it had.
 
-    Raises InputError for a name that is not on the roll, for the last node, and for a federation with secure sums."""
+    Raises InputError for a name that is not in the list, for the last node, and for a federation with secure sums.
+    """
     server, terms, roll = _opened(folder)
     member = roll.members.get(name)
     if member is None:
@@ -66,10 +69,12 @@ def shut_out(folder: Path, name: str) -> int:
 
 
 def rewind(folder: Path, number: int) -> int:
-    """On a node: lets a server that was restored from a backup go on after `number` rounds, with the node's newest private vectors; the
-    rounds that the node had done. A node refuses that by itself, for what it draws in a round it would draw again.
+    """On a node: let a server that was restored from a backup go on after `number` rounds, with the node's newest private
+    vectors. Returns the rounds that the node had done. By itself a node refuses to go back, since it would repeat the random
+    draws of those rounds.
 
-    Raises InputError for a round to come, and for secure sums: two sums of one round may tell what a node sent."""
+    Raises InputError for a round to come, and for secure sums: two sums of one round may tell what a node sent.
+    """
     at_least("--to", number, 0)
     if Terms.read(folder / "terms.json").secure == "masks":
         problem = "two secure sums of one round may tell what a node has sent"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from sqlite3 import Error
 from threading import Lock
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -33,21 +33,12 @@ from . import contribution
 from .codes import Code, Refused
 from .frames import Frame, opened, seal, signed_by
 from .node_store import Given, NodeStore
+from .request import Request
 from .secure import KINDS
 from .secure_node import SecureSide
 from .terms import Roll, Terms, check_format, read_json
 
 START = "start"  # the fact that names the newest start of the server that this node has worked for
-
-
-class Request(NamedTuple):
-    """A request to work: for which round, on which of the node's users, with which model."""
-
-    round: int
-    users: Int64Array
-    download: State
-    asked: bytes  # sha256 of all of these
-    start: int  # of which start of the server
 
 
 @final

@@ -80,7 +80,7 @@ class NodeStore:
     # ---- what it holds ---------------------------------------------------------------------------------------------------------------
 
     def fact(self, name: str) -> str | None:
-        """A word about the node; None if nobody has written it."""
+        """The stored text of a name; None if nothing was stored under it."""
         found = self._db.execute("select value from fact where name = ?", (name,)).fetchone()
         return None if found is None else str(found[0])
 
@@ -90,7 +90,8 @@ class NodeStore:
         return np.array([number for (number,) in self._db.execute("select number from user order by number")], np.int64)
 
     def rows(self, items: Vocabulary, places: Float64Array | None = None) -> Interactions:
-        """The rows of its users: user r of it is users[r]."""
+        """All rows of the node's users. User r of the result is `users[r]`. places: latitude and longitude of the items in
+        degrees, float64 [items, 2]."""
         numbers = self.users
         ids = [name for (name,) in self._db.execute("select id from user order by number")]
         found = self._db.execute("select user, item, value, time from row order by source").fetchall()
@@ -116,20 +117,20 @@ class NodeStore:
         return None if found is None else (int(found[0]), _arrays(found[1]))
 
     def begin(self, private: Mapping[str, Array]) -> None:
-        """The first private state."""
+        """Store the private state before the first round, arrays by name."""
         with self._db:
             self._db.execute("insert into state values (0, ?)", (_blob(private),))
 
     def answered(self, number: int) -> Given | None:
-        """The answer that was given in a round."""
+        """The answer that the node gave in round `number`; None if there is none."""
         found = self._db.execute("select round, asked, frame from answer where round = ?", (number,)).fetchone()
         return None if found is None else Given(*found)
 
     def advance(
         self, given: Given, private: Mapping[str, Array], download: Mapping[str, Array] | None, facts: Mapping[str, str]
     ) -> None:
-        """After a round: the new private state, the answer, the model it was made with unless it is not for all users, and facts; all or
-        nothing."""
+        """Store what a round changed, in one transaction: the private state, the answer, facts, and the model if all users
+        received the same."""
         after = given.round + 1
         with self._db:
             self._db.execute("delete from state where round > ?", (given.round,))
@@ -147,8 +148,8 @@ class NodeStore:
                 self._keep_model(given.round, download)
 
     def rewind(self, number: int) -> int:
-        """Makes the newest private state that of before round `number`, for a server that goes on from an old backup; the round it was of.
-        Raises InputError for a round that is still to come."""
+        """Make the newest private state the one before round `number`, for a server that goes on from an old backup. Returns
+        the round it was of. Raises InputError for a round that is still to come."""
         found = self._db.execute("select round, arrays from state order by round desc limit 1").fetchone()
         if found is None or number > found[0]:
             problem = f"round {number} is still to come"

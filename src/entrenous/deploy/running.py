@@ -139,7 +139,7 @@ def _standing(now: Mapping[str, Any]) -> str:
 
 
 def status(folder: Path) -> dict[str, Any]:
-    """Where a server stands, by its own word; nothing before its first round."""
+    """The status that a server last wrote about itself; {} before its first round."""
     try:
         return dict(json.loads((folder / "status.json").read_text(encoding="utf-8")))
     except FileNotFoundError:
@@ -150,9 +150,11 @@ def status(folder: Path) -> dict[str, Any]:
 
 
 def recommend(folder: Path, user: str | None, n: int) -> tuple[str, int, list[dict[str, Any]]]:
-    """The user (the node's first if None), of which round the model is, and its n best items for them: made on the node, of what it has.
+    """Recommend n items to one of a node's users, on the node: (user, round of the model, items best first). user: None for the
+    node's first.
 
-    Raises InputError for a node that has no model yet, and for a user that is not one of its own."""
+    Raises InputError for a node that has no model yet, and for a user that is not one of its own.
+    """
     node = Node(folder)
     try:
         number, recommender = node.recommender()
@@ -172,19 +174,19 @@ def recommend(folder: Path, user: str | None, n: int) -> tuple[str, int, list[di
 
 
 class Gathered(NamedTuple):
-    """A whole federation's model, as only somebody with all its folders can see it."""
+    """The model of a whole federation, which only a holder of all its folders can put together."""
 
     arrays: dict[str, Array]
 
     @property
     def sha256(self) -> str:
-        """`model_sha256` of a run that ended with these arrays."""
+        """The hash of these arrays, equal to `model_sha256` of a simulation that ended with them."""
         return model_sha256(self.arrays)
 
 
 def gathered(folder: Path) -> Gathered:
-    """Server and private vectors of a federation whose folders are all here, in the form of a simulation's model. For trying it out: in
-    earnest nobody can."""
+    """The model of a federation whose folders are all on this machine, server and private vectors together, as a simulation
+    stores it. Only a trial can do this: otherwise no one has all folders."""
     terms = Terms.read(folder / "server" / "terms.json")
     arrays, _ = read_arrays(folder / "server" / "model.safetensors")
     parts: dict[int, dict[str, Array]] = {}
@@ -200,7 +202,8 @@ def gathered(folder: Path) -> Gathered:
 
 
 def orphaned(stop: threading.Event) -> None:
-    """Sets `stop` when the process that started this one for a trial is gone, however it ended: nobody else would end this one."""
+    """Set `stop` when the parent process that started this one for a trial has ended, since no other program would end this
+    one."""
     parent = os.environ.get(PARENT)
 
     def watch() -> None:
@@ -213,7 +216,7 @@ def orphaned(stop: threading.Event) -> None:
 
 
 def last_line(log: Path) -> str:
-    """The last thing that a process complained of, or else said."""
+    """The last error message in a log, else its last line."""
     said = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.exists() else []
     lines = [line for line in said if line.strip()]
     complaints = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]

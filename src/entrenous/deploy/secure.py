@@ -20,7 +20,7 @@ MESSAGE = 1 << 30  # bytes of a message, at most
 
 
 def beside(terms: Terms) -> tuple[str, ...]:
-    """What of an algorithm no sum hides: the arrays that its server sees of each device singly."""
+    """The names of the arrays that a secure sum does not hide, because the algorithm's server must see them for each device."""
     return tuple(contribution.agreed(terms.make(), terms.catalogue).way("shown"))
 
 

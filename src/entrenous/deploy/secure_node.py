@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, final
+from collections.abc import Mapping
+from typing import Protocol, final
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from ..core.protocols import State
+from ..core.types import Array
+from ..core.update import Total
+from ..federation.shard import Shard
 from ..privacy.secure_sum.client import Client
 from ..privacy.secure_sum.refusal import Refused as NotSaid
 from ..privacy.secure_sum.terms import Floors, Roll
@@ -13,27 +20,42 @@ from ..wire.tensors import Field
 from . import contribution
 from .codes import Code, Refused
 from .frames import Frame
+from .node_store import NodeStore
+from .request import Request
 from .secure import KINDS, MESSAGE, sum_terms, upload
-
-if TYPE_CHECKING:
-    from .node import Node
+from .terms import Terms
 
 MASKED = "masked"  # the fact that names the newest round of which this node's masked input has left
 
 
+class TrainingNode(Protocol):
+    """The members of a node that a secure round uses: its identity and store, and the steps of a plain round."""
+
+    name: str
+    key: Ed25519PrivateKey
+    terms: Terms
+    store: NodeStore
+    shard: Shard
+
+    def read_request(self, frame: Frame, more: dict[str, Field] | None = None) -> tuple[Request, dict[str, Array]]: ...
+    def train_sum(self, request: Request) -> tuple[State, Total]: ...
+    def keep(self, request: Request, answer: bytes, devices: State, facts: Mapping[str, str] | None = None) -> None: ...
+    def seal_for(self, frame: Frame, kind: str, body: bytes) -> bytes: ...
+
+
 @final
 class SecureSide:
-    """The secure sums that a node takes part in, one attempt at a time. Their secrets are in memory alone: a node that restarts in the
-    middle of one is missing from it, as any node may be."""
+    """A node's part in secure sums, one attempt at a time. Its secrets are in memory alone: a node that restarts during an
+    attempt has dropped out of it, as any node may."""
 
-    def __init__(self, node: Node, roll: Roll, floors: Floors) -> None:
+    def __init__(self, node: TrainingNode, roll: Roll, floors: Floors) -> None:
         self._node, self._roll, self._floors = node, roll, floors
         self._length = size(node.shard.contract.empty_total())
         self._client: Client | None = None
         self._answers: dict[bytes, bytes] = {}  # of this attempt, by the sha256 of what was asked
 
     def answer(self, frame: Frame) -> bytes:
-        """The message of a stage. The same question gets the same answer. Raises Refused."""
+        """The node's message for a stage of a secure sum. The same request gets the same answer. Raises Refused."""
         asked = hashlib.sha256(frame.head.kind.encode() + frame.head.digest).digest()
         client = self._of_attempt(frame)
         if asked in self._answers:

@@ -8,9 +8,11 @@ what a node sent.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, final
+from typing import Any, NamedTuple, Protocol, TypeVar, final
 
+from ..core.declared import Contract
 from ..core.protocols import State
+from ..core.types import Int64Array
 from ..core.update import Shown, Total
 from ..privacy.secure_sum import messages as stages
 from ..privacy.secure_sum.refusal import Refused as NotTaken
@@ -19,16 +21,36 @@ from ..privacy.secure_sum.terms import Terms as SumTerms
 from ..privacy.secure_sum.vector import size, unpack
 from .codes import Code, Refused, reason
 from .contribution import MOST, largest_body
+from .exchange import Exchange
 from .frames import Frame, opened
-from .intake import Open
+from .intake import Intake, Open
 from .journal import FRAME, MARK, Journal
 from .secure import KINDS, sum_terms, uploaded
+from .server_folder import ServerFolder
+from .terms import Roll, Terms
 
-if TYPE_CHECKING:
-    from .server import Server
-
-
+T = TypeVar("T")
 LONGEST = 30.0  # seconds between two attempts, at most
+
+
+class AskingServer(Protocol):
+    """The members of a server that a secure round uses: its folder, its exchange with the nodes, and the checks of a plain
+    round."""
+
+    folder: ServerFolder
+    terms: Terms
+    roll: Roll
+    contract: Contract
+    exchange: Exchange
+    intake: Intake
+
+    def kept(self, what: str, act: Callable[[], T]) -> T: ...
+    def enough(self, now: Open, answered: set[str]) -> bool: ...
+    def received(self, frame: bytes) -> None: ...
+    def seal(self, kind: str, body: bytes = b"", **fields: Any) -> bytes: ...
+    def request(
+        self, kind: str, download: State, users: Int64Array, model: bytes = b"", attempt: int = 0, inbox: bytes | None = None
+    ) -> bytes: ...
 
 
 class Stage(NamedTuple):
@@ -40,9 +62,9 @@ class Stage(NamedTuple):
 
 @final
 class SecureRound:
-    """One round of a server, whose answers are summed without being seen."""
+    """One round of a server by a secure sum: the server learns the sum of the updates and no single one."""
 
-    def __init__(self, server: Server, now: Open, download: State) -> None:
+    def __init__(self, server: AskingServer, now: Open, download: State) -> None:
         self._server, self._now, self._download = server, now, download
         self._roll = {name: member.key.public_bytes_raw() for name, member in server.roll.members.items()}
         self._empty = server.contract.empty_total()  # the sum of nobody
@@ -52,7 +74,8 @@ class SecureRound:
         self._taking: bytes | None = None  # the frame whose message is being taken
 
     def run(self) -> Total:
-        """The sum; of nobody if the round is lost."""
+        """Run the stages of the sum, in several attempts if need be. Returns the sum, which has no devices if the round is
+        lost."""
         server, number = self._server, self._now.round
         if len(self._now.asked) < 2:
             server.folder.log(

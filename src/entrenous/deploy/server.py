@@ -51,7 +51,7 @@ def serve(link: Link, folder: Path, stop: Event | None = None, progress: Progres
 
 @final
 class Server:
-    """One federation at work."""
+    """The server of one federation: asks nodes to train, sums their updates, and stores each new model before it is used."""
 
     def __init__(self, folder: ServerFolder, link: Link, stop: Event, progress: Progress = silent) -> None:
         self.folder, self.terms, self.roll = folder, folder.terms, folder.roll
@@ -68,7 +68,7 @@ class Server:
         folder.log(f"run {self.terms.run}: {self.terms.algorithm}, {begun}")
 
     def run(self) -> str:
-        """All rounds that are left, and the farewell."""
+        """Run the rounds that are left, send the trained model to the nodes, and return its sha256."""
         while self.round < self.terms.rounds:
             began = time.monotonic()
             self.one_round()
@@ -82,7 +82,7 @@ class Server:
         return digest
 
     def one_round(self) -> None:
-        """Select, send, take, aggregate, commit."""
+        """Run one round: select users, send the download, collect updates, aggregate, and store the new model."""
         users = self.algorithm.select(self.state, self.terms.catalogue, np.uint64(select_key(self._key, self.round)))
         download = self.algorithm.download(self.state)
         now = Open(self.round, bytes.fromhex(model_sha256(arrays_of(download))), self.roll.by_node(users))
@@ -180,7 +180,7 @@ class Server:
         return self.seal(kind, body, round=self.round, attempt=attempt, model=model, items=self.terms.items, about=about)
 
     def seal(self, kind: str, body: bytes = b"", **fields: Any) -> bytes:
-        """A frame of the server."""
+        """A message of the server, signed."""
         return seal(self.folder.key, kind, body, run=self.terms.run, node=NAME, **fields)
 
     def _wait(self, nodes: list[str]) -> None:

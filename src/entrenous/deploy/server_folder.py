@@ -1,11 +1,5 @@
-"""What a server keeps: terms, roll, key, checkpoints, the journal of the open round, a log, and a lock so that there is one of it.
-
-terms.json  roll.json  identity.key        written once
-checkpoint-server-<round>.safetensors      the two newest models, each with its sha256
-round-<round>-<attempt>.journal            what was taken for the round that is open
-server.log  status.json  lock  start       what happened; where it stands; who is at work, and which start of a server that is
-model.safetensors                          at the end
-"""
+"""The folder of a server: terms, membership list, key, checkpoints, the journal of the open round, a log, and a lock against a
+second server."""
 
 from __future__ import annotations
 
@@ -61,8 +55,11 @@ class ServerFolder:
             os.write(self._log, f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {text}\n".encode())
 
     def newest(self, algorithm: FederatedAlgorithm) -> tuple[int, State, Ledger] | None:
-        """Rounds done, the server's state and the ledger of the newest checkpoint that verifies; None before the first. Damaged ones are
-        logged. Raises InputError when there are some and none of them verifies: starting anew is nothing to do by oneself."""
+        """The newest checkpoint that verifies: (rounds done, the server's state, the ledger); None before the first. Damaged ones
+        are logged.
+
+        Raises InputError if there are checkpoints and none of them verifies, since starting anew is for the operator to decide.
+        """
         with warnings.catch_warnings(record=True) as damaged:
             warnings.simplefilter("always", EntrenousWarning)
             found = store.newest_checkpoint(self.path, PHASE)
@@ -92,7 +89,7 @@ class ServerFolder:
             path.unlink(missing_ok=True)
 
     def recorded(self, number: int, attempt: int = 0) -> list[Record]:
-        """What was taken for a round before a restart."""
+        """The records that were journalled for a round before the server restarted."""
         path = self._journal_path(number, attempt)
         return list(records(path)) if path.exists() else []
 
@@ -109,13 +106,14 @@ class ServerFolder:
         return self.path / f"round-{number:09d}-{attempt:03d}.journal"
 
     def finish(self, state: State) -> str:
-        """Writes the trained model; its sha256."""
+        """Write the trained model to model.safetensors. Returns its sha256."""
         arrays = {f"server.{name}": array for name, array in arrays_of(state).items()}
         store.write_arrays(self.path / "model.safetensors", arrays, run=self.terms.run)
         return store.model_sha256(arrays)
 
     def status(self, said: Mapping[str, Any]) -> None:
-        """Where the server stands, for whoever looks; the last time it could be written."""
+        """Write the server's status for people to read. A disk error is ignored: the status of the last successful write
+        stays."""
         with suppress(OSError):
             write_text(self.path / "status.json", json.dumps({"pid": os.getpid(), **said}, indent=1))
 
@@ -147,5 +145,5 @@ def _unwritable(path: Path, cause: OSError) -> InputError:
 
 
 def failed(cause: OSError) -> str:
-    """A disk's complaint in one line."""
+    """The message of a disk error in one line."""
     return f"{cause.filename or 'disk'}: {cause.strerror or cause}"

@@ -1,4 +1,4 @@
-"""What a federation has agreed on: the terms, which every node gets with its invitation, and the roll of the nodes."""
+"""What a federation has agreed on: the terms, which every node gets with its invitation, and the membership list."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FORMAT = 1  # of all files of a federation: another one is refused by its number
 
 @final
 class Terms(Settings):
-    """What all nodes of a federation take part in. It does not change while it runs: the run's name is made of it."""
+    """The terms of a federation, which never change while it runs: their hash is its identity."""
 
     format: int = Field(FORMAT, description="of the files; a program refuses one that it does not know")
     algorithm: str = Field(description="a name of `entrenous algorithms`, with a server")
@@ -84,7 +84,7 @@ class Terms(Settings):
         return configured
 
     def text(self) -> str:
-        """As it is written and hashed."""
+        """The terms as the JSON text that is stored and hashed."""
         return json.dumps(self.model_dump(mode="json"), sort_keys=True, indent=1)
 
     @classmethod
@@ -96,7 +96,8 @@ class Terms(Settings):
 
 
 class Member(NamedTuple):
-    """A node on the roll. key: its Ed25519 public key; users: int64, the federation's numbers of those it serves, ascending."""
+    """A member of a federation. key: the node's Ed25519 public key; users: int64, the federation's numbers of the users it
+    serves, ascending."""
 
     key: Ed25519PublicKey
     users: Int64Array
@@ -104,7 +105,7 @@ class Member(NamedTuple):
 
 @final
 class Roll:
-    """The nodes of a federation by name, and which of them serves which user."""
+    """The membership list: the nodes of a federation by name, and which of them serves which user."""
 
     def __init__(self, members: Mapping[str, Member], users: int) -> None:
         self.members = dict(sorted(members.items()))
@@ -118,12 +119,13 @@ class Roll:
             self._node[member.users] = number
 
     def by_node(self, users: Int64Array) -> dict[str, Int64Array]:
-        """Those of `users` that each node serves, ascending; without nodes that serve none of them, and users whom no node serves."""
+        """The users among `users` that each node serves, ascending, for the nodes that serve some. Users without a node are
+        left out."""
         node = self._node[users]
         return {self.names[n]: np.sort(users[node == n]) for n in np.unique(node[node >= 0])}
 
     def text(self) -> str:
-        """As it is written: users as [first, last] of each stretch."""
+        """The membership list as the JSON text that is stored and hashed; users as [first, last] of consecutive numbers."""
         nodes = {
             name: {"key": member.key.public_bytes_raw().hex(), "users": _stretches(member.users)}
             for name, member in self.members.items()
@@ -132,7 +134,7 @@ class Roll:
 
     @staticmethod
     def read(path: Path, users: int) -> Roll:
-        """The roll in a file. Raises InputError that names the file."""
+        """Read a membership list of `users` users from a file. Raises InputError that names the file."""
         found = read_json(path)
         check_format(path, found.get("format"))
         try:
@@ -186,5 +188,5 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """A file, whole or not at all."""
+    """Write a text file, whole or not at all."""
     write_atomically(path, (text + "\n").encode())

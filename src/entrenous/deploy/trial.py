@@ -1,4 +1,4 @@
-"""A federation on this machine, over real sockets, held against the simulation that has the same plan and seed."""
+"""A federation on this machine, over real sockets, compared with the simulation that has the same plan and seed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .terms import read_json, write_text
 @final
 @dataclass(frozen=True)
 class Trial:
-    """What is tried: a plan that a simulation can repeat. protocol: None = the usual one for algorithm and data."""
+    """The plan of a federation that a simulation can repeat. protocol: None = the usual one for algorithm and data."""
 
     algorithm: str
     data: str = "ml-100k"
@@ -31,7 +31,7 @@ class Trial:
     load: Mapping[str, Any] = field(default_factory=dict)
 
     def plan(self) -> Plan:
-        """As `entrenous run` has it."""
+        """The plan of the same training in a simulation, as `entrenous run` would make it."""
         protocol = self.protocol or usual_protocol(self.data, self.algorithm)
         return Plan(algorithm=self.algorithm, data=self.data, protocol=protocol, seed=self.seed, rounds=self.rounds,
                     settings=self.settings, load=self.load)  # fmt: skip

@@ -53,7 +53,8 @@ class Fairness(NamedTuple):
     worst_auc: float
 
     def named(self) -> dict[str, float]:
-        """As a manifest has it: {"std_ndcg@10": ..., "std_by_chance": ..., "worst_decile_hr@10": ..., ...}."""
+        """The values by the names they have in a manifest: {"std_ndcg@10": ..., "std_by_chance": ..., "worst_decile_hr@10":
+        ..., ...}."""
         return {
             f"std_ndcg@{self.n}": self.std_ndcg,
             "std_by_chance": self.std_by_chance,

@@ -16,8 +16,8 @@ from .recommend import empty_lists, tie_places
 
 
 class Field(NamedTuple):
-    """Who competes. known: bool [items], the items with a training row, or all; ptr [users + 1], item: what each user does not get again;
-    place: int32 [items], the order of equal scores."""
+    """The items that compete in a ranking. known: bool [items], the items with a training row, or all; ptr [users + 1], item:
+    those that each user consumed already; place: int32 [items], the order of equal scores."""
 
     known: BoolArray
     ptr: Int64Array
@@ -33,7 +33,8 @@ class Full(NamedTuple):
 
 
 def field_of(train: Interactions, also_mask: Interactions | None, seed: int, cold: bool = False) -> Field:
-    """Who competes after training on `train`, with the rows of `also_mask` left out of the lists as well; cold: as of `Held`."""
+    """The items that compete after training on `train`. Items in the rows of `also_mask` are left out of a user's list as
+    well. cold: whether items without a training row compete too."""
     known, place = (train.popularity > 0) | cold, tie_places(len(train.items), seed)
     if also_mask is None:
         return Field(known, train.ptr, train.item, place)

@@ -13,13 +13,13 @@ from .ratings import rate
 
 
 class Goal(NamedTuple):
-    """metric: by which settings and rounds are chosen. lower: whether less of it is better."""
+    """The validation metric by which settings and numbers of rounds are chosen. lower: whether smaller is better."""
 
     metric: str
     lower: bool
 
     def key(self, metrics: dict[str, float]) -> float:
-        """What sorts the best first: smaller is better, whatever the metric."""
+        """A sort key that puts the best first: smaller is better, whatever the metric."""
         return metrics[self.metric] if self.lower else -metrics[self.metric]
 
 
@@ -29,12 +29,12 @@ GOALS = (RANKING, RATING)
 
 
 def goal_of(algorithm: Any) -> Goal:
-    """What an algorithm is chosen by."""
+    """The metric to choose an algorithm's settings by: RMSE if it predicts ratings, else NDCG@10."""
     return RATING if predicts_ratings(algorithm) else RANKING
 
 
 def look(goal: Goal, recommender: Recommender, train: Interactions, held: Held, *, label: str, seed: int) -> dict[str, float]:
-    """A look at validation rows: metrics by name, the goal's among them."""
+    """Evaluate a recommender on validation rows: metrics by name, the goal's metric among them."""
     if goal is RATING:
         return rate(recommender, held.rows, label=label).metrics
     return evaluate(recommender, train, held, label=label, n=(10,), seed=seed).metrics

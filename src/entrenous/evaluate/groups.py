@@ -6,7 +6,7 @@ import numpy as np
 
 from ..core.types import BoolArray, Float32Array, Float64Array
 from ..data.interactions import Interactions
-from .metric import RatingMetric, metrics
+from .metric_kinds import RatingMetric, metrics
 
 QUARTER = 4
 EVERYBODY, STRICT, GENEROUS = "all", "strict users", "generous users"

@@ -32,7 +32,8 @@ class Against(NamedTuple):
 
 
 class Table(NamedTuple):
-    """rows: ours against each other system. ranks: mean rank of every system over the cells, 1 = least error. p: Friedman's test."""
+    """A comparison of one system with others. rows: ours against each other system; ranks: mean rank of every system over the
+    cells, 1 = least error; p: of Friedman's test."""
 
     rows: tuple[Against, ...]
     ranks: dict[str, float]
@@ -40,7 +41,7 @@ class Table(NamedTuple):
 
 
 def against(ours: str, errors: Mapping[str, Sequence[float]]) -> Table:
-    """`ours` against every other system of `errors`, {system: its error in each cell}; lower is better."""
+    """Compare the system `ours` with every other one. errors: {system: its error in each cell}; lower is better."""
     of = {name: np.asarray(values, np.float64) for name, values in errors.items()}
     mine, others = of[ours], [name for name in of if name != ours]
     less = [wilcoxon(mine, of[name], alternative="less").p for name in others]

@@ -17,7 +17,7 @@ from ..data.interactions import Interactions
 from ..split.types import Held
 from . import full, sampled, together
 from . import ratings as of_ratings
-from .metric import ListMetric, QueryMetric, metrics, title
+from .metric_kinds import ListMetric, QueryMetric, metrics, title
 from .ranking import Lists, Ranking
 from .recommend import score_blocks
 
@@ -108,8 +108,8 @@ def _with_ratings(found: Evaluation, rows: Interactions, scores: Float32Array, l
 
 
 class Rankings(NamedTuple):
-    """full: one query per user, among all items. among: one per held-out row, among its candidates. together: one per user, among the
-    candidates of a row. The last two None where the held-out rows have none."""
+    """The rankings of an evaluation. full: one query per user, among all items; among: one per held-out row, among its
+    candidates; together: one per user, among the candidates of a row. The last two are None without candidates."""
 
     full: Ranking
     among: Ranking | None

@@ -27,7 +27,7 @@ class Ranking(NamedTuple):
 
     @property
     def relevant(self) -> Int64Array:
-        """Relevant items per query, int64 [q]."""
+        """The number of relevant items of each query, int64 [q]."""
         return np.diff(self.ptr)
 
     @property
@@ -40,7 +40,7 @@ class Ranking(NamedTuple):
         return self.rank > np.repeat(self.candidates, self.relevant)
 
     def within(self, n: int) -> BoolArray:
-        """Relevant items in the top n, bool [ptr[q]]."""
+        """Whether each relevant item stands in the top n, bool [ptr[q]]."""
         return (self.rank <= n) & ~self.missed()
 
     def total(self, values: Array) -> Float64Array:
@@ -66,11 +66,11 @@ class Lists(NamedTuple):
 
     @property
     def items(self) -> int:
-        """Size of the catalogue."""
+        """The number of items that could be recommended."""
         return int(self.known.sum())
 
     def counts(self, n: int) -> Int64Array:
-        """How often each item stands in the first n of a list, int64 [all items]."""
+        """The number of lists that have each item among their first n, int64 [all items]."""
         top = self.item[:, :n]
         return np.bincount(top[top >= 0], minlength=len(self.popularity))
 

@@ -11,7 +11,7 @@ from ..core.protocols import Recommender
 from ..core.ratings import rated as rated_on
 from ..core.types import Float32Array, Float64Array, Int64Array
 from ..data.interactions import Interactions
-from .metric import RatingMetric, metrics
+from .metric_kinds import RatingMetric, metrics
 from .recommend import score_blocks
 
 ERRORS = ("mae", "rmse")  # of a system that predicts ratings, as FBALF's tables have them
@@ -68,6 +68,6 @@ def scale_of(rows: Interactions) -> tuple[float, float]:
 
 
 def sentence(rows: Interactions, label: str) -> str:
-    """The protocol of predicted ratings in words."""
+    """A sentence that says how predicted ratings were evaluated."""
     low, high = scale_of(rows)
     return f"ratings: mae and rmse over {len(rows)} held-out ratings, predictions of {label} clipped to {low:g} .. {high:g}"

@@ -15,7 +15,7 @@ from .ranking import Ranking
 
 
 def empty_sampled(held: Held) -> Ranking:
-    """Room for one query per held-out row."""
+    """A Ranking with one query per held-out row, whose ranks are yet to be filled in."""
     m = len(held.rows)
     return Ranking(np.arange(m + 1), np.empty(m, np.int64), np.empty(m, np.int64), held.rows.user.astype(np.int64))
 

@@ -26,7 +26,8 @@ SENTENCE = f"{NAME}: all held-out items of a user in one list, with the candidat
 
 
 def empty_together(held: Held) -> Ranking | None:
-    """Room for one query per user with held-out rows; None without candidates, or if nobody has two rows, as in leave-one-out."""
+    """A Ranking with one query per user, all held-out rows at once, to be filled in; None without candidates, or if no user
+    has two held-out rows."""
     counts = held.rows.counts
     if held.candidates is None or counts.max(initial=0) < 2:
         return None

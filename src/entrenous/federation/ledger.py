@@ -9,10 +9,13 @@ from ..core.update import Update
 
 
 class Ledger(NamedTuple):
-    """Sums since round 0. bytes up and down: array payloads (framing excluded). rows_up: item rows sent. vectors: exchanged vectors
-    as FPL section 6.3 counts them (items down and rows up). device_rounds: devices x rounds taken part in. Between peers every byte that a
-    node sends goes up and every byte that reaches a node comes down; messages: sent; lost: of these, those that reached nobody; refused:
-    models that the receiver did not take."""
+    """Counts of what a training sent, since round 0.
+
+    bytes_up, bytes_down: bytes of arrays (framing excluded). rows_up: item rows sent. vectors: exchanged vectors as FPL section
+    6.3 counts them (items down and rows up). device_rounds: devices x rounds taken part in. Between peers, bytes_up are those
+    that nodes send and bytes_down those that reach a node; messages: sent; lost: messages that did not arrive; refused: models
+    that the receiver did not take.
+    """
 
     bytes_up: int = 0
     bytes_down: int = 0
@@ -24,7 +27,7 @@ class Ledger(NamedTuple):
     refused: int = 0
 
     def down(self, received: State, devices: int, items: int) -> Ledger:
-        """After `devices` devices received what one of them received."""
+        """The ledger after `devices` devices each received the arrays `received`."""
         size = sum(array.nbytes for array in arrays_of(received).values())
         return self._replace(
             bytes_down=self.bytes_down + size * devices,
@@ -33,13 +36,13 @@ class Ledger(NamedTuple):
         )
 
     def up(self, update: Update) -> Ledger:
-        """After the server received `update`."""
+        """The ledger after the server received `update`."""
         return self.up_counts(len(update.item), update.nbytes)
 
     def up_counts(self, rows: int, nbytes: int) -> Ledger:
-        """After the server received `rows` rows in `nbytes` bytes."""
+        """The ledger after the server received `rows` item rows in `nbytes` bytes."""
         return self._replace(bytes_up=self.bytes_up + nbytes, rows_up=self.rows_up + rows, vectors=self.vectors + rows)
 
     def plus(self, other: Ledger) -> Ledger:
-        """The sum of two ledgers."""
+        """The sum of two ledgers, count by count."""
         return Ledger(*(a + b for a, b in zip(self, other, strict=True)))

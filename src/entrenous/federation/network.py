@@ -58,7 +58,7 @@ class Network(Settings):
 
     @classmethod
     def read(cls, values: Any) -> Self:
-        """From names and texts. Raises InputError for a bad one."""
+        """Read a network from texts by name of setting. Raises InputError for a bad one."""
         return cls.parse(values, where="--network")
 
 
@@ -91,7 +91,7 @@ class Draws:
         self.away: BoolArray = uniforms(each("away")) < network.churn
 
     def first_push(self, nodes: Int64Array) -> Float64Array:
-        """When each node's timer fires first."""
+        """The time at which each node's timer fires first, float64 [len(nodes)]."""
         if self.network.clock == "lock-step":
             return np.zeros(len(nodes))
         return self.phase[nodes] * self.period[nodes]
@@ -105,25 +105,28 @@ class Draws:
         return -self.period[nodes] * np.log1p(-uniforms(self._named("gap", nodes, count)))
 
     def latency(self, nodes: Int64Array, count: Int64Array, way: int) -> Float64Array:
-        """How long the message of push `count` to the `way`-th peer is under way once it is sent."""
+        """The time that a message travels, float64 [len(nodes)]. count: the number of the push at its sender; way: which of
+        its receivers."""
         return self.network.latency.draw(self._named(f"latency {way}", nodes, count))
 
     def lost(self, nodes: Int64Array, count: Int64Array, way: int) -> BoolArray:
-        """Whether that message never arrives."""
+        """Whether a message is lost on its way, bool [len(nodes)]. count: the number of the push at its sender; way: which of
+        its receivers."""
         return uniforms(self._named(f"lost {way}", nodes, count)) < self.network.loss
 
     def order(self, nodes: Int64Array, count: Int64Array) -> UInt64Array:
-        """What, with the receiver, decides between messages that arrive at the same time."""
+        """Random numbers, uint64, that with the receiver's number decide the order of messages that arrive at the same time."""
         return self._named("order", nodes, count)
 
     def stay(self, nodes: Int64Array, count: Int64Array, away: BoolArray) -> Float64Array:
-        """How long nodes stay away or present, exponential; churn / (1 - churn) as long away as present in the mean."""
+        """The time that nodes stay away or present, exponentially distributed, float64 [len(nodes)]. The mean absence is churn
+        / (1 - churn) times the mean presence."""
         churn = self.network.churn
         mean = np.where(away, self.network.session * churn / (1 - churn), self.network.session)
         return -mean * np.log1p(-uniforms(self._named("stay", nodes, count)))
 
     def until_restart(self, nodes: Int64Array, count: Int64Array) -> Float64Array:
-        """How long until each node restarts, exponential."""
+        """The time until each node restarts, exponentially distributed, float64 [len(nodes)]."""
         return -np.log1p(-uniforms(self._named("restart", nodes, count))) / self.network.restarts
 
     def _named(self, name: str, nodes: Int64Array, count: Int64Array) -> UInt64Array:

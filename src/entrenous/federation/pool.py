@@ -1,4 +1,5 @@
-"""Models of nodes and of messages under way, in one table: who pushes to three peers stores its model once, and only if it moves on."""
+"""A table of the models of nodes and of messages in transit. A node that pushes to three peers stores its model once, and
+copies it only when it trains on."""
 
 from __future__ import annotations
 
@@ -12,10 +13,11 @@ from ..core.types import Float32Array, Int64Array
 
 @final
 class Pool:
-    """Slots of float32 [width], each with a count of who needs it; a slot that nobody needs is used again.
+    """A table of model slots, float32 [width] each, with reference counts; a slot whose count is zero is reused.
 
-    A node's model is a slot. A message takes part in that slot; only when the node's model changes while a message still needs the old
-    one does the node move to another slot. So there are at most as many slots as nodes and messages under way, and mostly far fewer.
+    A node's model is a slot. A message refers to that slot; only when the node's model changes while a message still needs the
+    old one does the node move to another slot. So there are at most as many slots as nodes and messages in transit, and mostly
+    far fewer.
     """
 
     def __init__(self, width: int, capacity: int) -> None:
@@ -27,11 +29,12 @@ class Pool:
 
     @property
     def used(self) -> int:
-        """Slots that somebody needs."""
+        """The number of slots in use."""
         return len(self.needed) - len(self._free)
 
     def take(self, m: int) -> Int64Array:
-        """m slots for one each, int64 [m]; the table grows by half when it is full. What they hold is left over."""
+        """Take m slots with a count of one each, int64 [m]; the table grows by half when it is full. The values in them are
+        undefined."""
         if m > len(self._free):
             self._grow(max(m - len(self._free), len(self.needed) // 2))
         taken = [self._free.pop() for _ in range(m)]
@@ -41,18 +44,18 @@ class Pool:
         return slots
 
     def share(self, slots: Int64Array) -> None:
-        """One more for each needs these."""
+        """Increment the reference count of each slot."""
         np.add.at(self.needed, slots, 1)
 
     def drop(self, slots: Int64Array) -> None:
-        """One for each no longer needs these."""
+        """Decrement the reference count of each slot, and free those that reach zero."""
         np.subtract.at(self.needed, slots, 1)
         self._free.extend(slot for slot in np.unique(slots)[::-1].tolist() if self.needed[slot] == 0)
 
     def compact(self, first: Int64Array) -> Int64Array:
-        """Puts the slots `first` in front, in that order, behind those that are for good, and then all others that are needed.
+        """Move the slots `first` to the front, in that order, after the permanent ones, and then all others in use.
 
-        Returns where each slot is now, int64 [slots]. In place, since a thousand models are gigabytes.
+        Returns the new place of each slot, int64 [slots]. Works in place, since a thousand models are gigabytes.
         """
         kept, slots = np.arange(self.kept), np.arange(len(self.needed))
         order = np.concatenate([kept, first, np.setdiff1d(np.flatnonzero(self.needed), np.concatenate([kept, first]))])

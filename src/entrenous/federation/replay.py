@@ -35,8 +35,8 @@ class Event(NamedTuple):
 
 
 class Recording(NamedTuple):
-    """All events of one peer in their order. number: in the federation; seed: what names its draws, the federation's or its own; data: its
-    rows, those it trains on and those it weighs by (leading axis 1)."""
+    """All events of one peer in order. number: of the peer; seed: what its draws follow from, the federation's seed or its
+    own; data: its rows to train on and its weighting set (leading axis 1)."""
 
     number: int
     seed: int
@@ -45,7 +45,8 @@ class Recording(NamedTuple):
 
 
 class Replayed(NamedTuple):
-    """Where peers end, in the order of their recordings. models: float32 [n, width]; nodes: leading axis n; events: how many."""
+    """The final states of peers, in the order of their recordings. models: float32 [n, width]; nodes: leading axis n; events:
+    how many were replayed."""
 
     models: Float32Array
     nodes: State
@@ -146,7 +147,7 @@ def _one(number: int) -> Int64Array:
 
 
 def joined(parts: Sequence[DeviceData]) -> DeviceData:
-    """The data of n devices, of which each has its own."""
+    """The data of n devices, joined from n parts of one device each."""
     own = [part.histories for part in parts]
     sets = [part.weighing for part in parts]
     histories = Histories(

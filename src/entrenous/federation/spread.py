@@ -17,7 +17,7 @@ FORMS = "constant:VALUE, uniform:LOW:HIGH, exponential:MEAN, loguniform:LOW:HIGH
 
 
 class Spread(NamedTuple):
-    """A distribution of numbers >= 0. numbers: its parameters, or the lines of a trace, of which one is drawn."""
+    """A distribution of nonnegative numbers. numbers: its parameters, or the values of a trace, of which one is drawn."""
 
     text: str
     kind: str
@@ -25,11 +25,11 @@ class Spread(NamedTuple):
 
     @property
     def least(self) -> float:
-        """No draw is below this."""
+        """A lower bound of all draws."""
         return {"constant": self.numbers[0], "exponential": 0.0}.get(self.kind, min(self.numbers))
 
     def draw(self, keys: UInt64Array) -> Float64Array:
-        """One number for each key, float64 [len(keys)]."""
+        """Draw one number from each key, float64 [len(keys)]."""
         at, (low, high) = uniforms(keys), (self.numbers[0], self.numbers[-1])
         match self.kind:
             case "constant":

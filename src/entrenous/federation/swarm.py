@@ -20,7 +20,7 @@ RESTART, SWITCH, TIMER, ARRIVAL = range(
 
 
 class Event(NamedTuple):
-    """What happens to some nodes at one time. about: int64, of a timer its number, of an arrival its place in the mail."""
+    """An event of some nodes at one time. about: int64, the number of a timer, or the place of an arriving message."""
 
     kind: int
     node: Int64Array
@@ -29,15 +29,14 @@ class Event(NamedTuple):
 
 @final
 class Calendar:
-    """The event heap of (time, priority, counter, event): events come in the order of time; of equals the lower kind, then the earlier
-    scheduled."""
+    """The event queue: events in the order of time; at the same time the lower kind first, then the one scheduled earlier."""
 
     def __init__(self) -> None:
         self.heap: list[tuple[float, int, int, Event]] = []
         self.counter = 0
 
     def schedule(self, kind: int, time: Float64Array, node: Int64Array, about: Int64Array) -> None:
-        """An event for each node; those of one time become one entry."""
+        """Add an event at a time for each node. Events at the same time become one entry of the queue."""
         order = np.argsort(time, kind="stable")
         ends = np.flatnonzero(np.append(np.diff(time[order]) > 0, True)) + 1
         for low, high in zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True):
@@ -47,16 +46,16 @@ class Calendar:
                 self.counter += 1
 
     def next_time(self) -> float:
-        """When something happens next."""
+        """The time of the next event; infinity if there is none."""
         return self.heap[0][0] if self.heap else float("inf")
 
     def pop(self) -> tuple[float, Event]:
-        """The next event and its time."""
+        """Remove the next event and return it with its time."""
         time, _, _, event = heappop(self.heap)
         return time, event
 
     def arrays(self) -> dict[str, Array]:
-        """All entries, by name, to be stored."""
+        """All entries of the queue as arrays by name, to be stored."""
         entries = sorted(self.heap, key=lambda entry: entry[:3])
         sizes, nothing = [len(event.node) for *_, event in entries], [np.empty(0, np.int64)]
         return {
@@ -70,7 +69,7 @@ class Calendar:
 
     @staticmethod
     def restored(arrays: dict[str, Array]) -> Calendar:
-        """The calendar that `arrays` described."""
+        """The queue that `arrays()` of another one described."""
         found, ptr = Calendar(), arrays["ptr"]
         found.counter = int(arrays["counter"][-1])
         for k, (time, kind) in enumerate(zip(arrays["time"].tolist(), arrays["kind"].tolist(), strict=True)):
@@ -83,8 +82,9 @@ class Calendar:
 @final
 @dataclass(eq=False)
 class Mail:
-    """Letters under way, one place for the copies of one push. push: int64 [places], its number at its sender; slot: int64 [places], the
-    pool's; copies: int64 [places], how many have yet to arrive, 0 = a free place. The others as in Letters."""
+    """Headers of messages in transit, one place for all copies of one push. push: int64 [places], its number at its sender;
+    slot: int64 [places], of its model in the pool; copies: int64 [places], how many have yet to arrive, 0 = a free place.
+    The others as in `Letters`."""
 
     sender: Int64Array
     age: Int64Array
@@ -97,12 +97,12 @@ class Mail:
 
     @staticmethod
     def empty(places: int, peers: int) -> Mail:
-        """Free places, each with room for `peers` peers."""
+        """A table of free places, each with space for `peers` peer numbers."""
         none = [np.zeros(places, np.int64) for _ in range(7)]
         return Mail(none[0], none[1], none[2], np.zeros((places, peers), np.int32), none[3], none[4], none[5], none[6])
 
     def post(self, letters: Letters, push: Int64Array, slot: Int64Array, copies: Int64Array) -> Int64Array:
-        """The places of m new letters, int64 [m], each to arrive `copies` >= 1 times."""
+        """Store the headers of m pushes, each to arrive `copies` >= 1 times. Returns their places, int64 [m]."""
         free = np.flatnonzero(self.copies == 0)
         if len(free) < len(slot):
             self._grow(max(len(slot), len(self.copies)))
@@ -113,11 +113,11 @@ class Mail:
         return places
 
     def letters(self, places: Int64Array) -> Letters:
-        """The letters at some places."""
+        """The message headers at some places."""
         return Letters(*(getattr(self, name)[places] for name in Letters._fields))
 
     def delivered(self, places: Int64Array) -> Int64Array:
-        """One copy of each has arrived or is lost. Returns the slots that no copy needs any more, int64."""
+        """Count one copy less at each place, arrived or lost. Returns the pool slots whose last copy this was, int64."""
         np.subtract.at(self.copies, places, 1)
         once = np.unique(places)
         return self.slot[once[self.copies[once] == 0]]
@@ -129,8 +129,8 @@ class Mail:
 
 
 class Counts(NamedTuple):
-    """How much has happened to each node, int64 [n] each. timers, switches, restarts: scheduled so far. events: handled by the node itself,
-    which names its randomness. pushed: pushes made; received: models that came; refused: of those."""
+    """Counts of events of each node, int64 [n] each. timers, switches, restarts: scheduled so far. events: handled by the node
+    itself, which name its randomness. pushed: pushes made; received: models that arrived; refused: of those."""
 
     timers: Int64Array
     switches: Int64Array
@@ -163,7 +163,7 @@ class Swarm:
 
     @property
     def models(self) -> Float32Array:
-        """Each node's model, float32 [n, width]: a copy."""
+        """A copy of each node's model, float32 [n, width]."""
         return self.pool.values[self.slot]
 
     def freed(self, nodes: Int64Array, receiver: Int64Array, place: Int64Array) -> Float64Array:
@@ -177,13 +177,13 @@ class Swarm:
         return np.asarray(waiting[nodes] - needed[self.slot[nodes]], np.float64)
 
     def compact(self) -> Float32Array:
-        """`models` without a copy: a view of the pool, good until the next event."""
+        """The nodes' models without a copy, float32 [n, width]: a view that is valid until the next event."""
         where = self.pool.compact(self.slot)
         self.slot, self.mail.slot = where[self.slot], where[self.mail.slot]
         return self.pool.values[self.pool.kept :][: len(self.slot)]
 
     def arrays(self) -> dict[str, Array]:
-        """All but the round number, by name, to be stored: views, good until the next event."""
+        """All state but the round number, by name, to be stored: views that are valid until the next event."""
         self.compact()
         used = np.arange(self.pool.used)
         return {
@@ -201,8 +201,8 @@ class Swarm:
 
 
 def restored(arrays: dict[str, Array], number: int, state: Any, kept_slots: int) -> Swarm:
-    """The swarm that `Swarm.arrays` described, after round `number`. state: the class of the private state; kept_slots: how many slots, the
-    first, stay what they are whether or not anybody needs them."""
+    """The state of a gossip training from the arrays that `Swarm.arrays` returned, after round `number`. state: the class of
+    the private state; kept_slots: how many of the first slots are permanent."""
 
     def part(prefix: str) -> dict[str, Array]:
         return {name.removeprefix(f"{prefix}."): array for name, array in arrays.items() if name.startswith(f"{prefix}.")}

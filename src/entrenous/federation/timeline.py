@@ -21,19 +21,20 @@ class Happening(NamedTuple):
     about: Int64Array
 
     def at(self, rows: Array) -> Happening:
-        """Some of them."""
+        """The events at `rows`, a subset in that order."""
         return Happening(self.time[rows], self.kind[rows], self.node[rows], self.about[rows])
 
 
 @final
 class Timeline:
-    """Reads the calendar of a swarm ahead, as far as nothing read can change what is read after it. ways: peers that a node pushes to."""
+    """Reads the event queue of a gossip simulation ahead, as far as no event read can change a later one. ways: peers that a
+    node pushes to."""
 
     def __init__(self, draws: Draws, ways: int) -> None:
         self._draws, self._ways = draws, ways
 
     def begin(self, swarm: Swarm) -> None:
-        """The first event of each kind that repeats, for every node."""
+        """Schedule the first event of each repeating kind for every node."""
         draws, everyone, calendar = self._draws, np.arange(len(swarm.slot)), swarm.calendar
         zero = np.zeros(len(everyone), np.int64)
         calendar.schedule(TIMER, draws.first_push(everyone), everyone, zero)
@@ -43,7 +44,7 @@ class Timeline:
             calendar.schedule(RESTART, draws.until_restart(everyone, zero), everyone, zero)
 
     def next(self, swarm: Swarm, until: float) -> Happening:
-        """The events before any that they could cause; each event that repeats is scheduled again."""
+        """The next events that cannot cause each other, until time `until`; repeating events are scheduled again."""
         calendar, found = swarm.calendar, []
         first, horizon = calendar.heap[0][:2], float(until)
         while calendar.heap and (calendar.heap[0][:2] == first or calendar.heap[0][0] < horizon):

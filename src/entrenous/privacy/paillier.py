@@ -33,7 +33,7 @@ class PublicKey(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """Of one ciphertext, a number below n^2."""
+        """The bytes of one ciphertext, a number below n^2."""
         return (2 * int(self.n).bit_length() + 7) // 8
 
 
@@ -45,8 +45,8 @@ class PrivateKey(NamedTuple):
 
 
 class Sealed(NamedTuple):
-    """An Update of m devices, encrypted. ptr, item, weight: as there. rows: {name: object [n, c]}, dense: {name: object [m, c]}, numbers
-    below n^2; tails: the shape of one row of each array before it was encrypted."""
+    """An encrypted `Update` of m devices, whose ptr, item and weight stay readable. rows: {name: object [n, c]}, dense: {name:
+    object [m, c]}, numbers below n^2; tails: the shape of one row of each array before encryption."""
 
     ptr: Int64Array
     item: Int32Array
@@ -56,12 +56,13 @@ class Sealed(NamedTuple):
     tails: dict[str, tuple[int, ...]]
 
     def nbytes(self, key: PublicKey) -> int:
-        """Bytes on the wire: item ids and ciphertexts."""
+        """Bytes on the wire: item ids and ciphertexts under `key`."""
         return self.item.nbytes + key.nbytes * sum(array.size for array in (*self.rows.values(), *self.dense.values()))
 
 
 class SealedTotal(NamedTuple):
-    """Sums of Sealed, which the server can add to and not read. rows: {name: object [items, c]}; dense: {name: object [1, c]}."""
+    """A sum of encrypted updates, to which the server can add without reading it. rows: {name: object [items, c]}; dense:
+    {name: object [1, c]}."""
 
     rows: dict[str, Array]
     dense: dict[str, Array]
@@ -72,7 +73,8 @@ class SealedTotal(NamedTuple):
 
 
 def new_key(bits: int = 2048, *, slots: int = 1) -> PrivateKey:
-    """A key with n of `bits` bits; below 2048 only to test with."""
+    """Generate a private key whose n has `bits` bits. Fewer than 2048 are for tests only. Raises InputError for too many
+    slots."""
     if not 1 <= slots <= max(1, (bits - 1) // SLOT):
         raise InputError("paillier slots", f"got {slots}", expected=f"1 to {max(1, (bits - 1) // SLOT)} for {bits} bits")
     p = q = _prime(bits // 2)
@@ -82,7 +84,7 @@ def new_key(bits: int = 2048, *, slots: int = 1) -> PrivateKey:
 
 
 def seal(update: Update, key: PublicKey) -> Sealed:
-    """What devices send instead of `update`. Raises InputError for groups or shown arrays, which FedMF has none of."""
+    """Encrypt an update, to be sent in its place. Raises InputError for groups or shown arrays, which FedMF does not have."""
     if update.groups != 1 or update.shown:
         raise InputError("paillier", "the update has groups or shown arrays", expected="rows and dense arrays to be added up")
     scheme, arrays = _scheme(key), {**update.rows, **update.dense}
@@ -93,14 +95,14 @@ def seal(update: Update, key: PublicKey) -> Sealed:
 
 
 def empty_sealed(like: Sealed, items: int) -> SealedTotal:
-    """The sum of nothing: 1 encrypts 0."""
+    """The encrypted sum of no updates, shaped as those of `like`: all ones, since 1 encrypts 0."""
     rows = {name: np.full((items, array.shape[1]), 1, object) for name, array in like.rows.items()}
     dense = {name: np.full((1, array.shape[1]), 1, object) for name, array in like.dense.items()}
     return SealedTotal(rows, dense, np.zeros(items, np.int64), np.zeros(1, np.int64), 0, like.tails)
 
 
 def add_sealed(total: SealedTotal, sealed: Sealed, key: PublicKey) -> SealedTotal:
-    """`total` with `sealed` added, in place: the server's part, without the private key."""
+    """Add an encrypted update to a sum, in place, without the private key: the server's part."""
     scheme, devices = _scheme(key), len(sealed.ptr) - 1
     for name, array in sealed.rows.items():
         _add(total.rows[name], sealed.item, array, scheme)
@@ -112,7 +114,7 @@ def add_sealed(total: SealedTotal, sealed: Sealed, key: PublicKey) -> SealedTota
 
 
 def unseal(total: SealedTotal, key: PrivateKey) -> Total:
-    """The sum, as `core.update.add_update` makes it."""
+    """Decrypt a sum. The result equals that of `core.update.add_update` on the plain updates."""
     scheme, everybody = _scheme(key.public, key.phi), np.array([total.devices])
     rows = {name: _decrypt(array, total.senders, total.tails[name], scheme, key) for name, array in total.rows.items()}
     dense = {name: _decrypt(array, everybody, total.tails[name], scheme, key) for name, array in total.dense.items()}

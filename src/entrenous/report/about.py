@@ -14,7 +14,7 @@ from .runs import Group, Shown, data_name, given_settings, in_order, kind, kind_
 
 
 def lead(found: list[Group]) -> Html:
-    """The report in one sentence for each group."""
+    """The opening paragraph of a report: a sentence for each group of runs."""
     apart = "They differ in data or protocol: their numbers cannot be compared, and nothing is tested between them."
     return join([tag("p", _sentence(group), class_="lead") for group in found], tag("p", apart) if len(found) > 1 else None)
 
@@ -115,7 +115,7 @@ def settings(shown: Shown) -> Html:
 
 
 def network(shown: Shown) -> Html | None:
-    """What was between the nodes, setting by setting; nothing where there is a server, or one place."""
+    """The settings of the simulated network of a run, as HTML; None where there is a server, or one place."""
     if not shown.gossips:
         return None
     from ..federation.network import Network
@@ -142,7 +142,7 @@ def _value(value: Any) -> str:
 
 
 def glossary(names: list[str]) -> Html:
-    """What the metrics of the report mean, in the words of the files that compute them."""
+    """The definitions of the metrics in a report, from the files that compute them."""
     known = modules("evaluate.metrics")
     kinds = dict.fromkeys(kind(name) for name in in_order(names))
     pairs = [(tag("code", one), _first_paragraph(known[one].__doc__ or "")) for one in kinds if one in known]

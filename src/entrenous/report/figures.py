@@ -62,7 +62,7 @@ _DRAWING = Lock()  # Matplotlib's settings belong to the process, and it is not 
 
 
 class Look(NamedTuple):
-    """What stands around a figure. width, height: inches, without the legend. name: begins the ids, unique on a page."""
+    """The size and names of a figure. width, height: inches, without the legend. name: begins the ids, unique on a page."""
 
     title: str
     x_label: str

@@ -59,7 +59,7 @@ class Section(NamedTuple):
 
 
 def page(found: list[Group], recommendations: Sequence[Mapping[str, Any]] | None, user: str | None) -> Html:
-    """The whole document."""
+    """The whole report as one HTML document. recommendations: of `user`, to be shown, or None."""
     title = f"Entrenous report: {'; '.join(group.title for group in found)}"
     sections = [section for group in found for section in _sections(group, len(found) > 1)]
     if recommendations:

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 
 class Html(str):
-    """Text that is markup already."""
+    """Text that is HTML already and is not escaped again."""
 
     __slots__ = ()
 
@@ -81,10 +81,10 @@ def table(
 
 
 def folded(summary: Child, *children: Child) -> Html:
-    """Children that the reader opens. Printing opens them."""
+    """A <details> element: children below a summary that the reader opens; printing opens it."""
     return tag("details", tag("summary", summary), *children)
 
 
 def facts(pairs: Iterable[tuple[Child, Child]], **attributes: Attribute) -> Html:
-    """A list of names and what they are."""
+    """A <dl> element of (name, description) pairs."""
     return tag("dl", [tag("div", tag("dt", name), tag("dd", value)) for name, value in pairs], **attributes)

@@ -10,7 +10,7 @@ _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
 def exact(value: float, shown: str) -> Html:
-    """`shown`, with `value` in full."""
+    """A <data> element that displays `shown` and keeps `value` in full precision."""
     return tag("data", shown, value=repr(value))
 
 
@@ -24,7 +24,7 @@ def metric(value: float) -> Html:
 
 
 def signed(value: float) -> Html:
-    """With its sign, four decimals."""
+    """A number with its sign and four decimals, as HTML."""
     return exact(value, f"{value:+.4f}".replace("-", "−"))
 
 
@@ -34,7 +34,7 @@ def count(value: float) -> Html:
 
 
 def size(nbytes: float) -> Html:
-    """Bytes in decimal units, three digits: 19.4 GB."""
+    """A number of bytes in decimal units with three digits, such as 19.4 GB, as HTML."""
     rounded = float(f"{nbytes:.3g}")
     scale, unit = byte_unit(rounded)
     return exact(nbytes, f"{rounded / scale:.3g} {unit}")

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, final
 
 from ..core.discover import algorithms
 from ..core.errors import InputError, one_line
-from ..evaluate.metric import ListMetric, RatingMetric, metrics
+from ..evaluate.metric_kinds import ListMetric, RatingMetric, metrics
 from ..runs.store import StoredRun, protocol_of
 from .markup import Html, join, tag
 
@@ -24,7 +24,7 @@ FIRST = (*ERRORS, "ndcg@10", "hr@10", "recall@10", "precision@10", "f1@10", "map
 @final
 @dataclass(frozen=True, eq=False)
 class Shown:
-    """A run and what it is called on the page. number: its place in its group, which gives its colour."""
+    """A run as it appears in a report. number: its place in its group, which gives its colour."""
 
     run: StoredRun
     label: str
@@ -124,7 +124,7 @@ def labels(runs: Sequence[StoredRun]) -> list[str]:
 
 
 def given_settings(run: StoredRun) -> str:
-    """`pi=0.3, factors=20`: the settings that were given, and those of the network."""
+    """The settings that a run was given, and those of its network, such as "pi=0.3, factors=20"."""
     given = {**run.manifest["settings"], **run.manifest.get("network", {})}
     return ", ".join(f"{name}={value}" for name, value in given.items())
 
@@ -144,12 +144,12 @@ def of_lists(name: str) -> bool:
 
 
 def kind(name: str) -> str:
-    """`ndcg` of `ndcg@10`."""
+    """The name of a metric without its cutoff: "ndcg" for "ndcg@10"."""
     return name.split("@")[0]
 
 
 def is_main(name: str) -> bool:
-    """Metrics at 10, and those without a cutoff."""
+    """Whether a metric is shown in the main table: those at 10, and those without a cutoff."""
     return name.endswith("@10") or "@" not in name
 
 

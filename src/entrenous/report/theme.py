@@ -17,7 +17,7 @@ _VARIABLES = {
 
 
 def style() -> Html:
-    """The <style> element."""
+    """The <style> element with the stylesheet of a report."""
     return tag("style", Html(files(__package__).joinpath("style.css").read_text(encoding="utf-8")))
 
 

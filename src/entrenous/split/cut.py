@@ -13,7 +13,8 @@ from .types import Held, Split, describe_cold, named
 
 
 def newest_first(data: Interactions) -> Int64Array:
-    """How many rows of the same user are later than each row, int64 [n]: 0 is the latest. Raises InputError without times."""
+    """The number of rows of the same user that are later than each row, int64 [n]: 0 is the latest. Raises InputError without
+    times."""
     return _from_end(data, data.time_order())
 
 
@@ -103,7 +104,8 @@ def assemble(
 
 
 def cold_notes(split: Split, final_train: Interactions) -> tuple[str, ...]:
-    """What validation holds that training lacks, and what test holds that the final training rows lack."""
+    """Sentences about users and items that validation has and training lacks, and that test has and the final training rows
+    lack."""
     found = () if split.validation is None else describe_cold(split.train, split.validation.rows, "validation")
     return found + describe_cold(final_train, split.test.rows, "test")
 

@@ -14,7 +14,8 @@ from .types import Split
 
 
 def random(data: Interactions, train: int, test: int, *, seed: int) -> list[Split]:
-    """`random-A-B`, A + B = 100."""
+    """Hold out each user's rows at random, the protocol `random-A-B`: B percent for test, B percent of the rest for
+    validation. A + B = 100."""
     name = percents("random", train, test)
     validation, tested = hold_out(data, shuffled(data, key(seed, "split", "random")), test)
     return [assemble(name, data, validation, tested, refit=True, notes=without_test(data, tested))]

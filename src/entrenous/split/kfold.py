@@ -17,7 +17,7 @@ from .types import Split
 
 
 def kfold(data: Interactions, k: int, *, seed: int) -> list[Split]:
-    """`kfold-K`: K splits, named `kfold-K/1` to `kfold-K/K`."""
+    """Cross-validation, the protocol `kfold-K`: K splits, named `kfold-K/1` to `kfold-K/K`."""
     if not 2 <= k <= len(data):
         raise InputError(
             "protocol", f"'kfold-{k}' cannot cut {len(data)} rows", expected=f"2 to {len(data)} folds", fix="use kfold-5"

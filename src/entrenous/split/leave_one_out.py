@@ -20,7 +20,8 @@ from .types import Split, named
 
 
 def sampled(data: Interactions, k: int, *, seed: int) -> list[Split]:
-    """`loo-K`: leave one out with K candidates for each held-out row.
+    """Hold out each user's latest row for test and the second latest for validation, each with K candidates: the protocol
+    `loo-K`.
 
     Raises InputError if a user has fewer than K items that were never consumed: a shorter list would be an easier test.
     """
@@ -32,7 +33,8 @@ def sampled(data: Interactions, k: int, *, seed: int) -> list[Split]:
 
 
 def full(data: Interactions, *, seed: int) -> list[Split]:
-    """`loo-full`: leave one out, ranked against the whole catalogue only. Nothing is drawn, so the seed has no effect."""
+    """Hold out each user's latest row for test and the second latest for validation, ranked against the whole catalogue only:
+    the protocol `loo-full`. Nothing is drawn, so the seed has no effect."""
     return [_leave_one_out(data, "loo-full", 0, seed)]
 
 

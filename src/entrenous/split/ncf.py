@@ -28,8 +28,11 @@ SHIPPED = 99  # candidates of a test row
 
 
 def ncf(data: Interactions, k: int, *, seed: int) -> list[Split]:
-    """`ncf-99`. Raises InputError for another number, for data of which NCF published no test rows, and for rows that are not those
-    NCF had (a filter was applied, or they come from elsewhere)."""
+    """Hold out the rows that NCF's authors published, with their candidates: the protocol `ncf-99`.
+
+    Raises InputError for another number, for data of which NCF published no test rows, and for rows that are not those NCF had (a
+    filter was applied, or they come from elsewhere).
+    """
     if k != SHIPPED:
         problem = f"'ncf-{k}' asks for {k} candidates, but NCF published {SHIPPED}"
         raise InputError("protocol", problem, expected=f"ncf-{SHIPPED}", fix=f"use ncf-{SHIPPED}, or loo-{k}")

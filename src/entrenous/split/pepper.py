@@ -42,13 +42,14 @@ DRAWN = 100  # candidates of a held-out row, section 5.3; their files have 99
 
 
 def given(data: Interactions, *, seed: int) -> list[Split]:
-    """`pepper-given`: the users of the published tables. Nothing is drawn, so the seed has no effect. Raises as `given_first`."""
+    """Split as PEPPER's authors published it, over the users of their tables: the protocol `pepper-given`. Nothing is drawn,
+    so the seed has no effect. Raises InputError as `given_first` does."""
     found = divided("pepper", data.name)
     return [_given(data, found, min(found.tabled, len(np.unique(found.user))), "pepper-given")]
 
 
 def given_first(data: Interactions, n: int, *, seed: int) -> list[Split]:
-    """`pepper-given-N`: the first N users.
+    """Split as PEPPER's authors published it, over the first N users: the protocol `pepper-given-N`.
 
     Raises InputError for more users than they published, for data of which they published nothing, and for rows or negatives that
     the data does not know (a filter was applied, or it comes from elsewhere).
@@ -57,7 +58,11 @@ def given_first(data: Interactions, n: int, *, seed: int) -> list[Split]:
 
 
 def drawn(data: Interactions, train: int, test: int, *, seed: int) -> list[Split]:
-    """`pepper-A-B`, A + B = 100, B < 50. Raises InputError for others, and for a user with fewer than 100 items never consumed."""
+    """Split each user's rows at random as PEPPER does, the protocol `pepper-A-B`: B percent for test, as many for the device's
+    weighting set, the rest for training. A + B = 100, B < 50.
+
+    Raises InputError for other numbers, and for a user with fewer than 100 items never consumed.
+    """
     name = percents("pepper", train, test)
     if 2 * test >= 100:
         problem = f"'{name}' leaves no training rows beside a weighting set of the test set's size"
@@ -174,7 +179,8 @@ def _interactions(data: Interactions, found: Divided, names: Vocabulary, rows: R
 
 
 class Candidates(NamedTuple):
-    """table: int32 [rows, k], -1 where a row has fewer. notes: what the published lists hold that they should not."""
+    """Negatives to rank held-out rows against. table: int32 [rows, k], -1 where a row has fewer. notes: faults of the
+    published lists."""
 
     table: Int32Array
     notes: tuple[str, ...]

@@ -89,7 +89,7 @@ def _given(parts: dict[str, Interactions], tables: dict[str, Table | None], *, n
 
 
 class Ids(NamedTuple):
-    """The users and items files."""
+    """The external ids and the item features of an exported split."""
 
     users: Vocabulary
     items: Vocabulary

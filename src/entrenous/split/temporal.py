@@ -14,7 +14,11 @@ from .types import Split
 
 
 def temporal(data: Interactions, train: int, test: int, *, seed: int) -> list[Split]:
-    """`temporal-A-B`, A + B = 100. Nothing is drawn, so the seed has no effect. Raises InputError without times."""
+    """Split each user's rows by time, the protocol `temporal-A-B`: the latest B percent for test, the latest B percent of the
+    rest for validation. A + B = 100.
+
+    Nothing is drawn, so the seed has no effect. Raises InputError without times.
+    """
     name = percents("temporal", train, test)
     validation, tested = hold_out(data, newest_first(data), test)
     return [assemble(name, data, validation, tested, refit=True, notes=without_test(data, tested))]

@@ -27,12 +27,12 @@ class Held(NamedTuple):
 
 
 class Split(NamedTuple):
-    """train: what models see while settings are chosen. validation: what chooses. test: opened by `evaluate` alone.
+    """One division of a data set into training, validation and test rows.
 
-    refit: whether, once settings are chosen, the final model trains on train + validation (FPL section 5.3) or on train
-    alone (leave-one-out in the NCF lineage). notes: what the split did and what it could not hold, one sentence each.
-    weighting: whether the validation rows are the devices' own weighting sets (PEPPER, algorithm 2, lines 2-5), which their
-    devices may use in training too.
+    train: what models see while settings are chosen. validation: what chooses. test: read by `evaluate` alone. refit: whether,
+    once settings are chosen, the final model trains on train + validation (FPL section 5.3) or on train alone (leave-one-out in
+    the NCF lineage). notes: what the split did and what it could not hold, one sentence each. weighting: whether the validation
+    rows are the devices' own weighting sets (PEPPER, algorithm 2, lines 2-5), which their devices may use in training too.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Split(NamedTuple):
 
     @property
     def weighting_sets(self) -> Held | None:
-        """The devices' own weighting sets, where the protocol gives them."""
+        """The rows that devices keep from training to judge received models by, where the protocol defines them; else None."""
         return self.validation if self.weighting else None
 
     @property
@@ -56,14 +56,14 @@ class Split(NamedTuple):
 
     @property
     def final_train(self) -> Interactions:
-        """What the evaluated model trains on."""
+        """The rows that the finally evaluated model trains on: train, with validation if `refit`."""
         if not self.refit or self.validation is None:
             return self.train
         return union(self.train, self.validation.rows)
 
 
 def union(left: Interactions, right: Interactions) -> Interactions:
-    """The rows of two disjoint Interactions over the same users and items."""
+    """The rows of two Interactions that share no row, over the same users and items."""
     from dataclasses import replace
 
     user = np.concatenate([left.user, right.user])

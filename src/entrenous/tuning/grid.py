@@ -30,7 +30,8 @@ Stop = Callable[[int, int, float], bool]  # (round, of how many, the goal's metr
 
 
 class Part(NamedTuple):
-    """What a split has for tuning; its test rows stay behind. weighting: the nodes' weighting sets, where the protocol gives them."""
+    """The rows of a split that tuning may use, without its test rows. weighting: the nodes' weighting sets, where the protocol
+    defines them."""
 
     train: Interactions
     validation: Held
@@ -40,7 +41,8 @@ class Part(NamedTuple):
 @final
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """What every setting is tried on. parts: those of seeds 0, 1, ..; plan: all of it but settings and seed; every: as in `tune`."""
+    """What every candidate setting is tried on. parts: training and validation rows for seeds 0, 1, ..; plan: all other
+    options of the run; every: rounds between two evaluations, as in `tune`."""
 
     plan: Plan
     rows: Interactions
@@ -50,12 +52,13 @@ class Task:
 
     @property
     def goal(self) -> Goal:
-        """What the settings are chosen by."""
+        """The validation metric by which this task chooses settings."""
         return goal_of(pick("algorithm", self.plan.algorithm, algorithms())())
 
 
 class Tried(NamedTuple):
-    """One setting tried: its looks by seed, whether `stop` ended it early, and why it failed ("" if it did not)."""
+    """The result of one candidate setting: its validation metrics by seed, whether `stop` ended it early, and why it failed
+    ("" if it did not)."""
 
     looks: list[Looks]
     stopped: bool = False
@@ -153,14 +156,15 @@ def made(task: Task, settings: Mapping[str, Any]) -> Any:
 
 
 def never(number: int, until: int, value: float) -> bool:
-    """The Stop that lets every training end."""
+    """A `Stop` that never ends a training early."""
     return False
 
 
 def attempt(task: Task, settings: Mapping[str, Any], stop: Stop = never) -> Tried:
-    """`settings` trained on the training rows of every seed, with looks at validation. `stop` is asked after each look of seed 0.
+    """Train one candidate setting on the training rows of every seed, and evaluate it on validation rows. `stop` is asked after
+    each evaluation of seed 0.
 
-    A training that diverges is a result: its reason. Raises InputError as `made` does.
+    A training that diverges is a result with a reason. Raises InputError as `made` does.
     """
     algorithm, looks = made(task, settings), list[Looks]()
     try:
@@ -212,9 +216,10 @@ class Each(Protocol):
 
 @contextmanager
 def trying(asked: Asked, task: Task, most: int) -> Iterator[Each]:
-    """Where functions of a task are called: here one after the other, or by workers, at most `most` unless their number was given.
+    """A function that trains candidates, one after the other in this process or at once in workers, at most `most` unless their
+    number was given.
 
-    The functions are of modules that the workers have too.
+    The functions it is called with must be importable in the workers.
     """
     if not asked:
         yield lambda function, arguments: ((place, function(task, *those)) for place, those in enumerate(arguments))
@@ -226,10 +231,10 @@ def trying(asked: Asked, task: Task, most: int) -> Iterator[Each]:
 
 @final
 class TrialHand:
-    """In a worker: a task."""
+    """The object in a worker process that trains the candidates of one tuning task."""
 
     def about(self) -> About:
-        """This process."""
+        """The process id, the machine's name and the library versions of this worker."""
         return about_here()
 
     def hold(self, task: Task) -> None:
@@ -237,7 +242,7 @@ class TrialHand:
         self.task = copy.deepcopy(task)
 
     def do(self, function: Callable[..., Tried], *arguments: Any) -> Tried:
-        """`function` of the task."""
+        """Call a function with this worker's task and the given arguments."""
         return function(self.task, *arguments)
 
 
@@ -245,7 +250,7 @@ class TrialHand:
 
 
 def described(task: Task) -> dict[str, Any]:
-    """What was tried on what."""
+    """A description of a tuning task (algorithm, data, protocol, seeds, metric), to be stored with its results."""
     plan, seeds = task.plan, len(task.parts)
     about = {"algorithm": plan.algorithm, "data": plan.data, "protocol": plan.protocol, "seeds": seeds}
     return {**about, "selected_by": f"validation {task.goal.metric}"}
@@ -264,7 +269,7 @@ def ordered(rows: list[dict[str, Any]], goal: Goal) -> list[dict[str, Any]]:
 
 
 def failed(reasons: Sequence[tuple[Mapping[str, Any], str]], what: str) -> list[dict[str, Any]]:
-    """The settings that have a reason. Raises InputError when all of them have."""
+    """The settings that could not be trained, each with its reason. Raises InputError when none could be."""
     found = [{"settings": dict(settings), "reason": reason} for settings, reason in reasons if reason]
     if len(found) == len(reasons):
         raise InputError(

@@ -35,7 +35,8 @@ Space = Mapping[str, Range | Choices]
 
 
 class Told(NamedTuple):
-    """What a search draws from. fixed: settings that are the same for all; seed: of the draws; at_once: trials of a batch."""
+    """The inputs of a search. fixed: settings that are the same for all trials; seed: of the draws; at_once: trials of a
+    batch."""
 
     space: Space
     fixed: Mapping[str, Any]

@@ -14,7 +14,7 @@ DIGITS = 4  # of a drawn number: what a table shows is what was tried
 
 
 class Range(NamedTuple):
-    """Numbers from low to high, both included. whole: integers alone; log: each factor of ten is as likely as the next."""
+    """A numeric setting from low to high, both included. whole: integers only; log: drawn uniformly on a logarithmic scale."""
 
     low: float
     high: float
@@ -23,29 +23,31 @@ class Range(NamedTuple):
 
     @property
     def ends(self) -> tuple[int | float, int | float]:
-        """low and high, as the setting takes them."""
+        """The lowest and highest value, int for a setting of whole numbers and else float."""
         return (int(self.low), int(self.high)) if self.whole else (self.low, self.high)
 
     def rounded(self, value: float) -> int | float:
-        """A drawn value as it is tried: with DIGITS significant digits, unless that leaves the range."""
+        """A drawn value rounded to DIGITS significant digits, unless that leaves the range."""
         short = int(value) if self.whole else float(f"{value:.{DIGITS}g}")
         return short if self.low <= short <= self.high else value
 
 
 class Choices(NamedTuple):
-    """Values as text, in no order."""
+    """A setting whose values are texts without an order."""
 
     values: tuple[str, ...]
 
     def rounded(self, value: str) -> str:
-        """The value as it is."""
+        """The value unchanged, since texts are not rounded."""
         return value
 
 
 def read_space(algorithm: str, asked: Mapping[str, str], fixed: Mapping[str, Any]) -> dict[str, Range | Choices]:
-    """`asked` by name. Raises InputError for what the algorithm does not have or does not allow, and for bad `fixed` settings.
+    """Parse the ranges and choices of a search, by name of setting. Raises InputError for what the algorithm does not have or
+    does not allow, and for bad `fixed` settings.
 
-    Each end of a range and each value is held against its own setting; what does not go together is found when it is tried.
+    Each end of a range and each value is checked against its own setting; values that do not go together are found when they are
+    tried.
     """
     if not asked:
         raise InputError("--search", "there is nothing to choose from", expected="name=a..b or name=value,value,...")

@@ -100,7 +100,7 @@ def _read(path: Path, number: int, line: bytes) -> Trial:
 
 
 def append(path: Path, trial: Trial) -> None:
-    """The trial as the last line of the file, on the disk when this returns."""
+    """Append a trial as a line of the file, and return when it is on the disk."""
     with open(path, "a", encoding="utf-8") as file:
         file.write(trial.model_dump_json() + "\n")
         file.flush()

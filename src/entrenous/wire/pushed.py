@@ -11,7 +11,7 @@ DIGEST_BYTES = 32
 
 
 def pack(model: Float32Array) -> bytes:
-    """A model, float32 [width], as bytes: the same bytes for the same model."""
+    """A model, float32 [width], as safetensors bytes; equal models give equal bytes."""
     return write({"model": model})
 
 
@@ -21,11 +21,11 @@ def unpack(body: Buffer, width: int) -> Float32Array:
 
 
 def packed_bytes(width: int) -> int:
-    """How long a body is."""
+    """The length in bytes of a packed model of `width` numbers."""
     header = len(f'{{"model":{{"dtype":"F32","shape":[{width}],"data_offsets":[0,{4 * width}]}}}}')
     return 8 + header + -header % 8 + 4 * width
 
 
 def digest(body: Buffer) -> bytes:
-    """SHA-256: 32 bytes."""
+    """The SHA-256 of a packed model, 32 bytes."""
     return hashlib.sha256(body).digest()

@@ -63,7 +63,7 @@ def write(arrays: Mapping[str, Array]) -> bytes:
 
 
 def schema_of(arrays: Mapping[str, Array]) -> dict[str, Field]:
-    """What arrays of exactly these types and shapes are agreed as."""
+    """The schema that accepts exactly the names, types and shapes of these arrays."""
     return {name: Field(_kind(array.dtype), array.shape) for name, array in arrays.items()}
 
 

@@ -71,7 +71,7 @@ def _last_visits(data: Interactions, path: Path) -> Int64Array:
 
 
 def pepper(folder: Path) -> Divided:
-    """PEPPER's parts, of 100 users."""
+    """Read the division of Gowalla NYC that PEPPER's authors published, of 100 users."""
     return read_divided(folder, "gowalla-nyc-pepper", tabled=100)
 
 

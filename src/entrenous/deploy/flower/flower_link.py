@@ -39,9 +39,9 @@ class Coming(NamedTuple):
 
 @final
 class FlowerLink:
-    """`deploy.link.Link`. `send` and `present` never wait for the SuperLink; one that is down is waited for by the threads.
+    """A `Link` over Flower. `send` and `present` never wait for the SuperLink; while it is down only the link's threads wait.
 
-    What is lost (no answer in time, node gone, push refused, answer that is no frame) is counted in `lost`.
+    Losses (no answer in time, node gone, push refused, malformed answer) are counted in `lost`.
     """
 
     def __init__(self, grid: Grid) -> None:

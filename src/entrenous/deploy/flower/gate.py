@@ -35,7 +35,7 @@ LATEST = 5.0  # s after which nodes are woken though parts of their messages see
 
 
 class Bounds(NamedTuple):
-    """What one caller may take. Sizes in bytes, times in seconds."""
+    """Limits on what one caller may use. Sizes in bytes, times in seconds."""
 
     body: int = 64 << 20  # the largest request; a frame and a little
     head: float = 10.0  # until a request's head is complete
@@ -48,7 +48,7 @@ class Bounds(NamedTuple):
 
 
 class Peek(NamedTuple):
-    """What the gate must know of Flower, given by who knows it."""
+    """Functions that read what the gate must know from Flower's messages."""
 
     genuine: Callable[[dict[bytes, bytes]], bool]  # whether a registered key has signed these headers
     release: Callable[[dict[bytes, bytes]], None]  # says of that key's node that it has gone, so that it may come again

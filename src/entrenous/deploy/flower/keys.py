@@ -21,7 +21,8 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 class Keys(NamedTuple):
-    """What a node shows and trusts. ca: its server's authority, PEM (None = plain text); private: its EC P-384 key (None = no key)."""
+    """The TLS trust and the key of a node. ca: its server's authority, PEM (None = plain text); private: its EC P-384 key
+    (None = no key)."""
 
     ca: bytes | None = None
     private: EllipticCurvePrivateKey | None = None

@@ -97,14 +97,15 @@ def serve_many(
 
 @final
 class Backoff:
-    """When to try again: 0.5 s doubled up to 30 s, half of it drawn, and never more than 10 attempts in a minute."""
+    """Waiting times between attempts to connect: 0.5 s, doubled up to 30 s, half of it random, and never more than 10 attempts
+    in a minute."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.node = 0  # Flower's number of this node, once there was a connection
         self._clock, self._failures, self._attempts = clock, 0, deque[float](maxlen=ATTEMPTS)
 
     def pause(self) -> float:
-        """Seconds until the next attempt may be made."""
+        """The seconds to wait before the next attempt to connect."""
         delay = 0.0 if self._failures == 0 else min(LONGEST, FIRST * 2 ** (self._failures - 1)) * SystemRandom().uniform(0.5, 1.0)
         full = len(self._attempts) == ATTEMPTS
         return max(delay, self._attempts[0] + MINUTE - self._clock() if full else 0.0)
@@ -192,7 +193,8 @@ def _ended_runs() -> Iterator[None]:
 
 
 def refusal_of(error: Exception, keys: Keys) -> InputError | None:
-    """What no waiting mends, as one line; None where trying again is right (server away, busy, restarting)."""
+    """The error, as one line, that no later attempt would mend; None where trying again is right (server away, busy,
+    restarting)."""
     import httpx
 
     text = str(error)

@@ -17,7 +17,7 @@ QUIET = {  # no word to anybody outside, and nothing fetched at run time
 
 
 def split_address(where: str, address: str) -> tuple[str, int]:
-    """`host:port` or `[v6]:port` as its parts. Raises InputError."""
+    """The host and port of `host:port` or `[v6]:port`. Raises InputError."""
     host, _, port = address.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not host or not port.isdigit() or not 0 < int(port) < 65536:

@@ -56,7 +56,7 @@ def run(grid: Grid, config: Mapping[str, Any]) -> None:
 
 
 def target(name: str) -> Serve:
-    """The function that `module:function` names. Raises InputError."""
+    """The function that a text `module:function` names. Raises InputError."""
     module, _, function = name.partition(":")
     try:
         found: Serve = getattr(import_module(module), function)

@@ -18,14 +18,14 @@ Handle = Callable[[Any, Any, Request], Any]  # (message, state, request) -> repl
 
 
 class Call(NamedTuple):
-    """A frequent call: the type of its body, and who answers it."""
+    """A frequent request to Flower's SuperLink: its message class, and Flower's function that answers it."""
 
     message: Any
     handle: Handle
 
 
 def shortened(app: Any) -> App:
-    """`app` (Flower's FastAPI application) with a shortcut for `calls()`."""
+    """Flower's FastAPI application with a faster path for the frequent requests of `calls()`."""
     short = calls()
 
     async def call(scope: Scope, receive: Receive, send: Send) -> None:
@@ -55,7 +55,8 @@ def _handled(call: Call, scope: Scope, body: bytes) -> bytes | None:
 
 
 def calls() -> Mapping[str, Call]:
-    """By path. Nodes are authenticated by their signature, the server's process by the token of its task, as Flower does it."""
+    """The frequent requests, by URL path. As in Flower, nodes are authenticated by their signature, the server's process by
+    its task's token."""
     from flwr.proto import fleet_pb2, heartbeat_pb2, message_pb2, runtime_pb2
     from flwr.superlink.servicer.fleet import fleet_handlers as fleet
     from flwr.superlink.servicer.runtime import runtime_handlers as runtime

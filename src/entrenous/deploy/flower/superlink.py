@@ -32,7 +32,8 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What to run. keys: a folder of `make_keys` (None = plain text, no node authentication); its nodes/*.pub are let in, also later ones.
+    """The settings of a server to be supervised. keys: a folder of `make_keys` (None = plain text, no node authentication); its
+    nodes/*.pub may connect, also those added later.
 
     target: `module:function`, called as function(link, state) in the server's process. body: the largest request in bytes.
     """
@@ -90,17 +91,17 @@ class Supervisor:
 
     @property
     def address(self) -> str:
-        """Where nodes connect: host:port, with the port that was chosen when the plan says 0."""
+        """The address host:port at which nodes connect; the port is a free one if the plan says 0."""
         return _show(self._sockets[0])
 
     @property
     def pids(self) -> dict[str, int]:
-        """Process ids by name, of those that run."""
+        """The process ids of the running parts, by name."""
         both = {"superlink": self.superlink, "server": self.server}
         return {name: process.pid for name, process in both.items() if process is not None and process.poll() is None}
 
     def start(self) -> None:
-        """Everything up, or an error; takes 3 to 5 s."""
+        """Start all processes, which takes 3 to 5 s. Raises an error if one of them does not come up."""
         for name in ("secret", "superexec.secret"):
             _secret(self.folder / name)
         (self.folder / "outcome.json").unlink(missing_ok=True)

@@ -94,7 +94,7 @@ def main(arguments: list[str]) -> None:
 
 
 def serve(app: App, *, sockets: list[socket.socket], secret: str, bounds: Bounds, **settings: Any) -> None:
-    """In the place of uvicorn.run: the same application on our sockets, gate before it."""
+    """Serve an application as uvicorn.run would, on sockets that are open already, with the gate in front of it."""
     asyncio.constants.SSL_HANDSHAKE_TIMEOUT = bounds.head  # type: ignore[attr-defined]
     private = sockets[1].getsockname()[1]
     config = uvicorn.Config(

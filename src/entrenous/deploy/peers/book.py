@@ -1,4 +1,5 @@
-"""`Book`: whose records a peer holds. The algorithm calls peers by numbers; the book says which key and which addresses these are."""
+"""`Book`: the address book of a peer. Algorithms call peers by numbers; a signed record says which key and addresses a number
+has."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ LONGEST_WAIT = 64.0  # seconds between two attempts to reach one
 
 
 class Contact(NamedTuple):
-    """Whom to dial."""
+    """The number, public key and addresses by which a peer is dialled."""
 
     number: int
     key: bytes
@@ -33,10 +34,11 @@ class Entry:
 
 @final
 class Book:
-    """Records that were checked and have not expired, one for each number, at most LARGEST: the oldest makes room.
+    """The address book of a peer: verified, unexpired records, one for each number, at most LARGEST. The oldest is dropped for a
+    new one.
 
-    bootstraps: contacts from the invitation, which never expire: peers like all others, whose addresses are known beforehand. past: whom
-    there was a record of, to be tried when nobody else is left: bootstraps may be gone for ever.
+    bootstraps: contacts from the invitation, which never expire. past: contacts that records once gave, tried when no record is
+    left, since the bootstraps may be gone for ever.
     """
 
     def __init__(self, own: int, verifier: Verifier, bootstraps: Sequence[Contact] = (), largest: int = LARGEST) -> None:
@@ -48,7 +50,7 @@ class Book:
         self._gone: dict[int, int] = {}  # number -> issued, of the record by which it could not be reached
 
     def take(self, records: Iterable[Record], wall: float) -> int:
-        """Takes the records that are new. Returns how many were no longer fresh. Raises ProtocolError for a forged one."""
+        """Verify records and store the new ones. Returns how many had expired. Raises ProtocolError for a forged one."""
         stale = 0
         for one in records:
             try:
@@ -60,8 +62,8 @@ class Book:
         return stale
 
     def put(self, one: Record, wall: float) -> None:
-        """Takes a record, unless there is a newer one. Raises ProtocolError for a forged or expired one, and for a number that is another
-        key's."""
+        """Verify a record and store it unless a newer one is stored. Raises ProtocolError for a forged or expired record, and
+        for a number that belongs to another key."""
         held = self.entries.get(one.number)
         same = held is not None and held.record.id == one.id and held.record.ticket == one.ticket
         if held is not None and same and one.issued <= held.record.issued and self.verifier.is_fresh(one, wall):
@@ -81,27 +83,29 @@ class Book:
             del self.entries[min(self.entries, key=lambda number: self.entries[number].record.issued)]
 
     def expire(self, wall: float) -> None:
-        """Forgets who has not been heard of for too long."""
+        """Drop the records that have expired at wall-clock time `wall`."""
         for number in [n for n, entry in self.entries.items() if not self.verifier.is_fresh(entry.record, wall)]:
             del self.entries[number]
 
     def contact(self, number: int) -> Contact | None:
-        """How to reach a peer."""
+        """The contact of the peer with this number; None without a record."""
         entry = self.entries.get(number)
         return None if entry is None else _contact(entry.record)
 
     def last_resorts(self, now: float) -> list[Contact]:
-        """Whom to try where records lead nowhere: bootstraps and past contacts, those whose time has come."""
+        """Contacts to try when no record leads anywhere: bootstraps and past contacts that need not wait for their next
+        attempt."""
         known = {one.number: one for one in (*self.past.values(), *self.bootstraps)}
         return [one for one in known.values() if not self.waits(one.number, now)]
 
     def waits(self, number: int, now: float) -> bool:
-        """Whether it is too early to try again."""
+        """Whether a peer failed recently and must not be dialled yet."""
         entry = self.entries.get(number)
         return now < (self._retry.get(number, (0, 0.0))[1] if entry is None else entry.not_before)
 
     def failed(self, number: int, now: float) -> None:
-        """Could not be reached: not again for 2, 4, .. seconds; after FAILURES in a row it is forgotten."""
+        """Count a failed attempt to reach a peer. The next may follow after 2, 4, .. seconds; after FAILURES in a row its
+        record is dropped."""
         entry = self.entries.get(number)
         if entry is None:
             failures = self._retry.get(number, (0, 0.0))[0] + 1
@@ -114,14 +118,15 @@ class Book:
             del self.entries[number]
 
     def reached(self, number: int) -> None:
-        """Answered."""
+        """Reset the count of failed attempts of a peer that has answered."""
         self._retry.pop(number, None)
         entry = self.entries.get(number)
         if entry is not None:
             entry.failures, entry.not_before = 0, 0.0
 
     def some(self, wanted: Sequence[int], below: Callable[[int], int], besides: int, most: int = CARRIED) -> list[Record]:
-        """Records to tell another peer: those it wants, then any, at random; not its own (`besides`)."""
+        """Records to send to another peer, at most `most`: those it asked for, then others at random, never the one of the
+        receiver (`besides`)."""
         held = {n: entry.record for n, entry in self.entries.items() if n != besides and not entry.failures}
         found = [held.pop(number) for number in dict.fromkeys(wanted) if number in held]
         rest = [held[number] for number in sorted(held)]
@@ -130,7 +135,7 @@ class Book:
         return found[:most]
 
     def unknown(self, numbers: Iterable[int]) -> list[int]:
-        """Those of some numbers that nobody can be reached by."""
+        """The numbers among `numbers` for which there is no record, without repeats."""
         return [n for n in dict.fromkeys(numbers) if n >= 0 and n != self.own and self.contact(n) is None]
 
     def _remember(self, one: Record) -> None:

@@ -1,4 +1,5 @@
-"""`Charter`: what the peers of one federation have agreed on before they meet. Its name goes before every model, so nobody mixes two."""
+"""`Charter`: the settings that all peers of a federation share. Their hash precedes every model, so that two federations never
+mix."""
 
 from __future__ import annotations
 
@@ -22,13 +23,13 @@ LARGEST = 16 << 20  # bytes of a model on the wire
 @final
 @dataclass(frozen=True, kw_only=True)
 class Charter:
-    """What all peers of a federation share.
+    """The settings that all peers of a federation share, fixed before they meet.
 
-    settings: the algorithm's, all of them. users: numbers that invitations may have, 0 to users - 1. items, items_sha256: the catalogue,
-    and its list. interactions: rows that all have together, 0 = nobody knows. seed: names the base model; and all draws of the peers, if
-    draws is "public", as in a simulation. With "secret" each peer draws by a number that never leaves it: whoever knows the draws
-    of a peer can tell its negatives, and so its rows, in what it sends. period: seconds between two pushes. operator: the public key
-    whose signature makes a number somebody's.
+    algorithm, settings: its name and all of its settings. users: peers are numbered 0 to users - 1. items, items_sha256: the
+    number of items, and the hash of their ids. interactions: rows of all peers together, 0 = unknown. seed: gives the base model,
+    and also all random draws if draws is "public", as in a simulation. With "secret" each peer draws from a number that never
+    leaves it, since whoever knows a peer's draws can tell its negatives, and so its rows, from what it sends. period: seconds
+    between two pushes. operator: the public key that signs which number belongs to which peer.
     """
 
     name: str
@@ -46,13 +47,13 @@ class Charter:
 
     @cached_property
     def schema(self) -> bytes:
-        """The federation's name: 16 bytes."""
+        """The identity of the federation, 16 bytes: a hash of all its shared settings."""
         said = json.dumps({**vars_of(self), "period": float(self.period)}, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(b"entrenous charter\0" + said.encode()).digest()[:16]
 
     @property
     def catalogue(self) -> Catalogue:
-        """As the algorithm wants it."""
+        """The sizes of the federation: users, items, interactions."""
         return Catalogue(self.users, self.items, self.interactions)
 
     @cached_property
@@ -70,12 +71,12 @@ class Charter:
 
     @property
     def body_bytes(self) -> int:
-        """Of one model on the wire."""
+        """The bytes of one model on the wire."""
         return packed_bytes(self.made.width)  # type: ignore[attr-defined]  # every algorithm over a flat model has one
 
 
 def vars_of(charter: Charter) -> dict[str, Any]:
-    """A charter as JSON has it."""
+    """The shared settings of a federation as a JSON object."""
     return {name: getattr(charter, name) for name in Charter.__dataclass_fields__}
 
 

@@ -1,4 +1,5 @@
-"""`Conduct`: how others behave. One offer from each in an interval; who breaks the protocol three times is not heard for a while."""
+"""`Conduct`: rate limits and bans. A peer may offer one model per interval, and is banned for a while after three protocol
+errors."""
 
 from __future__ import annotations
 
@@ -19,22 +20,23 @@ class _Marks:
 
 @final
 class Conduct:
-    """By key. interval: seconds between two offers, and two shuffles, of one peer; ban: seconds. Times are Host.now."""
+    """Rate limits and bans of other peers, by public key. interval: seconds between two offers, or two record exchanges, of
+    one peer; ban: seconds that a ban lasts. Times are those of `Host.now`."""
 
     def __init__(self, interval: float, ban: float) -> None:
         self.interval, self.ban, self.bans = interval, ban, 0
         self._of: dict[bytes, _Marks] = {}
 
     def is_banned(self, peer: bytes, now: float) -> bool:
-        """Whether nothing of it is heard."""
+        """Whether a peer is banned now, so that its messages are not read."""
         return peer in self._of and now < self._of[peer].banned_until
 
     def may_offer(self, peer: bytes, now: float) -> bool:
-        """Whether its interval is over; if so another begins."""
+        """Whether a peer may offer a model now. If so, its next interval begins."""
         return self._may("offer", peer, now)
 
     def may_shuffle(self, peer: bytes, now: float) -> bool:
-        """As may_offer."""
+        """Whether a peer may exchange records now. If so, its next interval begins."""
         return self._may("shuffle", peer, now)
 
     def _may(self, what: str, peer: bytes, now: float) -> bool:
@@ -45,7 +47,7 @@ class Conduct:
         return True
 
     def error(self, peer: bytes, now: float) -> bool:
-        """It broke the protocol. Returns whether it is banned for that."""
+        """Count a protocol error of a peer. Returns whether the peer is banned because of it."""
         marks = self._marks(peer)
         marks.errors = marks.errors + 1 if now - marks.last_error < self.ban else 1  # who dies now and then is not a foe
         marks.last_error = now
@@ -56,7 +58,7 @@ class Conduct:
         return True
 
     def good(self, peer: bytes) -> None:
-        """It did what it should: errors before that are forgiven."""
+        """Forgive a peer its earlier protocol errors after a correct exchange."""
         self._marks(peer).errors = 0
 
     def _marks(self, peer: bytes) -> _Marks:

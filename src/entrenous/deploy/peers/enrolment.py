@@ -44,7 +44,7 @@ NAME = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-.")
 
 
 class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a peer shows to take part. key: its public key, 64 hexadecimal digits; listen, advertise: as in its invitation."""
+    """A peer's request to take part. key: its public key, 64 hexadecimal digits; listen, advertise: as in its invitation."""
 
     name: str
     key: str
@@ -67,12 +67,12 @@ class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def addresses(self) -> list[str]:
-        """Where others reach it, if it says a port."""
+        """The addresses at which others reach this peer; [] if it names no port."""
         return [one for one in self.advertise or [self.listen] if not one.endswith(":0")]
 
 
 def identity(folder: Path, name: str, listen: str, advertise: Sequence[str] = ()) -> Request:
-    """Makes a peer's key, readable by its owner alone, and its request. Raises InputError for a folder that has a key already."""
+    """Make a peer's key, readable by its owner alone, and its request. Raises InputError for a folder that has a key already."""
     if not _is_name(name):
         raise InputError("--name", f"got {name!r}", expected="1 to 64 of a-z, 0-9, - and .")
     for one in (listen, *advertise):
@@ -95,9 +95,11 @@ def begin(
     folder: Path, items: Path, requests: Sequence[Request], algorithm: str, *, name: str, settings: Mapping[str, Any], users: int = 0,
     seed: int = 0, draws: str = "secret", period: float = 10.0,
 ) -> list[Path]:  # fmt: skip
-    """A federation: its charter, the operator's key, and invitations. users: numbers that there may be in all, 0 = the requests'.
+    """Found a federation of the peers that sent a request: write its shared settings, the operator's key, and an invitation for
+    each. users: the most peers that there may ever be, 0 = as many as requests.
 
-    Raises InputError before anything is written."""
+    Raises InputError before anything is written.
+    """
     at_least("--peer, how often", len(requests), BOOTSTRAPS)
     if folder.exists() and any(folder.iterdir()):
         raise InputError(str(folder), "is not empty", expected="a new folder")

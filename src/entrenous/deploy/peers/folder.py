@@ -47,12 +47,13 @@ class Bootstrap(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     addresses: list[str]
 
     def contact(self) -> Contact:
-        """As the book wants it."""
+        """The contact to dial this bootstrap peer by."""
         return Contact(self.number, bytes.fromhex(self.key), tuple(self.addresses))
 
 
 class Invitation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a peer begins with. ticket: 128 hexadecimal digits; listen: HOST:PORT, port 0 = any; advertise: what others are told instead."""
+    """The invitation of a peer to a federation. ticket: the operator's signature, 128 hexadecimal digits; listen: HOST:PORT,
+    port 0 = any; advertise: the addresses that others are told instead."""
 
     charter: dict[str, Any]
     number: int
@@ -63,7 +64,8 @@ class Invitation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Secret(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """key: 64 hexadecimal digits; draws: what names this peer's draws where the charter says they are secret."""
+    """The secrets of a peer. key: its private key, 64 hexadecimal digits; draws: the number that its random draws follow from
+    if they are secret."""
 
     key: str
     draws: int
@@ -71,7 +73,7 @@ class Secret(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @final
 class Folder:
-    """A peer's folder, read when it is needed. Raises InputError for what is not there or not right."""
+    """The folder of a peer on disk; files are read on first use. Raises InputError for a file that is missing or malformed."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -85,7 +87,8 @@ class Folder:
 
     @cached_property
     def invitation(self) -> Invitation:
-        """What the operator gave it."""
+        """The invitation that the operator of the federation wrote for this peer. Raises InputError if it names fewer than two
+        bootstraps."""
         found: Invitation = read_json(self.path / INVITATION, Invitation)
         if len(found.bootstraps) < 2:
             expected = "at least two: with one the federation ends when that ends"
@@ -94,7 +97,8 @@ class Folder:
 
     @cached_property
     def charter(self) -> Charter:
-        """What all have agreed on."""
+        """The settings that all peers of the federation share, read from the invitation. Raises InputError if they are
+        malformed."""
         try:
             charter = Charter(**self.invitation.charter)
             assert len(bytes.fromhex(charter.operator)) == 32
@@ -108,7 +112,8 @@ class Folder:
 
     @cached_property
     def secret(self) -> Secret:
-        """Its key."""
+        """The secret key of this peer, and the number that its random draws follow from. Raises InputError if others may read
+        the file."""
         path = self.path / SECRET
         found: Secret = read_json(path, Secret)
         if os.name == "posix" and path.stat().st_mode & 0o077:
@@ -119,7 +124,7 @@ class Folder:
 
     @property
     def me(self) -> Self:
-        """Who it says it is."""
+        """The identity of this peer: its secret key, its number, and the operator's signature for both. Raises InputError."""
         try:
             key, ticket = bytes.fromhex(self.secret.key), bytes.fromhex(self.invitation.ticket)
             public_key(key)
@@ -131,12 +136,13 @@ class Folder:
 
     @property
     def seed(self) -> int:
-        """What names its draws."""
+        """The number that this peer's random draws follow from: the federation's seed if draws are public, else the secret
+        one."""
         return self.charter.seed if self.charter.draws == "public" else self.secret.draws
 
     @cached_property
     def items(self) -> Items:
-        """The catalogue, which must be the charter's."""
+        """The items of items.csv. Raises InputError if they are not the catalogue of the federation."""
         path = self.path / ITEMS
         found = read_items(path)
         if len(found.ids) != self.charter.items or items_sha256(found.ids) != self.charter.items_sha256:
@@ -144,7 +150,8 @@ class Folder:
         return found
 
     def rows(self) -> DeviceData:
-        """Its user's rows: all of them, for the algorithm draws its own weighting set. Leading axis 1."""
+        """All rows of this peer's user, as the data of one device (leading axis 1). The weighting set is left empty, for the
+        algorithm to draw. Raises InputError for an unknown item."""
         path, items = self.path / ROWS, self.items
         number, found = {name: n for n, name in enumerate(items.ids)}, {}
         for line, row in table(path, "item"):
@@ -164,15 +171,15 @@ class Folder:
         return DeviceData(own, Weighing(np.zeros(2, np.int64), np.empty(0, np.int32), np.empty((0, 1), np.int32)))
 
     def node(self) -> Node:
-        """Its node, before its first event."""
+        """A node with this peer's settings and rows, before its first event."""
         return Node(self.charter, self.invitation.number, self.rows(), self.seed)
 
     def bootstraps(self) -> list[Contact]:
-        """Whom it asks first."""
+        """The contacts of the bootstrap peers, which a new peer asks first."""
         return [one.contact() for one in self.invitation.bootstraps]
 
     def kept(self, node: Node) -> Kept | None:
-        """What `node` was when it was last saved."""
+        """The state that was last saved for `node`; None if nothing was saved. Raises EntrenousError if it is damaged."""
         if not (self.path / STATE).is_file():
             return None
         keeping = Keeping(self.path / STATE, reading=True)
@@ -182,16 +189,18 @@ class Folder:
             keeping.close()
 
     def locked(self) -> AbstractContextManager[None]:
-        """Two processes with one key would be two peers with one number. Raises InputError that names the other."""
+        """A lock, held inside `with`, that keeps a second process from running this peer. Raises InputError that names the
+        process that has it."""
         return holding(self.path / LOCK)
 
     def is_running(self) -> bool:
-        """Whether a process holds it."""
+        """Whether a process is running this peer now."""
         return is_held(self.path / LOCK)
 
 
 def write_json(path: Path, thing: Any, *, private: bool = False) -> None:
-    """A JSON file for people, written whole; private: for its owner alone, from the first byte."""
+    """Write an object as an indented JSON file, whole or not at all. private: readable by its owner alone, from the first
+    byte."""
     body = as_json(thing).encode()
     if private:
         write_private(path, body, new=False)
@@ -200,22 +209,22 @@ def write_json(path: Path, thing: Any, *, private: bool = False) -> None:
 
 
 def as_json(thing: Any) -> str:
-    """For people."""
+    """An object as indented JSON text that ends with a newline."""
     return json.dumps(msgspec.to_builtins(thing), indent=2) + "\n"
 
 
 def charter_of(charter: Charter) -> dict[str, Any]:
-    """As an invitation has it."""
+    """The settings of a federation as the JSON object that goes into an invitation."""
     return vars_of(charter)
 
 
 def items_sha256(ids: list[str]) -> str:
-    """The identity of a catalogue: its ids in their order."""
+    """The SHA-256, in hexadecimal, of the item ids in their order: the identity of a catalogue of peers."""
     return hashlib.sha256("".join(f"{len(one)} {one}\n" for one in ids).encode()).hexdigest()
 
 
 def read_json(path: Path, kind: Any) -> Any:
-    """A JSON file of exactly that kind. Raises InputError."""
+    """Read a JSON file as an object of the type `kind`. Raises InputError for a missing, malformed or unknown field."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=kind)
     except (OSError, msgspec.DecodeError, ValueError) as cause:
@@ -223,7 +232,7 @@ def read_json(path: Path, kind: Any) -> Any:
 
 
 def read_operator(path: Path) -> bytes:
-    """An operator's secret key. Raises InputError."""
+    """Read an operator's secret key, 32 bytes, from a file of hexadecimal digits. Raises InputError."""
     try:
         key = bytes.fromhex(path.read_text().strip())
         public_key(key)

@@ -36,7 +36,7 @@ OPERATOR = "operator.key"
 
 
 class Founded(NamedTuple):
-    """A federation on disk."""
+    """A federation of peers on disk: its folder, its shared settings, and the folder of each peer."""
 
     folder: Path
     charter: Charter
@@ -89,7 +89,8 @@ def found(
 
 
 def whole(algorithm: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """All settings of an algorithm, defaults too: so that a federation stays what it is when a later version has others."""
+    """All settings of an algorithm, with defaults filled in, so that a later version with other defaults cannot change a
+    federation."""
     kind = pick("algorithm", algorithm, algorithms())
     if not hasattr(kind, "parse"):
         raise InputError(
@@ -111,7 +112,7 @@ def _free_ports(count: int) -> list[int]:
 
 
 def write_rows(path: Path, data: Interactions, user: int) -> None:
-    """In the order of the source, where there is one."""
+    """Write the rows of one user as a CSV file, in the order of the source where it has one."""
     low, high = int(data.ptr[user]), int(data.ptr[user + 1])
     places = sorted(range(low, high), key=lambda r: 0 if data.row is None else int(data.row[r]))
     write_private(path, b"item,value,time\n", new=False)

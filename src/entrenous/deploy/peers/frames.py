@@ -32,8 +32,8 @@ class ProtocolError(Exception):
 
 
 class Record(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """Where a peer is. issued: unix seconds, after which it is good for a while; ticket: the operator's signature of (number, id);
-    signature: by the id itself."""
+    """A signed statement of a peer's addresses. issued: unix seconds, from which it is valid for a while; ticket: the
+    operator's signature of (number, id); signature: by the peer's own key."""
 
     id: Key
     number: Number
@@ -55,7 +55,7 @@ class Shuffle(Struct, frozen=True, tag="shuffle", forbid_unknown_fields=True):
 
 
 class Offer(Struct, frozen=True, tag="offer", forbid_unknown_fields=True):
-    """A model, with the letter that travels beside it (core.gossip.Letters). push: its number at its sender."""
+    """The offer of a model, with the header that goes with it (`core.gossip.Letters`). push: its number at its sender."""
 
     schema: Annotated[bytes, Meta(min_length=16, max_length=16)]
     record: Record
@@ -68,8 +68,8 @@ class Offer(Struct, frozen=True, tag="offer", forbid_unknown_fields=True):
 
 
 class Reply(Struct, frozen=True, tag="reply", forbid_unknown_fields=True):
-    """go: send the body; busy: not now; schema: another federation; seen: had that; ok: taken; rejected: not taken; records: of a
-    shuffle."""
+    """The answer to a request. go: send the body; busy: not now; schema: another federation; seen: had that; ok: taken;
+    rejected: not taken; records: answer to an exchange of records."""
 
     answer: Annotated[str, Meta(pattern=f"^({'|'.join(ANSWERS)})$")]
     records: Records = ()
@@ -79,7 +79,7 @@ Message: TypeAlias = Shuffle | Offer | Reply
 
 
 def frame(message: Message) -> bytes:
-    """A message as it is sent."""
+    """Encode a message with its length in front, as it is sent."""
     said = msgspec.msgpack.encode(message)
     assert len(said) <= LONGEST
     return len(said).to_bytes(4, "little") + said

@@ -23,12 +23,12 @@ SKEW = 300  # seconds that a record may be from the future: clocks differ
 
 
 def new_key() -> bytes:
-    """A secret key: 32 random bytes."""
+    """A new secret key: 32 random bytes."""
     return os.urandom(KEY_BYTES)
 
 
 def public_key(secret: bytes) -> bytes:
-    """What others know a secret key by: 32 bytes."""
+    """The public key of a secret key, 32 bytes."""
     return Ed25519PrivateKey.from_private_bytes(secret).public_key().public_bytes_raw()
 
 
@@ -46,7 +46,7 @@ def _record(schema: bytes, one: Record) -> bytes:
 
 
 class Self(NamedTuple):
-    """What a peer needs to say who it is. secret: its key; ticket: for its number."""
+    """The identity of this peer. secret: its secret key; ticket: the operator's signature for its number."""
 
     secret: bytes
     schema: bytes
@@ -54,7 +54,8 @@ class Self(NamedTuple):
     ticket: bytes
 
     def record(self, addresses: Sequence[str], wall: float) -> Record:
-        """Its record as of now."""
+        """A record of this peer, signed with its key, that says it can be reached at `addresses`; issued at wall-clock time
+        `wall`."""
         bare = Record(public_key(self.secret), self.number, tuple(addresses)[:4], int(wall), self.ticket, b"\0" * 64)
         signature = Ed25519PrivateKey.from_private_bytes(self.secret).sign(_record(self.schema, bare))
         return msgspec.structs.replace(bare, signature=signature)
@@ -83,5 +84,5 @@ class Verifier:
             raise ProtocolError("record") from None
 
     def is_fresh(self, one: Record, wall: float) -> bool:
-        """Whether it has not expired."""
+        """Whether a record has not expired at wall-clock time `wall`."""
         return wall < one.issued + self.life

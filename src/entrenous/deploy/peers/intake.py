@@ -30,7 +30,8 @@ REFUSED = {1: "not-finite", 2: "too-large", 3: "size"}  # core.gossip's codes
 
 @final
 class Intake:
-    """For one node. tally: what happened, by name."""
+    """The receiving side of one peer: which offered models it accepts, and the accepted ones that wait for the node. tally:
+    counts of what happened, by name."""
 
     def __init__(self, charter: Charter, book: Book, conduct: Conduct, tally: Counter[str]) -> None:
         self.charter, self.book, self.conduct, self.tally = charter, book, conduct, tally
@@ -42,14 +43,15 @@ class Intake:
         self._refusal(np.zeros(self.width, np.float32))  # is compiled before anybody waits for it
 
     def remember(self, sender: int, push: int, sha: bytes) -> None:
-        """A model that was taken: a second copy has no effect."""
+        """Note that a model was accepted, so that a second copy is refused."""
         own = self._seen.setdefault(sender, OrderedDict())
         own[push, sha] = None
         if len(own) > REMEMBERED:
             own.popitem(last=False)
 
     def offered(self, peer: bytes, offer: Offer, now: float, wall: float) -> str:
-        """`go`, and room is kept until `arrived` or `dropped`; or the answer. Raises ProtocolError for an offer that nobody should make."""
+        """The answer to an offer: "go", after which space is reserved until `arrived` or `dropped`, or a reason not to send
+        the body ("busy", "seen", "schema"). Raises ProtocolError for an offer that breaks the protocol."""
         if offer.schema != self.charter.schema:
             return "schema"
         sender = self._sender(peer, offer, wall)
@@ -74,12 +76,12 @@ class Intake:
         return offer.record.number
 
     def dropped(self, offer: Offer) -> None:
-        """The body did not come."""
+        """Free the space that was reserved for a body that did not come."""
         self.reading.pop(offer.record.number, None)
 
     def judged(self, offer: Offer, body: bytearray) -> Received:
-        """The model of a body. Raises ProtocolError for one that is not what was offered, or not to be merged with. For a thread, if
-        it is long."""
+        """The model in a received body, checked. Raises ProtocolError if it is not the offered one, malformed, not finite or
+        too large. Takes long for a large body; run it in a thread."""
         if digest(body) != offer.digest:
             raise ProtocolError("digest")
         try:
@@ -95,7 +97,7 @@ class Intake:
         return int(mixing.refusals(model[None], np.zeros(1, np.int64), np.array([self.width]), self.largest)[0])
 
     def arrived(self, one: Received) -> None:
-        """Waits for the node from now on; an older model of its sender is worth less, and goes."""
+        """Queue a model for the node. It replaces an older one of the same sender."""
         self.reading.pop(one.sender, None)
         self.remember(one.sender, one.push, one.digest)
         if self.waiting.pop(one.sender, None) is not None:
@@ -103,17 +105,17 @@ class Intake:
         self.waiting[one.sender] = one
 
     def next(self) -> Received | None:
-        """Who waits longest."""
+        """Take the model that has waited longest; None if none waits."""
         return self.waiting.popitem(last=False)[1] if self.waiting else None
 
 
 def letters_of(offer: Offer, width: int) -> Letters:
-    """What travelled beside the model, as the algorithm wants it."""
+    """The header of an offered model (sender, age, samples, known peers, length) as arrays of one model, for the algorithm."""
     peers = np.array([offer.peers or (NOBODY,)], np.int32)
     sender, age, samples, length = (np.array([n], np.int64) for n in (offer.record.number, offer.age, offer.samples, width))
     return Letters(sender, age, samples, peers, length)
 
 
 def deadline(size: int) -> float:
-    """Seconds in which a body must have come: 3 s and 100 kB/s."""
+    """The seconds within which a body of `size` bytes must have arrived: 3 s, and 1 s for each 100 kB."""
     return FLOOR + size / RATE

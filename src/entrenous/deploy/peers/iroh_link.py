@@ -31,9 +31,9 @@ def hasten() -> bool:
 
     uniffi-rs has repaired it (pull request 2824); a release with that no longer has the loop, and is left alone.
     """
-    kind = getattr(ffi, "_UniffiRustBufferBuilder", None)
-    slow = getattr(kind, "write", None)
-    if kind is None or slow is None or "enumerate" not in slow.__code__.co_names:
+    builder = getattr(ffi, "_UniffiRustBufferBuilder", None)
+    slow = getattr(builder, "write", None)
+    if builder is None or slow is None or "enumerate" not in slow.__code__.co_names:
         return False
 
     def write(self: Any, value: Any) -> None:
@@ -42,7 +42,7 @@ def hasten() -> bool:
             if n:
                 ctypes.memmove(ctypes.cast(self.rbuf.data, ctypes.c_void_p).value + self.rbuf.len, bytes(value), n)
 
-    kind.write = write
+    builder.write = write
     return True
 
 
@@ -131,7 +131,7 @@ def _both(listen: str) -> tuple[str, ...]:
 
 @final
 class IrohLink:
-    """An endpoint."""
+    """An iroh endpoint: a `Link` over QUIC."""
 
     def __init__(self, endpoint: Any, listen: str, advertise: Sequence[str]) -> None:
         self._endpoint, self._advertise = endpoint, list(advertise)
@@ -139,12 +139,14 @@ class IrohLink:
         self._family, self._everywhere = listen.startswith("["), listen.startswith(("0.0.0.0:", "[::]:"))
 
     def addresses(self) -> list[str]:
-        """Where others reach it: what was said, or where it listens; if that is everywhere, the addresses that the machine knows."""
+        """The addresses at which others reach this endpoint: the advertised ones, or those it listens at; if it listens
+        everywhere, those that the machine knows."""
         found = self._endpoint.addr().direct_addresses() if self._everywhere else self._endpoint.bound_sockets()
         return self._advertise or [one for one in found if one.startswith("[") == self._family][:4]
 
     async def dial(self, key: bytes, addresses: Sequence[str]) -> Connection:
-        """Raises LinkError if nobody, or somebody else, is there, at the latest after SHORT seconds (then TimeoutError)."""
+        """Open a connection to the peer with this key. Raises LinkError if nobody or another key answers, TimeoutError after
+        SHORT seconds."""
         try:
             address = iroh.EndpointAddr(iroh.EndpointId.from_bytes(key), None, list(addresses))
         except iroh.IrohError as error:
@@ -152,7 +154,7 @@ class IrohLink:
         return IrohConnection(await within(SHORT, self._endpoint.connect(address, ALPN)))
 
     async def accept(self) -> Arriving:
-        """The next who would like to connect, before the handshake."""
+        """Wait for the next incoming connection, before the handshake."""
         while True:
             try:
                 found = await self._endpoint.accept_next()
@@ -163,7 +165,7 @@ class IrohLink:
             return _Arriving(found)
 
     async def close(self) -> None:
-        """Never raises."""
+        """Close the endpoint and all its connections. Never raises."""
         try:
             await within(SHORT, self._endpoint.close())
         except (LinkError, TimeoutError):
@@ -190,22 +192,22 @@ class _Arriving:
 
 @final
 class IrohConnection:
-    """A QUIC connection."""
+    """A QUIC connection with one other peer; a `Connection`."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
         self.peer: bytes = connection.remote_id().to_bytes()
 
     async def open(self) -> Stream:
-        """Waits while the other end allows no more."""
+        """Open a stream. Waits while the other end allows no more of them."""
         return IrohStream(await within(GUARD, self._connection.open_bi()))
 
     async def accept(self) -> Stream:
-        """The next that the other end opened."""
+        """Wait for the next stream that the other end opens."""
         return IrohStream(await within(GUARD, self._connection.accept_bi()))
 
     def close(self) -> None:
-        """Never raises."""
+        """Close the connection. Never raises."""
         try:
             self._connection.close(0, b"")
         except iroh.IrohError:
@@ -214,8 +216,8 @@ class IrohConnection:
 
 @final
 class IrohStream:
-    """A QUIC stream, both ways, in pieces. Reading and writing take as long as the caller lets them: a deadline for each piece costs more
-    than the piece."""
+    """A QUIC stream, in both directions; a `Stream`. Calls have no deadline of their own, since one for each piece would cost
+    more than the piece."""
 
     def __init__(self, stream: Any) -> None:
         self._send, self._receive, self._early = stream.send(), stream.recv(), bytearray()
@@ -233,16 +235,17 @@ class IrohStream:
         return found
 
     async def write(self, data: bytes) -> None:
-        """Waits while the other end reads nothing."""
+        """Send bytes. Waits while the other end reads nothing."""
         for low in range(0, len(data), PIECE):
             await _plainly(self._send.write_all(data[low : low + PIECE]))
 
     async def finish(self) -> None:
-        """A stream that is merely forgotten looks finished too, so an end means nothing: lengths and digests do."""
+        """End this direction. The other end cannot tell it from a stream that was dropped, so readers rely on lengths and
+        digests alone."""
         await within(SHORT, self._send.finish())
 
     async def abort(self) -> None:
-        """Never raises."""
+        """Break both directions of the stream. Never raises."""
         for step in (self._send.reset(1), self._receive.stop(1)):
             try:
                 await within(SHORT, step)

@@ -38,7 +38,7 @@ class Kept(NamedTuple):
 
 @final
 class Keeping:
-    """An open file. One thread at a time; several processes may read while one writes."""
+    """The open SQLite file of one peer's state. Use it from one thread at a time; other processes may read while one writes."""
 
     def __init__(self, path: Path, *, reading: bool = False) -> None:
         self.path = path
@@ -55,13 +55,14 @@ class Keeping:
             raise EntrenousError(f"{path}: cannot be opened ({cause}); expected the state of a peer") from None
 
     def close(self) -> None:
-        """Nothing is lost without it."""
+        """Close the file. Everything saved is on the disk already."""
         self._file.close()
 
     def save(
         self, arrays: Mapping[str, Array], first: int, events: Sequence[Event], about: Mapping[str, Any], met: Sequence[Record]
     ) -> None:
-        """A state, and the events that led to it since the last one, of which the first has the number `first`: all of it, or nothing."""
+        """Store a state, and the events that led to it since the last one, in one transaction. first: the number of the first
+        event."""
         body = write(arrays)
         with self._file as file:
             rows = [(first + n, e.kind, e.sender, e.push, e.digest) for n, e in enumerate(events)]
@@ -72,7 +73,7 @@ class Keeping:
             file.executemany("INSERT INTO record VALUES (?, ?)", [(r.number, msgspec.msgpack.encode(r)) for r in met])
 
     def load(self, schema: Schema) -> Kept | None:
-        """The state; None before the first. Raises EntrenousError when it is damaged, or of something else."""
+        """The stored state; None if none was stored. Raises EntrenousError if it is damaged or has other arrays than `schema`."""
         row = self._one("SELECT arrays, sha256, about FROM node")
         if row is None:
             return None
@@ -86,12 +87,12 @@ class Keeping:
             raise EntrenousError(f"{self.path}: the state cannot be read ({cause}); {fix}") from None
 
     def about(self) -> dict[str, Any]:
-        """What a person is shown, without the arrays."""
+        """The stored summary for people (counts, hit rate), without reading the arrays."""
         row = self._one("SELECT about FROM node")
         return {} if row is None else dict(json.loads(row[0]))
 
     def events(self) -> list[Event]:
-        """All of them, in their order."""
+        """All stored events in the order in which they happened."""
         return [Event(*row) for row in self._all("SELECT kind, sender, push, digest FROM event ORDER BY number")]
 
     def taken(self) -> list[tuple[int, int, bytes]]:
@@ -100,7 +101,7 @@ class Keeping:
         return [(int(sender), int(push), bytes(sha)) for sender, push, sha in reversed(found)]
 
     def met(self) -> list[Record]:
-        """Records that were in the book."""
+        """The stored records of other peers, by which to reach them after a restart."""
         return [msgspec.msgpack.decode(row[0], type=Record) for row in self._all("SELECT record FROM record")]
 
     def _one(self, query: str) -> Any:

@@ -17,8 +17,11 @@ FAILED = (LinkError, TimeoutError, ProtocolError)  # of the other end, or of wha
 
 @final
 class Lines:
-    """Of one peer. kept: connections that stay when nothing is under way. After any error a connection is closed and forgotten: one to a
-    peer that died looks sound for half a minute."""
+    """Connections of one peer to others, opened on the first request and used again. kept: idle connections that stay open; the
+    least recently used are closed first.
+
+    After any error the connection is closed: one to a peer whose process has died looks sound for half a minute.
+    """
 
     def __init__(self, link: Link, kept: int = KEPT) -> None:
         self._link, self.kept = link, kept
@@ -27,8 +30,11 @@ class Lines:
         self._dialling: dict[bytes, asyncio.Lock] = {}
 
     async def ask(self, to: Contact, message: Message, body: bytes | None = None, seconds: float = 0.0) -> Reply:
-        """The answer to a request; to its body, if that is wanted, which may take `seconds`. Raises one of FAILED. A connection that was
-        there already may be to somebody who died and came back: then once more over a new one."""
+        """Send a request to a peer, and the body if the peer answers "go"; return its last answer. seconds: for sending the body.
+
+        If a connection that was open already fails, the request is sent once more over a new one, since the peer may have
+        restarted. Raises LinkError, TimeoutError or ProtocolError.
+        """
         self._used[to.key] = self._used.get(to.key, 0) + 1
         try:
             if to.key in self._kept:
@@ -70,7 +76,7 @@ class Lines:
         return self._kept[to.key]
 
     def forget(self, key: bytes) -> None:
-        """Closes the connection with a peer."""
+        """Close the connection with the peer that has this public key, if there is one."""
         line = self._kept.pop(key, None)
         if line is not None:
             line.close()
@@ -82,7 +88,7 @@ class Lines:
             self.forget(key)
 
     def close(self) -> None:
-        """All of them."""
+        """Close the connections with all peers."""
         for key in list(self._kept):
             self.forget(key)
 

@@ -58,33 +58,33 @@ class _VirtualLoop(asyncio.SelectorEventLoop):
 
 
 def in_virtual_time(main: Coroutine[Any, Any, T]) -> T:
-    """The result of `main`, run as asyncio.run would."""
+    """Run a coroutine on an event loop whose clock jumps to the next event instead of waiting; return its result."""
     with asyncio.Runner(loop_factory=_VirtualLoop) as runner:
         return runner.run(main)
 
 
 @final
 class VirtualHost:
-    """One peer's machine. seed, name: name what it draws."""
+    """The machine of one simulated peer: a virtual clock, and random numbers from a key that `seed` and `name` give."""
 
     def __init__(self, seed: int, name: int) -> None:
         self._key, self._drawn = fold_name(key(seed, "host"), name), 0
 
     def now(self) -> float:
-        """Virtual."""
+        """Virtual seconds since the event loop began."""
         return asyncio.get_running_loop().time()
 
     def wall(self) -> float:
-        """Virtual."""
+        """Virtual seconds since 1970."""
         return EPOCH + self.now()
 
     def below(self, n: int) -> int:
-        """The next draw."""
+        """A random number from 0 to n - 1, the next of this machine's sequence."""
         self._drawn += 1
         return int(below(np.uint64(draw(self._key, self._drawn)), n))
 
     async def work(self, function: Callable[..., T], *arguments: Any) -> T:
-        """At once."""
+        """Run a function in this thread and return its result, in no virtual time."""
         return function(*arguments)
 
 
@@ -93,8 +93,8 @@ class VirtualHost:
 
 @final
 class Hub:
-    """All links. latency: seconds for every piece; cut: whether one address cannot reach another (both keys given): what is sent then is
-    lost, and nobody is told, as on a real network."""
+    """A network in memory. latency: virtual seconds for every piece of data; cut: whether one address cannot reach another,
+    given both keys. What is sent across a cut is lost and nobody is told, as on a real network."""
 
     def __init__(self, latency: float = 0.01, cut: Callable[[bytes, bytes], bool] = lambda one, other: False) -> None:
         self.latency, self.cut = latency, cut
@@ -102,32 +102,33 @@ class Hub:
         self.count = 0
 
     def link(self, key: bytes, address: str = "") -> MemoryLink:
-        """A new place in the network, at an address of its own or a given one."""
+        """Connect a new peer to the network, at the given address or at an unused one."""
         self.count += 1
         found = MemoryLink(self, key, address or f"memory:{self.count}")
         self.links[found.address] = found
         return found
 
     def kill(self, link: MemoryLink) -> None:
-        """As SIGKILL: it is gone, and its peers wait for answers that do not come."""
+        """Take a peer off the network as SIGKILL would: others wait for answers that do not come."""
         self.links.pop(link.address, None)
         link.dead = True
 
 
 @final
 class MemoryLink:
-    """One peer's place."""
+    """The connection of one simulated peer to the network; a `Link`."""
 
     def __init__(self, hub: Hub, key: bytes, address: str) -> None:
         self.hub, self.key, self.address, self.dead = hub, key, address, False
         self.arriving: asyncio.Queue[Arriving] = asyncio.Queue()
 
     def addresses(self) -> list[str]:
-        """One."""
+        """The one address of this peer, as a list."""
         return [self.address]
 
     async def dial(self, key: bytes, addresses: Sequence[str]) -> Connection:
-        """Raises LinkError if somebody else is there; waits for ever if nobody is."""
+        """Open a connection to a peer. Raises LinkError if another key answers at these addresses; waits for ever if nobody
+        does."""
         there = next((self.hub.links[one] for one in addresses if one in self.hub.links), None)
         await asyncio.sleep(self.hub.latency)
         if there is None or self.hub.cut(self.key, key):
@@ -141,11 +142,11 @@ class MemoryLink:
         return near
 
     async def accept(self) -> Arriving:
-        """The next."""
+        """Wait for the next incoming connection, before the handshake."""
         return await self.arriving.get()
 
     async def close(self) -> None:
-        """As a process that ends."""
+        """Leave the network and close all connections, as a process that ends."""
         self.hub.kill(self)
 
 
@@ -163,7 +164,7 @@ class _Arriving:
 
 @final
 class MemoryConnection:
-    """One end of a connection."""
+    """One end of a connection between two simulated peers; a `Connection`."""
 
     other: MemoryConnection
 
@@ -175,7 +176,7 @@ class MemoryConnection:
         self.streams: list[MemoryStream] = []
 
     async def open(self) -> Stream:
-        """A stream that the other end accepts."""
+        """Open a stream, which the other end receives from `accept`."""
         self.check()
         near, far = MemoryStream(self), MemoryStream(self.other)
         near.other, far.other = far, near
@@ -186,7 +187,7 @@ class MemoryConnection:
         return near
 
     async def accept(self) -> Stream:
-        """The next stream that the other end opened."""
+        """Wait for the next stream that the other end opens."""
         while not self._offered:
             self.check()
             self._any.clear()
@@ -194,7 +195,7 @@ class MemoryConnection:
         return self._offered.popleft()
 
     def close(self) -> None:
-        """Both ends learn it, unless one of them is dead or cut off."""
+        """Close both ends, unless one of the peers is dead or cut off, which then learns nothing."""
         for end in (self, self.other):
             if not end.is_lost():
                 end.closed.set()
@@ -203,18 +204,18 @@ class MemoryConnection:
                     stream.arrived.set()
 
     def is_lost(self) -> bool:
-        """Whether nothing gets through any more."""
+        """Whether one of the two peers is dead or cut off, so that nothing arrives."""
         return self.own.dead or self.there.dead or self.own.hub.cut(self.own.key, self.there.key)
 
     def check(self) -> None:
-        """Raises LinkError if it is closed."""
+        """Raise LinkError if the connection is closed."""
         if self.closed.is_set():
             raise LinkError("closed")
 
 
 @final
 class MemoryStream:
-    """One end of a stream."""
+    """One end of a stream between two simulated peers; a `Stream`."""
 
     other: MemoryStream
 
@@ -223,7 +224,7 @@ class MemoryStream:
         self.got, self.arrived, self.ended, self.broken = bytearray(), asyncio.Event(), False, False
 
     async def read(self, size: int) -> bytearray:
-        """Exactly so many bytes."""
+        """Read exactly `size` bytes. Raises LinkError if the stream ends before."""
         while len(self.got) < size:
             if self.broken or self.connection.closed.is_set() or self.ended:
                 raise LinkError("reset" if self.broken else "ended")
@@ -235,7 +236,7 @@ class MemoryStream:
         return found
 
     async def write(self, data: bytes) -> None:
-        """After the latency, and when there is room."""
+        """Send bytes, which arrive after the network's latency. Waits while the other end has a full window."""
         await asyncio.sleep(self.connection.own.hub.latency)
         for low in range(0, len(data), 1 << 16):
             while len(self.other.got) >= WINDOW:
@@ -248,13 +249,13 @@ class MemoryStream:
                 self.other.arrived.set()
 
     async def finish(self) -> None:
-        """The other end reads what is left, then an error."""
+        """End this direction: the other end reads what is left, and raises LinkError if it reads on."""
         if not self.connection.is_lost():
             self.other.ended = True
             self.other.arrived.set()
 
     async def abort(self) -> None:
-        """Both ends break."""
+        """Break both directions of the stream."""
         for end in (self, self.other):
             end.broken = True
             end.arrived.set()

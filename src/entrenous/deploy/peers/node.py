@@ -10,10 +10,14 @@ from typing import NamedTuple, final
 
 import numpy as np
 
+from ...core.arrays import ranks_among
 from ...core.gossip import ACCEPTED, NOBODY, Arrivals, DeviceData, Letters
 from ...core.keys import folded
 from ...core.protocols import State, arrays_of
 from ...core.types import Array, Float32Array, Int64Array, UInt64Array
+from ...evaluate.metrics.hr import hr
+from ...evaluate.ranking import Ranking
+from ...evaluate.recommend import tie_places
 from ...federation.gossip import base_model, first_known, first_nodes, node_keys, weighting_keys
 from ...federation.replay import MESSAGE, PUSH, START, Event
 from ...wire.pushed import digest, pack
@@ -24,7 +28,8 @@ OWN, RECEIVED = np.zeros(1, np.int64), np.ones(1, np.int64)  # places in the poo
 
 
 class Pushed(NamedTuple):
-    """What a timer sends. number: of the push; to: numbers of peers; letters: of one model; body: wire.pushed, digest: of it."""
+    """A model that a node sends when its timer fires. number: counts its pushes; to: numbers of the receivers; letters: the
+    header, of one model; body: the model as `wire.pushed` packs it; digest: SHA-256 of the body."""
 
     number: int
     to: tuple[int, ...]
@@ -34,7 +39,7 @@ class Pushed(NamedTuple):
 
 
 class Received(NamedTuple):
-    """A model that was offered, taken and found well-formed. model: float32 [width]."""
+    """A model from another peer, verified and well-formed. model: float32 [width]."""
 
     sender: int
     push: int
@@ -45,7 +50,8 @@ class Received(NamedTuple):
 
 @final
 class Node:
-    """Not to be called from two threads at once. Every call that changes it adds to `fresh`, the events since it was last kept."""
+    """One node of a gossip algorithm, with its own data. `fresh` collects the events since its state was last saved. Not to be
+    called from two threads at once."""
 
     def __init__(self, charter: Charter, number: int, rows: DeviceData, seed: int) -> None:
         """A node that has not begun. rows: its own, leading axis 1; seed: what names its draws."""
@@ -57,17 +63,18 @@ class Node:
         self.data = self.algorithm.weighing(rows, weighting_keys(seed, me))
         self.nodes: State = first_nodes(self.algorithm, me, known, len(base), charter.seed)
         self.pool: Float32Array = np.stack([base, base])
+        self._tie_seed = charter.seed  # equal scores stand in one order at all peers, as in a simulation
         self.events = self.pushes = 0
         self.fresh: list[Event] = []
 
     def start(self) -> None:
-        """Trains the base model once, if that has not happened."""
+        """Train the base model once on the node's rows, unless that has happened."""
         if self.events == 0:
             self.algorithm.on_start(self.pool, OWN, self.nodes, OWN, self.data, self._next_key())
             self._note(Event(START, -1, -1, b""))
 
     def push(self) -> Pushed:
-        """The timer fires."""
+        """Handle a timer: choose receivers by the algorithm and pack the node's model for them."""
         sent = self.algorithm.on_timer(self.nodes, OWN, self.data, self._next_key())
         body, number = pack(self.pool[0]), self.pushes
         self.pushes += 1
@@ -76,7 +83,8 @@ class Node:
         return found
 
     def receive(self, one: Received) -> int:
-        """A model arrives. Returns ACCEPTED, or why not (core.gossip.REFUSALS), in which case nothing has changed."""
+        """Merge a received model and train, as the algorithm does. Returns ACCEPTED, or why not (`core.gossip.REFUSALS`), in
+        which case nothing has changed."""
         self.pool[1] = one.model
         key = folded(self._key, np.array([self.events]))
         arrivals = Arrivals(self.pool, OWN, OWN, RECEIVED, OWN, one.letters, key)
@@ -95,33 +103,36 @@ class Node:
     # ---- what a person sees ----------------------------------------------------------------------------------------------------------
 
     def scores(self) -> Float32Array:
-        """Of all items, float32 [items]."""
+        """The scores of all items for the node's user, float32 [items]."""
         return self.algorithm.score(self.pool, OWN, self.nodes, OWN, self.data)[0]
 
     def hit_rate(self) -> float | None:
-        """HR@20 of its own weighting rows, each among its candidates; None without any."""
+        """HR@20 of the node's weighting set, each row ranked among its own candidates; None without such rows."""
         sets = self.data.weighing
         if not len(sets.item):
             return None
-        scores = self.scores()
-        others = np.where(sets.candidates < 0, -np.inf, scores[np.maximum(sets.candidates, 0)])
-        return float(np.mean((others >= scores[sets.item][:, None]).sum(axis=1) < RANKED))
+        scores, m = self.scores(), len(sets.item)
+        rank, competing = np.empty(m, np.int64), np.empty(m, np.int64)
+        known, place = np.ones(len(scores), np.bool_), tie_places(len(scores), self._tie_seed)
+        ranks_among(scores[None], np.zeros(m, np.int64), sets.item, sets.candidates, known, place, rank, competing)
+        return float(hr(Ranking(np.arange(m + 1), rank, competing, np.zeros(m, np.int64)), RANKED).mean())
 
     def known(self) -> list[int]:
-        """Numbers that its algorithm may push to next."""
+        """The numbers of the peers to which the node's algorithm may push next."""
         numbers = np.concatenate([self.nodes.view[0], self.nodes.known[0]])  # type: ignore[attr-defined]  # of every Peer
         return [int(number) for number in numbers if number != NOBODY]
 
     # ---- kept, and gone on with ------------------------------------------------------------------------------------------------------
 
     def arrays(self) -> dict[str, Array]:
-        """All that changes, by name: copies."""
+        """Copies of all arrays that change during training, by name: the model, event counts, and the algorithm's private
+        state."""
         counts: Int64Array = np.array([self.events, self.pushes], np.int64)
         state = {f"node.{name}": array.copy() for name, array in arrays_of(self.nodes).items()}
         return {"model": self.pool[0].copy(), "counts": counts, **state}
 
     def restore(self, arrays: Mapping[str, Array]) -> None:
-        """As it was when `arrays` were taken."""
+        """Set the node to the state that `arrays` returned earlier."""
         self.pool[0] = arrays["model"]
         self.nodes = type(self.nodes)(*(arrays[f"node.{name}"].copy() for name in self.nodes._fields))
         self.events, self.pushes = (int(count) for count in arrays["counts"])

@@ -39,7 +39,8 @@ RENEWALS = 5  # of its record, by a peer, in the time that one is good for
 
 
 class Pace(NamedTuple):
-    """Seconds. period: between two pushes; life: of a record; interval: between two offers of one peer; ban: of one that misbehaves."""
+    """Time limits of a peer, in seconds. period: between two pushes; life: of a record; interval: between two offers of one
+    peer; ban: how long a peer is banned."""
 
     period: float
     life: float
@@ -48,7 +49,8 @@ class Pace(NamedTuple):
 
 
 def pace(period: float) -> Pace:
-    """As a charter's period makes it: records are good for five periods, and peers may be half a period too early."""
+    """The time limits that follow from the seconds between two pushes: records live for five periods, and an offer may come
+    half a period early."""
     return Pace(period, max(15.0, 5 * period), period / 2)
 
 
@@ -58,7 +60,8 @@ class _Stop(Exception):
 
 @final
 class Peer:
-    """say: what is told to the log, one line each; never an item, a rating or a score."""
+    """A running peer: one node, its timer, and its connections with other peers. say: writes a line to the log, which never
+    names an item, a rating or a score."""
 
     def __init__(
         self,
@@ -93,7 +96,7 @@ class Peer:
     # ---- life ------------------------------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Until `stop`. Raises EntrenousError when a loop keeps failing."""
+        """Run the peer until `stop` is called. Raises EntrenousError when one of its loops keeps failing."""
         failure: EntrenousError | None = None
         self._recall()
         await self.host.work(self._begin)
@@ -114,7 +117,7 @@ class Peer:
             raise failure
 
     def stop(self) -> None:
-        """Ends `run`, after the state is saved."""
+        """Make `run` save the node's state and return."""
         self._stopping.set()
 
     def spawn(self, name: str, work: Coroutine[Any, Any, None]) -> None:
@@ -242,14 +245,14 @@ class Peer:
     # ---- what others and people see ----------------------------------------------------------------------------------------------------
 
     def record(self) -> Record:
-        """Its own, as of now."""
+        """The current signed record of this peer (key, number, addresses), renewed when it gets old."""
         wall = self.host.wall()
         if self._own is None or wall - self._own.issued > self.pace.life / RENEWALS:
             self._own = self.me.record(self.link.addresses(), wall)
         return self._own
 
     def about(self) -> dict[str, Any]:
-        """Counts, and how well its model ranks its own weighting rows; nothing of which."""
+        """A summary for people: counts, and the hit rate of the model on the node's weighting set. It names no item."""
         return {
             "number": self.me.number,
             "pid": os.getpid(),

@@ -25,7 +25,7 @@ class Stream(Protocol):
 
 
 class Connection(Protocol):
-    """With one other peer, whose key the transport has checked."""
+    """An open connection with one other peer, whose public key the transport has verified."""
 
     peer: bytes
 
@@ -35,14 +35,15 @@ class Connection(Protocol):
 
 
 class Arriving(Protocol):
-    """Somebody who would like to connect; nothing has been spent on them yet."""
+    """An incoming connection before the handshake, to be taken or refused at no cost."""
 
     async def take(self) -> Connection: ...
     async def refuse(self) -> None: ...
 
 
 class Link(Protocol):
-    """One peer's place in the network. Its key, 32 bytes, is its address as much as a host and a port are."""
+    """The access of one peer to the network: it dials other peers and accepts their connections. key: its public key, 32
+    bytes, which is part of its address."""
 
     key: bytes
 
@@ -53,7 +54,7 @@ class Link(Protocol):
 
 
 class Host(Protocol):
-    """Clocks, chance, and hands for numeric work."""
+    """The machine a peer runs on: clocks, random numbers, and a way to run numeric work."""
 
     def now(self) -> float: ...  # seconds, never runs back
     def wall(self) -> float: ...  # seconds since 1970
@@ -63,20 +64,20 @@ class Host(Protocol):
 
 @final
 class Machine:
-    """This one. Numeric work happens in threads, so that the network is served meanwhile."""
+    """The real machine. Numeric work runs in threads, so that the network is served meanwhile."""
 
     def now(self) -> float:
-        """Of the event loop."""
+        """Seconds of the event loop's clock, which never runs back."""
         return asyncio.get_running_loop().time()
 
     def wall(self) -> float:
-        """As the machine's clock says."""
+        """Seconds since 1970 by the system clock."""
         return time.time()
 
     def below(self, n: int) -> int:
-        """From the system."""
+        """A random number from 0 to n - 1, from the operating system."""
         return secrets.randbelow(n)
 
     async def work(self, function: Callable[..., T], *arguments: Any) -> T:
-        """In a thread."""
+        """Run a function in a thread and return its result."""
         return await asyncio.to_thread(function, *arguments)

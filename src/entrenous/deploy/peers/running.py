@@ -6,11 +6,15 @@ import asyncio
 import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from ...core.errors import EntrenousError, InputError
+from ...core.errors import InputError
+from ...core.types import Float32Array, Int64Array
+from ...core.vocabulary import Vocabulary
+from ...data.interactions import Interactions
+from ...evaluate.recommend import recommend as best_items
 from ...federation.replay import Recording, Replayed, replay
 from ...runs.store import model_sha256
 from .folder import STATE, Folder
@@ -21,7 +25,8 @@ from .port import Machine
 
 
 def run(path: Path, say: Callable[[str], None]) -> None:
-    """Until SIGTERM or SIGINT. Raises InputError for a folder that is not right, EntrenousError when the peer cannot go on."""
+    """Run a peer until SIGTERM or SIGINT, then save its state. Raises InputError for a malformed folder, EntrenousError if the
+    peer cannot go on."""
     folder = Folder(path)
     with folder.locked():
         node, me = folder.node(), folder.me
@@ -66,20 +71,40 @@ async def _run(folder: Folder, node: Node, keeping: Keeping, say: Callable[[str]
 
 
 def recommend(path: Path, n: int) -> list[dict[str, Any]]:
-    """The n best items that the peer's user does not have: [{"item", "title", "score"}]. Raises InputError before its first training."""
+    """The n best items that the peer's user does not have: [{"item", "title", "score"}]. The federation's seed orders equal scores.
+
+    Raises InputError before the peer's first training, NonFiniteError if a score is NaN or infinite.
+    """
     folder = Folder(path)
-    node = restored(folder)
-    scores, own = node.scores().astype(np.float64), folder.rows().histories.item
-    if not np.isfinite(scores).all():
-        raise EntrenousError(f"{path}: a score is NaN or infinite; nothing was ranked")
-    scores[own] = -np.inf
-    best = [int(i) for i in np.argsort(-scores, kind="stable")[:n] if scores[i] > -np.inf]
-    items = folder.items
-    return [{"item": items.ids[i], "title": items.title[i], "score": float(scores[i])} for i in best]
+    node, items, charter = restored(folder), folder.items, folder.charter
+    own, known = _rows_of(folder), np.ones(len(items.ids), np.bool_)  # other peers have learnt of what this user has not touched
+    label = f"{path}: {charter.algorithm}"
+    best = best_items(_Own(node), own, np.zeros(1, np.int64), n, known=known, label=label, seed=charter.seed)
+    listed = zip(best.item[0].tolist(), best.score[0].tolist(), strict=True)
+    return [{"item": items.ids[i], "title": items.title[i], "score": float(score)} for i, score in listed if i >= 0]
+
+
+@final
+class _Own:
+    """The one user of a peer, as a recommender."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    def scores(self, users: Int64Array) -> Float32Array:
+        """float32 [len(users), items]; `users` are all 0."""
+        return np.tile(self._node.scores(), (len(users), 1))
+
+
+def _rows_of(folder: Folder) -> Interactions:
+    """What the peer's user has consumed, as a data set of one user."""
+    own, names = folder.rows().histories, Vocabulary([str(folder.invitation.number)], kind="user")
+    return Interactions(ptr=own.ptr, item=own.item, value=own.value, time=None, row=None, users=names,
+                        items=Vocabulary(folder.items.ids, kind="item"))  # fmt: skip
 
 
 def restored(folder: Folder) -> Node:
-    """Its node as it was last saved."""
+    """The node of a peer in the state in which it was last saved. Raises InputError if the peer never ran."""
     node = folder.node()
     kept = folder.kept(node)
     if kept is None:
@@ -89,7 +114,7 @@ def restored(folder: Folder) -> Node:
 
 
 def status(path: Path) -> dict[str, Any]:
-    """What the peer says about itself, and whether it runs."""
+    """The summary that a peer last saved (counts, hit rate), with its number, its federation and whether it runs now."""
     folder = Folder(path)
     about: dict[str, Any] = {}
     if (path / STATE).is_file():
@@ -100,7 +125,7 @@ def status(path: Path) -> dict[str, Any]:
 
 
 class Verdict(NamedTuple):
-    """Of one peer: its model's identity on its disk, and after the replay."""
+    """Two hashes of one peer's final model: as stored on its disk, and as a replay of all recorded events computes it."""
 
     number: int
     events: int
@@ -109,7 +134,8 @@ class Verdict(NamedTuple):
 
 
 def check(paths: Sequence[Path]) -> list[Verdict]:
-    """Replays what all peers of a federation recorded. Raises ReplayError when that cannot all be true, InputError while one runs."""
+    """Replay the events that all peers of a federation recorded, and compare the models. Raises ReplayError if the recordings
+    contradict each other, InputError while a peer runs."""
     folders = [Folder(path) for path in paths]
     for folder in folders:
         if folder.is_running():

@@ -20,7 +20,8 @@ Spawn = Callable[[str, Coroutine[Any, Any, None]], None]
 
 @final
 class Sender:
-    """Of one peer. record: its own as of now. One push to a peer at a time: who has not taken the last one misses this one."""
+    """The sending side of one peer. record: makes its own current record. A push is skipped while the previous push to that
+    peer is in flight."""
 
     def __init__(self, book: Book, lines: Lines, host: Host, tally: Counter[str], record: Callable[[], Record]) -> None:
         self.book, self.lines, self.host, self.tally, self.record = book, lines, host, tally, record
@@ -31,7 +32,7 @@ class Sender:
     # ---- models ----------------------------------------------------------------------------------------------------------------------
 
     def push(self, pushed: Pushed, spawn: Spawn) -> None:
-        """Sends a model to those of a view that can be reached. Does not wait."""
+        """Start sending a model to those of its receivers that can be reached, and return at once. spawn: starts a task."""
         for to in pushed.to:
             contact = self.book.contact(to)
             if contact is None or self.book.waits(to, self.host.now()):
@@ -62,8 +63,8 @@ class Sender:
     # ---- records ---------------------------------------------------------------------------------------------------------------------
 
     async def shuffle(self) -> None:
-        """Exchanges some records with one peer: who named numbers that nobody has a record of, or anybody; from time to time, and when
-        nobody is left, with a bootstrap or somebody from the past."""
+        """Exchange a few records with one other peer. It is preferably one that named a number without a record; now and then,
+        and when no peer can be reached, it is a bootstrap or a past contact."""
         to = self._partner()
         if to is None:
             return
@@ -91,7 +92,7 @@ class Sender:
         return self.book.contact(choice[self.host.below(len(choice))]) if choice else None
 
     async def introduce(self) -> None:
-        """Asks every bootstrap once: how a peer begins."""
+        """Send the own record to every bootstrap once and store the records they answer with: how a peer joins."""
         for one in self.book.bootstraps:
             try:
                 reply = await self.lines.ask(one, Shuffle(self.book.verifier.schema, (self.record(),)))

@@ -1,4 +1,5 @@
-"""`Server`: the receiving end. Connections are few, bounded and timed; every stream is one request; what breaks the protocol is counted."""
+"""`Server`: the receiving end of a peer. Connections are few and have time limits; every stream is one request; protocol
+errors are counted."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ IDLE = 60.0  # seconds without a request, after which a connection is closed; th
 
 @final
 class Server:
-    """Of one peer. named: is told which numbers a sender's letter names; woken: that a model waits."""
+    """The receiving end of one peer. named: is called with a sender and the peer numbers that its message names; woken: is set
+    when a model waits for the node."""
 
     def __init__(
         self,
@@ -44,7 +46,7 @@ class Server:
         self.open = 0
 
     async def welcome(self, arriving: Arriving, spawn: Spawn) -> None:
-        """Takes a connection, or refuses it before anything is spent on it."""
+        """Accept a connection and serve it in a task, or refuse it before anything is spent on it."""
         if self.open >= CONNECTIONS:
             self.tally["connections.refused"] += 1
             await arriving.refuse()

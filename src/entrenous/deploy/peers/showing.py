@@ -30,7 +30,7 @@ LOG = "peer.log"
 
 @final
 class Processes:
-    """Peers' processes by their folders. Only these are ever signalled, each by its id."""
+    """The processes of peers, by folder. Only these are ever signalled, each by its process id."""
 
     def __init__(self) -> None:
         self.of: dict[Path, subprocess.Popen[bytes]] = {}
@@ -42,7 +42,7 @@ class Processes:
             self.of[path] = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
 
     def kill(self, path: Path) -> None:
-        """SIGKILL: it saves nothing and tells nobody."""
+        """Kill a peer's process with SIGKILL, so that it saves nothing and tells nobody."""
         process = self.of.pop(path)
         process.send_signal(signal.SIGKILL)
         process.wait()
@@ -63,12 +63,13 @@ class Processes:
         return bad
 
     def ended(self) -> list[Path]:
-        """Who should be running and is not."""
+        """The folders of peers whose process has ended without having been stopped."""
         return [path for path, process in self.of.items() if process.poll() is not None]
 
 
 def show(data: str, peers: int, algorithm: str, seconds: float, out: Path | None, say: Callable[[str], None]) -> bool:
-    """The whole of it, told line by line. Returns whether everything was as it should be."""
+    """Run a federation of peers on this machine, kill and restart some, and check the result by replay, with a line of output
+    for each step. Returns whether all was right."""
     if peers < LEAST:
         raise InputError("--peers", f"got {peers}", expected=f"at least {LEAST}")
     with tempfile.TemporaryDirectory(prefix="entrenous-") as temporary:

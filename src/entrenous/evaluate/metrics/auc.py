@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...core.types import Float64Array
-from ..metric import QueryMetric
+from ..metric_kinds import QueryMetric
 from ..ranking import Ranking
 
 

@@ -9,7 +9,7 @@ category without a training row is left out: B_T is 0.
 from __future__ import annotations
 
 from ...core.types import Array
-from ..metric import ListMetric
+from ..metric_kinds import ListMetric
 from ..ranking import Lists
 
 

@@ -6,7 +6,7 @@ It is not the harmonic mean of the two averages, which is a different number.
 from __future__ import annotations
 
 from ...core.types import Float64Array
-from ..metric import QueryMetric
+from ..metric_kinds import QueryMetric
 from ..ranking import Ranking
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..metric import ListMetric
+from ..metric_kinds import ListMetric
 from ..ranking import Lists
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...core.types import Float64Array
-from ..metric import QueryMetric
+from ..metric_kinds import QueryMetric
 from ..ranking import Ranking
 
 

@@ -7,7 +7,7 @@ relevant      x     x        x
 from __future__ import annotations
 
 from ...core.types import Float64Array
-from ..metric import QueryMetric
+from ..metric_kinds import QueryMetric
 from ..ranking import Ranking
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...core.types import Float64Array, Int64Array
-from ..metric import RatingMetric
+from ..metric_kinds import RatingMetric
 
 
 def rmse(error: Float64Array, group: Int64Array) -> Float64Array:

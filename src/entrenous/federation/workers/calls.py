@@ -12,10 +12,11 @@ from .crew import TRIES, Crew, WorkerDied
 
 
 def spread(crew: Crew, first: tuple[str, Any], method: str, arguments: Sequence[tuple[Any, ...]]) -> Iterator[tuple[int, Any]]:
-    """(place in `arguments`, result) of each call of `method`, in the order in which they end. first: the method and its argument that
-    give a worker what it needs for all calls; it is called on every one that took the place of a dead one, too, whose call is made again.
+    """Call `method` of the workers with each of `arguments`, and yield (place in `arguments`, result) as calls end. first: a
+    method and its argument, called once on every worker before, and on each that replaces a dead one, whose call is then
+    repeated.
 
-    Raises EntrenousError when a call ends four workers, and as the method does.
+    Raises EntrenousError when four workers have died at one call, and what the method raises.
     """
     waiting, busy, deaths = list(range(len(arguments)))[::-1], dict[Any, tuple[int, int]](), Counter[int]()
     while waiting or busy:

@@ -18,7 +18,7 @@ READY = 60.0  # seconds for a worker to be there
 
 
 class Hand(Protocol):
-    """What lives in a worker."""
+    """An object that lives in a worker process and does its work."""
 
     def about(self) -> About: ...
 
@@ -32,7 +32,7 @@ class About(NamedTuple):
 
 
 def about_here() -> About:
-    """Of this process."""
+    """The process id, the machine's name and the library versions of this process."""
     versions = {
         "entrenous": __version__,
         "numpy": np.__version__,
@@ -43,12 +43,12 @@ def about_here() -> About:
 
 
 class WorkerDied(EntrenousError):
-    """A worker's process, or its machine, is gone."""
+    """Raised when a worker's process or its machine has died."""
 
 
 @final
 class Crew:
-    """`many` workers of `threads` threads each. Workers are numbered from 0, and results come in that order."""
+    """`many` worker processes of `threads` threads each. Workers are numbered from 0, and results come in that order."""
 
     def __init__(self, ray: Any, kind: type[Hand], many: int, threads: int) -> None:
         self.many, self.threads = many, threads
@@ -75,11 +75,12 @@ class Crew:
                 ray.kill(hand)
 
     def put(self, thing: Any) -> Any:
-        """`thing`, kept once on each machine for the calls that get what this returns."""
+        """Store an object once on each machine. Returns a reference that later calls may be given in its place."""
         return self._ray.put(thing)
 
     def call(self, method: str, arguments: Mapping[int, tuple[Any, ...]]) -> Iterator[Any]:
-        """The result of one method of some workers, by their numbers; all of them work at once. Arrays in it are read-only.
+        """Call one method of several workers at once, and yield the results in the order of their numbers. Arrays in results are
+        read-only. arguments: {number of a worker: arguments}.
 
         Raises WorkerDied, and the EntrenousError that the method raised.
         """
@@ -87,15 +88,15 @@ class Crew:
         return (self.result(number, ref) for number, ref in refs)
 
     def begin(self, number: int, method: str, *arguments: Any) -> Any:
-        """Has a worker do something after what it was told before; the answer is for `result` and `ended`."""
+        """Start a method on one worker, after its earlier calls. Returns a reference for `result` and `ended`."""
         return getattr(self._hands[number], method).remote(*arguments)
 
     def ended(self, refs: Sequence[Any]) -> Any:
-        """One of several that have begun that has ended, as soon as there is one."""
+        """Wait until one of several started calls has ended, and return its reference."""
         return self._ray.wait(list(refs), num_returns=1)[0][0]
 
     def result(self, number: int, ref: Any) -> Any:
-        """What a worker answers. Raises as `call`."""
+        """Wait for a worker's result. Raises WorkerDied, or the error that the worker raised."""
         errors = self._ray.exceptions
         try:
             return self._ray.get(ref)

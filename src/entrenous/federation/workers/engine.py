@@ -30,8 +30,11 @@ NO_CLUSTER = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 
 
 class Asked(NamedTuple):
-    """What --workers, --ray and --threads ask for. workers: None = as many as the cluster has CPUs; ray: None = this machine alone,
-    else a cluster's address; threads: of each worker, 0 = this machine's cores shared out, or one in a cluster."""
+    """What --workers, --ray and --threads ask for.
+
+    workers: None = as many as the cluster has CPUs. ray: None = this machine alone, else a cluster's address. threads: of each
+    worker, 0 = this machine's cores shared out, or one in a cluster.
+    """
 
     workers: int | None
     ray: str | None
@@ -41,14 +44,15 @@ class Asked(NamedTuple):
         return self.workers is not None or self.ray is not None
 
     def check(self) -> None:
-        """Refuses what makes no sense, before anything is loaded or started. Raises InputError, also where Ray is not installed."""
+        """Check the options before anything is loaded or started. Raises InputError for values that make no sense, and where
+        Ray is not installed."""
         at_least("--workers", self.workers, 1)
         at_least("--threads", self.threads, 0)
         if self:
             _installed()
 
     def check_users(self, users: int) -> None:
-        """Refuses more workers than users: every worker has some."""
+        """Raise InputError if there are more workers than users, since every worker needs some."""
         if self.workers is not None and self.workers > users:
             raise InputError("--workers", f"got {self.workers} for {users} users", expected="no more workers than users")
 
@@ -69,7 +73,8 @@ def crew(asked: Asked, kind: type[Hand], most: int) -> Iterator[Crew]:
 
 @contextmanager
 def engine(asked: Asked) -> Iterator[Any]:
-    """Ray as it was asked for, or as this program uses it already."""
+    """Ray, started as `asked` says, or connected to if this program already uses it; shut down at the end of `with` if it was
+    started here."""
     ray = _ray(asked.ray is None)
     if ray.is_initialized():
         yield ray

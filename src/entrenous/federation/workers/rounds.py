@@ -35,11 +35,12 @@ class ShardedRounds:
         crew.owner = self
 
     def start(self) -> Training:
-        """As of `Rounds`."""
+        """The training before its first round."""
         return self._rounds.start()
 
     def advance(self, training: Training, until: int) -> Training:
-        """As of `Rounds`; the private state is up to date when it returns. Raises EntrenousError when workers die again and again."""
+        """Train until round `until`; the private state is gathered from the workers when it returns. Raises EntrenousError
+        when workers die again and again."""
         if self._crew.owner is not self:
             self._shards.forget()
             self._crew.owner = self

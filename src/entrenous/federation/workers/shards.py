@@ -21,7 +21,8 @@ PLACES = ("lat", "lon")  # of the features of items, what devices use
 
 
 class Given(NamedTuple):
-    """What a worker gets once. users: int64 [m]; data, avoid: of these users alone, user r is users[r]."""
+    """What a worker is given once: the algorithm and its users' rows. users: int64 [m]; data, avoid: of these users alone,
+    user r is users[r]."""
 
     algorithm: FederatedAlgorithm
     catalogue: Catalogue
@@ -33,10 +34,10 @@ class Given(NamedTuple):
 
 @final
 class ShardHand:
-    """In a worker: a `Shard`, and the private state of its users."""
+    """One shard in a worker process, with the private state of its users."""
 
     def about(self) -> About:
-        """This process."""
+        """The process id, the machine's name and the library versions of this worker."""
         return about_here()
 
     def hold(self, given: Given) -> None:
@@ -51,7 +52,7 @@ class ShardHand:
         self.devices, self.changed = _copied(devices), np.zeros(len(self.shard.users), np.bool_)
 
     def work(self, download: State, users: Int64Array, key: np.uint64) -> tuple[Total, Ledger]:
-        """`Shard.work`."""
+        """Train some of the shard's users for one round. Returns the sum of their updates, and what was sent."""
         if self.sent is not None:
             self.shard.release(self.sent)  # it has left with the answer to the call before
             self.sent = None
@@ -62,7 +63,7 @@ class ShardHand:
         return total, sent
 
     def gather(self) -> tuple[Int64Array, State]:
-        """The users that worked since the last time, and their private state."""
+        """The users trained since the last call, int64, and their private state."""
         rows = np.flatnonzero(self.changed)
         self.changed[:] = False
         whole = len(rows) == len(self.changed)
@@ -71,9 +72,10 @@ class ShardHand:
 
 @final
 class Shards:
-    """`federation.shard.Devices` of everybody, over the workers of a crew. What they send is added in the order of the shards.
+    """The devices of all users, divided over the workers of a crew. Their sums are added in the order of the shards, so the
+    result is always the same.
 
-    The caller's private state is as it was after the last `load` or `gather`, and what workers have is ahead of it.
+    The caller's private state is that of the last `load` or `gather`; the workers' is newer.
     """
 
     def __init__(self, crew: Crew, algorithm: FederatedAlgorithm, data: Interactions, avoid: Interactions | None) -> None:
@@ -85,11 +87,12 @@ class Shards:
         self._loaded: State | None = None
 
     def init_devices(self, key: np.uint64) -> State:
-        """The first private state of everybody: leading axis = users."""
+        """The private state of all users before the first round: leading axis = users."""
         return self._algorithm.init_devices(np.arange(len(self._data.users)), key)
 
     def work(self, download: State, devices: State, users: Int64Array, key: np.uint64) -> tuple[Total, Ledger]:
-        """As of a `Shard`, but `devices` stay as they are until `gather`. Raises WorkerDied."""
+        """Train `users` for one round in the workers. Returns the sum of their updates, and what was sent. `devices` keep
+        their values until `gather`. Raises WorkerDied."""
         if self._loaded is not devices:
             self.load(devices)
         received, arguments = self._crew.put(download), {}
@@ -103,7 +106,7 @@ class Shards:
         return total, sent
 
     def release(self, total: Total) -> None:
-        """As of a `Shard`."""
+        """Return the memory of a sum, which must not be read afterwards."""
         self._nobody.release(total)
 
     def load(self, devices: State) -> None:
@@ -116,13 +119,13 @@ class Shards:
         self._loaded = devices
 
     def gather(self, devices: State) -> None:
-        """Overwrites `devices` with what the workers have: all of it or, when a worker has died, nothing."""
+        """Overwrite `devices` with the workers' private state: all of it or, when a worker has died, nothing."""
         for users, private in list(self._crew.call("gather", dict.fromkeys(range(self._crew.many), ()))):
             for array, new in zip(devices, private, strict=True):
                 array[users] = new
 
     def forget(self) -> None:
-        """What the workers have is not gone on with."""
+        """Discard the workers' private state, so that the next round loads it again."""
         self._loaded = None
 
     def _given(self, low: int, high: int) -> Given:

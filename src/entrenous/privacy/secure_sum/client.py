@@ -27,7 +27,7 @@ LIST_LIMIT = 512  # bytes of a list from the server for each party, at most
 
 
 class Secrets(NamedTuple):
-    """What never leaves, drawn for one attempt. boxes, masks: x25519 keys; seed: of the own mask."""
+    """A client's secrets of one attempt, which never leave it. boxes, masks: x25519 keys; seed: of its own mask."""
 
     boxes: X25519PrivateKey
     masks: X25519PrivateKey
@@ -45,11 +45,11 @@ class Met(NamedTuple):
 
     @property
     def around(self) -> list[int]:
-        """Who holds shares of this client, itself included."""
+        """The places of all parties that hold shares of this client's secrets, itself included."""
         return self.graph.around(self.me)
 
     def near(self, among: list[int]) -> list[int]:
-        """The neighbours among some, ascending."""
+        """The places among `among` that are neighbours of this client, ascending."""
         some = set(among)
         return [place for place in self.graph.neighbours(self.me) if place in some]
 
@@ -88,15 +88,16 @@ class Client:
         self._views = [b""]  # what was seen by the end of each stage
 
     def advertise(self) -> bytes:
-        """Signed public keys, and the model at hand."""
+        """Stage 1: the signed message with this client's public keys and the hash of its model."""
         return self._once(m.ADVERT, b"", self._advertise)
 
     def share(self, roster: bytes) -> bytes:
-        """Shares of both secrets, boxed for each neighbour."""
+        """Stage 2: shares of both of this client's secrets, encrypted for each neighbour of the roster. Raises Refused."""
         return self._once(m.SHARES, roster, lambda: self._share(roster))
 
     def mask(self, inbox: bytes, vector: Int64Array, rows: Rows) -> bytes:
-        """The vector under its masks. vector: int64 [terms.length]; rows: how many of it this client adds to (`vector.rows_of`)."""
+        """Stage 3: the vector with all masks added. vector: int64 [terms.length]; rows: how many item rows this client adds to
+        (`vector.rows_of`). Raises Refused."""
         require(vector.dtype == np.int64 and vector.shape == (self.terms.length,), "vector",
                 f"{vector.dtype} {vector.shape}; expected int64 ({self.terms.length},)")  # fmt: skip
         asked = hashlib.sha256(inbox + np.ascontiguousarray(vector).tobytes()).digest()
@@ -107,7 +108,8 @@ class Client:
         return self._once(m.CONSENT, survivors, lambda: self._consent(survivors))
 
     def unmask(self, consents: bytes) -> bytes:
-        """For each neighbour one share: of the seed of who sent, of the masks' key of who did not. Then all secrets are forgotten."""
+        """Stage 5: for each neighbour one share, of the seed of one that sent its vector, or of the mask key of one that did
+        not. All secrets are then forgotten. Raises Refused."""
         return self._once(m.UNMASKING, consents, lambda: self._unmask(consents))
 
     # ---- stages ------------------------------------------------------------------------------------------------------------------

@@ -18,9 +18,10 @@ TOO_FEW, TOO_MANY = 1e-3, 1e-6  # chances, over all parties: below t survivors; 
 
 
 class Graph(NamedTuple):
-    """Of a roster of n parties. threshold: shares that give a secret. quorum: signatures that make a list binding.
+    """The neighbours among n parties. threshold: shares that give a secret. quorum: signatures that make a list binding.
 
-    ring: the places in their order round the ring, and reach: to how many on either side one is a neighbour; empty and 0 where all are.
+    ring: the order of the places round a ring, and reach: the number of neighbours on either side; empty and 0 where all are
+    neighbours.
     """
 
     n: int
@@ -30,14 +31,14 @@ class Graph(NamedTuple):
     reach: int = 0
 
     def neighbours(self, place: int) -> list[int]:
-        """The places of a party's neighbours, ascending."""
+        """The places of the parties with which a party exchanges masks and shares, ascending."""
         if not self.ring:
             return [*range(place), *range(place + 1, self.n)]
         at = self.ring.index(place)
         return sorted(self.ring[(at + step) % self.n] for step in range(-self.reach, self.reach + 1) if step)
 
     def around(self, place: int) -> list[int]:
-        """Who holds shares of a party: its neighbours and itself, ascending."""
+        """The places of all parties that hold shares of a party's secrets: its neighbours and itself, ascending."""
         return sorted((place, *self.neighbours(place)))
 
     def joined(self, survivors: Collection[int]) -> bool:

@@ -33,11 +33,12 @@ Count = Annotated[int, Meta(ge=0)]
 
 
 class Strict(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """No field more, none less, none of another type."""
+    """A message format that takes no unknown, missing or mistyped field."""
 
 
 class Signed(Strict, frozen=True, tag="signed"):
-    """What one client says at one stage. The signature covers terms, stage, sender, what it has seen (`View`) and the body's sha256."""
+    """A signed message of one client at one stage. The signature covers terms, stage, sender, what it has seen (`View`) and
+    the body's sha256."""
 
     stage: Stage
     round: Count
@@ -48,7 +49,7 @@ class Signed(Strict, frozen=True, tag="signed"):
 
 
 class Close(Strict, frozen=True, tag="close"):
-    """In the server's journal alone: nothing more is taken at this stage."""
+    """A record of the server's journal: a stage is closed, and no message is taken for it any more."""
 
     stage: Stage
 
@@ -69,34 +70,34 @@ class Shares(Strict, frozen=True):
 
 
 class Roster(Strict, frozen=True, tag="roster"):
-    """All adverts, by name."""
+    """Server to all clients: every signed advert, ordered by name."""
 
     adverts: Annotated[list[Signed], Meta(max_length=MAX_PARTIES)]
 
 
 class Inbox(Strict, frozen=True, tag="inbox"):
-    """Who shared, and the boxes of the neighbours among them."""
+    """Server to one client: which clients sent shares, and the encrypted shares that its neighbours sent it."""
 
     sharers: Bits
     boxes: Annotated[list[Box], Meta(max_length=MAX_PARTIES)]
 
 
 class Upload(Strict, frozen=True):
-    """That somebody sent a masked vector: its sha256 and the signature over it and over the list of sharers."""
+    """Evidence that a client sent a masked vector: its sha256, and the client's signature over it and the list of sharers."""
 
     digest: Hash
     signature: Signature
 
 
 class Survivors(Strict, frozen=True, tag="survivors"):
-    """Who sent a masked vector, and the uploads of the neighbours among them."""
+    """Server to one client: which clients sent a masked vector, with the evidence for its neighbours."""
 
     survivors: Bits
     uploads: Annotated[list[Upload], Meta(max_length=MAX_PARTIES)]
 
 
 class Consents(Strict, frozen=True, tag="consents"):
-    """Who signed the list of survivors, and the signatures, 64 bytes each."""
+    """Server to all survivors: which clients signed the list of survivors, and their signatures, 64 bytes each."""
 
     signers: Bits
     signatures: Annotated[bytes, Meta(max_length=64 * MAX_PARTIES)]
@@ -106,7 +107,7 @@ T = TypeVar("T")
 
 
 def encode(message: object) -> bytes:
-    """msgpack."""
+    """A message as msgpack bytes."""
     return msgspec.msgpack.encode(message)
 
 
@@ -139,7 +140,8 @@ def from_bits(data: bytes, parties: int) -> list[int] | None:
 
 
 def statement(terms: bytes, stage: int, sender: str, view: bytes, body: bytes) -> bytes:
-    """What a signature covers. terms: their digest; view: what the sender has seen so far; body: sha256 of it."""
+    """The bytes that a client signs. terms: digest of the terms; view: what the sender has seen so far; body: sha256 of the
+    message."""
     return encode((DOMAIN, terms, stage, sender, view, body))
 
 

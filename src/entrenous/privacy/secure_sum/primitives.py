@@ -22,12 +22,12 @@ BLOCK = 1 << 16  # bytes of every mask made and added at a time: zeros, mask and
 
 
 def sign(identity: bytes, statement: bytes) -> bytes:
-    """Ed25519. identity: raw private key, 32 bytes."""
+    """The Ed25519 signature of a statement, 64 bytes. identity: raw private key, 32 bytes."""
     return Ed25519PrivateKey.from_private_bytes(identity).sign(statement)
 
 
 def verified(public: bytes, signature: bytes, statement: bytes) -> bool:
-    """Whether `signature` is of the owner of `public`."""
+    """Whether `signature` is a valid Ed25519 signature of `statement`. public: raw public key, 32 bytes."""
     try:
         Ed25519PublicKey.from_public_bytes(public).verify(signature, statement)
     except (InvalidSignature, ValueError):
@@ -46,7 +46,8 @@ def public_of(private: bytes) -> bytes:
 
 
 def agree(private: X25519PrivateKey, public: bytes) -> bytes:
-    """What two parties alone know. Raises Refused `keys` for a point of low order."""
+    """The secret that two parties derive from one's private and the other's public key. Raises Refused `keys` for a point of
+    low order."""
     try:
         return private.exchange(X25519PublicKey.from_public_bytes(public))
     except ValueError:
@@ -65,7 +66,7 @@ def seal(key: bytes, plain: bytes, about: bytes) -> bytes:
 
 
 def unseal(key: bytes, box: bytes, about: bytes) -> bytes | None:
-    """What is in the box; None if it was made with another key, for other data, or changed."""
+    """Decrypt a box; None if it was made with another key or for other data, or was changed."""
     try:
         return AESGCM(key).decrypt(box[:12], box[12:], about)
     except InvalidTag:

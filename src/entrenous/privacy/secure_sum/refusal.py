@@ -44,6 +44,6 @@ class Refused(EntrenousError):
 
 
 def require(condition: bool, code: Code, text: str) -> None:
-    """Raises Refused unless `condition`."""
+    """Raise Refused with a code and a text unless `condition` holds."""
     if not condition:
         raise Refused(code, text)

@@ -21,7 +21,7 @@ from .unmasking import Answers, masks_left
 
 
 class Said(NamedTuple):
-    """What one client said at one stage. body: sha256 of it, which is what the signature covers."""
+    """What one client sent at one stage. body: sha256 of the message, which the signature covers."""
 
     body: bytes
     signature: bytes
@@ -61,7 +61,7 @@ class Server:
     def rebuilt(
         cls, terms: Terms, roll: Roll, records: Iterable[bytes], journal: Callable[[bytes], None] | None = None
     ) -> Server:
-        """The server whose journal is `records`. Raises Refused for records that are none of this sum."""
+        """A server in the state that its journal records. Raises Refused for records of another sum."""
         server = cls(terms, roll)
         for record in records:
             limit = max(m.limit_of(stage, terms.nbytes) for stage in range(len(m.STAGES)))
@@ -75,62 +75,67 @@ class Server:
         return server
 
     def heard(self, stage: int) -> frozenset[str]:
-        """Who was heard at a stage (`messages.ADVERT` ... `UNMASKING`)."""
+        """The names of the clients whose message of a stage was accepted (`messages.ADVERT` ... `UNMASKING`)."""
         return frozenset(self._said[stage])
 
     # ---- what clients send -------------------------------------------------------------------------------------------------------
 
     def add_advert(self, data: bytes) -> bool:
-        """A client's keys."""
+        """Accept a client's public keys. Returns False for a copy of what was accepted before. Raises Refused."""
         return self._add(m.ADVERT, data)
 
     def add_shares(self, data: bytes) -> bool:
-        """A client's boxes for its neighbours."""
+        """Accept a client's encrypted shares for its neighbours. Returns False for a copy. Raises Refused."""
         return self._add(m.SHARES, data)
 
     def add_masked(self, data: bytes) -> bool:
-        """A client's masked vector."""
+        """Accept a client's masked vector and add it to the sum. Returns False for a copy. Raises Refused."""
         return self._add(m.MASKED, data)
 
     def add_consent(self, data: bytes) -> bool:
-        """A client's signature under the list of survivors."""
+        """Accept a client's signature of the list of survivors. Returns False for a copy. Raises Refused."""
         return self._add(m.CONSENT, data)
 
     def add_unmasking(self, data: bytes) -> bool:
-        """A client's shares."""
+        """Accept the shares by which the masks of dropped clients, and survivors' own masks, are removed. Returns False for a
+        copy. Raises Refused."""
         return self._add(m.UNMASKING, data)
 
     # ---- what clients are sent ---------------------------------------------------------------------------------------------------
 
     def roster(self) -> bytes:
-        """For all: the signed adverts."""
+        """The message to all clients after stage 1: the signed public keys of every client. Closes the stage."""
         self._close(m.ADVERT)
         return m.encode(m.Roster([self._envelopes[name] for name in self._names]))
 
     def inbox(self, name: str) -> bytes:
-        """For one that shared: who did, and its boxes."""
+        """The message to a client after stage 2: who sent shares, and those encrypted for it. Closes the stage."""
         self._close(m.SHARES)
         me = self._on(m.SHARES, name)
         boxes = [self._boxes[v][me] for v in self._graph.neighbours(me) if v in self._boxes]
         return m.encode(m.Inbox(self._bits(m.SHARES), boxes))
 
     def survivors(self, name: str) -> bytes:
-        """For one that sent a masked vector: who did, and that its neighbours signed theirs."""
+        """The message to a client after stage 3: who sent a masked vector, and its neighbours' signatures for theirs. Closes
+        the stage."""
         self._close(m.MASKED)
         me, said = self._on(m.MASKED, name), self._said[m.MASKED]
         near = [said[self._names[v]] for v in self._graph.neighbours(me) if self._names[v] in said]
         return m.encode(m.Survivors(self._bits(m.MASKED), [m.Upload(each.body, each.signature) for each in near]))
 
     def consents(self) -> bytes:
-        """For all survivors: a quorum of signatures under their list."""
+        """The message to all survivors after stage 4: a quorum of signatures under the list of survivors. Closes the stage."""
         self._close(m.CONSENT)
         signers = self._lists[m.CONSENT][: self._graph.quorum]
         signatures = b"".join(self._said[m.CONSENT][self._names[v]].signature for v in signers)
         return m.encode(m.Consents(m.to_bits(signers, len(self._names)), signatures))
 
     def total(self) -> Int64Array:
-        """int64 [length], the sum of the survivors' vectors, exact. Refused `threshold` while too few have unmasked, and `shares` if
-        what they sent gives other secrets than were committed to: somebody lied, and this attempt is lost."""
+        """The exact sum of the survivors' vectors, int64 [length].
+
+        Raises Refused `threshold` while too few clients have unmasked, and `shares` if the shares give other secrets than were
+        committed to: some client lied, and this attempt is lost.
+        """
         require(self.stage == m.UNMASKING, "stage", f"{m.STAGES[self.stage]} is still open")
         if self._total is None:
             adverts = [self._adverts[name] for name in self._names]

@@ -14,22 +14,22 @@ Purpose = tuple[str, bytes, int, int]
 
 
 def commitment(seed: bytes) -> bytes:
-    """What an advert says of the seed of the own mask. A seed has 256 random bits, which a hash hides."""
+    """The hash by which a client commits to the seed of its own mask. A seed has 256 random bits, so the hash hides it."""
     return hashlib.sha256(b"entrenous secure sum seed" + seed).digest()
 
 
 def about_pair(view: bytes, u: int, v: int) -> Purpose:
-    """The mask of two neighbours."""
+    """The purpose, for deriving a key, of the mask that clients u and v share."""
     return ("pair", view, *pair(u, v))
 
 
 def about_box_key(view: bytes, u: int, v: int) -> Purpose:
-    """The boxes of two neighbours."""
+    """The purpose, for deriving a key, of the encryption of shares between clients u and v."""
     return ("box", view, *pair(u, v))
 
 
 def about_own(view: bytes, u: int) -> Purpose:
-    """The own mask."""
+    """The purpose, for deriving a key, of the mask that client u alone adds."""
     return ("own", view, u, u)
 
 
@@ -39,7 +39,7 @@ def about_box(view: bytes, sender: int, receiver: int) -> bytes:
 
 
 def pair(u: int, v: int) -> tuple[int, int]:
-    """Two places, called the same whichever of them asks."""
+    """Two places in ascending order, so that both parties name their pair alike."""
     return (u, v) if u < v else (v, u)
 
 
@@ -54,7 +54,7 @@ def read_advert(terms: Terms, roll: Roll, digest: bytes, signed: m.Signed) -> m.
 
 
 def said_by(terms: Terms, roll: Roll, signed: m.Signed, stage: int) -> None:
-    """Raises Refused unless an envelope is of this stage and attempt, and its sender on the roll."""
+    """Raise Refused unless a signed message belongs to this stage and attempt, and its sender is a party of the sum."""
     require(signed.stage == stage, "stage", f"a message for {m.STAGES[signed.stage]} where {m.STAGES[stage]} was expected")
     at, expected = (signed.round, signed.attempt), (terms.round, terms.attempt)
     require(at == expected, "round", f"round {at[0]}, attempt {at[1]}; expected {expected[0]}, {expected[1]}")

@@ -17,10 +17,11 @@ Roll = Mapping[str, bytes]  # party -> raw Ed25519 public key, 32 bytes
 
 @dataclass(frozen=True)
 class Terms:
-    """One secure sum.
+    """What the parties of one secure sum agree on beforehand.
 
-    run: the federation's run. round: what is summed. attempt: how often this was tried before. model: sha256 of the model at hand.
-    length: values of the vector. bits: of a word, 64 or 32. dropout, malicious: shares of the parties, to be survived.
+    run: identity of the federation. round: whose updates are summed. attempt: how often this was tried before. model: sha256 of
+    the model that devices train from. length: values of the vector. bits: of a value, 64 or 32. dropout, malicious: shares of the
+    parties, together below 1, that the sum survives.
     """
 
     run: str
@@ -46,16 +47,17 @@ class Terms:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Of the words: unsigned, little-endian."""
+        """The dtype of the vector's values: unsigned, little-endian."""
         return np.dtype(f"<u{self.bits // 8}")
 
     @property
     def nbytes(self) -> int:
-        """Of a masked vector."""
+        """The bytes of a masked vector."""
         return self.length * self.bits // 8
 
     def digest(self, roll: Roll) -> bytes:
-        """sha256 of all but the model, which every advert states by itself so that a wrong one can be called by its name."""
+        """The sha256 of these terms and the parties, without the model: each advert states it separately, so that a wrong
+        model has an error of its own."""
         about = (self.run, self.round, self.attempt, self.length, self.bits, self.dropout, self.malicious)
         return hashlib.sha256(encode((DOMAIN, about, sorted(roll.items())))).digest()
 
@@ -74,7 +76,7 @@ class Floors:
 
 
 def checked(roll: Roll) -> dict[str, bytes]:
-    """The roll, by name. Raises InputError for names or keys that cannot be."""
+    """The parties and their public keys, ordered by name. Raises InputError for invalid names or keys."""
     if len(roll) > MAX_PARTIES:
         raise InputError("secure sum roll", f"{len(roll)} parties", expected=f"at most {MAX_PARTIES}")
     for name, key in roll.items():

@@ -16,7 +16,7 @@ from .statements import about_own, about_pair, commitment
 
 
 class Answers(NamedTuple):
-    """All that unmasking takes. view: of the roster; sharers, survivors: places, ascending; shares: holder -> of whom -> share."""
+    """The inputs of unmasking. view: of the roster; sharers, survivors: places, ascending; shares: {holder: {owner: share}}."""
 
     view: bytes
     graph: Graph

@@ -13,7 +13,7 @@ from ...core.update import Total
 
 
 class Rows(NamedTuple):
-    """How many rows a client adds to (of all its devices together, decoys included), out of how many there are."""
+    """The number of item rows a client adds to (of all its devices together, decoys included), and the number there are."""
 
     sent: int
     out_of: int
@@ -24,7 +24,7 @@ class Rows(NamedTuple):
 
 
 def rows_of(total: Total) -> Rows:
-    """How many rows were added to `total`."""
+    """How many item rows were added into `total`, and how many there are."""
     return Rows(int(total.senders.sum()), len(total.senders) if total.rows else 0)
 
 
@@ -64,7 +64,7 @@ def unpack(vector: Int64Array, like: Total) -> Total:
 
 
 def size(like: Total) -> int:
-    """The length of the vector."""
+    """The length of the vector into which a sum like `like` is packed."""
     return sum(part.size for part in _parts(like)) + 1
 
 

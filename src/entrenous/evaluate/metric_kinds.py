@@ -36,7 +36,7 @@ Metric: TypeAlias = QueryMetric | ListMetric | RatingMetric
 
 
 def metrics() -> dict[str, Metric]:
-    """Every metric by name."""
+    """Every metric by name, discovered in evaluate/metrics."""
     return offers("evaluate.metrics", "METRICS")
 
 
