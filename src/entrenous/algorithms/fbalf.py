@@ -145,23 +145,16 @@ class FBALF(SendsDecoys):
         """All of it."""
         return server
 
-    # ---- on the device (section 4.3.1) ---------------------------------------------------------------------------------------------
+    # ---- predictions (section 4.2.1) -------------------------------------------------------------------------------------------
 
-    def local(
-        self, download: Server, devices: Devices, histories: Histories, users: Int64Array, key: np.uint64
-    ) -> tuple[Devices, Update]:
-        """p_u, b_u learn from the device's ratings; the gradients of q_i, b_i go, for rated items and decoys."""
-        mixed = self.mixed(devices.key, histories, len(download.q), key)  # I_u and I'_u, told apart by `rated` (7)
-        p, bias, g_q, g_b = biased_sgd.visits(
-            download.q, download.b, devices.p, devices.bias, self.over(mixed, download, histories), self.numbers(passes(download))
-        )  # (10), (11)
-        update = Update(mixed.ptr, mixed.item, {"q": g_q, "b": g_b}, {}, np.ones(len(users), np.float32))
-        return devices._replace(p=p, bias=bias), update
+    def score(self, download: Server, devices: Devices, histories: Histories) -> Float32Array:
+        """r for every item, not clipped: float32 [m, items]."""
+        of_user, of_item = self.biases(download, devices, histories)
+        return bpr_mf.scores(devices.p, download.q, of_item) + of_user[:, None]  # (4)
 
-    def over(self, mixed: Mixed, download: Server, histories: Histories) -> biased_sgd.Rows:
-        """What the devices go over, and the user's mean for decoys (6)."""
-        middle = np.float32(download.scale.mean())
-        return biased_sgd.Rows(*mixed, self.starts(download, histories), biased_sgd.means(histories, middle))
+    def biases(self, download: Server, devices: Devices, histories: Histories) -> tuple[Float32Array, Float32Array]:
+        """The constant and b_u, float32 [m], and b_i, float32 [items]."""
+        return self.starts(download, histories) + devices.bias, download.b
 
     def starts(self, download: Server, histories: Histories) -> Float32Array:
         """The constant of each device's predictions, float32 [m]."""
@@ -170,11 +163,31 @@ class FBALF(SendsDecoys):
             return biased_sgd.means(histories, constant)
         return np.full(len(histories.ptr) - 1, constant, np.float32)
 
+    # ---- hybrid filling (section 4.2.2) ----------------------------------------------------------------------------------------
+
+    def over(self, mixed: Mixed, download: Server, histories: Histories) -> biased_sgd.Rows:
+        """What the devices go over: I_u and I'_u, and what a device rates its decoys by before `threshold`."""
+        mean = biased_sgd.means(histories, np.float32(download.scale.mean()))  # (6), first case
+        return biased_sgd.Rows(*mixed, self.starts(download, histories), mean)  # mixed.rated is (7)
+
     def numbers(self, t: int) -> biased_sgd.Numbers:
-        """Rates and regularisation in pass t, which counts from 0; what decoys are rated by changes at `threshold` (6)."""
+        """Rates and regularisation in pass t, which counts from 0, and whether decoys are rated by prediction."""
         shrunk, reg_bias = self.decay**t, self.reg if self.reg_bias is None else self.reg_bias
         rates = np.float32(self.learning_rate * shrunk), np.float32(self.local_rate * shrunk)
-        return biased_sgd.Numbers(self.local_iterations, *rates, np.float32(self.reg), np.float32(reg_bias), t >= self.threshold)
+        predict = t >= self.threshold  # (6), second case
+        return biased_sgd.Numbers(self.local_iterations, *rates, np.float32(self.reg), np.float32(reg_bias), predict)
+
+    # ---- on the device (section 4.3.1) -----------------------------------------------------------------------------------------
+
+    def local(
+        self, download: Server, devices: Devices, histories: Histories, users: Int64Array, key: np.uint64
+    ) -> tuple[Devices, Update]:
+        """p_u, b_u learn from the device's ratings; the gradients of q_i, b_i go, for rated items and decoys."""
+        mixed, numbers = self.mixed(devices.key, histories, len(download.q), key), self.numbers(passes(download))
+        over = self.over(mixed, download, histories)
+        p, bias, g_q, g_b = biased_sgd.visits(download.q, download.b, devices.p, devices.bias, over, numbers)  # (10), (11)
+        update = Update(mixed.ptr, mixed.item, {"q": g_q, "b": g_b}, {}, np.ones(len(users), np.float32))
+        return devices._replace(p=p, bias=bias), update
 
     # ---- on the server (section 4.3.2) ---------------------------------------------------------------------------------------------
 
@@ -185,17 +198,6 @@ class FBALF(SendsDecoys):
         q[sent] -= (eta * real(total.rows["q"][sent]) / senders[:, None]).astype(np.float32)  # (13)
         b[sent] -= (eta * real(total.rows["b"][sent]) / senders).astype(np.float32)  # (13)
         return server._replace(q=q, b=b, step=server.step + 1)
-
-    # ---- predictions ---------------------------------------------------------------------------------------------------------------
-
-    def score(self, download: Server, devices: Devices, histories: Histories) -> Float32Array:
-        """r of eq. 4 for every item, not clipped: float32 [m, items]."""
-        of_user, of_item = self.biases(download, devices, histories)
-        return bpr_mf.scores(devices.p, download.q, of_item) + of_user[:, None]  # (4)
-
-    def biases(self, download: Server, devices: Devices, histories: Histories) -> tuple[Float32Array, Float32Array]:
-        """The constant and b_u, float32 [m], and b_i, float32 [items]."""
-        return self.starts(download, histories) + devices.bias, download.b
 
     # ---- a run of rounds with one device each, compiled ----------------------------------------------------------------------------
 

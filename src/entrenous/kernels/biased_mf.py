@@ -8,6 +8,7 @@ y_i = r_ui - b_i - start and reg the weight of p_u's prior, p_u and d = b_u - st
 (without v: eq. 5 as printed). All that the steps need of the items are the sums N = sum q q', s = sum q, z = sum y q and sum y, which are
 made once; a local iteration then goes once over d and the coordinates of p and puts each at its own minimum, that is, it takes the step
 of eq. 11 with 1 / curvature as its rate. p_u is known up to a covariance C = noise (N + (reg + sum v) 1)^-1.
+tests/kernels/test_biased_mf.py writes all of it out in plain NumPy, and holds this file to it.
 """
 
 from __future__ import annotations
