@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from command_line import Command, shop, write_shop
 
+from entrenous.core.declared import declared
 from entrenous.core.discover import algorithms
 from entrenous.runs import pipeline as experiment
 
@@ -224,7 +225,7 @@ def test_explain_says_what_leaves_the_device_and_which_settings_there_are(name: 
     assert said.code == 0 and said.out.startswith(f"{name}: {found['summary']}")
     assert ("There is no server" in said.out) is (found["kind"] == "gossip")
     if found["kind"] in ("federated", "gossip"):
-        assert [one["name"] for one in found["leaves_the_device"]] == [one.name for one in kind.disclosure]
+        assert [one["name"] for one in found["leaves_the_device"]] == [one.name for one in declared(algorithms()[name]()).sends]
         assert "What leaves the device" in said.out and all(one["reveals"] for one in found["leaves_the_device"])
     else:
         assert found["leaves_the_device"] == [] and "given every user's whole history" in said.out

@@ -10,32 +10,33 @@ import pytest
 from federation_links import ratings
 from small_federations import same
 
+from entrenous.core.declared import is_federated
 from entrenous.core.discover import algorithms
 from entrenous.core.keys import key
-from entrenous.core.protocols import FederatedAlgorithm, arrays_of, delivered
+from entrenous.core.protocols import arrays_of
 from entrenous.core.update import add_update, merge_totals
 from entrenous.deploy import contribution
 from entrenous.deploy.codes import Refused
-from entrenous.deploy.contribution import largest_body, shape_of
+from entrenous.deploy.contribution import largest_body
 from entrenous.federation.shard import Shard
 from tests.deploy.test_intake import mutated
 
 DATA = ratings()
-NAMES = [name for name, make in sorted(algorithms().items()) if isinstance(make(), FederatedAlgorithm)]
+NAMES = [name for name, make in sorted(algorithms().items()) if is_federated(make())]
 
 
 def sent(name: str, users: list[int]):
-    """The shape of contributions, the Update of each user, and their Total."""
+    """The contract, and the Update of each user."""
     algorithm, key_ = algorithms()[name]().configured(DATA.catalogue), key(1, "round")
     shard = Shard(algorithm, DATA.catalogue, DATA, np.arange(len(DATA.users)))
     server = algorithm.init_server(DATA.catalogue, key(1, "server"))
     download = algorithm.download(server)
-    shape = shape_of(shard.empty(download), DATA.catalogue.items, algorithm.update_bytes(DATA.catalogue))
+    contract = shard.contract
     updates = []
     for user in users:
         one = np.array([user])
-        updates.append(shard.update(delivered(algorithm, download, one), shard.init_devices(key(1, "devices")), one, key_))
-    return shape, updates
+        updates.append(shard.update(contract.delivered(download, one), shard.init_devices(key(1, "devices")), one, key_))
+    return contract, updates
 
 
 def equal(left, right) -> bool:
@@ -51,41 +52,41 @@ def equal(left, right) -> bool:
 @pytest.mark.parametrize("name", NAMES)
 def test_one_and_many(name):
     users = [2, 5, 11]
-    shape, updates = sent(name, users)
-    plain, one_by_one = shape.empty(), shape.empty()
+    contract, updates = sent(name, users)
+    plain, one_by_one = contract.empty_total(), contract.empty_total()
     for user, update in zip(users, updates, strict=True):
         body = contribution.of_update(update)
-        assert len(body) <= largest_body(shape, {"n": np.array([user])})
-        read = contribution.read_update(memoryview(body), shape, user)
+        assert len(body) <= largest_body(contract, {"n": np.array([user])})
+        read = contribution.read_update(memoryview(body), contract, user)
         assert all(same(read.rows[row], update.rows[row]) for row in update.rows) and same(read.item, update.item)
         plain, one_by_one = add_update(plain, update), contribution.add(one_by_one, read)
     assert equal(plain, one_by_one)
     body = contribution.of_total(plain)
-    assert len(body) <= largest_body(shape, {"n": np.array(users)})
-    summed = contribution.read_total(memoryview(body), shape, np.array(users))
+    assert len(body) <= largest_body(contract, {"n": np.array(users)})
+    summed = contribution.read_total(memoryview(body), contract, np.array(users))
     assert equal(summed, plain)
-    assert equal(contribution.add(shape.empty(), summed), plain)
-    assert equal(merge_totals(shape.empty(), summed), plain)
+    assert equal(contribution.add(contract.empty_total(), summed), plain)
+    assert equal(merge_totals(contract.empty_total(), summed), plain)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_b_mutated_bodies(name):
     """Whatever was changed: refused by code, or numbers that can be added; nothing else."""
     users, rng = [2, 5, 11], random.Random(3)
-    shape, updates = sent(name, users)
-    total = shape.empty()
+    contract, updates = sent(name, users)
+    total = contract.empty_total()
     for update in updates:
         total = add_update(total, update)
     single, several, taken = contribution.of_update(updates[0]), contribution.of_total(total), 0
     for n in range(300):
         try:
             if n % 2:
-                found = contribution.read_update(memoryview(mutated(rng, single)), shape, 2)
+                found = contribution.read_update(memoryview(mutated(rng, single)), contract, 2)
             else:
-                found = contribution.read_total(memoryview(mutated(rng, several)), shape, np.array(users))
+                found = contribution.read_total(memoryview(mutated(rng, several)), contract, np.array(users))
         except Refused:
             continue
-        summed = contribution.add(shape.empty(), found)
+        summed = contribution.add(contract.empty_total(), found)
         taken += 1
         assert all(np.abs(rows).max(initial=0) < 2**40 for rows in (*summed.rows.values(), *summed.dense.values()))
     assert taken < 300
@@ -94,10 +95,10 @@ def test_b_mutated_bodies(name):
 def test_a_server_can_aggregate_what_it_reads():
     """The arrays that were read cannot be written to, and that disturbs nobody."""
     for name in NAMES:
-        shape, updates = sent(name, [1, 3])
+        contract, updates = sent(name, [1, 3])
         algorithm = algorithms()[name]().configured(DATA.catalogue)
-        total = shape.empty()
+        total = contract.empty_total()
         for user, update in zip([1, 3], updates, strict=True):
-            total = contribution.add(total, contribution.read_update(memoryview(contribution.of_update(update)), shape, user))
+            total = contribution.add(total, contribution.read_update(memoryview(contribution.of_update(update)), contract, user))
         server = algorithm.aggregate(algorithm.init_server(DATA.catalogue, key(1, "server")), total)
         assert all(np.isfinite(array).all() for array in arrays_of(server).values() if array.dtype.kind == "f")

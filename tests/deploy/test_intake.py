@@ -26,7 +26,6 @@ from entrenous.core.keys import key
 from entrenous.core.protocols import arrays_of
 from entrenous.deploy import frames
 from entrenous.deploy.codes import Code
-from entrenous.deploy.contribution import Shape
 from entrenous.deploy.frames import seal
 from entrenous.deploy.intake import Intake, Open
 from entrenous.deploy.journal import Journal, records
@@ -54,7 +53,7 @@ class Desk:
         self.state = algorithm.init_server(catalogue, key(1, "server"))
         self.download = algorithm.download(self.state)
         self.model = bytes.fromhex(model_sha256(arrays_of(self.download)))
-        self.shape: Shape = self.server.intake.shape
+        self.contract = self.server.intake.contract
         self.lines: list[str] = []
         self.journal = Journal(self.founded.server / "desk.journal")
 
@@ -71,7 +70,7 @@ class Desk:
     def begun(self, number: int) -> Intake:
         """An intake with a round open, as a process that starts again has it."""
         asked = self.folder.roll.by_node(np.arange(self.founded.terms.users))
-        intake = Intake(self.founded.terms.run, self.folder.roll, self.shape, self.lines.append)
+        intake = Intake(self.founded.terms.run, self.folder.roll, self.contract, self.lines.append)
         intake.begin(Open(number, self.model, asked), self.journal, [record.content for record in records(self.journal.path)])
         return intake
 

@@ -9,7 +9,6 @@ import pytest
 
 from entrenous.core.errors import NonFiniteError
 from entrenous.core.keys import key
-from entrenous.core.protocols import delivered
 from entrenous.core.update import Total, Update, clear_total, empty_total, gathered, merge_totals
 from entrenous.data.interactions import Interactions
 from entrenous.federation.executors import Threads
@@ -58,7 +57,7 @@ def test_shards_that_hold_only_their_own_rows_add_up_to_one_shard_of_everybody(n
     devices = whole.init_devices(key(0, "devices"))
     expected, sent = whole.work(download, devices, now, key(0, "round"))
     for how in ({}, {"executor": Threads(2), "block": 2}):
-        total, up = empty_total(whole.empty(), data.catalogue.items), Ledger()
+        total, up = whole.contract.empty_total(), Ledger()
         for shard in parts(algorithm, data, **how):
             own = shard.init_devices(key(0, "devices"))
             part, more = shard.work(download, own, now[np.isin(now, shard.users)], key(0, "round"))
@@ -73,7 +72,7 @@ def test_a_download_that_was_delivered_is_as_good_as_all_of_it(name: str, data: 
     for shard in parts(algorithm, data):
         now, (devices, again) = shard.users[::2], (shard.init_devices(key(0, "devices")) for _ in range(2))
         expected = shard.work(download, devices, now, key(0, "round"))
-        received = delivered(algorithm, download, now)
+        received = shard.contract.delivered(download, now)
         total, sent = Shard(algorithm, data.catalogue, shard.data, shard.users).work(
             received, again, now, key(0, "round"), delivered=True
         )
@@ -82,21 +81,16 @@ def test_a_download_that_was_delivered_is_as_good_as_all_of_it(name: str, data: 
 
 
 @pytest.mark.parametrize("name", FEDERATED)
-def test_an_empty_update_has_the_shape_of_any(name: str, data: Interactions) -> None:
+def test_a_sum_of_nobody_has_the_shape_of_any(name: str, data: Interactions) -> None:
     """So a shard with nobody to work this round adds zeros, and a reader on the network knows what it may accept."""
     algorithm, download = configured(name, data)
     shard = Shard(algorithm, data.catalogue, data.of_users(np.arange(3)), np.arange(3))
     histories, none = data.histories(np.arange(3)), np.empty(0, np.int64)
-    sent: Update = algorithm.local(
-        delivered(algorithm, download, shard.users), shard.init_devices(key(0, "devices")), histories, shard.users, key(0, "x")
-    )[1]
-    for empty in (shard.empty(), Shard(algorithm, data.catalogue, data.of_users(none), none).empty(download)):
-        assert empty.devices == 0 and len(empty.item) == 0 and empty.groups == sent.groups
-        for kind in ("rows", "dense", "shown"):
-            ours, theirs = getattr(empty, kind), getattr(sent, kind)
-            assert {k: (v.dtype, v.shape[1:]) for k, v in ours.items()} == {k: (v.dtype, v.shape[1:]) for k, v in theirs.items()}
+    devices, received = shard.init_devices(key(0, "devices")), shard.contract.delivered(download, shard.users)
+    sent: Update = algorithm.local(received, devices, histories, shard.users, key(0, "x"))[1]
     total, up = shard.work(download, shard.init_devices(key(0, "devices")), none, key(0, "round"))
     assert same(total, empty_total(sent, data.catalogue.items)) and up == Ledger()
+    assert shard.contract.way("shown") == {name: array.shape[1:] for name, array in sent.shown.items()}
 
 
 @pytest.mark.parametrize("limits", [(), (lambda update: update,)])
@@ -105,7 +99,8 @@ def test_after_a_device_failed_no_device_has_changed_and_the_next_sum_is_clean(d
     shard = Shard(algorithm, data.catalogue, data, np.arange(40), block=5, limits=limits)
     devices = shard.init_devices(key(0, "devices"))
     kept = [array.copy() for array in devices]
-    spoiled = download._replace(q=np.full_like(download.q, np.nan))
+    shard.work(download, type(devices)(*(array.copy() for array in devices)), shard.users, key(0, "round"))
+    spoiled = download._replace(q=np.full_like(download.q, np.nan))  # after the first round, in which downloads are looked at
     with pytest.raises(NonFiniteError):
         shard.work(spoiled, devices, shard.users, key(0, "round"))
     assert all(np.array_equal(old, new) for old, new in zip(kept, devices, strict=True))

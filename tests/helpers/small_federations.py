@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from entrenous.core.declared import bound
 from entrenous.core.discover import algorithms
 from entrenous.core.keys import key
-from entrenous.core.protocols import delivered
 from entrenous.core.update import Total, Update, add_update, empty_total
 from entrenous.core.vocabulary import Vocabulary
 from entrenous.data.interactions import Interactions, build
@@ -85,7 +85,7 @@ def sent(
 ) -> tuple[Any, Update, Total]:
     """What devices do in a round, and the sum of what they send."""
     algorithm = algorithm.configured(data.catalogue)
-    received = delivered(algorithm, algorithm.download(server), users)
+    received = bound(algorithm, data.catalogue).delivered(algorithm.download(server), users)
     own = type(devices)(*(array[users] for array in devices))
     private, update = algorithm.local(received, own, data.histories(users), users, key(1, "round", n))
     return private, update, add_update(empty_total(update, len(data.items)), update)

@@ -182,7 +182,7 @@ def test_the_learning_curve(read, runs):
 def test_what_left_the_devices(read, runs):
     ledger = runs[0].manifest["ledger"]
     assert f'<data value="{ledger["bytes_up"] / ledger["device_rounds"]!r}">' in read.html
-    assert all(" ".join(one.reveals.split()) in read.text for one in FPL.disclosure)
+    assert all(" ".join(one.reveals.split()) in read.text for one in FPL.sends)
     assert "the server sees every history, " in read.text
 
 

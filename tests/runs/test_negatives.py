@@ -17,9 +17,10 @@ from small_data import interactions, movielens
 from small_federations import when_and_where
 from stored_runs import Page
 
+from entrenous.core.declared import declared, predicts_ratings
 from entrenous.core.discover import algorithms
 from entrenous.core.errors import EntrenousWarning, InputError
-from entrenous.core.protocols import FederatedAlgorithm, arrays_of, predicts_ratings
+from entrenous.core.protocols import arrays_of
 from entrenous.data.interactions import Interactions
 from entrenous.evaluate.goal import RANKING
 from entrenous.federation.rounds import Rounds
@@ -32,7 +33,7 @@ from entrenous.runs.train import Watch, best_round, train
 from entrenous.split.protocol import splits
 from entrenous.tuning.grid import tune
 
-FEDERATED: dict[str, Any] = {name: made for name, made in algorithms().items() if isinstance(made(), FederatedAlgorithm)}
+FEDERATED: dict[str, Any] = {name: made for name, made in algorithms().items() if is_federated(made())}
 SMALL: dict[str, Any] = {"protocol": "loo-20", "rounds": 6, "settings": {"factors": 5}}
 
 
@@ -78,11 +79,11 @@ def test_what_is_avoided_matters_to_those_who_draw_negatives_and_to_no_others(na
     for avoid in (None, split.train, split.all_rows):
         rounds = Rounds(algorithm, split.train, avoid=avoid)
         training = rounds.advance(
-            rounds.start(), 100 if getattr(algorithm, "cohort", 0) == 1 else 2
+            rounds.start(), 100 if rounds.contract.cohort == 1 else 2
         )  # of one device: enough for any draw to differ
         models.append(b"".join(np.asarray(array).tobytes() for array in arrays_of(training.server).values()))
     assert models[0] == models[1]
-    assert (models[0] != models[2]) == getattr(algorithm, "draws_negatives", True)
+    assert (models[0] != models[2]) == declared(algorithm).traits.draws_negatives
 
 
 def test_no_item_that_is_avoided_is_ever_sent() -> None:

@@ -94,7 +94,8 @@ def _messages(shown: Shown) -> list[Child]:
 
 
 def _disclosed(runs: list[Shown]) -> Html:
-    found = declared(algorithm_of(runs[0].manifest["algorithm"], {})).sends
+    name = runs[0].manifest["algorithm"]
+    found = declared(algorithm_of(name, {})).sends if kind_of(name)[0] is not None else ()
     names = [join(", " if n else None, shown.named()) for n, shown in enumerate(runs)]
     if not found:
         return tag("p", names, ": what this algorithm discloses is not known to this version.")
