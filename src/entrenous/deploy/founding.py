@@ -28,7 +28,7 @@ EVERYWHERE = "0.0.0.0", "::", ""
 
 
 class Founded(NamedTuple):
-    """The folders of a federation. nodes: by name; of a node that is yet to join, its invitation."""
+    """The folders of a new federation. nodes: by name; for a node that is yet to join, its invitation."""
 
     terms: Terms
     server: Path
@@ -130,7 +130,7 @@ def invitation_of(folder: Path, name: str) -> Path:
 
 
 def write_invitation(folder: Path, request: Request, roll: Roll) -> Path:
-    """The folder to send to a node of the federation in `folder`; and the node's key among those that may connect."""
+    """Write the folder to send to a node of the federation in `folder`, and add the node's key to those that may connect."""
     server, own = folder / "server", invitation_of(folder, request.name)
     place = Place(**read_json(server / "place.json")).checked()
     own.mkdir(parents=True, exist_ok=True)

@@ -165,13 +165,13 @@ def _length(name: str) -> int:
 
 
 def main_of(group: Group) -> str:
-    """The first per-user metric that all runs of the group have; MAIN without any."""
+    """The first per-user metric that all runs of a group have; MAIN if there is none."""
     common = [name for name in in_order(list(group.runs[0].run.users)) if name != "user" and _all_have(group, name)]
     return common[0] if common else MAIN
 
 
 def leading(group: Group) -> list[str]:
-    """The two metrics that a reader looks for first: errors where all runs predict ratings."""
+    """The two most important metrics of a group: errors where all runs predict ratings."""
     common = [name for name in FIRST if all(name in shown.manifest["metrics"] for shown in group.runs)]
     return common[:2]
 

@@ -65,7 +65,7 @@ class ShardedRounds:
 
 
 def refuse(algorithm: Any, name: str, *, debug: bool = False) -> None:
-    """Refuses what has no rounds to share out. algorithm: configured. Raises InputError."""
+    """Raise InputError for an algorithm that has no rounds to divide over workers. algorithm: configured."""
     if not isinstance(algorithm, FederatedAlgorithm):
         problem, fix = f"{name} has no rounds around a server", "leave it out; --threads is for every algorithm"
         raise InputError("--workers", problem, expected="a server-coordinated algorithm", fix=fix)
