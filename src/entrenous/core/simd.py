@@ -262,7 +262,8 @@ def _lower_sum_of(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 
 
 def add_fixed(total: Int64Array, start: int, lanes: Lanes, count: int) -> bool:
-    """total[start + k] += rint(2^16 lanes[k]) for k < count; False if one of the sixteen is not finite or beyond +-32768."""
+    """Add numbers to an int64 total in fixed point: total[start + k] += rint(2^16 lanes[k]) for k < count. Returns False if
+    one of the sixteen is not finite or beyond +-32768."""
     scaled = np.rint(lanes * SCALE)
     if not bool((np.abs(scaled) < BOUND).all()):
         return False

@@ -91,8 +91,8 @@ def found_server(
 def found(
     folder: Path, train: Interactions, *, nodes: int, floors: Floors | None = None, place: Place | None = None, **more: Any
 ) -> Founded:
-    """A whole federation on this machine: `nodes` nodes share the users of `train` in order. floors: what the nodes insist on in secure
-    sums; more: as for `found_server`."""
+    """Found a whole federation on this machine: `nodes` nodes share the users of `train` in order. floors: the least that the
+    nodes insist on in secure sums; more: as for `found_server`."""
     at_least("--nodes", nodes, 1)
     if nodes > len(train.users):
         raise InputError("--nodes", f"got {nodes}", expected=f"at most {len(train.users)}, the users of {train.name}")

@@ -53,7 +53,7 @@ class Network(Settings):
 
     @property
     def cut(self) -> tuple[float, float]:
-        """When the network is cut in two: [from, to)."""
+        """The times [from, to) between which the network is cut in two."""
         return _interval(self.partition) or (math.inf, math.inf)
 
     @classmethod

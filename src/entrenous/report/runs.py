@@ -53,7 +53,7 @@ class Shown:
         return bool(self.manifest["ledger"].get("messages"))
 
     def named(self) -> Html:
-        """The label beside a spot of the run's colour."""
+        """The run's label beside a spot of the run's colour, as HTML."""
         spot = tag("i", class_=f"spot s{self.number % 8}", aria_hidden="true")
         return tag("span", join(spot, self.label), class_="run")
 
@@ -154,7 +154,7 @@ def is_main(name: str) -> bool:
 
 
 def in_order(names: Sequence[str]) -> list[str]:
-    """The best known metrics first, the others by name and length."""
+    """Names of metrics sorted for a report: the best known first, the others by name and length."""
     place = {name: number for number, name in enumerate(FIRST)}
     return sorted(dict.fromkeys(names), key=lambda name: (place.get(name, len(place)), kind(name), _length(name)))
 
