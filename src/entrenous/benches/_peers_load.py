@@ -37,7 +37,7 @@ WAYS = 3
 
 @final
 class Load:
-    """A receiver that throws away what it takes, and a sender of the same model."""
+    """The load of one process: it receives models and discards them, and sends copies of one model to others."""
 
     def __init__(self, said: dict[str, Any], link: IrohLink, bare: IrohLink) -> None:
         self.charter, self.link, self.bare = Charter(**said["charter"]), link, bare
@@ -94,7 +94,8 @@ class Load:
         await stream.finish()
 
     async def meet(self, how: str) -> None:
-        """A connection to everybody, once and for all; with "changing" a peer keeps as few as it would."""
+        """Connect to all other processes before anything is measured. how: "changing" keeps as few connections as a real peer
+        does."""
         self.lines.kept = KEPT if how == "changing" else len(self.contacts)
         for to, bare in self.contacts:
             if how == "bare":
@@ -103,7 +104,7 @@ class Load:
                 await self._asked(to, Shuffle(self.charter.schema, (self.record,)))
 
     async def push(self, rounds: int, how: str) -> dict[str, Any]:
-        """Some rounds of pushes to WAYS others, all of a round at once. Bytes that were sent."""
+        """Run some rounds of pushes to WAYS others, all of a round at once. Returns the bytes sent."""
         one = self._bare if how == "bare" else self._protocol
         for number in range(rounds):
             chosen = cohort(key(self.me.number, how, self.pushes, number), WAYS, len(self.contacts))

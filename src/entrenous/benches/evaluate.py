@@ -19,7 +19,7 @@ LIMIT_MB = 2048
 
 
 class Factors:
-    """Scores P Q^T of `factors` random numbers each: what a factor model costs."""
+    """A recommender that scores by P Q^T with `factors` random numbers each, at the cost of a factor model."""
 
     def __init__(self, users: int, items: int, factors: int) -> None:
         self.p = normals(folds(key(0, "p"), np.arange(users)), factors, 0.1)

@@ -20,7 +20,7 @@ USERS, ITEMS = 10, 40
 
 
 def small() -> Interactions:
-    """10 users, each with 16 of 40 items, rated 1 to 5."""
+    """A data set of 10 users, each with 16 of 40 items, rated 1 to 5."""
     user = np.repeat(np.arange(USERS), 16)
     item = (user * 7 + np.tile(np.arange(16), USERS) * 3) % ITEMS
     value = (1 + (user * 3 + item) % 5).astype(np.float32)
@@ -28,7 +28,8 @@ def small() -> Interactions:
 
 
 def measure(*, bits: int = 2048, factors: int = 10, send: str = "full", progress: Progress | None = None) -> dict[str, Any]:
-    """A round of all devices, plain; with one value a ciphertext, as published; and with as many as fit."""
+    """Measure a round of all devices in the clear, encrypted with one value a ciphertext as published, and with as many as
+    fit."""
     data, everyone = small(), np.arange(USERS)
     fedmf = FedMF.parse({"factors": factors, "send": send, "step": "sum", "learning_rate": 0.001})
     start = Rounds(fedmf, data).start()

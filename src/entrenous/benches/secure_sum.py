@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class Table(NamedTuple):
-    """Items x values of an item, in words of some bits."""
+    """The size of a table to be summed: items, values of an item, bits of a value."""
 
     items: int
     width: int
@@ -39,7 +39,7 @@ TABLES = (Table(1682, 21, 64), Table(1682, 21, 32), Table(3706, 81, 64))
 
 
 class Meter:
-    """CPU milliseconds and bytes by what they were spent on."""
+    """CPU milliseconds and bytes, by phase of the protocol."""
 
     def __init__(self) -> None:
         self.ms: dict[str, list[float]] = defaultdict(list)
@@ -52,7 +52,7 @@ class Meter:
         return box[0]
 
     def client(self, phase: str, call: Callable[[], bytes], received: bytes = b"") -> bytes:
-        """A client's step: what it took, what it sent, what it was sent."""
+        """Run one step of a client, and record its time and the bytes that it sent and received."""
         sent = self.timed(phase, call)
         self.up[phase].append(len(sent))
         self.down[phase].append(len(received))
@@ -74,7 +74,8 @@ def measure(
     dropouts: Sequence[float] = DROPOUTS,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """All tables with all dropouts: a complete sum of `parties` clients each, of whom some never send their masked vector."""
+    """Measure a complete sum of `parties` clients for every table and every dropout (the share of clients that never send
+    their masked vector)."""
     found: dict[str, Any] = {"parties": parties}
     for number, table in enumerate(tables):
         for k, dropout in enumerate(dropouts):

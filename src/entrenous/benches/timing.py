@@ -37,7 +37,7 @@ def interleaved(turns: int, *calls: Callable[[], object], each: int = 4) -> list
 
 
 def peak_rss_mb() -> float:
-    """The most memory this process has held, in MB (2^20 bytes)."""
+    """The peak memory of this process, in MB (2^20 bytes)."""
     import resource
 
     unit = 1024 if sys.platform == "darwin" else 1

@@ -24,7 +24,7 @@ def shuffle_places(n: int, key: np.uint64) -> Int32Array:
 
 @njit(cache=True, nogil=True)
 def draws(key: np.uint64, n: int) -> UInt64Array:
-    """Draws 0..n-1 of a key, uint64 [n]."""
+    """The first n random words of a key, uint64 [n]."""
     out = np.empty(n, np.uint64)
     for c in range(n):
         out[c] = draw(key, c)

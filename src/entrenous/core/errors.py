@@ -37,7 +37,7 @@ def at_least(where: str, value: int | None, least: int) -> None:
 
 
 class NonFiniteError(EntrenousError):
-    """A score, a weight or an update that is NaN or infinite. A NaN ranks first under a plain comparison, so it is refused by name."""
+    """Raised when a score, a weight or an update is NaN or infinite. A NaN would rank first under a plain comparison."""
 
 
 def one_line(text: str, limit: int = 600) -> str:

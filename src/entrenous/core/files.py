@@ -26,7 +26,7 @@ def write_atomically(path: Path, content: bytes | Sequence[bytes | memoryview]) 
 
 
 def write_private(path: Path, content: bytes, *, new: bool = True) -> None:
-    """A file that its owner alone may read, from its first byte on. new: never over one that is there, which is a FileExistsError."""
+    """Write a file that its owner alone may read, from its first byte on. new: raise FileExistsError instead of overwriting."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | (os.O_EXCL if new else os.O_TRUNC), 0o600)
     with os.fdopen(handle, "wb") as file:
@@ -34,7 +34,7 @@ def write_private(path: Path, content: bytes, *, new: bool = True) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Waits until the disk knows which files are in a folder."""
+    """Wait until the names of the files in a folder are on the disk."""
     if os.name == "posix":
         handle = os.open(folder, os.O_RDONLY)
         try:

@@ -32,13 +32,15 @@ def first_slot(item: int | np.integer[Any]) -> np.uint64:
 
 
 def slots_for(rows: int) -> Int32Array:
-    """A table for `rows` items at a load of at most one quarter; a power of two in length, -1 where empty."""
+    """An empty hash table for `rows` items at a load of at most one quarter: int32, a power of two in length, -1 in every
+    slot."""
     return np.full(1 << max(2, (4 * rows - 1).bit_length()), -1, np.int32)
 
 
 @njit(cache=True, inline="always")
 def fill_gaps(avoid: Int32Array, start: int, length: int, gaps: Int32Array) -> None:
-    """gaps[m] = avoid[start + m] - m for m < length: how many items before that one are not avoided. LANES large numbers follow.
+    """Write gaps[m] = avoid[start + m] - m for m < length: how many items before that one are not avoided. LANES large numbers
+    follow.
 
     The k-th item (k = 0, 1, ...) that is not in the ascending avoid[start : start + length] is k plus the number of gaps up to k.
     """

@@ -81,7 +81,7 @@ for _symbol, _instruction in ((operator.add, "fadd"), (operator.sub, "fsub"), (o
 
 
 def load(array: Float32Array, start: int, count: int = LANES) -> Lanes:
-    """The `count` (>= 1; at most LANES are taken) numbers from flat position `start`, zeros after them."""
+    """Read `count` numbers (1 to LANES) from flat position `start` as lanes, followed by zeros."""
     out = np.zeros(LANES, np.float32)
     found = array.reshape(-1)[start : start + min(count, LANES)]
     out[: len(found)] = found
@@ -89,7 +89,7 @@ def load(array: Float32Array, start: int, count: int = LANES) -> Lanes:
 
 
 def store(array: Float32Array, start: int, lanes: Lanes) -> None:
-    """Writes all sixteen to flat position `start` and on."""
+    """Write all sixteen lanes to `array` from flat position `start` on."""
     array.reshape(-1)[start : start + LANES] = lanes
 
 
@@ -99,7 +99,7 @@ def every(number: np.float32) -> Lanes:
 
 
 def fetch(array: Array, start: int) -> None:
-    """A hint that the numbers around flat position `start` will be wanted soon; no effect on any result."""
+    """Prefetch the memory around flat position `start`; no effect on any result."""
 
 
 def address(context: Any, builder: Any, kind: Any, array: Any, start: Any, vector: Any) -> Any:
@@ -205,12 +205,12 @@ def _lower_fetch(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 
 
 def root(lanes: Lanes) -> Lanes:
-    """The square root of each, rounded as IEEE has it."""
+    """The square root of each lane, correctly rounded (IEEE 754)."""
     return np.sqrt(lanes)
 
 
 def unless_negative(sign: Lanes, lanes: Lanes) -> Lanes:
-    """lanes, but 0 where `sign` is below 0: `unless_negative(z, z)` is the rectifier. What is not a number stays so."""
+    """Each lane, or 0 where `sign` is below 0: `unless_negative(z, z)` is the rectifier. NaN stays NaN."""
     return np.where(sign < 0, np.float32(0), lanes)
 
 
@@ -240,7 +240,8 @@ def _lower_unless_negative(context: Any, builder: Any, sig: Any, args: Any) -> A
 
 
 def sum_of(lanes: Lanes) -> np.float32:
-    """The sum of all sixteen: first eight plus last eight, of those first four plus last four, and so on."""
+    """The sum of all sixteen lanes in a fixed order: first eight plus last eight, of those first four plus last four, and so
+    on."""
     for half in (8, 4, 2, 1):
         lanes = lanes[:half] + lanes[half : 2 * half]
     return lanes[0]
@@ -261,7 +262,8 @@ def _lower_sum_of(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 
 
 def add_fixed(total: Int64Array, start: int, lanes: Lanes, count: int) -> bool:
-    """total[start + k] += rint(2^16 lanes[k]) for k < count; False if one of the sixteen is not finite or beyond +-32768."""
+    """Add numbers to an int64 total in fixed point: total[start + k] += rint(2^16 lanes[k]) for k < count. Returns False if
+    one of the sixteen is not finite or beyond +-32768."""
     scaled = np.rint(lanes * SCALE)
     if not bool((np.abs(scaled) < BOUND).all()):
         return False

@@ -25,7 +25,7 @@ CHAINS = 4  # sums that grow side by side, so that an addition need not wait for
 
 
 def weighted(tile: Float32Array, start: int, stride: int, x: Float32Array, at: int) -> Lanes:
-    """The sum of the tile's rows, row k times x[at + k]: what a layer does on the way forward."""
+    """The sum over rows k of a tile of row k * x[at + k]: the forward pass of a layer."""
     sums = [_row(tile, start, stride, x, at, k) for k in range(CHAINS)]
     for k in range(CHAINS, LANES):
         sums[k % CHAINS] = sums[k % CHAINS] + _row(tile, start, stride, x, at, k)
@@ -38,7 +38,7 @@ def products(tile: Float32Array, start: int, stride: int, lanes: Lanes) -> Lanes
 
 
 def add_outer(tile: Float32Array, start: int, stride: int, x: Float32Array, at: int, lanes: Lanes) -> None:
-    """Row k += x[at + k] * lanes: the gradient of a layer's weights."""
+    """Add x[at + k] * lanes to each row k of a tile: the gradient of a layer's weights."""
     for k in range(LANES):
         store(tile, start + k * stride, load(tile, start + k * stride) + x.reshape(-1)[at + k] * lanes)
 

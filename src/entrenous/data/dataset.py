@@ -20,7 +20,7 @@ from .published import Published
 @final
 @dataclass(frozen=True, kw_only=True)
 class Dataset:
-    """What a data set is, whose it is, where it comes from, and how to read it.
+    """A named data set: what it is, whose it is, where it comes from, and how to read it.
 
     summary: size and kind, one line. terms: what one may do with it. citation: whom to cite. origin: where to get it.
     folder: its folder below the data folder; None for data that is made rather than read.
@@ -57,9 +57,10 @@ class Dataset:
         return self.synthetic or find(self.path, *self.files) is not None
 
     def fetch(self, say: Callable[[str], None] | None = None) -> Source | None:
-        """Fetches it unless it is there; returns the source used. say: told what is going on (standard error by default).
+        """Download the data set unless it is there; returns the source used. say: gets progress messages (standard error by
+        default).
 
-        Raises InputError if it cannot be fetched, with where it can be had and its terms.
+        Raises InputError, with the data set's origin and terms, if it cannot be downloaded.
         """
         if self.present():
             return None
@@ -68,7 +69,8 @@ class Dataset:
         return fetch(self.name, self.sources, self.path, say or _say, terms=self.terms)
 
     def load(self, *, fetch: bool = True) -> Interactions:
-        """Reads it; fetches it first if it is missing, can be fetched and `fetch` allows. Raises InputError if it is missing."""
+        """Read the data set, after downloading it if it is missing, can be downloaded and `fetch` allows. Raises InputError if
+        it is missing."""
         if not self.present():
             if not fetch:
                 self._refuse_missing()

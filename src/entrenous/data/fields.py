@@ -30,7 +30,7 @@ class Ids(NamedTuple):
 
 
 def refuse(table: Table, bad: BoolArray, problem: str, *, expected: str, fix: str = "") -> NoReturn:
-    """Raises the InputError for the first row of `bad`."""
+    """Raise InputError for the first row where `bad`, bool [rows], is true."""
     raise InputError(table.where(int(np.argmax(bad))), problem, expected=expected, fix=fix)
 
 
@@ -154,7 +154,7 @@ def shown(text: Any, bad: BoolArray) -> str:
 
 
 def refuse_number(table: Table, bad: BoolArray, text: object, what: str) -> NoReturn:
-    """Says how a field fails to be a number."""
+    """Raise InputError that says how the first bad field fails to be a number."""
     field = "" if text is None else str(text)[:40]
     if field == "":
         fix = "the last line has no line end: the file seems cut off" if is_cut(table, bad) else "fill it in or remove the row"

@@ -57,7 +57,7 @@ MAGIC = (
 
 
 def read_table(path: Path, reading: Reading) -> Table:
-    """The table in a file. Raises InputError with the file, the line if it has one, and what to do."""
+    """Read the table in a file. Raises InputError with the file, the line if it has one, and what to do."""
     suffixes = [suffix.lower() for suffix in path.suffixes] or [""]
     if suffixes[-1] in OTHERS:
         raise InputError(str(path), f"files of type {suffixes[-1]} are not read", expected=READABLE, fix="convert it")

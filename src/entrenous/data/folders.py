@@ -26,7 +26,7 @@ class Pair(NamedTuple):
 
 
 def pair(folder: Path) -> Pair:
-    """Which files of a folder to read. Raises InputError if none is known."""
+    """Find the file of rows and the file of items in a folder. Raises InputError if no known one is there."""
     layouts = (
         (("interactions", "checkins"), ("items",)),
         (_recbole(folder, "inter"), _recbole(folder, "item")),

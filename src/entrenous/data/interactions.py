@@ -144,7 +144,7 @@ class Interactions:
         )
 
     def sha256(self) -> str:
-        """The identity of the rows: users, items, values and times with their external ids."""
+        """The hash of the rows: users, items, values and times with their external ids, in hexadecimal."""
         digest = hashlib.sha256()
         for vocabulary in (self.users, self.items):
             digest.update(f"{vocabulary.kind} {len(vocabulary)} ".encode())

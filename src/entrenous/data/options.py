@@ -12,7 +12,7 @@ from ..core.settings import Settings
 
 @final
 class LoadOptions(Settings):
-    """The keyword arguments of `load` that a file may need, by the same names."""
+    """The options of `load` that describe an unusual file, under the same names."""
 
     user: str | None = Field(None, description="name of the user column")
     item: str | None = Field(None, description="name of the item column")

@@ -65,7 +65,7 @@ class Code(StrEnum):
 
 
 def reason(said: bytes) -> str:
-    """Why a node refuses, as far as it may be logged: a code that is known, and the word that its explanation begins with."""
+    """The part of a node's refusal that may be logged: its code, if known, and the first word of its explanation."""
     first, _, rest = said[:120].decode("ascii", "replace").partition("\n")
     word = re.match(r"([a-z][a-z -]{0,30}):", rest)
     return f"{first}{f', {word[1]}' if word else ''}" if first in {code.value for code in Code} else ""
@@ -73,7 +73,7 @@ def reason(said: bytes) -> str:
 
 @final
 class Refused(EntrenousError):
-    """A frame that is not taken: why, by code, and in words without any of its content."""
+    """Raised for a frame that is not accepted, with a code and a text that has none of its content."""
 
     def __init__(self, code: Code, text: str = "") -> None:
         self.code, self.text = code, text

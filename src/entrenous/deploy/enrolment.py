@@ -49,7 +49,7 @@ class Request(NamedTuple):
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """A request in a file. Raises InputError that names it."""
+        """Read a request from a file. Raises InputError that names the file."""
         found = read_json(path)
         try:
             request = cls(str(found["name"]), str(found["key"]), str(found["transport"]))
@@ -133,7 +133,7 @@ def with_items(rows: Interactions, place: Int32Array, items: Vocabulary) -> Inte
 
 
 def write_identity(path: Path, key: Ed25519PrivateKey) -> None:
-    """A private key, readable by its owner alone; never over one that is there."""
+    """Write a private key to a new file that its owner alone may read, never over an existing one."""
     try:
         write_private(path, f"{key.private_bytes_raw().hex()}\n".encode())
     except FileExistsError:

@@ -20,7 +20,7 @@ WINDOW = 1 << 26  # bytes of requests under way, about
 
 
 class Sent(NamedTuple):
-    """A request: to which address, when (monotonic seconds), of how many bytes."""
+    """A request that has been sent: to which address, when (monotonic seconds), of how many bytes."""
 
     address: str
     when: float
@@ -28,14 +28,14 @@ class Sent(NamedTuple):
 
 
 class Greeted(NamedTuple):
-    """A question for a name: when, and with which number that is used once."""
+    """A request for a node's name that has been sent: when, and with which nonce."""
 
     when: float
     nonce: bytes
 
 
 class Stopped(EntrenousError):
-    """The server was told to stop; it goes on from its folder."""
+    """Raised when the server is told to stop. It can go on from its folder."""
 
 
 @final
@@ -63,7 +63,8 @@ class Exchange:
         take: Callable[[bytes], None],
         seconds: float,
     ) -> None:
-        """Asks `missing` nodes until there are none, or the time is up. take: does something with an answer. Raises Stopped."""
+        """Ask the nodes `missing()` until there are none or the time is up, and again if they do not answer. request: makes
+        the frame for a node; take: handles an answer. Raises Stopped."""
         sent: dict[str, Sent] = {}
         began = told = time.monotonic()
         while (left := missing()) and time.monotonic() - began < seconds:

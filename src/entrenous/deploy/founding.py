@@ -28,7 +28,7 @@ EVERYWHERE = "0.0.0.0", "::", ""
 
 
 class Founded(NamedTuple):
-    """The folders of a federation. nodes: by name; of a node that is yet to join, its invitation."""
+    """The folders of a new federation. nodes: by name; for a node that is yet to join, its invitation."""
 
     terms: Terms
     server: Path
@@ -91,8 +91,8 @@ def found_server(
 def found(
     folder: Path, train: Interactions, *, nodes: int, floors: Floors | None = None, place: Place | None = None, **more: Any
 ) -> Founded:
-    """A whole federation on this machine: `nodes` nodes share the users of `train` in order. floors: what the nodes insist on in secure
-    sums; more: as for `found_server`."""
+    """Found a whole federation on this machine: `nodes` nodes share the users of `train` in order. floors: the least that the
+    nodes insist on in secure sums; more: as for `found_server`."""
     at_least("--nodes", nodes, 1)
     if nodes > len(train.users):
         raise InputError("--nodes", f"got {nodes}", expected=f"at most {len(train.users)}, the users of {train.name}")
@@ -130,7 +130,7 @@ def invitation_of(folder: Path, name: str) -> Path:
 
 
 def write_invitation(folder: Path, request: Request, roll: Roll) -> Path:
-    """The folder to send to a node of the federation in `folder`; and the node's key among those that may connect."""
+    """Write the folder to send to a node of the federation in `folder`, and add the node's key to those that may connect."""
     server, own = folder / "server", invitation_of(folder, request.name)
     place = Place(**read_json(server / "place.json")).checked()
     own.mkdir(parents=True, exist_ok=True)

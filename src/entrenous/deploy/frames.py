@@ -45,7 +45,7 @@ class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
 
 class Frame(NamedTuple):
-    """A frame that was read. head: what it says of itself; said: its bytes, which `signature` is over; body: not looked at yet."""
+    """A received frame. head: its header; said: the header's bytes, which `signature` covers; body: not parsed yet."""
 
     head: Head
     said: bytes
@@ -59,7 +59,7 @@ class Frame(NamedTuple):
 
 
 def seal(key: Ed25519PrivateKey, kind: str, body: bytes = b"", *, run: str, node: str, **fields: Any) -> bytes:
-    """A signed frame with a fresh nonce. fields: the rest of the head."""
+    """Make a signed frame with a fresh nonce. fields: the other fields of the header."""
     said = msgspec.msgpack.encode(
         Head(kind=kind, run=run, node=node.encode(), nonce=secrets.token_bytes(16), size=len(body),
              digest=hashlib.sha256(body).digest(), **fields)
@@ -68,7 +68,7 @@ def seal(key: Ed25519PrivateKey, kind: str, body: bytes = b"", *, run: str, node
 
 
 def opened(buffer: bytes, largest: int = BODY) -> Frame:
-    """A frame whose lengths and digest are what it says. Raises Refused; nothing is copied, and the body is not looked at."""
+    """Parse a frame and check its lengths and digest, without copying or parsing the body. Raises Refused."""
     view = memoryview(buffer)
     length = head_length(view[: START.size])
     if len(view) < START.size + length + SIGNATURE:
@@ -87,7 +87,7 @@ def opened(buffer: bytes, largest: int = BODY) -> Frame:
 
 
 def head_length(start: memoryview | bytes) -> int:
-    """The length of a head, from the first bytes of a frame: known, and refused, before anything of that length is read."""
+    """The length of a frame's header, from its first bytes. Raises Refused for one too long, before it is read."""
     start = bytes(start)
     if start[:4] != MAGIC[: len(start)]:
         if start.startswith(PACKED):
@@ -118,7 +118,7 @@ def _head(said: bytes) -> Head:
 
 
 def is_name(name: bytes) -> bool:
-    """Whether a node may be called so: 1 to 64 of a-z, 0-9, - and ."""
+    """Whether a text is a valid node name: 1 to 64 of a-z, 0-9, - and ."""
     return 0 < len(name) <= 64 and all(chr(c) in "abcdefghijklmnopqrstuvwxyz0123456789-." for c in name)
 
 

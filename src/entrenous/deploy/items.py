@@ -23,7 +23,8 @@ class Items(NamedTuple):
 
 
 def read_items(path: Path) -> Items:
-    """A file with a column `item` and, if known, `title`, `lat` and `lon`. Raises InputError, also for an item that is there twice."""
+    """Read a CSV file with a column `item` and, if known, `title`, `lat` and `lon`. Raises InputError, also for an item that
+    is there twice."""
     lines = dict(table(path, "item"))
     ids, titles = ([row.get(name, "") for row in lines.values()] for name in ("item", "title"))
     if not ids or len(set(ids)) != len(ids) or not all(ids):

@@ -30,7 +30,7 @@ class Record(NamedTuple):
 
 @final
 class Journal:
-    """Appends records to a file. What `append` has returned from survives a crash of process and machine."""
+    """A file to which records are appended. A record is safe from a crash of process and machine when `append` returns."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -41,7 +41,7 @@ class Journal:
         sync_folder(path.parent)
 
     def append(self, kind: bytes, content: bytes) -> None:
-        """Writes a record, whole, and waits for the disk. After an OSError (a full disk, say) the journal is as it was before."""
+        """Write a record, whole, and wait for the disk. After an OSError (a full disk, say) the journal is as it was before."""
         said = kind + content
         record = RECORD.pack(len(said), zlib.crc32(said)) + said
         rest = record

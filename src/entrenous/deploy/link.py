@@ -12,18 +12,18 @@ Answer = Callable[[bytes], bytes]  # a node's side: the answer to a request
 
 
 class Link(Protocol):
-    """The server's side. An address is where a node is reached; who is there, its signed frames say."""
+    """The server's connection to the nodes. An address says where a node is; its signed frames say which node it is."""
 
     def present(self) -> list[str]:
         """The addresses of the nodes that are connected now."""
         ...
 
     def send(self, address: str, frame: bytes, seconds: float) -> None:
-        """A request, good for `seconds`; the answer comes through `receive`, or never."""
+        """Send a request that is valid for `seconds`. An answer, if any, comes from `receive`."""
         ...
 
     def receive(self, seconds: float) -> list[tuple[str, bytes]]:
-        """Answers that have come, with their addresses; waits at most `seconds` for the first."""
+        """The answers that have arrived, with their addresses; waits at most `seconds` for the first."""
         ...
 
     def close(self) -> None: ...
@@ -31,7 +31,7 @@ class Link(Protocol):
 
 @final
 class MemoryLink:
-    """Nodes in this process, a thread each at work: for tests, and to see what a real network adds."""
+    """A `Link` to nodes in this process, each in a thread: for tests, and to see what a real network adds."""
 
     def __init__(self, nodes: Mapping[str, Answer], workers: int = 2) -> None:
         self._nodes, self._asked = dict(nodes), list[tuple[str, Future[bytes]]]()

@@ -34,7 +34,7 @@ create table model (one integer primary key check (one = 1), round integer not n
 
 
 class Given(NamedTuple):
-    """An answer that was given. asked: sha256 of what the request was about."""
+    """An answer that a node gave. asked: sha256 of the request."""
 
     round: int
     asked: bytes
@@ -43,7 +43,7 @@ class Given(NamedTuple):
 
 @final
 class NodeStore:
-    """One node's file, readable by its owner alone. Use it from one thread at a time."""
+    """The SQLite file of one node, readable by its owner alone. Use it from one thread at a time."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -62,7 +62,8 @@ class NodeStore:
 
     @staticmethod
     def create(path: Path, rows: Interactions, users: Int64Array) -> NodeStore:
-        """A new store with the rows of its users. users: int64 [m], ascending: the federation's numbers of rows.users, in their order."""
+        """Make a new store with the rows of a node's users. users: int64 [m], ascending: the federation's numbers of
+        rows.users, in their order."""
         write_private(path, b"")
         db = _connected(path)
         with db:
@@ -86,7 +87,7 @@ class NodeStore:
 
     @property
     def users(self) -> Int64Array:
-        """The federation's numbers of its users, int64 [m], ascending."""
+        """The federation's numbers of this node's users, int64 [m], ascending."""
         return np.array([number for (number,) in self._db.execute("select number from user order by number")], np.int64)
 
     def rows(self, items: Vocabulary, places: Float64Array | None = None) -> Interactions:
@@ -107,12 +108,12 @@ class NodeStore:
     # ---- rounds ----------------------------------------------------------------------------------------------------------------------
 
     def state_before(self, number: int) -> dict[str, Array] | None:
-        """The private state, by name, with which its users go into round `number`; None if it is not kept any more."""
+        """The private state of the users before round `number`, arrays by name; None if it is no longer stored."""
         found = self._db.execute("select arrays from state where round <= ? order by round desc limit 1", (number,)).fetchone()
         return None if found is None else _arrays(found[0])
 
     def newest_state(self) -> tuple[int, dict[str, Array]] | None:
-        """The private state, by name, and the number of the round it is good for; None before the first."""
+        """The newest private state, arrays by name, with the number of the round that it precedes; None before the first."""
         found = self._db.execute("select round, arrays from state order by round desc limit 1").fetchone()
         return None if found is None else (int(found[0]), _arrays(found[1]))
 
@@ -161,7 +162,7 @@ class NodeStore:
         return int(found[0])
 
     def receive_model(self, number: int, download: Mapping[str, Array]) -> None:
-        """A model to recommend by: that of round `number`."""
+        """Store a received model to recommend by, that of round `number`."""
         with self._db:
             self._keep_model(number, download)
 
@@ -169,12 +170,13 @@ class NodeStore:
         self._db.execute("insert or replace into model values (1, ?, ?)", (number, _blob(download)))
 
     def model(self) -> tuple[int, dict[str, Array]] | None:
-        """The newest model received, and of which round; None before the first."""
+        """The newest received model with its round; None before the first."""
         found = self._db.execute("select round, arrays from model").fetchone()
         return None if found is None else (int(found[0]), _arrays(found[1]))
 
     def copy(self, to: Path) -> None:
-        """The whole store in a new file, as it is at one moment, readable by its owner alone. Raises InputError if the file is there."""
+        """Copy the whole store, as it is at one moment, to a new file that its owner alone may read. Raises InputError if the
+        file exists."""
         try:
             write_private(to, b"")
         except FileExistsError:

@@ -31,7 +31,8 @@ LOOK = 0.5  # seconds between two looks at the server's status
 
 
 def run_server(folder: Path, stop: threading.Event, say: Say, *, insecure: bool = False) -> None:
-    """A server until its rounds are done or `stop` is set. Raises InputError for a folder or an address that will not do."""
+    """Run a server until its rounds are done or `stop` is set. Raises InputError for a folder or an address that cannot be
+    used."""
     from .flower.superlink import Plan, supervise
 
     place = read_json(folder / "place.json")
@@ -45,7 +46,7 @@ def run_server(folder: Path, stop: threading.Event, say: Say, *, insecure: bool 
 def run_node(
     folder: Path, stop: threading.Event, say: Say, *, threads: int = 1, insecure: bool = False, most: int | None = None
 ) -> None:
-    """A node until `stop` is set. most: users it may have, 1 for a device. Raises InputError."""
+    """Run a node until `stop` is set. most: users it may have, 1 for a device. Raises InputError."""
     from .flower.keys import Keys, load_node_keys
     from .flower.node import serve
 
@@ -73,7 +74,8 @@ def _patiently(connect: Callable[[], None], stop: threading.Event, say: Say) -> 
 
 
 def run_all(folder: Path, say: Say) -> None:
-    """Server and nodes of a federation on this machine, each a process, until the server is done. Raises EntrenousError if one fails."""
+    """Run the server and nodes of a federation on this machine, each in a process, until the server is done. Raises
+    EntrenousError if one fails."""
     nodes, logs = sorted((folder / "nodes").iterdir()), folder / "logs"
     commands = [["server", str(folder / "server")], *(["gateway", str(node)] for node in nodes)]
     with _telling(folder / "server", say), _processes(commands, logs) as (server, *others):

@@ -30,12 +30,12 @@ def sum_terms(terms: Terms, number: int, attempt: int, model: bytes, length: int
 
 
 def upload(message: bytes, shown: dict[str, Array]) -> bytes:
-    """The body of a masked answer: the message, and beside it what an algorithm's server must see of its devices singly."""
+    """The body of a masked answer: the masked vector, and the arrays that the server must see for each device."""
     return tensors.write({"message": np.frombuffer(message, np.uint8), **shown})
 
 
 def uploaded(frame: Frame, contract: Contract, users: Int64Array) -> tuple[bytes, tuple[Shown, ...]]:
-    """The message of an answer, and what the devices of `users` show. Raises Refused."""
+    """The masked vector of an answer, and what each device of `users` shows beside it. Raises Refused."""
     if frame.head.kind != "mask":
         return bytes(frame.body), ()
     schema = {"message": Field("u1", ((0, MESSAGE),)), **contribution.shown_schema(contract, len(users))}

@@ -54,7 +54,7 @@ class AskingServer(Protocol):
 
 
 class Stage(NamedTuple):
-    """One exchange with the nodes. number: as in secure_sum; request: the frame for a node."""
+    """One stage of a secure sum. number: as in privacy/secure_sum; request: makes the frame for a node."""
 
     number: int
     request: Callable[[str], bytes]

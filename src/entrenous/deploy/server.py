@@ -35,9 +35,10 @@ NAME, NAMED = "server", 20  # nodes that the status names, at most
 
 
 def serve(link: Link, folder: Path, stop: Event | None = None, progress: Progress = silent) -> str | None:
-    """Runs a federation from where its folder stands to its end; the sha256 of the trained model, None if told to stop before.
+    """Run a federation from the state in its folder to its end. Returns the sha256 of the trained model, None if told to stop
+    before.
 
-    Raises InputError for a folder that is no server's, or that another one is at work on.
+    Raises InputError for a folder that is no server's, or that another server is using.
     """
     held = ServerFolder(folder)
     try:
@@ -113,11 +114,11 @@ class Server:
             self.received(frame)
 
     def received(self, frame: bytes) -> None:
-        """Counts the bytes of an answer that was taken."""
+        """Count the bytes of an accepted answer."""
         self.ledger = self.ledger._replace(bytes_up=self.ledger.bytes_up + len(frame))
 
     def enough(self, now: Open, answered: set[str]) -> bool:
-        """Whether the nodes that have answered serve enough of the users who were asked; if not, says so."""
+        """Whether the nodes that have answered serve enough of the asked users (the quorum); if not, that is logged."""
         asked = {name: len(users) for name, users in now.asked.items()}
         share = sum(asked[name] for name in answered) / max(1, sum(asked.values()))
         if answered == asked.keys() or (answered and share >= self.terms.quorum):
@@ -140,7 +141,8 @@ class Server:
         self.state, self.ledger, self.round = state, ledger, self.round + 1
 
     def kept(self, what: str, act: Callable[[], T]) -> T:
-        """The result of writing something. While the disk refuses nothing counts, and it is tried again every second."""
+        """Write something by calling `act`, and return its result. While the disk fails nothing counts, and it is tried again
+        every second."""
         while True:
             try:
                 return act()
@@ -172,7 +174,7 @@ class Server:
     def request(
         self, kind: str, download: State, users: Int64Array, model: bytes = b"", attempt: int = 0, inbox: bytes | None = None
     ) -> bytes:
-        """A request to the node of some users, with what it delivers for them. inbox: of a secure sum."""
+        """A signed request to the node of some users, with the download for them. inbox: a message of a secure sum."""
         more = {} if kind == "model" else {"users": users}
         more |= {} if inbox is None else {"inbox": np.frombuffer(inbox, np.uint8)}
         body = write_download(self.contract.delivered(download, users), more)

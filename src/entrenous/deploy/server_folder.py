@@ -30,7 +30,8 @@ PHASE = "server"
 
 @final
 class ServerFolder:
-    """An open folder; `close` lets another server have it. Raises InputError if one has it, or it cannot be written."""
+    """The open folder of a server; `close` releases it. Raises InputError if another server is using it, or it cannot be
+    written to."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.terms = path, Terms.read(path / "terms.json")
@@ -49,8 +50,8 @@ class ServerFolder:
             raise _unwritable(path, cause) from None
 
     def log(self, text: str) -> None:
-        """One line, with the time. Never an item, a user's name, a vector, or any of a frame's content. Where the disk is full it is
-        lost: no round ends for want of a line."""
+        """Append a line with the time to the log. It never has an item, a user's name, a vector, or content of a frame. Where
+        the disk is full the line is lost, and the round goes on."""
         with suppress(OSError):
             os.write(self._log, f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {text}\n".encode())
 
@@ -81,7 +82,7 @@ class ServerFolder:
         return found.round, state, Ledger(*(int(count) for count in found.arrays["ledger"]))
 
     def commit(self, number: int, state: State, ledger: Ledger) -> None:
-        """The state after `number` rounds, whole or not at all; the journals of the rounds before it are done with."""
+        """Store the state after `number` rounds, whole or not at all, and delete the journals of those rounds."""
         arrays = {**{f"server.{name}": array for name, array in arrays_of(state).items()}, "ledger": np.array(ledger, np.int64)}
         about = {"run": self.terms.run, "format": str(FORMAT), "version": __version__}
         store.write_checkpoint(self.path, PHASE, number, arrays, **about)
@@ -94,12 +95,12 @@ class ServerFolder:
         return list(records(path)) if path.exists() else []
 
     def newest_attempt(self, number: int) -> int:
-        """The last attempt at a round that was begun; 0 before the first."""
+        """The number of the last attempt at a secure sum that was begun in a round; 0 before the first."""
         begun = [int(path.stem.rpartition("-")[2]) for path in self.path.glob(f"round-{number:09d}-*.journal")]
         return max(begun, default=0)
 
     def journal(self, number: int, attempt: int = 0) -> Journal:
-        """The journal of a round, to go on with. attempt: a secure sum is begun anew when too few nodes were there."""
+        """Open the journal of a round to append to it. attempt: a secure sum begins anew when too few nodes were there."""
         return Journal(self._journal_path(number, attempt))
 
     def _journal_path(self, number: int, attempt: int) -> Path:

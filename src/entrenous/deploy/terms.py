@@ -54,7 +54,7 @@ class Terms(Settings):
 
     @property
     def run(self) -> str:
-        """The name of the run: the first 32 hexadecimal digits of the sha256 of the terms."""
+        """The identity of the federation: the first 32 hexadecimal digits of the sha256 of the terms."""
         return hashlib.sha256(self.text().encode()).hexdigest()[:32]
 
     @property
@@ -89,7 +89,7 @@ class Terms(Settings):
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """The terms in a file. Raises InputError that names the file and the field."""
+        """Read terms from a file. Raises InputError that names the file and the field."""
         found = read_json(path)
         check_format(path, found.get("format"))
         return cls.parse(found, str(path))
@@ -165,7 +165,7 @@ def _stretches(users: Int64Array) -> list[tuple[int, int]]:
 
 
 def check_format(path: Path, found: Any, written: str = "") -> None:
-    """Refuses a file of another format by its number, and by the version that wrote it where that is known."""
+    """Raise InputError for a file of another format number, naming the version that wrote it where that is known."""
     if str(found) != str(FORMAT):
         problem = f"format {found}{f', written by entrenous {written}' if written else ''}"
         fix = (
@@ -175,7 +175,7 @@ def check_format(path: Path, found: Any, written: str = "") -> None:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """A file with one JSON object. Raises InputError that names it."""
+    """Read a file with one JSON object. Raises InputError that names the file."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

@@ -38,9 +38,10 @@ class Trial:
 
 
 def begin(folder: Path, trial: Trial, *, nodes: int, secure: str = "none", port: int = 0) -> Founded:
-    """A federation in `folder` whose nodes have the training rows of a part of the users each. Raises InputError.
+    """Make a federation in `folder` whose nodes each have the training rows of a part of the users. Raises InputError.
 
-    The floors of secure sums are lowered to what so few nodes can meet: for trying it out only."""
+    The floors of secure sums are lowered to what so few nodes can meet: for trying it out only.
+    """
     plan = trial.plan()
     check(plan)
     train = material(plan).parts[0].final_train
@@ -54,8 +55,9 @@ def begin(folder: Path, trial: Trial, *, nodes: int, secure: str = "none", port:
 
 
 def carry_out(folder: Path, say: Callable[[str], None]) -> dict[str, Any]:
-    """Runs a begun trial to its end, then the simulation; how they compare, and what a node recommends to its first user. lost: rounds
-    that were not counted, for a secure sum that was interrupted is never tried again; then the models differ."""
+    """Run a federation to its end, then the same training in a simulation. Returns how they compare, and what a node
+    recommends to its first user. lost: rounds that were not counted, since an interrupted secure sum is never tried again;
+    then the models differ."""
     trial = Trial(**read_json(folder / "trial.json"))
     plan = trial.plan()
     if not (folder / "server" / "model.safetensors").exists():

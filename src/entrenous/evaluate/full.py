@@ -79,14 +79,14 @@ def _pairs(rows: Interactions) -> Int64Array:
 
 
 def empty_full(users: Int64Array, rows: Interactions, n: int) -> Full:
-    """Room for the full ranking of the users' held-out rows and for lists of n."""
+    """A Full for the held-out rows of `users` and lists of length n, to be filled in."""
     ptr = np.concatenate([[0], np.cumsum(rows.counts[users])]).astype(np.int64)
     ranking = Ranking(ptr, np.empty(len(rows), np.int64), np.empty(len(users), np.int64), users)
     return Full(ranking, empty_lists(len(users), n))
 
 
 def rank_block(full: Full, part: slice, scores: Float32Array, field: Field, rows: Interactions) -> None:
-    """Fills in the users `part` (positions in full.ranking.user), whose scores are given."""
+    """Fill in the ranks and lists of the users `part` (positions in full.ranking.user), whose scores are given."""
     users, best = full.ranking.user[part], full.best
     ranking = full.ranking
     top_n(scores, users, field.known, field.ptr, field.item, field.place, best.item[part], best.score[part])

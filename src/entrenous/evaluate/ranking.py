@@ -36,7 +36,7 @@ class Ranking(NamedTuple):
         return np.arange(1, len(self.rank) + 1) - np.repeat(self.ptr[:-1], self.relevant)
 
     def missed(self) -> BoolArray:
-        """Relevant items that no list can hold, bool [ptr[q]]."""
+        """Whether each relevant item can be in no list, bool [ptr[q]]."""
         return self.rank > np.repeat(self.candidates, self.relevant)
 
     def within(self, n: int) -> BoolArray:

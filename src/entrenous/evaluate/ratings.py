@@ -18,10 +18,11 @@ ERRORS = ("mae", "rmse")  # of a system that predicts ratings, as FBALF's tables
 
 
 class Ratings(NamedTuple):
-    """What was predicted of some held-out rows.
+    """Predicted ratings of held-out rows, and their errors.
 
-    metrics: by name, over all rows (each row counts once, as in FBALF's eq. for MAE and RMSE). per_user: the same of each user's own
-    rows, float64 [m]. user: int64 [m], the users with held-out rows, ascending. predicted: float32 [rows], clipped to the scale.
+    metrics: by name, over all rows (each row counts once, as in FBALF's eq. for MAE and RMSE). per_user: the same over each
+    user's own rows, float64 [m]. user: int64 [m], the users with held-out rows, ascending. predicted: float32 [rows], clipped to
+    the scale.
     """
 
     metrics: dict[str, float]
@@ -42,7 +43,8 @@ def rate(recommender: Recommender, rows: Interactions, *, label: str, block: int
 
 
 def predict_block(predicted: Float32Array, users: Int64Array, scores: Float32Array, rows: Interactions) -> None:
-    """Fills in the rows of `users` (ascending, every user with held-out rows in between included), whose scores are given."""
+    """Fill in the predictions for the rows of `users` (ascending, every user with held-out rows in between included), whose
+    scores are given."""
     part = slice(int(rows.ptr[users[0]]), int(rows.ptr[users[-1] + 1]))
     row = np.repeat(np.arange(len(users)), rows.counts[users])
     predicted[part] = scores[row, rows.item[part]]

@@ -48,7 +48,7 @@ def recommend(
 
 
 def empty_lists(m: int, n: int) -> TopN:
-    """Room for m lists of length n >= 1."""
+    """Uninitialised lists for m users, of length n >= 1. Raises ValueError for a smaller n."""
     if n < 1:
         raise ValueError(f"the list length n must be at least 1, not {n}")
     return TopN(np.empty((m, n), np.int32), np.empty((m, n), np.float32))

@@ -21,7 +21,7 @@ def empty_sampled(held: Held) -> Ranking:
 
 
 def rank_block(ranking: Ranking, users: Int64Array, scores: Float32Array, field: Field, held: Held) -> None:
-    """Fills in the queries of `users` (ascending, every user with held-out rows in between included), whose scores are given.
+    """Fill in the queries of `users` (ascending, every user with held-out rows in between included), whose scores are given.
 
     A candidate without a training row stands behind all others; a held-out item without one is missed.
     """

@@ -19,7 +19,7 @@ ROUNDING = 1e-12  # relative; squared deviations that differ by less are equal
 
 
 class Comparison(NamedTuple):
-    """statistic, p-value, mean of the differences a - b, how many pairs, and how p was found."""
+    """The result of a paired test: statistic, p-value, mean of the differences a - b, how many pairs, and how p was found."""
 
     statistic: float
     p: float
@@ -115,7 +115,8 @@ def _differences(a: Array, b: Array) -> Float64Array:
 
 
 class Friedman(NamedTuple):
-    """statistic (chi-square with k - 1 degrees of freedom, corrected for ties), p, and the mean rank of each system, 1 = best."""
+    """The result of Friedman's test: statistic (chi-square with k - 1 degrees of freedom, corrected for ties), p, and the mean
+    rank of each system, 1 = best."""
 
     statistic: float
     p: float

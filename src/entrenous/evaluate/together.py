@@ -37,9 +37,10 @@ def empty_together(held: Held) -> Ranking | None:
 
 
 def rank_block(ranking: Ranking, part: slice, scores: Float32Array, field: Field, held: Held) -> None:
-    """Fills in the users `part` (positions in ranking.user), whose scores are given.
+    """Fill in the ranks of the users `part` (positions in ranking.user), whose scores are given.
 
-    As in the sampled ranking a candidate without a training row stands behind all others, and a held-out item without one is missed.
+    As in the sampled ranking a candidate without a training row stands behind all others, and a held-out item without one is
+    missed.
     """
     assert held.candidates is not None
     ptr = ranking.ptr[part.start : part.stop + 1]

@@ -31,12 +31,13 @@ def _cores() -> int:
 
 
 class DeviceError(EntrenousError):
-    """A device function failed: names the round, the stage and the device."""
+    """Raised when a device function fails; names the round, the stage and the device."""
 
 
 @final
 class Threads:
-    """Blocks over `workers` threads. Compiled device code releases the interpreter lock; one worker means no thread at all."""
+    """Runs blocks in `workers` threads. Compiled device code releases the interpreter lock; with one worker no thread is
+    started."""
 
     strict = False
 
@@ -61,7 +62,7 @@ class Threads:
 
 @final
 class Debug:
-    """One device at a time, in order; an exception says which device, in which round and stage, with the cause attached."""
+    """Runs one device at a time, in order, and raises a DeviceError with the device, round and stage of an exception."""
 
     workers = 1
     strict = True

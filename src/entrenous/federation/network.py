@@ -53,7 +53,7 @@ class Network(Settings):
 
     @property
     def cut(self) -> tuple[float, float]:
-        """When the network is cut in two: [from, to)."""
+        """The times [from, to) between which the network is cut in two."""
         return _interval(self.partition) or (math.inf, math.inf)
 
     @classmethod
@@ -72,7 +72,8 @@ def _interval(text: str) -> tuple[float, float] | None:
 
 @final
 class Draws:
-    """The draws of one network over n nodes. Each is a pure function of names: node, and how many the node has had."""
+    """The random draws of a simulated network over n nodes. Each is a pure function of names: the node, and how many draws of
+    its kind it had."""
 
     def __init__(self, network: Network, n: int, key: np.uint64) -> None:
         self.network, self._key = network, key

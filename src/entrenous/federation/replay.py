@@ -25,8 +25,8 @@ KINDS = ("start", "push", "message")
 
 
 class Event(NamedTuple):
-    """One event of a peer. sender: of a message its sender's number, else -1; push: which push of its sender's, or of its own, -1 for a
-    start; digest: of the model that was sent or taken (wire.pushed), empty for a start."""
+    """One event of a peer. sender: the sender's number of a received model, else -1; push: the number of the push at its
+    sender, -1 for a start; digest: of the model that was sent or received (wire.pushed), empty for a start."""
 
     kind: int
     sender: int
@@ -54,15 +54,17 @@ class Replayed(NamedTuple):
 
 
 class ReplayError(EntrenousError):
-    """Recordings that cannot all be true. One line says which peer, which event."""
+    """Raised when recordings contradict each other; names the peer and the event."""
 
 
 def replay(
     algorithm: GossipAlgorithm, catalogue: Catalogue, seed: int, recordings: Sequence[Recording], *, by_turns: bool = False
 ) -> Replayed:
-    """The models that these events lead to. Raises ReplayError if a model differs from what was recorded when it was sent.
+    """Repeat recorded events and return the models that they lead to. Raises ReplayError if a model differs from what was
+    recorded when it was sent.
 
-    seed: the federation's. by_turns: one event of every peer after the other; else each goes as far as it can. The result is the same.
+    seed: the federation's. by_turns: one event of every peer after the other; else each goes as far as it can. The result is the
+    same.
     """
     again = _Replay(algorithm.configured(catalogue), catalogue, seed, recordings)
     left = list(range(len(recordings)))

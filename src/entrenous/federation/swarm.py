@@ -144,10 +144,10 @@ class Counts(NamedTuple):
 @final
 @dataclass(eq=False)
 class Swarm:
-    """n nodes between two events. It is overwritten event by event, as a device overwrites its own state.
+    """The state of a gossip training of n nodes between two events, overwritten by each event.
 
-    nodes: private state, leading axis = nodes. slot: int64 [n], where each one's model is in the pool. away: bool [n], who is not there.
-    busy: float64 [n], until when each one's uplink has something to send. round: whole units of time that are over.
+    nodes: private state, leading axis = nodes. slot: int64 [n], the place of each node's model in the pool. away: bool [n], which
+    nodes are offline. busy: float64 [n], until when each node's uplink is sending. round: whole units of time that are over.
     """
 
     nodes: State

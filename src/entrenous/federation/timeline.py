@@ -13,7 +13,7 @@ from .swarm import ARRIVAL, RESTART, SWITCH, TIMER, Swarm
 
 
 class Happening(NamedTuple):
-    """Events of one stretch of time in their order, one row for each node concerned: when, of which kind, to whom; about as in Event."""
+    """The events of one stretch of time in order, one row for each node concerned. time, kind, node, about: as in `Event`."""
 
     time: Float64Array
     kind: Int64Array

@@ -19,10 +19,10 @@ from ..data.interactions import Interactions
 
 @final
 class Choice:
-    """FPL's pi, chosen by the people concerned.
+    """The probability pi of FPL as users choose it.
 
-    default: the pi of users who did not choose. by_user: {user: pi}. by_item: {(user, item): pi}, which wins over by_user.
-    Users and items are dense indices. Raises InputError for a pi outside [0, 1].
+    default: the pi of users who did not choose. by_user: {user: pi}. by_item: {(user, item): pi}, which wins over by_user. Users
+    and items are dense indices. Raises InputError for a pi outside [0, 1].
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Choice:
         return f"Choice(default={self.default}, users={len(self._users)}, pairs={len(self._pairs)}, sha256={digest})"
 
     def of(self, users: Int64Array, histories: Histories) -> Float32Array:
-        """pi of every history row of the devices of `users`, float32 [ptr[m]]."""
+        """The pi of every history row of the devices of `users`, float32 [ptr[m]]."""
         counts = np.diff(histories.ptr)
         pi = np.repeat(_looked_up(self._users, self._user_pi, users, np.float32(self.default)), counts)
         if len(self._pairs):

@@ -26,7 +26,7 @@ OFFSET = 1 << 31  # added to each value, which is then positive: a negative one 
 
 
 class PublicKey(NamedTuple):
-    """n, and how many values go into one ciphertext: 1 as published, up to bits / 64."""
+    """A Paillier public key: n, and how many values go into one ciphertext (1 as published, up to bits / 64)."""
 
     n: Any
     slots: int = 1
@@ -38,7 +38,7 @@ class PublicKey(NamedTuple):
 
 
 class PrivateKey(NamedTuple):
-    """phi = (p - 1)(q - 1) of n = p q."""
+    """A Paillier private key: phi = (p - 1)(q - 1) of n = p q."""
 
     phi: Any
     public: PublicKey

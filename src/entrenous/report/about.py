@@ -33,7 +33,7 @@ def _seeds(group: Group) -> str:
 
 
 def what_was_run(group: Group) -> Html:
-    """The runs side by side, the rows they share, and everything needed to run them again."""
+    """The section on the runs side by side: the rows they share, and everything needed to run them again."""
     head = ["run", "algorithm", "settings given", "seed", "rounds", "training", "evaluation", "model sha256"]
     rows = [_row(shown) for shown in group.runs]
     return join(

@@ -50,7 +50,7 @@ def write_report(
 
 
 class Section(NamedTuple):
-    """A part of the page. listed: whether the index at the top leads to it."""
+    """A section of a report. listed: whether the index at the top links to it."""
 
     slug: str
     heading: str

@@ -15,7 +15,8 @@ def exact(value: float, shown: str) -> Html:
 
 
 def metric(value: float) -> Html:
-    """Shares with four decimals, counts (whole numbers above 1) without; the minus sign is a minus sign."""
+    """A metric's value as HTML: shares with four decimals, counts (whole numbers above 1) without; the minus sign is a minus
+    sign."""
     if not math.isfinite(value):
         return exact(value, "not a number")
     if abs(value) > 1 and value == int(value):
@@ -29,7 +30,7 @@ def signed(value: float) -> Html:
 
 
 def count(value: float) -> Html:
-    """Whole numbers with thousands separated; averages with one decimal."""
+    """A count as HTML, with thousands separated; averages have one decimal."""
     return exact(value, f"{int(value):,}" if value == int(value) else f"{value:,.1f}")
 
 
@@ -51,12 +52,12 @@ def byte_unit(most: float) -> tuple[float, str]:
 
 
 def p_value(p: float) -> Html:
-    """Three decimals; what is smaller is only said to be smaller."""
+    """A p-value as HTML with three decimals; a smaller one is only said to be smaller."""
     return exact(p, "< .001" if p < 0.001 else f"{p:.3f}".lstrip("0") if p < 0.9995 else "1.000")
 
 
 def seconds(value: float) -> Html:
-    """Seconds up to two minutes, then minutes, then hours."""
+    """A duration as HTML: in seconds up to two minutes, then in minutes, then in hours."""
     if value < 120:
         return exact(value, f"{value:.3g} s")
     return exact(value, f"{value / 60:.1f} min" if value < 7200 else f"{value / 3600:.1f} h")

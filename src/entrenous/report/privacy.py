@@ -10,7 +10,8 @@ from .runs import Group, Shown, kind_of
 
 
 def what_left(group: Group) -> Html:
-    """Bytes and vectors of the federated runs, messages between nodes, what each array reveals, and what a centralised run takes."""
+    """The section on communication: bytes and vectors of federated runs, messages between nodes, what each array reveals, and
+    what a centralised run collects."""
     sent = [shown for shown in group.runs if shown.device_rounds]
     gossip, served = ([shown for shown in sent if shown.gossips is without] for without in (True, False))
     kept = [shown for shown in group.runs if not shown.device_rounds]

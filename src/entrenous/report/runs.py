@@ -53,7 +53,7 @@ class Shown:
         return bool(self.manifest["ledger"].get("messages"))
 
     def named(self) -> Html:
-        """The label beside a spot of the run's colour."""
+        """The run's label beside a spot of the run's colour, as HTML."""
         spot = tag("i", class_=f"spot s{self.number % 8}", aria_hidden="true")
         return tag("span", join(spot, self.label), class_="run")
 
@@ -154,7 +154,7 @@ def is_main(name: str) -> bool:
 
 
 def in_order(names: Sequence[str]) -> list[str]:
-    """The best known metrics first, the others by name and length."""
+    """Names of metrics sorted for a report: the best known first, the others by name and length."""
     place = {name: number for number, name in enumerate(FIRST)}
     return sorted(dict.fromkeys(names), key=lambda name: (place.get(name, len(place)), kind(name), _length(name)))
 
@@ -165,13 +165,13 @@ def _length(name: str) -> int:
 
 
 def main_of(group: Group) -> str:
-    """The first per-user metric that all runs of the group have; MAIN without any."""
+    """The first per-user metric that all runs of a group have; MAIN if there is none."""
     common = [name for name in in_order(list(group.runs[0].run.users)) if name != "user" and _all_have(group, name)]
     return common[0] if common else MAIN
 
 
 def leading(group: Group) -> list[str]:
-    """The two metrics that a reader looks for first: errors where all runs predict ratings."""
+    """The two most important metrics of a group: errors where all runs predict ratings."""
     common = [name for name in FIRST if all(name in shown.manifest["metrics"] for shown in group.runs)]
     return common[:2]
 

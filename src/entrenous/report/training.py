@@ -26,7 +26,8 @@ def learning(group: Group) -> Html:
 
 
 def looks(shown: Shown) -> list[Line]:
-    """The first phase of the trace: of the first fold, and of the search for the number of rounds if there was one."""
+    """The validation metrics in the first phase of a run's trace: of the first fold, and of the search for the number of
+    rounds if there was one."""
     return [line for line in shown.run.trace if line["phase"] == shown.run.trace[0]["phase"] and line["validation"]]
 
 

@@ -27,7 +27,8 @@ ENDINGS = ("parquet", "csv", "tsv", "csv.gz", "tsv.gz", "inter", "dat", "txt")
 
 
 def read(folder: Path | str) -> Split:
-    """The split in a folder. Raises InputError that names the file, the line where there is one, and what was expected."""
+    """Read an exported split from its folder. Raises InputError that names the file, the line where there is one, and what was
+    expected."""
     folder = Path(folder)
     if not folder.is_dir():
         raise InputError(str(folder), "no such folder", expected="a folder with train and test files")

@@ -35,7 +35,7 @@ nothing = ClientApp()
 
 @final
 class Secret:
-    """Shows the secret of the state folder with every call."""
+    """HTTP authentication that sends the secret of the state folder with every call."""
 
     def __init__(self, secret: str) -> None:
         self._secret = secret

@@ -38,7 +38,7 @@ class Request(NamedTuple):
 
 @final
 class Waiting:
-    """Asks the server to let a question for work lie until there is some; a plain SuperLink does not know the header."""
+    """A header that asks the server to hold a request for work until there is some; a plain SuperLink ignores it."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -80,7 +80,7 @@ class Session:
         return Request(message, frame)
 
     def confirm(self, message: Message) -> None:
-        """The server may forget what it holds of `message`."""
+        """Tell the server that `message` was received, so that it may delete its copy."""
         from flwr.proto.message_pb2 import ConfirmMessageReceivedRequest
 
         run, identity = message.metadata.run_id, message.metadata.message_id

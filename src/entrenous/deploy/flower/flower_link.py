@@ -22,7 +22,7 @@ LISTING = 1.0  # s between two questions who is there
 
 
 class Asked(NamedTuple):
-    """A request under way: to whom, and until when its answer counts (monotonic seconds)."""
+    """A request in flight: to which address, and until when its answer counts (monotonic seconds)."""
 
     address: str
     until: float
@@ -63,13 +63,14 @@ class FlowerLink:
             thread.start()
 
     def present(self) -> list[str]:
-        """Addresses (Flower's node ids) that have shown life within two heartbeats; at most a second old."""
+        """The addresses (Flower's node ids) of nodes heard from within two heartbeats; at most a second old."""
         self._listed.wait(10.0)
         self._check()
         return list(self._present)
 
     def send(self, address: str, frame: bytes, seconds: float) -> None:
-        """A request; those sent before the thread's next turn go together, and a frame for many nodes is stored once."""
+        """Queue a request. Requests queued within one turn of the sending thread go together, and a frame for many nodes is
+        stored once."""
         self._check()
         self._out.put((address, frame, seconds))
         self._wake.set()
@@ -86,7 +87,7 @@ class FlowerLink:
         return found
 
     def close(self) -> None:
-        """Ends the threads, after what was sent has gone out; waits at most 2 s for both."""
+        """Send what is queued and end the threads; waits at most 2 s for both."""
         self._stopped.set()
         self._wake.set()
         self._any.set()

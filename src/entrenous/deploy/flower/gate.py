@@ -62,7 +62,8 @@ class Peek(NamedTuple):
 
 @final
 class Gate:
-    """ASGI before ASGI. private: the loopback port on which everything may be called, `secret` in hand; elsewhere the fleet's calls."""
+    """An ASGI application in front of Flower's that limits what callers may use. private: the loopback port on which every
+    call is allowed with `secret`; elsewhere only the nodes' calls are."""
 
     def __init__(self, app: App, private: int, secret: str, bounds: Bounds, peek: Peek) -> None:
         self.app, self.private, self.secret, self.bounds, self.peek = app, private, secret, bounds, peek
@@ -153,8 +154,8 @@ class Gate:
 
 @final
 class Work:
-    """Counts what has come for whom (nodes, SERVER), and wakes those who wait for more: a node when all parts of its message are there,
-    the server when no answer has come for a moment."""
+    """Counts of the messages that have come for each node and for the server, by which callers wait for more: a node until all
+    parts of its message are there, the server until no answer has come for a moment."""
 
     def __init__(self) -> None:
         self._counts: Counter[int] = Counter()
@@ -167,7 +168,7 @@ class Work:
         return self._counts[node]
 
     def work(self, nodes: Iterable[int], parts: int) -> None:
-        """Messages for `nodes`, of which `parts` parts are still to come."""
+        """Announce messages for `nodes`, of which `parts` parts are still to come."""
         self._for.update(nodes)
         self._missing += parts
         self._later("work", LATEST, self._begin)
@@ -180,7 +181,7 @@ class Work:
             self._begin()
 
     def answer(self) -> None:
-        """An answer is complete. The server is told of several at once."""
+        """Announce a complete answer. The server is woken once for several."""
         self._later("answers", SETTLE, lambda: self._ring({SERVER}))
 
     def _begin(self) -> None:

@@ -57,7 +57,7 @@ def make_keys(folder: Path, nodes: Sequence[str] = (), *, names: Sequence[str] =
 
 
 def make_node_key(path: Path) -> None:
-    """An EC P-384 key as `path` (OpenSSH, 0600) and its public half beside it as .pub; nothing where both are there."""
+    """Make an EC P-384 key at `path` (OpenSSH, 0600) with its public half beside it as .pub, unless both exist."""
     from cryptography.hazmat.primitives import serialization as form
     from cryptography.hazmat.primitives.asymmetric import ec
 
@@ -70,7 +70,7 @@ def make_node_key(path: Path) -> None:
 
 
 def expiry(folder: Path) -> datetime:
-    """When the server's certificate ends, or that of its CA if sooner (UTC)."""
+    """The end (UTC) of the server's certificate, or of its authority's if sooner."""
     return min(_certificate(folder / name).not_valid_after_utc for name in ("server.crt", "ca.crt"))
 
 

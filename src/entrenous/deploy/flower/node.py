@@ -26,7 +26,7 @@ Say = Callable[[str], None]
 
 
 class Node(NamedTuple):
-    """One of many nodes in a process: who it is and how it answers."""
+    """One of many nodes in a process: its key, and the function that answers requests."""
 
     keys: Keys
     answer: Answer
@@ -111,7 +111,7 @@ class Backoff:
         return max(delay, self._attempts[0] + MINUTE - self._clock() if full else 0.0)
 
     def wait(self, stop: threading.Event) -> None:
-        """Waits for the next attempt, and counts it as one that fails until `success`."""
+        """Wait for the next attempt, and count it as failed until `success` is called."""
         stop.wait(self.pause())
         self._attempts.append(self._clock())
         self._failures += 1

@@ -33,7 +33,7 @@ def is_loopback(host: str) -> bool:
 
 
 def refuse_plain(where: str, host: str, insecure: bool) -> None:
-    """Plain text is for loopback, or for those who ask for it by name. Raises InputError."""
+    """Raise InputError for plain text beyond loopback, unless `insecure` asks for it."""
     if not insecure and not is_loopback(host):
         raise InputError(where, f"plain text to {host}", expected="keys beyond loopback", fix="make keys, or pass insecure=True")
 

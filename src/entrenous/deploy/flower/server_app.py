@@ -38,7 +38,7 @@ def make_app() -> ServerApp:
 
 
 def run(grid: Grid, config: Mapping[str, Any]) -> None:
-    """Serves until `target` returns, and writes how it ended: `done`, or `refused` with the line of an InputError."""
+    """Serve until `target` returns, and write how it ended: `done`, or `refused` with the line of an InputError."""
     from flwr.supercore.retry import constant
 
     grid._retry_invoker.wait_gen_factory = lambda: constant(0.5)  # type: ignore[attr-defined]  # Flower waits up to 20 s
@@ -67,7 +67,8 @@ def target(name: str) -> Serve:
 
 @contextmanager
 def only_one(state: Path, seconds: float = 30.0) -> Iterator[None]:
-    """Waits until no other process serves this state folder; the lock falls with its holder, however that ends."""
+    """Hold the lock on a state folder inside `with`, after waiting until no other process serves it. The lock ends with its
+    process."""
     until = time.monotonic() + seconds
     with open(state / "flower" / "serving.lock", "ab") as file:
         while True:

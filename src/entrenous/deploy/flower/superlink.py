@@ -48,11 +48,11 @@ class Plan:
 
 
 def supervise(plan: Plan, stop: threading.Event, say: Say = print) -> None:
-    """Serves until the target returns or `stop` is set; then everything has ended. The caller turns SIGTERM into `stop`.
+    """Run SuperLink and server until the target returns or `stop` is set; both have then ended. The caller turns SIGTERM into
+    `stop`.
 
-    Raises:
-        InputError: keys, address or port cannot be used, or the target refused its input.
-        EntrenousError: a process died again and again; the line names its log.
+    Raises InputError when keys, address or port cannot be used or the target refused its input, and EntrenousError, naming a log,
+    when a process died again and again.
     """
     with Supervisor(plan, say, stop) as running:
         while not stop.wait(0.1):
@@ -114,7 +114,7 @@ class Supervisor:
             self._start_server()
 
     def step(self) -> bool:
-        """Starts again what has died, lets new keys in; True when the server is done. Call it a few times a second."""
+        """Restart processes that have died and admit new keys; True when the server is done. Call it a few times a second."""
         if self.server is not None and self.server.poll() is not None and (self.folder / "outcome.json").exists():
             return self._ended()
         import httpx
@@ -136,7 +136,7 @@ class Supervisor:
         return False
 
     def stop(self) -> None:
-        """Ends server and SuperLink within 4 s: SIGTERM to each group, SIGKILL to what is left."""
+        """End server and SuperLink within 4 s: SIGTERM to each process group, then SIGKILL."""
         for process, seconds in ((self.server, 2.0), (self.superlink, 1.5)):
             if process is not None:
                 end_group(process, seconds)

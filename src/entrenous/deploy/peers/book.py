@@ -25,7 +25,7 @@ class Contact(NamedTuple):
 
 @dataclass
 class Entry:
-    """A record, how often in a row its peer could not be reached, and when to try again (Host.now)."""
+    """A record, how often in a row its peer could not be reached, and the time (Host.now) before which it is not tried again."""
 
     record: Record
     failures: int = 0

@@ -54,7 +54,7 @@ class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @staticmethod
     def read(path: Path) -> Request:
-        """A request in a file. Raises InputError that names it."""
+        """Read a request from a file. Raises InputError that names the file."""
         try:
             found = msgspec.json.decode(path.read_bytes(), type=Request)
             known = _is_name(found.name) and len(bytes.fromhex(found.key)) == 32 and found.format == FORMAT
@@ -126,7 +126,8 @@ def begin(
 
 
 def invite(folder: Path, requests: Sequence[Request]) -> list[Path]:
-    """Invitations for peers, folders to be sent to them. Raises InputError for a name or key that has a number, and when none is left."""
+    """Make invitations for peers, folders to be sent to them. Raises InputError for a name or key that has a number, and when
+    none is left."""
     operator = read_operator(folder / OPERATOR)
     try:
         charter = Charter(**json.loads((folder / CHARTER).read_text()))
@@ -147,7 +148,8 @@ def invite(folder: Path, requests: Sequence[Request]) -> list[Path]:
 
 
 def join(folder: Path, invitation: Path, rows: Interactions) -> int:
-    """Takes an invitation up with one user's rows; how many there are. Raises InputError, before anything is written."""
+    """Accept an invitation with one user's rows. Returns how many rows there are. Raises InputError, before anything is
+    written."""
     for part in (INVITATION, ITEMS):
         if not (invitation / part).is_file():
             raise InputError(str(invitation), f"has no {part}", expected="the folder that the operator sent")

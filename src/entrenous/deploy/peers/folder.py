@@ -40,7 +40,7 @@ INVITATION, SECRET, ROWS, ITEMS, STATE, LOCK = (
 
 
 class Bootstrap(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A peer whose address is known beforehand. key: 64 hexadecimal digits."""
+    """A peer whose address is in the invitation. key: its public key, 64 hexadecimal digits."""
 
     number: int
     key: str

@@ -54,8 +54,8 @@ def found(
     draws: str = "secret",
     period: float = 10.0,
 ) -> Founded:
-    """Folders `peer-00` .. for the first `peers` users of a data set, each with its user's rows alone; the first two are the bootstraps, on
-    ports of this machine that are free now. Raises InputError."""
+    """Make the folders `peer-00` .. for the first `peers` users of a data set, each with its user's rows alone. The first two
+    are the bootstraps, on ports of this machine that are free now. Raises InputError."""
     at_least("--peers", peers, BOOTSTRAPS + 1)
     if peers > len(data.users):
         raise InputError("--peers", f"got {peers}", expected=f"at most {len(data.users)}, the users of {data.name}")

@@ -24,7 +24,8 @@ ANSWERS = ("go", "busy", "schema", "seen", "ok", "rejected", "records")
 
 
 class ProtocolError(Exception):
-    """Something that no peer of this kind would send. code: a word that is counted; answered: whether its sender has been told already."""
+    """Raised for a message that no correct peer sends. code: a word that is counted; answered: whether its sender has been
+    told already."""
 
     def __init__(self, code: str, *, answered: bool = False) -> None:
         self.code, self.answered = code, answered
@@ -47,7 +48,8 @@ Records: TypeAlias = Annotated[tuple[Record, ...], Meta(max_length=CARRIED)]
 
 
 class Shuffle(Struct, frozen=True, tag="shuffle", forbid_unknown_fields=True):
-    """Some records, one's own first, for some others. wanted: numbers that the sender has heard of and has no record of."""
+    """A request to exchange records: some of the sender's, its own first. wanted: numbers that the sender has heard of and has
+    no record of."""
 
     schema: Annotated[bytes, Meta(min_length=16, max_length=16)]
     records: Records
@@ -86,7 +88,7 @@ def frame(message: Message) -> bytes:
 
 
 def message_of(said: bytes | bytearray) -> Message:
-    """The message of a frame without its length. Raises ProtocolError for anything else."""
+    """Decode the message of a frame without its length. Raises ProtocolError for anything else."""
     try:
         found: Any = msgspec.msgpack.decode(said, type=Message)
     except (msgspec.DecodeError, ValueError, RecursionError):  # also of text that is not UTF-8
@@ -95,7 +97,7 @@ def message_of(said: bytes | bytearray) -> Message:
 
 
 async def read_message(stream: Stream) -> Message:
-    """The next message. Raises ProtocolError before it reads anything too long."""
+    """Read the next message of a stream. Raises ProtocolError before it reads anything too long."""
     length = int.from_bytes(await stream.read(4), "little")
     if not 1 <= length <= LONGEST:
         raise ProtocolError("length")

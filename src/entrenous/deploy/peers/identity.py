@@ -33,7 +33,7 @@ def public_key(secret: bytes) -> bytes:
 
 
 def ticket(operator: bytes, schema: bytes, number: int, peer: bytes) -> bytes:
-    """The operator's (secret key) word that a number of the federation `schema` belongs to the public key `peer`."""
+    """The operator's signature, by its secret key, that a number of the federation `schema` belongs to the public key `peer`."""
     return Ed25519PrivateKey.from_private_bytes(operator).sign(_ticket(schema, number, peer))
 
 
@@ -63,15 +63,15 @@ class Self(NamedTuple):
 
 @final
 class Verifier:
-    """Checks records of one federation. life: seconds that a record is good for."""
+    """Checks the records of peers of one federation. life: seconds for which a record is valid."""
 
     def __init__(self, schema: bytes, operator: bytes, users: int, life: float) -> None:
         self.schema, self.users, self.life = schema, users, life
         self._operator = Ed25519PublicKey.from_public_bytes(operator)
 
     def check(self, one: Record, wall: float, *, ticket: bool = True) -> None:
-        """Raises ProtocolError for a record that is not what it says, or too old (`stale`, which an honest peer may pass on). ticket: False
-        where the same one has been checked before."""
+        """Raise ProtocolError for a forged record, or one too old (`stale`, which a correct peer may pass on). ticket: False
+        where the operator's signature has been checked before."""
         if one.number >= self.users or one.issued > wall + SKEW:
             raise ProtocolError("record")
         if not self.is_fresh(one, wall):

@@ -27,7 +27,8 @@ SHORT = 4.0  # seconds to bind, to end a stream, to close
 
 
 def hasten() -> bool:
-    """iroh 1.2.0 hands bytes to its library one at a time, in Python: 7 MB/s. Replaces that, if it is still so, by a copy. Returns whether.
+    """Replace the loop by which iroh 1.2.0 hands bytes to its library one at a time (7 MB/s) by a copy, if it is still there.
+    Returns whether.
 
     uniffi-rs has repaired it (pull request 2824); a release with that no longer has the loop, and is left alone.
     """
@@ -47,8 +48,10 @@ def hasten() -> bool:
 
 
 def answer_at_once() -> bool:
-    """iroh 1.2.0 reports every finished step to the event loop as if from another thread: a write to the loop's pipe and one more turn
-    of the loop, although four steps in five are done before the call returns. Those then go on at once. Returns whether it was changed.
+    """Let finished steps of iroh go on at once. Returns whether anything was changed.
+
+    iroh 1.2.0 reports every finished step to the event loop as if from another thread: a write to the loop's pipe and one more
+    turn of the loop, although four steps in five are done before the call returns.
     """
     before: Any = getattr(ffi, "_uniffi_continuation_callback", None)
     needed = ("_UNIFFI_RUST_FUTURE_CONTINUATION_CALLBACK", "_UniffiContinuationHandleMap", "_uniffi_set_future_result")
@@ -70,7 +73,7 @@ def answer_at_once() -> bool:
 
 
 async def within(seconds: float, step: Awaitable[T]) -> T:
-    """The result of a step of iroh's, in time. Raises LinkError for its errors, TimeoutError when it takes longer."""
+    """Await a step of iroh for at most some seconds. Raises LinkError for its errors, TimeoutError when it takes longer."""
     async with asyncio.timeout(seconds):
         return await _plainly(step)
 
@@ -223,7 +226,7 @@ class IrohStream:
         self._send, self._receive, self._early = stream.send(), stream.recv(), bytearray()
 
     async def read(self, size: int) -> bytearray:
-        """Exactly so many bytes. Memory grows with what has arrived, not with what was promised."""
+        """Read exactly `size` bytes. Memory grows with what has arrived, not with what was promised."""
         while len(self._early) < size <= EARLY:
             more = await _plainly(self._receive.read(EARLY))
             if not more:

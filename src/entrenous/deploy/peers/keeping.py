@@ -30,7 +30,7 @@ SEEN = 4096  # events, the newest, by which a peer knows what it has taken alrea
 
 
 class Kept(NamedTuple):
-    """A state read back. about: what a person is shown."""
+    """A state read from the disk. about: the summary shown to people."""
 
     arrays: dict[str, Array]
     about: dict[str, Any]
@@ -96,7 +96,7 @@ class Keeping:
         return [Event(*row) for row in self._all("SELECT kind, sender, push, digest FROM event ORDER BY number")]
 
     def taken(self) -> list[tuple[int, int, bytes]]:
-        """(sender, push, digest) of the newest models that were taken, oldest first."""
+        """The newest models that were accepted, as (sender, push, digest), oldest first."""
         found = self._all(f"SELECT sender, push, digest FROM event WHERE kind = {MESSAGE} ORDER BY number DESC LIMIT {SEEN}")
         return [(int(sender), int(push), bytes(sha)) for sender, push, sha in reversed(found)]
 

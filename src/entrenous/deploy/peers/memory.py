@@ -75,7 +75,7 @@ class VirtualHost:
         return asyncio.get_running_loop().time()
 
     def wall(self) -> float:
-        """Virtual seconds since 1970."""
+        """Virtual time as a wall clock shows it, in seconds since 1970."""
         return EPOCH + self.now()
 
     def below(self, n: int) -> int:

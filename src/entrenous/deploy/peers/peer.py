@@ -121,7 +121,7 @@ class Peer:
         self._stopping.set()
 
     def spawn(self, name: str, work: Coroutine[Any, Any, None]) -> None:
-        """Something that ends by itself. A bug in it is counted and told, and harms nothing else."""
+        """Start a task. An unexpected error in it is counted and logged, and harms nothing else."""
         assert self._tasks is not None
         self._tasks.create_task(self._contained(name, work))
 

@@ -12,11 +12,12 @@ T = TypeVar("T")
 
 
 class LinkError(Exception):
-    """A connection that could not be made, or broke. Whatever the transport says about it is `str(error)`, one line."""
+    """Raised when a connection could not be made or broke. `str(error)` is what the transport says, in one line."""
 
 
 class Stream(Protocol):
-    """Bytes both ways, in order, inside a connection. Every method raises LinkError when the other end is gone."""
+    """An ordered stream of bytes in both directions, inside a connection. Every method raises LinkError when the other end is
+    gone."""
 
     async def read(self, size: int) -> bytearray: ...  # exactly so many
     async def write(self, data: bytes) -> None: ...

@@ -36,7 +36,7 @@ class Processes:
         self.of: dict[Path, subprocess.Popen[bytes]] = {}
 
     def start(self, path: Path) -> None:
-        """Runs a peer; what it says goes to its log."""
+        """Start the process of a peer, whose output goes to its log."""
         with open(path / LOG, "ab") as log:
             command = [sys.executable, "-m", "entrenous", "peer", "run", str(path)]
             self.of[path] = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
@@ -48,7 +48,7 @@ class Processes:
         process.wait()
 
     def stop(self, paths: Iterable[Path] | None = None, seconds: float = 20.0) -> list[Path]:
-        """SIGTERM, and SIGKILL for who does not end in time. Returns those whose exit code was not 0."""
+        """Stop peers by SIGTERM, and by SIGKILL if they do not end in time. Returns those whose exit code was not 0."""
         ending = {path: self.of.pop(path) for path in list(self.of if paths is None else paths)}
         for process in ending.values():
             process.terminate()

@@ -40,7 +40,8 @@ def spread(crew: Crew, first: tuple[str, Any], method: str, arguments: Sequence[
 
 
 def prepare(crew: Crew, first: tuple[str, Any]) -> tuple[str, Any]:
-    """Gives every worker what it needs for all calls. Returns `first` for `spread`, its argument kept once on each machine."""
+    """Give every worker what it needs for all calls. Returns `first` for `spread`, with its argument stored once on each
+    machine."""
     kept = first[0], crew.put(first[1])
     list(crew.call(kept[0], {number: kept[1:] for number in range(crew.many)}))
     return kept

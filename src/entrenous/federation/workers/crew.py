@@ -60,7 +60,8 @@ class Crew:
     @staticmethod
     @contextmanager
     def hired(ray: Any, kind: type[Hand], many: int, threads: int) -> Iterator[Crew]:
-        """A crew that is there. Raises InputError where there are too few CPUs for it or other versions of what it runs."""
+        """Start a crew, which ends with the context. Raises InputError where there are too few CPUs, or workers have other
+        versions of the software."""
         crew = Crew(ray, kind, many, threads)
         try:
             crew._hands = [crew._new() for _ in range(many)]
@@ -108,7 +109,8 @@ class Crew:
             raise WorkerDied(f"{self._who(number)} died ({type(lost).__name__})") from None
 
     def renew(self, dead: Sequence[int] | None = None) -> Sequence[int]:
-        """A new worker, empty-handed, in place of each that is dead; None = look for them. Returns their numbers."""
+        """Start a new worker, without data, in place of each dead one. dead: their numbers, None = find them. Returns their
+        numbers."""
         dead = [number for number in range(self.many) if not self._lives(number)] if dead is None else dead
         for number in dead:
             self._hands[number] = self._new()

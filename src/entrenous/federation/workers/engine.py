@@ -59,8 +59,8 @@ class Asked(NamedTuple):
 
 @contextmanager
 def crew(asked: Asked, kind: type[Hand], most: int) -> Iterator[Crew]:
-    """Workers of one kind, at most `most` unless their number was asked for. They end with the context, and Ray with them where it was not
-    there before.
+    """Start workers of one kind, at most `most` unless their number was asked for. They end with the context, and so does Ray
+    unless it ran before.
 
     Raises InputError for a cluster that cannot be reached, or that has fewer CPUs free than the workers want.
     """

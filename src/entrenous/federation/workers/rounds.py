@@ -66,7 +66,7 @@ class ShardedRounds:
 
 
 def refuse(algorithm: Any, catalogue: Catalogue, name: str, *, debug: bool = False) -> None:
-    """Refuses what has no rounds to share out among workers: raises InputError. name: what the algorithm is called."""
+    """Raise InputError for an algorithm that has no rounds to divide over workers."""
     if not is_federated(algorithm):
         problem, fix = f"{name} has no rounds around a server", "leave it out; --threads is for every algorithm"
         raise InputError("--workers", problem, expected="a server-coordinated algorithm", fix=fix)

@@ -41,14 +41,14 @@ class ShardHand:
         return about_here()
 
     def hold(self, given: Given) -> None:
-        """Becomes the shard of some users, without private state yet."""
+        """Load the rows of some users and build their shard, without private state yet."""
         data, avoid = _own(given.data), None if given.avoid is None else _own(given.avoid)
         users, executor = given.users.copy(), Threads(given.threads)
         self.shard = Shard(given.algorithm, given.catalogue, data, users, executor=executor, avoid=avoid)
         self.sent: Total | None = None
 
     def load(self, devices: State) -> None:
-        """Takes the private state of its users: leading axis = users."""
+        """Load the private state of the shard's users: leading axis = users."""
         self.devices, self.changed = _copied(devices), np.zeros(len(self.shard.users), np.bool_)
 
     def work(self, download: State, users: Int64Array, key: np.uint64) -> tuple[Total, Ledger]:
@@ -110,7 +110,7 @@ class Shards:
         self._nobody.release(total)
 
     def load(self, devices: State) -> None:
-        """Gives every worker the rows and the private state of its users."""
+        """Send every worker the rows and the private state of its users."""
         self._loaded = None
         given = {number: (self._given(low, high),) for number, (low, high) in enumerate(self._bounds)}
         list(self._crew.call("hold", given))

@@ -35,7 +35,7 @@ class Secrets(NamedTuple):
 
 
 class Met(NamedTuple):
-    """The others, as their signed adverts say. me: the own place; view: hash of the roster."""
+    """The parties of an attempt, known from their signed adverts. me: the client's own place; view: hash of the roster."""
 
     names: list[str]
     adverts: list[m.Advert]
@@ -104,7 +104,8 @@ class Client:
         return self._once(m.MASKED, asked, lambda: self._mask(inbox, vector, rows))
 
     def consent(self, survivors: bytes) -> bytes:
-        """A signature under the list of who sent a masked vector: the only such list this client will ever sign."""
+        """Stage 4: the client's signature of the list of survivors. It will never sign another list in this attempt. Raises
+        Refused."""
         return self._once(m.CONSENT, survivors, lambda: self._consent(survivors))
 
     def unmask(self, consents: bytes) -> bytes:

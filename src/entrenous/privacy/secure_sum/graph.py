@@ -42,9 +42,9 @@ class Graph(NamedTuple):
         return sorted((place, *self.neighbours(place)))
 
     def joined(self, survivors: Collection[int]) -> bool:
-        """Whether the survivors hang together, so that no sum over a part of them can be had.
+        """Whether the survivors are connected in the graph, so that no sum over a part of them can be unmasked.
 
-        On a ring they fall apart where `reach` in succession are missing at two places.
+        On a ring they are not where `reach` in succession are missing at two places.
         """
         here = set(survivors)
         alive = [at for at, place in enumerate(self.ring) if place in here]

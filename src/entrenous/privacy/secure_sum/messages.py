@@ -55,7 +55,7 @@ class Close(Strict, frozen=True, tag="close"):
 
 
 class Advert(Strict, frozen=True):
-    """Fresh x25519 keys, sha256 of the own mask's seed, and the model at hand."""
+    """A client's fresh x25519 public keys, the sha256 of its own mask's seed, and the hash of its model."""
 
     model: Hash
     boxes: Hash
@@ -64,7 +64,7 @@ class Advert(Strict, frozen=True):
 
 
 class Shares(Strict, frozen=True):
-    """A box for each neighbour, in the order of the roster."""
+    """A client's shares of its secrets, encrypted for each neighbour, in the order of the roster."""
 
     boxes: Annotated[list[Box], Meta(max_length=MAX_PARTIES)]
 
@@ -112,7 +112,7 @@ def encode(message: object) -> bytes:
 
 
 def decode(data: bytes, kind: type[T], limit: int) -> T:
-    """The message in `data`. Raises Refused `size` above `limit` bytes and `malformed` for what is no `kind`."""
+    """Decode a message of the type `kind`. Raises Refused `size` above `limit` bytes, and `malformed` for anything else."""
     require(len(data) <= limit, "size", f"{len(data)} bytes; at most {limit}")
     try:
         return msgspec.msgpack.decode(data, type=kind)
@@ -132,7 +132,7 @@ def to_bits(places: Iterable[int], parties: int) -> bytes:
 
 
 def from_bits(data: bytes, parties: int) -> list[int] | None:
-    """The places, ascending; None for bits that are no set of so many."""
+    """The places in a set of bits, ascending; None for bytes that are no set over so many parties."""
     number = int.from_bytes(data, "little")
     if len(data) != (parties + 7) // 8 or number >> parties:
         return None
@@ -146,10 +146,11 @@ def statement(terms: bytes, stage: int, sender: str, view: bytes, body: bytes) -
 
 
 def seen(view: bytes, *parts: bytes) -> bytes:
-    """The view after `parts` were seen as well: a hash chain."""
+    """The hash chain of what a client has seen, continued by `parts`."""
     return hashlib.sha256(encode((view, parts))).digest()
 
 
 def roster_view(terms: bytes, adverts: Sequence[Signed]) -> bytes:
-    """The view of who has seen a roster: it binds all that follows to run, round, attempt, model, names and keys."""
+    """The hash of what a client has seen after the roster. It binds all later messages to run, round, attempt, model, names
+    and keys."""
     return seen(terms, *(part for advert in adverts for part in (advert.sender.encode(), advert.body)))

@@ -55,12 +55,12 @@ def agree(private: X25519PrivateKey, public: bytes) -> bytes:
 
 
 def derive(secret: bytes, *about: object) -> bytes:
-    """A 32-byte key of `secret` for one purpose (HKDF-SHA256)."""
+    """Derive a 32-byte key from a secret for one purpose (HKDF-SHA256)."""
     return HKDF(SHA256(), 32, None, encode(about)).derive(secret)
 
 
 def seal(key: bytes, plain: bytes, about: bytes) -> bytes:
-    """AES-256-GCM with a random nonce in front. about: associated data."""
+    """Encrypt by AES-256-GCM, with a random nonce in front. about: associated data."""
     nonce = secrets.token_bytes(12)
     return nonce + AESGCM(key).encrypt(nonce, plain, about)
 

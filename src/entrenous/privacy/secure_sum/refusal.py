@@ -35,7 +35,8 @@ CODES: tuple[str, ...] = get_args(Code)
 
 @final
 class Refused(EntrenousError):
-    """One line with its code. Nothing secret has left, and the state is as it was."""
+    """Raised for a message or step that is refused, with a code and one line. Nothing secret has left, and the state is as it
+    was."""
 
     def __init__(self, code: Code, text: str) -> None:
         self.code: Code = code
