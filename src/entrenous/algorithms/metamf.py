@@ -26,6 +26,7 @@ import numpy as np
 from numba import njit
 from pydantic import Field
 
+from ..core.adam import AdamStep, adam_step, direction, moment
 from ..core.keys import below, draw, folds
 from ..core.protocols import Catalogue, Disclosed, Histories
 from ..core.ratings import rated
@@ -36,7 +37,6 @@ from ..core.update import Total, Update, gathered
 from ..kernels import meta_network
 from ..kernels.meta_network import Sizes
 
-BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8  # of Adam, as usual
 NONE = np.float32(-1)  # where a device has fewer ratings than a batch
 
 
@@ -208,7 +208,7 @@ class MetaMF(Settings):
         meta_network.back(meta_network.views(server.theta, sizes), sender, *parts, scale, meta_network.views(slope, sizes))
         theta, m, s = server.theta.copy(), server.m.copy(), server.s.copy()
         regs = (self.reg, 0.0) if self.decay == "gradient" else (0.0, self.learning_rate * self.reg)
-        _adam(theta, m, s, slope, self.clip, *regs, self.learning_rate, int(server.step[0]) + 1)
+        _descend(theta, m, s, slope, self.clip, *regs, adam_step(self.learning_rate, int(server.step[0]) + 1))
         return server._replace(theta=theta, m=m, s=s, step=server.step + 1)
 
 
@@ -313,20 +313,17 @@ def _norm(slope: Float32Array) -> float:
 
 
 @njit(cache=True, nogil=True)
-def _adam(
-    theta: Float32Array, m: Float32Array, s: Float32Array, slope: Float32Array, clip: float, reg: float, shrink: float, rate: float,
-    step: int,
+def _descend(
+    theta: Float32Array, m: Float32Array, s: Float32Array, slope: Float32Array, clip: float, reg: float, shrink: float, step: AdamStep
 ) -> None:  # fmt: skip
-    """In place: the slope cut to length `clip`, plus reg theta, then Adam's step number `step`; theta also shrinks by a share of itself."""
+    """In place: the slope cut to length `clip`, plus reg theta, then a step of Adam; theta also shrinks by a share of itself."""
     shorter = np.float32(min(1.0, clip / (_norm(slope) + 1e-6)))
     decay, kept = np.float32(reg), np.float32(1 - shrink)
-    beta1, rest1, beta2, rest2 = np.float32(BETA1), np.float32(1 - BETA1), np.float32(BETA2), np.float32(1 - BETA2)
-    first, second, epsilon = np.float32(rate / (1 - BETA1**step)), np.float32(1 / (1 - BETA2**step)), np.float32(EPSILON)
     for k in range(len(theta)):
         g = shorter * slope[k] + decay * theta[k]
-        m[k] = beta1 * m[k] + rest1 * g
-        s[k] = beta2 * s[k] + rest2 * (g * g)
-        theta[k] = kept * theta[k] - first * m[k] / (np.sqrt(s[k] * second) + epsilon)
+        m[k] = moment(m[k], g, step.beta1, step.rest1)
+        s[k] = moment(s[k], g * g, step.beta2, step.rest2)
+        theta[k] = kept * theta[k] - direction(m[k], s[k], step.first, step.second, step.epsilon)
 
 
 ALGORITHMS = {"metamf": MetaMF}

@@ -24,6 +24,7 @@ import numpy as np
 from numba import njit
 from pydantic import Field
 
+from ..core.adam import AdamStep, adam_step, direction, moment
 from ..core.errors import NonFiniteError
 from ..core.keys import draw, fold_name, folds, normals, uniform
 from ..core.logistic import logistic
@@ -35,7 +36,6 @@ from ..core.update import STEP, Total, Update, add_devices, add_rows
 from ..kernels import bpr_mf
 
 EACH = np.float32(2.0**8)  # devices send gradients times this: keeps small ones above the grid of 2^-16
-BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8  # of Adam, as usual
 
 
 class Server(NamedTuple):
@@ -165,7 +165,7 @@ class RFRec(Settings):
         own, v = Devices(*(array.copy() for array in devices)), np.zeros((len(users), *download.mean.shape), np.float32)
         if download.learn[0]:
             _local(
-                download.v, download.at, own, _scaled(download, histories), histories.ptr, histories.item, self._step(download), v
+                download.v, download.at, own, _scaled(download, histories), histories.ptr, histories.item, *self._step(download), v
             )
         return own, self._update(download, {"v": v})
 
@@ -175,7 +175,7 @@ class RFRec(Settings):
         """`local`, and the rated rows added to `total` one device at a time; also how many rows and bytes were sent. The same bits."""
         own, rows, group = Devices(*(array.copy() for array in devices)), 0, download.group
         if download.learn[0]:
-            args = _scaled(download, histories), histories.ptr, histories.item, self._step(download), group, total.dense["v"]
+            args = _scaled(download, histories), histories.ptr, histories.item, *self._step(download), group, total.dense["v"]
             if not _local_sum(download.v, download.at, own, *args):
                 raise NonFiniteError("update: a value is not finite or beyond +-32768; the model is unchanged")
             rows = len(histories.item)
@@ -187,8 +187,9 @@ class RFRec(Settings):
         nothing, weight = np.zeros(devices + 1, np.int64), np.ones(devices, np.float32)
         return Update(nothing, np.empty(0, np.int32), {}, dense, weight, download.group, int(download.clients[0]))
 
-    def _step(self, state: Download | Server) -> _Step:
-        return _Step.of(self.learning_rate, self.reg, int(state.step[0]) + 1)
+    def _step(self, state: Download | Server) -> tuple[AdamStep, np.float32]:
+        """Of this round, and reg."""
+        return adam_step(self.learning_rate, int(state.step[0]) + 1), np.float32(self.reg)
 
     def score(self, download: Download, devices: Devices, histories: Histories) -> Float32Array:
         """sigmoid(u_u . vbar_i), back on the scale of the ratings: float32 [m, items]."""
@@ -204,28 +205,10 @@ class RFRec(Settings):
         if learn:
             m, s = np.empty_like(v), np.empty_like(v)
             pull = np.float32(2 * self.consensus if self.style == "robust" else 0)
-            _gateways(server, total.dense["v"], pull, self._step(server), v, m, s)
+            _gateways(server, total.dense["v"], pull, self._step(server)[0], v, m, s)
         else:
             _towards(server.v, server.mean, np.float32(self.eta), v)
         return server._replace(v=v, m=m, s=s, mean=_mean(v), round=server.round + 1, step=server.step + int(learn))
-
-
-class _Step(NamedTuple):
-    """Adam's step number t as float32 numbers: rate / (1 - beta1^t), 1 / (1 - beta2^t), the betas and what is left of 1; reg of L."""
-
-    rate: np.float32
-    second: np.float32
-    beta1: np.float32
-    rest1: np.float32
-    beta2: np.float32
-    rest2: np.float32
-    epsilon: np.float32
-    reg: np.float32
-
-    @classmethod
-    def of(cls, learning_rate: float, reg: float, step: int) -> _Step:
-        first, second = learning_rate / (1 - BETA1**step), 1 / (1 - BETA2**step)
-        return cls(*map(np.float32, (first, second, BETA1, 1 - BETA1, BETA2, 1 - BETA2, EPSILON, reg)))
 
 
 def _scaled(download: Download, histories: Histories) -> Float32Array:
@@ -239,13 +222,13 @@ def _scaled(download: Download, histories: Histories) -> Float32Array:
 
 @njit(cache=True, nogil=True)
 def _device(
-    v: Float32Array, d: int, own: Devices, r: Float32Array, item: Int32Array, start: int, stop: int, step: _Step,
-    slope: Float32Array, rows: Float32Array,
+    v: Float32Array, d: int, own: Devices, r: Float32Array, item: Int32Array, start: int, stop: int, step: AdamStep,
+    reg: np.float32, slope: Float32Array, rows: Float32Array,
 ) -> None:  # fmt: skip
     """EACH times dL/dv_i of the device's rated items into `rows`, and one Adam step on its u. v: its gateway's table."""
     u, m, s, two, one, factors = own.u, own.m, own.s, np.float32(2), np.float32(1), v.shape[1]
     for f in range(factors):
-        slope[f] = two * step.reg * u[d, f]
+        slope[f] = two * reg * u[d, f]
     for k in range(start, stop):
         i, z = item[k], np.float32(0)
         for f in range(factors):
@@ -256,9 +239,9 @@ def _device(
             rows[k - start, f] = EACH * (error * u[d, f])
             slope[f] += error * v[i, f]
     for f in range(factors):
-        m[d, f] = step.beta1 * m[d, f] + step.rest1 * slope[f]
-        s[d, f] = step.beta2 * s[d, f] + step.rest2 * (slope[f] * slope[f])
-        u[d, f] -= step.rate * m[d, f] / (np.sqrt(s[d, f] * step.second) + step.epsilon)
+        m[d, f] = moment(m[d, f], slope[f], step.beta1, step.rest1)
+        s[d, f] = moment(s[d, f], slope[f] * slope[f], step.beta2, step.rest2)
+        u[d, f] -= direction(m[d, f], s[d, f], step.first, step.second, step.epsilon)
 
 
 @njit(cache=True, nogil=True)
@@ -269,14 +252,15 @@ def _local(
     r: Float32Array,
     ptr: Int64Array,
     item: Int32Array,
-    step: _Step,
+    step: AdamStep,
+    reg: np.float32,
     out: Float32Array,
 ) -> None:
     """`_device` on every device that has ratings; gradients into out: [m, items, F]."""
     slope, rows = np.empty(v.shape[2], np.float32), np.empty((_longest(ptr), v.shape[2]), np.float32)
     for d in range(len(at)):
         if ptr[d] < ptr[d + 1]:
-            _device(v[at[d]], d, own, r, item, ptr[d], ptr[d + 1], step, slope, rows)
+            _device(v[at[d]], d, own, r, item, ptr[d], ptr[d + 1], step, reg, slope, rows)
         for k in range(ptr[d], ptr[d + 1]):
             for f in range(v.shape[2]):
                 out[d, item[k], f] = rows[k - ptr[d], f]
@@ -284,15 +268,15 @@ def _local(
 
 @njit(cache=True, nogil=True)
 def _local_sum(
-    v: Float32Array, at: Int32Array, own: Devices, r: Float32Array, ptr: Int64Array, item: Int32Array, step: _Step,
-    group: Int32Array, total: Int64Array,
+    v: Float32Array, at: Int32Array, own: Devices, r: Float32Array, ptr: Int64Array, item: Int32Array, step: AdamStep,
+    reg: np.float32, group: Int32Array, total: Int64Array,
 ) -> bool:  # fmt: skip
     """The same, added to the gateways' totals, int64 [clients, items, F]; False if a value cannot be added."""
     ok, slope, rows = True, np.empty(v.shape[2], np.float32), np.empty((_longest(ptr), v.shape[2]), np.float32)
     for d in range(len(at)):
         start, stop = ptr[d], ptr[d + 1]
         if start < stop:
-            _device(v[at[d]], d, own, r, item, start, stop, step, slope, rows)
+            _device(v[at[d]], d, own, r, item, start, stop, step, reg, slope, rows)
             ok &= add_rows(item[start:stop], rows[: stop - start], total[group[d]])
     return ok
 
@@ -307,7 +291,7 @@ def _longest(ptr: Int64Array) -> int:
 
 @njit(cache=True, nogil=True)
 def _gateways(
-    server: Server, total: Int64Array, pull: np.float32, step: _Step, v: Float32Array, m: Float32Array, s: Float32Array
+    server: Server, total: Int64Array, pull: np.float32, step: AdamStep, v: Float32Array, m: Float32Array, s: Float32Array
 ) -> None:
     """An Adam step of every gateway along its devices' gradients and pull (V_c - Vbar), into v, m, s."""
     grid = np.float32(STEP) / EACH
@@ -316,10 +300,10 @@ def _gateways(
         for i in range(v.shape[1]):
             for f in range(v.shape[2]):
                 slope = grid * np.float32(total[c, i, f]) + pull * (old_v[c, i, f] - mean[i, f])
-                first = step.beta1 * old_m[c, i, f] + step.rest1 * slope
-                second = step.beta2 * old_s[c, i, f] + step.rest2 * (slope * slope)
+                first = moment(old_m[c, i, f], slope, step.beta1, step.rest1)
+                second = moment(old_s[c, i, f], slope * slope, step.beta2, step.rest2)
                 m[c, i, f], s[c, i, f] = first, second
-                v[c, i, f] = old_v[c, i, f] - step.rate * first / (np.sqrt(second * step.second) + step.epsilon)
+                v[c, i, f] = old_v[c, i, f] - direction(first, second, step.first, step.second, step.epsilon)
 
 
 @njit(cache=True, nogil=True)

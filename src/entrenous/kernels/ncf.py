@@ -17,9 +17,10 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from ..core.adam import BETA1, BETA2, direction, moment
 from ..core.keys import fold, folds
 from ..core.logistic import logistic
-from ..core.simd import LANES, Lanes, every, inside, load, padded, root, store, sum_of, unless_negative, zeros
+from ..core.simd import LANES, Lanes, every, inside, load, padded, store, sum_of, unless_negative, zeros
 from ..core.tiles import add_outer, products, weighted
 from ..core.types import Float32Array, Int32Array, Int64Array
 
@@ -153,13 +154,12 @@ def slope(logit: np.float32, label: bool) -> np.float32:
 
 @njit(cache=True, inline="always")
 def adam(moments: Float32Array, m: int, v: int, gradient: Lanes, c1: Lanes, c2: Lanes, epsilon: Lanes) -> Lanes:
-    """Adam's step for sixteen numbers, without its rate (Kingma & Ba 2015): beta 0.9 and 0.999; rows that a batch does not
-    touch keep their moments, as sparse Adam has it."""
-    mean = every(np.float32(0.9)) * load(moments, m) + every(np.float32(0.1)) * gradient
-    square = every(np.float32(0.999)) * load(moments, v) + every(np.float32(0.001)) * (gradient * gradient)
+    """Adam's step for sixteen numbers, without its rate; rows that a batch does not touch keep their moments, as sparse Adam has it."""
+    mean = moment(load(moments, m), gradient, every(np.float32(BETA1)), every(np.float32(1 - BETA1)))
+    square = moment(load(moments, v), gradient * gradient, every(np.float32(BETA2)), every(np.float32(1 - BETA2)))
     store(moments, m, mean)
     store(moments, v, square)
-    return c1 * mean / (root(c2 * square) + epsilon)
+    return direction(mean, square, c1, c2, epsilon)
 
 
 def init_network(shape: Shape, layers: tuple[int, ...], key: np.uint64) -> Float32Array:
