@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 from small_federations import ITEMS, SMALL, USERS, same, sent, shop, started, trained
 
-from entrenous.algorithms._ncf import SHARE, SQUARE, data_of
-from entrenous.algorithms.cali3f import Cali3F, Server
+from entrenous.algorithms._federated_ncf import SHARE, SQUARE, data_of
+from entrenous.algorithms.cali3f import Cali3F, Cali3FServer
 from entrenous.algorithms.fedavg import FedAvg
 from entrenous.core.errors import InputError
 from entrenous.core.keys import key
 from entrenous.core.update import Total, Update, add_update, empty_total
 from entrenous.data.interactions import Interactions
 from entrenous.federation.rounds import Rounds
-from entrenous.kernels import ncf, ncf_device
-from entrenous.kernels.k_means import k_means
+from entrenous.kernels import ncf
+from entrenous.kernels.user_clusters import k_means
 
 OFF = {"personalised": False, "fast": False, "sampled": False}
 
@@ -36,10 +36,10 @@ def total_of(update: Update) -> Total:
 
 
 def hand_made(
-    server: Server, users: list[int], learnt: Any, item: Any, rows: Any, n: Any, dense: Any = None, **other: Any
-) -> Server:
+    server: Cali3FServer, users: list[int], learnt: Any, item: Any, rows: Any, n: Any, dense: Any = None, **other: Any
+) -> Cali3FServer:
     """The server after devices with these user embeddings, this one item each, moved by these rows, and these dense moves."""
-    from entrenous.algorithms._ncf import averaged, shared
+    from entrenous.algorithms._federated_ncf import averaged, shared
 
     algorithm = cali3f(**other)
     moved, n, ptr = np.asarray(rows, np.float32), np.asarray(n, np.float32), np.arange(len(users) + 1)
@@ -52,7 +52,7 @@ def hand_made(
     return algorithm.aggregate(server, total_of(update))
 
 
-def two_clusters(**other: Any) -> tuple[Server, int]:
+def two_clusters(**other: Any) -> tuple[Cali3FServer, int]:
     """A server of six users with one factor each, three near 0 and three near 10; two items, no layers."""
     user = np.array([[0.0], [1.0], [-1.0], [10.0], [11.0], [9.0]], np.float32)
     cluster, size = np.array([0, 0, 0, 1, 1, 1], np.int32), ncf.shape_of(1, ()).network
@@ -60,7 +60,7 @@ def two_clusters(**other: Any) -> tuple[Server, int]:
     item = np.zeros((ITEMS, 1), np.float32)
     centroids, n = np.array([[0.0], [10.0]], np.float32), np.ones(6, np.float32)
     state = {"user": user, "item": item, "network": network, "local": local, "cluster": cluster, "centroids": centroids, "n": n}
-    return Server(**{**state, "round": np.zeros(1, np.int64), **other}), size
+    return Cali3FServer(**{**state, "round": np.zeros(1, np.int64), **other}), size
 
 
 ONE = {"factors": 1, "layers": (), "clusters": 2, "cohort": 2}
@@ -133,7 +133,7 @@ def test_models_are_averaged_within_new_clusters_by_interactions() -> None:
 # ---- algorithm 1 -----------------------------------------------------------------------------------------------------------------
 
 
-def plain_round(server: Server, update: Update, phi: float, discount: float) -> dict[str, np.ndarray]:
+def plain_round(server: Cali3FServer, update: Update, phi: float, discount: float) -> dict[str, np.ndarray]:
     """Lines 8 to 19 in float64 loops, from what each device sends (times n_k, theta) and shows."""
     n_k, groups = update.shown["n"][:, 0].astype(float), update.group
     networks, locals_ = (update.dense[name] / n_k[:, None] for name in ("network", "local"))
@@ -227,7 +227,7 @@ def test_without_phi_every_device_learns_alone(data: Interactions) -> None:
     for number in range(4):
         private = data_of(data.histories(everyone), everyone, key(1, "round", number))
         rates, each = algorithm.rates(), np.arange(USERS, dtype=np.int32)
-        alone += ncf_device.train(algorithm.shape, rates, server.user, server.item, alone, each, private).network
+        alone += ncf.train(algorithm.shape, rates, server.user, server.item, alone, each, private).network
         _, _, total = sent(algorithm, server, devices, data, everyone, number)
         server = algorithm.aggregate(server, total)
         assert (server.cluster == where).all()  # nobody moved so far that they changed places
@@ -238,7 +238,7 @@ def test_without_phi_every_device_learns_alone(data: Interactions) -> None:
     assert spread[1] < 0.95 * spread[0]  # phi draws them to the global model
 
 
-def one_round(data: Interactions, **other: Any) -> tuple[Server, np.ndarray, Server]:
+def one_round(data: Interactions, **other: Any) -> tuple[Cali3FServer, np.ndarray, Cali3FServer]:
     """(before, the round's devices, after) a first round."""
     algorithm = cali3f(**other)
     server, devices = started(algorithm, data)
@@ -264,7 +264,7 @@ def test_fast_aggregation_alone(data: Interactions) -> None:
     assert (on.user[others] != before.user[others]).any(axis=1).all()
     assert same(on.network, off.network) and same(on.n, off.n)
     everyone = one_round(data, cohort=0)[2], one_round(data, cohort=0, fast=False)[2]  # no subordinates: items alone differ
-    assert [n for n in Server._fields if not same(getattr(everyone[0], n), getattr(everyone[1], n))] == ["item"]
+    assert [n for n in Cali3FServer._fields if not same(getattr(everyone[0], n), getattr(everyone[1], n))] == ["item"]
 
 
 def test_sampling_alone(data: Interactions) -> None:
@@ -275,11 +275,11 @@ def test_sampling_alone(data: Interactions) -> None:
 # ---- ClusSamp ----------------------------------------------------------------------------------------------------------------------
 
 
-def clustered(sizes: list[int], m: int) -> tuple[Cali3F, Server]:
+def clustered(sizes: list[int], m: int) -> tuple[Cali3F, Cali3FServer]:
     """A server of clusters of these sizes, users in a mixed order."""
     cluster = np.random.default_rng(0).permutation(np.repeat(np.arange(len(sizes)), sizes)).astype(np.int32)
     algorithm, nothing = cali3f(clusters=len(sizes), cohort=m), np.zeros((0, 0), np.float32)
-    return algorithm, Server(nothing, nothing, nothing, nothing, cluster, nothing, nothing, np.zeros(1, np.int64))
+    return algorithm, Cali3FServer(nothing, nothing, nothing, nothing, cluster, nothing, nothing, np.zeros(1, np.int64))
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from small_federations import SMALL, USERS, same, sent, shop, started, trained
 
-from entrenous.algorithms._ncf import data_of
+from entrenous.algorithms._federated_ncf import data_of
 from entrenous.algorithms.ditto import Ditto, own_networks
 from entrenous.algorithms.fedavg import FedAvg
 from entrenous.core.keys import key
 from entrenous.data.interactions import Interactions
-from entrenous.kernels import ncf, ncf_device
+from entrenous.kernels import ncf
 
 EVERYONE = np.arange(USERS)
 
@@ -58,7 +58,7 @@ def test_without_lambda_the_personal_part_learns_alone(data: Interactions) -> No
     rates = algorithm.rates(item=np.float32(0))
     for number in range(3):
         private = data_of(data.histories(EVERYONE), EVERYONE, key(1, "round", number))
-        learnt = ncf_device.train(algorithm.shape, rates, user, server.item, network, each, private)
+        learnt = ncf.train(algorithm.shape, rates, user, server.item, network, each, private)
         user, network = learnt.user, network + learnt.network
         devices, _, total = sent(algorithm, server, devices, data, EVERYONE, number)
         server = algorithm.aggregate(server, total)

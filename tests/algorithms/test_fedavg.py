@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from small_federations import ITEMS, SMALL, USERS, same, sent, shop, started, trained
 
-from entrenous.algorithms._ncf import NCFSettings
+from entrenous.algorithms._federated_ncf import NCFSettings
 from entrenous.algorithms.fedavg import ALGORITHMS, FedAvg
 from entrenous.core.errors import InputError
 from entrenous.core.protocols import Catalogue

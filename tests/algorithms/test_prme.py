@@ -9,13 +9,11 @@ import numpy as np
 import pytest
 from small_federations import sent, started
 
-from entrenous.algorithms.fedavg import FedAvgPRME
-from entrenous.algorithms.fedfast import FedFastPRME
 from entrenous.algorithms.gossip_age import GossipAgePRME
 from entrenous.algorithms.gossip_average import GossipAveragePRME
 from entrenous.algorithms.gossip_reptile import GossipReptilePRME
 from entrenous.algorithms.pepper import PepperPRME
-from entrenous.algorithms.reptile import ReptilePRME
+from entrenous.algorithms.prme_baselines import FedAvgPRME, FedFastPRME, ReptilePRME
 from entrenous.core.discover import algorithms
 from entrenous.core.errors import InputError
 from entrenous.core.gossip import DeviceData

@@ -20,7 +20,7 @@ from paths import ROOT
 from small_data import random_data
 from small_federations import PLAIN
 
-from entrenous.algorithms._ncf import NCFSettings
+from entrenous.algorithms._federated_ncf import NCFSettings
 from entrenous.core.discover import algorithms
 from entrenous.core.errors import InputError
 from entrenous.data.load import load
