@@ -7,10 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 from small_federations import ITEMS, SMALL, USERS, same, sent, shop, started, trained
+from within_contract import within_contract
 
 from entrenous.algorithms._federated_ncf import SHARE, SQUARE, data_of
 from entrenous.algorithms.cali3f import Cali3F, Cali3FServer
 from entrenous.algorithms.fedavg import FedAvg
+from entrenous.core.declared import ContractError, bound
+from entrenous.core.enforce import check_received
 from entrenous.core.errors import InputError
 from entrenous.core.keys import key
 from entrenous.core.update import Total, Update, add_update, empty_total
@@ -122,7 +125,7 @@ def test_a_cluster_s_model_moves_by_its_gradient_and_back_towards_the_global_one
 
 
 def test_models_are_averaged_within_new_clusters_by_interactions() -> None:
-    """Line 19: user 1, with 3 items, moves to the other cluster, whose model is then its own, with 3, beside two of cluster 1's 1 + 1."""
+    """Line 20: user 1, with 3 items, moves to the other cluster, whose model is then its own, with 3, beside two of cluster 1's 1 + 1."""
     server, _ = two_clusters(n=np.array([1, 1, 1, 1, 1, 1], np.float32))
     server.local[0, 0], server.local[1, 0] = 1, 6
     after = hand_made(server, [1], [[10.5]], [0], [[0.0]], [3], **ONE, phi=0.0, discount=0.0)
@@ -134,19 +137,19 @@ def test_models_are_averaged_within_new_clusters_by_interactions() -> None:
 
 
 def plain_round(server: Cali3FServer, update: Update, phi: float, discount: float) -> dict[str, np.ndarray]:
-    """Lines 8 to 19 in float64 loops, from what each device sends (times n_k, theta) and shows."""
+    """Lines 8 to 20 in float64 loops, from what each device sends (times n_k, theta) and shows."""
     n_k, groups = update.shown["n"][:, 0].astype(float), update.group
     networks, locals_ = (update.dense[name] / n_k[:, None] for name in ("network", "local"))
     user, item, v = server.user.astype(float), server.item.astype(float), server.local.astype(float)
     w, n = server.network[0].astype(float), server.n.astype(float)
-    for p in range(len(v)):  # lines 9 to 14
+    for p in range(len(v)):  # lines 9 to 13
         mine = np.flatnonzero(groups == p)
         if len(mine):
             step = sum(n_k[k] * locals_[k] for k in mine) / n_k[mine].sum()
             away, far = v[p] - w, np.linalg.norm(v[p] - w)
             v[p] = v[p] + step - (phi * np.linalg.norm(step) * away / far if far else 0)
     w = w + sum(n_k[k] * networks[k] for k in range(len(n_k))) / n_k.sum()  # line 15
-    for p in range(len(v)):  # line 16, (4) then (3)
+    for p in range(len(v)):  # line 17, (4) then (3)
         mine = np.flatnonzero(groups == p)
         if len(mine):
             move = np.mean([update.shown["user"][k] - server.user[update.sender[k]] for k in mine], axis=0)
@@ -159,9 +162,9 @@ def plain_round(server: Cali3FServer, update: Update, phi: float, discount: floa
         sums[i] += update.rows["item"][r] / SQUARE
     item = item + np.where(theta > 0, sums / np.where(theta > 0, theta, 1), 0)
     n[update.sender] = n_k
-    cluster, _ = k_means(user.astype(np.float32), server.centroids)  # line 18
+    cluster, _ = k_means(user.astype(np.float32), server.centroids)  # line 19
     averaged = v.copy()
-    for p in range(len(v)):  # line 19
+    for p in range(len(v)):  # line 20
         members = np.flatnonzero(cluster == p)
         if len(members):
             averaged[p] = sum(n[u] * v[server.cluster[u]] for u in members) / n[members].sum()
@@ -346,3 +349,31 @@ def test_it_says_that_the_server_sees_user_embeddings(data: Interactions) -> Non
     assert update.shown["user"].shape == (5, 5 + 6) and update.sender.tolist() == list(range(5))
     (said,) = (disclosed for disclosed in Cali3F.disclosure if disclosed.name == "user")
     assert "to the server by name" in said.when and "no sum hides it" in said.reveals
+
+
+# ---- what it declares --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("off", [{}, {"personalised": False}, {"fast": False}, OFF])
+def test_rounds_keep_to_the_declaration(data: Interactions, off: dict[str, Any]) -> None:
+    contract = within_contract(cali3f(**off), data)
+    some = {name for name, setting in (("share", "fast"), ("local", "personalised")) if setting not in off}
+    assert {one.name for one in contract.sends} == {"user", "n", "weight", "item", "network"} | some
+    assert contract.groups == 4
+
+
+def test_a_model_that_was_not_delivered_is_refused(data: Interactions) -> None:
+    """Before a kernel would read it from where nothing is."""
+    algorithm = cali3f().configured(data.catalogue)
+    server, none = started(algorithm, data)
+    users, contract = np.arange(5), bound(algorithm, data.catalogue)
+    received = algorithm.deliver(server, users)
+    for bad in (len(received.local), -2):
+        with pytest.raises(ContractError, match="at"):
+            check_received(contract, received._replace(at=np.full(5, bad, np.int32)), 5)
+    for bad in (len(received.local), -1):
+        hostile = received._replace(at=np.full(5, bad, np.int32))
+        with pytest.raises(ValueError, match="groups"):
+            algorithm.local(hostile, none, data.histories(users), users, key(1))
+        with pytest.raises(ValueError, match="groups"):
+            algorithm.score(hostile, none, data.histories(users))

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from small_federations import SMALL, USERS, same, sent, shop, started, trained
+from within_contract import within_contract
 
 from entrenous.algorithms._federated_ncf import data_of
 from entrenous.algorithms.ditto import Ditto, own_networks
@@ -104,3 +105,9 @@ def test_nothing_personal_is_sent(data: Interactions) -> None:
     loud = private._replace(own_user=private.own_user * 5, own_network=private.own_network * 5)
     _, other, _ = sent(ditto(), training.server, loud._replace(user=training.devices.user), data, EVERYONE)
     assert same(update.rows["item"], other.rows["item"]) and same(update.dense["network"], other.dense["network"])
+
+
+def test_rounds_keep_to_the_declaration(data: Interactions) -> None:
+    contract = within_contract(ditto(cohort=10), data)
+    assert {field.name for field in contract.keeps} == {"user", "own_user", "own_network", "started"}
+    assert {one.name for one in contract.sends} == {"item", "network", "weight"}

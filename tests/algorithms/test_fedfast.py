@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from small_federations import ITEMS, SMALL, USERS, same, sent, shop, started, trained
+from within_contract import within_contract
 
 from entrenous.algorithms._federated_ncf import SHARE, SQUARE
 from entrenous.algorithms.fedavg import FedAvg
@@ -145,3 +146,9 @@ def test_the_server_holds_user_embeddings_and_says_so(data: Interactions) -> Non
     assert training.server.user.shape == (USERS, 5 + 6) and training.devices == ()
     (said,) = (disclosed for disclosed in FedFast.disclosure if disclosed.name == "user")
     assert "to the server by name" in said.when
+
+
+@pytest.mark.parametrize("startup", [True, False])
+def test_rounds_keep_to_the_declaration(data: Interactions, startup: bool) -> None:
+    contract = within_contract(fedfast(startup=startup), data)
+    assert {one.name for one in contract.sends} == {"user", "weight", "item", "share", "network"}

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from small_federations import ITEMS, SMALL, USERS, same, sent, shop, started, trained
+from within_contract import within_contract
 
 from entrenous.algorithms._federated_ncf import EACH
 from entrenous.algorithms.fedavg import FedAvg
@@ -112,3 +113,8 @@ def test_devices_keep_their_keys_and_draw_from_them(data: Interactions) -> None:
 
 def test_what_is_sent_does_not_depend_on_adaptation(data: Interactions) -> None:
     assert same(trained(reptile(adapt_epochs=5), data, 3).server, trained(reptile(), data, 3).server)
+
+
+def test_rounds_keep_to_the_declaration(data: Interactions) -> None:
+    contract = within_contract(reptile(cohort=10), data)
+    assert {one.name for one in contract.sends} == {"item", "network", "weight"}
