@@ -7,17 +7,20 @@ from typing import Any
 import numpy as np
 import pytest
 from small_federations import ITEMS, SMALL, USERS, same, sent, shop, started, trained
+from within_contract import within_contract
 
-from entrenous.algorithms._ncf import SHARE, SQUARE, data_of
-from entrenous.algorithms.cali3f import Cali3F, Server
+from entrenous.algorithms._federated_ncf import SHARE, SQUARE, data_of
+from entrenous.algorithms.cali3f import Cali3F, Cali3FServer
 from entrenous.algorithms.fedavg import FedAvg
+from entrenous.core.declared import ContractError, bound
+from entrenous.core.enforce import check_received
 from entrenous.core.errors import InputError
 from entrenous.core.keys import key
 from entrenous.core.update import Total, Update, add_update, empty_total
 from entrenous.data.interactions import Interactions
 from entrenous.federation.rounds import Rounds
-from entrenous.kernels import ncf, ncf_device
-from entrenous.kernels.k_means import k_means
+from entrenous.kernels import ncf
+from entrenous.kernels.user_clusters import k_means
 
 OFF = {"personalised": False, "fast": False, "sampled": False}
 
@@ -36,10 +39,10 @@ def total_of(update: Update) -> Total:
 
 
 def hand_made(
-    server: Server, users: list[int], learnt: Any, item: Any, rows: Any, n: Any, dense: Any = None, **other: Any
-) -> Server:
+    server: Cali3FServer, users: list[int], learnt: Any, item: Any, rows: Any, n: Any, dense: Any = None, **other: Any
+) -> Cali3FServer:
     """The server after devices with these user embeddings, this one item each, moved by these rows, and these dense moves."""
-    from entrenous.algorithms._ncf import averaged, shared
+    from entrenous.algorithms._federated_ncf import averaged, shared
 
     algorithm = cali3f(**other)
     moved, n, ptr = np.asarray(rows, np.float32), np.asarray(n, np.float32), np.arange(len(users) + 1)
@@ -52,7 +55,7 @@ def hand_made(
     return algorithm.aggregate(server, total_of(update))
 
 
-def two_clusters(**other: Any) -> tuple[Server, int]:
+def two_clusters(**other: Any) -> tuple[Cali3FServer, int]:
     """A server of six users with one factor each, three near 0 and three near 10; two items, no layers."""
     user = np.array([[0.0], [1.0], [-1.0], [10.0], [11.0], [9.0]], np.float32)
     cluster, size = np.array([0, 0, 0, 1, 1, 1], np.int32), ncf.shape_of(1, ()).network
@@ -60,7 +63,7 @@ def two_clusters(**other: Any) -> tuple[Server, int]:
     item = np.zeros((ITEMS, 1), np.float32)
     centroids, n = np.array([[0.0], [10.0]], np.float32), np.ones(6, np.float32)
     state = {"user": user, "item": item, "network": network, "local": local, "cluster": cluster, "centroids": centroids, "n": n}
-    return Server(**{**state, "round": np.zeros(1, np.int64), **other}), size
+    return Cali3FServer(**{**state, "round": np.zeros(1, np.int64), **other}), size
 
 
 ONE = {"factors": 1, "layers": (), "clusters": 2, "cohort": 2}
@@ -122,7 +125,7 @@ def test_a_cluster_s_model_moves_by_its_gradient_and_back_towards_the_global_one
 
 
 def test_models_are_averaged_within_new_clusters_by_interactions() -> None:
-    """Line 19: user 1, with 3 items, moves to the other cluster, whose model is then its own, with 3, beside two of cluster 1's 1 + 1."""
+    """Line 20: user 1, with 3 items, moves to the other cluster, whose model is then its own, with 3, beside two of cluster 1's 1 + 1."""
     server, _ = two_clusters(n=np.array([1, 1, 1, 1, 1, 1], np.float32))
     server.local[0, 0], server.local[1, 0] = 1, 6
     after = hand_made(server, [1], [[10.5]], [0], [[0.0]], [3], **ONE, phi=0.0, discount=0.0)
@@ -133,20 +136,20 @@ def test_models_are_averaged_within_new_clusters_by_interactions() -> None:
 # ---- algorithm 1 -----------------------------------------------------------------------------------------------------------------
 
 
-def plain_round(server: Server, update: Update, phi: float, discount: float) -> dict[str, np.ndarray]:
-    """Lines 8 to 19 in float64 loops, from what each device sends (times n_k, theta) and shows."""
+def plain_round(server: Cali3FServer, update: Update, phi: float, discount: float) -> dict[str, np.ndarray]:
+    """Lines 8 to 20 in float64 loops, from what each device sends (times n_k, theta) and shows."""
     n_k, groups = update.shown["n"][:, 0].astype(float), update.group
     networks, locals_ = (update.dense[name] / n_k[:, None] for name in ("network", "local"))
     user, item, v = server.user.astype(float), server.item.astype(float), server.local.astype(float)
     w, n = server.network[0].astype(float), server.n.astype(float)
-    for p in range(len(v)):  # lines 9 to 14
+    for p in range(len(v)):  # lines 9 to 13
         mine = np.flatnonzero(groups == p)
         if len(mine):
             step = sum(n_k[k] * locals_[k] for k in mine) / n_k[mine].sum()
             away, far = v[p] - w, np.linalg.norm(v[p] - w)
             v[p] = v[p] + step - (phi * np.linalg.norm(step) * away / far if far else 0)
     w = w + sum(n_k[k] * networks[k] for k in range(len(n_k))) / n_k.sum()  # line 15
-    for p in range(len(v)):  # line 16, (4) then (3)
+    for p in range(len(v)):  # line 17, (4) then (3)
         mine = np.flatnonzero(groups == p)
         if len(mine):
             move = np.mean([update.shown["user"][k] - server.user[update.sender[k]] for k in mine], axis=0)
@@ -159,9 +162,9 @@ def plain_round(server: Server, update: Update, phi: float, discount: float) -> 
         sums[i] += update.rows["item"][r] / SQUARE
     item = item + np.where(theta > 0, sums / np.where(theta > 0, theta, 1), 0)
     n[update.sender] = n_k
-    cluster, _ = k_means(user.astype(np.float32), server.centroids)  # line 18
+    cluster, _ = k_means(user.astype(np.float32), server.centroids)  # line 19
     averaged = v.copy()
-    for p in range(len(v)):  # line 19
+    for p in range(len(v)):  # line 20
         members = np.flatnonzero(cluster == p)
         if len(members):
             averaged[p] = sum(n[u] * v[server.cluster[u]] for u in members) / n[members].sum()
@@ -227,7 +230,7 @@ def test_without_phi_every_device_learns_alone(data: Interactions) -> None:
     for number in range(4):
         private = data_of(data.histories(everyone), everyone, key(1, "round", number))
         rates, each = algorithm.rates(), np.arange(USERS, dtype=np.int32)
-        alone += ncf_device.train(algorithm.shape, rates, server.user, server.item, alone, each, private).network
+        alone += ncf.train(algorithm.shape, rates, server.user, server.item, alone, each, private).network
         _, _, total = sent(algorithm, server, devices, data, everyone, number)
         server = algorithm.aggregate(server, total)
         assert (server.cluster == where).all()  # nobody moved so far that they changed places
@@ -238,7 +241,7 @@ def test_without_phi_every_device_learns_alone(data: Interactions) -> None:
     assert spread[1] < 0.95 * spread[0]  # phi draws them to the global model
 
 
-def one_round(data: Interactions, **other: Any) -> tuple[Server, np.ndarray, Server]:
+def one_round(data: Interactions, **other: Any) -> tuple[Cali3FServer, np.ndarray, Cali3FServer]:
     """(before, the round's devices, after) a first round."""
     algorithm = cali3f(**other)
     server, devices = started(algorithm, data)
@@ -264,7 +267,7 @@ def test_fast_aggregation_alone(data: Interactions) -> None:
     assert (on.user[others] != before.user[others]).any(axis=1).all()
     assert same(on.network, off.network) and same(on.n, off.n)
     everyone = one_round(data, cohort=0)[2], one_round(data, cohort=0, fast=False)[2]  # no subordinates: items alone differ
-    assert [n for n in Server._fields if not same(getattr(everyone[0], n), getattr(everyone[1], n))] == ["item"]
+    assert [n for n in Cali3FServer._fields if not same(getattr(everyone[0], n), getattr(everyone[1], n))] == ["item"]
 
 
 def test_sampling_alone(data: Interactions) -> None:
@@ -275,11 +278,11 @@ def test_sampling_alone(data: Interactions) -> None:
 # ---- ClusSamp ----------------------------------------------------------------------------------------------------------------------
 
 
-def clustered(sizes: list[int], m: int) -> tuple[Cali3F, Server]:
+def clustered(sizes: list[int], m: int) -> tuple[Cali3F, Cali3FServer]:
     """A server of clusters of these sizes, users in a mixed order."""
     cluster = np.random.default_rng(0).permutation(np.repeat(np.arange(len(sizes)), sizes)).astype(np.int32)
     algorithm, nothing = cali3f(clusters=len(sizes), cohort=m), np.zeros((0, 0), np.float32)
-    return algorithm, Server(nothing, nothing, nothing, nothing, cluster, nothing, nothing, np.zeros(1, np.int64))
+    return algorithm, Cali3FServer(nothing, nothing, nothing, nothing, cluster, nothing, nothing, np.zeros(1, np.int64))
 
 
 @pytest.mark.parametrize(
@@ -346,3 +349,31 @@ def test_it_says_that_the_server_sees_user_embeddings(data: Interactions) -> Non
     assert update.shown["user"].shape == (5, 5 + 6) and update.sender.tolist() == list(range(5))
     (said,) = (disclosed for disclosed in Cali3F.disclosure if disclosed.name == "user")
     assert "to the server by name" in said.when and "no sum hides it" in said.reveals
+
+
+# ---- what it declares --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("off", [{}, {"personalised": False}, {"fast": False}, OFF])
+def test_rounds_keep_to_the_declaration(data: Interactions, off: dict[str, Any]) -> None:
+    contract = within_contract(cali3f(**off), data)
+    some = {name for name, setting in (("share", "fast"), ("local", "personalised")) if setting not in off}
+    assert {one.name for one in contract.sends} == {"user", "n", "weight", "item", "network"} | some
+    assert contract.groups == 4
+
+
+def test_a_model_that_was_not_delivered_is_refused(data: Interactions) -> None:
+    """Before a kernel would read it from where nothing is."""
+    algorithm = cali3f().configured(data.catalogue)
+    server, none = started(algorithm, data)
+    users, contract = np.arange(5), bound(algorithm, data.catalogue)
+    received = algorithm.deliver(server, users)
+    for bad in (len(received.local), -2):
+        with pytest.raises(ContractError, match="at"):
+            check_received(contract, received._replace(at=np.full(5, bad, np.int32)), 5)
+    for bad in (len(received.local), -1):
+        hostile = received._replace(at=np.full(5, bad, np.int32))
+        with pytest.raises(ValueError, match="groups"):
+            algorithm.local(hostile, none, data.histories(users), users, key(1))
+        with pytest.raises(ValueError, match="groups"):
+            algorithm.score(hostile, none, data.histories(users))

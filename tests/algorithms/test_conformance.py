@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from small_federations import GOSSIP, when_and_where
 
-from entrenous.algorithms._ncf import NCFSettings
+from entrenous.algorithms._federated_ncf import NCFSettings
 from entrenous.core.discover import algorithms
 from entrenous.core.errors import InputError
 from entrenous.core.gossip import ACCEPTED, NOT_FINITE, TOO_LARGE, WRONG_LENGTH, Arrivals, DeviceData, GossipAlgorithm, Letters

@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 from small_federations import SMALL, USERS, same, sent, shop, started, trained
+from within_contract import within_contract
 
-from entrenous.algorithms._ncf import data_of
+from entrenous.algorithms._federated_ncf import data_of
 from entrenous.algorithms.ditto import Ditto, own_networks
 from entrenous.algorithms.fedavg import FedAvg
 from entrenous.core.keys import key
 from entrenous.data.interactions import Interactions
-from entrenous.kernels import ncf, ncf_device
+from entrenous.kernels import ncf
 
 EVERYONE = np.arange(USERS)
 
@@ -58,7 +59,7 @@ def test_without_lambda_the_personal_part_learns_alone(data: Interactions) -> No
     rates = algorithm.rates(item=np.float32(0))
     for number in range(3):
         private = data_of(data.histories(EVERYONE), EVERYONE, key(1, "round", number))
-        learnt = ncf_device.train(algorithm.shape, rates, user, server.item, network, each, private)
+        learnt = ncf.train(algorithm.shape, rates, user, server.item, network, each, private)
         user, network = learnt.user, network + learnt.network
         devices, _, total = sent(algorithm, server, devices, data, EVERYONE, number)
         server = algorithm.aggregate(server, total)
@@ -104,3 +105,9 @@ def test_nothing_personal_is_sent(data: Interactions) -> None:
     loud = private._replace(own_user=private.own_user * 5, own_network=private.own_network * 5)
     _, other, _ = sent(ditto(), training.server, loud._replace(user=training.devices.user), data, EVERYONE)
     assert same(update.rows["item"], other.rows["item"]) and same(update.dense["network"], other.dense["network"])
+
+
+def test_rounds_keep_to_the_declaration(data: Interactions) -> None:
+    contract = within_contract(ditto(cohort=10), data)
+    assert {field.name for field in contract.keeps} == {"user", "own_user", "own_network", "started"}
+    assert {one.name for one in contract.sends} == {"item", "network", "weight"}

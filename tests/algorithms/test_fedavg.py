@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 from small_federations import ITEMS, SMALL, USERS, same, sent, shop, started, trained
+from within_contract import within_contract
 
-from entrenous.algorithms._ncf import NCFSettings
+from entrenous.algorithms._federated_ncf import NCFSettings
 from entrenous.algorithms.fedavg import ALGORITHMS, FedAvg
 from entrenous.core.errors import InputError
 from entrenous.core.protocols import Catalogue
@@ -116,3 +117,10 @@ def test_rows_lose_what_fills_them_up() -> None:
     row = np.zeros((1, 32), np.float32)
     row[0, :2], row[0, 16:19] = [1, 2], [3, 4, 5]
     assert ncf.unpadded(shape, row).tolist() == [[1, 2, 3, 4, 5]]
+
+
+@pytest.mark.parametrize("model", [{}, {"layers": ()}, {"factors": 0}])
+def test_rounds_keep_to_the_declaration(data: Interactions, model: dict[str, Any]) -> None:
+    contract = within_contract(FedAvg(**{**SMALL, **model, "cohort": 10}), data)
+    assert {one.name for one in contract.sends} == {"item", "network", "weight"}
+    assert 1 <= contract.sizes["usual_rows"] <= ITEMS

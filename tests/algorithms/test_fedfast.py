@@ -7,15 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 from small_federations import ITEMS, SMALL, USERS, same, sent, shop, started, trained
+from within_contract import within_contract
 
-from entrenous.algorithms._ncf import SHARE, SQUARE
+from entrenous.algorithms._federated_ncf import SHARE, SQUARE
 from entrenous.algorithms.fedavg import FedAvg
-from entrenous.algorithms.fedfast import FedFast, Server
+from entrenous.algorithms.fedfast import FedFast, FedFastServer
 from entrenous.core.errors import InputError
 from entrenous.core.keys import key
 from entrenous.data.interactions import Interactions
 from entrenous.federation.rounds import Rounds
-from entrenous.kernels.k_means import k_means
+from entrenous.kernels.user_clusters import k_means
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +28,7 @@ def fedfast(**other: Any) -> FedFast:
     return FedFast(**{**SMALL, "clusters": 4, "cohort": 12, "decay": 1.0, "startup": False, **other})
 
 
-def select(algorithm: FedFast, server: Server, data: Interactions, number: int) -> np.ndarray:
+def select(algorithm: FedFast, server: FedFastServer, data: Interactions, number: int) -> np.ndarray:
     return algorithm.select(server, data.catalogue, key(1, "select", number))
 
 
@@ -63,11 +64,11 @@ def test_rounds_are_the_papers(data: Interactions, decay: float) -> None:
 
 def test_an_item_is_weighted_by_the_l1_norm_of_each_move() -> None:
     """Moves (.3, .1) and (-.1, .3), of norm .4 each: their mean, (.1, .2). Weights element by element, as Cali3F's, would give another."""
-    from entrenous.algorithms._ncf import shared
+    from entrenous.algorithms._federated_ncf import shared
     from entrenous.core.update import Update, add_update, empty_total
 
     algorithm = fedfast(factors=2, layers=(), clusters=1, cohort=2)
-    server = Server(
+    server = FedFastServer(
         np.zeros((2, 2), np.float32),
         np.ones((3, 2), np.float32),
         np.zeros((1, algorithm.shape.network), np.float32),
@@ -145,3 +146,9 @@ def test_the_server_holds_user_embeddings_and_says_so(data: Interactions) -> Non
     assert training.server.user.shape == (USERS, 5 + 6) and training.devices == ()
     (said,) = (disclosed for disclosed in FedFast.disclosure if disclosed.name == "user")
     assert "to the server by name" in said.when
+
+
+@pytest.mark.parametrize("startup", [True, False])
+def test_rounds_keep_to_the_declaration(data: Interactions, startup: bool) -> None:
+    contract = within_contract(fedfast(startup=startup), data)
+    assert {one.name for one in contract.sends} == {"user", "weight", "item", "share", "network"}

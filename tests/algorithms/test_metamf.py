@@ -8,8 +8,9 @@ import autograd.numpy as anp
 import numpy as np
 import pytest
 from autograd import grad
+from within_contract import within_contract
 
-from entrenous.algorithms.metamf import MetaMF, Server
+from entrenous.algorithms.metamf import MetaMF, MetaMFServer
 from entrenous.core.keys import key
 from entrenous.core.protocols import delivered
 from entrenous.core.update import Update, add_update, empty_total
@@ -37,7 +38,7 @@ def data() -> Interactions:
     return build(user, item, value=value, users=users, items=items, scale=(1.0, 5.0))
 
 
-def begun(data: Interactions, **settings: Any) -> tuple[MetaMF, Server]:
+def begun(data: Interactions, **settings: Any) -> tuple[MetaMF, MetaMFServer]:
     """A server with parameters large enough that all paths carry something."""
     algorithm = MetaMF(**{**SETTINGS, **settings}).configured(data.catalogue)
     server = algorithm.init_server(data.catalogue, key(0, "server"))
@@ -45,7 +46,7 @@ def begun(data: Interactions, **settings: Any) -> tuple[MetaMF, Server]:
     return algorithm, server._replace(theta=theta)
 
 
-def local(algorithm: MetaMF, server: Server, data: Interactions, users: np.ndarray, round_number: int = 1) -> Update:
+def local(algorithm: MetaMF, server: MetaMFServer, data: Interactions, users: np.ndarray, round_number: int = 1) -> Update:
     received, none = delivered(algorithm, algorithm.download(server), users), algorithm.init_devices(users, key(0))
     return algorithm.local(received, none, data.histories(users), users, key(0, "round", round_number))[1]
 
@@ -77,7 +78,7 @@ def test_scores_are_the_papers_formula(data: Interactions) -> None:
     algorithm, server = begun(data)
     users = np.array([0, 3, 5])
     scores = algorithm.score(delivered(algorithm, server, users), algorithm.init_devices(users, key(0)), data.histories(users))
-    theta, sizes = server.theta.astype(float), algorithm.sizes(USERS, ITEMS)
+    theta, sizes = server.theta.astype(float), algorithm.meta_sizes(USERS, ITEMS)
     expected = np.array([predicted(theta, sizes, u, np.arange(ITEMS)) for u in users])
     assert expected.std() > 0.1 and np.allclose(scores, expected, rtol=1e-4, atol=1e-4)
 
@@ -85,7 +86,7 @@ def test_scores_are_the_papers_formula(data: Interactions) -> None:
 def test_a_round_goes_down_the_gradient_of_the_mean_squared_error(data: Interactions) -> None:
     """Devices' gradients through the meta network are those of the whole, by automatic differentiation."""
     algorithm, server = begun(data)
-    sizes = algorithm.sizes(USERS, ITEMS)
+    sizes = algorithm.meta_sizes(USERS, ITEMS)
     update = local(algorithm, server, data, np.arange(USERS))
     rated = np.zeros((USERS, ITEMS))
     rated[data.user, data.item] = data.value
@@ -111,7 +112,7 @@ def test_a_round_goes_down_the_gradient_of_the_mean_squared_error(data: Interact
 def test_the_servers_step_is_adams(data: Interactions, clip: float, decay: str) -> None:
     """m = 0.1 g and s = 0.001 g^2 after one step, which moves by 0.01 g / (|g| + 1e-8); g: the cut slope plus 0.1 theta, or not."""
     algorithm, server = begun(data, clip=clip, decay=decay)
-    sizes, update = algorithm.sizes(USERS, ITEMS), local(algorithm, server, data, np.arange(USERS))
+    sizes, update = algorithm.meta_sizes(USERS, ITEMS), local(algorithm, server, data, np.arange(USERS))
     slope, shown = np.zeros_like(server.theta), update.shown
     parts = shown["item"], shown["low"], shown["rise"].reshape(USERS, -1), shown["first"], shown["second"]
     count = sum(map(len, batches(update)))
@@ -152,7 +153,7 @@ def test_batches_are_drawn_evenly() -> None:
 
 def test_only_who_takes_part_moves_and_items_nobody_sent_do_not(data: Interactions) -> None:
     algorithm, server = begun(data, reg=0.0)
-    sizes = algorithm.sizes(USERS, ITEMS)
+    sizes = algorithm.meta_sizes(USERS, ITEMS)
     update = local(algorithm, server, data, np.array([1, 2]))
     after = algorithm.aggregate(server, add_update(empty_total(update, ITEMS), update))
     moved = views(after.theta != server.theta, sizes)
@@ -198,3 +199,9 @@ def test_bytes_are_the_batch_and_the_model(data: Interactions) -> None:
     update = local(algorithm, server, data, np.arange(USERS))
     each = 4 * (4 * (1 + 2) + 2 * 4 + 15 + 4)
     assert update.nbytes == USERS * each == USERS * algorithm.update_bytes(data.catalogue)
+
+
+@pytest.mark.parametrize("batch", [3, 20])
+def test_rounds_keep_to_the_declaration(data: Interactions, batch: int) -> None:
+    contract = within_contract(MetaMF(**{**SETTINGS, "batch": batch, "cohort": 4}), data)
+    assert contract.block_bytes >= contract.most_bytes + 4 * 2 * ITEMS  # what it sends, and an item table of its own

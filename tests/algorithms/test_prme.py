@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 from small_federations import sent, started
+from within_contract import within_contract
 
-from entrenous.algorithms.fedavg import FedAvgPRME
-from entrenous.algorithms.fedfast import FedFastPRME
 from entrenous.algorithms.gossip_age import GossipAgePRME
 from entrenous.algorithms.gossip_average import GossipAveragePRME
 from entrenous.algorithms.gossip_reptile import GossipReptilePRME
 from entrenous.algorithms.pepper import PepperPRME
-from entrenous.algorithms.reptile import ReptilePRME
+from entrenous.algorithms.prme_baselines import FedAvgPRME, FedFastPRME, ReptilePRME
 from entrenous.core.discover import algorithms
 from entrenous.core.errors import InputError
 from entrenous.core.gossip import DeviceData
@@ -306,3 +305,10 @@ def test_fedfast_starts_with_everybody() -> None:
     assert len(algorithm.select(server, DATA.catalogue, key(0))) == len(DATA.users)
     later = algorithm.aggregate(server, sent(algorithm, server, devices, DATA, np.arange(len(DATA.users)))[2])
     assert len(algorithm.select(later, DATA.catalogue, key(0))) == 6
+
+
+@pytest.mark.parametrize("kind", [FedAvgPRME, ReptilePRME, FedFastPRME])
+def test_rounds_around_a_server_keep_to_the_declaration(kind: Any) -> None:
+    few = {"clusters": 2} if kind is FedFastPRME else {}
+    contract = within_contract(kind(cohort=2, **few), towns())
+    assert {one.name for one in contract.sends} == {"item", "weight"} | ({"user"} if few else set())

@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 from small_federations import ITEMS, SMALL, USERS, same, sent, shop, started, trained
+from within_contract import within_contract
 
+from entrenous.algorithms._federated_ncf import EACH
 from entrenous.algorithms.fedavg import FedAvg
-from entrenous.algorithms.reptile import EACH, Reptile
+from entrenous.algorithms.reptile import Reptile
 from entrenous.data.interactions import Interactions
-from entrenous.kernels import ncf, ncf_device
+from entrenous.kernels import ncf
 
 EVERYONE = np.arange(USERS)
 
@@ -76,8 +78,8 @@ def test_a_device_scores_with_what_it_has_adapted(data: Interactions, epochs: in
     scores = algorithm.score(server, devices, histories)
     assert all(map(same, before, (*server, *devices)))
     shape, none = algorithm.shape, np.zeros(USERS, np.int32)
-    private = ncf_device.Data(histories.ptr, histories.item, histories.avoid_ptr, histories.avoid, devices.key)
-    learnt = ncf_device.train(shape, algorithm.rates(epochs=epochs), devices.user, server.item, server.network, none, private)
+    private = ncf.NCFData(histories.ptr, histories.item, histories.avoid_ptr, histories.avoid, devices.key)
+    learnt = ncf.train(shape, algorithm.rates(epochs=epochs), devices.user, server.item, server.network, none, private)
     for d in range(USERS):
         table, rows = server.item.copy(), slice(learnt.ptr[d], learnt.ptr[d + 1])
         table[learnt.item[rows]] += learnt.row[rows]
@@ -111,3 +113,8 @@ def test_devices_keep_their_keys_and_draw_from_them(data: Interactions) -> None:
 
 def test_what_is_sent_does_not_depend_on_adaptation(data: Interactions) -> None:
     assert same(trained(reptile(adapt_epochs=5), data, 3).server, trained(reptile(), data, 3).server)
+
+
+def test_rounds_keep_to_the_declaration(data: Interactions) -> None:
+    contract = within_contract(reptile(cohort=10), data)
+    assert {one.name for one in contract.sends} == {"item", "network", "weight"}

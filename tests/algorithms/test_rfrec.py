@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from within_contract import within_contract
 
 from entrenous.algorithms.rfrec import ALGORITHMS, EACH, RFRec
 from entrenous.core.discover import algorithms
@@ -168,3 +169,9 @@ def test_what_is_not_finite_is_refused(data: Interactions, how: dict) -> None:
     start.server.v[:, int(data.item[0])] = np.nan
     with pytest.raises(NonFiniteError, match="not finite or beyond"):
         rounds.one_round(start)
+
+
+@pytest.mark.parametrize("settings", [{}, {"style": "fast", "local_chance": 0.5}, {"clients": 50}])
+def test_rounds_keep_to_the_declaration(data: Interactions, settings: dict[str, object]) -> None:
+    contract = within_contract(RFRec(**{**SETTINGS, **settings}), data, rounds=5)
+    assert contract.groups == min(USERS, contract.sizes["clients"]) and contract.cohort == USERS

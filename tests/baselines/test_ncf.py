@@ -21,7 +21,7 @@ from entrenous.core.keys import below, draw, folds, key, normals
 from entrenous.core.negatives import negative
 from entrenous.core.vocabulary import Vocabulary
 from entrenous.data.interactions import Interactions, build
-from entrenous.kernels import ncf, ncf_device
+from entrenous.kernels import ncf
 
 MODELS: dict[str, dict[str, Any]] = {
     "gmf": {"factors": 5, "layers": ()},
@@ -45,13 +45,13 @@ def data() -> Interactions:
     return build(user, item, users=Vocabulary(size=USERS), items=Vocabulary(size=ITEMS))
 
 
-def rates(*, batch: int, reg: float = 0.0, adam: bool = False, rate: float = 0.1) -> ncf_device.Rates:
+def rates(*, batch: int, reg: float = 0.0, adam: bool = False, rate: float = 0.1) -> ncf.NCFRates:
     """With an epsilon that does not enlarge slopes which float32 nearly loses."""
     speed = np.float32(rate)
-    return ncf_device.Rates(speed, speed, speed, np.float32(reg), np.float32(0), adam, np.float32(1e-3), 1, NEGATIVES, batch)
+    return ncf.NCFRates(speed, speed, speed, np.float32(reg), np.float32(0), adam, np.float32(1e-3), 1, NEGATIVES, batch)
 
 
-def start(name: str, way: ncf_device.Rates) -> tuple[CentralNCF, Any]:
+def start(name: str, way: ncf.NCFRates) -> tuple[CentralNCF, Any]:
     """A model with embeddings and biases of some size."""
     algorithm = CentralNCF(**MODELS[name], optimiser="adam" if way.adam else "sgd", init_std=0.5)
     state, shape = algorithm._start(data(), key(1, name)), algorithm.shape
@@ -60,7 +60,7 @@ def start(name: str, way: ncf_device.Rates) -> tuple[CentralNCF, Any]:
     return algorithm, state
 
 
-def trained(name: str, way: ncf_device.Rates, epochs: int) -> tuple[CentralNCF, Any, Any]:
+def trained(name: str, way: ncf.NCFRates, epochs: int) -> tuple[CentralNCF, Any, Any]:
     """The model, its parts at the start and after some epochs of `learn`, float64."""
     algorithm, state = start(name, way)
     before, rows = parts_of(algorithm, state), data()
@@ -102,7 +102,7 @@ def loss(parts: Any, batch: list[tuple[int, int, float]], algorithm: CentralNCF,
     )
 
 
-def reference(algorithm: CentralNCF, parts: Any, way: ncf_device.Rates, epochs: int) -> Any:
+def reference(algorithm: CentralNCF, parts: Any, way: ncf.NCFRates, epochs: int) -> Any:
     """What `learn` claims to do, in float64 with automatic differentiation."""
     slope, parts, t = grad(loss), dict(parts), 0
     first, second = ({name: np.zeros_like(part) for name, part in parts.items()} for _ in range(2))

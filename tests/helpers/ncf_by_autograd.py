@@ -8,10 +8,10 @@ from autograd import grad
 
 from entrenous.core.keys import below, draw, fold
 from entrenous.core.negatives import negative
-from entrenous.kernels import ncf, ncf_device
+from entrenous.kernels import ncf
 
 
-def places(shape: ncf.Shape, layers: tuple[int, ...]) -> dict[str, np.ndarray]:
+def places(shape: ncf.NCFShape, layers: tuple[int, ...]) -> dict[str, np.ndarray]:
     """Where the numbers of each part of the network lie in the flat, padded one."""
     out, inputs = {}, np.concatenate([np.arange(shape.embedding), shape.mlp + np.arange(shape.embedding)])
     for n, length in enumerate(layers):
@@ -24,7 +24,7 @@ def places(shape: ncf.Shape, layers: tuple[int, ...]) -> dict[str, np.ndarray]:
     return out
 
 
-def padding(shape: ncf.Shape, layers: tuple[int, ...]) -> np.ndarray:
+def padding(shape: ncf.NCFShape, layers: tuple[int, ...]) -> np.ndarray:
     """The places of the network that fill up."""
     return np.setdiff1d(np.arange(shape.network), np.concatenate([at.ravel() for at in places(shape, layers).values()]))
 
@@ -57,7 +57,7 @@ def loss(parts, batch, factors, layers, reg=0.0, pull=0.0, anchors=None):
     return total
 
 
-def drawn(data: ncf_device.Data, d: int, epoch: int, negatives: int, items: int) -> list[tuple[int, float]]:
+def drawn(data: ncf.NCFData, d: int, epoch: int, negatives: int, items: int) -> list[tuple[int, float]]:
     """The samples of a device in an epoch: its items in the order of a Fisher-Yates shuffle, after each its negatives."""
     key = np.uint64(fold(data.keys[d], epoch))
     history, avoid = data.item[data.ptr[d] : data.ptr[d + 1]], data.avoid[data.avoid_ptr[d] : data.avoid_ptr[d + 1]]
@@ -73,7 +73,7 @@ def drawn(data: ncf_device.Data, d: int, epoch: int, negatives: int, items: int)
     return out
 
 
-def trained(shape, layers, rates: ncf_device.Rates, parts, data: ncf_device.Data, d: int, anchors=None):
+def trained(shape, layers, rates: ncf.NCFRates, parts, data: ncf.NCFData, d: int, anchors=None):
     """The model of device d after its epochs, and the set of items that it touched."""
     slope, factors, touched = grad(loss), shape.factors, set()
     speed = {name: float({"user": rates.user, "item": rates.item}.get(name, rates.network)) for name in parts}

@@ -14,7 +14,7 @@ import pytest
 from paths import PYTHONPATH
 
 from entrenous.core.keys import folds, key, normals
-from entrenous.kernels import ncf, ncf_device
+from entrenous.kernels import ncf
 
 MODELS: dict[str, tuple[int, tuple[int, ...]]] = {
     "gmf": (5, ()),
@@ -46,19 +46,19 @@ WAYS: dict[str, dict[str, Any]] = {
 }
 
 
-def rates(**other: Any) -> ncf_device.Rates:
+def rates(**other: Any) -> ncf.NCFRates:
     numbers = {"user": 0.1, "item": 0.1, "network": 0.1, "reg": 0.0, "pull": 0.0, "epsilon": 1e-8}
     numbers = {name: np.float32(other.pop(name, value)) for name, value in numbers.items()}
-    return ncf_device.Rates(**numbers, **{"adam": False, "epochs": 1, "negatives": 2, "batch": 3, **other})
+    return ncf.NCFRates(**numbers, **{"adam": False, "epochs": 1, "negatives": 2, "batch": 3, **other})
 
 
-def data() -> ncf_device.Data:
+def data() -> ncf.NCFData:
     ptr, avoid_ptr = (np.cumsum([0, *map(len, lists)]).astype(np.int64) for lists in (HISTORIES, AVOIDED))
     item, avoid = (np.array([i for part in lists for i in part], np.int32) for lists in (HISTORIES, AVOIDED))
-    return ncf_device.Data(ptr, item, avoid_ptr, avoid, folds(key(0, "devices"), np.arange(len(HISTORIES))))
+    return ncf.NCFData(ptr, item, avoid_ptr, avoid, folds(key(0, "devices"), np.arange(len(HISTORIES))))
 
 
-def start(name: str, scale: float = 0.5) -> tuple[ncf.Shape, tuple[int, ...], np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def start(name: str, scale: float = 0.5) -> tuple[ncf.NCFShape, tuple[int, ...], np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """A model of two networks, biases too, every device from one or the other."""
     factors, layers = MODELS[name]
     shape = ncf.shape_of(factors, layers)
@@ -70,19 +70,17 @@ def start(name: str, scale: float = 0.5) -> tuple[ncf.Shape, tuple[int, ...], np
     return shape, layers, user, item, networks, np.array([0, 1, 0, 1, 1], np.int32)
 
 
-def anchors(shape: ncf.Shape, layers: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+def anchors(shape: ncf.NCFShape, layers: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
     user = normals(folds(key(3), np.arange(len(HISTORIES))), shape.row, 0.5)
     network = normals(folds(key(4), np.arange(len(HISTORIES))), shape.network, 0.5)
     network[:, ncf_by_autograd.padding(shape, layers)] = 0
     return user, network
 
 
-def learnt(name: str, way: ncf_device.Rates) -> ncf_device.Sent:
+def learnt(name: str, way: ncf.NCFRates) -> ncf.NCFLearnt:
     shape, layers, user, item, networks, group = start(name)
     user_anchor, network_anchor = anchors(shape, layers)
-    return ncf_device.train(
-        shape, way, user, item, networks, group, data(), user_anchor=user_anchor, network_anchor=network_anchor
-    )
+    return ncf.train(shape, way, user, item, networks, group, data(), user_anchor=user_anchor, network_anchor=network_anchor)
 
 
 # ---- the gradients -------------------------------------------------------------------------------------------------------------
@@ -219,11 +217,11 @@ def test_negatives_differ_from_epoch_to_epoch_and_from_device_to_device() -> Non
 def test_a_device_does_not_depend_on_the_others(name: str) -> None:
     shape, _, user, item, networks, group = start(name)
     how, whole = rates(epochs=2, adam=True), data()
-    together = ncf_device.train(shape, how, user, item, networks, group, whole)
+    together = ncf.train(shape, how, user, item, networks, group, whole)
     for d in range(len(HISTORIES)):
         one = slice(d, d + 1)
         alone = whole._replace(ptr=whole.ptr[d : d + 2], avoid_ptr=whole.avoid_ptr[d : d + 2], keys=whole.keys[one])
-        sent = ncf_device.train(shape, how, user[one], item, networks, group[one], alone)
+        sent = ncf.train(shape, how, user[one], item, networks, group[one], alone)
         rows = slice(together.ptr[d], together.ptr[d + 1])
         assert (sent.item == together.item[rows]).all() and (sent.row == together.row[rows]).all()
         assert (sent.network == together.network[one]).all() and (sent.user == together.user[one]).all()
@@ -235,7 +233,7 @@ def test_inputs_are_left_alone() -> None:
     before = [array.copy() for array in (*arrays, *private, *held)]
     user, item, networks, group = arrays
     how = rates(epochs=2, pull=0.3)
-    ncf_device.train(shape, how, user, item, networks, group, private, user_anchor=held[0], network_anchor=held[1])
+    ncf.train(shape, how, user, item, networks, group, private, user_anchor=held[0], network_anchor=held[1])
     ncf.scores(shape, user, item, networks, group)
     assert all((a == b).all() for a, b in zip(before, (*arrays, *private, *held), strict=True))
 
@@ -244,8 +242,8 @@ def test_one_anchor_for_all_is_the_same_anchor_for_each() -> None:
     shape, layers, user, item, networks, group = start("mlp")
     _, network_anchor = anchors(shape, layers)
     how, one = rates(pull=0.5, epochs=2), network_anchor[:1]
-    shared = ncf_device.train(shape, how, user, item, networks, group, data(), network_anchor=one)
-    each = ncf_device.train(shape, how, user, item, networks, group, data(), network_anchor=np.repeat(one, len(user), axis=0))
+    shared = ncf.train(shape, how, user, item, networks, group, data(), network_anchor=one)
+    each = ncf.train(shape, how, user, item, networks, group, data(), network_anchor=np.repeat(one, len(user), axis=0))
     assert (shared.network == each.network).all() and (shared.user == each.user).all()
 
 
@@ -253,7 +251,7 @@ def test_without_anchors_a_device_is_held_to_where_it_began() -> None:
     shape, _, user, item, networks, _ = start("neumf")
     nearer = [
         np.linalg.norm(
-            ncf_device.train(shape, rates(pull=pull, epochs=5), user, item, networks[:1], np.zeros(5, np.int32), data()).network
+            ncf.train(shape, rates(pull=pull, epochs=5), user, item, networks[:1], np.zeros(5, np.int32), data()).network
         )
         for pull in (0.0, 1.0, 5.0)
     ]
@@ -288,7 +286,7 @@ def test_what_is_not_a_number_is_not_hidden() -> None:
     shape, _, user, item, networks, group = start("neumf")
     item[4, 7] = np.nan
     assert np.isnan(ncf.scores(shape, user, item, networks, group)[:, 4]).all()
-    assert np.isnan(ncf_device.train(shape, rates(), user, item, networks, group, data()).network[[0, 3]]).any()
+    assert np.isnan(ncf.train(shape, rates(), user, item, networks, group, data()).network[[0, 3]]).any()
 
 
 # ---- plain Python ----------------------------------------------------------------------------------------------------------------

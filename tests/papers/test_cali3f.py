@@ -8,19 +8,11 @@ from functools import cache
 
 import numpy as np
 import pytest
-from entrenous.papers.cali3f_settings import TUNED, Tuned, shared
-from entrenous.papers.cell import Look, Outcome
-from entrenous.papers.cells import Cells
-from entrenous.papers.effort import FULL, QUICK, Budget, Effort
-from entrenous.papers.ncf_study import NcfStudy, System, best_round, mean_curve
-from entrenous.papers.result import Context
-from entrenous.papers.runner import experiments, run_experiment
-from entrenous.papers.seed_rows import against, pace, reached, seed_row, verdict
 from paths import ROOT
 from small_data import random_data
 from small_federations import PLAIN
 
-from entrenous.algorithms._ncf import NCFSettings
+from entrenous.algorithms._federated_ncf import NCFSettings
 from entrenous.core.discover import algorithms
 from entrenous.core.errors import InputError
 from entrenous.data.load import load
@@ -35,6 +27,14 @@ from entrenous.papers import (
     render,
     seed_rows,
 )
+from entrenous.papers.cali3f_settings import TUNED, Tuned, shared
+from entrenous.papers.cell import Look, Outcome
+from entrenous.papers.cells import Cells
+from entrenous.papers.effort import FULL, QUICK, Budget, Effort
+from entrenous.papers.ncf_study import NcfStudy, System, best_round, mean_curve
+from entrenous.papers.result import Context
+from entrenous.papers.runner import experiments, run_experiment
+from entrenous.papers.seed_rows import against, pace, reached, seed_row, verdict
 from entrenous.runs import pipeline as experiment
 from entrenous.runs.plan import Plan, check
 from entrenous.split.protocol import splits

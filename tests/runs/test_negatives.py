@@ -17,7 +17,7 @@ from small_data import interactions, movielens
 from small_federations import when_and_where
 from stored_runs import Page
 
-from entrenous.core.declared import declared, predicts_ratings
+from entrenous.core.declared import declared, is_federated, predicts_ratings
 from entrenous.core.discover import algorithms
 from entrenous.core.errors import EntrenousWarning, InputError
 from entrenous.core.protocols import arrays_of

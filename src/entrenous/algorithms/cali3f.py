@@ -1,30 +1,43 @@
 """Cali3F, calibrated fast fair federated recommendation.
 
 Z. Zhu, S. Si, J. Wang, J. Xiao, "Cali3F: calibrated fast fair federated recommendation system", IJCNN 2022. Read this file beside
-section III. w[U, I, N] are the user embeddings, the item embeddings and the non-embedding part of a neural collaborative filter.
+section III. w[U, I, N] are the user embeddings, the item embeddings and the non-embedding part of a neural collaborative filter;
+v_p[N] is the non-embedding part of cluster p, whose other parts are w's. Numbers in brackets are the paper's equations, "line" a line of
+its algorithm 1, whose lines 2 and 3 (rounds, devices side by side) are federation/rounds.py; (1) is Ditto's objective (ditto.py).
 "As decided" marks what the text leaves open.
 """
 
 from __future__ import annotations
 
 from functools import partial
-from typing import ClassVar, NamedTuple, Self, final
+from typing import Annotated, ClassVar, NamedTuple, Self, final
 
 import numpy as np
 from pydantic import Field
 
+from ..core.contract import Sent, Traits, UpTo, axes, dense, rows, shown
 from ..core.keys import fold_name
-from ..core.protocols import Catalogue, Disclosed, Histories
+from ..core.protocols import Catalogue, Histories
 from ..core.sampling import cohort
 from ..core.types import Float32Array, Float64Array, Int32Array, Int64Array
 from ..core.update import Total, Update, gathered, real
-from ..kernels import ncf, ncf_device
-from ..kernels.k_means import first_centroids, k_means
-from ._clusters import SHOWN_USER, check_clusters, delegates_of, with_progress
-from ._ncf import NCFSettings, average, averaged, counts, data_of, mean_network, shared, weighted_mean
+from ..kernels import ncf
+from ..kernels.user_clusters import check_clusters, delegates_of, first_centroids, k_means, shown_user, with_progress
+from ._federated_ncf import (
+    HOW_MUCH,
+    NCFSettings,
+    average,
+    averaged,
+    counts,
+    data_of,
+    mean_network,
+    one_network,
+    shared,
+    weighted_mean,
+)  # fmt: skip
 
 
-class Server(NamedTuple):
+class Cali3FServer(NamedTuple):
     """w and v_p. user: w[U] float32 [users, row]; item: w[I] float32 [items, row]; network: w[N] float32 [1, network];
     local: v_p[N] float32 [P, network]; cluster: int32 [users], G; centroids: float32 [P, row]; n: n_k as far as known, float32 [users];
     round: int64 [1]."""
@@ -39,19 +52,19 @@ class Server(NamedTuple):
     round: Int64Array
 
 
-class Download(NamedTuple):
+class Cali3FDownload(NamedTuple):
     """What devices receive: w[I, N], and of v the model of their cluster, of w[U] the row of their user. local: float32 [clusters among
-    them, network]; cluster, at: int32 [m], which cluster each device is in, and where in `local` its model is."""
+    them, network]; cluster, at: int32 [m], which cluster each device is in, and where in `local` its model is, -1 = it has none."""
 
-    user: Float32Array
-    item: Float32Array
-    network: Float32Array
-    local: Float32Array
-    cluster: Int32Array
-    at: Int32Array
+    user: Annotated[Float32Array, axes("devices", "row")]
+    item: Annotated[Float32Array, axes("items", "row")]
+    network: Annotated[Float32Array, axes(1, "network")]
+    local: Annotated[Float32Array, axes(UpTo("among", "devices"), "network")]
+    cluster: Annotated[Int32Array, axes("devices", below="clusters")]
+    at: Annotated[Int32Array, axes("devices", below="among", least=-1)]
 
 
-class Devices(NamedTuple):
+class Cali3FDevices(NamedTuple):
     """Nothing stays on a device but its history: the server holds w[U], which it clusters."""
 
 
@@ -70,25 +83,36 @@ class Cali3F(NCFSettings):
     fast: bool = Field(True, description="FastAgg: eq. 4 and eq. 5; off: subordinates wait, items are averaged as in FedAvg")
     sampled: bool = Field(True, description="ClusSamp: m/P delegates from each cluster; off: m devices from all")
 
-    disclosure: ClassVar[tuple[Disclosed, ...]] = (
-        SHOWN_USER,
-        Disclosed(
-            "n", "[1] float32", "each round, by name", "how many items the user consumed"
-        ),
-        Disclosed(
+    holds: ClassVar[type] = Cali3FServer
+    receives: ClassVar[type] = Cali3FDownload
+    keeps: ClassVar[type] = Cali3FDevices
+    sends: ClassVar[tuple[Sent, ...]] = (
+        shown_user("row"),
+        shown("n", 1, when="each round, by name", reveals="how many items the user consumed"),
+        HOW_MUCH,
+        rows(
             "item",
-            "[rows, row] float32",
-            "each round: the move of every touched item, times its size",
-            "seen singly, which items were touched, and by the direction of the move which of them were consumed. A sum hides who sent "
-            "what, yet w[U] above does not need it",
+            "row",
+            when="each round: the move of every touched item, times its size",
+            reveals="seen singly, which items were touched, and by the direction of the move which of them were consumed. A sum hides who "
+            "sent what, yet the user's own embedding, which the device shows, does not need it",
         ),
-        Disclosed("share", "[rows, row] float32", "with every row of item", "the size of that move"),
-        Disclosed(
-            "local", "[network] float32", "each round: n_k times the move of the cluster's non-embedding part, added within the cluster",
-            "a summary of the history, in a sum over few devices",
+        rows("share", "row", when="with every row of item", reveals="the size of that item's move", only_if="fast"),
+        dense(
+            "local",
+            "network",
+            when="each round: n_k times the move of the cluster's non-embedding part, added within the cluster",
+            reveals="a summary of the history, in a sum over few devices",
+            only_if="personalised",
         ),
-        Disclosed("network", "[network] float32", "each round: the same for the global one", "a summary of the history"),
-    )  # fmt: skip
+        dense(
+            "network",
+            "network",
+            when="each round: n_k times the move of the global non-embedding part, added within the cluster",
+            reveals="a summary of the history, in a sum over few devices",
+        ),
+    )
+    traits: ClassVar[Traits] = Traits(groups="clusters")
 
     def configured(self, catalogue: Catalogue) -> Self:
         """The same settings with m as a number. Raises InputError for more clusters than users and for m < P."""
@@ -96,102 +120,103 @@ class Cali3F(NCFSettings):
         check_clusters(self.clusters, catalogue.users, own.cohort if self.sampled else None)
         return own
 
-    def update_bytes(self, catalogue: Catalogue) -> int:
-        """A row and its share for each touched item, two networks, a user embedding and a number."""
-        row = 4 * self.shape.row
-        return catalogue.items * (4 + (2 if self.fast else 1) * row) + 2 * 4 * self.shape.network + row + 4
-
     # ---- algorithm 1, line 1 -------------------------------------------------------------------------------------------------
 
-    def init_server(self, catalogue: Catalogue, key: np.uint64) -> Server:
+    def init_server(self, catalogue: Catalogue, key: np.uint64) -> Cali3FServer:
         """w, v_p = w, and the first clusters."""
         user = self.first_users(np.arange(catalogue.users), fold_name(key, "user"))
         network = self.first_network(key)
-        cluster, centroids = k_means(user, first_centroids(user, self.clusters, fold_name(key, "clusters")))
+        cluster, centroids = k_means(user, first_centroids(user, self.clusters, fold_name(key, "clusters")))  # line 1: G
         local = np.repeat(network, self.clusters if self.personalised else 0, axis=0)
         n = np.ones(catalogue.users, np.float32)
-        return Server(user, self.first_items(catalogue.items, key), network, local, cluster, centroids, n, np.zeros(1, np.int64))
+        return Cali3FServer(
+            user, self.first_items(catalogue.items, key), network, local, cluster, centroids, n, np.zeros(1, np.int64)
+        )
 
-    def init_devices(self, users: Int64Array, key: np.uint64) -> Devices:
+    def init_devices(self, users: Int64Array, key: np.uint64) -> Cali3FDevices:
         """Nothing."""
-        return Devices()
+        return Cali3FDevices()
 
     # ---- III-B: ClusSamp -------------------------------------------------------------------------------------------------------
 
-    def select(self, server: Server, catalogue: Catalogue, key: np.uint64) -> Int64Array:
-        """D: one client of each cluster at random, in a round robin over the clusters, until there are m."""
+    def select(self, server: Cali3FServer, catalogue: Catalogue, key: np.uint64) -> Int64Array:
+        """D: one client of each cluster at random, in a round robin over the clusters, until there are m. S: all others."""
         own = self.configured(catalogue)
         if not self.sampled:
             return cohort(key, own.cohort, catalogue.users)
-        return delegates_of(server.cluster, own.cohort, key)
+        return delegates_of(server.cluster, own.cohort, key)  # lines 1 and 19: D, S
 
-    def download(self, server: Server) -> Server:
+    def download(self, server: Cali3FServer) -> Cali3FServer:
         """All there is; `deliver` says who gets what."""
         return server
 
-    def deliver(self, download: Server, users: Int64Array) -> Download:
+    def deliver(self, download: Cali3FServer, users: Int64Array) -> Cali3FDownload:
         """w[I, N], the row of w[U] and the v_p of each device's cluster."""
         cluster = download.cluster[users]
         among, at = np.unique(cluster, return_inverse=True)
-        local = download.local[among] if self.personalised else download.local
-        return Download(download.user[users], download.item, download.network, local, cluster, at.astype(np.int32))
+        if not self.personalised:
+            among, at = among[:0], np.full(len(users), -1)
+        return Cali3FDownload(
+            download.user[users], download.item, download.network, download.local[among], cluster, at.astype(np.int32)
+        )
 
-    # ---- algorithm 1, lines 4 to 6: on the client -------------------------------------------------------------------------------
+    # ---- algorithm 1, lines 4 to 7: on the client -------------------------------------------------------------------------------
 
     def local(
-        self, download: Download, devices: Devices, histories: Histories, users: Int64Array, key: np.uint64
-    ) -> tuple[Devices, Update]:
-        """Trains w[N] (line 5) and v_p (line 6), each with its own copy of the embeddings; w[U, I] learn with v_p (line 16)."""
+        self, download: Cali3FDownload, devices: Cali3FDevices, histories: Histories, users: Int64Array, key: np.uint64
+    ) -> tuple[Cali3FDevices, Update]:
+        """Trains w[N] and v_p, each with its own copy of the embeddings; w[U, I] learn with v_p, as line 17 has it."""
         weight, data, model = counts(histories), data_of(histories, users, key), (download.user, download.item)
-        everyone, dense = np.zeros(len(users), np.int32), {}
-        sent = ncf_device.train(self.shape, self.rates(), *model, download.network, everyone, data)
-        dense["network"] = weight[:, None] * sent.network
+        sent = ncf.train(self.shape, self.rates(), *model, download.network, one_network(len(users)), data)  # line 5
+        moves = {"network": weight[:, None] * sent.network}
         if self.personalised:
-            sent = ncf_device.train(self.shape, self.rates(), *model, download.local, download.at, data)
-            dense["local"] = weight[:, None] * sent.network
+            sent = ncf.train(self.shape, self.rates(), *model, download.local, download.at, data)  # line 6
+            moves["local"] = weight[:, None] * sent.network
         moved = sent.row
-        rows = shared(moved, np.abs(moved)) if self.fast else averaged(moved, sent.ptr, weight)  # theta of (5)
-        shown = {"user": sent.user, "n": weight[:, None]}
-        return devices, Update(sent.ptr, sent.item, rows, dense, weight, download.cluster, self.clusters, shown, users)
+        item = shared(moved, np.abs(moved)) if self.fast else averaged(moved, sent.ptr, weight)  # theta^d of (5)
+        shows = {"user": sent.user, "n": weight[:, None]}
+        return devices, Update(sent.ptr, sent.item, item, moves, weight, download.cluster, self.clusters, shows, users)
 
-    # ---- algorithm 1, lines 8 to 19: on the server --------------------------------------------------------------------------------
+    # ---- algorithm 1, lines 8 to 20: on the server --------------------------------------------------------------------------------
 
-    def aggregate(self, server: Server, total: Total) -> Server:
-        """Lines 9 to 16 with the clusters of the round, then lines 18 and 19: new clusters, and the models of who is in them."""
-        delegates, shown = gathered(total)
-        n = server.n.copy()
-        n[delegates] = shown["n"][:, 0]
-        user = self._users(server, delegates, shown["user"])
-        item = weighted_mean(server.item, total) if self.fast else average(server.item, total)  # (5)
+    def aggregate(self, server: Cali3FServer, total: Total) -> Cali3FServer:
+        """The models of the round's clusters, w, the new clusters, and the models of who is in them."""
+        calibrated = self._cali_up(server, total) if self.personalised else server.local  # lines 9 to 13
         everyone = total.dense["network"].sum(axis=0)[None], total.weight.sum()[None]
-        network = mean_network(server.network, *everyone)  # line 15
-        cluster, centroids = k_means(user, server.centroids)  # line 18
-        local = server.local
-        if self.personalised:
-            local = _averaged_by(cluster, server.cluster, n, self._calibrated(server, total))  # line 19
-        return Server(user, item, network, local, cluster, centroids, n, server.round + 1)
+        network = mean_network(server.network, *everyone)  # lines 14 and 15
+        user, item, n = self._fast_agg(server, total)  # lines 16 and 17
+        cluster, centroids = k_means(user, server.centroids)  # lines 18 and 19: G; D and S by `select`
+        local = _clus_avg(cluster, server.cluster, n, calibrated) if self.personalised else calibrated  # line 20
+        return Cali3FServer(user, item, network, local, cluster, centroids, n, server.round + 1)
 
-    def _users(self, server: Server, delegates: Int64Array, learnt: Float32Array) -> Float32Array:
-        """III-C: delegates' embeddings as they come, (3); subordinates' moved by their cluster's mean, (4)."""
-        discount = self.discount ** (int(server.round[0]) + 1) if self.fast else 0.0
-        return with_progress(server.user, server.cluster, len(server.centroids), delegates, learnt, discount)  # (3), (4)
-
-    def _calibrated(self, server: Server, total: Total) -> Float32Array:
-        """III-C, CaliUp: (6), where -eta times the cluster's gradient is the mean of its delegates' moves (line 11)."""
-        n = np.maximum(real(total.weight), 1e-9)[:, None]
-        step = real(total.dense["local"]) / n
+    def _cali_up(self, server: Cali3FServer, total: Total) -> Float32Array:
+        """III-C, CaliUp: the local models drawn to the global one, by the gradient of the penalty (2). -eta times a cluster's gradient is
+        the mean of what its delegates learnt."""
+        n = np.maximum(real(total.weight), 1e-9)[:, None]  # n_sigma
+        step = real(total.dense["local"]) / n  # line 11, times -eta
         away = server.local.astype(np.float64) - server.network
         distance = np.linalg.norm(away, axis=1, keepdims=True)
         back = self.phi * np.linalg.norm(step, axis=1, keepdims=True) * away / np.where(distance > 0, distance, 1)
-        return (server.local + step - back).astype(np.float32)  # (6)
+        return (server.local + step - back).astype(np.float32)  # line 12, (6)
 
-    def score(self, download: Download, devices: Devices, histories: Histories) -> Float32Array:
+    def _fast_agg(self, server: Cali3FServer, total: Total) -> tuple[Float32Array, Float32Array, Float32Array]:
+        """III-C, FastAgg: w[U], w[I], and n_k of who took part. Delegates' embeddings as they come, subordinates' moved by the mean of
+        their cluster's delegates."""
+        delegates, shows = gathered(total)
+        discount = self.discount ** (int(server.round[0]) + 1) if self.fast else 0.0
+        user = with_progress(server.user, server.cluster, self.clusters, delegates, shows["user"], discount)  # (3), (4)
+        item = weighted_mean(server.item, total) if self.fast else average(server.item, total)  # (5)
+        n = server.n.copy()
+        n[delegates] = shows["n"][:, 0]
+        return user, item, n
+
+    def score(self, download: Cali3FDownload, devices: Cali3FDevices, histories: Histories) -> Float32Array:
         """The logit of y_ui for every item by the model of the user's cluster, float32 [m, items]."""
-        networks, at = (download.local, download.at) if self.personalised else (download.network, np.zeros_like(download.at))
+        networks, at = (download.local, download.at) if self.personalised else (download.network, one_network(len(download.at)))
         return ncf.scores(self.shape, download.user, download.item, networks, at)
 
 
-def _averaged_by(new: Int32Array, old: Int32Array, n: Float32Array, local: Float32Array) -> Float32Array:
+def _clus_avg(new: Int32Array, old: Int32Array, n: Float32Array, local: Float32Array) -> Float32Array:
     """III-D: the model of each new cluster is the mean of its members' models, weighted by n_k; of an empty one, what it was."""
     clusters = len(local)
     together = np.zeros((clusters, clusters))

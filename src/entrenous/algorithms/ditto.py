@@ -12,27 +12,27 @@ that a device keeps a network, not a table of all items; the personal pass reads
 from __future__ import annotations
 
 from functools import partial
-from typing import ClassVar, NamedTuple, final
+from typing import Annotated, ClassVar, NamedTuple, final
 
 import numpy as np
 from pydantic import Field
 
-from ..core.protocols import Disclosed, Histories
-from ..core.types import Array, Float32Array, Int64Array
+from ..core.contract import Sent, axes
+from ..core.protocols import Histories
+from ..core.types import BoolArray, Float32Array, Int64Array
 from ..core.update import Total, Update
-from ..kernels import ncf, ncf_device
-from ._averaged import AveragedNCF, Server, disclosed
-from ._ncf import average, averaged, counts, data_of, mean_network
+from ..kernels import ncf
+from ._federated_ncf import HOW_MUCH, AveragedNCF, GlobalNCF, counts, data_of, moves_of_w
 
 
-class Devices(NamedTuple):
+class DittoDevices(NamedTuple):
     """user: w[U] float32 [m, row], which belongs to the global model and yet never leaves, as in FedAvg. own_user: v_k[U] float32
     [m, row]; own_network: v_k[N] float32 [m, network]; started: bool [m], False until a device trains: v_k is w until then."""
 
-    user: Float32Array
-    own_user: Float32Array
-    own_network: Float32Array
-    started: Array
+    user: Annotated[Float32Array, axes("row")]
+    own_user: Annotated[Float32Array, axes("row")]
+    own_network: Annotated[Float32Array, axes("network")]
+    started: Annotated[BoolArray, axes()]
 
 
 @final
@@ -43,45 +43,42 @@ class Ditto(AveragedNCF):
         0.1, ge=0, le=1000, description="Ditto's lambda: how strongly v_k is held near w; 0 = the personal part learns alone"
     )
 
-    disclosure: ClassVar[tuple[Disclosed, ...]] = disclosed("n_k times the move")  # v_k never leaves
+    keeps: ClassVar[type] = DittoDevices
+    sends: ClassVar[tuple[Sent, ...]] = (*moves_of_w("n_k times the move"), HOW_MUCH)  # v_k never leaves
 
-    def init_devices(self, users: Int64Array, key: np.uint64) -> Devices:
+    def init_devices(self, users: Int64Array, key: np.uint64) -> DittoDevices:
         """The first w[U], and v_k not begun."""
         user = self.first_users(users, key)
-        return Devices(user, user.copy(), np.zeros((len(users), self.shape.network), np.float32), np.zeros(len(users), bool))
+        return DittoDevices(user, user.copy(), np.zeros((len(users), self.shape.network), np.float32), np.zeros(len(users), bool))
 
     def local(
-        self, download: Server, devices: Devices, histories: Histories, users: Int64Array, key: np.uint64
-    ) -> tuple[Devices, Update]:
+        self, download: GlobalNCF, devices: DittoDevices, histories: Histories, users: Int64Array, key: np.uint64
+    ) -> tuple[DittoDevices, Update]:
         """E epochs of w, whose move is sent, and E of v_k on the same samples, which stays."""
-        shape, data, weight = self.shape, data_of(histories, users, key), counts(histories)
-        sent = ncf_device.train(
-            shape, self.rates(), devices.user, download.item, download.network, np.zeros(len(users), np.int32), data
-        )
-        rows = averaged(sent.row, sent.ptr, weight)
-        update = Update(sent.ptr, sent.item, rows, {"network": weight[:, None] * sent.network}, weight)
+        data = data_of(histories, users, key)
+        user, update = self.client_update(download, devices.user, data, counts(histories))
         own_user, own_network = self._personal(download, devices, data)
-        return Devices(sent.user, own_user, own_network, np.ones(len(users), bool)), update
+        return DittoDevices(user, own_user, own_network, np.ones(len(users), bool)), update
 
-    def _personal(self, download: Server, devices: Devices, data: ncf_device.Data) -> tuple[Float32Array, Float32Array]:
+    def _personal(self, download: GlobalNCF, devices: DittoDevices, data: ncf.NCFData) -> tuple[Float32Array, Float32Array]:
         """v_k <- v_k - eta (grad F_k(v_k) + lambda (v_k - w*)), E epochs."""
         network, each = own_networks(download, devices), np.arange(len(devices.user), dtype=np.int32)
         rates = self.rates(item=np.float32(0), pull=np.float32(self.reg_global))
         anchors = {"user_anchor": devices.user, "network_anchor": download.network}
-        learnt = ncf_device.train(self.shape, rates, devices.own_user, download.item, network, each, data, **anchors)
+        learnt = ncf.train(self.shape, rates, devices.own_user, download.item, network, each, data, **anchors)
         return learnt.user, network + learnt.network
 
-    def aggregate(self, server: Server, total: Total) -> Server:
+    def aggregate(self, server: GlobalNCF, total: Total) -> GlobalNCF:
         """w <- w + sum_k (n_k / n) (w_k - w)."""
-        return Server(average(server.item, total), mean_network(server.network, total.dense["network"], total.weight))
+        return self.averaged_model(server, total)
 
-    def score(self, download: Server, devices: Devices, histories: Histories) -> Float32Array:
+    def score(self, download: GlobalNCF, devices: DittoDevices, histories: Histories) -> Float32Array:
         """The logit of y_ui for every item by v_k, float32 [m, items]."""
         each = np.arange(len(devices.user), dtype=np.int32)
         return ncf.scores(self.shape, devices.own_user, download.item, own_networks(download, devices), each)
 
 
-def own_networks(download: Server, devices: Devices) -> Float32Array:
+def own_networks(download: GlobalNCF, devices: DittoDevices) -> Float32Array:
     """v_k[N] of each device, float32 [m, network]: what was received, for one that has none yet."""
     return np.where(devices.started[:, None], devices.own_network, download.network)
 

@@ -18,6 +18,7 @@ import numpy as np
 from numba import njit
 from pydantic import Field
 
+from ..core.adam import EPSILON, direction, moment
 from ..core.contract import Sent, Traits, axes, dense
 from ..core.keys import folds, normals
 from ..core.protocols import Catalogue, Histories
@@ -129,9 +130,10 @@ class FCF(Settings):
         if self.optimiser == "sgd":
             return server._replace(y=(y - self.learning_rate * gradient).astype(np.float32), step=server.step + 1)
         step = int(server.step[0]) + 1
-        m = self.beta1 * server.m + (1 - self.beta1) * gradient
-        v = self.beta2 * server.v + (1 - self.beta2) * gradient**2
-        move = self.learning_rate * (m / (1 - self.beta1**step)) / (np.sqrt(v / (1 - self.beta2**step)) + 1e-8)
+        m = moment(server.m, gradient, self.beta1, 1 - self.beta1)
+        v = moment(server.v, gradient * gradient, self.beta2, 1 - self.beta2)
+        mean, square = m / (1 - self.beta1**step), v / (1 - self.beta2**step)
+        move = direction(mean, square, self.learning_rate, 1.0, EPSILON)
         return FCFServer((y - move).astype(np.float32), m.astype(np.float32), v.astype(np.float32), server.step + 1)
 
     def score(self, download: FCFDownload, devices: FCFDevices, histories: Histories) -> Float32Array:

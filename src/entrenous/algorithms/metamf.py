@@ -20,14 +20,16 @@ figures (ML-1M: MAE .687, RMSE .872) are not reached.
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, NamedTuple, Self, final
+from typing import Annotated, ClassVar, Literal, NamedTuple, Self, final
 
 import numpy as np
 from numba import njit
 from pydantic import Field
 
+from ..core.adam import AdamStep, adam_step, direction, moment
+from ..core.contract import Sent, Traits, axes, shown
 from ..core.keys import below, draw, folds
-from ..core.protocols import Catalogue, Disclosed, Histories
+from ..core.protocols import Catalogue, Histories
 from ..core.ratings import rated
 from ..core.sampling import cohort
 from ..core.settings import Settings
@@ -36,11 +38,10 @@ from ..core.update import Total, Update, gathered
 from ..kernels import meta_network
 from ..kernels.meta_network import Sizes
 
-BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8  # of Adam, as usual
 NONE = np.float32(-1)  # where a device has fewer ratings than a batch
 
 
-class Server(NamedTuple):
+class MetaMFServer(NamedTuple):
     """theta: all parameters of the meta network, float32 [n]; m, s: Adam's moments of them. users, items: int64 [1]. scale: float32 [2],
     lowest and highest rating. step: int64 [1], how many steps Adam took."""
 
@@ -53,18 +54,18 @@ class Server(NamedTuple):
     step: Int64Array
 
 
-class Download(NamedTuple):
+class MetaMFDownload(NamedTuple):
     """What devices receive: the models made for them. low: A_u, float32 [m, items, L]; rise: B_u, [m, L, D]; first: [m, (D + 1) P], weights
     [D, P] and biases; second: [m, P + 1], weights and a bias. middle: float32 [1], of the scale."""
 
-    low: Float32Array
-    rise: Float32Array
-    first: Float32Array
-    second: Float32Array
-    middle: Float32Array
+    low: Annotated[Float32Array, axes("devices", "items", "low")]
+    rise: Annotated[Float32Array, axes("devices", "low", "factors")]
+    first: Annotated[Float32Array, axes("devices", "first")]
+    second: Annotated[Float32Array, axes("devices", "second")]
+    middle: Annotated[Float32Array, axes(1)]
 
 
-class Devices(NamedTuple):
+class MetaMFDevices(NamedTuple):
     """Nothing stays on a device but its ratings: the server makes its model, anew in each round."""
 
 
@@ -98,31 +99,34 @@ class MetaMF(Settings):
     )
     clip: float = Field(5.0, gt=0, le=1e9, description="largest norm of the gradient of a round")
 
-    predicts_ratings: ClassVar[bool] = True
-    draws_negatives: ClassVar[bool] = False
-    disclosure: ClassVar[tuple[Disclosed, ...]] = (
-        Disclosed(
+    holds: ClassVar[type] = MetaMFServer
+    receives: ClassVar[type] = MetaMFDownload
+    keeps: ClassVar[type] = MetaMFDevices
+    sends: ClassVar[tuple[Sent, ...]] = (
+        shown(
             "item",
-            "[batch] float32",
-            "each round a device takes part in, by name",
-            "which items were rated, plainly: no item but a rated one is listed, and in some rounds all are",
+            "batch",
+            when="each round a device takes part in, by name",
+            reveals="which items were rated, plainly: no item but a rated one is listed, and in some rounds all are",
         ),
-        Disclosed(
+        shown(
             "low",
-            "[batch, L] float32",
-            "with every item, by name",
-            "the rating: the gradient of A_u[i] is the error times numbers that the server made itself, so it can divide",
+            "batch",
+            "low",
+            when="with every item, by name",
+            reveals="the rating: the gradient of A_u[i] is the error times numbers that the server made itself, so it can divide",
         ),
-        Disclosed("rise", "[L, D] float32", "each round a device takes part in, by name", "a summary of its batch"),
-        Disclosed("first", "[(D + 1) P] float32", "each round a device takes part in, by name", "a summary of its batch"),
-        Disclosed(
+        shown("rise", "low", "factors", when="each round a device takes part in, by name", reveals="a summary of its batch"),
+        shown("first", "first", when="each round a device takes part in, by name", reveals="a summary of its batch"),
+        shown(
             "second",
-            "[P + 1] float32",
-            "each round a device takes part in, by name",
-            "a summary of its batch; the last number is the sum of its errors. Nothing of this can be hidden in a sum over devices: the "
-            "server goes on through the network it made for this user, whose embedding it also holds",
+            "second",
+            when="each round a device takes part in, by name",
+            reveals="a summary of its batch; the last number is the sum of its errors. Nothing that a device sends can be hidden in a sum "
+            "over devices: the server goes on through the network it made for this user, whose embedding it also holds",
         ),
     )
+    traits: ClassVar[Traits] = Traits(predicts_ratings=True, draws_negatives=False)
 
     def configured(self, catalogue: Catalogue) -> Self:
         """The same settings with the cohort as a number. Raises InputError for data without ratings."""
@@ -133,54 +137,49 @@ class MetaMF(Settings):
         """`rounds`, whatever the data."""
         return self.rounds
 
-    def update_bytes(self, catalogue: Catalogue) -> int:
-        """A batch of items and rows, and the rest of the model."""
-        sizes = self.sizes(1, 1)
-        return 4 * (self.batch * (1 + self.low) + self.low * self.factors + sizes.first + self.predictor + 1)
+    def sizes(self, catalogue: Catalogue) -> dict[str, int]:
+        """first, second: numbers in the layers of a generated predictor."""
+        return {"first": self.meta_sizes(1, 1).first, "second": self.predictor + 1}
 
-    def usual_bytes(self, catalogue: Catalogue) -> int:
-        """What a device takes in memory: mostly what it receives, a row for every item."""
-        return self.update_bytes(catalogue) + 4 * self.low * catalogue.items
-
-    def sizes(self, users: int, items: int) -> Sizes:
+    def meta_sizes(self, users: int, items: int) -> Sizes:
         """Of the meta network."""
         return Sizes(users, items, self.user, self.taste, self.hidden, self.low, self.factors, self.predictor)
 
-    def _sizes(self, server: Server) -> Sizes:
-        return self.sizes(int(server.users[0]), int(server.items[0]))
+    def _sizes(self, server: MetaMFServer) -> Sizes:
+        return self.meta_sizes(int(server.users[0]), int(server.items[0]))
 
     # ---- on the server: algorithm 1, generation -----------------------------------------------------------------------------------
 
-    def init_server(self, catalogue: Catalogue, key: np.uint64) -> Server:
+    def init_server(self, catalogue: Catalogue, key: np.uint64) -> MetaMFServer:
         """Xavier-normal weights; biases 0, but for what all models share."""
-        theta = meta_network.first_parameters(self.sizes(catalogue.users, catalogue.items), key, self.init_std)
+        theta = meta_network.first_parameters(self.meta_sizes(catalogue.users, catalogue.items), key, self.init_std)
         users, items = np.array([catalogue.users]), np.array([catalogue.items])
         scale = np.array(catalogue.scale, np.float32)
-        return Server(theta, np.zeros_like(theta), np.zeros_like(theta), users, items, scale, np.zeros(1, np.int64))
+        return MetaMFServer(theta, np.zeros_like(theta), np.zeros_like(theta), users, items, scale, np.zeros(1, np.int64))
 
-    def init_devices(self, users: Int64Array, key: np.uint64) -> Devices:
+    def init_devices(self, users: Int64Array, key: np.uint64) -> MetaMFDevices:
         """Nothing."""
-        return Devices()
+        return MetaMFDevices()
 
-    def select(self, server: Server, catalogue: Catalogue, key: np.uint64) -> Int64Array:
+    def select(self, server: MetaMFServer, catalogue: Catalogue, key: np.uint64) -> Int64Array:
         """S: some users, evenly at random."""
         return cohort(key, self.configured(catalogue).cohort, catalogue.users)
 
-    def download(self, server: Server) -> Server:
+    def download(self, server: MetaMFServer) -> MetaMFServer:
         """All there is; `deliver` makes of it what each user gets."""
         return server
 
-    def deliver(self, download: Server, users: Int64Array) -> Download:
+    def deliver(self, download: MetaMFServer, users: Int64Array) -> MetaMFDownload:
         """The item table and the predictor of each user."""
         sizes = self._sizes(download)
         made = meta_network.generate(meta_network.views(download.theta, sizes), sizes, users)
-        return Download(*made, download.scale.mean(keepdims=True))
+        return MetaMFDownload(*made, download.scale.mean(keepdims=True))
 
     # ---- on the device -----------------------------------------------------------------------------------------------------------
 
     def local(
-        self, download: Download, devices: Devices, histories: Histories, users: Int64Array, key: np.uint64
-    ) -> tuple[Devices, Update]:
+        self, download: MetaMFDownload, devices: MetaMFDevices, histories: Histories, users: Int64Array, key: np.uint64
+    ) -> tuple[MetaMFDevices, Update]:
         """The gradient of the squared errors of a batch, added over the batch, by all that was received for it."""
         m, shapes = len(users), ((self.batch,), (self.batch, self.low), *(array.shape[1:] for array in download[1:4]))
         shown = dict(
@@ -191,7 +190,7 @@ class MetaMF(Settings):
         nothing, weight = np.zeros(m + 1, np.int64), np.ones(m, np.float32)
         return devices, Update(nothing, np.empty(0, np.int32), {}, {}, weight, shown=shown, sender=users)
 
-    def score(self, download: Download, devices: Devices, histories: Histories) -> Float32Array:
+    def score(self, download: MetaMFDownload, devices: MetaMFDevices, histories: Histories) -> Float32Array:
         """r^_ui for every item, float32 [m, items]."""
         out = np.empty(download.low.shape[:2], np.float32)
         _score(download, out)
@@ -199,7 +198,7 @@ class MetaMF(Settings):
 
     # ---- on the server: algorithm 1, back-propagation ------------------------------------------------------------------------------
 
-    def aggregate(self, server: Server, total: Total) -> Server:
+    def aggregate(self, server: MetaMFServer, total: Total) -> MetaMFServer:
         """Back-propagation of the mean over the round's ratings, device by device in the order of users, and a step of Adam."""
         sender, shown = gathered(total)
         sizes, slope = self._sizes(server), np.zeros_like(server.theta)
@@ -208,7 +207,7 @@ class MetaMF(Settings):
         meta_network.back(meta_network.views(server.theta, sizes), sender, *parts, scale, meta_network.views(slope, sizes))
         theta, m, s = server.theta.copy(), server.m.copy(), server.s.copy()
         regs = (self.reg, 0.0) if self.decay == "gradient" else (0.0, self.learning_rate * self.reg)
-        _adam(theta, m, s, slope, self.clip, *regs, self.learning_rate, int(server.step[0]) + 1)
+        _descend(theta, m, s, slope, self.clip, *regs, adam_step(self.learning_rate, int(server.step[0]) + 1))
         return server._replace(theta=theta, m=m, s=s, step=server.step + 1)
 
 
@@ -244,7 +243,7 @@ def _predict(row: Float32Array, through: Float32Array, first: Float32Array, seco
 
 
 @njit(cache=True, nogil=True)
-def _score(received: Download, out: Float32Array) -> None:
+def _score(received: MetaMFDownload, out: Float32Array) -> None:
     """r^_ui of all devices and items."""
     width, middle = received.second.shape[1] - 1, received.middle[0]
     through, z = np.empty((received.rise.shape[1], width), np.float32), np.empty(width, np.float32)
@@ -257,7 +256,7 @@ def _score(received: Download, out: Float32Array) -> None:
 
 @njit(cache=True, nogil=True)
 def _local(
-    received: Download, ptr: Int64Array, item: Int32Array, value: Float32Array, keys: UInt64Array,
+    received: MetaMFDownload, ptr: Int64Array, item: Int32Array, value: Float32Array, keys: UInt64Array,
     items: Float32Array, d_low: Float32Array, d_rise: Float32Array, d_first: Float32Array, d_second: Float32Array,
 ) -> None:  # fmt: skip
     """All devices' batches and the gradients of their squared errors."""
@@ -313,20 +312,17 @@ def _norm(slope: Float32Array) -> float:
 
 
 @njit(cache=True, nogil=True)
-def _adam(
-    theta: Float32Array, m: Float32Array, s: Float32Array, slope: Float32Array, clip: float, reg: float, shrink: float, rate: float,
-    step: int,
+def _descend(
+    theta: Float32Array, m: Float32Array, s: Float32Array, slope: Float32Array, clip: float, reg: float, shrink: float, step: AdamStep
 ) -> None:  # fmt: skip
-    """In place: the slope cut to length `clip`, plus reg theta, then Adam's step number `step`; theta also shrinks by a share of itself."""
+    """In place: the slope cut to length `clip`, plus reg theta, then a step of Adam; theta also shrinks by a share of itself."""
     shorter = np.float32(min(1.0, clip / (_norm(slope) + 1e-6)))
     decay, kept = np.float32(reg), np.float32(1 - shrink)
-    beta1, rest1, beta2, rest2 = np.float32(BETA1), np.float32(1 - BETA1), np.float32(BETA2), np.float32(1 - BETA2)
-    first, second, epsilon = np.float32(rate / (1 - BETA1**step)), np.float32(1 / (1 - BETA2**step)), np.float32(EPSILON)
     for k in range(len(theta)):
         g = shorter * slope[k] + decay * theta[k]
-        m[k] = beta1 * m[k] + rest1 * g
-        s[k] = beta2 * s[k] + rest2 * (g * g)
-        theta[k] = kept * theta[k] - first * m[k] / (np.sqrt(s[k] * second) + epsilon)
+        m[k] = moment(m[k], g, step.beta1, step.rest1)
+        s[k] = moment(s[k], g * g, step.beta2, step.rest2)
+        theta[k] = kept * theta[k] - direction(m[k], s[k], step.first, step.second, step.epsilon)
 
 
 ALGORITHMS = {"metamf": MetaMF}

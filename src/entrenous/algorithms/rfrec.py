@@ -11,34 +11,36 @@ of a coin, either such a step on the first two terms or the step on the third, V
 
 The clients of the published runs hold about 30 users each, so a client here is a *gateway* that serves several devices: a device keeps u_u
 and its ratings, and sends the gradient of its rated rows of V_c; the gateway adds them up and steps. Gateways, their tables and Adam's
-moments are part of `Server`. Deviations: nobody is dropped (the notebook leaves out the last 40 users of ML-1M, so that 200 divides them);
-users are dealt to gateways in order, as evenly as it goes; all V_c start alike; RFRecF's steps on the data leave out the third term.
+moments are part of `RFRecServer`. Deviations: nobody is dropped (the notebook leaves out the last 40 users of ML-1M, so that 200 divides
+them); users are dealt to gateways in order, as evenly as it goes; all V_c start alike; RFRecF's steps on the data leave out the third
+term.
 """
 
 from __future__ import annotations
 
 from functools import partial
-from typing import ClassVar, Literal, NamedTuple, Self, final
+from typing import Annotated, ClassVar, Literal, NamedTuple, Self, final
 
 import numpy as np
 from numba import njit
 from pydantic import Field
 
+from ..core.adam import AdamStep, adam_step, direction, moment
+from ..core.contract import Sent, Traits, UpTo, axes, dense
 from ..core.errors import NonFiniteError
 from ..core.keys import draw, fold_name, folds, normals, uniform
 from ..core.logistic import logistic
-from ..core.protocols import Catalogue, Disclosed, Histories
+from ..core.protocols import Catalogue, Histories
 from ..core.ratings import rated
 from ..core.settings import Settings
-from ..core.types import Float32Array, Int32Array, Int64Array, UInt64Array
+from ..core.types import BoolArray, Float32Array, Int32Array, Int64Array, UInt64Array
 from ..core.update import STEP, Total, Update, add_devices, add_rows
 from ..kernels import bpr_mf
 
 EACH = np.float32(2.0**8)  # devices send gradients times this: keeps small ones above the grid of 2^-16
-BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8  # of Adam, as usual
 
 
-class Server(NamedTuple):
+class RFRecServer(NamedTuple):
     """v: V_c of all gateways, float32 [clients, items, F]; m, s: Adam's moments of it. mean: Vbar, float32 [items, F].
 
     gateway: int32 [users], who serves whom. scale: float32 [2], lowest and highest rating. key: uint64 [1], names the coins.
@@ -56,27 +58,27 @@ class Server(NamedTuple):
     step: Int64Array
 
 
-class Download(NamedTuple):
+class RFRecDownload(NamedTuple):
     """What devices receive. v: float32 [gateways among them, items, F], at: int32 [m], whose of these is a device's; group: int32 [m],
     its gateway. mean: Vbar, by which it scores. scale: float32 [2]. learn: bool [1], whether this round is a step on the data; step:
     int64 [1]. clients: int64 [1]."""
 
-    v: Float32Array
-    at: Int32Array
-    group: Int32Array
-    mean: Float32Array
-    scale: Float32Array
-    learn: np.ndarray
-    step: Int64Array
-    clients: Int64Array
+    v: Annotated[Float32Array, axes(UpTo("among", "devices"), "items", "factors")]
+    at: Annotated[Int32Array, axes("devices", below="among")]
+    group: Annotated[Int32Array, axes("devices", below="clients")]
+    mean: Annotated[Float32Array, axes("items", "factors")]
+    scale: Annotated[Float32Array, axes(2)]
+    learn: Annotated[BoolArray, axes(1)]
+    step: Annotated[Int64Array, axes(1, least=0)]
+    clients: Annotated[Int64Array, axes(1, least=1)]
 
 
-class Devices(NamedTuple):
+class RFRecDevices(NamedTuple):
     """u: float32 [m, F]; m, s: Adam's moments of it. They never leave."""
 
-    u: Float32Array
-    m: Float32Array
-    s: Float32Array
+    u: Annotated[Float32Array, axes("factors")]
+    m: Annotated[Float32Array, axes("factors")]
+    s: Annotated[Float32Array, axes("factors")]
 
 
 @final
@@ -94,18 +96,21 @@ class RFRec(Settings):
     rounds: int = Field(100, ge=1, description="training length")
     init_std: float = Field(0.01, ge=0, description="standard deviation of the first u and v")
 
-    predicts_ratings: ClassVar[bool] = True
-    draws_negatives: ClassVar[bool] = False
-    disclosure: ClassVar[tuple[Disclosed, ...]] = (
-        Disclosed(
+    holds: ClassVar[type] = RFRecServer
+    receives: ClassVar[type] = RFRecDownload
+    keeps: ClassVar[type] = RFRecDevices
+    sends: ClassVar[tuple[Sent, ...]] = (
+        dense(
             "v",
-            "[items, F] float32",
-            "each round with a step on the data: the gradient of V_c, zero but for rated items",
-            "to the gateway: which items were rated, and by arithmetic over rounds u_u and the ratings (every row is a multiple of u_u, by "
-            "an error that a rating on a scale of five leaves five values for). To the server: only its gateway's table, which some 30 "
-            "devices made. A sum over them that nobody opens would give both alike",
+            "items",
+            "factors",
+            when="each round with a step on the data: the gradient of V_c, zero but for rated items",
+            reveals="to the gateway: which items were rated, and by arithmetic over rounds u_u and the ratings (every row is a multiple of "
+            "u_u, by an error that a rating on a scale of five leaves five values for). To the server: only its gateway's table, which "
+            "some 30 devices made. A sum over them that nobody opens would give both alike",
         ),
     )
+    traits: ClassVar[Traits] = Traits(predicts_ratings=True, draws_negatives=False, groups="clients")
 
     def configured(self, catalogue: Catalogue) -> Self:
         """The same settings with no more gateways than users. Raises InputError for data without ratings."""
@@ -116,42 +121,38 @@ class RFRec(Settings):
         """`rounds`, whatever the data."""
         return self.rounds
 
-    def update_bytes(self, catalogue: Catalogue) -> int:
-        """A gradient of the whole table, where something (noise, a mask) has to look at it; else a device sends its rated rows."""
-        return 4 * self.factors * catalogue.items
-
-    def init_server(self, catalogue: Catalogue, key: np.uint64) -> Server:
+    def init_server(self, catalogue: Catalogue, key: np.uint64) -> RFRecServer:
         """V_c = Vbar ~ N(0, init_std^2)."""
         mean = normals(folds(key, np.arange(catalogue.items)), self.factors, self.init_std)
         clients = min(self.clients, catalogue.users)
         v = np.repeat(mean[None], clients, axis=0)
         gateway = (np.arange(catalogue.users) * clients // catalogue.users).astype(np.int32)
         scale, none = np.array(catalogue.scale, np.float32), np.zeros(1, np.int64)
-        return Server(v, np.zeros_like(v), np.zeros_like(v), mean, gateway, scale, np.array([key], np.uint64), none, none)
+        return RFRecServer(v, np.zeros_like(v), np.zeros_like(v), mean, gateway, scale, np.array([key], np.uint64), none, none)
 
-    def init_devices(self, users: Int64Array, key: np.uint64) -> Devices:
+    def init_devices(self, users: Int64Array, key: np.uint64) -> RFRecDevices:
         """u_u ~ N(0, init_std^2)."""
         u = normals(folds(key, users), self.factors, self.init_std)
-        return Devices(u, np.zeros_like(u), np.zeros_like(u))
+        return RFRecDevices(u, np.zeros_like(u), np.zeros_like(u))
 
-    def select(self, server: Server, catalogue: Catalogue, key: np.uint64) -> Int64Array:
+    def select(self, server: RFRecServer, catalogue: Catalogue, key: np.uint64) -> Int64Array:
         """Everybody."""
         return np.arange(catalogue.users)
 
-    def download(self, server: Server) -> Server:
+    def download(self, server: RFRecServer) -> RFRecServer:
         """All there is; `deliver` says who gets what."""
         return server
 
-    def deliver(self, download: Server, users: Int64Array) -> Download:
+    def deliver(self, download: RFRecServer, users: Int64Array) -> RFRecDownload:
         """V_c of each device's gateway, Vbar, and what kind of round it is."""
         group = download.gateway[users]
         among, at = np.unique(group, return_inverse=True)
         together = len(among) > 0 and among[-1] - among[0] + 1 == len(among)
         v = download.v[among[0] : among[-1] + 1] if together else download.v[among]  # a view where it can be one
         learn, clients = np.array([self._learns(download)]), np.array([len(download.v)])
-        return Download(v, at.astype(np.int32), group, download.mean, download.scale, learn, download.step, clients)
+        return RFRecDownload(v, at.astype(np.int32), group, download.mean, download.scale, learn, download.step, clients)
 
-    def _learns(self, server: Server) -> bool:
+    def _learns(self, server: RFRecServer) -> bool:
         """The coin of this round."""
         chance = self.local_chance if self.style == "fast" else 1.0
         return bool(uniform(np.uint64(draw(fold_name(server.key[0], int(server.round[0])), 0))) < chance)
@@ -159,38 +160,52 @@ class RFRec(Settings):
     # ---- on the device ---------------------------------------------------------------------------------------------------------
 
     def local(
-        self, download: Download, devices: Devices, histories: Histories, users: Int64Array, key: np.uint64
-    ) -> tuple[Devices, Update]:
+        self, download: RFRecDownload, devices: RFRecDevices, histories: Histories, users: Int64Array, key: np.uint64
+    ) -> tuple[RFRecDevices, Update]:
         """One Adam step on u_u, and the gradient of V_c at the same place."""
-        own, v = Devices(*(array.copy() for array in devices)), np.zeros((len(users), *download.mean.shape), np.float32)
+        own, v = RFRecDevices(*(array.copy() for array in devices)), np.zeros((len(users), *download.mean.shape), np.float32)
         if download.learn[0]:
             _local(
-                download.v, download.at, own, _scaled(download, histories), histories.ptr, histories.item, self._step(download), v
+                download.v,
+                download.at,
+                own,
+                _scaled(download, histories),
+                histories.ptr,
+                histories.item,
+                *self._step(download),
+                v,
             )
         return own, self._update(download, {"v": v})
 
     def local_sum(
-        self, download: Download, devices: Devices, histories: Histories, users: Int64Array, key: np.uint64, total: Total
-    ) -> tuple[Devices, Total, int, int]:
+        self,
+        download: RFRecDownload,
+        devices: RFRecDevices,
+        histories: Histories,
+        users: Int64Array,
+        key: np.uint64,
+        total: Total,
+    ) -> tuple[RFRecDevices, Total, int, int]:
         """`local`, and the rated rows added to `total` one device at a time; also how many rows and bytes were sent. The same bits."""
-        own, rows, group = Devices(*(array.copy() for array in devices)), 0, download.group
+        own, rows, group = RFRecDevices(*(array.copy() for array in devices)), 0, download.group
         if download.learn[0]:
-            args = _scaled(download, histories), histories.ptr, histories.item, self._step(download), group, total.dense["v"]
+            args = _scaled(download, histories), histories.ptr, histories.item, *self._step(download), group, total.dense["v"]
             if not _local_sum(download.v, download.at, own, *args):
                 raise NonFiniteError("update: a value is not finite or beyond +-32768; the model is unchanged")
             rows = len(histories.item)
         return own, add_devices(total, self._update(download, {})), rows, rows * 4 * (1 + self.factors)
 
-    def _update(self, download: Download, dense: dict[str, Float32Array]) -> Update:
+    def _update(self, download: RFRecDownload, dense: dict[str, Float32Array]) -> Update:
         """An update without rows, to each device's gateway."""
         devices = len(download.at)
         nothing, weight = np.zeros(devices + 1, np.int64), np.ones(devices, np.float32)
         return Update(nothing, np.empty(0, np.int32), {}, dense, weight, download.group, int(download.clients[0]))
 
-    def _step(self, state: Download | Server) -> _Step:
-        return _Step.of(self.learning_rate, self.reg, int(state.step[0]) + 1)
+    def _step(self, state: RFRecDownload | RFRecServer) -> tuple[AdamStep, np.float32]:
+        """Of this round, and reg."""
+        return adam_step(self.learning_rate, int(state.step[0]) + 1), np.float32(self.reg)
 
-    def score(self, download: Download, devices: Devices, histories: Histories) -> Float32Array:
+    def score(self, download: RFRecDownload, devices: RFRecDevices, histories: Histories) -> Float32Array:
         """sigmoid(u_u . vbar_i), back on the scale of the ratings: float32 [m, items]."""
         out = bpr_mf.scores(devices.u, download.mean, np.zeros(len(download.mean), np.float32))
         _rated(out, *download.scale)
@@ -198,37 +213,19 @@ class RFRec(Settings):
 
     # ---- at the gateways, and on the server --------------------------------------------------------------------------------------
 
-    def aggregate(self, server: Server, total: Total) -> Server:
+    def aggregate(self, server: RFRecServer, total: Total) -> RFRecServer:
         """One Adam step on each V_c, or one towards Vbar; then Vbar, the mean."""
         v, m, s, learn = np.empty_like(server.v), server.m, server.s, self._learns(server)
         if learn:
             m, s = np.empty_like(v), np.empty_like(v)
             pull = np.float32(2 * self.consensus if self.style == "robust" else 0)
-            _gateways(server, total.dense["v"], pull, self._step(server), v, m, s)
+            _gateways(server, total.dense["v"], pull, self._step(server)[0], v, m, s)
         else:
             _towards(server.v, server.mean, np.float32(self.eta), v)
         return server._replace(v=v, m=m, s=s, mean=_mean(v), round=server.round + 1, step=server.step + int(learn))
 
 
-class _Step(NamedTuple):
-    """Adam's step number t as float32 numbers: rate / (1 - beta1^t), 1 / (1 - beta2^t), the betas and what is left of 1; reg of L."""
-
-    rate: np.float32
-    second: np.float32
-    beta1: np.float32
-    rest1: np.float32
-    beta2: np.float32
-    rest2: np.float32
-    epsilon: np.float32
-    reg: np.float32
-
-    @classmethod
-    def of(cls, learning_rate: float, reg: float, step: int) -> _Step:
-        first, second = learning_rate / (1 - BETA1**step), 1 / (1 - BETA2**step)
-        return cls(*map(np.float32, (first, second, BETA1, 1 - BETA1, BETA2, 1 - BETA2, EPSILON, reg)))
-
-
-def _scaled(download: Download, histories: Histories) -> Float32Array:
+def _scaled(download: RFRecDownload, histories: Histories) -> Float32Array:
     """Ratings on [0, 1]."""
     low, high = download.scale
     return (histories.value - low) / (high - low)
@@ -239,13 +236,13 @@ def _scaled(download: Download, histories: Histories) -> Float32Array:
 
 @njit(cache=True, nogil=True)
 def _device(
-    v: Float32Array, d: int, own: Devices, r: Float32Array, item: Int32Array, start: int, stop: int, step: _Step,
-    slope: Float32Array, rows: Float32Array,
+    v: Float32Array, d: int, own: RFRecDevices, r: Float32Array, item: Int32Array, start: int, stop: int, step: AdamStep,
+    reg: np.float32, slope: Float32Array, rows: Float32Array,
 ) -> None:  # fmt: skip
     """EACH times dL/dv_i of the device's rated items into `rows`, and one Adam step on its u. v: its gateway's table."""
     u, m, s, two, one, factors = own.u, own.m, own.s, np.float32(2), np.float32(1), v.shape[1]
     for f in range(factors):
-        slope[f] = two * step.reg * u[d, f]
+        slope[f] = two * reg * u[d, f]
     for k in range(start, stop):
         i, z = item[k], np.float32(0)
         for f in range(factors):
@@ -256,27 +253,28 @@ def _device(
             rows[k - start, f] = EACH * (error * u[d, f])
             slope[f] += error * v[i, f]
     for f in range(factors):
-        m[d, f] = step.beta1 * m[d, f] + step.rest1 * slope[f]
-        s[d, f] = step.beta2 * s[d, f] + step.rest2 * (slope[f] * slope[f])
-        u[d, f] -= step.rate * m[d, f] / (np.sqrt(s[d, f] * step.second) + step.epsilon)
+        m[d, f] = moment(m[d, f], slope[f], step.beta1, step.rest1)
+        s[d, f] = moment(s[d, f], slope[f] * slope[f], step.beta2, step.rest2)
+        u[d, f] -= direction(m[d, f], s[d, f], step.first, step.second, step.epsilon)
 
 
 @njit(cache=True, nogil=True)
 def _local(
     v: Float32Array,
     at: Int32Array,
-    own: Devices,
+    own: RFRecDevices,
     r: Float32Array,
     ptr: Int64Array,
     item: Int32Array,
-    step: _Step,
+    step: AdamStep,
+    reg: np.float32,
     out: Float32Array,
 ) -> None:
     """`_device` on every device that has ratings; gradients into out: [m, items, F]."""
     slope, rows = np.empty(v.shape[2], np.float32), np.empty((_longest(ptr), v.shape[2]), np.float32)
     for d in range(len(at)):
         if ptr[d] < ptr[d + 1]:
-            _device(v[at[d]], d, own, r, item, ptr[d], ptr[d + 1], step, slope, rows)
+            _device(v[at[d]], d, own, r, item, ptr[d], ptr[d + 1], step, reg, slope, rows)
         for k in range(ptr[d], ptr[d + 1]):
             for f in range(v.shape[2]):
                 out[d, item[k], f] = rows[k - ptr[d], f]
@@ -284,15 +282,15 @@ def _local(
 
 @njit(cache=True, nogil=True)
 def _local_sum(
-    v: Float32Array, at: Int32Array, own: Devices, r: Float32Array, ptr: Int64Array, item: Int32Array, step: _Step,
-    group: Int32Array, total: Int64Array,
+    v: Float32Array, at: Int32Array, own: RFRecDevices, r: Float32Array, ptr: Int64Array, item: Int32Array, step: AdamStep,
+    reg: np.float32, group: Int32Array, total: Int64Array,
 ) -> bool:  # fmt: skip
     """The same, added to the gateways' totals, int64 [clients, items, F]; False if a value cannot be added."""
     ok, slope, rows = True, np.empty(v.shape[2], np.float32), np.empty((_longest(ptr), v.shape[2]), np.float32)
     for d in range(len(at)):
         start, stop = ptr[d], ptr[d + 1]
         if start < stop:
-            _device(v[at[d]], d, own, r, item, start, stop, step, slope, rows)
+            _device(v[at[d]], d, own, r, item, start, stop, step, reg, slope, rows)
             ok &= add_rows(item[start:stop], rows[: stop - start], total[group[d]])
     return ok
 
@@ -307,7 +305,7 @@ def _longest(ptr: Int64Array) -> int:
 
 @njit(cache=True, nogil=True)
 def _gateways(
-    server: Server, total: Int64Array, pull: np.float32, step: _Step, v: Float32Array, m: Float32Array, s: Float32Array
+    server: RFRecServer, total: Int64Array, pull: np.float32, step: AdamStep, v: Float32Array, m: Float32Array, s: Float32Array
 ) -> None:
     """An Adam step of every gateway along its devices' gradients and pull (V_c - Vbar), into v, m, s."""
     grid = np.float32(STEP) / EACH
@@ -316,10 +314,10 @@ def _gateways(
         for i in range(v.shape[1]):
             for f in range(v.shape[2]):
                 slope = grid * np.float32(total[c, i, f]) + pull * (old_v[c, i, f] - mean[i, f])
-                first = step.beta1 * old_m[c, i, f] + step.rest1 * slope
-                second = step.beta2 * old_s[c, i, f] + step.rest2 * (slope * slope)
+                first = moment(old_m[c, i, f], slope, step.beta1, step.rest1)
+                second = moment(old_s[c, i, f], slope * slope, step.beta2, step.rest2)
                 m[c, i, f], s[c, i, f] = first, second
-                v[c, i, f] = old_v[c, i, f] - step.rate * first / (np.sqrt(second * step.second) + step.epsilon)
+                v[c, i, f] = old_v[c, i, f] - direction(first, second, step.first, step.second, step.epsilon)
 
 
 @njit(cache=True, nogil=True)

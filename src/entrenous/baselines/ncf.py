@@ -9,14 +9,15 @@ import numpy as np
 from numba import njit
 from pydantic import Field, model_validator
 
-from ..algorithms._ncf import Layers
+from ..algorithms._federated_ncf import Layers
+from ..core.adam import BETA1, BETA2
 from ..core.keys import below, draw, fold_name, folds, normals
 from ..core.protocols import Progress, silent
 from ..core.settings import Settings
-from ..core.simd import LANES, Lanes, every, load, store, zeros
+from ..core.simd import LANES, Lanes, every, inside, load, store, zeros
 from ..core.types import Float32Array, Float64Array, Int32Array, Int64Array
 from ..data.interactions import Interactions
-from ..kernels import ncf, ncf_device
+from ..kernels import ncf
 from ._shared import consumed
 
 
@@ -42,7 +43,7 @@ class _State(NamedTuple):
 
 
 class _Room(NamedTuple):
-    """Memory for an epoch. Of a sample: act, pre, back, see `models.ncf`. Of a batch: gnet, the gradient of net, and `gradient`,
+    """Memory for an epoch. Of a sample: act, pre, back, see `kernels.ncf`. Of a batch: gnet, the gradient of net, and `gradient`,
     those of the rows that the batch touches; row_of, which they are; slot_of: int32 [users + items], where a row's is, or -1."""
 
     act: Float32Array
@@ -59,7 +60,7 @@ class _Room(NamedTuple):
 class CentralNCF(Settings):
     """Centralised GMF, MLP or NeuMF: neural collaborative filtering on everybody's data (He et al. 2017).
 
-    y_ui of `models.ncf` is trained on each consumed item and `negatives` others that the user did not consume, redrawn every
+    y_ui of `kernels.ncf` is trained on each consumed item and `negatives` others that the user did not consume, redrawn every
     epoch, by binary cross-entropy. An epoch passes over all rows in a new order, each followed by its negatives, in batches whose
     mean gradient is one step of Adam or SGD; Adam leaves alone the embeddings that a batch does not touch. With `pretrain_epochs`,
     NeuMF starts from a GMF and an MLP that were trained first (section 3.4.1). A value above 0 counts as consumed. A user who
@@ -94,7 +95,7 @@ class CentralNCF(Settings):
         return self
 
     @property
-    def shape(self) -> ncf.Shape:
+    def shape(self) -> ncf.NCFShape:
         """The layout of the model."""
         return ncf.shape_of(self.factors, self.layers)
 
@@ -125,7 +126,7 @@ class CentralNCF(Settings):
         """All epochs, in place."""
         shape, rate = self.shape, np.float32(self.learning_rate)
         reg, none, adam, epsilon = np.float32(self.reg), np.float32(0), self.optimiser == "adam", np.float32(1e-8)
-        rates = ncf_device.Rates(rate, rate, rate, reg, none, adam, epsilon, 1, self.negatives, self.batch)
+        rates = ncf.NCFRates(rate, rate, rate, reg, none, adam, epsilon, 1, self.negatives, self.batch)
         room, user = _room(shape, rates, len(state.table), len(train.item)), np.ascontiguousarray(train.user, np.int32)
         for epoch in range(self.epochs):
             learn(shape, rates, state, train.ptr, user, train.item, len(train.items), fold_name(key, "epoch", epoch), room)
@@ -151,7 +152,7 @@ def _ahead(progress: Progress, done: int, total: int, epoch: int, of: int, what:
     progress(done + epoch, total, what)
 
 
-def joined(shape: ncf.Shape, gmf: _State, mlp: _State, alpha: float, adam: bool) -> _State:
+def joined(shape: ncf.NCFShape, gmf: _State, mlp: _State, alpha: float, adam: bool) -> _State:
     """NeuMF of `shape` from a trained GMF and MLP: embeddings, W and b are theirs, h = [alpha h^GMF ; (1 - alpha) h^MLP] (eq. 13),
     and h_0 is weighed in the same way, as the authors' program has it. Adam begins at rest."""
     state, share, head, last = _state(shape, len(gmf.table), adam), np.float32(alpha), shape.head, shape.head + shape.gmf
@@ -163,13 +164,13 @@ def joined(shape: ncf.Shape, gmf: _State, mlp: _State, alpha: float, adam: bool)
     return state
 
 
-def _state(shape: ncf.Shape, rows: int, adam: bool) -> _State:
+def _state(shape: ncf.NCFShape, rows: int, adam: bool) -> _State:
     width = shape.gmf + shape.mlp
     moments = (zeros(2 * rows, width), zeros(2, shape.network)) if adam else (zeros(1, LANES), zeros(1, LANES))
     return _State(zeros(rows, width), zeros(1, shape.network), *moments, np.ones(2))
 
 
-def _room(shape: ncf.Shape, rates: ncf_device.Rates, rows: int, interactions: int) -> _Room:
+def _room(shape: ncf.NCFShape, rates: ncf.NCFRates, rows: int, interactions: int) -> _Room:
     batch = min(rates.batch, max(1, interactions * (1 + rates.negatives)))
     touched, layers = min(2 * batch, rows), int(shape.width.sum()) + LANES
     return _Room(
@@ -189,7 +190,7 @@ def _room(shape: ncf.Shape, rates: ncf_device.Rates, rows: int, interactions: in
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def learn(
-    shape: ncf.Shape, rates: ncf_device.Rates, state: _State, ptr: Int64Array, user: Int32Array, item: Int32Array, items: int,
+    shape: ncf.NCFShape, rates: ncf.NCFRates, state: _State, ptr: Int64Array, user: Int32Array, item: Int32Array, items: int,
     key: np.uint64, room: _Room,
 ) -> None:  # fmt: skip
     """One epoch, in place. ptr: int64 [users + 1]; user, item: int32 [X+], the rows, items ascending within a user."""
@@ -224,7 +225,7 @@ def learn(
                 taken, filled = 0, 0
 
 
-@ncf.inside
+@inside
 def _shuffle(order: Int64Array, key: np.uint64) -> None:
     """0 .. len(order) - 1 in an order drawn by Fisher and Yates; uses as many draws of the key."""
     for r in range(len(order)):
@@ -234,7 +235,7 @@ def _shuffle(order: Int64Array, key: np.uint64) -> None:
         order[r], order[other] = order[other], order[r]
 
 
-@ncf.inside
+@inside
 def _other(item: Int32Array, start: int, length: int, k: int) -> int:
     """The k-th item (k = 0, 1, ...) that is not in the ascending item[start : start + length], by bisection as in `triples.negative`."""
     low = start
@@ -246,7 +247,7 @@ def _other(item: Int32Array, start: int, length: int, k: int) -> int:
     return k + low - start
 
 
-@ncf.inside
+@inside
 def _place(row: int, filled: int, width: int, gradient: Float32Array, row_of: Int32Array, slot_of: Int32Array) -> int:
     """Where the batch adds up the gradient of a row of the table: where it has it, or the next free place, zeroed."""
     if slot_of[row] >= 0:
@@ -257,13 +258,13 @@ def _place(row: int, filled: int, width: int, gradient: Float32Array, row_of: In
     return filled
 
 
-@ncf.inside
-def _step(rates: ncf_device.Rates, state: _State, room: _Room, filled: int, taken: int) -> None:
+@inside
+def _step(rates: ncf.NCFRates, state: _State, room: _Room, filled: int, taken: int) -> None:
     """The step at the end of a batch of `taken` samples that touched `filled` rows."""
     table, net, moments, net_moments, decay = state.table, state.net, state.moments, state.net_moments, state.decay
     gradient, gnet, row_of, slot_of = room.gradient, room.gnet, room.row_of, room.slot_of
     width, size, mean = table.shape[1], net.shape[1], every(np.float32(1) / np.float32(taken))
-    decay[0], decay[1] = decay[0] * 0.9, decay[1] * 0.999
+    decay[0], decay[1] = decay[0] * BETA1, decay[1] * BETA2
     c1, c2 = every(np.float32(1 / (1 - decay[0]))), every(np.float32(1 / (1 - decay[1])))
     for f in range(0, size, LANES):
         _move(rates, net, f, mean * load(gnet, f), net_moments, f, size + f, c1, c2)
@@ -276,9 +277,9 @@ def _step(rates: ncf_device.Rates, state: _State, room: _Room, filled: int, take
             _move(rates, table, r * width + f, step, moments, at, at + width, c1, c2)
 
 
-@ncf.inside
+@inside
 def _move(
-    rates: ncf_device.Rates,
+    rates: ncf.NCFRates,
     array: Float32Array,
     at: int,
     step: Lanes,

@@ -288,7 +288,7 @@ def bound(algorithm: Any, catalogue: Catalogue) -> Contract:
     contract = Contract(declaration, _sizes(algorithm, catalogue), sends)
     fields = (*contract.receives, *contract.keeps)
     for sizes in (*(field.axes.sizes for field in fields), *(sent.sizes for sent in sends)):
-        contract.shape(tuple(size for size in sizes if size != "devices"))
+        contract.shape(tuple(size for size in sizes if (size.most if isinstance(size, UpTo) else size) != "devices"))
     return contract
 
 

@@ -205,7 +205,7 @@ def _lower_fetch(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 
 
 def root(lanes: Lanes) -> Lanes:
-    """The square root of each lane, correctly rounded (IEEE 754)."""
+    """The square root of each lane, or of a single number, correctly rounded (IEEE 754)."""
     return np.sqrt(lanes)
 
 
@@ -216,13 +216,20 @@ def unless_negative(sign: Lanes, lanes: Lanes) -> Lanes:
 
 @type_callable(root)
 def _type_root(context: Any) -> Any:
-    return lambda lanes: LANES_TYPE if lanes == LANES_TYPE else None
+    return lambda lanes: lanes if lanes in (LANES_TYPE, types.float32, types.float64) else None
 
 
 @lower_builtin(root, LANES_TYPE)
 def _lower_root(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     kind = ir.FunctionType(FLOATS, [FLOATS])
     return builder.call(declared(builder, kind, f"llvm.sqrt.v{LANES}f32"), [args[0]])
+
+
+@lower_builtin(root, types.float32)
+@lower_builtin(root, types.float64)
+def _lower_root_of_one(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    kind = ir.FunctionType(args[0].type, [args[0].type])
+    return builder.call(declared(builder, kind, f"llvm.sqrt.f{sig.args[0].bitwidth}"), [args[0]])
 
 
 @type_callable(unless_negative)

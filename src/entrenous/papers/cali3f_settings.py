@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ..algorithms._ncf import NCFSettings
+from ..algorithms._federated_ncf import NCFSettings
 from ..core.discover import algorithms
 
 Settings = dict[str, Any]

@@ -20,7 +20,7 @@ from ..core.keys import key
 from ..core.types import Float32Array, Int32Array
 from ..core.vocabulary import Vocabulary
 from ..data.interactions import Interactions, build
-from ..kernels.k_means import first_centroids, k_means
+from ..kernels.user_clusters import first_centroids, k_means
 from ..report.figures import bars
 from .cell import Look
 from .pepper_plan import Source, System

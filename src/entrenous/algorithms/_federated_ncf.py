@@ -1,18 +1,21 @@
-"""What the federated NCF systems share: the settings of the model and of its training on a device, and the ways to weigh updates."""
+"""What the federated NCF systems share (FedAvg, Ditto, Reptile, FedFast, Cali3F): the settings of the model and of its training on a
+device, the ways to weigh what devices learnt, and the plain average around which three of them are built."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
+from ..core.contract import Sent, Traits, axes, dense, rows, weight
 from ..core.keys import fold_name, folds, normals
 from ..core.protocols import Catalogue, Histories
+from ..core.sampling import cohort
 from ..core.settings import Settings
-from ..core.types import Float32Array, Float64Array, Int64Array
-from ..core.update import Total, real
-from ..kernels import ncf, ncf_device
+from ..core.types import Float32Array, Float64Array, Int32Array, Int64Array
+from ..core.update import Total, Update, real
+from ..kernels import ncf
 
 
 def _lengths(value: Any) -> Any:
@@ -67,7 +70,7 @@ class NCFSettings(Settings):
         return self
 
     @property
-    def shape(self) -> ncf.Shape:
+    def shape(self) -> ncf.NCFShape:
         """The layout of the model."""
         return ncf.shape_of(self.factors, self.layers)
 
@@ -75,21 +78,19 @@ class NCFSettings(Settings):
         """`rounds`, whatever the data."""
         return self.rounds
 
-    def usual_bytes(self, catalogue: Catalogue) -> int:
-        """What a device sends with a history of the mean length and no item drawn twice."""
+    def sizes(self, catalogue: Catalogue) -> dict[str, int]:
+        """row: numbers of an embedding. network: of the non-embedding part. usual_rows: items that a device touches with a history of the
+        mean length and no item drawn twice."""
         touched = catalogue.interactions / max(1, catalogue.users) * (1 + self.negatives * self.local_epochs)
-        return int(self.update_bytes(catalogue) * min(1.0, touched / max(1, catalogue.items)))
+        usual = max(1, min(catalogue.items, int(touched)))
+        return {"row": self.shape.row, "network": self.shape.network, "usual_rows": usual}
 
-    def update_bytes(self, catalogue: Catalogue) -> int:
-        """The most one device sends in a round."""
-        raise NotImplementedError
-
-    def rates(self, **other: Any) -> ncf_device.Rates:
+    def rates(self, **other: Any) -> ncf.NCFRates:
         """How a device learns; `other` replaces parts."""
         item = self.learning_rate if self.learning_rate_item is None else self.learning_rate_item
         network = self.learning_rate if self.learning_rate_network is None else self.learning_rate_network
         numbers = np.float32(self.learning_rate), np.float32(item), np.float32(network), np.float32(self.reg), np.float32(0)
-        rates = ncf_device.Rates(
+        rates = ncf.NCFRates(
             *numbers, self.optimiser == "adam", np.float32(self.epsilon), self.local_epochs, self.negatives, self.batch
         )
         return rates._replace(**other)
@@ -111,9 +112,9 @@ class NCFSettings(Settings):
         return self.model_copy(update={"cohort": min(self.cohort, catalogue.users) or catalogue.users})
 
 
-def data_of(histories: Histories, users: Int64Array, key: np.uint64) -> ncf_device.Data:
+def data_of(histories: Histories, users: Int64Array, key: np.uint64) -> ncf.NCFData:
     """The private data of the devices of `users`, and the key each draws from in this round."""
-    return ncf_device.Data(histories.ptr, histories.item, histories.avoid_ptr, histories.avoid, folds(key, users))
+    return ncf.NCFData(histories.ptr, histories.item, histories.avoid_ptr, histories.avoid, folds(key, users))
 
 
 def counts(histories: Histories) -> Float32Array:
@@ -121,10 +122,26 @@ def counts(histories: Histories) -> Float32Array:
     return np.diff(histories.ptr).astype(np.float32)
 
 
-# ---- ways to weigh item embeddings, so that the server needs sums alone ----------------------------------------------------------------
+def alike(histories: Histories) -> Float32Array:
+    """EACH of every device that has interactions, 0 of one that has none: float32 [m]."""
+    return EACH * (counts(histories) > 0)
+
+
+def one_network(devices: int) -> Int32Array:
+    """The network that each device starts from where there is one for all: int32 [devices] of zeros."""
+    return np.zeros(devices, np.int32)
+
+
+# ---- ways to weigh item embeddings, so that the server needs sums alone --------------------------------------------------------
 
 SQUARE = np.float32(2.0**9)  # keeps squares of small steps above the grid of 2^-16, and those of steps up to 8 below its limit
 SHARE = np.float32(2.0**8)
+EACH = np.float32(2.0**8)  # what every device weighs where all count alike: keeps small moves above the grid of 2^-16
+HOW_MUCH = weight(when="each round: n_k", reveals="how many interactions the device has; in a sum, how many the cohort has")
+ALIKE = weight(
+    when="each round: 256, or 0 from a device without a history",
+    reveals="whether the device has a history; in a sum, how many have one",
+)
 
 
 def averaged(moved: Float32Array, ptr: Int64Array, weight: Float32Array) -> dict[str, Float32Array]:
@@ -156,3 +173,79 @@ def mean_network(network: Float32Array, sums: Int64Array, weight: Int64Array, ra
 
 def _moved(array: Float32Array, by: Float64Array) -> Float32Array:
     return (array.astype(np.float64) + by).astype(np.float32)
+
+
+# ---- one global model, the mean of what a round's devices learnt: FedAvg, Ditto, Reptile ---------------------------------------
+
+
+def moves_of_w(what: str) -> tuple[Sent, ...]:
+    """The rows and the network that leave a device. what: "the move", or a multiple of it."""
+    return (
+        rows(
+            "item",
+            "row",
+            when=f"each round: {what} of every item that the device consumed or drew as a negative",
+            reveals="seen singly, which items were touched, and by the direction of the move which of them were consumed; the touched ones "
+            "are the history and its random negatives. A sum over a cohort hides who sent what",
+        ),
+        dense(
+            "network",
+            "network",
+            when=f"each round: {what} of the non-embedding part",
+            reveals="seen singly, a summary of the history; in a sum, the cohort's taste",
+        ),
+    )
+
+
+class GlobalNCF(NamedTuple):
+    """w[I, N] without w[U]. item: float32 [items, row]; network: float32 [1, network]. The server holds it; a device receives it whole."""
+
+    item: Annotated[Float32Array, axes("items", "row")]
+    network: Annotated[Float32Array, axes(1, "network")]
+
+
+class AveragedNCF(NCFSettings):
+    """The server's side of a plain average, what a device learns of w, and the settings that suit both."""
+
+    learning_rate_item: float | None = Field(
+        10.0,
+        ge=0,
+        le=10000,
+        description="of the item embeddings, if another: large, since the average counts devices that did not touch an item",
+    )
+    reg: float = Field(0.003, ge=0, description="lambda of lambda/2 (|p_u|^2 + |q_i|^2), for each sample")
+    rounds: int = Field(80, ge=1, description="training length")
+
+    holds: ClassVar[type] = GlobalNCF
+    receives: ClassVar[type] = GlobalNCF
+    traits: ClassVar[Traits] = Traits()
+
+    def init_server(self, catalogue: Catalogue, key: np.uint64) -> GlobalNCF:
+        """The first w[I, N]."""
+        return GlobalNCF(self.first_items(catalogue.items, key), self.first_network(key))
+
+    def select(self, server: GlobalNCF, catalogue: Catalogue, key: np.uint64) -> Int64Array:
+        """S_t: m devices, uniformly at random."""
+        return cohort(key, self.configured(catalogue).cohort, catalogue.users)
+
+    def download(self, server: GlobalNCF) -> GlobalNCF:
+        """w."""
+        return server
+
+    def client_update(
+        self, w: GlobalNCF, user: Float32Array, data: ncf.NCFData, weight: Float32Array
+    ) -> tuple[Float32Array, Update]:
+        """E epochs from w on each device. user: w[U] float32 [m, row]; weight: float32 [m]. Returns the new w[U], and weight (w_k - w)."""
+        sent = ncf.train(self.shape, self.rates(), user, w.item, w.network, one_network(len(user)), data)
+        return sent.user, Update(
+            sent.ptr, sent.item, averaged(sent.row, sent.ptr, weight), {"network": weight[:, None] * sent.network}, weight
+        )
+
+    def averaged_model(self, w: GlobalNCF, total: Total, rate: float = 1.0) -> GlobalNCF:
+        """w + rate sum_k (n_k / n) (w_k - w)."""
+        network = mean_network(w.network, total.dense["network"], total.weight, rate)
+        return GlobalNCF(average(w.item, total, rate), network)
+
+    def scores_of(self, w: GlobalNCF, user: Float32Array) -> Float32Array:
+        """The logit of y_ui for every item, float32 [m, items]."""
+        return ncf.scores(self.shape, user, w.item, w.network, one_network(len(user)))
