@@ -11,10 +11,7 @@ from small_federations import sent, started
 
 from entrenous.algorithms.fedavg import FedAvgPRME
 from entrenous.algorithms.fedfast import FedFastPRME
-from entrenous.algorithms.gossip_age import GossipAgePRME
-from entrenous.algorithms.gossip_average import GossipAveragePRME
-from entrenous.algorithms.gossip_reptile import GossipReptilePRME
-from entrenous.algorithms.pepper import PepperPRME
+from entrenous.algorithms.pepper import GossipAgePRME, GossipAveragePRME, GossipReptilePRME, PepperPRME, drawn_weighting_sets
 from entrenous.algorithms.reptile import ReptilePRME
 from entrenous.core.discover import algorithms
 from entrenous.core.errors import InputError
@@ -25,7 +22,6 @@ from entrenous.data.interactions import Interactions, build
 from entrenous.data.load import load
 from entrenous.federation.gossip import Gossip, device_data
 from entrenous.federation.rounds import Rounds
-from entrenous.kernels import weighting
 from entrenous.runs.recommenders import fitted
 
 SMALL: dict[str, Any] = {
@@ -113,7 +109,7 @@ def test_histories_carry_times_and_places_in_the_source_of_their_rows() -> None:
 
 def test_rows_that_weigh_leave_the_others_their_times() -> None:
     private = device_data(DATA, None)
-    kept = weighting.drawn(private, 0.3, len(DATA.items), folds(key(1, "w"), np.arange(len(DATA.users)))).histories
+    kept = drawn_weighting_sets(private, 0.3, len(DATA.items), folds(key(1, "w"), np.arange(len(DATA.users)))).histories
     when = {(u, i): (t, r) for u, i, t, r in zip(DATA.user.tolist(), DATA.item.tolist(), DATA.time, DATA.row, strict=True)}  # type: ignore[arg-type]
     user = np.repeat(np.arange(len(DATA.users)), np.diff(kept.ptr)).tolist()
     assert len(kept.item) == 5 * len(DATA.users)
@@ -199,7 +195,7 @@ def test_pepper_weighs_models_by_f1() -> None:
     class Arrived:
         pool, who = swarm.pool.values, np.arange(len(DATA.users))
 
-    f1 = algorithm.performance(Arrived, swarm.slot, swarm.nodes, gossip.private)
+    f1 = algorithm.policy.performance(algorithm.model, Arrived, swarm.slot, swarm.nodes, gossip.private)
     scores = algorithm.score(swarm.pool.values, swarm.slot, swarm.nodes, who, gossip.private)
     for u in range(len(who)):
         mine = sets.item[sets.ptr[u] : sets.ptr[u + 1]]
@@ -244,7 +240,7 @@ def test_what_a_node_learns_comes_from_the_device_s_own_data_alone() -> None:
     for given in (data, mixed, other):
         nodes = algorithm.init_nodes(np.arange(3), np.zeros((3, 2), np.int32), algorithm.width, key(0))
         pool = algorithm.init_model(DATA.catalogue, key(0))[None].copy()
-        algorithm.train(pool, one, nodes, one, given, folds(key(1), one))
+        algorithm.model.train(pool, one, nodes, one, given, folds(key(1), one))
         models.append(pool.tobytes())
     assert models[0] == models[1] != models[2]
 

@@ -8,11 +8,8 @@ import numpy as np
 import pytest
 from small_gossip import shop
 
-from entrenous.algorithms._gossip import data_of
-from entrenous.algorithms.gossip_age import GossipAgeGMF
-from entrenous.algorithms.gossip_average import GossipAverageGMF
-from entrenous.algorithms.pepper import PepperGMF
-from entrenous.core.gossip import NOBODY, Arrivals, DeviceData, Letters
+from entrenous.algorithms.pepper import GossipAgeGMF, GossipAverageGMF, PepperGMF
+from entrenous.core.gossip import NOBODY, Arrivals, DeviceData, Letters, data_of
 from entrenous.core.keys import fold_name, folded
 from entrenous.federation.gossip import Gossip
 

@@ -53,7 +53,9 @@ def gossip(threads: int, progress: Progress) -> dict[str, Any]:
 def started(view: int, threads: int) -> list[Any]:
     """[federation, swarm] of all users after two rounds, when everything is compiled and all models differ."""
     part = splits(PROTOCOL, load("ml-100k"))[0]
-    made = Gossip(PepperGMF(factors=FACTORS, view=view), part.train, weighting=part.validation, executor=Threads(threads))
+    made = Gossip(
+        PepperGMF.parse({"factors": FACTORS, "view": view}), part.train, weighting=part.validation, executor=Threads(threads)
+    )
     return [made, made.advance(made.start(), 2)]
 
 

@@ -95,7 +95,15 @@ def announce_compilation(algorithm: str) -> None:
 
 
 def _device_code(kind: Any) -> list[ModuleType]:
-    """The module of an algorithm if it compiles anything; else the modules of models that its `train` is written with."""
+    """The modules of an algorithm, or of the policy and the model that it is composed of, which are compiled."""
+    from ..core.gossip_learning import GossipLearning
+
+    parts = (kind.policy_class, kind.model_class) if issubclass(kind, GossipLearning) else (kind,)
+    return [one for part in parts for one in _compiled_by(part)]
+
+
+def _compiled_by(kind: Any) -> list[ModuleType]:
+    """The module of a class if it compiles anything; else the modules of models that its `train` is written with."""
     own = sys.modules[kind.__module__]
     if "njit" in vars(own) or not hasattr(kind, "train"):
         return [own] if "njit" in vars(own) else []

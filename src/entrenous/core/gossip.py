@@ -38,6 +38,25 @@ class DeviceData(NamedTuple):
     weighing: Weighing
 
 
+def data_of(data: DeviceData, who: Int64Array) -> DeviceData:
+    """The data of some devices alone, in the order of `who`: int64 [m], places in `data`."""
+    own, sets = data.histories, data.weighing
+    rows, avoided, weighed = (_gathered(ptr, who) for ptr in (own.ptr, own.avoid_ptr, sets.ptr))
+    time, row = (None if column is None else column[rows[1]] for column in (own.time, own.row))
+    histories = own._replace(
+        ptr=rows[0], item=own.item[rows[1]], value=own.value[rows[1]], avoid_ptr=avoided[0], avoid=own.avoid[avoided[1]],
+        time=time, row=row,
+    )  # fmt: skip
+    return DeviceData(histories, Weighing(weighed[0], sets.item[weighed[1]], sets.candidates[weighed[1]]))
+
+
+def _gathered(ptr: Int64Array, who: Int64Array) -> tuple[Int64Array, Int64Array]:
+    """Where the rows of some devices begin once they are side by side, and which rows these are."""
+    counts = np.diff(ptr)[who]
+    starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    return starts, np.repeat(ptr[who] - starts[:-1], counts) + np.arange(starts[-1])
+
+
 class Letters(NamedTuple):
     """What travels beside m models. sender: int64 [m]; age: int64 [m], updates the model has had; samples: int64 [m], rows that its
     sender trains on; peers: int32 [m, k], nodes its sender knows, NOBODY where fewer; length: int64 [m], numbers in the model."""

@@ -15,10 +15,10 @@ import numpy as np
 from ..core.gossip import ACCEPTED, NOBODY, Arrivals, DeviceData, GossipAlgorithm, Pushes, Weighing
 from ..core.keys import fold_name, folded, folds
 from ..core.keys import key as key_of
+from ..core.peer_sampling import introduced
 from ..core.protocols import Catalogue, State
 from ..core.types import Array, Float32Array, Float64Array, Int8Array, Int32Array, Int64Array, UInt64Array
 from ..data.interactions import Interactions
-from ..kernels.peers import introduced
 from ..split.types import Held
 from .executors import Executor, Threads
 from .ledger import Ledger

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from .. import __version__
+from ..core.declared import declared
 from ..core.errors import EntrenousError, EntrenousWarning, InputError, at_least
 from ..core.gossip import GossipAlgorithm
 from ..core.protocols import CentralAlgorithm, Progress, predicts_ratings, silent
@@ -336,7 +337,7 @@ def _between(network: Mapping[str, Any], algorithm: Algorithm, split: Split) -> 
         return []
     given = ", ".join(f"{name}={value}" for name, value in network.items())
     said = [f"between the nodes: {given or 'all nodes push at once, and every message arrives at once'}"]
-    if getattr(algorithm, "weighs", False):
+    if declared(algorithm).traits.holds_out_own:
         sets = "the validation rows" if split.weighting else "rows of their own that they do not train on"
         said.append(f"nodes weigh the models they receive by {sets}")
     return said

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, final, get_type_hints
+from typing import Any, NamedTuple, final, get_type_hints
 
 import numpy as np
 
+from ..core.declared import declared
 from ..core.errors import EntrenousError, InputError, NonFiniteError
 from ..core.gossip import DeviceData, GossipAlgorithm
 from ..core.keys import key
@@ -177,7 +178,7 @@ def restore(
 ) -> FederatedRecommender | GossipRecommender | CentralRecommender:
     """The recommender whose `arrays` were stored. Raises EntrenousError if they are not this algorithm's."""
     if isinstance(algorithm, GossipAlgorithm):
-        nodes = restore_state(algorithm.init_nodes, "nodes", arrays)
+        nodes = _state_of(declared(algorithm).keeps, "nodes", arrays)
         return GossipRecommender(algorithm.configured(data.catalogue), arrays["nodes.models"], nodes, device_data(data, None))
     if isinstance(algorithm, FederatedAlgorithm):
         own = algorithm.configured(data.catalogue)
@@ -205,7 +206,11 @@ def checkpoint_arrays(training: Standing) -> dict[str, Array]:
 
 def restore_state(maker: Callable[..., State], prefix: str, arrays: Mapping[str, Array]) -> State:
     """The NamedTuple that `maker` is annotated to return, from its stored arrays."""
-    kind = get_type_hints(maker)["return"]
+    return _state_of(get_type_hints(maker)["return"], prefix, arrays)
+
+
+def _state_of(kind: Any, prefix: str, arrays: Mapping[str, Array]) -> State:
+    """The state of a NamedTuple class, from its stored arrays."""
     try:
         return kind(*(arrays[f"{prefix}.{name}"] for name in kind._fields))
     except KeyError as missing:

@@ -11,8 +11,8 @@ from typing import final
 import numpy as np
 
 from ...core.gossip import ACCEPTED, NOBODY, Letters
+from ...core.gossip_node import refusals
 from ...core.types import Float32Array
-from ...kernels import mixing
 from ...wire.pushed import digest, unpack
 from ...wire.tensors import Malformed
 from .book import Book
@@ -34,8 +34,7 @@ class Intake:
 
     def __init__(self, charter: Charter, book: Book, conduct: Conduct, tally: Counter[str]) -> None:
         self.charter, self.book, self.conduct, self.tally = charter, book, conduct, tally
-        self.size, self.largest = charter.body_bytes, float(getattr(charter.made, "largest", 1e6))
-        self.width = int(charter.made.width)  # type: ignore[attr-defined]
+        self.size, self.largest, self.width = charter.body_bytes, charter.made.largest, charter.made.width
         self.waiting: OrderedDict[int, Received] = OrderedDict()
         self.reading: dict[int, bytes] = {}  # sender -> digest, of bodies under way
         self._seen: dict[int, OrderedDict[tuple[int, bytes], None]] = {}
@@ -92,7 +91,7 @@ class Intake:
 
     def _refusal(self, model: Float32Array) -> int:
         """As the algorithm itself would say: what is refused there must not become an event."""
-        return int(mixing.refusals(model[None], np.zeros(1, np.int64), np.array([self.width]), self.largest)[0])
+        return int(refusals(model[None], np.zeros(1, np.int64), np.array([self.width]), self.largest)[0])
 
     def arrived(self, one: Received) -> None:
         """Waits for the node from now on; an older model of its sender is worth less, and goes."""
