@@ -9,9 +9,13 @@ import pytest
 from small_gossip import shop
 
 from entrenous.algorithms import pepper
+from entrenous.algorithms._gossip_gmf import GMFModel
 from entrenous.algorithms.pepper import GossipAgeGMF, GossipAverageGMF, GossipReptileGMF, PepperGMF, drawn_weighting_sets
-from entrenous.core.gossip import NOBODY, REFUSALS, Arrivals, DeviceData, Letters, Weighing
-from entrenous.core.gossip_node import merge
+from entrenous.core.declared import bound
+from entrenous.core.enforce import check_kept
+from entrenous.core.gossip import NOBODY, REFUSALS, Arrivals, DeviceData, Headers, Weighing
+from entrenous.core.gossip_learning import composed
+from entrenous.core.gossip_node import GossipModel, GossipPolicy, PeerState, merge
 from entrenous.core.keys import folds, key
 from entrenous.federation.gossip import Gossip, device_data
 from entrenous.federation.network import Network
@@ -28,18 +32,18 @@ def federation(kind: Any = PepperGMF, network: dict | None = None, **change: Any
     return Gossip(kind(**{**SMALL, **change}), DATA, seed=3, network=Network.read(network or {}))
 
 
-def arriving(gossip: Gossip, swarm: Any, to: int, sender: int, model: np.ndarray | None = None, **letter: int) -> Arrivals:
+def arriving(gossip: Gossip, swarm: Any, to: int, sender: int, model: np.ndarray | None = None, **header: int) -> Arrivals:
     """A model of `sender` that reaches node `to`, and a free slot for what comes of it."""
     pool, (slot, into) = swarm.pool, swarm.pool.take(2)
     pool.values[slot] = pool.values[swarm.slot[sender]] if model is None else model
-    said = {"age": 5, "samples": 9, "length": pool.values.shape[1]} | letter
-    letters = Letters(
+    said = {"age": 5, "samples": 9, "length": pool.values.shape[1]} | header
+    headers = Headers(
         *(np.array([value]) for value in (sender, said["age"], said["samples"])),
         np.array([[NOBODY]], np.int32),
         np.array([said["length"]]),
     )
     one = np.array([to])
-    return Arrivals(pool.values, one, swarm.slot[one], np.array([slot]), np.array([into]), letters, folds(key(1, "event"), one))
+    return Arrivals(pool.values, one, swarm.slot[one], np.array([slot]), np.array([into]), headers, folds(key(1, "event"), one))
 
 
 def share_of(gossip: Gossip, a: Arrivals, nodes: Any, data: DeviceData) -> tuple[np.ndarray, np.ndarray]:
@@ -274,3 +278,46 @@ def test_only_pepper_holds_rows_back_and_not_where_the_protocol_does() -> None:
     assert len(federation(GossipAgeGMF).private.weighing.item) == 0
     given = weighed(2)
     assert PepperGMF(**SMALL).weighing(given, folds(key(0, "w"), np.arange(12))) is given
+
+
+# ---- what is declared, and how an algorithm is composed ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nodes_keep_and_push_what_is_declared(kind: Any) -> None:
+    """At the start and after some rounds; and a message has the bytes of its parts."""
+    gossip = federation(kind)
+    contract, swarm = bound(gossip.algorithm, DATA.catalogue), gossip.start()
+    for _ in range(2):
+        check_kept(contract, swarm.nodes, 12)
+        sent = gossip.algorithm.on_timer(swarm.nodes, np.arange(12), gossip.private, folds(key(2, "t"), np.arange(12))).headers
+        pushed = {"model": swarm.models, **sent._asdict()}
+        assert contract.way("pushed").keys() == pushed.keys() - {"length"}  # which the model itself has
+        for one in contract.sends:
+            array = pushed[one.name]
+            assert (array.dtype, array.shape) == (np.dtype(one.dtype), (12, *contract.shape(one.sizes))), one.name
+        swarm = gossip.advance(swarm, 4)
+    assert contract.message_bytes == gossip.algorithm.message_bytes(DATA.catalogue)
+    assert contract.declaration.traits.holds_out_own == (kind is PepperGMF)
+
+
+def test_settings_of_policy_and_model_stand_side_by_side() -> None:
+    one = PepperGMF(**SMALL, alpha=0.2)
+    assert one == PepperGMF.parse({**SMALL, "alpha": "0.2"}) != PepperGMF(**SMALL)
+    assert dict(one) == one.model_dump() and {"view", "factors", "alpha", "measure"} <= dict(one).keys()
+    assert (one.policy.alpha, one.model.factors) == (0.2, 4)  # type: ignore[attr-defined]
+    wider = one.configured(DATA.catalogue).model_copy(update={"factors": 6})
+    assert wider.model.factors == 6 and wider.width > one.configured(DATA.catalogue).width  # type: ignore[attr-defined]
+
+
+def test_an_algorithm_with_a_setting_or_an_array_twice_is_refused_where_it_is_composed() -> None:
+    class Hasty(GossipPolicy):
+        factors: int = 3
+
+    class Forgetful(GossipModel):
+        private, reveals, layout = PeerState, "nothing", "[0] float32"
+
+    with pytest.raises(ValueError, match="two of node, model and policy have the setting 'factors'"):
+        composed("Wrong", Hasty, GMFModel, "Wrong.")
+    with pytest.raises(ValueError, match="two parts of the private state have 'age'"):
+        composed("Wrong", GossipPolicy, Forgetful, "Wrong.")

@@ -207,7 +207,7 @@ def test_pepper_weighs_models_by_f1() -> None:
     assert len(own.item) + len(sets.item) == len(DATA)
 
 
-def test_a_message_is_both_tables_and_the_letter_and_the_user_vector_is_not_in_it() -> None:
+def test_a_message_is_both_tables_and_the_header_and_the_user_vector_is_not_in_it() -> None:
     algorithm = made(PepperPRME).configured(DATA.catalogue)
     width = 8 * len(DATA.items)
     assert width <= algorithm.width < width + 16

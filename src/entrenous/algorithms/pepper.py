@@ -35,14 +35,14 @@ CANDIDATES = 100  # random items that each weighting item is ranked among (secti
 
 def decentralised_fedavg(a: Arrivals, data: DeviceData) -> Float32Array:
     """|D_2| / (|D_1| + |D_2|): models count by the rows their nodes train on. Half where neither has rows."""  # first procedure
-    d_1, d_2 = np.diff(data.histories.ptr)[a.who], a.letters.samples
+    d_1, d_2 = np.diff(data.histories.ptr)[a.who], a.headers.samples
     both = d_1 + d_2
     return np.where(both > 0, d_2 / np.maximum(both, 1), 0.5).astype(np.float32)
 
 
 def model_age_based(a: Arrivals, nodes: Any) -> Float32Array:
     """age_2 / (age_1 + age_2): models count by the updates they have had (Hegedus, Danner, Jelasity 2021)."""  # second procedure
-    age_1, age_2 = nodes.age[a.who], a.letters.age
+    age_1, age_2 = nodes.age[a.who], a.headers.age
     return (age_2 / np.maximum(age_1 + age_2, 1)).astype(np.float32)  # type: ignore[no-any-return]  # none is 0: all have trained
 
 
@@ -114,7 +114,7 @@ class PepperPolicy(GossipPolicy):
     def on_model_received(self, model: GossipModel, a: Arrivals, nodes: Any, data: DeviceData) -> None:
         """Aggregates, and remembers how well the model of each sender C_x did."""  # line 1
         p_x = self.performance_based_aggregation(model, a, nodes, data)  # line 2
-        add_sorted(nodes.heard, nodes.performance, a.who, a.letters.sender, p_x.astype(np.float32))  # line 3
+        add_sorted(nodes.heard, nodes.performance, a.who, a.headers.sender, p_x.astype(np.float32))  # line 3
 
     def update_view(self, nodes: Any, who: Int64Array, view: int, keys: UInt64Array) -> Int32Array:
         """T best of L_N and R = |V| - T at random, int32 [m, view]."""  # line 5

@@ -15,7 +15,7 @@ from pydantic import Field, PrivateAttr, create_model
 
 from . import peer_sampling
 from .contract import Sent, Traits, pushed
-from .gossip import ACCEPTED, NOBODY, Arrivals, DeviceData, Letters, Pushes
+from .gossip import ACCEPTED, NOBODY, Arrivals, DeviceData, Headers, Pushes
 from .gossip_node import TRAIN, GossipModel, GossipPolicy, PeerState, joined, keys_for, refusals
 from .protocols import Catalogue, Disclosed, State
 from .settings import Settings
@@ -131,14 +131,14 @@ class GossipLearning(Settings):
         nodes.pushes[who] += 1
         samples, width = np.diff(data.histories.ptr)[who], self.width
         named = peer_sampling.sample(nodes.known, who, min(self.carried, nodes.known.shape[1]), keys_for(keys, EXCHANGE))
-        return Pushes(nodes.view[who], Letters(nodes.me[who], nodes.age[who], samples, named, np.full(len(who), width)))
+        return Pushes(nodes.view[who], Headers(nodes.me[who], nodes.age[who], samples, named, np.full(len(who), width)))
 
     def on_message(self, arrivals: Arrivals, nodes: Any, data: DeviceData) -> Int8Array:
         """Refuses, or does what the policy says; and takes note of the peers that the message names."""
-        refused = refusals(arrivals.pool, arrivals.received, arrivals.letters.length, self.largest)
+        refused = refusals(arrivals.pool, arrivals.received, arrivals.headers.length, self.largest)
         a = arrivals.at(refused == ACCEPTED)
         self._policy.on_model_received(self._model, a, nodes, data)
-        peer_sampling.exchange(nodes.known, a.who, nodes.me[a.who], a.letters.sender, a.letters.peers, keys_for(a.keys, EXCHANGE))
+        peer_sampling.exchange(nodes.known, a.who, nodes.me[a.who], a.headers.sender, a.headers.peers, keys_for(a.keys, EXCHANGE))
         return refused
 
     def score(self, pool: Float32Array, at: Int64Array, nodes: Any, who: Int64Array, data: DeviceData) -> Float32Array:

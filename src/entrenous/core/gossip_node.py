@@ -160,7 +160,7 @@ def merge_and_train(
     bool [m], says that it does not. The merged model is as old as the older of both, and one update older once it is trained."""
     merge(a.pool, a.own, a.received, a.into, share)
     training = np.ones(len(a.who), np.bool_) if trains is None else trains
-    nodes.age[a.who] = np.maximum(nodes.age[a.who], a.letters.age) + training
+    nodes.age[a.who] = np.maximum(nodes.age[a.who], a.headers.age) + training
     keys = keys_for(a.keys[training], TRAIN)
     model.train(a.pool, a.into[training], nodes, a.who[training], data, keys)
 

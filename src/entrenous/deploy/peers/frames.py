@@ -55,7 +55,7 @@ class Shuffle(Struct, frozen=True, tag="shuffle", forbid_unknown_fields=True):
 
 
 class Offer(Struct, frozen=True, tag="offer", forbid_unknown_fields=True):
-    """A model, with the letter that travels beside it (core.gossip.Letters). push: its number at its sender."""
+    """A model, with the header that travels beside it (core.gossip.Headers). push: its number at its sender."""
 
     schema: Annotated[bytes, Meta(min_length=16, max_length=16)]
     record: Record

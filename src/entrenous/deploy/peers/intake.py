@@ -10,7 +10,7 @@ from typing import final
 
 import numpy as np
 
-from ...core.gossip import ACCEPTED, NOBODY, Letters
+from ...core.gossip import ACCEPTED, NOBODY, Headers
 from ...core.gossip_node import refusals
 from ...core.types import Float32Array
 from ...wire.pushed import digest, unpack
@@ -87,7 +87,7 @@ class Intake:
             raise ProtocolError(f"body-{bad.code}") from None
         if (refused := self._refusal(model)) != ACCEPTED:
             raise ProtocolError(REFUSED[refused])
-        return Received(offer.record.number, offer.push, letters_of(offer, self.width), model, offer.digest)
+        return Received(offer.record.number, offer.push, headers_of(offer, self.width), model, offer.digest)
 
     def _refusal(self, model: Float32Array) -> int:
         """As the algorithm itself would say: what is refused there must not become an event."""
@@ -106,11 +106,11 @@ class Intake:
         return self.waiting.popitem(last=False)[1] if self.waiting else None
 
 
-def letters_of(offer: Offer, width: int) -> Letters:
+def headers_of(offer: Offer, width: int) -> Headers:
     """What travelled beside the model, as the algorithm wants it."""
     peers = np.array([offer.peers or (NOBODY,)], np.int32)
     sender, age, samples, length = (np.array([n], np.int64) for n in (offer.record.number, offer.age, offer.samples, width))
-    return Letters(sender, age, samples, peers, length)
+    return Headers(sender, age, samples, peers, length)
 
 
 def deadline(size: int) -> float:

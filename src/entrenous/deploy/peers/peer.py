@@ -187,7 +187,7 @@ class Peer:
             pass
 
     def _named(self, sender: int, numbers: tuple[int, ...]) -> None:
-        """A letter names numbers: whoever sent it may know where they are."""
+        """A header names numbers: whoever sent it may know where they are."""
         for number in self.book.unknown(numbers):
             self.sender.told[number] = sender
         if len(self.sender.told) > 4 * self.book.largest:

@@ -25,7 +25,7 @@ IDLE = 60.0  # seconds without a request, after which a connection is closed; th
 
 @final
 class Server:
-    """Of one peer. named: is told which numbers a sender's letter names; woken: that a model waits."""
+    """Of one peer. named: is told which numbers a sender's header names; woken: that a model waits."""
 
     def __init__(
         self,
