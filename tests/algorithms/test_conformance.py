@@ -12,7 +12,7 @@ from small_federations import GOSSIP, when_and_where
 from entrenous.algorithms._federated_ncf import NCFSettings
 from entrenous.core.discover import algorithms
 from entrenous.core.errors import InputError
-from entrenous.core.gossip import ACCEPTED, NOT_FINITE, TOO_LARGE, WRONG_LENGTH, Arrivals, DeviceData, GossipAlgorithm, Letters
+from entrenous.core.gossip import ACCEPTED, NOT_FINITE, TOO_LARGE, WRONG_LENGTH, Arrivals, DeviceData, GossipAlgorithm, Headers
 from entrenous.core.gossip import NOBODY as NOBODY_THERE
 from entrenous.core.keys import fold_name, folds, key
 from entrenous.core.protocols import CentralAlgorithm, FederatedAlgorithm, Histories, arrays_of, delivered, predicts_ratings
@@ -514,11 +514,11 @@ class Peers(NamedTuple):
     def receive(self, who: np.ndarray, sender: np.ndarray, slot: np.ndarray | None = None, longer: int = 0) -> np.ndarray:
         """Nodes `who` receive the models of `sender`, or of pool slots, and keep what comes of it in the slots behind."""
         peers = np.repeat((who[:, None] + 1) % USERS, 2, axis=1).astype(np.int32)
-        letters = Letters(
+        headers = Headers(
             sender, np.full(len(who), 3), np.full(len(who), 5), peers, np.full(len(who), self.pool.shape[1] + longer)
         )
         slots = who, sender if slot is None else slot, USERS + who
-        arrivals = Arrivals(self.pool, who, *slots, letters, folds(key(0, "message"), who))
+        arrivals = Arrivals(self.pool, who, *slots, headers, folds(key(0, "message"), who))
         return np.asarray(self.algorithm.on_message(arrivals, self.nodes, self.private))
 
 
@@ -535,9 +535,9 @@ def peers(request, data) -> Peers:
 
 
 def test_a_message_holds_what_is_declared_and_nothing_else(peers):
-    """The model, and of its letter all but who sent it and how long it is, which the network shows anyway."""
+    """The model, and of its header all but who sent it and how long it is, which the network shows anyway."""
     names = [disclosed.name for disclosed in peers.algorithm.disclosure]
-    assert sorted(names) == sorted({"model", *Letters._fields} - {"sender", "length"})
+    assert sorted(names) == sorted({"model", *Headers._fields} - {"sender", "length"})
     assert all(all(disclosed) for disclosed in peers.algorithm.disclosure)
 
 
@@ -546,7 +546,7 @@ def test_the_first_model_and_states_come_from_the_key_and_the_user(peers, data):
     model = algorithm.init_model(data.catalogue, key(0, "model"))
     assert model.dtype == np.float32 and model.ndim == 1 and np.isfinite(model).all() and same(model, peers.pool[0])
     assert not same(algorithm.init_model(data.catalogue, key(1, "model")), model)
-    assert type(nodes) is get_type_hints(algorithm.init_nodes)["return"]
+    assert type(nodes) is algorithm.keeps
     few = np.array([3, 17, 30])
     alone = algorithm.init_nodes(few, nodes.known[few], len(model), key(0, "nodes"))
     assert same(alone, type(nodes)(*(array[few] for array in nodes)))
@@ -569,7 +569,7 @@ def test_a_weighting_set_is_held_back_from_training(peers, data):
 
 def test_a_message_is_as_large_as_announced(peers, data):
     """float32 of the model, 8 bytes for sender, age and samples each, 4 for a peer."""
-    named = peers.timer(np.arange(1)).letters.peers.shape[1]
+    named = peers.timer(np.arange(1)).headers.peers.shape[1]
     most = 4 * len(peers.pool[0]) + 3 * 8 + 4 * getattr(peers.algorithm, "carried", named)
     assert 4 * len(peers.pool[0]) < peers.algorithm.message_bytes(data.catalogue) <= most
 
@@ -588,14 +588,14 @@ def test_a_push_goes_to_others_that_the_node_knows(peers):
     own, who = peers.copy(), np.array([0, 3, 17, 39])
     pushes = own.timer(who)
     assert pushes.to.dtype == np.int32 and pushes.to.shape[0] == len(who) and (pushes.to[:, 0] != NOBODY_THERE).all()
-    for node, to, named in zip(who, pushes.to, pushes.letters.peers, strict=True):
+    for node, to, named in zip(who, pushes.to, pushes.headers.peers, strict=True):
         for some in (to[to != NOBODY_THERE], named[named != NOBODY_THERE]):
             assert (
                 node not in some and len(set(some)) == len(some) and set(some.tolist()) <= set(peers.nodes.known[node].tolist())
             )
-    letters = pushes.letters
-    assert same(letters.sender, who) and same(letters.age, peers.nodes.age[who]) and (letters.length == peers.pool.shape[1]).all()
-    assert letters.samples.tolist() == np.diff(peers.private.histories.ptr)[who].tolist()
+    headers = pushes.headers
+    assert same(headers.sender, who) and same(headers.age, peers.nodes.age[who]) and (headers.length == peers.pool.shape[1]).all()
+    assert headers.samples.tolist() == np.diff(peers.private.histories.ptr)[who].tolist()
     for before, after in zip(peers.nodes, own.nodes, strict=True):
         assert same(np.delete(after, who, axis=0), np.delete(before, who, axis=0))
     assert same(peers.copy().timer(who), pushes)
@@ -635,10 +635,10 @@ def test_a_wrong_model_is_refused_and_changes_nothing(wrong: float, longer: int,
 
 
 def test_private_state_and_history_never_reach_others(peers, data):
-    """No vector of a node's own state stands in its model, and its letter names no items that it has."""
+    """No vector of a node's own state stands in its model, and its header names no items that it has."""
     own = peers.start(np.arange(USERS))
     own.receive(np.arange(20), np.arange(20, 40))
-    models, letters = own.pool[USERS : USERS + 20], own.timer(np.arange(20)).letters
+    models, headers = own.pool[USERS : USERS + 20], own.timer(np.arange(20)).headers
     for u in set(range(20)) - {NOBODY, EVERYTHING}:
         sent = models[u].tobytes()
         for name, array in arrays_of(own.nodes).items():
@@ -646,7 +646,7 @@ def test_private_state_and_history_never_reach_others(peers, data):
             assert row.ndim == 0 or row.dtype != np.float32 or len(row) < 3 or not row.any() or row.tobytes() not in sent, name
         history = data.item[data.ptr[u] : data.ptr[u + 1]]
         assert len(history) < 3 or history.astype(np.float32).tobytes() not in sent
-        assert len(history) < 3 or history.tobytes() not in letters.peers[u].tobytes()
+        assert len(history) < 3 or history.tobytes() not in headers.peers[u].tobytes()
 
 
 def test_scores_on_nodes_are_finite_and_independent_of_the_block(peers):

@@ -8,15 +8,17 @@ import numpy as np
 import pytest
 from small_gossip import shop
 
-from entrenous.algorithms.gossip_age import GossipAgeGMF
-from entrenous.algorithms.gossip_average import GossipAverageGMF
-from entrenous.algorithms.gossip_reptile import GossipReptileGMF
-from entrenous.algorithms.pepper import PepperGMF
-from entrenous.core.gossip import NOBODY, REFUSALS, Arrivals, DeviceData, Letters, Weighing
+from entrenous.algorithms import pepper
+from entrenous.algorithms._gossip_gmf import GMFModel
+from entrenous.algorithms.pepper import GossipAgeGMF, GossipAverageGMF, GossipReptileGMF, PepperGMF, drawn_weighting_sets
+from entrenous.core.declared import bound
+from entrenous.core.enforce import check_kept
+from entrenous.core.gossip import NOBODY, REFUSALS, Arrivals, DeviceData, Headers, Weighing
+from entrenous.core.gossip_learning import composed
+from entrenous.core.gossip_node import GossipModel, GossipPolicy, PeerState, merge
 from entrenous.core.keys import folds, key
 from entrenous.federation.gossip import Gossip, device_data
 from entrenous.federation.network import Network
-from entrenous.kernels import mixing, weighting
 
 SMALL: dict[str, Any] = {
     "factors": 4, "learning_rate": 0.05, "learning_rate_user": 0.05, "learning_rate_output": 0.0, "reg": 0.1, "local_epochs": 1,
@@ -30,18 +32,29 @@ def federation(kind: Any = PepperGMF, network: dict | None = None, **change: Any
     return Gossip(kind(**{**SMALL, **change}), DATA, seed=3, network=Network.read(network or {}))
 
 
-def arriving(gossip: Gossip, swarm: Any, to: int, sender: int, model: np.ndarray | None = None, **letter: int) -> Arrivals:
+def arriving(gossip: Gossip, swarm: Any, to: int, sender: int, model: np.ndarray | None = None, **header: int) -> Arrivals:
     """A model of `sender` that reaches node `to`, and a free slot for what comes of it."""
     pool, (slot, into) = swarm.pool, swarm.pool.take(2)
     pool.values[slot] = pool.values[swarm.slot[sender]] if model is None else model
-    said = {"age": 5, "samples": 9, "length": pool.values.shape[1]} | letter
-    letters = Letters(
+    said = {"age": 5, "samples": 9, "length": pool.values.shape[1]} | header
+    headers = Headers(
         *(np.array([value]) for value in (sender, said["age"], said["samples"])),
         np.array([[NOBODY]], np.int32),
         np.array([said["length"]]),
     )
     one = np.array([to])
-    return Arrivals(pool.values, one, swarm.slot[one], np.array([slot]), np.array([into]), letters, folds(key(1, "event"), one))
+    return Arrivals(pool.values, one, swarm.slot[one], np.array([slot]), np.array([into]), headers, folds(key(1, "event"), one))
+
+
+def share_of(gossip: Gossip, a: Arrivals, nodes: Any, data: DeviceData) -> tuple[np.ndarray, np.ndarray]:
+    """How much the policy takes of each received model, and who trains: what it merges by."""
+    seen: list[Any] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pepper, "merge_and_train", lambda *given: seen.append(given))
+        gossip.algorithm.policy.on_model_received(gossip.algorithm.model, a, nodes, data)
+    (given,) = seen
+    assert all(one is other for one, other in zip(given, (gossip.algorithm.model, a, nodes, data), strict=False))
+    return given[4], given[5] if len(given) > 5 else np.ones(len(a.who), np.bool_)
 
 
 # ---- a merge that is right --------------------------------------------------------------------------------------------------------------
@@ -52,13 +65,13 @@ def test_two_models_that_are_the_same_stay_what_they_are(share: float) -> None:
     """To the bit, whatever the weights: a merge that halves (gossipy) or rounds would fail."""
     values = np.random.default_rng(0).normal(0, 3, 1000).astype(np.float32)
     pool = np.stack([values, values, np.zeros_like(values)])
-    mixing.merge(pool, np.array([0]), np.array([1]), np.array([2]), np.array([share], np.float32))
+    merge(pool, np.array([0]), np.array([1]), np.array([2]), np.array([share], np.float32))
     assert (pool[2] == values).all() and (pool[0] == values).all()
 
 
 def test_a_merge_lies_between_the_two_where_the_share_says() -> None:
     pool = np.array([[0, 8, -4], [4, 0, -4], [9, 9, 9]], np.float32)
-    mixing.merge(pool, np.array([0]), np.array([1]), np.array([0]), np.array([0.25], np.float32))
+    merge(pool, np.array([0]), np.array([1]), np.array([0]), np.array([0.25], np.float32))
     assert pool.tolist() == [[1, 6, -4], [4, 0, -4], [9, 9, 9]]
 
 
@@ -80,8 +93,10 @@ def test_pepper_takes_as_much_as_a_model_does_well() -> None:
     swarm = gossip.advance(gossip.start(), 3)
     for node in range(12):
         a = arriving(gossip, swarm, node, (node + 5) % 12)
-        p_x, p_i = (gossip.algorithm.judged(a, at, swarm.nodes, gossip.private)[0][0] for at in (a.received, a.own))
-        share, trains = gossip.algorithm.share(a, swarm.nodes, gossip.private)
+        p_x, p_i = (
+            gossip.algorithm.model.judged(a.pool, at, swarm.nodes, a.who, gossip.private)[0][0] for at in (a.received, a.own)
+        )
+        share, trains = share_of(gossip, a, swarm.nodes, gossip.private)
         few = np.diff(gossip.private.weighing.ptr)[node] < 2
         wanted = 0.5 if few else p_x / (p_x + p_i) if p_x + p_i else 0.0
         assert share[0] == np.float32(wanted) and trains[0] == (few or p_x + p_i > 0)
@@ -93,10 +108,14 @@ def test_hr_and_hr_times_ndcg_are_two_measures() -> None:
     between = 0
     for node in range(12):
         a = arriving(gossip, swarm, node, (node + 5) % 12)
-        hr, ndcg = gossip.algorithm.judged(a, a.received, swarm.nodes, gossip.private)
+
+        def measured(which: Gossip, a: Arrivals = a) -> np.ndarray:
+            return which.algorithm.policy.performance(which.algorithm.model, a, a.received, swarm.nodes, gossip.private)
+
+        hr, ndcg = gossip.algorithm.model.judged(a.pool, a.received, swarm.nodes, a.who, gossip.private)
         assert 0 <= ndcg[0] <= hr[0] <= 1
-        assert gossip.algorithm.performance(a, a.received, swarm.nodes, gossip.private) == hr
-        assert other.algorithm.performance(a, a.received, swarm.nodes, gossip.private) == hr * ndcg
+        assert measured(gossip) == hr
+        assert measured(other) == hr * ndcg
         between += 0 < ndcg[0] < hr[0]
     assert between > 0
 
@@ -117,7 +136,7 @@ def test_where_both_fail_the_own_model_stays_and_nobody_trains() -> None:
         np.array([0] + [2] * 12), DATA.item[:2], np.tile(DATA.item[:2][:, None], (1, 25))
     )  # equal scores count against
     a = arriving(gossip, swarm, 0, 4)
-    share, trains = gossip.algorithm.share(a, swarm.nodes, DeviceData(gossip.private.histories, sets))
+    share, trains = share_of(gossip, a, swarm.nodes, DeviceData(gossip.private.histories, sets))
     assert share.tolist() == [0.0] and trains.tolist() == [False]
 
 
@@ -125,7 +144,7 @@ def test_fewer_than_two_rows_weigh_nothing() -> None:
     gossip = federation()
     swarm = gossip.start()
     for rows in (0, 1):
-        share, trains = gossip.algorithm.share(arriving(gossip, swarm, 0, 4), swarm.nodes, weighed(rows))
+        share, trains = share_of(gossip, arriving(gossip, swarm, 0, 4), swarm.nodes, weighed(rows))
         assert share.tolist() == [0.5] and trains.tolist() == [True]
 
 
@@ -133,10 +152,10 @@ def test_average_weighs_by_rows_and_age_by_updates() -> None:
     average, age = federation(GossipAverageGMF), federation(GossipAgeGMF)
     one, two = average.start(), age.start()
     a = arriving(average, one, 0, 1, samples=27)  # node 0 has 9 rows
-    assert average.algorithm.share(a, one.nodes, average.private)[0].tolist() == [0.75]
+    assert share_of(average, a, one.nodes, average.private)[0].tolist() == [0.75]
     two.nodes.age[0] = 3
     b = arriving(age, two, 0, 1, age=9)
-    assert age.algorithm.share(b, two.nodes, age.private)[0].tolist() == [0.75]
+    assert share_of(age, b, two.nodes, age.private)[0].tolist() == [0.75]
     age.algorithm.on_message(b, two.nodes, age.private)
     assert two.nodes.age[0] == 10  # the older of both, and one update more
 
@@ -219,7 +238,7 @@ def test_alpha_has_both_readings(alpha: float, reading: str, best: int) -> None:
     nodes.heard[0, :4], nodes.performance[0, :4] = [4, 5, 6, 7], [0.1, 0.9, 0.5, 0.3]
     nodes.known[0] = NOBODY
     nodes.known[0, :3] = [8, 9, 10]
-    view = algorithm.view_of(nodes, np.array([0]), folds(key(0, "view"), np.arange(1)))[0]
+    view = algorithm.policy.update_view(nodes, np.array([0]), algorithm.view, folds(key(0, "view"), np.arange(1)))[0]
     assert view[:best].tolist() == [5, 6, 7][:best] and set(view[best:].tolist()) <= {8, 9, 10}
 
 
@@ -241,7 +260,7 @@ def test_a_view_is_drawn_anew_every_few_pushes_and_l_n_is_forgotten_or_kept() ->
 
 def test_a_weighting_set_is_held_back_from_training() -> None:
     whole = device_data(DATA, None)
-    data = weighting.drawn(whole, 0.3, 40, folds(key(0, "weighting"), np.arange(12)))
+    data = drawn_weighting_sets(whole, 0.3, 40, folds(key(0, "weighting"), np.arange(12)))
     own, sets = data.histories, data.weighing
     for u in range(12):
         rows, kept, held = (
@@ -259,3 +278,46 @@ def test_only_pepper_holds_rows_back_and_not_where_the_protocol_does() -> None:
     assert len(federation(GossipAgeGMF).private.weighing.item) == 0
     given = weighed(2)
     assert PepperGMF(**SMALL).weighing(given, folds(key(0, "w"), np.arange(12))) is given
+
+
+# ---- what is declared, and how an algorithm is composed ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nodes_keep_and_push_what_is_declared(kind: Any) -> None:
+    """At the start and after some rounds; and a message has the bytes of its parts."""
+    gossip = federation(kind)
+    contract, swarm = bound(gossip.algorithm, DATA.catalogue), gossip.start()
+    for _ in range(2):
+        check_kept(contract, swarm.nodes, 12)
+        sent = gossip.algorithm.on_timer(swarm.nodes, np.arange(12), gossip.private, folds(key(2, "t"), np.arange(12))).headers
+        pushed = {"model": swarm.models, **sent._asdict()}
+        assert contract.way("pushed").keys() == pushed.keys() - {"length"}  # which the model itself has
+        for one in contract.sends:
+            array = pushed[one.name]
+            assert (array.dtype, array.shape) == (np.dtype(one.dtype), (12, *contract.shape(one.sizes))), one.name
+        swarm = gossip.advance(swarm, 4)
+    assert contract.message_bytes == gossip.algorithm.message_bytes(DATA.catalogue)
+    assert contract.declaration.traits.holds_out_own == (kind is PepperGMF)
+
+
+def test_settings_of_policy_and_model_stand_side_by_side() -> None:
+    one = PepperGMF(**SMALL, alpha=0.2)
+    assert one == PepperGMF.parse({**SMALL, "alpha": "0.2"}) != PepperGMF(**SMALL)
+    assert dict(one) == one.model_dump() and {"view", "factors", "alpha", "measure"} <= dict(one).keys()
+    assert (one.policy.alpha, one.model.factors) == (0.2, 4)  # type: ignore[attr-defined]
+    wider = one.configured(DATA.catalogue).model_copy(update={"factors": 6})
+    assert wider.model.factors == 6 and wider.width > one.configured(DATA.catalogue).width  # type: ignore[attr-defined]
+
+
+def test_an_algorithm_with_a_setting_or_an_array_twice_is_refused_where_it_is_composed() -> None:
+    class Hasty(GossipPolicy):
+        factors: int = 3
+
+    class Forgetful(GossipModel):
+        private, reveals, layout = PeerState, "nothing", "[0] float32"
+
+    with pytest.raises(ValueError, match="two of node, model and policy have the setting 'factors'"):
+        composed("Wrong", Hasty, GMFModel, "Wrong.")
+    with pytest.raises(ValueError, match="two parts of the private state have 'age'"):
+        composed("Wrong", GossipPolicy, Forgetful, "Wrong.")

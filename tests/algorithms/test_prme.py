@@ -10,10 +10,7 @@ import pytest
 from small_federations import sent, started
 from within_contract import within_contract
 
-from entrenous.algorithms.gossip_age import GossipAgePRME
-from entrenous.algorithms.gossip_average import GossipAveragePRME
-from entrenous.algorithms.gossip_reptile import GossipReptilePRME
-from entrenous.algorithms.pepper import PepperPRME
+from entrenous.algorithms.pepper import GossipAgePRME, GossipAveragePRME, GossipReptilePRME, PepperPRME, drawn_weighting_sets
 from entrenous.algorithms.prme_baselines import FedAvgPRME, FedFastPRME, ReptilePRME
 from entrenous.core.discover import algorithms
 from entrenous.core.errors import InputError
@@ -24,7 +21,6 @@ from entrenous.data.interactions import Interactions, build
 from entrenous.data.load import load
 from entrenous.federation.gossip import Gossip, device_data
 from entrenous.federation.rounds import Rounds
-from entrenous.kernels import weighting
 from entrenous.runs.recommenders import fitted
 
 SMALL: dict[str, Any] = {
@@ -112,7 +108,7 @@ def test_histories_carry_times_and_places_in_the_source_of_their_rows() -> None:
 
 def test_rows_that_weigh_leave_the_others_their_times() -> None:
     private = device_data(DATA, None)
-    kept = weighting.drawn(private, 0.3, len(DATA.items), folds(key(1, "w"), np.arange(len(DATA.users)))).histories
+    kept = drawn_weighting_sets(private, 0.3, len(DATA.items), folds(key(1, "w"), np.arange(len(DATA.users)))).histories
     when = {(u, i): (t, r) for u, i, t, r in zip(DATA.user.tolist(), DATA.item.tolist(), DATA.time, DATA.row, strict=True)}  # type: ignore[arg-type]
     user = np.repeat(np.arange(len(DATA.users)), np.diff(kept.ptr)).tolist()
     assert len(kept.item) == 5 * len(DATA.users)
@@ -198,7 +194,7 @@ def test_pepper_weighs_models_by_f1() -> None:
     class Arrived:
         pool, who = swarm.pool.values, np.arange(len(DATA.users))
 
-    f1 = algorithm.performance(Arrived, swarm.slot, swarm.nodes, gossip.private)
+    f1 = algorithm.policy.performance(algorithm.model, Arrived, swarm.slot, swarm.nodes, gossip.private)
     scores = algorithm.score(swarm.pool.values, swarm.slot, swarm.nodes, who, gossip.private)
     for u in range(len(who)):
         mine = sets.item[sets.ptr[u] : sets.ptr[u + 1]]
@@ -210,7 +206,7 @@ def test_pepper_weighs_models_by_f1() -> None:
     assert len(own.item) + len(sets.item) == len(DATA)
 
 
-def test_a_message_is_both_tables_and_the_letter_and_the_user_vector_is_not_in_it() -> None:
+def test_a_message_is_both_tables_and_the_header_and_the_user_vector_is_not_in_it() -> None:
     algorithm = made(PepperPRME).configured(DATA.catalogue)
     width = 8 * len(DATA.items)
     assert width <= algorithm.width < width + 16
@@ -243,7 +239,7 @@ def test_what_a_node_learns_comes_from_the_device_s_own_data_alone() -> None:
     for given in (data, mixed, other):
         nodes = algorithm.init_nodes(np.arange(3), np.zeros((3, 2), np.int32), algorithm.width, key(0))
         pool = algorithm.init_model(DATA.catalogue, key(0))[None].copy()
-        algorithm.train(pool, one, nodes, one, given, folds(key(1), one))
+        algorithm.model.train(pool, one, nodes, one, given, folds(key(1), one))
         models.append(pool.tobytes())
     assert models[0] == models[1] != models[2]
 

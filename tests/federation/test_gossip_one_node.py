@@ -8,11 +8,8 @@ import numpy as np
 import pytest
 from small_gossip import shop
 
-from entrenous.algorithms._gossip import data_of
-from entrenous.algorithms.gossip_age import GossipAgeGMF
-from entrenous.algorithms.gossip_average import GossipAverageGMF
-from entrenous.algorithms.pepper import PepperGMF
-from entrenous.core.gossip import NOBODY, Arrivals, DeviceData, Letters
+from entrenous.algorithms.pepper import GossipAgeGMF, GossipAverageGMF, PepperGMF
+from entrenous.core.gossip import NOBODY, Arrivals, DeviceData, Headers, data_of
 from entrenous.core.keys import fold_name, folded
 from entrenous.federation.gossip import Gossip
 
@@ -26,7 +23,7 @@ SMALL: dict[str, Any] = {
 class Message(NamedTuple):
     """What goes over a wire."""
 
-    letters: Letters
+    headers: Headers
     values: bytes
 
 
@@ -50,12 +47,12 @@ class Device:
 
     def on_timer(self) -> list[tuple[int, Message]]:
         pushes = self.algorithm.on_timer(self.nodes, self.here, self.data, self._keys())
-        message = Message(pushes.letters, self.pool[0].tobytes())
+        message = Message(pushes.headers, self.pool[0].tobytes())
         return [(int(to), message) for to in pushes.to[0] if to != NOBODY]
 
     def on_message(self, message: Message) -> None:
         self.pool[1] = np.frombuffer(message.values, np.float32)
-        a = Arrivals(self.pool, self.here, self.here, self.here + 1, self.here, message.letters, self._keys())
+        a = Arrivals(self.pool, self.here, self.here, self.here + 1, self.here, message.headers, self._keys())
         assert self.algorithm.on_message(a, self.nodes, self.data).tolist() == [0]
 
 

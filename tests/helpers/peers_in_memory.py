@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from small_gossip import shop
 
-from entrenous.algorithms._gossip import data_of
-from entrenous.core.gossip import DeviceData
+from entrenous.core.gossip import DeviceData, data_of
 from entrenous.deploy.peers.book import Contact
 from entrenous.deploy.peers.charter import Charter
 from entrenous.deploy.peers.identity import Self, public_key, ticket

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from entrenous.core.gossip import ACCEPTED, Arrivals, DeviceData, Letters, Pushes
+from entrenous.core.gossip import ACCEPTED, Arrivals, DeviceData, Headers, Pushes
 from entrenous.core.vocabulary import Vocabulary
 from entrenous.data.interactions import Interactions, build
 
@@ -63,20 +63,20 @@ class Toy:
     def on_timer(self, nodes: Nodes, who: np.ndarray, data: DeviceData, keys: Any) -> Pushes:
         to = ((who[:, None] + 1 + np.arange(self.ways)) % self.n).astype(np.int32)
         zero = np.zeros(len(who), np.int64)
-        return Pushes(to, Letters(who, zero, zero, np.zeros((len(who), 1), np.int32), np.full(len(who), WIDTH)))
+        return Pushes(to, Headers(who, zero, zero, np.zeros((len(who), 1), np.int32), np.full(len(who), WIDTH)))
 
     def on_message(self, arrivals: Arrivals, nodes: Nodes, data: DeviceData) -> np.ndarray:
         out = np.zeros(len(arrivals.who), np.int8)
         for d, u in enumerate(arrivals.who.tolist()):
             received = arrivals.pool[arrivals.received[d]]
-            if not np.isfinite(received).all() or received.max() > 1e6 or arrivals.letters.length[d] != WIDTH:
+            if not np.isfinite(received).all() or received.max() > 1e6 or arrivals.headers.length[d] != WIDTH:
                 out[d] = 1
                 continue
             merged = np.maximum(arrivals.pool[arrivals.own[d]], received)
             merged[0] = arrivals.pool[arrivals.own[d], 0] + 1
             arrivals.pool[arrivals.into[d]] = merged
-            nodes.heard[u, arrivals.letters.sender[d]] += 1
-            nodes.drawn[u] = (3 * nodes.drawn[u] + int(arrivals.keys[d]) % 1000 + arrivals.letters.sender[d]) % 1_000_003
+            nodes.heard[u, arrivals.headers.sender[d]] += 1
+            nodes.drawn[u] = (3 * nodes.drawn[u] + int(arrivals.keys[d]) % 1000 + arrivals.headers.sender[d]) % 1_000_003
         assert ACCEPTED == 0
         return out
 

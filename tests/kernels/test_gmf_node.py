@@ -12,7 +12,7 @@ import pytest
 from paths import PYTHONPATH
 
 from entrenous.core.keys import folds, key
-from entrenous.kernels import gmf_node, mixing
+from entrenous.kernels import gmf_node
 
 ITEMS, FACTORS, NODES = 37, 5, 3
 SHAPE = gmf_node.shape_of(ITEMS, FACTORS)
@@ -139,9 +139,9 @@ def test_performance_is_hit_ratio_and_ndcg_of_the_weighting_set() -> None:
     ptr, item = np.array([0, 2]), np.array([10, 36], np.int32)
     candidates = np.array([[11, 12, 13, 14, 15, 3, -1], [0, 1, 2, 3, 4, 5, 6]], np.int32)
     one = np.zeros(1, np.int64)
-    hr, ndcg = gmf_node.performance(pool, one, user, one, ptr, item, candidates, mixing.discounts(6), FACTORS)
+    hr, ndcg = gmf_node.performance(pool, one, user, one, ptr, item, candidates, gmf_node.discounts(6), FACTORS)
     assert hr.tolist() == [1.0] and ndcg[0] == pytest.approx((np.log(2) / np.log(5 + 2) + 1) / 2)
-    hr, ndcg = gmf_node.performance(pool, one, user, one, ptr, item, candidates, mixing.discounts(5), FACTORS)
+    hr, ndcg = gmf_node.performance(pool, one, user, one, ptr, item, candidates, gmf_node.discounts(5), FACTORS)
     assert hr.tolist() == [0.5] and ndcg[0] == pytest.approx(0.5)
 
 
@@ -149,19 +149,20 @@ def test_equal_scores_count_against_an_item() -> None:
     pool, user, one = np.zeros((1, SHAPE.width), np.float32), np.ones((1, FACTORS), np.float32), np.zeros(1, np.int64)
     candidates = np.array([[1, 2, 3]], np.int32)
     hr, _ = gmf_node.performance(
-        pool, one, user, one, np.array([0, 1]), np.array([0], np.int32), candidates, mixing.discounts(3), FACTORS
+        pool, one, user, one, np.array([0, 1]), np.array([0], np.int32), candidates, gmf_node.discounts(3), FACTORS
     )
     assert hr.tolist() == [0.0]
 
 
 CODE = """
+from entrenous.core.gossip_node import merge
 from tests.kernels.test_gmf_node import *
 pool, own = models(), private()
 for _ in range(3):
     trained(pool, own, rates(epochs=2, reg=0.1))
-mixing.merge(pool, np.array([0]), np.array([2]), np.array([1]), np.array([0.3], np.float32))
+merge(pool, np.array([0]), np.array([2]), np.array([1]), np.array([0.3], np.float32))
 candidates = np.arange(7 * 30, dtype=np.int32).reshape(7, 30) % ITEMS
-hr = gmf_node.performance(pool, WHO, own.user, WHO, PTR, ITEM, candidates, mixing.discounts(9), FACTORS)
+hr = gmf_node.performance(pool, WHO, own.user, WHO, PTR, ITEM, candidates, gmf_node.discounts(9), FACTORS)
 import hashlib
 print(hashlib.sha256(b"".join(a.tobytes() for a in (pool, *own, *hr))).hexdigest())
 """

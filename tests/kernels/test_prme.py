@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from entrenous.core.geography import flat_points, kilometres, points
 from entrenous.core.keys import folds, key
 from entrenous.kernels import prme_node, prme_score
-from entrenous.kernels.geography import flat_points, kilometres, points, spatial_weight
+from entrenous.kernels.prme_node import spatial_weight
 
 ITEMS, FACTORS, NODES = 23, 3, 3
 WHO = np.arange(NODES)

@@ -1,41 +1,24 @@
-"""Gossip over generalised matrix factorisation: the model that PEPPER and its baselines exchange (kernels/gmf_node.py)."""
+"""Generalised matrix factorisation between peers: the model that PEPPER and its baselines exchange (kernels/gmf_node.py)."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, final
 
 import numpy as np
 from pydantic import Field
 
-from ..core.gossip import Arrivals, DeviceData
+from ..core.gossip import DeviceData
+from ..core.gossip_node import GossipModel, part_of
 from ..core.keys import folds, normals
-from ..core.protocols import Catalogue, Disclosed
-from ..core.types import Float32Array, Float64Array, Int32Array, Int64Array, UInt64Array
-from ..kernels import gmf_node, mixing
-from ._gossip import GossipSettings, disclosed
+from ..core.types import Float32Array, Float64Array, Int64Array, UInt64Array
+from ..kernels import gmf_node
 
 RANKED = 20  # n of the HR@n and NDCG@n by which a model is judged
 
 
-class Nodes(NamedTuple):
-    """gmf_node.Private, then _gossip.Peer."""
-
-    user: Float32Array
-    item_square: Float32Array
-    user_square: Float32Array
-    output_square: Float32Array
-    steps: Int64Array
-    me: Int64Array
-    age: Int64Array
-    pushes: Int64Array
-    known: Int32Array
-    view: Int32Array
-    heard: Int32Array
-    performance: Float32Array
-
-
-class GossipGMF(GossipSettings):
-    """GMF on every node: Q, h and c are exchanged, the user vector stays."""
+@final
+class GMFModel(GossipModel):
+    """GMF on every node: item vectors Q and the output layer, h and c, are exchanged; the user vector stays."""
 
     factors: int = Field(8, ge=1, le=1024, description="length of user and item vectors")
     learning_rate: float = Field(0.02, gt=0, le=10, description="of the item vectors, in root mean squares of their gradients")
@@ -50,10 +33,11 @@ class GossipGMF(GossipSettings):
     init_user: float = Field(0.1, gt=0, le=10, description="every number of the first user vectors")
     rounds: int = Field(500, ge=1, description="training length, in pushes of a node")
 
-    disclosure: ClassVar[tuple[Disclosed, ...]] = disclosed(
-        "[factors items + factors + 1] float32",
+    private: ClassVar[type] = gmf_node.Private
+    layout: ClassVar[str] = "[factors items + factors + 1] float32"
+    reveals: ClassVar[str] = (
         "item vectors and output layer after merging and training on the history: what was consumed stands out in a model that few have "
-        "merged into yet; the user vector is not part of it",
+        "merged into yet; the user vector is not part of it"
     )
 
     @property
@@ -66,7 +50,11 @@ class GossipGMF(GossipSettings):
         """Numbers in a model."""
         return self.shape.width
 
-    def init_model(self, catalogue: Catalogue, key: np.uint64) -> Float32Array:
+    def sizes(self) -> dict[str, int]:
+        """stride: items, rounded up."""
+        return {"stride": self.shape.stride}
+
+    def init_model(self, key: np.uint64) -> Float32Array:
         """Q ~ N(0, init_std^2), h = 1, c = 0."""
         shape = self.shape
         model = np.zeros(shape.width, np.float32)
@@ -75,13 +63,12 @@ class GossipGMF(GossipSettings):
         model[shape.factors * shape.stride :][: shape.factors] = 1
         return model
 
-    def init_nodes(self, users: Int64Array, peers: Int32Array, width: int, key: np.uint64) -> Nodes:
+    def init_private(self, users: Int64Array, key: np.uint64) -> gmf_node.Private:
         """Every user vector the same: what tells users apart is learnt."""
         m = len(users)
         user = np.full((m, self.factors), self.init_user, np.float32)
         squares = np.zeros((m, self.shape.stride), np.float32)
-        private = gmf_node.Private(user, squares, np.zeros(m, np.float32), np.zeros(m, np.float32), np.zeros(m, np.int64))
-        return Nodes._make((*private, *self.first_peer(users, peers)))
+        return gmf_node.Private(user, squares, np.zeros(m, np.float32), np.zeros(m, np.float32), np.zeros(m, np.int64))
 
     def train(self, pool: Float32Array, at: Int64Array, nodes: Any, who: Int64Array, data: DeviceData, keys: UInt64Array) -> None:
         """`local_epochs` steps of each model on its node's rows."""
@@ -89,16 +76,18 @@ class GossipGMF(GossipSettings):
         numbers = self.learning_rate, self.learning_rate_user, self.learning_rate_output, self.reg
         item, user, output, reg = (np.float32(number) for number in numbers)
         rates = gmf_node.Rates(item, user, output, reg, self.local_epochs, self.negatives)
-        private = gmf_node.Private(*nodes[: len(gmf_node.Private._fields)])
+        private = part_of(nodes, gmf_node.Private)
         gmf_node.train(
             pool, at, private, who, own.ptr, own.item, own.avoid_ptr, own.avoid, rates, self._items, self.factors, keys
         )
 
-    def judged(self, a: Arrivals, at: Int64Array, nodes: Any, data: DeviceData) -> tuple[Float64Array, Float64Array]:
-        """HR@20 and NDCG@20 of the models pool[at] on the weighting sets of nodes a.who, float64 [m] each."""
+    def judged(
+        self, pool: Float32Array, at: Int64Array, nodes: Any, who: Int64Array, data: DeviceData
+    ) -> tuple[Float64Array, ...]:
+        """HR@20 and NDCG@20 of the weighting items, each ranked among its candidates, float64 [m] each (PEPPER, eq. 4 and 5)."""
         sets = data.weighing
         return gmf_node.performance(
-            a.pool, at, nodes.user, a.who, sets.ptr, sets.item, sets.candidates, mixing.discounts(RANKED), self.factors
+            pool, at, nodes.user, who, sets.ptr, sets.item, sets.candidates, gmf_node.discounts(RANKED), self.factors
         )
 
     def score(self, pool: Float32Array, at: Int64Array, nodes: Any, who: Int64Array, data: DeviceData) -> Float32Array:

@@ -1,21 +1,26 @@
-"""The settings of PRME-G (kernels/prme_node.py), and what it needs to know of a device: the same between peers and around a server."""
+"""PRME-G (kernels/prme_node.py): its settings and what it needs to know of a device, the same between peers and around a server; and the
+model that peers exchange, for data that says when and where."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, final
 
 import numpy as np
 from pydantic import Field
 
+from ..core.contract import axes
 from ..core.errors import InputError
-from ..core.keys import folds, normals
+from ..core.geography import flat_points
+from ..core.gossip import DeviceData
+from ..core.gossip_node import GossipModel
+from ..core.keys import fold_name, folds, normals
 from ..core.protocols import Histories
 from ..core.settings import Settings
-from ..core.types import Float32Array, Int64Array
+from ..core.types import Float32Array, Float64Array, Int64Array, UInt64Array
 from ..kernels import prme_node, prme_score
-from ..kernels.geography import flat_points
 
 HOUR = 3600  # seconds
+RANKED = 20  # n of the F1@n by which a model is judged
 HOW = {"nearest": prme_score.NEAREST, "mean": prme_score.MEAN, "latest": prme_score.LATEST}
 
 
@@ -60,3 +65,62 @@ class PRMESettings(Settings):
     def first_items(self, items: int, key: np.uint64) -> Float32Array:
         """Both vectors of every venue, N(0, init_std^2), float32 [items, 2 factors]."""
         return normals(folds(key, np.arange(items)), 2 * self.factors, self.init_std)
+
+
+# ---- between peers --------------------------------------------------------------------------------------------------------------------
+
+
+class PRMEPrivate(NamedTuple):
+    """What never leaves a node: the user vector; times do not either."""
+
+    user: Annotated[Float32Array, axes("factors")]
+
+
+@final
+class PRMEModel(PRMESettings, GossipModel):
+    """PRME-G on every node: the vectors of venues are exchanged, the user vector stays, and so do times."""
+
+    rounds: int = Field(80, ge=1, description="training length, in pushes of a node")
+
+    private: ClassVar[type] = PRMEPrivate
+    layout: ClassVar[str] = "[items, 2 factors] float32"
+    reveals: ClassVar[str] = (
+        "both vectors of every venue after merging and training on the device's transitions: venues that were visited, and which after "
+        "which, stand out in a model that few have merged into yet; user vector and times are not part of it"
+    )
+
+    @property
+    def width(self) -> int:
+        """Numbers in a model."""
+        return prme_node.width_of(self._items, self.factors)
+
+    def init_model(self, key: np.uint64) -> Float32Array:
+        """P and S ~ N(0, init_std^2)."""
+        model = np.zeros(self.width, np.float32)
+        first = self.first_items(self._items, key)
+        model[: first.size] = first.reshape(-1)
+        return model
+
+    def init_private(self, users: Int64Array, key: np.uint64) -> PRMEPrivate:
+        """U ~ N(0, init_std^2)."""
+        return PRMEPrivate(self.first_users(users, fold_name(key, "user")))
+
+    def train(self, pool: Float32Array, at: Int64Array, nodes: Any, who: Int64Array, data: DeviceData, keys: UInt64Array) -> None:
+        """`local_epochs` passes of each model over its node's transitions."""
+        prme_node.train(pool, at, nodes.user, who, self.rows(data.histories), self.rates(), self._items, keys)
+
+    def judged(
+        self, pool: Float32Array, at: Int64Array, nodes: Any, who: Int64Array, data: DeviceData
+    ) -> tuple[Float64Array, ...]:
+        """F1@20 of the weighting items, float64 [m] (PEPPER, eq. 6 to 8)."""
+        sets, alpha = data.weighing, np.float32(self.preference)
+        f1 = prme_score.performance(
+            pool, at, nodes.user, who, self.rows(data.histories), HOW[self.contexts], alpha, sets.ptr, sets.item, sets.candidates,
+            RANKED,
+        )  # fmt: skip
+        return (f1,)
+
+    def score(self, pool: Float32Array, at: Int64Array, nodes: Any, who: Int64Array, data: DeviceData) -> Float32Array:
+        """-D(u, c, l) of every venue l, float32 [m, items]; c as `contexts` says."""
+        alpha = np.float32(self.preference)
+        return prme_score.scores(pool, at, nodes.user, who, self.rows(data.histories), HOW[self.contexts], alpha, self._items)

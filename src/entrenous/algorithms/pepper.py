@@ -1,7 +1,8 @@
 """PEPPER: gossip learning in which a node takes more of a model that does well for it, and pushes to nodes whose models do.
 
 Y. Belal, A. Bellet, S. Ben Mokhtar, V. Nitu, "PEPPER: Empowering User-Centric Recommender Systems over Gossip Learning", 2022.
-Algorithm 2 is `weighing` (INIT) and `share`; algorithm 3 is `share` (lines 1 to 3) and `view_of`.
+Algorithms 1 to 3 in the paper's order, then decentralised Reptile, its other competitor. What any node does (random peer sampling, what is
+refused, when it pushes) is in core/gossip_learning.py; the two models are in _gossip_gmf.py and _prme.py.
 
 Where text, pseudo-code and the authors' program differ, a setting offers both: `measure` (of GMF: HR as printed, HR x NDCG as last run;
 of PRME-G it is F1), `reading` of alpha, and `memory` of L_N.
@@ -9,22 +10,65 @@ of PRME-G it is F1), `reading` of alpha, and `memory` of L_N.
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, final
+from typing import Any, ClassVar, Literal, final
 
 import numpy as np
+from numba import njit
 from pydantic import Field
 
-from ..core.gossip import NOBODY, Arrivals, DeviceData
-from ..core.protocols import State
-from ..core.types import BoolArray, Float32Array, Float64Array, Int32Array, Int64Array, UInt64Array
-from ..kernels import peers, weighting
-from ._gossip import GossipSettings
-from ._gossip_gmf import GossipGMF
-from ._gossip_prme import GossipPRME
+from ..core.gossip import NOBODY, Arrivals, DeviceData, Weighing, data_of
+from ..core.gossip_learning import composed
+from ..core.gossip_node import GossipModel, GossipPolicy, merge_and_train
+from ..core.keys import below, draw, fold, fold_name, folds
+from ..core.negatives import negative
+from ..core.peer_sampling import contains, fill_at_random
+from ..core.types import Float32Array, Float64Array, Int32Array, Int64Array, UInt64Array
+from ._gossip_gmf import GMFModel
+from ._prme import PRMEModel
+
+CANDIDATES = 100  # random items that each weighting item is ranked among (section 4.1)
 
 
-class Pepper(GossipSettings):
-    """Performance-based aggregation and personalised peer sampling, whatever the model."""
+# ---- Algorithm 1: aggregation functions ----------------------------------------------------------------------------------------------
+# Each returns the weight of the received model m_2, float32 [m]; that of the node's own, m_1, is the rest.
+
+
+def decentralised_fedavg(a: Arrivals, data: DeviceData) -> Float32Array:
+    """|D_2| / (|D_1| + |D_2|): models count by the rows their nodes train on. Half where neither has rows."""  # first procedure
+    d_1, d_2 = np.diff(data.histories.ptr)[a.who], a.headers.samples
+    both = d_1 + d_2
+    return np.where(both > 0, d_2 / np.maximum(both, 1), 0.5).astype(np.float32)
+
+
+def model_age_based(a: Arrivals, nodes: Any) -> Float32Array:
+    """age_2 / (age_1 + age_2): models count by the updates they have had (Hegedus, Danner, Jelasity 2021)."""  # second procedure
+    age_1, age_2 = nodes.age[a.who], a.headers.age
+    return (age_2 / np.maximum(age_1 + age_2, 1)).astype(np.float32)  # type: ignore[no-any-return]  # none is 0: all have trained
+
+
+@final
+class AveragePolicy(GossipPolicy):
+    """Decentralised FedAvg: random peers, and models weighted by rows."""
+
+    def on_model_received(self, model: GossipModel, a: Arrivals, nodes: Any, data: DeviceData) -> None:
+        """Averages by |D| and trains."""
+        merge_and_train(model, a, nodes, data, decentralised_fedavg(a, data))
+
+
+@final
+class ModelAgePolicy(GossipPolicy):
+    """Model-age-based gossip learning: random peers, and models weighted by age."""
+
+    def on_model_received(self, model: GossipModel, a: Arrivals, nodes: Any, data: DeviceData) -> None:
+        """Averages by age and trains."""
+        merge_and_train(model, a, nodes, data, model_age_based(a, nodes))
+
+
+# ---- Algorithms 2 and 3 --------------------------------------------------------------------------------------------------------------
+
+
+class PepperPolicy(GossipPolicy):
+    """Performance-based aggregation and personalised peer sampling, whatever the model; `performance` is what differs between models."""
 
     alpha: float = Field(0.4, ge=0, le=1, description="exploration against exploitation, as `reading` says")
     reading: Literal["exploration", "exploitation"] = Field(
@@ -42,61 +86,242 @@ class Pepper(GossipSettings):
         description="share of its rows that a node holds back to weigh by, where the protocol gives no weighting set",
     )
 
-    weighs: ClassVar[bool] = True
+    holds_out_own: ClassVar[bool] = True
 
-    def weighing(self, data: DeviceData, keys: UInt64Array) -> DeviceData:
-        """INIT: D^weighting, drawn at random from D unless it is given."""  # alg. 2, lines 1-5
-        return data if len(data.weighing.item) else weighting.drawn(data, self.weighting, self._items, keys)
+    # ---- Algorithm 2: performance-based aggregation function ----
 
-    def share(self, a: Arrivals, nodes: State, data: DeviceData) -> tuple[Float32Array, BoolArray]:
-        """P_x / (P_i + P_x), the weight of M_x. Half of each where fewer than two rows weigh; M_i as it is, and no training, where both
-        models fail (as run)."""
-        p_x = self.performance(a, a.received, nodes, data)  # alg. 2, line 7
-        p_i = self.performance(a, a.own, nodes, data)  # line 8
-        peers.remember(nodes.heard, nodes.performance, a.who, a.letters.sender, p_x.astype(np.float32))  # alg. 3, line 3
-        both = p_i + p_x
-        share = np.where(both > 0, p_x / np.where(both > 0, both, 1), 0)  # alg. 2, line 9
-        few = np.diff(data.weighing.ptr)[a.who] < 2
-        return np.where(few, 0.5, share).astype(np.float32), few | (both > 0)
+    def weighting_sets(self, data: DeviceData, items: int, keys: UInt64Array) -> DeviceData:
+        """INIT: D^weighting, drawn at random from D unless it is given."""  # line 1
+        return data if len(data.weighing.item) else drawn_weighting_sets(data, self.weighting, items, keys)
 
-    def performance(self, a: Arrivals, at: Int64Array, nodes: State, data: DeviceData) -> Float64Array:
-        """PredictAndEvaluate(M, D^weighting), float64 [m]."""
+    def performance(self, model: GossipModel, a: Arrivals, at: Int64Array, nodes: Any, data: DeviceData) -> Float64Array:
+        """PredictAndEvaluate(M, D^weighting) of the models a.pool[at] on the nodes a.who, float64 [m]."""
         raise NotImplementedError
 
-    @property
-    def exploited(self) -> int:
-        """T: places of a view that go to the best."""
-        return int((1 - self.alpha if self.reading == "exploration" else self.alpha) * self.view + 0.5)
+    def performance_based_aggregation(self, model: GossipModel, a: Arrivals, nodes: Any, data: DeviceData) -> Float64Array:
+        """Merges each received model M_x by how well it does, against the node's own M_i, and trains. Returns P_x, float64 [m].
 
-    def view_of(self, nodes: State, who: Int64Array, keys: UInt64Array) -> Int32Array:
-        """T best of L_N and R = |V| - T at random."""  # alg. 3, lines 5-10
-        view = peers.views(nodes.known, nodes.heard, nodes.performance, who, self.exploited, self.view, keys)
+        Half of each where fewer than two rows weigh; M_i as it is, and no training, where both models fail (as run)."""  # line 6
+        p_x = self.performance(model, a, a.received, nodes, data)  # line 7
+        p_i = self.performance(model, a, a.own, nodes, data)  # line 8
+        both, few = p_i + p_x, np.diff(data.weighing.ptr)[a.who] < 2
+        share = np.where(few, 0.5, np.where(both > 0, p_x / np.where(both > 0, both, 1), 0))
+        merge_and_train(model, a, nodes, data, share.astype(np.float32), few | (both > 0))  # lines 9 and 10
+        return p_x
+
+    # ---- Algorithm 3: personalised peer sampling ----
+
+    def on_model_received(self, model: GossipModel, a: Arrivals, nodes: Any, data: DeviceData) -> None:
+        """Aggregates, and remembers how well the model of each sender C_x did."""  # line 1
+        p_x = self.performance_based_aggregation(model, a, nodes, data)  # line 2
+        add_sorted(nodes.heard, nodes.performance, a.who, a.headers.sender, p_x.astype(np.float32))  # line 3
+
+    def update_view(self, nodes: Any, who: Int64Array, view: int, keys: UInt64Array) -> Int32Array:
+        """T best of L_N and R = |V| - T at random, int32 [m, view]."""  # line 5
+        found = personalised_views(nodes.known, nodes.heard, nodes.performance, who, self.exploited(view), view, keys)
         if self.memory == "view":
             nodes.heard[who] = NOBODY
-        return view
+        return found
+
+    def exploited(self, view: int) -> int:
+        """T: places of a view that go to the best."""
+        return int((1 - self.alpha if self.reading == "exploration" else self.alpha) * view + 0.5)  # line 6
+
+    def remembered(self, view: int, redraw: int) -> int:
+        """The length of L_N: twice the models that a node pushes between two of its views, and so receives on average."""
+        return 2 * view * redraw
 
 
 @final
-class PepperGMF(Pepper, GossipGMF):
-    """PEPPER over GMF: peers gossip item vectors, weighed by how well they rank for the node that receives them."""
+class PepperGMFPolicy(PepperPolicy):
+    """PEPPER, with models judged as the paper does those of GMF."""
 
     measure: Literal["hr", "hr-ndcg"] = Field(
         "hr", description="P of a model: HR@20 (as printed) or HR@20 x NDCG@20 (as run last)"
     )
 
-    def performance(self, a: Arrivals, at: Int64Array, nodes: State, data: DeviceData) -> Float64Array:
+    def performance(self, model: GossipModel, a: Arrivals, at: Int64Array, nodes: Any, data: DeviceData) -> Float64Array:
         """HR@20 of the weighting items, or HR@20 x NDCG@20, float64 [m]."""
-        hr, ndcg = self.judged(a, at, nodes, data)
+        hr, ndcg = model.judged(a.pool, at, nodes, a.who, data)
         return hr if self.measure == "hr" else hr * ndcg
 
 
 @final
-class PepperPRME(Pepper, GossipPRME):
-    """PEPPER over PRME-G: peers gossip the vectors of venues, weighed by how well they rank for the node that receives them."""
+class PepperPRMEPolicy(PepperPolicy):
+    """PEPPER, with models judged as the paper does those of PRME-G."""
 
-    def performance(self, a: Arrivals, at: Int64Array, nodes: State, data: DeviceData) -> Float64Array:
+    def performance(self, model: GossipModel, a: Arrivals, at: Int64Array, nodes: Any, data: DeviceData) -> Float64Array:
         """F1@20 of the weighting items, float64 [m]."""
-        return self.judged(a, at, nodes, data)
+        (f1,) = model.judged(a.pool, at, nodes, a.who, data)
+        return f1
 
 
-ALGORITHMS = {"pepper-gmf": PepperGMF, "pepper-prme-g": PepperPRME}
+def drawn_weighting_sets(data: DeviceData, share: float, items: int, keys: UInt64Array) -> DeviceData:
+    """`data` with int(share n) of each device's n rows as its weighting set, which it no longer trains on, and never draws as negatives."""
+    own = data.histories
+    counts = np.diff(own.ptr)
+    held = (share * counts).astype(np.int64)  # WeightingSize of each
+    ptr = np.concatenate([[0], np.cumsum(counts - held)]).astype(np.int64)
+    weigh = np.concatenate([[0], np.cumsum(held)]).astype(np.int64)
+    stay, chosen, candidates = _sampled(
+        own.ptr, own.item, ptr, weigh, items, keys
+    )  # alg. 2, line 2; the test set is drawn elsewhere
+    time, row = (None if column is None else column[stay] for column in (own.time, own.row))
+    train = own._replace(ptr=ptr, item=own.item[stay], value=own.value[stay], time=time, row=row)  # line 4
+    return DeviceData(train, Weighing(weigh, chosen, candidates))
+
+
+@njit(cache=True, nogil=True)
+def _sampled(
+    old: Int64Array, item: Int32Array, ptr: Int64Array, weigh: Int64Array, items: int, keys: UInt64Array
+) -> tuple[Int64Array, Int32Array, Int32Array]:
+    """Where the rows are that stay, in their order, the items that weigh, and what each of those is ranked among."""
+    stay = np.empty(ptr[-1], np.int64)
+    chosen, candidates = np.empty(weigh[-1], np.int32), np.full((weigh[-1], CANDIDATES), -1, np.int32)
+    for u in range(len(keys)):
+        rows, want = item[old[u] : old[u + 1]], weigh[u + 1] - weigh[u]
+        left, at, to = want, weigh[u], ptr[u]
+        for r in range(len(rows)):  # each row with probability (still wanted) / (rows left): exactly `want`, in order
+            if below(draw(keys[u], r), len(rows) - r) < left:
+                chosen[at] = rows[r]
+                at, left = at + 1, left - 1
+            else:
+                stay[to] = old[u] + r
+                to += 1
+        unseen = items - len(rows)
+        for c in range(want * CANDIDATES if unseen > 0 else 0):
+            bits = draw(fold(keys[u], 1), c)
+            candidates[weigh[u] + c // CANDIDATES, c % CANDIDATES] = negative(rows, below(bits, unseen))
+    return stay, chosen, candidates
+
+
+@njit(cache=True, nogil=True)
+def add_sorted(heard: Int32Array, performance: Float32Array, who: Int64Array, sender: Int64Array, value: Float32Array) -> None:
+    """L_N: each node notes how well sender[d]'s model did; the best of a sender counts. When the list is full the worst makes room."""
+    for d in range(len(who)):
+        peers, values = heard[who[d]], performance[who[d]]
+        at = 0
+        for p in range(len(peers)):
+            if peers[p] == sender[d]:
+                at = p
+                break
+            if peers[p] == NOBODY:
+                at = p if peers[at] != NOBODY else at
+            elif peers[at] != NOBODY and values[p] < values[at]:
+                at = p
+        same = peers[at] == sender[d]
+        if same and values[at] >= value[d]:
+            continue
+        if same or peers[at] == NOBODY or values[at] < value[d]:
+            peers[at], values[at] = sender[d], value[d]
+
+
+@njit(cache=True, nogil=True)
+def personalised_views(
+    known: Int32Array, heard: Int32Array, performance: Float32Array, who: Int64Array, exploit: int, size: int, keys: UInt64Array
+) -> Int32Array:
+    """The new view of each node, int32 [len(who), size] (algorithm 3): the `exploit` best of those it has heard from, the rest at random of
+    those it knows. Who has heard from fewer takes more at random."""
+    out, pile = np.full((len(who), size), NOBODY, np.int32), np.empty(known.shape[1], np.int32)
+    for d in range(len(who)):
+        u, n = who[d], 0
+        for _ in range(exploit):  # line 7: ExploitationPeers = L_N.Get(T)
+            best = -1
+            for p in range(heard.shape[1]):
+                if (
+                    heard[u, p] != NOBODY
+                    and not contains(out[d], n, heard[u, p])
+                    and (best < 0 or performance[u, p] > performance[u, best])
+                ):
+                    best = p
+            if best >= 0:
+                out[d, n] = heard[u, best]
+                n += 1
+        fill_at_random(out[d], n, known[u], pile, keys[d])  # lines 8 to 10: R = |V| - T, RandomPeers(N, R)
+    return out
+
+
+# ---- Decentralised Reptile (section 5.4.2) -------------------------------------------------------------------------------------------
+
+
+@final
+class ReptilePolicy(GossipPolicy):
+    """Decentralised FedAvg, after which every node fine-tunes what it has on its own rows.
+
+    As the authors run it: `meta_epochs` times, from the current weights w one local epoch to w', then
+
+        w <- w + meta_rate (1 - e / meta_epochs) (w' - w).
+
+    What a node fine-tunes is its own: it is not pushed. So this happens when a node scores.
+    """
+
+    meta_epochs: int = Field(120, ge=0, le=10000, description="fine-tuning steps before a node scores; 0 = none")
+    meta_rate: float = Field(0.1, gt=0, le=1, description="how far each goes towards what an epoch learns, falling to 0")
+
+    def on_model_received(self, model: GossipModel, a: Arrivals, nodes: Any, data: DeviceData) -> None:
+        """As decentralised FedAvg."""
+        merge_and_train(model, a, nodes, data, decentralised_fedavg(a, data))
+
+    def score(
+        self, model: GossipModel, pool: Float32Array, at: Int64Array, nodes: Any, who: Int64Array, data: DeviceData
+    ) -> Float32Array:
+        """Scores by the fine-tuned models, float32 [m, items]."""
+        models, own, rows = self.tuned(model, pool, at, nodes, who, data)
+        here = np.arange(len(who))
+        return model.score(models, here, own, here, rows)
+
+    def tuned(
+        self, model: GossipModel, pool: Float32Array, at: Int64Array, nodes: Any, who: Int64Array, data: DeviceData
+    ) -> tuple[Float32Array, Any, DeviceData]:
+        """The models of nodes `who` [m, width], their private state and their data, after fine-tuning; nothing given is changed."""
+        models, own = pool[at], type(nodes)(*(array[who] for array in nodes))
+        rows, here = data_of(data, who), np.arange(len(who))
+        for e in range(self.meta_epochs):
+            before, user = models.copy(), own.user.copy()
+            model.train(models, here, own, here, rows, folds(fold_name(np.uint64(e), "tune"), who))
+            rate = np.float32(self.meta_rate * (1 - e / self.meta_epochs))
+            models, own.user[:] = before + rate * (models - before), user + rate * (own.user - user)
+        return models, own, rows
+
+
+# ---- Policies over models ------------------------------------------------------------------------------------------------------------
+
+PepperGMF = composed(
+    "PepperGMF", PepperGMFPolicy, GMFModel,
+    "PEPPER over GMF: peers gossip item vectors, weighed by how well they rank for the node that receives them.",
+)  # fmt: skip
+PepperPRME = composed(
+    "PepperPRME", PepperPRMEPolicy, PRMEModel,
+    "PEPPER over PRME-G: peers gossip the vectors of venues, weighed by how well they rank for the node that receives them.",
+)  # fmt: skip
+GossipAgeGMF = composed(
+    "GossipAgeGMF", ModelAgePolicy, GMFModel,
+    "Model-age-based gossip over GMF: peers gossip item vectors and average them by how many updates each has had.",
+)  # fmt: skip
+GossipAgePRME = composed(
+    "GossipAgePRME", ModelAgePolicy, PRMEModel,
+    "Model-age-based gossip over PRME-G: peers gossip the vectors of venues and average them by how many updates each has had.",
+)  # fmt: skip
+GossipAverageGMF = composed(
+    "GossipAverageGMF", AveragePolicy, GMFModel,
+    "Decentralised FedAvg over GMF: peers gossip item vectors and average them by how much data each has.",
+)  # fmt: skip
+GossipAveragePRME = composed(
+    "GossipAveragePRME", AveragePolicy, PRMEModel,
+    "Decentralised FedAvg over PRME-G: peers gossip the vectors of venues and average them by how much data each has.",
+)  # fmt: skip
+GossipReptileGMF = composed(
+    "GossipReptileGMF", ReptilePolicy, GMFModel,
+    "Decentralised Reptile over GMF: peers gossip as in decentralised FedAvg, and each fine-tunes its model before it recommends.",
+)  # fmt: skip
+GossipReptilePRME = composed(
+    "GossipReptilePRME", ReptilePolicy, PRMEModel,
+    "Decentralised Reptile over PRME-G: peers gossip as in decentralised FedAvg, and each fine-tunes its model before it recommends.",
+)  # fmt: skip
+
+ALGORITHMS = {
+    "pepper-gmf": PepperGMF, "pepper-prme-g": PepperPRME,
+    "gossip-age-gmf": GossipAgeGMF, "gossip-age-prme-g": GossipAgePRME,
+    "gossip-average-gmf": GossipAverageGMF, "gossip-average-prme-g": GossipAveragePRME,
+    "gossip-reptile-gmf": GossipReptileGMF, "gossip-reptile-prme-g": GossipReptilePRME,
+}  # fmt: skip

@@ -7,11 +7,11 @@ from typing import ClassVar, NamedTuple, final
 import numpy as np
 
 from ..core.errors import InputError
+from ..core.geography import AXES, points
 from ..core.protocols import Progress, silent
 from ..core.settings import Settings
 from ..core.types import Float32Array, Int64Array
 from ..data.interactions import Interactions
-from ..kernels.geography import AXES, points
 
 
 class NearestPlaceModel(NamedTuple):

@@ -24,7 +24,7 @@ ROUNDS = 283  # to convergence in the paper (table 8), whose nodes compute for 5
 
 def gossip(threads: int, progress: Progress) -> dict[str, Any]:
     """PEPPER over GMF (d = 8) between all 943 users of MovieLens-100K: CPU microseconds for each received model with all that belongs to it
-    (events, letters, both evaluations, merge, a local epoch), against merging two models in NumPy; a sweep, in which every node
+    (events, headers, both evaluations, merge, a local epoch), against merging two models in NumPy; a sweep, in which every node
     receives one; and wall seconds of 283 rounds of three pushes."""
     one, three = started(1, 1), started(VIEW, 1)
     width = one[1].pool.values.shape[1]
@@ -53,7 +53,9 @@ def gossip(threads: int, progress: Progress) -> dict[str, Any]:
 def started(view: int, threads: int) -> list[Any]:
     """The federation and its state, of all users after two rounds, when everything is compiled and all models differ."""
     part = splits(PROTOCOL, load("ml-100k"))[0]
-    made = Gossip(PepperGMF(factors=FACTORS, view=view), part.train, weighting=part.validation, executor=Threads(threads))
+    made = Gossip(
+        PepperGMF.parse({"factors": FACTORS, "view": view}), part.train, weighting=part.validation, executor=Threads(threads)
+    )
     return [made, made.advance(made.start(), 2)]
 
 

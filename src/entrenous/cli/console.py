@@ -95,7 +95,15 @@ def announce_compilation(algorithm: str) -> None:
 
 
 def _device_code(kind: Any) -> list[ModuleType]:
-    """The module of an algorithm if it compiles anything, and the kernels that it names."""
+    """The modules of an algorithm, or of the policy and the model that it is composed of, which are compiled."""
+    from ..core.gossip_learning import GossipLearning
+
+    parts = (kind.policy_class, kind.model_class) if issubclass(kind, GossipLearning) else (kind,)
+    return [one for part in parts for one in _compiled_by(part)]
+
+
+def _compiled_by(kind: Any) -> list[ModuleType]:
+    """The module of a class if it compiles anything, and the kernels that it names."""
     own = sys.modules[kind.__module__]
     named = [one for one in vars(own).values() if isinstance(one, ModuleType) and one.__name__.startswith("entrenous.kernels.")]
     return [own, *named] if "njit" in vars(own) else named

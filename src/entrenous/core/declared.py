@@ -102,10 +102,11 @@ def _kind(algorithm: Any) -> str:
 
 
 def _check_apart(name: str, sends: tuple[Sent, ...], keeps: type | None) -> None:
-    """What is sent has names of its own, which nothing that is kept has."""
+    """What is sent has names of its own, which nothing that is kept has; but a message between peers may say what its sender keeps too."""
     names = [sent.name for sent in sends if not sent.only_if]
     twice = {one for one in names if names.count(one) > 1}
-    kept = set() if keeps is None else {field.name for field in fields_of(keeps, name)} & set(names)
+    updates = {sent.name for sent in sends if sent.way != "pushed"}
+    kept = set() if keeps is None else {field.name for field in fields_of(keeps, name)} & updates
     if twice or kept:
         problem = f"'{min(twice)}' is sent twice" if twice else f"'{min(kept)}' is both kept and sent"
         raise ContractError(name, problem, expected="another name for each array")
@@ -265,6 +266,11 @@ class Contract:
         alone = [field for field in self.receives if field.axes.sizes[:1] == ("devices",)]
         received = sum(_bytes(self.shape(field.axes.sizes[1:]), field.dtype) for field in alone)
         return max(1, self.sizes["usual_rows"] * self.row_bytes + self._once + received)
+
+    @property
+    def message_bytes(self) -> int:
+        """The most that one peer pushes to another at once."""
+        return sum(_bytes(self.shape(sent.sizes), sent.dtype) for sent in self.sends if sent.way == "pushed")
 
     @property
     def row_bytes(self) -> int:

@@ -38,7 +38,26 @@ class DeviceData(NamedTuple):
     weighing: Weighing
 
 
-class Letters(NamedTuple):
+def data_of(data: DeviceData, who: Int64Array) -> DeviceData:
+    """The data of some devices alone, in the order of `who`: int64 [m], places in `data`."""
+    own, sets = data.histories, data.weighing
+    rows, avoided, weighed = (_gathered(ptr, who) for ptr in (own.ptr, own.avoid_ptr, sets.ptr))
+    time, row = (None if column is None else column[rows[1]] for column in (own.time, own.row))
+    histories = own._replace(
+        ptr=rows[0], item=own.item[rows[1]], value=own.value[rows[1]], avoid_ptr=avoided[0], avoid=own.avoid[avoided[1]],
+        time=time, row=row,
+    )  # fmt: skip
+    return DeviceData(histories, Weighing(weighed[0], sets.item[weighed[1]], sets.candidates[weighed[1]]))
+
+
+def _gathered(ptr: Int64Array, who: Int64Array) -> tuple[Int64Array, Int64Array]:
+    """Where the rows of some devices begin once they are side by side, and which rows these are."""
+    counts = np.diff(ptr)[who]
+    starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    return starts, np.repeat(ptr[who] - starts[:-1], counts) + np.arange(starts[-1])
+
+
+class Headers(NamedTuple):
     """What travels beside m models. sender: int64 [m]; age: int64 [m], updates the model has had; samples: int64 [m], rows that its
     sender trains on; peers: int32 [m, k], nodes its sender knows, NOBODY where fewer; length: int64 [m], numbers in the model."""
 
@@ -48,16 +67,16 @@ class Letters(NamedTuple):
     peers: Int32Array
     length: Int64Array
 
-    def at(self, rows: Array) -> Letters:
-        """Some of them."""
-        return Letters(self.sender[rows], self.age[rows], self.samples[rows], self.peers[rows], self.length[rows])
+    def at(self, rows: Array) -> Headers:
+        """Those of some models; rows: places or a mask."""
+        return Headers(self.sender[rows], self.age[rows], self.samples[rows], self.peers[rows], self.length[rows])
 
 
 class Pushes(NamedTuple):
-    """What the timers of m nodes send: each its model, with its letter, to the nodes `to`, int32 [m, view], NOBODY where fewer."""
+    """What the timers of m nodes send: each its model, with its header, to the nodes `to`, int32 [m, view], NOBODY where fewer."""
 
     to: Int32Array
-    letters: Letters
+    headers: Headers
 
 
 class Arrivals(NamedTuple):
@@ -73,13 +92,13 @@ class Arrivals(NamedTuple):
     own: Int64Array
     received: Int64Array
     into: Int64Array
-    letters: Letters
+    headers: Headers
     keys: UInt64Array
 
     def at(self, rows: Array) -> Arrivals:
-        """Some of them."""
+        """Some arrivals; rows: places or a mask."""
         slots = self.who[rows], self.own[rows], self.received[rows], self.into[rows]
-        return Arrivals(self.pool, *slots, self.letters.at(rows), self.keys[rows])
+        return Arrivals(self.pool, *slots, self.headers.at(rows), self.keys[rows])
 
 
 @runtime_checkable
@@ -92,7 +111,7 @@ class GossipAlgorithm(Protocol):
 
     def configured(self, catalogue: Catalogue) -> Any: ...  # the same settings, made concrete for this federation
     def default_rounds(self, catalogue: Catalogue) -> int: ...
-    def message_bytes(self, catalogue: Catalogue) -> int: ...  # of one message: model and letter
+    def message_bytes(self, catalogue: Catalogue) -> int: ...  # of one message: model and header
     def weighing(
         self, data: DeviceData, keys: UInt64Array
     ) -> DeviceData: ...  # each device's weighting set, of its own rows if it has none

@@ -15,10 +15,10 @@ import numpy as np
 from ..core.gossip import ACCEPTED, NOBODY, Arrivals, DeviceData, GossipAlgorithm, Pushes, Weighing
 from ..core.keys import fold_name, folded, folds
 from ..core.keys import key as key_of
+from ..core.peer_sampling import introduced
 from ..core.protocols import Catalogue, State
 from ..core.types import Array, Float32Array, Float64Array, Int8Array, Int32Array, Int64Array, UInt64Array
 from ..data.interactions import Interactions
-from ..kernels.peers import introduced
 from ..split.types import Held
 from .executors import Executor, Threads
 from .ledger import Ledger
@@ -68,7 +68,7 @@ class Gossip:
         nobody = self._everyone[:0]
         pushes = self.algorithm.on_timer(self._first_state(nobody), nobody, self.private, np.empty(0, np.uint64))
         self._group = max(1, GROUP_BYTES // self._base.nbytes)
-        self._named, self._timeline = pushes.letters.peers.shape[1], Timeline(self._draws, pushes.to.shape[1])
+        self._named, self._timeline = pushes.headers.peers.shape[1], Timeline(self._draws, pushes.to.shape[1])
 
     # ---- from the start, or from where it was interrupted ----------------------------------------------------------------------------
 
@@ -168,8 +168,8 @@ class Gossip:
         pushes = self.algorithm.on_timer(swarm.nodes, who, self.private, keys)
         swarm.counts.pushed[who] += 1
         slot = np.where(self._draws.bad[who], self._draws.junk[who], swarm.slot[who])
-        length = pushes.letters.length + (self._draws.bad[who] & (self._draws.junk[who] == len(JUNK) - 1))
-        self._send(swarm, now, pushes._replace(letters=pushes.letters._replace(length=length)), slot)
+        length = pushes.headers.length + (self._draws.bad[who] & (self._draws.junk[who] == len(JUNK) - 1))
+        self._send(swarm, now, pushes._replace(headers=pushes.headers._replace(length=length)), slot)
 
     def _send(self, swarm: Swarm, now: Happening, pushes: Pushes, slot: Int64Array) -> None:
         """Puts the messages on their way, peer by peer, as each sender's uplink takes them."""
@@ -187,7 +187,7 @@ class Gossip:
         sent, copies = int((to != NOBODY).sum()), going.sum(axis=1)
         some = np.flatnonzero(copies)
         places = np.zeros(len(to), np.int64)
-        places[some] = swarm.mail.post(pushes.letters.at(some), now.about[some], slot[some], copies[some])
+        places[some] = swarm.mail.post(pushes.headers.at(some), now.about[some], slot[some], copies[some])
         swarm.pool.share(slot[some])
         row, way = np.nonzero(going)
         swarm.calendar.schedule(ARRIVAL, arrive[row, way], to[row, way].astype(np.int64), places[row])
@@ -214,7 +214,7 @@ class Gossip:
         moves = kept.needed[own] > 1
         into[moves] = kept.take(int(moves.sum()))
         arrivals = Arrivals(
-            kept.values, who, own, swarm.mail.slot[places], into, swarm.mail.letters(places), self._event_keys(swarm, who)
+            kept.values, who, own, swarm.mail.slot[places], into, swarm.mail.headers(places), self._event_keys(swarm, who)
         )
         refused = self._judged(swarm, arrivals) != ACCEPTED
         kept.drop(np.where(refused, into, own)[moves])

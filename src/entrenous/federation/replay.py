@@ -13,7 +13,7 @@ from typing import NamedTuple, final
 import numpy as np
 
 from ..core.errors import EntrenousError
-from ..core.gossip import ACCEPTED, REFUSALS, Arrivals, DeviceData, GossipAlgorithm, Letters, Weighing
+from ..core.gossip import ACCEPTED, REFUSALS, Arrivals, DeviceData, GossipAlgorithm, Headers, Weighing
 from ..core.keys import folded
 from ..core.protocols import Catalogue, Histories, State
 from ..core.types import Array, Float32Array, Int64Array, UInt64Array
@@ -91,7 +91,7 @@ class _Replay:
         self.data = joined([one.data for one in recordings])
         self.done = [0] * len(recordings)
         self.awaited = Counter((e.sender, e.push) for one in recordings for e in one.events if e.kind == MESSAGE)
-        self.sent: dict[tuple[int, int], tuple[Float32Array, Letters, bytes]] = {}
+        self.sent: dict[tuple[int, int], tuple[Float32Array, Headers, bytes]] = {}
 
     def advance(self, d: int, most: int) -> int:
         """Up to `most` events of peer d, as far as they can happen yet. Returns how many."""
@@ -108,18 +108,18 @@ class _Replay:
         self.algorithm.on_start(self.pool, _one(d), self.nodes, _one(d), self.data, key)
 
     def _push(self, d: int, event: Event, key: UInt64Array) -> None:
-        letters = self.algorithm.on_timer(self.nodes, _one(d), self.data, key).letters
+        headers = self.algorithm.on_timer(self.nodes, _one(d), self.data, key).headers
         self._same(d, event, digest(pack(self.pool[d])))
         name = self.recordings[d].number, event.push
         if self.awaited[name]:
-            self.sent[name] = self.pool[d].copy(), letters, event.digest
+            self.sent[name] = self.pool[d].copy(), headers, event.digest
 
     def _message(self, d: int, event: Event, key: UInt64Array) -> None:
         name = event.sender, event.push
-        model, letters, sent = self.sent[name]
+        model, headers, sent = self.sent[name]
         self._same(d, event, sent)
         self.pool[-1] = model
-        arrivals = Arrivals(self.pool, _one(d), _one(d), _one(len(self.pool) - 1), _one(d), letters, key)
+        arrivals = Arrivals(self.pool, _one(d), _one(d), _one(len(self.pool) - 1), _one(d), headers, key)
         refused = int(self.algorithm.on_message(arrivals, self.nodes, self.data)[0])
         if refused != ACCEPTED:
             raise ReplayError(f"{self._at(d)}: the model was taken, but here it is {REFUSALS[refused]}")

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from ..core.gossip import Letters
+from ..core.gossip import Headers
 from ..core.protocols import State
 from ..core.types import Array, BoolArray, Float32Array, Float64Array, Int32Array, Int64Array
 from .ledger import Ledger
@@ -84,7 +84,7 @@ class Calendar:
 class Mail:
     """Headers of messages in transit, one place for all copies of one push. push: int64 [places], its number at its sender;
     slot: int64 [places], of its model in the pool; copies: int64 [places], how many have yet to arrive, 0 = a free place.
-    The others as in `Letters`."""
+    The others as in `Headers`."""
 
     sender: Int64Array
     age: Int64Array
@@ -101,20 +101,20 @@ class Mail:
         none = [np.zeros(places, np.int64) for _ in range(7)]
         return Mail(none[0], none[1], none[2], np.zeros((places, peers), np.int32), none[3], none[4], none[5], none[6])
 
-    def post(self, letters: Letters, push: Int64Array, slot: Int64Array, copies: Int64Array) -> Int64Array:
+    def post(self, headers: Headers, push: Int64Array, slot: Int64Array, copies: Int64Array) -> Int64Array:
         """Store the headers of m pushes, each to arrive `copies` >= 1 times. Returns their places, int64 [m]."""
         free = np.flatnonzero(self.copies == 0)
         if len(free) < len(slot):
             self._grow(max(len(slot), len(self.copies)))
             free = np.flatnonzero(self.copies == 0)
         places = free[: len(slot)]
-        for name, values in (*letters._asdict().items(), ("push", push), ("slot", slot), ("copies", copies)):
+        for name, values in (*headers._asdict().items(), ("push", push), ("slot", slot), ("copies", copies)):
             getattr(self, name)[places] = values
         return places
 
-    def letters(self, places: Int64Array) -> Letters:
+    def headers(self, places: Int64Array) -> Headers:
         """The message headers at some places."""
-        return Letters(*(getattr(self, name)[places] for name in Letters._fields))
+        return Headers(*(getattr(self, name)[places] for name in Headers._fields))
 
     def delivered(self, places: Int64Array) -> Int64Array:
         """Count one copy less at each place, arrived or lost. Returns the pool slots whose last copy this was, int64."""

@@ -13,17 +13,17 @@ mean square of the item's gradients (RMSprop, Tieleman & Hinton 2012, with one n
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from numba import njit
 
+from ..core.contract import axes
 from ..core.keys import below, draw, fold
 from ..core.logistic import logistic
 from ..core.negatives import count_gaps, fill_gaps
 from ..core.simd import LANES, inside, load, padded, sum_of
 from ..core.types import Float32Array, Float64Array, Int32Array, Int64Array, UInt64Array
-from .mixing import place
 
 DECAY, EPSILON, ONE = np.float32(0.999), np.float32(1e-7), np.float32(1)
 
@@ -50,14 +50,14 @@ class Rates(NamedTuple):
 
 
 class Private(NamedTuple):
-    """What never leaves the nodes. user: float32 [n, factors]; item_square: float32 [n, stride], user_square, output_square: float32 [n],
-    running mean squares of gradients; steps: int64 [n]."""
+    """What never leaves the nodes, the leading axis of each array. user: their user vectors; item_square, user_square, output_square:
+    running mean squares of gradients, of each item's vector, the user vector, the output layer; steps: that a node has made."""
 
-    user: Float32Array
-    item_square: Float32Array
-    user_square: Float32Array
-    output_square: Float32Array
-    steps: Int64Array
+    user: Annotated[Float32Array, axes("factors")]
+    item_square: Annotated[Float32Array, axes("stride")]
+    user_square: Annotated[Float32Array, axes()]
+    output_square: Annotated[Float32Array, axes()]
+    steps: Annotated[Int64Array, axes(least=0)]
 
 
 def shape_of(items: int, factors: int) -> Shape:
@@ -87,6 +87,25 @@ def scores(pool: Float32Array, at: Int64Array, user: Float32Array, who: Int64Arr
         _scores(pool[at[d]], user[who[d]], factors, stride, row)
         out[d] = row[:items]
     return out
+
+
+@njit(cache=True, nogil=True)
+def discounts(n: int) -> Float64Array:
+    """log 2 / log(p + 2) for the places p = 0 .. n - 1, float64 [n] (PEPPER, eq. 5)."""
+    out = np.empty(n, np.float64)
+    for p in range(n):
+        out[p] = math.log(2.0) / math.log(p + 2.0)
+    return out
+
+
+@inside
+def place(score: Float32Array, item: int, candidates: Int32Array) -> int:
+    """How many candidates are not behind the item: its place p, from 0; equal scores count against it."""
+    own, p = score[item], 0
+    for c in range(len(candidates)):
+        other = candidates[c]
+        p += other >= 0 and not (score[other] < own)
+    return p
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -21,12 +21,12 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from ..core.geography import AXES, kilometres
 from ..core.keys import below, draw, fold
 from ..core.logistic import logistic
 from ..core.negatives import negative
 from ..core.simd import inside, padded
 from ..core.types import Float32Array, Int32Array, Int64Array, UInt64Array
-from .geography import AXES, spatial_weight
 
 NO_TIME, NOWHERE = np.iinfo(np.int64).min, -1  # as in data/interactions.py; what lies before a first row
 ZERO, ONE, TWO = np.float32(0), np.float32(1), np.float32(2)
@@ -34,7 +34,7 @@ ZERO, ONE, TWO = np.float32(0), np.float32(1), np.float32(2)
 
 class Rows(NamedTuple):
     """What n devices have, as in Histories. time: NO_TIME where not known; row: breaks ties in time; both int64. point: float32 [items, 3],
-    geography.points of all venues."""
+    core.geography.points of all venues."""
 
     ptr: Int64Array
     item: Int32Array
@@ -53,6 +53,14 @@ class Rates(NamedTuple):
     alpha: np.float32
     tau: int
     epochs: int
+
+
+@njit(cache=True, inline="always")
+def spatial_weight(square: np.float32) -> np.float32:
+    """w = (1 + km)^0.25 of two points on the unit sphere whose straight distance squared is `square` (eq. 10); 1 if it is not known where
+    one of them is."""
+    w = np.sqrt(np.sqrt(ONE + kilometres(square)))
+    return w if square >= ZERO else ONE
 
 
 def width_of(items: int, factors: int) -> int:

@@ -11,10 +11,10 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from ..core.geography import AXES
 from ..core.simd import inside
 from ..core.types import Float32Array, Float64Array, Int32Array, Int64Array
-from .geography import AXES, spatial_weight
-from .prme_node import ONE, ZERO, Rows, in_order
+from .prme_node import ONE, ZERO, Rows, in_order, spatial_weight
 
 NEAREST, MEAN, LATEST = range(3)  # how the venues that a list may begin from become one score
 TILE = 512  # venues scored at once: their vectors stay in the first-level cache

@@ -60,7 +60,7 @@ def _notes(study: PepperStudy, looks: Mapping[System, Sequence[Look]], users: in
     said = [f"{what} ({b} for {a}): {_change(mean[a], mean[b])}" for a, b, what in steps if a in mean and b in mean]
     return [
         f"{study.name}: {'; '.join(said)}." if said else f"{study.name}: a training diverged.",
-        f"{study.name}: bytes are those of models and letters, up and down, without compression; seconds are of one thread, of all devices "
+        f"{study.name}: bytes are those of models and headers, up and down, without compression; seconds are of one thread, of all devices "
         "together, without evaluation (decentralised Reptile fine-tunes when it is evaluated).",
     ]
 

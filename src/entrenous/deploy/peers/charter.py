@@ -12,7 +12,7 @@ from typing import Any, final
 
 from ...core.discover import algorithms, pick
 from ...core.errors import InputError
-from ...core.gossip import GossipAlgorithm
+from ...core.gossip_learning import GossipLearning
 from ...core.protocols import Catalogue
 from ...wire.pushed import packed_bytes
 
@@ -57,22 +57,22 @@ class Charter:
         return Catalogue(self.users, self.items, self.interactions)
 
     @cached_property
-    def made(self) -> GossipAlgorithm:
+    def made(self) -> GossipLearning:
         """The algorithm, configured. Raises InputError for one that cannot be used between peers."""
         kind = pick("algorithm", self.algorithm, algorithms())
         found = kind.parse(dict(self.settings), where="invitation settings") if hasattr(kind, "parse") else kind(**self.settings)
-        if not isinstance(found, GossipAlgorithm):
+        if not isinstance(found, GossipLearning):
             raise InputError(
                 "--algorithm", f"{self.algorithm} needs a server", expected="one that gossips", fix="try --algorithm pepper-gmf"
             )
         own = found.configured(self.catalogue)
         _check(own, self)
-        return own  # type: ignore[no-any-return]
+        return own
 
     @property
     def body_bytes(self) -> int:
         """The bytes of one model on the wire."""
-        return packed_bytes(self.made.width)  # type: ignore[attr-defined]  # every algorithm over a flat model has one
+        return packed_bytes(self.made.width)
 
 
 def vars_of(charter: Charter) -> dict[str, Any]:
@@ -80,9 +80,9 @@ def vars_of(charter: Charter) -> dict[str, Any]:
     return {name: getattr(charter, name) for name in Charter.__dataclass_fields__}
 
 
-def _check(algorithm: Any, charter: Charter) -> None:
+def _check(algorithm: GossipLearning, charter: Charter) -> None:
     """One place of the view must stay random for ever: else those who once looked good are all that a peer ever hears from."""
-    if getattr(algorithm, "exploited", 0) >= algorithm.view and charter.users > 2:
+    if algorithm.exploited >= algorithm.view and charter.users > 2:
         fix = "use a larger view, or more exploration (alpha)"
         raise InputError(
             "--set alpha", f"all {algorithm.view} places of the view go to the best", expected="one at random", fix=fix

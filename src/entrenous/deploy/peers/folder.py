@@ -1,4 +1,4 @@
-"""A peer's folder: all that it is. Whoever has it is that peer; nothing of it but models, records and letters ever leaves.
+"""A peer's folder: all that it is. Whoever has it is that peer; nothing of it but models, records and headers ever leaves.
 
 invitation.json  what the operator gave it: charter, number, ticket, bootstraps; and where it listens
 secret.json      its key, and what its draws are named by                                             (0600)

@@ -57,7 +57,7 @@ class Shuffle(Struct, frozen=True, tag="shuffle", forbid_unknown_fields=True):
 
 
 class Offer(Struct, frozen=True, tag="offer", forbid_unknown_fields=True):
-    """The offer of a model, with the header that goes with it (`core.gossip.Letters`). push: its number at its sender."""
+    """The offer of a model, with the header that goes with it (`core.gossip.Headers`). push: its number at its sender."""
 
     schema: Annotated[bytes, Meta(min_length=16, max_length=16)]
     record: Record

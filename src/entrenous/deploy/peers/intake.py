@@ -10,9 +10,9 @@ from typing import final
 
 import numpy as np
 
-from ...core.gossip import ACCEPTED, NOBODY, Letters
+from ...core.gossip import ACCEPTED, NOBODY, Headers
+from ...core.gossip_node import refusals
 from ...core.types import Float32Array
-from ...kernels import mixing
 from ...wire.pushed import digest, unpack
 from ...wire.tensors import Malformed
 from .book import Book
@@ -35,8 +35,7 @@ class Intake:
 
     def __init__(self, charter: Charter, book: Book, conduct: Conduct, tally: Counter[str]) -> None:
         self.charter, self.book, self.conduct, self.tally = charter, book, conduct, tally
-        self.size, self.largest = charter.body_bytes, float(getattr(charter.made, "largest", 1e6))
-        self.width = int(charter.made.width)  # type: ignore[attr-defined]
+        self.size, self.largest, self.width = charter.body_bytes, charter.made.largest, charter.made.width
         self.waiting: OrderedDict[int, Received] = OrderedDict()
         self.reading: dict[int, bytes] = {}  # sender -> digest, of bodies under way
         self._seen: dict[int, OrderedDict[tuple[int, bytes], None]] = {}
@@ -90,11 +89,11 @@ class Intake:
             raise ProtocolError(f"body-{bad.code}") from None
         if (refused := self._refusal(model)) != ACCEPTED:
             raise ProtocolError(REFUSED[refused])
-        return Received(offer.record.number, offer.push, letters_of(offer, self.width), model, offer.digest)
+        return Received(offer.record.number, offer.push, headers_of(offer, self.width), model, offer.digest)
 
     def _refusal(self, model: Float32Array) -> int:
         """As the algorithm itself would say: what is refused there must not become an event."""
-        return int(mixing.refusals(model[None], np.zeros(1, np.int64), np.array([self.width]), self.largest)[0])
+        return int(refusals(model[None], np.zeros(1, np.int64), np.array([self.width]), self.largest)[0])
 
     def arrived(self, one: Received) -> None:
         """Queue a model for the node. It replaces an older one of the same sender."""
@@ -109,11 +108,11 @@ class Intake:
         return self.waiting.popitem(last=False)[1] if self.waiting else None
 
 
-def letters_of(offer: Offer, width: int) -> Letters:
+def headers_of(offer: Offer, width: int) -> Headers:
     """The header of an offered model (sender, age, samples, known peers, length) as arrays of one model, for the algorithm."""
     peers = np.array([offer.peers or (NOBODY,)], np.int32)
     sender, age, samples, length = (np.array([n], np.int64) for n in (offer.record.number, offer.age, offer.samples, width))
-    return Letters(sender, age, samples, peers, length)
+    return Headers(sender, age, samples, peers, length)
 
 
 def deadline(size: int) -> float:

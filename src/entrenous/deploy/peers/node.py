@@ -11,7 +11,7 @@ from typing import NamedTuple, final
 import numpy as np
 
 from ...core.arrays import ranks_among
-from ...core.gossip import ACCEPTED, NOBODY, Arrivals, DeviceData, Letters
+from ...core.gossip import ACCEPTED, NOBODY, Arrivals, DeviceData, Headers
 from ...core.keys import folded
 from ...core.protocols import State, arrays_of
 from ...core.types import Array, Float32Array, Int64Array, UInt64Array
@@ -28,12 +28,12 @@ OWN, RECEIVED = np.zeros(1, np.int64), np.ones(1, np.int64)  # places in the poo
 
 
 class Pushed(NamedTuple):
-    """A model that a node sends when its timer fires. number: counts its pushes; to: numbers of the receivers; letters: the
+    """A model that a node sends when its timer fires. number: counts its pushes; to: numbers of the receivers; headers: the
     header, of one model; body: the model as `wire.pushed` packs it; digest: SHA-256 of the body."""
 
     number: int
     to: tuple[int, ...]
-    letters: Letters
+    headers: Headers
     body: bytes
     digest: bytes
 
@@ -43,7 +43,7 @@ class Received(NamedTuple):
 
     sender: int
     push: int
-    letters: Letters
+    headers: Headers
     model: Float32Array
     digest: bytes
 
@@ -78,7 +78,7 @@ class Node:
         sent = self.algorithm.on_timer(self.nodes, OWN, self.data, self._next_key())
         body, number = pack(self.pool[0]), self.pushes
         self.pushes += 1
-        found = Pushed(number, tuple(int(to) for to in sent.to[0] if to != NOBODY), sent.letters, body, digest(body))
+        found = Pushed(number, tuple(int(to) for to in sent.to[0] if to != NOBODY), sent.headers, body, digest(body))
         self._note(Event(PUSH, self.number, number, found.digest))
         return found
 
@@ -87,7 +87,7 @@ class Node:
         which case nothing has changed."""
         self.pool[1] = one.model
         key = folded(self._key, np.array([self.events]))
-        arrivals = Arrivals(self.pool, OWN, OWN, RECEIVED, OWN, one.letters, key)
+        arrivals = Arrivals(self.pool, OWN, OWN, RECEIVED, OWN, one.headers, key)
         refused = int(self.algorithm.on_message(arrivals, self.nodes, self.data)[0])
         if refused == ACCEPTED:
             self._note(Event(MESSAGE, one.sender, one.push, one.digest))

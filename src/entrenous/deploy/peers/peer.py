@@ -84,7 +84,7 @@ class Peer:
         )
         self.conduct = Conduct(pace.interval, pace.ban)
         self.intake = Intake(charter, self.book, self.conduct, self.tally)
-        self.lines = Lines(link, max(KEPT, min(int(getattr(charter.made, "view", 0)) + OTHERS, CONNECTIONS // 2)))
+        self.lines = Lines(link, max(KEPT, min(charter.made.view + OTHERS, CONNECTIONS // 2)))
         self.sender = Sender(self.book, self.lines, host, self.tally, self.record)
         self._woken, self._stopping = asyncio.Event(), asyncio.Event()
         self.server = Server(self.intake, self.book, self.conduct, host, self.tally, self.record, self._named, self._woken)
@@ -190,7 +190,7 @@ class Peer:
             pass
 
     def _named(self, sender: int, numbers: tuple[int, ...]) -> None:
-        """A letter names numbers: whoever sent it may know where they are."""
+        """A header names numbers: whoever sent it may know where they are."""
         for number in self.book.unknown(numbers):
             self.sender.told[number] = sender
         if len(self.sender.told) > 4 * self.book.largest:

@@ -55,9 +55,9 @@ class Sender:
             self.under_way.discard(to.number)
 
     def _offer(self, one: Pushed) -> Offer:
-        letters, schema = one.letters, self.book.verifier.schema
-        peers = tuple(int(peer) for peer in letters.peers[0])
-        age, samples = int(letters.age[0]), int(letters.samples[0])
+        headers, schema = one.headers, self.book.verifier.schema
+        peers = tuple(int(peer) for peer in headers.peers[0])
+        age, samples = int(headers.age[0]), int(headers.samples[0])
         return Offer(schema, self.record(), one.number, len(one.body), one.digest, age, samples, peers)
 
     # ---- records ---------------------------------------------------------------------------------------------------------------------

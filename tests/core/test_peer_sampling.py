@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from entrenous.algorithms.pepper import add_sorted, personalised_views
+from entrenous.core import peer_sampling
 from entrenous.core.gossip import NOBODY
 from entrenous.core.keys import folds, key
-from entrenous.kernels import peers
 
 N, KNOWN, CARRIED, VIEW = 60, 8, 4, 3
 EVERYBODY = np.arange(N)
@@ -29,12 +30,12 @@ def check(known: np.ndarray) -> None:
 def rounds(known: np.ndarray, many: int, alive: np.ndarray) -> np.ndarray:
     """Every living node tells three that it knows, one after another."""
     for number in range(many):
-        named = peers.sample(known, EVERYBODY, CARRIED, keys("named", number))
-        to = peers.sample(known, EVERYBODY, 3, keys("to", number))
+        named = peer_sampling.sample(known, EVERYBODY, CARRIED, keys("named", number))
+        to = peer_sampling.sample(known, EVERYBODY, 3, keys("to", number))
         for u in alive.tolist():
             for other in to[u].tolist():
                 if other in alive:
-                    peers.exchange(
+                    peer_sampling.exchange(
                         known,
                         np.array([other]),
                         np.array([other]),
@@ -68,7 +69,7 @@ def test_who_has_left_is_forgotten() -> None:
 
 def test_a_sender_is_known_from_then_on() -> None:
     known = first()
-    peers.exchange(
+    peer_sampling.exchange(
         known, np.array([0]), np.array([0]), np.array([42]), np.array([[50, 0, 42, NOBODY]], np.int32), keys("one", 0, 1)
     )
     assert 42 in known[0] and 0 not in known[0]
@@ -78,7 +79,7 @@ def test_a_sender_is_known_from_then_on() -> None:
 def heard(values: dict[int, float]) -> tuple[np.ndarray, np.ndarray]:
     who, performance = np.full((1, 6), NOBODY, np.int32), np.zeros((1, 6), np.float32)
     for peer, value in values.items():
-        peers.remember(who, performance, np.array([0]), np.array([peer]), np.array([value], np.float32))
+        add_sorted(who, performance, np.array([0]), np.array([peer]), np.array([value], np.float32))
     return who, performance
 
 
@@ -86,15 +87,15 @@ def test_a_view_holds_the_best_heard_from_and_others_at_random() -> None:
     who, performance = heard({11: 0.2, 12: 0.9, 13: 0.5, 14: 0.7})
     known = np.array([[12, 20, 21, 22, 23, NOBODY, NOBODY, NOBODY]], np.int32)
     for number in range(20):
-        view = peers.views(known, who, performance, np.array([0]), 2, VIEW, keys("view", number, 1))[0].tolist()
+        view = personalised_views(known, who, performance, np.array([0]), 2, VIEW, keys("view", number, 1))[0].tolist()
         assert view[:2] == [12, 14] and view[2] in (20, 21, 22, 23)
-    drawn = {peers.views(known, who, performance, np.array([0]), 0, VIEW, keys("view", k, 1))[0, 0] for k in range(60)}
+    drawn = {personalised_views(known, who, performance, np.array([0]), 0, VIEW, keys("view", k, 1))[0, 0] for k in range(60)}
     assert drawn == {12, 20, 21, 22, 23}
 
 
 def test_who_has_heard_of_nobody_explores() -> None:
     who, performance = heard({})
-    view = peers.views(first()[:1], who, performance, np.array([0]), 3, VIEW, keys("view", 0, 1))[0]
+    view = personalised_views(first()[:1], who, performance, np.array([0]), 3, VIEW, keys("view", 0, 1))[0]
     assert set(view.tolist()) <= set(first()[0].tolist()) and len(set(view.tolist())) == VIEW
 
 
@@ -106,7 +107,7 @@ def test_l_n_keeps_the_best_of_each_and_drops_the_worst_when_full() -> None:
         (7, 0.05),
         (8, 0.7),
     ):  # worse than before, better, too bad for the list, in place of 1
-        peers.remember(who, performance, np.array([0]), np.array([peer]), np.array([value], np.float32))
+        add_sorted(who, performance, np.array([0]), np.array([peer]), np.array([value], np.float32))
     found = {int(peer): round(float(value), 6) for peer, value in zip(who[0], performance[0], strict=True)}
     assert found == {2: 0.2, 3: 0.3, 4: 0.45, 5: 0.5, 6: 0.6, 8: 0.7}
 
@@ -114,6 +115,6 @@ def test_l_n_keeps_the_best_of_each_and_drops_the_worst_when_full() -> None:
 def test_whom_the_bootstrap_service_names() -> None:
     """Different nodes, all the others alike, never oneself; also where nearly all are named."""
     for n, m in ((400, 20), (5, 4)):
-        named = peers.introduced(np.arange(n), n, m, keys("introduced", 0, n))
+        named = peer_sampling.introduced(np.arange(n), n, m, keys("introduced", 0, n))
         check(named)
         assert named.min() >= 0 and named.max() < n and len(np.unique(named)) == n

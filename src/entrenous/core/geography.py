@@ -1,4 +1,4 @@
-"""Where venues are, and how much further away a distance makes them: PRME-G's spatial weight (1 + km)^0.25 (Feng et al. 2015, eq. 10).
+"""Where venues are, and how many kilometres lie between them.
 
 Great circles from points on the unit sphere, whose coordinates NumPy computes once for all venues: the distance along the sphere follows
 from the straight one by an arcsine, for which additions, multiplications and roots suffice. So a kernel calls no mathematics library and
@@ -13,7 +13,7 @@ from weakref import ref
 import numpy as np
 from numba import njit
 
-from ..core.types import Float32Array, Float64Array
+from .types import Float32Array, Float64Array
 
 AXES = 3
 DIAMETER = np.float32(2 * 6371.0088)  # km, of a sphere with the Earth's mean radius
@@ -57,10 +57,3 @@ def kilometres(square: np.float32) -> np.float32:
     s = np.sqrt(z)
     angle = s + s * (z * (_C1 + z * (_C2 + z * (_C3 + z * (_C4 + z * _C5)))))
     return DIAMETER * (_QUARTER_TURN - (angle + angle) if far else angle)
-
-
-@njit(cache=True, inline="always")
-def spatial_weight(square: np.float32) -> np.float32:
-    """w = (1 + km)^0.25 of two such points; 1 if it is not known where one of them is."""
-    w = np.sqrt(np.sqrt(_ONE + kilometres(square)))
-    return w if square >= np.float32(0) else _ONE

@@ -1,4 +1,4 @@
-"""Whom a node knows, and whom it pushes to: random peer sampling (Jelasity et al. 2004), under PEPPER's personalised views (algorithm 3).
+"""Random peer sampling (Jelasity et al. 2004): whom a node of a gossip algorithm knows, and whom it pushes to.
 
 A node knows up to k peers. Every model it receives brings some that the sender knows, and the sender; of all of these and its own it
 keeps k, drawn anew but for the sender, who is alive. So no list grows, none is ever empty, and who has left is forgotten.
@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from ..core.gossip import NOBODY
-from ..core.keys import below, draw
-from ..core.types import Float32Array, Int32Array, Int64Array, UInt64Array
+from .gossip import NOBODY
+from .keys import below, draw
+from .types import Int32Array, Int64Array, UInt64Array
 
 
 @njit(cache=True, nogil=True)
@@ -93,51 +93,22 @@ def _listed(known: Int32Array, pile: Int32Array) -> int:
 
 
 @njit(cache=True, nogil=True)
-def views(
-    known: Int32Array, heard: Int32Array, performance: Float32Array, who: Int64Array, exploit: int, size: int, keys: UInt64Array
-) -> Int32Array:
-    """The new view of each node, int32 [len(who), size] (algorithm 3): the `exploit` best of those it has heard from, the rest at random of
-    those it knows. Who has heard from fewer takes more at random."""
+def random_views(known: Int32Array, who: Int64Array, size: int, keys: UInt64Array) -> Int32Array:
+    """A new view of each node, int32 [len(who), size]: peers at random, of those it knows; NOBODY where it knows fewer."""
     out, pile = np.full((len(who), size), NOBODY, np.int32), np.empty(known.shape[1], np.int32)
     for d in range(len(who)):
-        u, n = who[d], 0
-        for _ in range(exploit):
-            best = -1
-            for p in range(heard.shape[1]):
-                if (
-                    heard[u, p] != NOBODY
-                    and not contains(out[d], n, heard[u, p])
-                    and (best < 0 or performance[u, p] > performance[u, best])
-                ):
-                    best = p
-            if best >= 0:
-                out[d, n] = heard[u, best]
-                n += 1
-        length = _listed(known[u], pile)
-        _draw_first(pile, length, length, keys[d], 0)
-        for p in range(length):
-            if n < size and not contains(out[d], n, pile[p]):
-                out[d, n] = pile[p]
-                n += 1
+        fill_at_random(out[d], 0, known[who[d]], pile, keys[d])
     return out
 
 
 @njit(cache=True, nogil=True)
-def remember(heard: Int32Array, performance: Float32Array, who: Int64Array, sender: Int64Array, value: Float32Array) -> None:
-    """L_N: each node notes how well sender[d]'s model did; the best of a sender counts. When the list is full the worst makes room."""
-    for d in range(len(who)):
-        peers, values = heard[who[d]], performance[who[d]]
-        at = 0
-        for p in range(len(peers)):
-            if peers[p] == sender[d]:
-                at = p
-                break
-            if peers[p] == NOBODY:
-                at = p if peers[at] != NOBODY else at
-            elif peers[at] != NOBODY and values[p] < values[at]:
-                at = p
-        same = peers[at] == sender[d]
-        if same and values[at] >= value[d]:
-            continue
-        if same or peers[at] == NOBODY or values[at] < value[d]:
-            peers[at], values[at] = sender[d], value[d]
+def fill_at_random(view: Int32Array, n: int, known: Int32Array, pile: Int32Array, key: np.uint64) -> None:
+    """Fills the places of one view from place n on with peers at random, of those in `known` and not yet in the view.
+
+    pile: int32 [len(known)], to work in."""
+    length = _listed(known, pile)
+    _draw_first(pile, length, length, key, 0)
+    for p in range(length):
+        if n < len(view) and not contains(view, n, pile[p]):
+            view[n] = pile[p]
+            n += 1

@@ -1,0 +1,194 @@
+"""`GossipLearning`: a gossip algorithm, composed of a policy and a model, and the node that runs it.
+
+A node begins with the base model, which the bootstrap service hands to all, trained once on its own rows. When its timer fires it pushes
+its model to the peers of its view, of which it draws a new one now and then. When a model arrives it refuses what cannot be right, does
+with the rest what the policy says, and takes note of the peers that the message names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from pydantic import Field, PrivateAttr, create_model
+
+from . import peer_sampling
+from .contract import Sent, Traits, pushed
+from .gossip import ACCEPTED, NOBODY, Arrivals, DeviceData, Headers, Pushes
+from .gossip_node import TRAIN, GossipModel, GossipPolicy, PeerState, joined, keys_for, refusals
+from .protocols import Catalogue, Disclosed, State
+from .settings import Settings
+from .types import Float32Array, Int8Array, Int32Array, Int64Array, UInt64Array
+
+HEADER = 24  # bytes of what travels beside a model and the peers it names: sender, age, samples
+EXCHANGE, VIEW = np.uint64(2), np.uint64(3)  # what the draws of one event are for, beside TRAIN
+EACH_PUSH = "each push, to the peers of the view"
+
+
+class GossipLearning(Settings):
+    """A gossip algorithm: nodes that follow a policy and learn a model. `composed` makes its classes; nothing else inherits from it.
+
+    Its settings are those of the node, of the model and of the policy, side by side.
+    """
+
+    view: int = Field(3, ge=1, le=100, description="peers that a node pushes to each time")
+    redraw: int = Field(10, ge=1, description="pushes after which a node draws a new view")
+    carried: int = Field(5, ge=1, le=100, description="peers that a message names, of those its sender knows")
+    largest: float = Field(
+        100.0, gt=0, le=1e6, description="a received model with a number beyond this, or none at all, is refused"
+    )
+
+    policy_class: ClassVar[type[GossipPolicy]]
+    model_class: ClassVar[type[GossipModel]]
+    receives: ClassVar[None] = None
+    keeps: ClassVar[type]
+    sends: ClassVar[tuple[Sent, ...]]
+    traits: ClassVar[Traits]
+
+    _policy: GossipPolicy = PrivateAttr()
+    _model: GossipModel = PrivateAttr()
+
+    def model_post_init(self, context: Any, /) -> None:
+        """Makes policy and model of their settings."""
+        self._compose(0)
+
+    def _compose(self, items: int) -> None:
+        own = dict(self)
+        self._policy = self.policy_class(**_of(self.policy_class, own))
+        self._model = self.model_class(**_of(self.model_class, own)).over(items)
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """The same with some settings changed, in its policy and model too."""
+        own = super().model_copy(update=update, deep=deep)
+        own._compose(self._model.items)
+        return own
+
+    @property
+    def policy(self) -> GossipPolicy:
+        """The policy, with its settings."""
+        return self._policy
+
+    @property
+    def model(self) -> GossipModel:
+        """The model, with its settings."""
+        return self._model
+
+    @property
+    def width(self) -> int:
+        """Numbers in a model."""
+        return self._model.width
+
+    @property
+    def exploited(self) -> int:
+        """Places of a view that go to chosen nodes."""
+        return self._policy.exploited(self.view)
+
+    def configured(self, catalogue: Catalogue) -> Self:
+        """The same settings for a catalogue and a number of nodes."""
+        own = self.model_copy(update={"view": min(self.view, max(1, catalogue.users - 1))})
+        own._compose(catalogue.items)
+        return own
+
+    def sizes(self, catalogue: Catalogue) -> dict[str, int]:
+        """The sizes that are no setting."""
+        remembered = self._policy.remembered(self.view, self.redraw)
+        return {"width": self.width, "remembered": remembered, **self._model.sizes()}
+
+    def default_rounds(self, catalogue: Catalogue) -> int:
+        """`rounds` of the model, whatever the data."""
+        return self._model.rounds  # type: ignore[attr-defined, no-any-return]  # each model has its own
+
+    def weighing(self, data: DeviceData, keys: UInt64Array) -> DeviceData:
+        """The data of nodes with the weighting sets that the policy needs."""
+        return self._policy.weighting_sets(data, self._model.items, keys)
+
+    def init_model(self, catalogue: Catalogue, key: np.uint64) -> Float32Array:
+        """The base model, float32 [width]."""
+        return self._model.init_model(key)
+
+    def init_nodes(self, users: Int64Array, peers: Int32Array, width: int, key: np.uint64) -> State:
+        """The private state of nodes that have received nothing yet; peers: int32 [m, k], whom each knows first."""
+        m, heard = len(users), self._policy.remembered(self.view, self.redraw)
+        own = PeerState(
+            users.astype(np.int64),
+            np.zeros(m, np.int64), np.zeros(m, np.int64), peers, np.full((m, self.view), NOBODY, np.int32),
+            np.full((m, heard), NOBODY, np.int32), np.zeros((m, heard), np.float32),
+        )  # fmt: skip
+        return self.keeps(*self._model.init_private(users, key), *own)
+
+    def on_start(
+        self, pool: Float32Array, at: Int64Array, nodes: Any, who: Int64Array, data: DeviceData, keys: UInt64Array
+    ) -> None:
+        """Trains the base model once, before any message."""
+        self._model.train(pool, at, nodes, who, data, keys_for(keys, TRAIN))
+        nodes.age[who] += 1
+
+    def on_timer(self, nodes: Any, who: Int64Array, data: DeviceData, keys: UInt64Array) -> Pushes:
+        """Each node's push, and every `redraw` pushes a new view before it."""
+        due = nodes.pushes[who] % self.redraw == 0
+        nodes.view[who[due]] = self._policy.update_view(nodes, who[due], self.view, keys_for(keys[due], VIEW))
+        nodes.pushes[who] += 1
+        samples, width = np.diff(data.histories.ptr)[who], self.width
+        named = peer_sampling.sample(nodes.known, who, min(self.carried, nodes.known.shape[1]), keys_for(keys, EXCHANGE))
+        return Pushes(nodes.view[who], Headers(nodes.me[who], nodes.age[who], samples, named, np.full(len(who), width)))
+
+    def on_message(self, arrivals: Arrivals, nodes: Any, data: DeviceData) -> Int8Array:
+        """Refuses, or does what the policy says; and takes note of the peers that the message names."""
+        refused = refusals(arrivals.pool, arrivals.received, arrivals.headers.length, self.largest)
+        a = arrivals.at(refused == ACCEPTED)
+        self._policy.on_model_received(self._model, a, nodes, data)
+        peer_sampling.exchange(nodes.known, a.who, nodes.me[a.who], a.headers.sender, a.headers.peers, keys_for(a.keys, EXCHANGE))
+        return refused
+
+    def score(self, pool: Float32Array, at: Int64Array, nodes: Any, who: Int64Array, data: DeviceData) -> Float32Array:
+        """Scores of all items for the users of nodes `who` by the models pool[at], float32 [m, items]."""
+        return self._policy.score(self._model, pool, at, nodes, who, data)
+
+    # ---- until the engine reads the declaration ----
+
+    disclosure: ClassVar[tuple[Disclosed, ...]]
+    usual_protocols: ClassVar[tuple[str, ...]] = ("pepper-given", "pepper-85-15")  # the first that the data can have
+
+    def message_bytes(self, catalogue: Catalogue) -> int:
+        """Of a model and what travels beside it."""
+        return 4 * self.width + HEADER + 4 * self.carried
+
+
+def _of(part: type[Settings], settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: settings[name] for name in part.model_fields}
+
+
+def composed(name: str, policy: type[GossipPolicy], model: type[GossipModel], summary: str) -> type[GossipLearning]:
+    """The gossip algorithm that follows a policy and learns a model; `name`: of its class, `summary`: its docstring.
+
+    Raises ValueError for a setting or a private array that two of node, model and policy have."""
+    fields: dict[str, Any] = {}
+    for part in (model, policy):
+        for setting, field in part.model_fields.items():
+            if setting in fields or setting in GossipLearning.model_fields:
+                raise ValueError(f"{name}: two of node, model and policy have the setting '{setting}'")
+            fields[setting] = (field.annotation, field)
+    kind = create_model(name, __base__=GossipLearning, __module__=policy.__module__, __doc__=summary, **fields)
+    kind.policy_class, kind.model_class = policy, model
+    kind.keeps = joined(f"{name}State", model.private, PeerState)
+    kind.sends = sent(model)
+    kind.traits = Traits(usual_protocols=kind.usual_protocols, holds_out_own=policy.holds_out_own)
+    kind.disclosure = (
+        Disclosed("model", model.layout, EACH_PUSH, model.reveals),
+        *(Disclosed(one.name, "[k] int32" if one.sizes else one.dtype, one.when, one.reveals) for one in kind.sends[2:]),
+    )
+    return kind
+
+
+def sent(model: type[GossipModel]) -> tuple[Sent, ...]:
+    """What leaves a node with each push: the model, who sends it, and what travels beside it."""
+    names = "the number of the node that pushes, and so which models come from the same node"
+    known = "some of the nodes it knows, and so with whom it has been in touch"
+    return (
+        pushed("model", "width", dtype="float32", when=EACH_PUSH, reveals=model.reveals),
+        pushed("sender", dtype="int64", when=EACH_PUSH, reveals=names),
+        pushed("age", dtype="int64", when=EACH_PUSH, reveals="how many updates the model has had"),
+        pushed("samples", dtype="int64", when=EACH_PUSH, reveals="how many rows the node trains on"),
+        pushed("peers", "carried", dtype="int32", when=EACH_PUSH, reveals=known),
+    )

@@ -1,0 +1,201 @@
+"""The two parts of a gossip algorithm, a policy and a model, and what a node keeps and does whatever they are.
+
+A *policy* decides to whom a node pushes and how much of a received model it takes (`GossipPolicy`). A *model* can be begun, trained, judged
+and scored with (`GossipModel`). core/gossip_learning.py composes an algorithm of one of each.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any, ClassVar, NamedTuple, Self, TypeVar, get_type_hints
+
+import numpy as np
+from numba import njit
+from pydantic import PrivateAttr
+
+from . import peer_sampling
+from .contract import UpTo, axes
+from .gossip import ACCEPTED, NOT_FINITE, TOO_LARGE, WRONG_LENGTH, Arrivals, DeviceData
+from .keys import folded
+from .protocols import State
+from .settings import Settings
+from .types import BoolArray, Float32Array, Float64Array, Int8Array, Int32Array, Int64Array, UInt64Array
+
+TRAIN = np.uint64(1)  # what some of the draws of one event are for
+Part = TypeVar("Part", bound=tuple[Any, ...])
+
+
+# ---- private state -------------------------------------------------------------------------------------------------------------------
+
+
+class PeerState(NamedTuple):
+    """The part of a node's private state that every gossip algorithm has; the leading axis of each array is nodes.
+
+    me: by what number others know it; age: updates its model has had; pushes: that it has made; known: whom it knows; view: whom it
+    pushes to; heard and performance: from whom it has received a model, and how well that did (PEPPER's L_N).
+    """
+
+    me: Annotated[Int64Array, axes(below="users")]
+    age: Annotated[Int64Array, axes(least=0)]
+    pushes: Annotated[Int64Array, axes(least=0)]
+    known: Annotated[Int32Array, axes(UpTo("known", "users"), below="users", least=-1)]
+    view: Annotated[Int32Array, axes("view", below="users", least=-1)]
+    heard: Annotated[Int32Array, axes("remembered", below="users", least=-1)]
+    performance: Annotated[Float32Array, axes("remembered")]
+
+
+def joined(name: str, *parts: type) -> type:
+    """The NamedTuple class with the fields of several, in order: the private state of a node, of its model's part and its own.
+
+    `joined_class(*part_1, *part_2)` joins two states, `part_of(state, part_class)` takes one part out again; arrays are never copied.
+    Raises ValueError for a field that two parts have."""
+    fields = [(field, hint) for part in parts for field, hint in get_type_hints(part, include_extras=True).items()]
+    names = [field for field, _ in fields]
+    if twice := {field for field in names if names.count(field) > 1}:
+        raise ValueError(f"{name}: two parts of the private state have '{min(twice)}'")
+    return NamedTuple(name, fields)  # type: ignore[misc, return-value]  # its fields are known when it runs
+
+
+def part_of(state: State, part: type[Part]) -> Part:
+    """The fields of `part`, a NamedTuple class, of a state that has them all."""
+    return part._make(getattr(state, field) for field in part._fields)  # type: ignore[attr-defined, no-any-return]
+
+
+# ---- the two parts of an algorithm ---------------------------------------------------------------------------------------------------
+
+
+class GossipModel(Settings):
+    """What nodes learn, exchange and score with: its settings, and functions over a pool of models.
+
+    A model is one float32 row [width] of `pool`. Functions work on the models pool[at] of the nodes `who`, m of each; `nodes` is private
+    state with the fields of `private` among others, whose leading axis `who` indexes. They overwrite the rows `at` of the pool and the
+    rows `who` of private state, nothing else.
+    """
+
+    private: ClassVar[type]  # NamedTuple class of its private state, annotated with `axes`
+    reveals: ClassVar[str]  # what a pushed model tells who receives it
+    layout: ClassVar[str]  # shape and type of a model, for people
+
+    _items: int = PrivateAttr(0)
+
+    @property
+    def items(self) -> int:
+        """Items of the catalogue; 0 before `over`."""
+        return self._items
+
+    def over(self, items: int) -> Self:
+        """The same settings for a catalogue of so many items."""
+        own = self.model_copy()
+        own._items = items
+        return own
+
+    @property
+    def width(self) -> int:
+        """Numbers in a model."""
+        raise NotImplementedError
+
+    def sizes(self) -> dict[str, int]:
+        """Sizes of its private arrays that are no setting."""
+        return {}
+
+    def init_model(self, key: np.uint64) -> Float32Array:
+        """The base model, float32 [width]."""
+        raise NotImplementedError
+
+    def init_private(self, users: Int64Array, key: np.uint64) -> State:
+        """The first private state of the nodes of `users`, int64 [m]."""
+        raise NotImplementedError
+
+    def train(self, pool: Float32Array, at: Int64Array, nodes: Any, who: Int64Array, data: DeviceData, keys: UInt64Array) -> None:
+        """Trains models on the rows of their nodes; keys: uint64 [m], for the draws of each."""
+        raise NotImplementedError
+
+    def judged(
+        self, pool: Float32Array, at: Int64Array, nodes: Any, who: Int64Array, data: DeviceData
+    ) -> tuple[Float64Array, ...]:
+        """How well models rank the weighting sets of nodes, by each of its measures, float64 [m]."""
+        raise NotImplementedError
+
+    def score(self, pool: Float32Array, at: Int64Array, nodes: Any, who: Int64Array, data: DeviceData) -> Float32Array:
+        """Scores of all items for the users of nodes, float32 [m, items]; higher is better."""
+        raise NotImplementedError
+
+
+class GossipPolicy(Settings):
+    """To whom a node pushes, and how much it takes of a model that it receives. This one pushes at random, and takes nothing yet."""
+
+    holds_out_own: ClassVar[bool] = False  # whether nodes hold rows of their own back, to judge received models by
+
+    def weighting_sets(self, data: DeviceData, items: int, keys: UInt64Array) -> DeviceData:
+        """The data of nodes with a weighting set for each that needs one; keys: uint64 [n]."""
+        return data
+
+    def remembered(self, view: int, redraw: int) -> int:
+        """Senders whose models' performances a node keeps in mind: the length of its list."""
+        return 1
+
+    def exploited(self, view: int) -> int:
+        """Of the places of a view, how many go to nodes that were chosen, not drawn."""
+        return 0
+
+    def update_view(self, nodes: Any, who: Int64Array, view: int, keys: UInt64Array) -> Int32Array:
+        """New views of the nodes `who`, int32 [m, view]."""
+        return peer_sampling.random_views(nodes.known, who, view, keys)
+
+    def on_model_received(self, model: GossipModel, a: Arrivals, nodes: Any, data: DeviceData) -> None:
+        """What m nodes do with the models that they receive, none of which was refused; mostly by `merge_and_train`."""
+        raise NotImplementedError
+
+    def score(
+        self, model: GossipModel, pool: Float32Array, at: Int64Array, nodes: Any, who: Int64Array, data: DeviceData
+    ) -> Float32Array:
+        """What nodes recommend by, float32 [m, items]: their models as they are."""
+        return model.score(pool, at, nodes, who, data)
+
+
+def merge_and_train(
+    model: GossipModel, a: Arrivals, nodes: Any, data: DeviceData, share: Float32Array, trains: BoolArray | None = None
+) -> None:
+    """Each node moves its model by `share` towards the received one, float32 [m] in 0..1, and trains it on its own rows, unless `trains`,
+    bool [m], says that it does not. The merged model is as old as the older of both, and one update older once it is trained."""
+    merge(a.pool, a.own, a.received, a.into, share)
+    training = np.ones(len(a.who), np.bool_) if trains is None else trains
+    nodes.age[a.who] = np.maximum(nodes.age[a.who], a.headers.age) + training
+    keys = keys_for(a.keys[training], TRAIN)
+    model.train(a.pool, a.into[training], nodes, a.who[training], data, keys)
+
+
+def keys_for(keys: UInt64Array, purpose: np.uint64) -> UInt64Array:
+    """Other keys for each of several purposes of one event, uint64 [m]."""
+    return folded(keys, np.full(len(keys), purpose))
+
+
+# ---- models that arrive --------------------------------------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def refusals(pool: Float32Array, received: Int64Array, length: Int64Array, largest: float) -> Int8Array:
+    """Why each received model is not taken, int8 [m]: ACCEPTED, WRONG_LENGTH, NOT_FINITE, or TOO_LARGE for a number beyond `largest`."""
+    out, width, bound = np.full(len(received), ACCEPTED, np.int8), pool.shape[1], np.float32(largest)
+    for d in range(len(received)):
+        if length[d] != width:
+            out[d] = WRONG_LENGTH
+            continue
+        model, beyond = pool[received[d]], 0
+        for f in range(width):
+            beyond += not (abs(model[f]) <= bound)  # also of what is not a number
+        if beyond:
+            out[d] = TOO_LARGE
+            for f in range(width):
+                if not math.isfinite(model[f]):
+                    out[d] = NOT_FINITE
+    return out
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def merge(pool: Float32Array, own: Int64Array, received: Int64Array, into: Int64Array, share: Float32Array) -> None:
+    """pool[into] = pool[own] + share (pool[received] - pool[own]) for each of m nodes; two models that are the same stay what they are."""
+    for d in range(len(own)):
+        mine, theirs, out, weight = pool[own[d]], pool[received[d]], pool[into[d]], share[d]
+        for f in range(len(out)):
+            out[f] = mine[f] + weight * (theirs[f] - mine[f])
