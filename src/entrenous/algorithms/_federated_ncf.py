@@ -150,7 +150,8 @@ SHARE = np.float32(2.0**8)
 EACH = np.float32(2.0**8)  # what every device weighs where all count alike: keeps small moves above the grid of 2^-16
 HOW_MUCH = weight(when="each round: n_k", reveals="how many interactions the device has; in a sum, how many the cohort has")
 ALIKE = weight(
-    when="each round: 256, or 0 from a device without a history", reveals="whether the device has a history; in a sum, how many have one"
+    when="each round: 256, or 0 from a device without a history",
+    reveals="whether the device has a history; in a sum, how many have one",
 )
 
 
@@ -186,6 +187,7 @@ def _moved(array: Float32Array, by: Float64Array) -> Float32Array:
 
 
 # ---- one global model, the mean of what a round's devices learnt: FedAvg, Ditto, Reptile ---------------------------------------
+
 
 def moves_of_w(what: str) -> tuple[Sent, ...]:
     """The rows and the network that leave a device. what: "the move", or a multiple of it."""
