@@ -169,3 +169,50 @@ def test_bad_models_are_refused_and_counted_and_change_nothing() -> None:
 def test_waves_have_every_node_once() -> None:
     node = np.array([4, 2, 4, 4, 2, 0])
     assert [wave.tolist() for wave in waves(node)] == [[0, 1, 5], [2, 4], [3]]
+
+
+class WritesReceived(Toy):
+    def on_message(self, arrivals, nodes, data):
+        arrivals.pool[arrivals.received] += 1
+        return super().on_message(arrivals, nodes, data)
+
+
+class Float32Ages(Toy):
+    def on_timer(self, nodes, who, data, keys):
+        pushes = super().on_timer(nodes, who, data, keys)
+        return pushes._replace(headers=pushes.headers._replace(age=pushes.headers.age.astype(np.float32)))
+
+
+class NamesNobody(Toy):
+    def on_timer(self, nodes, who, data, keys):
+        pushes = super().on_timer(nodes, who, data, keys)
+        return pushes._replace(headers=pushes.headers._replace(peers=pushes.headers.peers + self.n))
+
+
+class PushesBeyond(Toy):
+    def on_timer(self, nodes, who, data, keys):
+        pushes = super().on_timer(nodes, who, data, keys)
+        return pushes._replace(to=pushes.to + np.int32(self.n))
+
+
+class KeepsInt32(Toy):
+    def init_nodes(self, users, peers, width, key):
+        nodes = super().init_nodes(users, peers, width, key)
+        return nodes._replace(drawn=nodes.drawn.astype(np.int32))
+
+
+@pytest.mark.parametrize(
+    ("hostile", "said"),
+    [
+        (WritesReceived, "WritesReceived: model: `on_message` writes to what it received"),
+        (Float32Ages, "Float32Ages: pushed 'age': float32"),
+        (NamesNobody, f"NamesNobody: pushed 'peers': numbers from {N} to {N}"),
+        (PushesBeyond, "PushesBeyond: pushed to: int32"),
+        (KeepsInt32, "KeepsInt32: private state 'drawn': int32 numbers; expected an array of int64 numbers"),
+    ],
+)
+def test_a_gossip_algorithm_that_breaks_its_declaration_is_refused_in_one_line(hostile, said):
+    gossip = Gossip(hostile(), shop(N))
+    with pytest.raises(ContractError) as refused:
+        gossip.advance(gossip.start(), 2)
+    assert said in str(refused.value) and "\n" not in str(refused.value)

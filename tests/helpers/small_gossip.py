@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
+from entrenous.core.contract import axes, pushed
 from entrenous.core.gossip import ACCEPTED, Arrivals, DeviceData, Headers, Pushes
+from entrenous.core.types import Int64Array
 from entrenous.core.vocabulary import Vocabulary
 from entrenous.data.interactions import Interactions, build
 
@@ -25,14 +27,22 @@ def shop(users: int, items: int = 30, each: int = 5) -> Interactions:
 class Nodes(NamedTuple):
     """heard: int64 [n, n], models received from each; drawn: int64 [n], a sum that depends on the order of a node's events."""
 
-    heard: np.ndarray
-    drawn: np.ndarray
+    heard: Annotated[Int64Array, axes("users")]
+    drawn: Annotated[Int64Array, axes()]
 
 
 class Toy:
     """Everybody pushes to the next `ways` nodes. A model counts: number 0 its merges, number 1 + u whether node u's model is in it."""
 
-    disclosure = ()
+    keeps = Nodes
+    sends = (
+        pushed("model", "width", dtype="float32", when="each push", reveals="merges"),
+        pushed("sender", dtype="int64", when="each push", reveals="who"),
+        pushed("age", dtype="int64", when="each push", reveals="nothing"),
+        pushed("samples", dtype="int64", when="each push", reveals="nothing"),
+        pushed("peers", 1, dtype="int32", when="each push", reveals="nothing"),
+        pushed("rest", 2, dtype="int32", when="each push", reveals="nothing; it makes a message 100 bytes"),
+    )
     ways = 1
 
     def __init__(self, ways: int = 1) -> None:
@@ -45,8 +55,8 @@ class Toy:
     def default_rounds(self, catalogue: Any) -> int:
         return 10
 
-    def message_bytes(self, catalogue: Any) -> int:
-        return 100
+    def sizes(self, catalogue: Any) -> dict[str, int]:
+        return {"width": WIDTH}
 
     def weighing(self, data: DeviceData, keys: Any) -> DeviceData:
         return data

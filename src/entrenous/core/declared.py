@@ -17,6 +17,7 @@ from .contract import Axes, Sent, Size, Traits, UpTo
 from .errors import InputError
 from .gossip import GossipAlgorithm
 from .protocols import Catalogue, CentralAlgorithm, FederatedAlgorithm, State
+from .settings import Settings
 from .types import Int64Array
 from .update import Total, zero_total
 
@@ -305,7 +306,7 @@ def _setting(algorithm: Any, name: str) -> bool:
 
 
 def _sizes(algorithm: Any, catalogue: Catalogue) -> dict[str, int]:
-    settings = {name: value for name, value in algorithm if type(value) is int}
+    settings = {name: value for name, value in algorithm if type(value) is int} if isinstance(algorithm, Settings) else {}
     own = algorithm.sizes(catalogue) if hasattr(algorithm, "sizes") else {}
     sizes = {**settings, "items": catalogue.items, "users": catalogue.users, **own}
     sizes.setdefault("rows", catalogue.items)

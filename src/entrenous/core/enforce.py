@@ -13,6 +13,7 @@ import numpy as np
 
 from .contract import Size, UpTo
 from .declared import Contract, ContractError, Field
+from .gossip import Pushes
 from .protocols import State, arrays_of
 from .types import Array, BoolArray, Int64Array
 from .update import STEP, Update
@@ -184,6 +185,27 @@ def _leaves(private: Array, sent: Array, ptr: Int64Array, has: BoolArray, by_row
     found = np.bincount(device, same, minlength=len(private)) > 0
     sending = has & (np.bincount(device, minlength=len(private)) > 0)
     return bool(sending.any() and found[sending].all())
+
+
+def check_pushes(contract: Contract, pushes: Pushes, m: int) -> None:
+    """Holds what the timers of m nodes send against the declared parts of a message, and against the nodes that there are."""
+    declared = {sent.name: sent for sent in contract.sends if sent.way == "pushed"}
+    users = contract.sizes["users"]
+    for name, array, least in (("sender", pushes.headers.sender, 0), ("age", pushes.headers.age, 0),
+                               ("samples", pushes.headers.samples, 0), ("peers", pushes.headers.peers, -1)):  # fmt: skip
+        if name not in declared:
+            _bad(contract, f"pushed '{name}'", "is not declared", f"{', '.join(declared) or 'none'} in `sends`")
+        most = (m, *contract.shape(declared[name].sizes))
+        if array.dtype != declared[name].dtype or array.shape[:1] != (m,) or array.shape > most:
+            _bad(contract, f"pushed '{name}'", f"{array.dtype} {array.shape}", f"{declared[name].dtype} {most} at most")
+        if array.size and (int(array.min()) < least or (name in ("sender", "peers") and int(array.max()) >= users)):
+            got = f"numbers from {int(array.min())} to {int(array.max())}"
+            _bad(contract, f"pushed '{name}'", got, f"numbers from {least}, of nodes below {users}")
+    if pushes.headers.length.tolist() != [contract.sizes["width"]] * m:
+        _bad(contract, "pushed 'model'", "another length", f"width = {contract.sizes['width']}")
+    to = pushes.to
+    if to.dtype != np.int32 or to.shape[:1] != (m,) or (to.size and not -1 <= int(to.min()) <= int(to.max()) < users):
+        _bad(contract, "pushed to", f"{to.dtype} {to.shape}", f"int32 ({m}, view), nodes below {users} or -1")
 
 
 def check_same(contract: Contract, first: Update, again: Update) -> None:

@@ -11,7 +11,8 @@ from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from .protocols import Catalogue, Disclosed, Histories, State
+from .contract import Sent
+from .protocols import Catalogue, Histories, State
 from .types import Array, Float32Array, Int8Array, Int32Array, Int64Array, UInt64Array
 
 NOBODY = np.int32(-1)  # in lists of peers: no peer
@@ -107,11 +108,11 @@ class GossipAlgorithm(Protocol):
     NamedTuple of arrays whose leading axis is nodes. Functions overwrite the rows `who` of `nodes` and the given rows of the pool, and
     nothing else; so nodes that differ may run at once."""
 
-    disclosure: ClassVar[tuple[Disclosed, ...]]
+    keeps: ClassVar[type]
+    sends: ClassVar[tuple[Sent, ...]]
 
     def configured(self, catalogue: Catalogue) -> Any: ...  # the same settings, made concrete for this federation
     def default_rounds(self, catalogue: Catalogue) -> int: ...
-    def message_bytes(self, catalogue: Catalogue) -> int: ...  # of one message: model and header
     def weighing(
         self, data: DeviceData, keys: UInt64Array
     ) -> DeviceData: ...  # each device's weighting set, of its own rows if it has none

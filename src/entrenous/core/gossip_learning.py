@@ -17,11 +17,11 @@ from . import peer_sampling
 from .contract import Sent, Traits, pushed
 from .gossip import ACCEPTED, NOBODY, Arrivals, DeviceData, Headers, Pushes
 from .gossip_node import TRAIN, GossipModel, GossipPolicy, PeerState, joined, keys_for, refusals
-from .protocols import Catalogue, Disclosed, State
+from .protocols import Catalogue, State
 from .settings import Settings
 from .types import Float32Array, Int8Array, Int32Array, Int64Array, UInt64Array
 
-HEADER = 24  # bytes of what travels beside a model and the peers it names: sender, age, samples
+USUAL = ("pepper-given", "pepper-85-15")  # protocols, the first that the data can have
 EXCHANGE, VIEW = np.uint64(2), np.uint64(3)  # what the draws of one event are for, beside TRAIN
 EACH_PUSH = "each push, to the peers of the view"
 
@@ -145,15 +145,6 @@ class GossipLearning(Settings):
         """Scores of all items for the users of nodes `who` by the models pool[at], float32 [m, items]."""
         return self._policy.score(self._model, pool, at, nodes, who, data)
 
-    # ---- until the engine reads the declaration ----
-
-    disclosure: ClassVar[tuple[Disclosed, ...]]
-    usual_protocols: ClassVar[tuple[str, ...]] = ("pepper-given", "pepper-85-15")  # the first that the data can have
-
-    def message_bytes(self, catalogue: Catalogue) -> int:
-        """Of a model and what travels beside it."""
-        return 4 * self.width + HEADER + 4 * self.carried
-
 
 def _of(part: type[Settings], settings: Mapping[str, Any]) -> dict[str, Any]:
     return {name: settings[name] for name in part.model_fields}
@@ -173,11 +164,7 @@ def composed(name: str, policy: type[GossipPolicy], model: type[GossipModel], su
     kind.policy_class, kind.model_class = policy, model
     kind.keeps = joined(f"{name}State", model.private, PeerState)
     kind.sends = sent(model)
-    kind.traits = Traits(usual_protocols=kind.usual_protocols, holds_out_own=policy.holds_out_own)
-    kind.disclosure = (
-        Disclosed("model", model.layout, EACH_PUSH, model.reveals),
-        *(Disclosed(one.name, "[k] int32" if one.sizes else one.dtype, one.when, one.reveals) for one in kind.sends[2:]),
-    )
+    kind.traits = Traits(usual_protocols=USUAL, holds_out_own=policy.holds_out_own)
     return kind
 
 

@@ -49,15 +49,6 @@ class Histories(NamedTuple):
     places: Float64Array | None = None
 
 
-class Disclosed(NamedTuple):
-    """TEMPORARY."""
-
-    name: str
-    shape: str
-    when: str
-    reveals: str
-
-
 @runtime_checkable
 class FederatedAlgorithm(Protocol):
     """Server-coordinated learning: what it declares, and the functions of server and device.

@@ -12,6 +12,8 @@ from typing import final
 
 import numpy as np
 
+from ..core.declared import Contract, ContractError, bound
+from ..core.enforce import check_kept, check_pushes
 from ..core.gossip import ACCEPTED, NOBODY, Arrivals, DeviceData, GossipAlgorithm, Pushes, Weighing
 from ..core.keys import fold_name, folded, folds
 from ..core.keys import key as key_of
@@ -29,6 +31,7 @@ from .timeline import Happening, Timeline, waves
 
 BLOCK = 64  # nodes that one call handles: few enough that their models stay in the cache, enough to share the costs of a call
 GROUP_BYTES = 1 << 26  # of the models of nodes that are handled together; far more than all of MovieLens-100K's
+TRIED = 4  # received models that are watched in a call of the first round
 KNOWN = 20  # peers that the bootstrap service names to a new node, at most
 HUGE = np.float32(1e30)  # what a bad node sends instead of a number
 JUNK = (np.float32(np.nan), np.float32(np.inf), HUGE, np.float32(0))  # the last is not wrong, but one number too many
@@ -56,6 +59,8 @@ class Gossip:
     ) -> None:
         self.catalogue = data.catalogue
         self.algorithm: GossipAlgorithm = algorithm.configured(self.catalogue)
+        self.contract: Contract = bound(self.algorithm, self.catalogue)
+        self._checked = 0.0  # until then, what nodes keep, push and do to what they receive is held against the declaration
         self.data, self.seed, self.network = data, seed, network or Network()
         self.executor: Executor = executor or Threads(1)
         self._everyone = np.arange(self.catalogue.users)
@@ -94,6 +99,9 @@ class Gossip:
 
     def advance(self, swarm: Swarm, until: int) -> Swarm:
         """`swarm` once `until` rounds (units of time) are over. Overwrites it."""
+        if not self._checked:
+            self._checked = swarm.round + 1.0
+            check_kept(self.contract, swarm.nodes, len(self._everyone))
         while swarm.calendar.next_time() < until:
             now = self._timeline.next(swarm, until)
             with self.executor.stage(int(now.time[0]), "gossip"):
@@ -166,6 +174,8 @@ class Gossip:
         now = now.at(~swarm.away[now.node] & (swarm.busy[now.node] <= now.time))
         who, keys = now.node, self._event_keys(swarm, now.node)
         pushes = self.algorithm.on_timer(swarm.nodes, who, self.private, keys)
+        if self._checks(now):
+            check_pushes(self.contract, pushes, len(who))
         swarm.counts.pushed[who] += 1
         slot = np.where(self._draws.bad[who], self._draws.junk[who], swarm.slot[who])
         length = pushes.headers.length + (self._draws.bad[who] & (self._draws.junk[who] == len(JUNK) - 1))
@@ -173,7 +183,7 @@ class Gossip:
 
     def _send(self, swarm: Swarm, now: Happening, pushes: Pushes, slot: Int64Array) -> None:
         """Puts the messages on their way, peer by peer, as each sender's uplink takes them."""
-        to, size = pushes.to, self.algorithm.message_bytes(self.catalogue)
+        to, size = pushes.to, self.contract.message_bytes
         starts = (
             np.maximum(now.time, swarm.busy[now.node])[:, None]
             + np.cumsum(to != NOBODY, axis=1) * (size / self._draws.bandwidth[now.node])[:, None]
@@ -216,18 +226,28 @@ class Gossip:
         arrivals = Arrivals(
             kept.values, who, own, swarm.mail.slot[places], into, swarm.mail.headers(places), self._event_keys(swarm, who)
         )
+        some = arrivals.received[: TRIED if self._checks(now) else 0]
+        before = kept.values[some].tobytes()
         refused = self._judged(swarm, arrivals) != ACCEPTED
+        if kept.values[some].tobytes() != before:
+            raise ContractError(
+                f"{self.contract.name}: model", "`on_message` writes to what it received", expected="pool[into] alone"
+            )
         kept.drop(np.where(refused, into, own)[moves])
         swarm.slot[who] = np.where(refused, own, into)
         kept.drop(swarm.mail.delivered(now.about))
         swarm.counts.received[who] += 1
         swarm.counts.refused[who] += refused
-        size, ledger = self.algorithm.message_bytes(self.catalogue), swarm.ledger
+        size, ledger = self.contract.message_bytes, swarm.ledger
         swarm.ledger = ledger._replace(
             bytes_down=ledger.bytes_down + len(who) * size,
             lost=ledger.lost + int((~here).sum()),
             refused=ledger.refused + int(refused.sum()),
         )
+
+    def _checks(self, now: Happening) -> bool:
+        """Whether events are held against the declaration: in the first round, and in all of them with a strict executor."""
+        return self.executor.strict or (len(now.time) > 0 and float(now.time[0]) < self._checked)
 
     def _judged(self, swarm: Swarm, arrivals: Arrivals) -> Int8Array:
         place, algorithm = self._placed(arrivals.who), self.algorithm

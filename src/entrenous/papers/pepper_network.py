@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.declared import bound
 from ..report.figures import bars
 from .cell import Look
 from .pepper_plan import System
@@ -47,7 +48,7 @@ def loss(study: PepperStudy, base: System, rounds: int) -> Networks:
 def heterogeneity(study: PepperStudy, base: System, rounds: int) -> Networks:
     """Uplinks over two orders of magnitude, in pushes (a model to each peer of the view) that one takes in a period; and clocks."""
     algorithm, catalogue = study.made(base), study.part("test").rows.catalogue
-    push = algorithm.view * algorithm.message_bytes(catalogue)
+    push = algorithm.view * bound(algorithm, catalogue).message_bytes
     spread = {
         f"{low:g} to {100 * low:g} pushes a period": {"bandwidth": f"loguniform:{low * push:g}:{100 * low * push:g}"}
         for low in (1, 0.3)
