@@ -8,10 +8,10 @@ with the rest what the policy says, and takes note of the peers that the message
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from pydantic import Field, PrivateAttr, create_model
+from pydantic import Field, create_model
 
 from . import peer_sampling
 from .contract import Sent, Traits, pushed
@@ -46,8 +46,9 @@ class GossipLearning(Settings):
     sends: ClassVar[tuple[Sent, ...]]
     traits: ClassVar[Traits]
 
-    _policy: GossipPolicy = PrivateAttr()
-    _model: GossipModel = PrivateAttr()
+    if TYPE_CHECKING:  # not pydantic's private attributes, whose look-up is slow, and every event asks
+        _policy: GossipPolicy
+        _model: GossipModel
 
     def model_post_init(self, context: Any, /) -> None:
         """Makes policy and model of their settings."""
@@ -55,8 +56,8 @@ class GossipLearning(Settings):
 
     def _compose(self, items: int) -> None:
         own = dict(self)
-        self._policy = self.policy_class(**_of(self.policy_class, own))
-        self._model = self.model_class(**_of(self.model_class, own)).over(items)
+        self.__dict__["_policy"] = self.policy_class(**_of(self.policy_class, own))
+        self.__dict__["_model"] = self.model_class(**_of(self.model_class, own)).over(items)
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """The same with some settings changed, in its policy and model too."""

@@ -58,7 +58,7 @@ def joined(name: str, *parts: type) -> type:
 
 def part_of(state: State, part: type[Part]) -> Part:
     """The fields of `part`, a NamedTuple class, of a state that has them all."""
-    return part._make(getattr(state, field) for field in part._fields)  # type: ignore[attr-defined, no-any-return]
+    return part(*[getattr(state, field) for field in part._fields])  # type: ignore[attr-defined]
 
 
 # ---- the two parts of an algorithm ---------------------------------------------------------------------------------------------------
