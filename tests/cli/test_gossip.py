@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 from command_line import Command, Printed, write_shop
-from entrenous.papers.cell import Cell, identity, parts_of
-from entrenous.papers.compute import compute
 from paths import SHARED
 from stored_runs import Page
 
@@ -21,6 +19,8 @@ from entrenous.core.discover import algorithms
 from entrenous.data.load import load
 from entrenous.evaluate.protocol import evaluate
 from entrenous.federation.network import Network
+from entrenous.papers.cell import Cell, identity, parts_of
+from entrenous.papers.compute import compute
 from entrenous.papers.leakcheck import leakcheck
 from entrenous.runs import pipeline as experiment
 from entrenous.runs import store
