@@ -223,9 +223,7 @@ def test_choosing_opens_no_test_rows(tmp_path, small_clusters):
 
 
 def test_a_training_that_diverges_leaves_its_figures_empty(monkeypatch):
-    monkeypatch.setattr(
-        cali3f_settings, "TUNED", {("small", "fedavg-gmf"): Tuned({"learning_rate": 90, "init_std": 1e30}, 2, "s")}
-    )
+    choose(monkeypatch, {("small", "fedavg-gmf"): Tuned({"learning_rate": 90, "init_std": 1e30}, 2, "s")})
     mine = study()
     assert mine.tested([FEDAVG]) == {FEDAVG: []}
     (line,) = system_rows(Trained(study=mine, systems=[FEDAVG]), FEDAVG, {"hr@10": []}, {})
@@ -246,25 +244,25 @@ def test_clusters_beyond_the_devices_of_a_round_are_left_out_and_named(monkeypat
 
 def test_seconds_that_are_compared_were_measured_in_one_run(tmp_path, small_clusters):
     first = study(tmp_path)
-    curves = first.timed_curves([GMF, FEDAVG])
+    curves = first.timed_curves([GMF, FEDAVG], (0, 1))
     runs = [{outcomes[seed].measured for outcomes in curves.values()} for seed in (0, 1)]
     assert all(len(some) == 1 and some != {""} for some in runs) and first.cells.computed == 4
     for one in curves[GMF]:
         assert 0 < one.looks[0].cpu_seconds < one.looks[-1].cpu_seconds and 0 < one.looks[0].seconds < one.looks[-1].seconds
     again = study(tmp_path)
-    assert again.timed_curves([GMF, FEDAVG]) == curves and again.cells.computed == 0
+    assert again.timed_curves([GMF, FEDAVG], (0, 1)) == curves and again.cells.computed == 0
 
 
 def test_what_was_measured_apart_is_measured_again_together(tmp_path, small_clusters):
     study(tmp_path).curves([GMF])
     mine = study(tmp_path)
-    mine.timed_curves([GMF, FEDAVG])
+    mine.timed_curves([GMF, FEDAVG], (0, 1))
     assert mine.cells.computed == 4
     for path in tmp_path.glob("*.json"):
         if json.loads(path.read_text())["algorithm"] == "fedavg-gmf" and json.loads(path.read_text())["seed"] == 0:
             path.unlink()
     later = study(tmp_path)
-    later.timed_curves([GMF, FEDAVG])
+    later.timed_curves([GMF, FEDAVG], (0, 1))
     assert later.cells.computed == 2  # both of seed 0
 
 

@@ -67,7 +67,8 @@ def _note(study: Study, plus: Chosen, reference: Look, found: Mapping[str, Look]
     return (
         f"{study.name}, the gain of '+' (P@10, pi {plus.settings['pi']:g}, {plus.epochs} epochs; pFPL+ as run takes "
         f"{triples(study)} times the triples of an epoch as printed). On equal triples, {plus.epochs} X+: pFPL "
-        f"{_at(found[SHORT])}, pFPL+ {_at(found[SHORT_PLUS])}: the local computation alone is worth {_against(found[SHORT_PLUS], found[SHORT])}. "
+        f"{_at(found[SHORT])}, pFPL+ {_at(found[SHORT_PLUS])}: the local computation alone is worth "
+        f"{_against(found[SHORT_PLUS], found[SHORT])}. "
         f"pFPL+ as run {_at(reference)}, against pFPL {_against(reference, found[SHORT])}. {_share(reference, found)} "
         f"Centralised BPR-MF on as many triples {_at(found[LONG_BPR])}; pFPL+ as run against it {_against(reference, found[LONG_BPR])}."
     )
