@@ -79,12 +79,12 @@ def test_as_printed_the_plus_rows_would_need_far_more_epochs_than_were_explored(
 
 
 def test_no_other_whole_number_of_epochs_up_to_50_gives_a_printed_tcc():
-    for system, printed in fpl_cost.TCC.items():
+    for system, given in fpl_cost.TCC.items():
         fits = [
             (epochs, reading)
             for epochs in range(1, 51)
             for reading in ("run", "printed")
-            if round(fpl_cost.tcc(COUNTRIES["Brazil"], system, 0.1, epochs, reading) / 1e12, 5) == printed[0]
+            if round(fpl_cost.tcc(COUNTRIES["Brazil"], system, 0.1, epochs, reading) / 1e12, 5) == given[0]
         ]
         readings = {"run"} if system.endswith("+") else {"run", "printed"}  # with T = 1 they are one
         assert fits == [(fpl_cost.EPOCHS[system], reading) for reading in ("run", "printed") if reading in readings]

@@ -66,7 +66,7 @@ class System(NamedTuple):
         return self._replace(network=tuple(network.items()))
 
 
-Curves = Mapping[System, list[Outcome]]  # an outcome for each seed
+Curves = Mapping[System, Sequence[Outcome]]  # an outcome for each seed
 Looks = Mapping[System, Sequence[Look]]  # a look for each seed or fold, none of a system that diverged
 
 
