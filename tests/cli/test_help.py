@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 from command_line import Command
-from entrenous.papers.runner import experiments
 
 import entrenous
 from entrenous.cli import _app
 from entrenous.core.discover import offers
+from entrenous.papers.runner import experiments
 from entrenous.split.protocol import protocols
 
 APP = _app()

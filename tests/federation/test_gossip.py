@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from small_gossip import WIDTH, Toy, shop
 
+from entrenous.core.declared import ContractError
 from entrenous.core.gossip import GossipAlgorithm
 from entrenous.federation.executors import Threads
 from entrenous.federation.gossip import Gossip

@@ -16,25 +16,18 @@ from entrenous.algorithms._federated_ncf import NCFSettings
 from entrenous.core.discover import algorithms
 from entrenous.core.errors import InputError
 from entrenous.data.load import load
-from entrenous.papers import (
-    cali3f_fig3,
-    cali3f_fig4,
-    cali3f_fig5,
-    cali3f_settings,
-    cali3f_table2,
-    cali3f_table3,
-    ncf_study,
-    render,
-    seed_rows,
-)
-from entrenous.papers.cali3f_settings import TUNED, Tuned, shared
+from entrenous.papers import cali3f_accuracy, cali3f_clusters, cali3f_convergence, cali3f_time, render, source, values
+from entrenous.papers.between_systems import against, verdict
 from entrenous.papers.cell import Look, Outcome
-from entrenous.papers.cells import Cells
 from entrenous.papers.effort import FULL, QUICK, Budget, Effort
-from entrenous.papers.ncf_study import NcfStudy, System, best_round, mean_curve
+from entrenous.papers.opened import cali3f_study
+from entrenous.papers.pace import pace, paces, reached
+from entrenous.papers.remember import Cells
 from entrenous.papers.result import Context
 from entrenous.papers.runner import experiments, run_experiment
-from entrenous.papers.seed_rows import against, pace, reached, seed_row, verdict
+from entrenous.papers.study import Study, System, best_round, mean_curve
+from entrenous.papers.table import Trained, system_rows
+from entrenous.papers.values import Tuned, printed, settings_of_cali3f, stored
 from entrenous.runs import pipeline as experiment
 from entrenous.runs.plan import Plan, check
 from entrenous.split.protocol import splits
@@ -50,14 +43,22 @@ def data():
     return random_data(users=30, items=60, rows=500)
 
 
-def study(folder=None, **more) -> NcfStudy:
-    return NcfStudy(data=data(), effort=more.pop("effort", EFFORT), cells=Cells(folder, threads=1), **more)
+def study(folder=None, effort=EFFORT, rows=None) -> Study:
+    return cali3f_study(Context(cells=Cells(folder, threads=1)), effort, data() if rows is None else rows)
+
+
+CHOSEN = dict(values.read_tuned("ncf"))
+TABLE_2, TABLE_3, FIGURE_3 = (printed("cali3f", name) for name in ("table2", "table3", "fig3"))
+
+
+def choose(monkeypatch, chosen) -> None:
+    monkeypatch.setattr(values, "read_tuned", lambda family, own=chosen: own)
 
 
 @pytest.fixture
 def small_clusters(monkeypatch):
     """More clusters than by default would be more than there are users with rows to tell apart."""
-    monkeypatch.setattr(cali3f_settings, "TUNED", {("small", "cali3f-gmf"): Tuned({"clusters": 3}, by="a test")})
+    choose(monkeypatch, {("small", "cali3f-gmf"): Tuned({"clusters": 3}, by="a test")})
 
 
 def look(rounds: int, ndcg: float, cpu: float = 0.0, **per_user) -> Look:
@@ -77,26 +78,31 @@ def test_every_experiment_is_found_by_name():
 
 
 def test_table_2_has_eight_systems_on_three_data_sets():
-    assert {name: len(systems) for name, systems in cali3f_table2.TABLE.items()} == dict.fromkeys(FULL.budgets, 8)
-    assert len(cali3f_table2.PAPER) == 3 * 8 * 2
-    assert cali3f_table2.PAPER["ml-100k", "cali3f-neumf", "hr@10"] == 0.71
-    assert cali3f_table2.PAPER["ml-1m", "fedavg-neumf", "ndcg@10"] == 0.37
-    assert cali3f_table2.PAPER["pinterest-20", "cali3f-neumf", "ndcg@10"] == 0.36
+    assert {name: len(systems) for name, systems in stored("printed", "cali3f")["table2"]["values"].items()} == dict.fromkeys(
+        FULL.budgets, 8
+    )
+    assert len(TABLE_2) == 3 * 8 * 2
+    assert TABLE_2["ml-100k", "cali3f-neumf", "hr@10"] == 0.71
+    assert TABLE_2["ml-1m", "fedavg-neumf", "ndcg@10"] == 0.37
+    assert TABLE_2["pinterest-20", "cali3f-neumf", "ndcg@10"] == 0.36
 
 
 def test_table_3_is_consistent_with_itself():
-    for name, (std, minutes, ratio) in cali3f_table3.TABLE.items():
-        assert minutes / 10.6 == pytest.approx(ratio, abs=0.01) and cali3f_table3.PAPER["ml-1m", name, "std_ndcg@10"] == std
+    of = stored("printed", "cali3f")["table3"]["values"]["ml-1m"]
+    for name, (std, seconds, ratio) in of.items():
+        assert seconds / 60 / 10.6 == pytest.approx(ratio, abs=0.01) and TABLE_3["ml-1m", name, "std_ndcg@10"] == std
 
 
 def test_the_text_about_figure_3_is_about_714_rounds():
-    within, omitted = (cali3f_fig3.PAPER["ml-1m", "cali3f-neumf", metric] for metric in (cali3f_fig3.NEAR, cali3f_fig3.OMITTED))
+    within, omitted = (
+        FIGURE_3["ml-1m", "cali3f-neumf", metric] for metric in (cali3f_convergence.NEAR, cali3f_convergence.OMITTED)
+    )
     assert round(within / (1 - omitted)) == 714
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_was_printed_belongs_to_systems_that_there_are(name):
-    for (where, system, metric), value in experiments()[name].paper.items():
+    for (where, system, metric), value in experiments()[name].printed.items():
         assert where in FULL.budgets and system in algorithms() and metric and math.isfinite(value)
 
 
@@ -113,7 +119,7 @@ def test_every_command_of_the_documentation_exists():
 
 
 def test_every_tuned_setting_is_one_that_its_algorithm_takes():
-    for (where, algorithm), found in TUNED.items():
+    for (where, algorithm), found in CHOSEN.items():
         check(Plan(algorithm=algorithm, data=where, settings=found.settings, rounds=found.rounds))
         assert where in FULL.budgets and found.by
 
@@ -121,8 +127,8 @@ def test_every_tuned_setting_is_one_that_its_algorithm_takes():
 def test_with_cali3fs_settings_an_algorithm_keeps_what_only_it_has(monkeypatch):
     mine, ditto = {"learning_rate": 0.123, "factors": 17, "phi": 0.5, "clusters": 9}, {"learning_rate": 0.2, "reg_global": 0.3}
     known = {("d", "cali3f-neumf"): Tuned(mine, 7, "s"), ("d", "ditto-neumf"): Tuned(ditto, 8, "s")}
-    monkeypatch.setattr(cali3f_settings, "TUNED", known)
-    fedavg, ditto = (shared("d", name) for name in ("fedavg-neumf", "ditto-neumf"))
+    choose(monkeypatch, known)
+    fedavg, ditto = (settings_of_cali3f("d", name) for name in ("fedavg-neumf", "ditto-neumf"))
     theirs = {"learning_rate": 0.123, "factors": 17}
     assert fedavg.settings.items() >= theirs.items() and ditto.settings.items() >= {**theirs, "reg_global": 0.3}.items()
     assert "phi" not in fedavg.settings and (fedavg.rounds, ditto.rounds) == (None, None)
@@ -132,16 +138,21 @@ def test_with_cali3fs_settings_an_algorithm_keeps_what_only_it_has(monkeypatch):
 def test_cali3fs_settings_are_its_defaults_too(model):
     """Where nothing was chosen, and where its file has another default than FedAvg's."""
     cali3f, make = algorithms()[f"cali3f-{model}"](), algorithms()[f"fedavg-{model}"]
-    alike = make(**shared("elsewhere", f"fedavg-{model}").settings)
+    alike = make(**settings_of_cali3f("elsewhere", f"fedavg-{model}").settings)
     names = {*NCFSettings.model_fields} - {"rounds"}
     assert {name: getattr(alike, name) for name in names} == {name: getattr(cali3f, name) for name in names}
 
 
 def test_settings_for_another_number_of_clusters_leave_the_rounds_open(monkeypatch):
-    monkeypatch.setattr(cali3f_settings, "TUNED", {("d", "cali3f-gmf"): Tuned({"clusters": 9, "phi": 0.1}, 7, "s")})
-    assert GMF.tuned("d") == Tuned({"clusters": 9, "phi": 0.1}, 7, "s")
-    other = System("cali3f-gmf", more=(("clusters", 2),))
-    assert other.tuned("d") == Tuned({"clusters": 2, "phi": 0.1}, None, "s") and str(other) == "cali3f-gmf, clusters 2"
+    choose(monkeypatch, {("d", "cali3f-gmf"): Tuned({"clusters": 9, "phi": 0.1}, 7, "s")})
+    mine = replace(study(), chosen_on="d")
+    assert mine.tuned(GMF) == Tuned({"clusters": 9, "phi": 0.1}, 7, "s")
+    other = cali3f_clusters.with_clusters("gmf", 2)
+    assert (
+        mine.settings(other) == {"clusters": 2, "phi": 0.1}
+        and mine.tuned(other).rounds is None
+        and str(other) == "cali3f-gmf, clusters 2"
+    )
 
 
 def test_quick_trainings_are_a_part_of_the_whole():
@@ -178,7 +189,7 @@ def test_the_further_candidates_are_those_of_loo_k():
 
 
 def test_what_is_ranked_is_part_of_what_is_remembered():
-    parts = [replace(study(), effort=replace(EFFORT, other=replace(BUDGET, protocol=name, drawn=drawn))) for name, drawn in
+    parts = [study(effort=replace(EFFORT, other=replace(BUDGET, protocol=name, drawn=drawn))) for name, drawn in
              (("loo-20", 30), ("loo-21", 30), ("loo-20", 31), ("loo-20", 0))]  # fmt: skip
     assert len({one.part("test", 0).sha256 for one in parts}) == 4
     assert len({one.part("validation", 0).sha256 for one in parts}) == 2
@@ -186,7 +197,7 @@ def test_what_is_ranked_is_part_of_what_is_remembered():
 
 def test_rounds_come_from_the_settings_or_from_the_mean_curve(monkeypatch):
     popular = System("popular")
-    monkeypatch.setattr(cali3f_settings, "TUNED", {("small", "fedavg-gmf"): Tuned({}, 9, "s")})
+    choose(monkeypatch, {("small", "fedavg-gmf"): Tuned({}, 9, "s")})
     mine, quick = study(), study(effort=replace(EFFORT, quick=True))
     assert mine.rounds([FEDAVG, popular]) == {FEDAVG: 9, popular: 0} and quick.rounds([FEDAVG]) == {FEDAVG: 4}
     other = System("fedavg-mlp")
@@ -212,22 +223,20 @@ def test_choosing_opens_no_test_rows(tmp_path, small_clusters):
 
 
 def test_a_training_that_diverges_leaves_its_figures_empty(monkeypatch):
-    monkeypatch.setattr(
-        cali3f_settings, "TUNED", {("small", "fedavg-gmf"): Tuned({"learning_rate": 90, "init_std": 1e30}, 2, "s")}
-    )
+    choose(monkeypatch, {("small", "fedavg-gmf"): Tuned({"learning_rate": 90, "init_std": 1e30}, 2, "s")})
     mine = study()
     assert mine.tested([FEDAVG]) == {FEDAVG: []}
-    line = seed_row("small", FEDAVG, "hr@10", [], paper={}, protocol="p", seeds=(0, 1))
-    assert line["obtained"] is None and line["spread"] is None and line["protocol"] == "p; training diverged"
+    (line,) = system_rows(Trained(study=mine, systems=[FEDAVG]), FEDAVG, {"hr@10": []}, {})
+    assert line["obtained"] is None and line["spread"] is None and line["protocol"].endswith("; training diverged")
 
 
 def test_clusters_beyond_the_devices_of_a_round_are_left_out_and_named(monkeypatch):
-    monkeypatch.setattr(cali3f_settings, "TUNED", {("small", "cali3f-neumf"): Tuned({"cohort": 4}, None, "s")})
+    choose(monkeypatch, {("small", "cali3f-neumf"): Tuned({"cohort": 4}, None, "s")})
     mine = study(effort=replace(EFFORT, clusters=(2, 4, 5, 31)))
-    assert cali3f_fig4.clusters_of(mine, "neumf") == [2, 4]
-    assert cali3f_fig4.clusters_note(mine, "neumf") == ["small, left out, as a round has fewer devices: P = 5, 31."]
-    monkeypatch.setattr(cali3f_settings, "TUNED", {})
-    assert "there are no subordinates" in cali3f_fig4.clusters_note(study(), "neumf")[0]
+    assert cali3f_clusters.clusters_of(mine, "neumf") == [2, 4]
+    assert cali3f_clusters.clusters_note(mine, "neumf") == ["small, left out, as a round has fewer devices: P = 5, 31."]
+    choose(monkeypatch, {})
+    assert "there are no subordinates" in cali3f_clusters.clusters_note(study(), "neumf")[0]
 
 
 # ---- time --------------------------------------------------------------------------------------------------------------------------
@@ -235,25 +244,25 @@ def test_clusters_beyond_the_devices_of_a_round_are_left_out_and_named(monkeypat
 
 def test_seconds_that_are_compared_were_measured_in_one_run(tmp_path, small_clusters):
     first = study(tmp_path)
-    curves = first.timed_curves([GMF, FEDAVG])
+    curves = first.timed_curves([GMF, FEDAVG], (0, 1))
     runs = [{outcomes[seed].measured for outcomes in curves.values()} for seed in (0, 1)]
     assert all(len(some) == 1 and some != {""} for some in runs) and first.cells.computed == 4
     for one in curves[GMF]:
         assert 0 < one.looks[0].cpu_seconds < one.looks[-1].cpu_seconds and 0 < one.looks[0].seconds < one.looks[-1].seconds
     again = study(tmp_path)
-    assert again.timed_curves([GMF, FEDAVG]) == curves and again.cells.computed == 0
+    assert again.timed_curves([GMF, FEDAVG], (0, 1)) == curves and again.cells.computed == 0
 
 
 def test_what_was_measured_apart_is_measured_again_together(tmp_path, small_clusters):
     study(tmp_path).curves([GMF])
     mine = study(tmp_path)
-    mine.timed_curves([GMF, FEDAVG])
+    mine.timed_curves([GMF, FEDAVG], (0, 1))
     assert mine.cells.computed == 4
     for path in tmp_path.glob("*.json"):
         if json.loads(path.read_text())["algorithm"] == "fedavg-gmf" and json.loads(path.read_text())["seed"] == 0:
             path.unlink()
     later = study(tmp_path)
-    later.timed_curves([GMF, FEDAVG])
+    later.timed_curves([GMF, FEDAVG], (0, 1))
     assert later.cells.computed == 2  # both of seed 0
 
 
@@ -265,32 +274,37 @@ def test_pace_by_hand():
     rising = pace(outcome(0.1, 0.3))
     assert rising is not None and rising.rising and rising.near.rounds == 2
     assert pace(outcome()) is None and reached(outcome(0.1, 0.2), 0.3) is None
-    assert seed_rows.paces([outcome(0.1), outcome()]) == []
+    assert paces([outcome(0.1), outcome()]) == []
 
 
 def test_ratios_by_hand():
-    fast, slow = seed_rows.paces([outcome(0.2, 0.2)]), seed_rows.paces([outcome(0.1, 0.1, 0.1, 0.2)])
-    assert cali3f_table3.ratios(fast, slow) == [10 / 40]
+    fast, slow = paces([outcome(0.2, 0.2)]), paces([outcome(0.1, 0.1, 0.1, 0.2)])
+    assert cali3f_time.ratios(fast, slow) == [10 / 40]
 
 
 def test_the_same_goal_by_hand():
     systems = (System("fedavg-neumf"), NEUMF, System("ditto-neumf"))
     curves = dict(zip(systems, ([outcome(0.1, 0.2)], [outcome(0.25)], [outcome(0.1, 0.15)]), strict=True))
-    said = cali3f_table3._same_goal(curves, systems)
+    said = cali3f_time._same_goal(curves, systems)
     assert said == "To within 5% of FedAvg's best: fedavg-neumf round 2, 20.0 s, cali3f-neumf round 1, 10.0 s, ditto-neumf never."
 
 
 # ---- rows, tests, words ------------------------------------------------------------------------------------------------------------
 
 
+def row_of(name, system, values):
+    """The row of a system's HR@10 on data of this name, with the numbers of table II."""
+    trained = Trained(study=study(rows=replace(data(), name=name)), systems=[system])
+    return system_rows(trained, system, {"hr@10": values}, TABLE_2, seeds=range(len(values)))[0]
+
+
 def test_a_row_is_a_mean_over_seeds_with_all_of_their_values():
-    line = seed_row("ml-100k", NEUMF, "hr@10", [0.6, 0.8], paper=cali3f_table2.PAPER, protocol="p", seeds=(0, 1))
+    line = row_of("ml-100k", NEUMF, [0.6, 0.8])
     assert line["obtained"] == pytest.approx(0.7) and line["spread"] == pytest.approx(math.sqrt(0.02)) and line["paper"] == 0.71
     assert line["values"] == [0.6, 0.8] and line["seeds"] == [0, 1]
     assert render._pair(line, False) == ["0.7100", "0.7000 ± 0.1414"]
     assert render._pair({**line, "values": [120.0], "obtained": 120.04, "spread": None, "paper": None}, False) == ["-", "120.0"]
-    other = seed_row("ml-100k", System("cali3f-neumf", more=(("clusters", 2),)), "hr@10", [0.6], paper=cali3f_table2.PAPER, protocol="",
-                     seeds=(0,))  # fmt: skip
+    other = row_of("ml-100k", System("cali3f-neumf", more=(("clusters", 2),)), [0.6])
     assert other["paper"] is None and other["spread"] is None
 
 
@@ -308,15 +322,15 @@ def test_systems_are_compared_over_the_means_of_users():
 )
 def test_a_claim_is_held_against_the_numbers(difference, p, seen):
     test = {"a": "cali3f-neumf", "b": "fedavg-neumf", "metric": "ndcg@10", "difference": difference, "p_holm": p}
-    (said,) = cali3f_table2.claims("d", [test])
+    (said,) = cali3f_accuracy.claims("d", [test])
     assert f"Cali3F outperforms FedAvg; this {seen} here" in said
 
 
 def test_fewest_rounds_of_figure_5_by_hand():
-    found = {2: seed_rows.paces([outcome(0.1, 0.2), outcome(0.2)]), 5: seed_rows.paces([outcome(0.2), outcome(0.1, 0.1, 0.2)])}
-    line = cali3f_fig5._fewest(study(), found)
-    assert line["values"] == [5.0, 2.0] and line["metric"] == cali3f_fig5.FEWEST
-    first, *_ = cali3f_fig5._notes(study(), found)  # mean rounds 1.5 and 2; within seeds 2/1 and 3/1
+    found = {2: paces([outcome(0.1, 0.2), outcome(0.2)]), 5: paces([outcome(0.2), outcome(0.1, 0.1, 0.2)])}
+    line = cali3f_clusters.fewest_rows(study(), found)[0]
+    assert line["values"] == [5.0, 2.0] and line["metric"] == cali3f_clusters.FEWEST
+    first, *_ = cali3f_clusters.influence(study(), found)  # mean rounds 1.5 and 2; within seeds 2/1 and 3/1
     assert "differs by 0.0%" in first and "by a factor of 1.33 (between seeds at one P, by 2.50 on average)" in first
     assert "Fewest rounds at P = 2" in first
 
@@ -338,11 +352,11 @@ def chosen(**fedavg):
 
 
 def test_tables_and_figures_share_trainings(tmp_path, monkeypatch):
-    monkeypatch.setattr(cali3f_settings, "TUNED", chosen())
+    choose(monkeypatch, chosen())
     table = run("cali3f-table3", tmp_path)
     of = {(line["system"], line["metric"]): line for line in table.rows}
-    assert of["fedavg-neumf", cali3f_table3.RATIO]["values"] == [1.0, 1.0]
-    assert of["fedavg-neumf, Cali3F's settings", cali3f_table3.RATIO]["values"] == [1.0, 1.0]
+    assert of["fedavg-neumf", cali3f_time.RATIO]["values"] == [1.0, 1.0]
+    assert of["fedavg-neumf, Cali3F's settings", cali3f_time.RATIO]["values"] == [1.0, 1.0]
     assert all(0 < line["obtained"] < 1 for line in table.rows if line["metric"] in ("std_ndcg@10", "std_by_chance"))
     figure = run("cali3f-fig3", tmp_path)
     assert figure.computed == 2 * 4  # GMF and MLP, two seeds; of each Cali3F and FedAvg, whose two settings are one here
@@ -359,7 +373,7 @@ def test_tables_and_figures_share_trainings(tmp_path, monkeypatch):
 
 
 def test_fedavg_with_settings_of_its_own_is_trained_with_both(tmp_path, monkeypatch):
-    monkeypatch.setattr(cali3f_settings, "TUNED", chosen(learning_rate=0.2))
+    choose(monkeypatch, chosen(learning_rate=0.2))
     figure = run("cali3f-fig3", tmp_path)
     assert figure.computed == 2 * 9  # three models, two seeds; of each Cali3F, FedAvg and FedAvg with Cali3F's settings
     whole = run("cali3f-table2", tmp_path)
@@ -373,7 +387,7 @@ def test_fedavg_with_settings_of_its_own_is_trained_with_both(tmp_path, monkeypa
 
 def test_a_data_set_that_is_absent_is_named_and_left_out(tmp_path, monkeypatch):
     monkeypatch.setenv("ENTRENOUS_DATA", str(tmp_path))
-    monkeypatch.setattr(ncf_study, "load", lambda name: load(name, fetch=False))
+    monkeypatch.setattr(source, "load", lambda name, **how: load(name, fetch=False, **how))
     for name, missing in (("cali3f-table2", 3), ("cali3f-table3", 2), ("cali3f-fig5", 1)):
         result = run_experiment(name, cache=tmp_path / "cells")
         assert result.rows == [] and len(result.notes) == missing
@@ -383,10 +397,10 @@ def test_a_data_set_that_is_absent_is_named_and_left_out(tmp_path, monkeypatch):
 def test_data_without_validation_rows_are_refused_in_one_line():
     few = data().select(np.concatenate([np.arange(n) < 2 for n in data().counts]))
     with pytest.raises(InputError, match=r"^small: "):
-        replace(study(), data=few).part("validation", 0)
+        study(rows=few).part("validation", 0)
 
 
 def test_what_cannot_be_split_is_left_out_with_a_note():
-    found = ncf_study.over_data(cali3f_table2.one)(Context(cells=Cells(None), data=data(), effort=replace(
-        EFFORT, other=replace(BUDGET, protocol="ncf-99"))))  # fmt: skip
+    effort = replace(EFFORT, other=replace(BUDGET, protocol="ncf-99"))
+    found = experiments()["cali3f-table2"].run(Context(cells=Cells(None), data=data(), effort=effort))
     assert found.rows == [] and found.notes[0].startswith("Left out: small: no rows that ncf held out")

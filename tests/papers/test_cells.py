@@ -3,11 +3,13 @@
 import json
 
 import pytest
-from entrenous.papers.cell import Cell, bare, identity, parts_of, program_sha256
-from entrenous.papers.cells import Cells, read
 from small_data import random_data
 
-from entrenous.papers import cells as cells_module
+from entrenous.papers import program
+from entrenous.papers import remember as cells_module
+from entrenous.papers.cell import COMPUTED_BY, Cell, identity, parts_of
+from entrenous.papers.program import closure, program_sha256, without_docstrings
+from entrenous.papers.remember import Cells, read
 from entrenous.split.protocol import splits
 
 DATA = random_data(users=30, items=40, rows=700)
@@ -126,8 +128,66 @@ def test_the_program_counts_without_its_comments_and_docstrings():
     import ast
 
     one, two = ast.parse('def f():\n    "doc"\n    return 1'), ast.parse("def f():\n    return 1  # why")
-    assert ast.dump(bare(one)) == ast.dump(bare(two)) != ast.dump(bare(ast.parse("def f():\n    return 2")))
+    assert (
+        ast.dump(without_docstrings(one))
+        == ast.dump(without_docstrings(two))
+        != ast.dump(without_docstrings(ast.parse("def f():\n    return 2")))
+    )
     assert program_sha256("entrenous.algorithms.fpl") != program_sha256("entrenous.algorithms.fcf")
+
+
+FPL = "entrenous.algorithms.fpl"
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "module"),
+    [
+        (FPL, "privacy.choice"),
+        (FPL, "runs.train"),
+        (FPL, "runs.recommenders"),
+        (FPL, "federation.rounds"),
+        (FPL, "evaluate.recommend"),
+        (FPL, "papers.compute"),
+        (FPL, "core.keys"),
+        ("entrenous.algorithms.gossip_reptile", "algorithms.gossip_average"),
+        ("entrenous.algorithms.gossip_reptile", "federation.gossip"),
+    ],
+)
+def test_a_change_in_what_a_training_imports_changes_its_identity(algorithm, module, monkeypatch):
+    assert f"entrenous.{module}" in closure(algorithm, COMPUTED_BY)
+    before, path = program_sha256(algorithm, COMPUTED_BY), program.path_of(f"entrenous.{module}")
+    source = program.source_of
+
+    def changed(of):
+        return source(of) + "\nCHANGED = 1\n" if of == path else source(of)
+
+    monkeypatch.setattr(program, "source_of", changed)
+    forget()
+    assert program_sha256(algorithm, COMPUTED_BY) != before
+    monkeypatch.undo()
+    forget()
+    assert program_sha256(algorithm, COMPUTED_BY) == before
+
+
+def forget():
+    for cached in (program.program_sha256, program.imported):
+        cached.cache_clear()
+
+
+def test_what_a_training_does_not_import_is_not_part_of_its_program():
+    reached = closure(FPL, COMPUTED_BY)
+    for name in ("entrenous.algorithms.fcf", "entrenous.papers.fpl_accuracy", "entrenous.report", "entrenous.cli"):
+        assert name not in reached
+
+
+def test_metrics_are_part_of_a_program_though_they_are_found_by_name(monkeypatch):
+    base, path = identity(cell(factors=3), PARTS["validation"]), program.path_of("entrenous.evaluate.metrics.f1")
+    source = program.source_of
+    monkeypatch.setattr(program, "source_of", lambda of: source(of) + "\nCHANGED = 1\n" if of == path else source(of))
+    forget()
+    assert identity(cell(factors=3), PARTS["validation"]) != base
+    monkeypatch.undo()
+    forget()
 
 
 def test_progress_counts_looks():

@@ -5,17 +5,16 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 import pytest
-from entrenous.papers.cells import Cells
-from entrenous.papers.countries import COUNTRIES, rows_of
-from entrenous.papers.fpl_table6 import source_rows
-from entrenous.papers.grid import QUICK
-from entrenous.papers.order_control import order_control, top_pop
-from entrenous.papers.result import Context
-from entrenous.papers.studies import studies
-from entrenous.papers.study import PROTOCOL, Study
 from paths import SHARED
 
 from entrenous.data.home import VARIABLE
+from entrenous.papers.countries import COUNTRIES, countries, fpl_study, rows_of
+from entrenous.papers.fpl_bias import source_rows
+from entrenous.papers.fpl_findings import order_control, top_pop
+from entrenous.papers.fpl_grid import QUICK
+from entrenous.papers.remember import Cells
+from entrenous.papers.result import Context
+from entrenous.papers.study import Study
 
 
 @pytest.fixture(scope="module")
@@ -24,11 +23,11 @@ def italy() -> Study:
         pytest.skip("foursquare-italy is absent")
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv(VARIABLE, str(SHARED))
-        return Study(country="Italy", data=rows_of(COUNTRIES["Italy"]), grid=QUICK, cells=Cells(None))
+        return fpl_study(Context(cells=Cells(None), grid=QUICK), rows_of(COUNTRIES["Italy"]))
 
 
 def test_italy_has_the_users_and_training_rows_of_table_1(italy):
-    train, country = italy.parts["test"].rows, COUNTRIES["Italy"]
+    train, country = italy.part("test").rows, COUNTRIES["Italy"]
     assert (len(train.users), len(train)) == (country.users, country.interactions)
     assert int((train.popularity > 0).sum()) == 25_498  # the paper has 24 more
 
@@ -36,7 +35,7 @@ def test_italy_has_the_users_and_training_rows_of_table_1(italy):
 def test_top_pop_is_the_better_the_older_the_rows_held_out(italy):
     printed = 0.04634
     turned = replace(italy.data, time=-italy.data.time)
-    newest, oldest = top_pop(italy, italy.data, PROTOCOL), top_pop(italy, turned, PROTOCOL)
+    newest, oldest = top_pop(italy, italy.data, italy.source.protocol), top_pop(italy, turned, italy.source.protocol)
     random = top_pop(italy, italy.data, "random-80-20")
     assert newest < random < oldest < printed
     (note,) = order_control(italy, printed)
@@ -44,7 +43,7 @@ def test_top_pop_is_the_better_the_older_the_rows_held_out(italy):
 
 
 def test_only_italy_has_an_order_control(italy):
-    other = Study(country="", data=italy.data, grid=QUICK, cells=Cells(None))
+    other = fpl_study(Context(cells=Cells(None), grid=QUICK), replace(italy.data, name="other"))
     assert order_control(other, 0.1) == [] and order_control(italy, None) == []
 
 
@@ -59,7 +58,7 @@ def test_brazil_is_run_from_files_if_the_user_has_them(tmp_path, monkeypatch):
     monkeypatch.setenv(VARIABLE, str(tmp_path))
     for name, users in (("foursquare-italy", 4), ("foursquare-brazil", 3)):
         write(tmp_path / name, users)
-    names = {quick: [study.data.name for study in studies(Context(quick=quick, cells=Cells(None)))] for quick in (False, True)}
+    names = {quick: [study.data.name for study in countries(Context(quick=quick, cells=Cells(None)))] for quick in (False, True)}
     assert names == {False: ["foursquare-italy", "foursquare-brazil"], True: ["foursquare-italy"]}
     brazil = rows_of(COUNTRIES["Brazil"])
     assert len(brazil.users) == 3 and set(brazil.features["category"]) == {"Food"}

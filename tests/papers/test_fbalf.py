@@ -11,15 +11,19 @@ import numpy as np
 import pytest
 
 from entrenous.data.interactions import Interactions
-from entrenous.papers import fbalf_bias, fbalf_rho, fbalf_table3, rating_settings
-from entrenous.papers.cells import Cells
-from entrenous.papers.rating_settings import TUNED, Tuned, tuned
-from entrenous.papers.rating_study import RatingStudy, Source, System, studies
-from entrenous.papers.result import Context, Found
+from entrenous.papers import fbalf_accuracy, fbalf_bias, fbalf_decoys, values
+from entrenous.papers.effort import Budget
+from entrenous.papers.opened import FOLDS, rated
+from entrenous.papers.remember import Cells
+from entrenous.papers.result import Context
 from entrenous.papers.runner import experiments, run_experiment
+from entrenous.papers.source import ratings
+from entrenous.papers.study import Study, System
+from entrenous.papers.values import Tuned, tuned
 from entrenous.runs import pipeline as experiment
 from entrenous.runs.plan import Plan, check
-from tests.algorithms.test_fbalf_bayes import SMALL, rated
+from tests.algorithms.test_fbalf_bayes import SMALL
+from tests.algorithms.test_fbalf_bayes import rated as rows
 
 NAMES = ["fbalf-bias", "fbalf-rho", "fbalf-table3"]
 FEW = {name: value for name, value in {**SMALL, "rounds": 3}.items() if name not in ("rho", "user_bias", "item_bias")}
@@ -40,14 +44,17 @@ QUICK = {
 }
 
 
+CHOSEN = dict(values.read_tuned("rating"))  # before these tests replace it
+
+
 @cache
 def data() -> Interactions:
-    return replace(rated(30, 25), name="small")
+    return replace(rows(30, 25), name="small")
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rating_settings, "TUNED", QUICK)
+    monkeypatch.setattr(values, "read_tuned", lambda family, own=QUICK: own)
 
 
 def test_every_experiment_is_found_by_name() -> None:
@@ -55,27 +62,27 @@ def test_every_experiment_is_found_by_name() -> None:
 
 
 def test_the_paper_has_36_figures_of_six_systems() -> None:
-    assert len(fbalf_table3.PAPER) == 36 and len({system for _, system, _ in fbalf_table3.PAPER}) == 6
-    assert fbalf_table3.PAPER["ml-1m", "fbalf-bayes", "rmse"] == 0.8442
-    assert fbalf_table3.PAPER["ml-1m", "fedrec, stochastic", "mae"] == 0.6867
-    assert fbalf_table3.PAPER["yahoo-r3", "fedrec++, batch", "rmse"] == 1.1794
+    assert len(fbalf_accuracy.PAPER) == 42 and len({system for _, system, _ in fbalf_accuracy.PAPER}) == 7  # FBALF in both forms
+    assert fbalf_accuracy.PAPER["ml-1m", "fbalf", "rmse"] == fbalf_accuracy.PAPER["ml-1m", "fbalf-bayes", "rmse"] == 0.8442
+    assert fbalf_accuracy.PAPER["ml-1m", "fedrec, stochastic", "mae"] == 0.6867
+    assert fbalf_accuracy.PAPER["yahoo-r3", "fedrec++, batch", "rmse"] == 1.1794
 
 
 def test_every_tuned_setting_is_one_that_its_system_takes() -> None:
-    systems = {system.name: system for system in (*fbalf_table3.FEDERATED, *fbalf_table3.CENTRAL)}
-    for (_, name), found in TUNED.items():
+    systems = {system.name: system for system in (*fbalf_accuracy.FEDERATED, *fbalf_accuracy.CENTRAL)}
+    for (_, name), found in CHOSEN.items():
         check(Plan(algorithm=systems[name].algorithm, settings={**found.settings, **dict(systems[name].own)}))
         assert found.by
 
 
 def test_a_system_follows_the_one_that_it_is_compared_with() -> None:
-    assert tuned("small", "fedrec, hybrid filling") == QUICK["small", "fedrec, batch"]
-    assert tuned("small", "unknown") == Tuned()
+    assert tuned("rating", "small", "fedrec, hybrid filling") == QUICK["small", "fedrec, batch"]
+    assert tuned("rating", "small", "unknown") == Tuned()
 
 
-@pytest.mark.parametrize("system", [System("fbalf-bayes"), System("metamf"), System("svd++"), fbalf_table3.FEDREC_S], ids=str)
+@pytest.mark.parametrize("system", [System("fbalf-bayes"), System("metamf"), System("svd++"), fbalf_accuracy.FEDREC_S], ids=str)
 def test_a_test_cell_is_what_entrenous_run_finds_in_each_fold(system: System) -> None:
-    study = RatingStudy(data=data(), chosen_on="small", cells=Cells(threads=1))
+    study = Study(source=ratings("small"), data=data(), cells=Cells(threads=1), budget=Budget(folds=FOLDS), family="rating")
     looks = study.tested([system])[system]
     found = experiment.run(system.algorithm, data(), settings=study.settings(system))
     assert [look.metrics for look in looks] == [
@@ -88,7 +95,7 @@ def test_a_test_cell_is_what_entrenous_run_finds_in_each_fold(system: System) ->
 def test_the_table_has_every_system_with_its_folds_and_the_statistics_say_what_they_are_of(tmp_path: Path) -> None:
     result = run_experiment("fbalf-table3", data=data(), out=tmp_path, threads=1)
     rows = [row for row in result.rows if row["data"] == "small"]
-    systems = [str(system) for system in (*fbalf_table3.FEDERATED, *fbalf_table3.CENTRAL)]
+    systems = [str(system) for system in (*fbalf_accuracy.FEDERATED, *fbalf_accuracy.CENTRAL)]
     assert [row["system"] for row in rows] == [name for name in systems for _ in range(2)]
     assert all(len(row["values"]) == 5 and row["obtained"] == pytest.approx(np.mean(row["values"])) for row in rows)
     assert all("kfold-5" in row["protocol"] and "clipped to 1 .. 5" in row["protocol"] for row in rows)
@@ -106,13 +113,13 @@ def test_the_statistics_of_the_printed_errors_are_the_printed_ones() -> None:
 
     tested = {
         data: {
-            system: [Printed(*(fbalf_table3.PAPER[data, str(system), metric] for metric in ("mae", "rmse")))]
-            for system in fbalf_table3.SIX
+            system: [Printed(*(fbalf_accuracy.PAPER[data, str(system), metric] for metric in ("mae", "rmse")))]
+            for system in fbalf_accuracy.SIX
         }
-        for data in fbalf_table3.PRINTED
+        for data in fbalf_accuracy.ON
     }
-    table = fbalf_table3._against(fbalf_table3.SIX, tested)  # type: ignore[arg-type]
-    rows = fbalf_table3._statistic_rows("printed", table, tuple(tested), paper=True)
+    table = fbalf_accuracy.loss_win(fbalf_accuracy.SIX, tested)  # type: ignore[arg-type]
+    rows = fbalf_accuracy.statistic_rows("printed", table, tuple(tested), paper=True)
     printed = [row for row in rows if row["paper"] is not None]
     assert len(printed) == 6 + 3 * 5
     assert [round(row["obtained"], 4) for row in printed] == pytest.approx([round(row["paper"], 4) for row in printed])
@@ -133,7 +140,7 @@ def test_what_the_biases_buy_is_told_for_every_group() -> None:
 def test_decoys_cost_bytes_in_proportion_and_fedrec_plus_plus_nothing_else() -> None:
     result = run_experiment("fbalf-rho", data=data(), threads=1)
     of = {(row["system"], row["metric"]): row["obtained"] for row in result.rows}
-    none, one = (of[f"fbalf-bayes, rho {rho}", fbalf_rho.BYTES] for rho in (0, 1))
+    none, one = (of[f"fbalf-bayes, rho {rho}", fbalf_decoys.BYTES] for rho in (0, 1))
     assert one / none == pytest.approx(2, abs=0.05)
     assert of["fedrec++, rho 3", "rmse"] == of["fedrec++, rho 0", "rmse"] == of["fedrec, hybrid filling, rho 0", "rmse"]
     assert of["fedrec, user average, rho 3", "rmse"] != of["fedrec, user average, rho 0", "rmse"]
@@ -141,14 +148,14 @@ def test_decoys_cost_bytes_in_proportion_and_fedrec_plus_plus_nothing_else() -> 
 
 def test_absent_data_are_named_and_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ENTRENOUS_DATA", str(tmp_path))
-    found = Found()
-    assert studies(Context(cells=Cells(threads=1)), [Source("yahoo-r3"), Source("hetrec-ml")], [], found) == []
-    assert [note.split(":")[1].strip() for note in found.notes] == ["yahoo-r3", "hetrec-ml"]
-    assert all(note.startswith("Left out: ") and "\n" not in note for note in found.notes)
+    notes: list[str] = []
+    assert rated(ratings("yahoo-r3"), ratings("hetrec-ml"))(Context(cells=Cells(threads=1)), notes) == []
+    assert [note.split(":")[1].strip() for note in notes] == ["yahoo-r3", "hetrec-ml"]
+    assert all(note.startswith("Left out: ") and "\n" not in note for note in notes)
 
 
 def test_filtered_sources_say_so() -> None:
-    assert str(Source("ml-1m", filtered=True)) == "ml-1m, 10 or more ratings" and str(Source("ml-1m")) == "ml-1m"
+    assert str(ratings("ml-1m", 10)) == "ml-1m, 10 or more ratings" and str(ratings("ml-1m")) == "ml-1m"
 
 
 def test_results_are_written_as_json(tmp_path: Path) -> None:

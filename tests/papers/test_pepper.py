@@ -8,13 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from entrenous.papers.cell import Look, Outcome, identity
-from entrenous.papers.cells import Cells
-from entrenous.papers.pepper_plan import KEPT, Reach, Source, System
-from entrenous.papers.pepper_settings import TUNED, Tuned
-from entrenous.papers.pepper_study import PepperStudy, studies
-from entrenous.papers.result import Context, Found
-from entrenous.papers.runner import experiments, run_experiment
 from paths import SHARED
 from small_data import random_data
 
@@ -22,21 +15,30 @@ from entrenous.core.discover import algorithms
 from entrenous.data.load import load
 from entrenous.papers import (
     decentralisation_cost,
-    pepper_fig7,
-    pepper_fig8,
-    pepper_fig9,
+    pepper_accuracy,
+    pepper_alpha,
+    pepper_cost,
     pepper_network,
-    pepper_settings,
-    pepper_table8,
-    pepper_tables,
+    pepper_sparsity,
     pepper_tails,
+    values,
 )
+from entrenous.papers.cell import Look, Outcome, identity
+from entrenous.papers.effort import Budget
+from entrenous.papers.opened import KEPT, pepper, pepper_study
+from entrenous.papers.remember import Cells
+from entrenous.papers.result import Context
+from entrenous.papers.runner import experiments, run_experiment
+from entrenous.papers.source import Source
+from entrenous.papers.study import Study, System
+from entrenous.papers.table import Trained, system_rows
+from entrenous.papers.values import Tuned, stored
 from entrenous.runs import pipeline as experiment
 from entrenous.runs.plan import Plan, check
 
 TABLES, FIGURES = [f"pepper-table{n}" for n in range(2, 9)], [f"pepper-fig{n}" for n in range(4, 10)]
 BEYOND = ["pepper-churn", "pepper-loss", "pepper-heterogeneity", "pepper-bad", "decentralisation-cost"]
-REACH = Reach(seeds=2, gossip=(6, 3), federated=(4, 2))
+REACH = Budget(seeds=2, gossip=(6, 3), horizon=4, every=2, first=False)
 PEPPER, AVERAGE, FEDAVG = System("pepper-gmf"), System("gossip-average-gmf"), System("fedavg-gmf")
 SOURCE = Source("small", "pepper-85-15")
 
@@ -46,8 +48,11 @@ def data():
     return random_data(users=24, items=200, rows=900)
 
 
-def study(folder: Path | None = None, **more) -> PepperStudy:
-    return PepperStudy(source=SOURCE, data=data(), cells=Cells(folder, threads=1), reach=more.pop("reach", REACH), **more)
+CHOSEN = dict(values.read_tuned("pepper"))
+
+
+def study(folder: Path | None = None, source: Source = SOURCE) -> Study:
+    return pepper_study(Context(cells=Cells(folder, threads=1)), source, data(), budget=REACH)
 
 
 @pytest.fixture(scope="module")
@@ -69,34 +74,30 @@ def test_every_experiment_is_found_by_name():
 
 def test_tables_2_to_7_have_seven_systems_at_three_lengths():
     for name in TABLES[:-1]:
-        assert len(experiments()[name].paper) == 7 * 3
-    movielens = experiments()["pepper-table4"].paper
+        assert len(experiments()[name].printed) == 7 * 3
+    movielens = experiments()["pepper-table4"].printed
     assert movielens["ml-100k, pepper-given", "pepper-gmf", "hr@20"] == 0.7929
     assert movielens["ml-100k, pepper-given", "gossip-age-gmf", "hr@5"] == 0.424
-    assert experiments()["pepper-table3"].paper["foursquare-nyc, pepper-given", "gossip-age-gmf", "ndcg@10"] == 0.1681
-    assert experiments()["pepper-table7"].paper["gowalla-nyc-pepper, pepper-given", "fedfast-prme-g", "f1_user@5"] == 0.1509
+    assert experiments()["pepper-table3"].printed["foursquare-nyc, pepper-given", "gossip-age-gmf", "ndcg@10"] == 0.1681
+    assert experiments()["pepper-table7"].printed["gowalla-nyc-pepper, pepper-given", "fedfast-prme-g", "f1_user@5"] == 0.1509
 
 
 def test_what_was_printed_is_consistent_with_what_the_text_says_of_it():
     """PEPPER outperforms its decentralised competitors everywhere; by 8.93 and 4.35 percent over FedAvg on Foursquare."""
-    for table in (
-        pepper_tables.HR_FOURSQUARE,
-        pepper_tables.NDCG_FOURSQUARE,
-        pepper_tables.F1_FOURSQUARE,
-        pepper_tables.F1_GOWALLA,
-    ):
-        for name in pepper_tables.GOSSIP[:-1]:
-            assert all(np.array(table["pepper"]) > np.array(table[name]))
-    ahead = [
-        table["pepper"][0] - table["gossip-average"][0] for table in (pepper_tables.HR_FOURSQUARE, pepper_tables.NDCG_FOURSQUARE)
-    ]
+    whole = stored("printed", "pepper")
+    for number, model in ((2, "gmf"), (3, "gmf"), (6, "prme-g"), (7, "prme-g")):
+        (table,) = whole[f"table{number}"]["values"].values()
+        for name in pepper_accuracy.GOSSIP[:-1]:
+            assert all(np.array(table[f"pepper-{model}"]) > np.array(table[f"{name}-{model}"]))
+    (hr,), (ndcg,) = (whole[name]["values"].values() for name in ("table2", "table3"))
+    ahead = [table["pepper-gmf"][0] - table["gossip-average-gmf"][0] for table in (hr, ndcg)]
     assert ahead == pytest.approx([8.93, 4.35])
 
 
 def test_what_was_printed_belongs_to_systems_that_there_are():
     known = [name for name in algorithms() if not name.endswith("prme-g")]
     for name in (*TABLES, *FIGURES):
-        for source, system, metric in experiments()[name].paper:
+        for source, system, metric in experiments()[name].printed:
             assert source.endswith("pepper-given") and metric
             assert system.partition(",")[0] in known or system.endswith("-prme-g")
 
@@ -106,7 +107,7 @@ def test_the_dense_set_of_the_paper_is_not_possible():
 
 
 def test_every_tuned_setting_is_one_that_its_algorithm_takes():
-    for (split, algorithm), found in TUNED.items():
+    for (split, algorithm), found in CHOSEN.items():
         if algorithm in algorithms():
             check(Plan(algorithm=algorithm, settings=found.settings, rounds=found.rounds))
         assert found.by and split.count(",") in (1, 2)
@@ -122,7 +123,8 @@ def test_a_source_says_how_it_is_held_out():
 
 @pytest.mark.parametrize("system", [PEPPER, FEDAVG, System("popular"), AVERAGE.over(loss=0.3)], ids=str)
 def test_a_look_is_what_entrenous_run_finds(system, folder, monkeypatch):
-    monkeypatch.setattr(pepper_settings, "TUNED", {(str(SOURCE), system.algorithm): Tuned({}, 3, "a test")})
+    chosen = {(str(SOURCE), system.algorithm): Tuned({}, 3, "a test")}
+    monkeypatch.setattr(values, "read_tuned", lambda family: chosen)
     mine = study(folder)
     found = mine.tested([system])[system][1]
     rounds = None if system.algorithm == "popular" else 3
@@ -138,7 +140,7 @@ def test_a_look_is_what_entrenous_run_finds(system, folder, monkeypatch):
 
 def test_the_rounds_of_a_system_are_the_best_of_its_curve_and_those_of_a_variant_its_own():
     mine = study()
-    curve = mine.curves([PEPPER])[PEPPER].looks
+    curve = mine.curves([PEPPER])[PEPPER][0].looks
     assert [one.rounds for one in curve] == [3, 6]
     best = max(curve, key=lambda one: one.metrics["ndcg@10"]).rounds
     variant, own = System("pepper-gmf", more=(("alpha", 1.0),)), System("pepper-gmf", more=(("view", 2),), own_rounds=True)
@@ -164,36 +166,40 @@ def test_a_cell_says_what_happened_to_its_nodes():
 
 def test_lengths_networks_and_what_is_kept_are_part_of_a_cell():
     mine = study()
-    part, cell = mine._pair(PEPPER, "test", 0, (3,), KEPT)
+    part, cell = mine.pair(PEPPER, "test", 0, (3,), KEPT)
     others = [replace(cell, lengths=(10,)), replace(cell, kept=()), replace(cell, network={"loss": 0.1}), replace(cell, seed=1)]
     assert len({identity(one, part) for one in (cell, *others)}) == 5
 
 
 def test_what_is_not_there_or_does_not_fit_is_named_and_left_out(monkeypatch):
-    found, strange = Found(), System("no-such-system")
-    assert study().fitting([PEPPER, strange, System("fedfast-gmf", more=(("clusters", 1000),))], found) == [PEPPER]
-    assert len(found.notes) == 2 and all("left out" in note for note in found.notes)
+    notes, strange = list[str](), System("no-such-system")
+    assert study().fitting([PEPPER, strange, System("fedfast-gmf", more=(("clusters", 1000),))], notes) == [PEPPER]
+    assert len(notes) == 2 and all("left out" in note for note in notes)
 
 
 def test_absent_data_are_named_and_left_out(tmp_path, monkeypatch):
     monkeypatch.setenv("ENTRENOUS_DATA", str(tmp_path))
-    found = Found()
-    sources = (pepper_tables.FOURSQUARE, pepper_tables.GOWALLA)
-    assert studies(Context(cells=Cells(threads=1)), sources, (), found) == []
-    assert [note.split(":")[1].strip() for note in found.notes] == [source.data for source in sources]
+    notes: list[str] = []
+    sources = (pepper_accuracy.FOURSQUARE, pepper_accuracy.GOWALLA)
+    assert pepper(*sources)(Context(cells=Cells(threads=1)), notes) == []
+    assert [note.split(":")[1].strip() for note in notes] == [source.data for source in sources]
 
 
 # ---- words -------------------------------------------------------------------------------------------------------------------------
 
 
+def target(mine: Study, looks):
+    return pepper_accuracy.target(Trained(study=mine, systems=list(looks), looks=looks))
+
+
 def test_the_target_is_held_against_the_means_over_seeds():
     metrics = {"hr@20": 0.80, "hr@10": 0.62, "hr@5": 0.46}
-    mine = replace(study(), source=pepper_tables.MOVIELENS)
+    mine = study(source=pepper_accuracy.MOVIELENS)
     looks = {PEPPER: [look(1, metrics=metrics)] * 2, System("ials"): [look(0, metrics={name: 0.9 for name in metrics})]}
-    reached, ials = pepper_tables.target(mine, looks)
+    reached, ials = target(mine, looks)
     assert "it has 0.800 / 0.620 / 0.460: missed" in reached and "distance to it is 0.100 / 0.280 / 0.440" in ials
     looks[PEPPER] = [look(1, metrics={**metrics, "hr@5": 0.5})]
-    assert "reached" in pepper_tables.target(mine, looks)[0] and pepper_tables.target(study(), looks) == []
+    assert "reached" in target(mine, looks)[0] and target(study(), looks) == []
 
 
 def test_order_by_hand():
@@ -201,7 +207,7 @@ def test_order_by_hand():
         {"system": s, "metric": "hr@10", "paper": p, "obtained": o}
         for s, p, o in (("a", 0.1, 0.2), ("b", 0.2, 0.3), ("c", 0.3, 0.1))
     ]
-    (note,) = pepper_tables.order("d", "hr@10", rows)
+    (note,) = pepper_accuracy.order("d", "hr@10", rows)
     assert "a 2.00, b 1.50, c 0.33. 1 of 3 pairs" in note
 
 
@@ -215,7 +221,7 @@ def test_claims_count_those_that_differ_for_sure():
             ("ials", 0.1, 0.0),
         )
     ]
-    peers, server, one = pepper_tables.claims("d", "gmf", "hr@10", tests)
+    peers, server, one = pepper_accuracy.claims("d", "gmf", "hr@10", tests)
     assert "above 1 of 2 systems without a server" in peers and "above 0 of 1 systems with a server" in server
     assert "above 1 of 1 systems in one place" in one
 
@@ -238,21 +244,21 @@ def test_a_node_has_converged_at_its_first_look_near_its_best():
     part = replace(mine.part("validation"), held=mine.part("validation").held._replace(rows=rows))
     mine._parts[0] = {**mine._parts[0], "validation": part}
     looks = [one._replace(nodes={"received": [7, 7, 7, *one.nodes["received"]]}) for one in looks]
-    found = pepper_fig9.costs(mine, Outcome(looks, "", 0.0))
+    found = pepper_cost.costs(mine, Outcome(looks, "", 0.0))
     assert found.rounds.tolist() == [10, 5] and found.models.tolist() == [2, 2]  # .9 is within 5 % of .93
     assert found.each == pytest.approx(3.6 / (21 + 12)) and found.seconds == pytest.approx(found.models * found.each)
-    assert pepper_fig9.costs(mine, Outcome([], "diverged", 0.0)) is None
+    assert pepper_cost.costs(mine, Outcome([], "diverged", 0.0)) is None
 
 
 @pytest.mark.parametrize(("alpha", "view", "t"), [(0, 3, 3), (0.4, 3, 2), (0.6, 3, 1), (1, 3, 0), (0.5, 6, 3), (0.9, 6, 1)])
 def test_alpha_is_a_number_of_peers(alpha, view, t):
-    assert pepper_fig8.best(alpha, view) == t
+    assert pepper_alpha.best(alpha, view) == t
 
 
 def test_alphas_with_the_same_view_are_one_system():
-    every = {pepper_fig8.system(alpha, 3) for alpha in pepper_fig8.ALPHAS}
+    every = {pepper_alpha.system(alpha, 3) for alpha in pepper_alpha.ALPHAS}
     assert {str(one) for one in every} == {f"pepper-gmf, alpha {alpha}" for alpha in ("0", "0.4", "0.6", "1")}
-    assert len({pepper_fig8.system(alpha, 6) for alpha in pepper_fig8.ALPHAS}) == 7
+    assert len({pepper_alpha.system(alpha, 6) for alpha in pepper_alpha.ALPHAS}) == 7
 
 
 # ---- sparsity ----------------------------------------------------------------------------------------------------------------------
@@ -260,11 +266,11 @@ def test_alphas_with_the_same_view_are_one_system():
 
 def test_sparsity_by_hand():
     few = data().select(data().user < 2)
-    assert pepper_fig7.sparsity(few) == pytest.approx(1 - len(few) / 24 / 200)
+    assert pepper_sparsity.sparsity(few) == pytest.approx(1 - len(few) / 24 / 200)
 
 
 def test_the_sets_are_data_of_their_own():
-    sets = pepper_fig7.sets(data())
+    sets = pepper_sparsity.sets(data())
     assert list(sets) == ["dense", "original", "sparse"] and sets["original"].sha256() == data().sha256()
     for name in ("dense", "sparse"):
         one = sets[name]
@@ -282,7 +288,7 @@ def test_the_sets_are_data_of_their_own():
 @pytest.fixture
 def short(monkeypatch):
     """A few rounds of everything."""
-    monkeypatch.setattr("entrenous.papers.pepper_plan.QUICK", REACH)
+    monkeypatch.setattr("entrenous.papers.effort.PEPPER_QUICK", REACH)
 
 
 def run(name: str, folder: Path, **more):
@@ -291,7 +297,7 @@ def run(name: str, folder: Path, **more):
 
 def test_tables_of_one_model_share_their_cells(folder, short):
     first = run("pepper-table4", folder)
-    systems = [str(system) for system in pepper_tables.systems_of("gmf")]
+    systems = [str(system) for system in pepper_accuracy.systems_of("gmf")]
     assert [row["system"] for row in first.rows] == [name for name in systems for _ in range(3)]
     assert all(len(row["values"]) == 2 and row["paper"] is None for row in first.rows)
     assert len(first.tests) == 8 * 3 and all(test["a"] == "pepper-gmf" for test in first.tests)
@@ -307,7 +313,7 @@ def test_tails_are_those_of_the_tables_means(folder, short):
 
 def test_the_published_numbers_stand_beside_the_published_split(folder, short, monkeypatch):
     paper = {(str(SOURCE), "pepper-gmf", "hr@10"): 0.3}
-    found = pepper_tables.one(study(folder), "gmf", "hr", paper)
+    found = replace(experiments()["pepper-table4"], printed=paper).measured(study(folder), [])
     printed = [row["system"] for row in found.rows if row["paper"] is not None]
     assert printed == ["pepper-gmf"]
 
@@ -315,10 +321,10 @@ def test_the_published_numbers_stand_beside_the_published_split(folder, short, m
 def test_six_peers_receive_twice_as_many_models(folder, short):
     result = run("pepper-table8", folder)
     of = {(row["system"], row["metric"]): row["values"] for row in result.rows}
-    three, six = (str(system) for system in pepper_table8.SYSTEMS.values())
+    three, six = (str(system) for system in pepper_cost.VIEW_SYSTEMS.values())
     each = [np.array(of[system, "models received"]) / np.array(of[system, "rounds"]) for system in (three, six)]
-    assert each[1] / each[0] == pytest.approx(2, rel=0.25) and of[three, pepper_table8.RATIO] == [1, 1]
-    assert pepper_table8.PAPER["ml-100k, pepper-given", three, "CPU ms"] == 53400
+    assert each[1] / each[0] == pytest.approx(2, rel=0.25) and of[three, pepper_cost.RATIO] == [1, 1]
+    assert pepper_cost.TABLE_8["ml-100k, pepper-given", three, "CPU ms"] == 53400
 
 
 @pytest.mark.parametrize("name", ["pepper-churn", "pepper-loss", "pepper-bad"])
@@ -387,13 +393,13 @@ def test_on_the_published_parts(monkeypatch):
         pytest.skip("PEPPER's parts are absent")
     monkeypatch.setenv("ENTRENOUS_DATA", str(SHARED))
     whole = load("ml-100k", fetch=False)
-    mine = PepperStudy(
-        source=pepper_tables.MOVIELENS, data=whole, cells=Cells(threads=1), reach=Reach(1, (4, 4), (2, 2)), quick=True
-    )
-    found = Found()
-    systems = mine.fitting([PEPPER, System("popular")], found)
-    rows = mine.rows(PEPPER, {"hr@20": [1.0]}, experiments()["pepper-table4"].paper)
-    assert len(systems) == 2 and not found.notes and rows[0]["paper"] == 0.7929
-    assert mine.about().startswith(
+    budget = Budget(gossip=(4, 4), horizon=2, every=2, first=False)
+    mine = pepper_study(Context(cells=Cells(threads=1), quick=True), pepper_accuracy.MOVIELENS, whole, budget=budget)
+    notes: list[str] = []
+    systems = mine.fitting([PEPPER, System("popular")], notes)
+    trained = Trained(study=mine, systems=systems)
+    rows = system_rows(trained, PEPPER, {"hr@20": [1.0]}, experiments()["pepper-table4"].printed)
+    assert len(systems) == 2 and not notes and rows[0]["paper"] == 0.7929
+    assert pepper_accuracy.split_note(trained)[0].startswith(
         "ml-100k, pepper-given: 100 users, 9062 training rows, 957 rows of weighting sets, 1000 test rows"
     )

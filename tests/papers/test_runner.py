@@ -10,19 +10,21 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from entrenous.papers.cells import Cells
-from entrenous.papers.effort import Budget, Effort
-from entrenous.papers.findings import agreement
-from entrenous.papers.grid import FULL, QUICK
-from entrenous.papers.result import row
-from entrenous.papers.runner import experiments, run_experiment
-from entrenous.papers.study import FPL_SYSTEMS, SYSTEMS, Study, System
 
 from entrenous.core.errors import InputError
 from entrenous.core.vocabulary import Vocabulary
 from entrenous.data.home import VARIABLE
 from entrenous.data.interactions import Interactions, build
-from entrenous.papers import fpl_table4
+from entrenous.papers import fpl_cost
+from entrenous.papers.countries import fpl_study
+from entrenous.papers.effort import Budget, Effort
+from entrenous.papers.fpl_findings import agreement
+from entrenous.papers.fpl_grid import FULL, QUICK
+from entrenous.papers.fpl_search import FPL_SYSTEMS, SYSTEMS, Search
+from entrenous.papers.remember import Cells
+from entrenous.papers.result import Context, row
+from entrenous.papers.runner import experiments, run_experiment
+from entrenous.papers.study import System
 
 TINY = replace(
     QUICK, neighbours=(2, 5), factors=(2,), epochs=(1, 3), pi=(0.0, 0.5, 1.0), run_pi=(0.5, 1.0), run_epochs=(1,), fcf_rounds=(2,)
@@ -55,8 +57,8 @@ def tiny(items: int = 60) -> Interactions:
 @pytest.fixture(autouse=True)
 def small_shape(monkeypatch, tmp_path):
     """Table 4 counts on a synthetic shape; a small one here. The data folder is a new one, so that nobody's is written to."""
-    monkeypatch.setattr(fpl_table4, "SHAPE", "synthetic-fpl-canada")
-    monkeypatch.setattr(fpl_table4, "ROUNDS", {"sfpl": 3, "sfpl+": 2, "pfpl": 1, "pfpl+": 1})
+    monkeypatch.setattr(fpl_cost, "SHAPE", "synthetic-fpl-canada")
+    monkeypatch.setattr(fpl_cost, "ROUNDS", {"sfpl": 3, "sfpl+": 2, "pfpl": 1, "pfpl+": 1})
     monkeypatch.setenv(VARIABLE, str(tmp_path / "home"))
 
 
@@ -102,7 +104,9 @@ def test_experiments_share_cells(cache_folder):
 def test_every_fpl_row_stands_under_both_readings(cache_folder):
     rows = run("fpl-table2", cache_folder).rows
     for system in FPL_SYSTEMS:
-        (line,) = (r for r in rows if (r["system"], r["reading"]) == system and r["metric"] == "precision@10")
+        (line,) = (
+            r for r in rows if (r["system"], r["reading"]) == (system.algorithm, system.reading) and r["metric"] == "precision@10"
+        )
         assert f"rounds per epoch as {system.reading}" in line["protocol"]
     of = {(r["system"], r["reading"]): r["obtained"] for r in rows if r["metric"] == "recall@10"}
     assert of["sfpl", "printed"] == of["sfpl", "run"] and of["pfpl", "printed"] == of["pfpl", "run"]  # T = 1
@@ -111,7 +115,7 @@ def test_every_fpl_row_stands_under_both_readings(cache_folder):
 
 def test_the_first_row_of_every_system_is_there(cache_folder):
     rows = run("fpl-table2", cache_folder).rows
-    named = [System(r["system"], r["reading"]) for r in rows if r["metric"] == "precision@10"]
+    named = [System(r["system"], reading=r["reading"]) for r in rows if r["metric"] == "precision@10"]
     assert named[: len(SYSTEMS)] == list(SYSTEMS)
     (vae,) = (r for r in rows if r["system"] == "vae" and r["metric"] == "precision@10")
     assert vae["obtained"] is None and "left out of the quick excerpt" in vae["protocol"]
@@ -135,14 +139,14 @@ def test_equal_triples_are_equal(cache_folder):
 # ---- choosing --------------------------------------------------------------------------------------------------------------------
 
 
-def study(data: Interactions | None = None) -> Study:
-    return Study(country="", data=data or tiny(), grid=TINY, cells=Cells(None))
+def search(data: Interactions | None = None, folder: Path | None = None) -> Search:
+    return Search(fpl_study(Context(cells=Cells(folder), grid=TINY), data or tiny()))
 
 
 def test_settings_are_the_best_on_validation():
-    mine = study()
+    mine = search()
     for name in ("user-knn", "bpr-mf"):
-        outcomes = mine.outcomes([mine._cell(name, settings) for settings in TINY.central()[name]])
+        outcomes = mine.outcomes([mine.cell(name, settings) for settings in TINY.central()[name]])
         values = [outcome.looks[0].metrics["precision@10"] for outcome in outcomes]
         assert mine.chosen[System(name)].settings == TINY.central()[name][values.index(max(values))]
         assert mine.chosen[System(name)].validation == max(values)
@@ -152,15 +156,15 @@ def test_settings_are_the_best_on_validation():
         assert (chosen["learning_rate"], chosen["factors"]) == (bpr["learning_rate"], bpr["factors"])
 
 
-def choices(mine: Study) -> dict:
+def choices(mine: Search) -> dict:
     return {system: chosen and (chosen.settings, chosen.epochs) for system, chosen in mine.chosen.items()}
 
 
 def test_the_test_rows_choose_nothing(tmp_path):
-    mine, spoiled = replace(study(), cells=Cells(tmp_path)), study()
-    test = mine.split.test
-    half = test.rows.select(np.arange(len(test.rows)) % 2 == 0)
-    spoiled.__dict__["split"] = mine.split._replace(test=test._replace(rows=half))  # where cached_property keeps it
+    mine, spoiled = search(folder=tmp_path), search()
+    test = spoiled.study.part("test")
+    half = test.held.rows.select(np.arange(len(test.held.rows)) % 2 == 0)
+    spoiled.study._parts[0] = {**spoiled.study._parts[0], "test": replace(test, held=test.held._replace(rows=half))}
     assert choices(spoiled) == choices(mine)
     assert {json.loads(path.read_text())["part"] for path in tmp_path.glob("*.json")} == {"validation"}
 
@@ -168,7 +172,7 @@ def test_the_test_rows_choose_nothing(tmp_path):
 def test_users_with_few_rows_are_refused_in_one_line():
     few = tiny().select(np.concatenate([np.arange(n) < 4 for n in tiny().counts]))
     with pytest.raises(InputError, match=r"^tiny: "):
-        study(few).chosen  # noqa: B018
+        search(few).chosen  # noqa: B018
 
 
 # ---- the rest --------------------------------------------------------------------------------------------------------------------

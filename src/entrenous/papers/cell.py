@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import ast
 import hashlib
-import inspect
 import json
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
 
-from .. import algorithms
 from ..core.discover import modules
 from ..data.interactions import Interactions
-from ..evaluate import recommend
 from ..runs.plan import Plan, make, network_of
 from ..split.types import Held, Split
+from .program import program_sha256
 
 FORMAT = 1  # of a remembered cell
 N = 10  # the list length that all of the papers' tables have
-SHARED = ("core", "kernels", "federation", "evaluate", "evaluate.metrics")  # the packages behind every outcome
+COMPUTED_BY = f"{__package__}.compute"  # trains and evaluates a cell; what it imports is the program behind every outcome
 
 
 @final
@@ -150,7 +146,7 @@ def identity(cell: Cell, part: Part) -> str:
         "looks": cell.looks,
         "rows": part.sha256,
         "part": cell.part,
-        "program": program_sha256(type(algorithm).__module__),
+        "program": program_sha256(type(algorithm).__module__, COMPUTED_BY, *_metrics()),
         **({"network": repr(network_of(cell.plan))} if cell.network else {}),
         **({"lengths": cell.lengths} if cell.lengths != (N,) else {}),
         **({"kept": cell.kept} if cell.kept else {}),
@@ -158,29 +154,6 @@ def identity(cell: Cell, part: Part) -> str:
     return hashlib.sha256(json.dumps(plan, sort_keys=True).encode()).hexdigest()[:40]
 
 
-@lru_cache(maxsize=64)
-def program_sha256(module: str) -> str:
-    """The identity of the code behind an outcome: the algorithm's own file and what it shares, the rounds and the evaluation.
-
-    Comments, docstrings and layout do not count.
-    """
-    packages = {module.rpartition(".")[0], algorithms.__name__}  # a baseline may build on what the algorithms share
-    own = [
-        part
-        for name, part in sorted(sys.modules.items())
-        if name == module or name.startswith(tuple(f"{package}._" for package in packages))
-    ]
-    shared = [part for name in SHARED for part in modules(name).values()]
-    digest = hashlib.sha256()
-    for part in (*own, *shared, recommend):
-        digest.update(ast.dump(bare(ast.parse(inspect.getsource(part)))).encode())
-    return digest.hexdigest()
-
-
-def bare(tree: ast.Module) -> ast.Module:
-    """The tree without docstrings, in place."""
-    for node in ast.walk(tree):
-        body = getattr(node, "body", None)
-        if isinstance(body, list) and body and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant):
-            node.body = body[1:]  # type: ignore[attr-defined]
-    return tree
+def _metrics() -> list[str]:
+    """The modules of metrics, which the evaluation finds by name and no import tells of."""
+    return [module.__name__ for module in modules("evaluate.metrics").values()]

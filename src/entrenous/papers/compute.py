@@ -8,9 +8,8 @@ from functools import partial
 from threading import Event
 from typing import Any, NamedTuple, TypeVar
 
-from ..core.declared import predicts_ratings
+from ..core.declared import bound, is_gossip, predicts_ratings, rounds_an_epoch
 from ..core.errors import NonFiniteError
-from ..core.gossip import GossipAlgorithm
 from ..core.protocols import Progress
 from ..data.interactions import Interactions
 from ..evaluate.fairness import fairness
@@ -110,8 +109,7 @@ def _trained(cell: Cell, part: Part, stop: Event, warm: bool) -> Iterator[tuple[
         yield 0, model, spent, {}
         return
     federation = _federation(cell, part, algorithm)
-    rounds_an_epoch = getattr(federation.algorithm, "rounds_an_epoch", None)
-    rpe = 1 if rounds_an_epoch is None else rounds_an_epoch(rows.catalogue)
+    rpe = rounds_an_epoch(federation.algorithm, rows.catalogue)
     if warm:
         advance(federation, federation.start(), 1)
     start: Callable[[], Standing] = federation.start
@@ -154,7 +152,7 @@ def _checking(stop: Event) -> Progress:
 
 def _block(algorithm: Any, rows: Interactions) -> int:
     """How many devices run together; it changes no result. 0 = as many as Rounds likes."""
-    if hasattr(algorithm, "usual_bytes") or isinstance(algorithm, GossipAlgorithm):
+    if is_gossip(algorithm):
         return 0
-    size = algorithm.configured(rows.catalogue).update_bytes(rows.catalogue)
+    size = bound(algorithm.configured(rows.catalogue), rows.catalogue).block_bytes
     return max(1, BLOCK_BYTES // size) if size > 4 * len(rows.items) else 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -10,6 +11,12 @@ from ..data.home import data_home
 from ..data.interactions import Interactions
 from ..data.load import load
 from ..data.sets.foursquare_italy import read
+from .effort import Budget
+from .fpl_grid import FULL, QUICK
+from .result import Context
+from .source import Source
+from .study import Study
+from .values import printed
 
 
 class Country(NamedTuple):
@@ -22,11 +29,12 @@ class Country(NamedTuple):
     interactions: int
 
 
-COUNTRIES = {
-    "Brazil": Country("Brazil", "foursquare-brazil", 17_473, 47_270, 599_958),
-    "Canada": Country("Canada", "foursquare-canada", 1_340, 29_518, 63_514),
-    "Italy": Country("Italy", "foursquare-italy", 1_353, 25_522, 54_088),
-}
+def _country(name: str, shape: Mapping[tuple[str, str, str], float]) -> Country:
+    data = f"foursquare-{name.lower()}"
+    return Country(name, data, *(int(shape[data, "shape", size]) for size in ("users", "items", "interactions")))
+
+
+COUNTRIES = {name: _country(name, printed("fpl", "table1")) for name in ("Brazil", "Canada", "Italy")}
 FILES = ("interactions.parquet", "items.parquet")  # laid out like those of foursquare-italy
 
 
@@ -44,3 +52,20 @@ def rows_of(country: Country) -> Interactions:
 def present(country: Country) -> bool:
     """Whether the files of a country are in the data folder."""
     return all((data_home() / country.data / name).is_file() for name in FILES)
+
+
+def countries(context: Context, notes: Sequence[str] = ()) -> list[Study]:
+    """Italy, and Brazil and Canada where their files are in the data folder (not in quick runs); or the given data alone.
+
+    Raises InputError if Italy's rows are absent.
+    """
+    if context.data is not None:
+        return [fpl_study(context, context.data)]
+    more = [name for name in ("Brazil", "Canada") if not context.quick and present(COUNTRIES[name])]
+    return [fpl_study(context, rows_of(COUNTRIES[name])) for name in ("Italy", *more)]
+
+
+def fpl_study(context: Context, data: Interactions) -> Study:
+    """One data set under FPL's protocol."""
+    source, grid = Source(data.name, "temporal-80-20", label=data.name), context.grid or (QUICK if context.quick else FULL)
+    return Study(source=source, data=data, cells=context.cells, budget=Budget(), grid=grid, quick=grid.quick, seed=context.seed)

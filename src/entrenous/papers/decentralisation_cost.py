@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from .cell import Look
-from .pepper_plan import System
-from .pepper_study import PepperStudy, over_sources
-from .pepper_tables import MOVIELENS, WHOLE_MOVIELENS
+from .opened import pepper
+from .pepper_accuracy import MOVIELENS, WHOLE_MOVIELENS, split_note
 from .pepper_tails import figure, tails
-from .result import Experiment, Found
+from .study import System
+from .table import Table, Trained, Values, timed_on_test_rows
 
 SYSTEMS = tuple(
     map(
@@ -24,17 +24,9 @@ SYSTEMS = tuple(
 HR, MEGABYTES, SECONDS = "hr@10", "MB a user", "CPU s"
 
 
-def one(study: PepperStudy) -> Found:
-    """All on one split, trained one after another."""
-    found = Found()
-    systems = study.fitting(SYSTEMS, found)
-    looks, rounds = study.timed_tests(systems), study.rounds(systems)
-    users = int((study.part("test").rows.counts > 0).sum())
-    for system in systems:
-        found.rows.extend(study.rows(system, values_of(looks[system], users), {}, rounds[system]))
-    found.notes.extend([study.about(), *_notes(study, looks, users)])
-    found.figures[f"users-{study.source.slug}"] = figure(study.name, HR, looks)
-    return found
+def measured(trained: Trained, system: System) -> Values:
+    """A value for each seed."""
+    return values_of(trained.looks[system], int((trained.study.part("test").rows.counts > 0).sum()))
 
 
 def values_of(looks: Sequence[Look], users: int) -> dict[str, list[float]]:
@@ -47,11 +39,12 @@ def values_of(looks: Sequence[Look], users: int) -> dict[str, list[float]]:
     }
 
 
-def _notes(study: PepperStudy, looks: Mapping[System, Sequence[Look]], users: int) -> list[str]:
+def steps_note(trained: Trained) -> list[str]:
+    """What each step away from one place costs."""
     mean = {
-        str(system): {name: sum(some) / len(some) for name, some in values_of(mine, users).items()}
-        for system, mine in looks.items()
-        if mine
+        str(system): {name: sum(some) / len(some) for name, some in measured(trained, system).items()}
+        for system, looks in trained.looks.items()
+        if looks
     }
     steps = (
         ("central-gmf", "fedavg-gmf", "a server in place of one place"),
@@ -59,9 +52,9 @@ def _notes(study: PepperStudy, looks: Mapping[System, Sequence[Look]], users: in
     )
     said = [f"{what} ({b} for {a}): {_change(mean[a], mean[b])}" for a, b, what in steps if a in mean and b in mean]
     return [
-        f"{study.name}: {'; '.join(said)}." if said else f"{study.name}: a training diverged.",
-        f"{study.name}: bytes are those of models and headers, up and down, without compression; seconds are of one thread, of all devices "
-        "together, without evaluation (decentralised Reptile fine-tunes when it is evaluated).",
+        f"{trained.name}: {'; '.join(said)}." if said else f"{trained.name}: a training diverged.",
+        f"{trained.name}: bytes are those of models and headers, up and down, without compression; seconds are of one thread, of all "
+        "devices together, without evaluation (decentralised Reptile fine-tunes when it is evaluated).",
     ]
 
 
@@ -73,10 +66,18 @@ def _change(a: Mapping[str, float], b: Mapping[str, float]) -> str:
     )
 
 
+def _figure(trained: Trained) -> dict[str, str]:
+    return {f"users-{trained.study.source.slug}": figure(trained.name, HR, trained.looks)}
+
+
 EXPERIMENTS = {
-    "decentralisation-cost": Experiment(
-        "GMF in one place, around a server and between peers (beyond PEPPER)",
-        {},
-        over_sources(one, (MOVIELENS, WHOLE_MOVIELENS), (MOVIELENS,)),
+    "decentralisation-cost": Table(
+        title="GMF in one place, around a server and between peers (beyond PEPPER)",
+        data=pepper(MOVIELENS, WHOLE_MOVIELENS),
+        systems=SYSTEMS,
+        train=timed_on_test_rows,
+        metrics=measured,
+        findings=(split_note, steps_note),
+        figures=_figure,
     )
 }

@@ -1,4 +1,4 @@
-"""`Effort`: how much is trained for Cali3F's tables and figures, and a quick excerpt of it."""
+"""`Budget` and `Effort`: how much is trained for the tables and figures of Cali3F, PEPPER and FBALF, and a quick excerpt of each."""
 
 from __future__ import annotations
 
@@ -12,30 +12,39 @@ from typing import final
 class Budget:
     """How much is trained on one data set.
 
-    protocol: how rows are held out. drawn: candidates of the further sampled ranking (section IV-B has 100), 0 = none.
-    seeds: of tables 2 and 3. curve_seeds: of the curves over rounds and over clusters.
-    horizon: rounds of a curve. every: rounds between its looks at validation.
-    beyond: systems of table 2 that the paper does not have.
+    protocol: how rows are held out, "" = as the source of the rows says. drawn: candidates of a further sampled ranking, 0 = none.
+    seeds: of tables. curve_seeds: of curves over rounds. folds: of a cross-validation that takes the place of seeds, 0 = none.
+    horizon: rounds of a curve with a server. every: rounds between its evaluations on validation rows. first: whether round 1 is
+    evaluated too. gossip: (horizon, every) without a server. beyond: systems of table II that the paper does not have.
     """
 
-    protocol: str
-    drawn: int = 100
+    protocol: str = ""
+    drawn: int = 0
     seeds: int = 1
     curve_seeds: int = 1
-    horizon: int
+    folds: int = 0
+    horizon: int = 1
     every: int = 1
+    first: bool = True
+    gossip: tuple[int, int] = (1, 1)
     beyond: tuple[str, ...] = ("popular",)
 
     @property
     def looks(self) -> tuple[int, ...]:
-        """After which rounds a curve is looked at; round 1 too, and the last one."""
-        return tuple(sorted({1, *range(self.every, self.horizon + 1, self.every), self.horizon}))
+        """After which rounds a curve with a server is evaluated; always after the last one."""
+        return tuple(sorted({*([1] if self.first else []), *range(self.every, self.horizon + 1, self.every), self.horizon}))
+
+    @property
+    def gossip_looks(self) -> tuple[int, ...]:
+        """After which rounds a curve without a server is evaluated."""
+        horizon, every = self.gossip
+        return tuple(range(every, horizon + 1, every))
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
 class Effort:
-    """What is trained for which data set. quick: whether it is an excerpt, whose trainings end at a budget's horizon.
+    """What of Cali3F is trained for which data set. quick: whether it is an excerpt, whose trainings end at a budget's horizon.
 
     budgets: by data set, the quickest first. other: for data that the paper does not have.
     clusters: P of figures 4 and 5. epochs: what centralised systems are cut to, 0 = not at all.
@@ -53,20 +62,31 @@ class Effort:
 
 
 FEDERATED = ("fedfast-neumf", "ditto-neumf", "reptile-neumf")
+DRAWN = 100  # section IV-B
 FULL = Effort(
     quick=False,
     budgets={
-        "ml-100k": Budget(protocol="loo-99", seeds=5, curve_seeds=1, horizon=150, every=3, beyond=("popular", *FEDERATED)),
-        "ml-1m": Budget(protocol="ncf-99", seeds=1, horizon=120, every=5),
-        "pinterest-20": Budget(protocol="ncf-99", horizon=60, every=10),
+        "ml-100k": Budget(protocol="loo-99", drawn=DRAWN, seeds=5, horizon=150, every=3, beyond=("popular", *FEDERATED)),
+        "ml-1m": Budget(protocol="ncf-99", drawn=DRAWN, horizon=120, every=5),
+        "pinterest-20": Budget(protocol="ncf-99", drawn=DRAWN, horizon=60, every=10),
     },
-    other=Budget(protocol="loo-99", horizon=100),
+    other=Budget(protocol="loo-99", drawn=DRAWN, horizon=100),
     clusters=(5, 10, 20, 30, 50, 100),
 )
 QUICK = Effort(
     quick=True,
-    budgets={"ml-100k": Budget(protocol="loo-99", seeds=2, horizon=20)},
-    other=Budget(protocol="loo-99", horizon=20),
+    budgets={"ml-100k": Budget(protocol="loo-99", drawn=DRAWN, seeds=2, horizon=20)},
+    other=Budget(protocol="loo-99", drawn=DRAWN, horizon=20),
     clusters=(5, 20, 50),
     epochs=10,
 )
+
+# PEPPER's: of MovieLens, of data sets of places (up to 38,333 on every node, where few rounds are enough), and the quick one
+PEPPER_MOVIELENS = Budget(seeds=3, gossip=(600, 20), horizon=150, every=5, first=False)
+PEPPER_PLACES = Budget(gossip=(300, 20), horizon=100, every=5, first=False)
+PEPPER_QUICK = Budget(seeds=2, gossip=(40, 20), horizon=20, every=10, first=False)
+
+
+def pepper_budget(data: str, quick: bool) -> Budget:
+    """How much is trained of PEPPER's systems on a data set."""
+    return PEPPER_QUICK if quick else PEPPER_MOVIELENS if data.startswith("ml-100k") else PEPPER_PLACES

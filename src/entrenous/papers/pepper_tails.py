@@ -14,27 +14,25 @@ from ..core.types import Float64Array
 from ..evaluate.tail import distribution, tail
 from ..report.figures import lines
 from .cell import Look
-from .pepper_plan import Source, System
-from .pepper_study import PepperStudy, Tested, over_sources
-from .pepper_tables import FEDERATED, FOURSQUARE, GOSSIP, MOVIELENS, WHOLE_FOURSQUARE, WHOLE_MOVIELENS, systems_of
-from .result import Experiment, Found
+from .opened import pepper
+from .pepper_accuracy import (
+    FEDERATED,
+    FOURSQUARE,
+    GOSSIP,
+    MOVIELENS,
+    WHOLE_FOURSQUARE,
+    WHOLE_MOVIELENS,
+    pepper_of,
+    systems_of,
+)
+from .result import Row
+from .source import Source
+from .study import Looks
+from .table import Table, Trained, system_rows
 
 N = 20  # the figures' K
 PERCENTS = (5, 10, 25, 50)
 Points = tuple[Float64Array, Float64Array]
-
-
-def one(study: PepperStudy, model: str, metrics: Sequence[str]) -> Found:
-    """A figure for each metric on one split."""
-    found = Found()
-    systems = study.fitting(systems_of(model, ("ials",)), found)
-    looks, rounds = study.tested(systems), study.rounds(systems)
-    for metric in metrics:
-        for system in systems:
-            found.rows.extend(study.rows(system, tails(looks[system], metric), {}, rounds[system]))
-        found.notes.extend(_notes(study, model, metric, looks))
-        found.figures[f"{metric.replace('@', '-')}-{study.source.slug}"] = figure(f"{metric}, {study.name}", metric, looks)
-    return found
 
 
 def tails(looks: Sequence[Look], metric: str) -> dict[str, list[float]]:
@@ -44,7 +42,7 @@ def tails(looks: Sequence[Look], metric: str) -> dict[str, list[float]]:
     return {metric: [one.mean for one in each], **low, f"{metric} worst 10 %": [one.worst[10] for one in each]}
 
 
-def figure(title: str, metric: str, looks: Tested) -> str:
+def figure(title: str, metric: str, looks: Looks) -> str:
     """The share of users with at most x."""
     series = {
         str(system): steps([value for look in some for value in look.per_user[metric]]) for system, some in looks.items() if some
@@ -62,35 +60,57 @@ def steps(values: Sequence[float]) -> Points:
     return np.repeat(found.value, 2), np.concatenate([[0], np.repeat(found.share, 2)[:-1]])
 
 
-def _notes(study: PepperStudy, model: str, metric: str, looks: Tested) -> list[str]:
+def rows_of(trained: Trained, metrics: Sequence[str]) -> list[Row]:
+    """The tails of every system."""
+    return [
+        row
+        for metric in metrics
+        for system in trained.systems
+        for row in system_rows(trained, system, tails(trained.looks[system], metric), {})
+    ]
+
+
+def worst_tenth(trained: Trained, model: str, metric: str) -> list[str]:
     """The claim: better tails than every decentralised competitor (RQ2)."""
-    pepper = System(f"pepper-{model}")
-    if not looks.get(pepper):
+    own = pepper_of(trained)
+    if not trained.looks.get(own):
         return []
-    worst = {system: float(np.mean(tails(some, metric)[f"{metric} worst 10 %"])) for system, some in looks.items() if some}
+    looks = {system: some for system, some in trained.looks.items() if some}
+    worst = {system: float(np.mean(tails(some, metric)[f"{metric} worst 10 %"])) for system, some in looks.items()}
     said = []
     for who, names in (("without a server", GOSSIP[:-1]), ("with a server", FEDERATED)):
         others = {str(system): worst[system] for system in worst if system.algorithm.removesuffix(f"-{model}") in names}
-        below = sum(value < worst[pepper] for value in others.values())
+        below = sum(value < worst[own] for value in others.values())
         listed = ", ".join(f"{name} {value:.4f}" for name, value in others.items())
         said.append(f"above {below} of {len(others)} systems {who} ({listed})")
-    return [f"{study.name}, {metric} of the worst tenth of users: PEPPER {worst[pepper]:.4f}, {'; '.join(said)}."]
+    return [f"{trained.name}, {metric} of the worst tenth of users: PEPPER {worst[own]:.4f}, {'; '.join(said)}."]
 
 
-FIGURES: dict[str, tuple[str, str, tuple[str, ...], tuple[Source, ...]]] = {
-    "pepper-fig4": ("HR and NDCG over users on Foursquare-NYC, GMF", "gmf", ("hr", "ndcg"), (FOURSQUARE, WHOLE_FOURSQUARE)),
-    "pepper-fig5": ("HR and NDCG over users on MovieLens-100K, GMF", "gmf", ("hr", "ndcg"), (MOVIELENS, WHOLE_MOVIELENS)),
-    "pepper-fig6": ("F1 over users on Foursquare-NYC, PRME-G", "prme-g", ("f1_user",), (FOURSQUARE,)),
-}
-EXPERIMENTS = {
-    name: Experiment(
-        f"{title} (PEPPER, figure {name[-1]})",
-        {},
-        over_sources(
-            lambda study, model=model, metrics=metrics: one(study, model, [f"{metric}@{N}" for metric in metrics]),  # type: ignore[misc]
-            sources,
-            sources[:1],
-        ),
+def _figures(trained: Trained, metrics: Sequence[str]) -> dict[str, str]:
+    slug = trained.study.source.slug
+    return {f"{m.replace('@', '-')}-{slug}": figure(f"{m}, {trained.name}", m, trained.looks) for m in metrics}
+
+
+def over_users(number: int, what: str, model: str, measures: Sequence[str], *sources: Source) -> Table:
+    """One of the figures 4 to 6."""
+    metrics = [f"{measure}@{N}" for measure in measures]
+    return Table(
+        title=f"{what} (PEPPER, figure {number})",
+        data=pepper(*sources),
+        systems=systems_of(model, ("ials",)),
+        metrics=metrics,
+        rows=lambda trained: rows_of(trained, metrics),
+        findings=[lambda trained: [note for metric in metrics for note in worst_tenth(trained, model, metric)]],
+        figures=lambda trained: _figures(trained, metrics),
     )
-    for name, (title, model, metrics, sources) in FIGURES.items()
+
+
+EXPERIMENTS = {
+    "pepper-fig4": over_users(
+        4, "HR and NDCG over users on Foursquare-NYC, GMF", "gmf", ("hr", "ndcg"), FOURSQUARE, WHOLE_FOURSQUARE
+    ),
+    "pepper-fig5": over_users(
+        5, "HR and NDCG over users on MovieLens-100K, GMF", "gmf", ("hr", "ndcg"), MOVIELENS, WHOLE_MOVIELENS
+    ),
+    "pepper-fig6": over_users(6, "F1 over users on Foursquare-NYC, PRME-G", "prme-g", ("f1_user",), FOURSQUARE),
 }

@@ -26,7 +26,7 @@ TEST_COLUMNS = {
 }
 
 
-class Table(NamedTuple):
+class RenderedTable(NamedTuple):
     """A table as text. lines: the header first."""
 
     name: str
@@ -83,7 +83,7 @@ def _footer(result: ExperimentResult) -> str:
 # ---- rows to tables ------------------------------------------------------------------------------------------------------------
 
 
-def tables(rows: Sequence[Row]) -> Iterator[Table]:
+def tables(rows: Sequence[Row]) -> Iterator[RenderedTable]:
     """One table for each data set and set of metrics, a line for each system, the paper's column beside ours."""
     for data in dict.fromkeys(row["data"] for row in rows):
         systems: dict[Label, dict[str, Row]] = {}
@@ -102,11 +102,11 @@ def _label(row: Row) -> Label:
     return row["system"], row.get("reading", ""), "" if pi is None else f"{pi:g}"
 
 
-def _table(data: str, metrics: Sequence[str], systems: Mapping[Label, Mapping[str, Row]]) -> Table:
+def _table(data: str, metrics: Sequence[str], systems: Mapping[Label, Mapping[str, Row]]) -> RenderedTable:
     if len(systems) == 1 and len(metrics) > 2:  # one system: a line for each metric
         ((label, rows),) = systems.items()
         lines = [[metric, *_pair(rows[metric], False)] for metric in metrics]
-        return Table(f"{data}: {label[0]}", [["metric", "paper", "ours"], *lines])
+        return RenderedTable(f"{data}: {label[0]}", [["metric", "paper", "ours"], *lines])
     named = [column for column in (1, 2) if any(label[column] for label in systems)]
     printed = [metric for metric in metrics if any(rows[metric]["paper"] is not None for rows in systems.values())]
     whole = {metric: all(_is_whole(rows[metric]) for rows in systems.values()) for metric in metrics}
@@ -117,7 +117,7 @@ def _table(data: str, metrics: Sequence[str], systems: Mapping[Label, Mapping[st
     for label, rows in systems.items():
         cells = [_pair(rows[metric], whole[metric])[metric not in printed :] for metric in metrics]
         lines.append([label[0], *(label[column] or ABSENT for column in named), *(cell for pair in cells for cell in pair)])
-    return Table(data, lines)
+    return RenderedTable(data, lines)
 
 
 def _pair(row: Row, whole: bool) -> list[str]:

@@ -1,20 +1,18 @@
-"""What an experiment is and what it finds: rows of ours beside the paper's, findings in words, figures, significance tests."""
+"""What an experiment finds: rows of ours beside the paper's, findings in words, figures, significance tests."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 from ..data.interactions import Interactions
 from . import render
-from .cells import Cells
 from .effort import Effort
-from .grid import Grid
+from .fpl_grid import Grid
+from .remember import Cells
 
 Row = dict[str, Any]
-Paper = Mapping[tuple[str, str, str], float]  # {(data, system, metric): what was printed}
 
 
 def row(data: str, system: str, metric: str, *, paper: float | None, obtained: float | None, protocol: str, **more: Any) -> Row:
@@ -55,14 +53,6 @@ class Context:
     data: Interactions | None = None
     grid: Grid | None = None
     effort: Effort | None = None
-
-
-class Experiment(NamedTuple):
-    """A table or figure of a paper. paper: what it printed. run: finds ours."""
-
-    title: str
-    paper: Paper
-    run: Callable[[Context], Found]
 
 
 @final

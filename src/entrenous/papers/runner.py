@@ -11,13 +11,14 @@ from ..core.errors import InputError
 from ..core.protocols import Progress, silent
 from ..data.home import data_home
 from ..data.interactions import Interactions
-from .cells import Cells
 from .effort import Effort
-from .grid import Grid
-from .result import Context, Experiment, ExperimentResult
+from .fpl_grid import Grid
+from .remember import Cells
+from .result import Context, ExperimentResult
+from .table import Table
 
 
-def experiments() -> dict[str, Experiment]:
+def experiments() -> dict[str, Table]:
     """Every experiment by name: the EXPERIMENTS of the files of this package."""
     return dict(sorted(offers("papers", "EXPERIMENTS").items()))
 
@@ -44,7 +45,7 @@ def run_experiment(
 
     Raises InputError for an unknown name, for missing data (with where to get it) and for an `out` that cannot be written to.
     """
-    experiment: Experiment = pick("experiment", name, experiments())
+    experiment: Table = pick("experiment", name, experiments())
     if out is not None and not writable(out):
         raise InputError("--out", f"{out} cannot be written to", expected="a folder you may write to", fix="choose another")
     began, folder = time.perf_counter(), cache or (data_home() / "experiments" if out is None else out / "cells")

@@ -1,197 +1,301 @@
-"""`Study`: one data set under the paper's protocol; what chose the settings of every system, and what they score."""
+"""`Study`: systems on one data set under one protocol: how each is trained, for how many rounds, and what it scores on the test rows."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import NamedTuple, final
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, final
+
+import numpy as np
 
 from ..core.errors import InputError
+from ..core.gossip import GossipAlgorithm
+from ..core.keys import key
 from ..data.interactions import Interactions
+from ..evaluate.goal import RANKING
+from ..runs.recommenders import federated
+from ..split.leave_one_out import draw_candidates
 from ..split.protocol import splits
-from ..split.types import Split
-from .cell import Cell, Look, Outcome, Parts, parts_of
-from .cells import Cells
-from .grid import CONFIGURATIONS, FCF, PRINTED, RUN, Grid, Settings
-
-PROTOCOL = "temporal-80-20"
-CHOSEN_BY = "precision@10"  # the paper's tables print the best of this
+from ..split.types import Held
+from .cell import Cell, Look, N, Outcome, Part, Parts, parts_of
+from .effort import Budget
+from .fpl_grid import Grid
+from .remember import Cells, Pair
+from .source import Source
+from .values import Settings, Tuned, said, settings_of_cali3f, tuned
 
 
 class System(NamedTuple):
-    """A row of table 2. reading: of rounds per epoch, "" for systems without epochs of triples."""
+    """What is trained: an algorithm with the settings chosen for `label` (its name, unless given).
 
-    name: str
+    own: settings that make it what the label says. more: settings in place of the chosen ones. network: what is between peers.
+    shared: with Cali3F's settings. own_rounds: whether the number of rounds is chosen for it alone, not for the algorithm with the chosen
+    settings. reading: of FPL's rounds per epoch, "" for systems without epochs of triples.
+    """
+
+    algorithm: str
+    label: str = ""
+    own: tuple[tuple[str, Any], ...] = ()
+    more: tuple[tuple[str, Any], ...] = ()
+    network: tuple[tuple[str, Any], ...] = ()
+    shared: bool = False
+    own_rounds: bool = False
     reading: str = ""
 
     def __str__(self) -> str:
-        return f"{self.name} ({self.reading})" if self.reading else self.name
+        replaced = [f"{name} {str(value).lower()}" for name, value in (*self.more, *self.network)]
+        name = f"{self.name} ({self.reading})" if self.reading else self.name
+        return ", ".join([name, *(["Cali3F's settings"] if self.shared else []), *replaced])
 
     @property
-    def twin(self) -> bool:
-        """Whether it is the training of another system: with T = 1 both readings are one."""
-        return self.reading == RUN and not self.name.endswith("+")
+    def name(self) -> str:
+        """Under which its settings were chosen."""
+        return self.label or self.algorithm
 
     @property
-    def computed_as(self) -> str:
-        """The reading it is computed under."""
-        return PRINTED if self.twin else self.reading
+    def base(self) -> System:
+        """With the chosen settings, every message delivered at once."""
+        return System(self.algorithm, self.label, self.own)
 
-    @property
-    def printed_as(self) -> str:
-        """The system of the paper that it stands beside: the paper has one FCF."""
-        return "fcf" if self.name in FCF else self.name
+    def replaced(self, **more: Any) -> System:
+        """The same with other settings in place of the chosen ones."""
+        return self._replace(more=tuple(more.items()))
 
-
-FPL_SYSTEMS = tuple(System(name, reading) for name in CONFIGURATIONS for reading in (PRINTED, RUN))
-WITHOUT_SETTINGS = ("random", "popular")
-CENTRAL = ("user-knn", "item-knn", "vae", "bpr-mf")
-SYSTEMS = (*(System(name) for name in (*WITHOUT_SETTINGS, *CENTRAL, *FCF)), *FPL_SYSTEMS)
+    def over(self, **network: Any) -> System:
+        """The same over another network."""
+        return self._replace(network=tuple(network.items()))
 
 
-class Chosen(NamedTuple):
-    """What validation chose. epochs: 0 for a centralised system. validation: its CHOSEN_BY there, NaN if there was no choice."""
-
-    algorithm: str
-    settings: Settings
-    epochs: int = 0
-    validation: float = math.nan
-
-    def sentence(self) -> str:
-        """The settings in words."""
-        words = [f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}" for name, value in self.settings.items()]
-        unit = "rounds" if self.algorithm in FCF else "epochs"
-        words += [f"{self.epochs} {unit}"] if self.epochs else []
-        words += ["no settings"] if not words else []
-        chosen = "" if math.isnan(self.validation) else f" (best {CHOSEN_BY} on validation: {self.validation:.5f})"
-        return ", ".join(words) + chosen
+Curves = Mapping[System, Sequence[Outcome]]  # an outcome for each seed
+Looks = Mapping[System, Sequence[Look]]  # a look for each seed or fold, none of a system that diverged
 
 
 @final
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Study:
-    """One data set under `temporal-80-20`. country: its name in the paper's tables, "" for other data."""
+    """One data set under the protocol of its source. seed: the first of the seeds; each names a split and a training.
 
-    country: str
+    family: the file of `tuned/` with the settings. chosen_on: the name there, if it is not that of the source.
+    chosen_by: what the validation rows are called. lengths: of lists. kept: metrics kept of every user of a test.
+    quick: whether trainings end at a curve's end. epochs: what centralised systems are cut to, 0 = not at all. clusters: P to try.
+    grid: what FPL's search tries.
+    """
+
+    source: Source
     data: Interactions
-    grid: Grid
     cells: Cells
+    budget: Budget
+    family: str = ""
+    chosen_on: str = ""
+    chosen_by: str = "validation"
+    lengths: tuple[int, ...] = (N,)
+    kept: tuple[str, ...] = ()
+    quick: bool = False
+    epochs: int = 0
+    clusters: tuple[int, ...] = ()
+    grid: Grid | None = None
     seed: int = 0
+    _parts: dict[int, Parts] = field(default_factory=dict, init=False)
 
-    @cached_property
-    def split(self) -> Split:
-        """Raises InputError if users have too few rows for validation."""
-        split = splits(PROTOCOL, self.data, seed=self.seed)[0]
-        if split.validation is None:
-            raise InputError(self.data.name, "no user has enough rows for validation", expected="users with 7 rows or more")
-        return split
+    @property
+    def name(self) -> str:
+        """Of the rows, as tables have it."""
+        return str(self.source)
 
-    @cached_property
-    def parts(self) -> Parts:
-        return parts_of(self.split)
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """The seeds of tables; under cross-validation the numbers of the folds."""
+        return tuple(range(self.budget.folds)) if self.budget.folds else tuple(range(self.seed, self.seed + self.budget.seeds))
 
-    def outcomes(self, cells: Sequence[Cell]) -> list[Outcome]:
-        """The outcomes of cells of this study."""
-        return self.cells.outcomes(self.parts, cells)
+    @property
+    def curve_seeds(self) -> tuple[int, ...]:
+        """The seeds of curves."""
+        return tuple(range(self.seed, self.seed + self.budget.curve_seeds))
 
-    def protocol(self, system: System, chosen: Chosen | None) -> str:
-        """The protocol of a row, in words."""
-        competing = int((self.parts["test"].rows.popularity > 0).sum())
-        readings = {
-            PRINTED: "rounds per epoch as printed: an epoch is X+ triples",
-            RUN: "rounds per epoch as run: X+ / |U-| whatever T, an epoch is T times X+ triples",
-        }
+    def part(self, name: str, seed: int | None = None) -> Part:
+        """`validation` or `test` of the split of a seed, or of a fold. Raises InputError if the protocol does not suit the data."""
+        if not self._parts and self.budget.folds:
+            self._parts.update(enumerate(map(parts_of, splits(self.source.protocol, self.data, seed=self.seed))))
+        first = 0 if self.budget.folds else self.seed
+        chosen = first if seed is None else seed
+        if chosen not in self._parts:
+            self._parts[chosen] = self._split(chosen)
+        return self._parts[chosen][name]
+
+    def _split(self, seed: int) -> Parts:
+        """The test rows stand against further candidates too, if the budget has any; they are those of loo-K."""
+        parts, drawn = parts_of(splits(self.source.protocol, self.data, seed=seed)[0]), self.budget.drawn
+        if "validation" not in parts:
+            raise InputError(self.data.name, "no user has enough rows for validation", expected="users with more rows")
+        if not drawn:
+            return parts
+        test = parts["test"]
+        candidates = draw_candidates(self.data, test.held.rows.user, drawn, key(seed, "candidates", "test"))
+        also = {f"loo-{drawn}": Held(test.held.rows, candidates)}
+        return {**parts, "test": Part(rows=test.rows, held=test.held, masked=test.masked, also=also)}
+
+    # ---- what is trained ---------------------------------------------------------------------------------------------------------
+
+    def tuned(self, system: System) -> Tuned:
+        """What validation rows chose."""
+        where = self.chosen_on or self.name
+        if system.shared:
+            return settings_of_cali3f(where, system.algorithm)
+        found = tuned(self.family, where, system.name)
+        return found._replace(rounds=None) if system.own_rounds else found
+
+    def settings(self, system: System) -> Settings:
+        """What a system is trained with, where it differs from the defaults."""
+        found = {**self.tuned(system).settings, **dict(system.own), **dict(system.more)}
+        if self.epochs and system.algorithm.startswith("central-"):
+            found["epochs"] = min(self.epochs, int(found.get("epochs", self.epochs)))
+        return found
+
+    def made(self, system: System) -> Any:
+        """The algorithm, made concrete for these users if it is trained on devices. Raises InputError for settings that do not fit."""
+        rows = self.part("test").rows
+        algorithm = self.cell(system, "test", self.seed, ()).made(rows)
+        return algorithm.configured(rows.catalogue) if federated(algorithm) else algorithm
+
+    def fits(self, system: System) -> bool:
+        """Whether there are users, and devices in a round, for its settings."""
+        return not self.misfit(system)
+
+    def misfit(self, system: System) -> str:
+        """Why a system cannot be trained here; "" if it can."""
+        try:
+            self.made(system)
+        except InputError as refused:
+            return str(refused)
+        return ""
+
+    def fitting(self, systems: Iterable[System], notes: list[str]) -> list[System]:
+        """Those that can be trained here; the others are named in a note."""
+        found = {system: self.misfit(system) for system in systems}
+        notes.extend(f"{self.name}, left out: {why}" for why in found.values() if why)
+        return [system for system, why in found.items() if not why]
+
+    def cell(self, system: System, part: Any, seed: int, looks: tuple[int, ...], kept: tuple[str, ...] = ()) -> Cell:
+        """One training of a system; under cross-validation all folds have one seed."""
+        return Cell(
+            algorithm=system.algorithm,
+            settings=self.settings(system),
+            part=part,
+            looks=looks,
+            seed=self.seed if self.budget.folds else seed,
+            network=dict(system.network),
+            lengths=self.lengths,
+            kept=kept,
+        )
+
+    def pair(self, system: System, part: str, seed: int, looks: tuple[int, ...], kept: tuple[str, ...] = ()) -> Pair:
+        """The same with its rows."""
+        return self.part(part, seed), self.cell(system, part, seed, looks, kept)
+
+    # ---- curves, on validation rows ----------------------------------------------------------------------------------------------
+
+    def looks(self, system: System) -> tuple[int, ...]:
+        """After which rounds a curve is evaluated; (0,) of a centralised system."""
+        algorithm = self.made(system)
+        if not federated(algorithm):
+            return (0,)
+        return self.budget.gossip_looks if isinstance(algorithm, GossipAlgorithm) else self.budget.looks
+
+    def central(self, system: System) -> bool:
+        """Whether it is trained in one place, without rounds."""
+        return self.looks(system) == (0,)
+
+    def curves(self, systems: Sequence[System]) -> dict[System, list[Outcome]]:
+        """Each system's evaluations on validation rows over the rounds, once a curve seed."""
+        pairs = [self.pair(system, "validation", seed, self.looks(system)) for system in systems for seed in self.curve_seeds]
+        return self._by_system(systems, self.cells.outcomes_of(pairs))
+
+    def timed_curves(self, systems: Sequence[System], seeds: Sequence[int], kept: tuple[str, ...] = ()) -> Curves:
+        """The same, trained one after another: within a seed, their seconds can be compared."""
+        return self._timed(systems, seeds, lambda system, seed: self.pair(system, "validation", seed, self.looks(system), kept))
+
+    def _timed(self, systems: Sequence[System], seeds: Sequence[int], pair: Any) -> dict[System, list[Outcome]]:
+        found = [self.cells.timed([pair(system, seed) for system in systems]) for seed in seeds]
+        return {system: list(outcomes) for system, outcomes in zip(systems, zip(*found, strict=True), strict=True)}
+
+    def _by_system(self, systems: Sequence[System], outcomes: Sequence[Outcome]) -> dict[System, list[Outcome]]:
+        each = len(outcomes) // max(1, len(systems))
+        return {system: list(outcomes[n * each : (n + 1) * each]) for n, system in enumerate(systems)}
+
+    def rounds(self, systems: Sequence[System]) -> dict[System, int]:
+        """How long each is trained: as its settings have it, or else to the best round of its mean curve; 0 = not in rounds."""
+        leads = {system: system if system.own_rounds or system.shared or self.budget.folds else system.base for system in systems}
+        known = {lead: self._known(lead) for lead in leads.values()}
+        curves = self.curves([lead for lead, rounds in known.items() if rounds is None])
+        found = {lead: best_round(curves[lead]) if rounds is None else rounds for lead, rounds in known.items()}
+        return {system: found[lead] for system, lead in leads.items()}
+
+    def _known(self, system: System) -> int | None:
+        """The rounds that need no curve; in quick runs no training goes beyond the end of a curve."""
+        looks = self.looks(system)
+        rounds = 0 if looks == (0,) else self.made(system).rounds if self.budget.folds else self.tuned(system).rounds
+        return rounds if rounds is None or not self.quick or self.budget.folds else min(rounds, looks[-1])
+
+    # ---- the test rows -----------------------------------------------------------------------------------------------------------
+
+    def tested(self, systems: Sequence[System], seeds: Sequence[int] | None = None) -> dict[System, list[Look]]:
+        """What each scores on the test rows, once a seed or fold; the list is empty if a training diverged."""
+        found = self.tested_at(systems, (1,), self.seeds if seeds is None else seeds)
+        return {system: [look for look, *_ in looks] for system, looks in found.items()}
+
+    def tested_at(self, systems: Sequence[System], times: Sequence[int], seeds: Sequence[int]) -> dict[System, list[list[Look]]]:
+        """The same after 1, 2, .. times the number of rounds: a list of looks for each seed."""
+        until = self.rounds(systems)
+        looks = {system: tuple(time * until[system] for time in times) for system in systems}
+        pairs = [self.pair(system, "test", seed, looks[system], self.kept) for system in systems for seed in seeds]
+        return _whole(self._by_system(systems, self.cells.outcomes_of(pairs)), len(times))
+
+    def timed_tests(self, systems: Sequence[System]) -> dict[System, list[Look]]:
+        """As `tested`, one after another: within a seed, their seconds can be compared."""
+        until = self.rounds(systems)
+        found = self._timed(
+            systems, self.seeds, lambda system, seed: self.pair(system, "test", seed, (until[system],), self.kept)
+        )
+        return {system: [look for look, *_ in looks] for system, looks in _whole(found, 1).items()}
+
+    # ---- in words ----------------------------------------------------------------------------------------------------------------
+
+    def protocol(self, system: System, seeds: Sequence[int] | None = None, rounds: int | None = None) -> str:
+        """How a row came about, in words."""
+        found, settings, used = self.tuned(system), said(self.settings(system)), self.seeds if seeds is None else seeds
+        used = (self.seed,) if self.budget.folds else used
         parts = [
-            f"{self.data.name}, {PROTOCOL}, full ranking of {competing} items",
-            readings.get(system.reading, ""),
-            "" if chosen is None else chosen.sentence(),
-            f"seed {self.seed}",
-            "quick excerpt of the grid" if self.grid.quick else "",
+            self._held_out(),
+            f"settings {found.by or 'not searched: the defaults'}: {settings or 'none'}",
+            f"network: {said(dict(system.network))}" if system.network else "",
+            f"{rounds} rounds" + (f", chosen on {self.chosen_by} here" if found.rounds is None else "") if rounds else "",
+            f"seed{'s' if len(used) > 1 else ''} {', '.join(map(str, used))}",
+            "quick excerpt" if self.quick and not self.budget.folds else "",
         ]
         return "; ".join(filter(None, parts))
 
-    # ---- choosing, on validation rows alone ------------------------------------------------------------------------------------
-
-    @cached_property
-    def chosen(self) -> Mapping[System, Chosen | None]:
-        """The settings of every system of table 2; None where it cannot be trained here or diverged."""
-        self._prepare()
-        found: dict[System, Chosen | None] = {System(name): Chosen(name, {}) for name in WITHOUT_SETTINGS}
-        found |= {System(name): self._best(name, self.grid.central()[name]) for name in CENTRAL}
-        found |= {System(name): self._best(name, [self._shared], self.grid.fcf_rounds) for name in FCF}
-        found |= {system: first_best(self.sweeps[system].values()) for system in FPL_SYSTEMS}
-        return {system: found[system] for system in SYSTEMS}
-
-    @cached_property
-    def sweeps(self) -> Mapping[System, Mapping[float, Chosen]]:
-        """For each configuration and reading, {pi: the settings with the best number of epochs}."""
-        self.outcomes(self._fpl_cells())
-        return {system: self._sweep(system) for system in FPL_SYSTEMS}
-
-    def _sweep(self, system: System) -> dict[float, Chosen]:
-        reading = system.computed_as
-        looks = self.grid.epochs_of(reading)
-        found = {pi: self._best(system.name, [self._fpl(reading, pi)], looks) for pi in self.grid.pi_of(reading)}
-        return {pi: chosen for pi, chosen in found.items() if chosen is not None}
-
-    @cached_property
-    def _shared(self) -> Settings:
-        """The learning rate and factors that BPR-MF chose, which FPL and FCF take over (section 5.3)."""
-        bpr = self._best("bpr-mf", self.grid.central()["bpr-mf"])
-        if bpr is None:
-            raise InputError(self.data.name, "BPR-MF diverged with every setting of the grid", expected="data with more rows")
-        return {name: bpr.settings[name] for name in ("learning_rate", "factors")}
-
-    def _fpl(self, reading: str, pi: float) -> Settings:
-        return {**self._shared, "pi": pi, "rounds_per_epoch": reading}
-
-    def _best(self, algorithm: str, grid: Sequence[Settings], looks: tuple[int, ...] = (0,)) -> Chosen | None:
-        """The settings and number of epochs with the best CHOSEN_BY on validation, the first of equals; None without any."""
-        outcomes = self.outcomes([self._cell(algorithm, settings, looks) for settings in grid])
-        return first_best(
-            Chosen(algorithm, settings, look.epochs, look.metrics[CHOSEN_BY])
-            for settings, outcome in zip(grid, outcomes, strict=True)
-            for look in outcome.looks
-        )
-
-    def _prepare(self) -> None:
-        """Everything that waits for BPR-MF's choice, in one go, the longest first."""
-        fcf = [self._cell(name, self._shared, self.grid.fcf_rounds) for name in FCF]
-        central = [
-            self._cell(name, own) for name in ("vae", "user-knn", "item-knn") for own in reversed(self.grid.central()[name])
-        ]
-        self.outcomes([*fcf, *central, *self._fpl_cells()])
-
-    def _fpl_cells(self) -> list[Cell]:
-        once = sorted((system for system in FPL_SYSTEMS if not system.twin), key=lambda system: system.reading != RUN)
-        return [
-            self._cell(system.name, self._fpl(system.reading, pi), self.grid.epochs_of(system.reading))
-            for system in once
-            for pi in self.grid.pi_of(system.reading)
-        ]
-
-    def _cell(self, algorithm: str, settings: Settings, looks: tuple[int, ...] = (0,)) -> Cell:
-        return Cell(algorithm=algorithm, settings=settings, part="validation", looks=looks, seed=self.seed)
-
-    # ---- the test rows, opened once the settings are chosen --------------------------------------------------------------------
-
-    def tested(self, systems: Iterable[System] = SYSTEMS) -> dict[System, Look | None]:
-        """What each system scored on the test rows with its chosen settings; None if it has none or diverged."""
-        chosen = {system: self.chosen[system] for system in systems}
-        looks = iter(self.test_looks([choice for choice in chosen.values() if choice is not None]))
-        return {system: None if choice is None else next(looks) for system, choice in chosen.items()}
-
-    def test_looks(self, choices: Sequence[Chosen]) -> list[Look | None]:
-        """The test look of each choice; None where training diverged."""
-        cells = [
-            Cell(algorithm=choice.algorithm, settings=choice.settings, part="test", looks=(choice.epochs,), seed=self.seed)
-            for choice in choices
-        ]
-        return [outcome.looks[0] if outcome.looks else None for outcome in self.outcomes(cells)]
+    def _held_out(self) -> str:
+        if self.budget.folds:
+            low, high = self.data.rating_scale
+            return f"{self.name}, {self.source.protocol}, {self.budget.folds} folds, clipped to {low:g} .. {high:g}"
+        candidates = self.part("test").held.candidates
+        named = self.name if self.source.protocol in self.name else f"{self.name}, {self.source.protocol}"
+        return named if candidates is None else f"{named}, {candidates.shape[1]} candidates"
 
 
-def first_best(choices: Iterable[Chosen]) -> Chosen | None:
-    """The choice with the best validation, the first of equals; None of none."""
-    return max(choices, key=lambda choice: choice.validation, default=None)
+def _whole(found: Curves, times: int) -> dict[System, list[list[Look]]]:
+    """The looks of every seed; none of a system of which a training diverged."""
+    each = {system: [one.looks for one in outcomes] for system, outcomes in found.items()}
+    return {system: mine if all(len(looks) == times for looks in mine) else [] for system, mine in each.items()}
+
+
+def mean_curve(outcomes: Sequence[Outcome]) -> tuple[list[int], list[float]]:
+    """Rounds, and the mean over seeds of RANKING's metric after each; as far as no training had diverged."""
+    looks = list(zip(*(outcome.looks for outcome in outcomes), strict=False))
+    return [some[0].rounds for some in looks], [float(np.mean([look.metrics[RANKING.metric] for look in some])) for some in looks]
+
+
+def best_round(outcomes: Sequence[Outcome]) -> int:
+    """The round at which the mean curve is highest, the earliest of equals; 1 if training diverged at once."""
+    rounds, values = mean_curve(outcomes)
+    return rounds[int(np.argmax(values))] if rounds else 1

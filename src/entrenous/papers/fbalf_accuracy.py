@@ -1,0 +1,147 @@
+"""FBALF, table 3: MAE and RMSE of six federated rating predictors on three data sets, with loss/win, Wilcoxon's p and F-ranks.
+
+Beyond the paper: FedRec and FedRec++ each in both styles (the paper's figures are those of a stochastic FedRec and a batch FedRec++),
+FBALF in the paper's own form, which takes plain gradient steps, centralised references, MovieLens-100K, and the sets without users and
+items with fewer than 10 ratings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from ..evaluate.loss_win import Against, against
+from ..evaluate.loss_win import Table as LossWin
+from ..evaluate.ratings import ERRORS
+from ..report.figures import bars
+from .opened import rated
+from .result import Found, Row, row
+from .source import ratings
+from .study import Looks, Study, System
+from .table import Table, Trained
+from .values import Printed, printed
+
+
+def beside_both(values: Printed) -> dict[tuple[str, str, str], float]:
+    """The paper's values of FBALF beside both of its forms here: `fbalf`, as printed, and the ensemble `fbalf-bayes`."""
+    return {
+        **values,
+        **{(data, "fbalf-bayes", metric): value for (data, name, metric), value in values.items() if name == "fbalf"},
+    }
+
+
+FBALF = System("fbalf-bayes")  # the ensemble, whose figures the statistics are of; the paper's own form is a row beside it
+FEDREC_B, FEDREC_S = (System("fedrec", f"fedrec, {style}", (("style", style),)) for style in ("batch", "stochastic"))
+FEDREC_PP_B, FEDREC_PP_S = (
+    System("fedrec++", f"fedrec++, {style}", (("style", style), ("pads", False))) for style in ("batch", "stochastic")
+)
+FEDERATED = (
+    System("fedmf"),
+    FEDREC_B,
+    FEDREC_S,
+    System("metamf"),
+    FEDREC_PP_B,
+    FEDREC_PP_S,
+    System("rfrec"),
+    System("rfrecf"),
+    FBALF,
+    System("fbalf"),
+)
+CENTRAL = (System("pmf"), System("biased-mf"), System("svd++"))
+SOME = (FEDREC_B, FBALF, System("fbalf"), System("biased-mf"))  # enough to see what the filter does
+# The paper's columns. Its FedRec has the figures of the stochastic style, its FedRec++ those of the batch style.
+SIX = (System("fedmf"), FEDREC_S, System("metamf"), FEDREC_PP_B, System("rfrec"), FBALF)
+PAPER, STATISTICS = (beside_both(printed("fbalf", *sections)) for sections in (("table3",), ("ranks", "against")))
+ON = tuple(dict.fromkeys(data for data, _, _ in PAPER))  # the paper's data sets
+SOURCES = (*map(ratings, ("ml-100k", "hetrec-ml", "yahoo-r3", "ml-1m")), ratings("ml-100k", 10), ratings("ml-1m", 10))
+HETREC_ROWS = 855_598  # of the paper's D3
+CELLS = "cells of data set and error"
+
+
+def systems_of(study: Study) -> Sequence[System]:
+    """Every system; a few where rare users and items are left out."""
+    return SOME if study.source.least > 1 else (*FEDERATED, *CENTRAL)
+
+
+def partial_note(trained: Trained) -> list[str]:
+    """Whether the rows at hand are those of the paper."""
+    share = len(trained.study.data) / HETREC_ROWS
+    if trained.name != "hetrec-ml" or share == 1:
+        return []
+    return [f"hetrec-ml: the rows at hand are {share:.1%} of the paper's D3, so its figures are not comparable with the paper's."]
+
+
+def lead(trained: Trained) -> list[str]:
+    """FBALF's lead over the best of the others, by RMSE, in every fold."""
+    rmse = {system: [look.metrics["rmse"] for look in own] for system, own in trained.looks.items() if own}
+    others = [system for system in rmse if system != FBALF and system in FEDERATED]
+    if FBALF not in rmse or not others:
+        return [f"{trained.name}: {FBALF} diverged, or there is nothing to compare it with."]
+    best = min(others, key=lambda system: np.mean(rmse[system]))
+    difference = np.array(rmse[FBALF]) - np.array(rmse[best])
+    said = ", ".join(f"{system} {np.mean(rmse[system]):.4f}" for system in CENTRAL if system in rmse)
+    return [
+        f"{trained.name}, RMSE: {FBALF} {np.mean(rmse[FBALF]):.4f}; the best other federated system is {best} with "
+        f"{np.mean(rmse[best]):.4f} ({FBALF} lower in {int((difference < 0).sum())} of {len(difference)} folds, by "
+        f"{-difference.mean():.4f} on average). Central: {said}."
+    ]
+
+
+def statistics(done: Sequence[Trained]) -> Found:
+    """The last three rows of table 3, twice: over the paper's six systems, and over all federated ones."""
+    found, tested = Found(), {name: trained.looks for name in ON for trained in done if trained.name == name}
+    for label, systems in ((f"the paper's six systems, {CELLS}", SIX), (f"all federated systems, {CELLS}", FEDERATED)):
+        there = [system for system in systems if all(looks[system] for looks in tested.values())]
+        if tested and FBALF in there and len(there) > 1:
+            found.rows.extend(statistic_rows(label, loss_win(there, tested), tuple(tested), paper=systems is SIX))
+    return found
+
+
+def loss_win(systems: Sequence[System], tested: Mapping[str, Looks]) -> LossWin:
+    """FBALF against the others over the cells."""
+    errors = {
+        str(system): [
+            float(np.mean([look.metrics[metric] for look in looks[system]])) for looks in tested.values() for metric in ERRORS
+        ]
+        for system in systems
+    }
+    return against(str(FBALF), errors)
+
+
+def statistic_rows(label: str, table: LossWin, names: Sequence[str], *, paper: bool) -> list[Row]:
+    """A row for each system and statistic."""
+    said = f"means over folds of {', '.join(ERRORS)} on {', '.join(names)}; Wilcoxon exact; Holm over the systems compared with"
+    rows = []
+    for pair in (*table.rows, Against(str(FBALF), 0, 0, float("nan"), float("nan"), float("nan"))):
+        ours: dict[str, float] = {"F-rank": table.ranks[pair.other]}
+        if pair.other != str(FBALF):
+            ours |= {"losses": float(pair.losses), "wins": float(pair.wins), "p (less)": pair.p_less}
+            ours |= {"p (two-sided)": pair.p_two_sided, "p (Holm)": pair.holm}
+        for name, value in ours.items():
+            known = STATISTICS.get(("all", pair.other, name)) if paper else None
+            rows.append(row(label, pair.other, name, paper=known, obtained=value, protocol=said, reading=""))
+    return rows
+
+
+def _figure(trained: Trained) -> dict[str, str]:
+    drawn = [row for row in trained.rows if row["metric"] == "rmse" and row["obtained"] is not None]
+    ours, names = {"RMSE": [row["obtained"] for row in drawn]}, [row["system"] for row in drawn]
+    paper = {"RMSE": [float("nan") if row["paper"] is None else row["paper"] for row in drawn]}
+    title, least = f"Table 3: {trained.name}", trained.study.source.least
+    file = f"rmse-{trained.name.partition(',')[0]}" + (f"-{least}" if least > 1 else "")
+    return {file: bars(names, ours, x_label="RMSE", y_label="", title=title, reference=paper)}
+
+
+EXPERIMENTS = {
+    "fbalf-table3": Table(
+        title="accuracy of federated rating prediction (FBALF, table 3)",
+        data=rated(*SOURCES),
+        systems=systems_of,
+        metrics=ERRORS,
+        printed=PAPER,
+        findings=(lead, partial_note),
+        figures=_figure,
+        after=statistics,
+    )
+}

@@ -1,0 +1,125 @@
+"""FPL, tables 5 and 6: how biased users are towards categories of venues, and how far recommendations move that bias (eq. 10)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..evaluate.metrics.bias_disparity import source_bias
+from ..evaluate.protocol import categories
+from ..evaluate.ranking import Lists
+from ..report.figures import bars
+from .cell import Look
+from .countries import countries
+from .fpl_findings import protocol_note
+from .fpl_search import row_of, searched, twin
+from .result import Row, row
+from .study import Study, System
+from .table import Table, Trained
+from .values import printed
+
+CATEGORIES = {
+    "A&E": "Arts & Entertainment",
+    "C&U": "College & University",
+    "Food": "Food",
+    "NS": "Nightlife Spot",
+    "O&R": "Outdoors & Recreation",
+    "P&OP": "Professional & Other Places",
+    "Res": "Residence",
+    "S&S": "Shop & Service",
+    "T&T": "Travel & Transport",
+}
+SOURCE = "source bias"
+PAPER = printed("fpl", "table5", "table6")
+SHOWN = (System("popular"), System("bpr-mf"), System("pfpl+", reading="run"))  # in the figure
+
+
+def bias_rows(trained: Trained) -> list[Row]:
+    """B_T of the training rows, and BD of every system of table 2; none without categories."""
+    bias = source_rows(trained.study)
+    return [*bias, *disparity_rows(trained, bias)] if bias else []
+
+
+def source_rows(study: Study) -> list[Row]:
+    """B_T of each category; none without categories. A category that the paper has no short name for keeps its own."""
+    rows = study.part("test").rows
+    nobody = np.empty(0, np.int64)
+    lists = Lists(np.empty((0, 1), np.int32), nobody, rows.popularity > 0, rows.popularity, *categories(rows))
+    said = f"{study.name}: share of training rows in the category / its share of the items with a training row (eq. 10)"
+    named = {f"B_T {short(name)}": value for name, value in (source_bias(lists) or {}).items()}
+    data = study.name
+    return [
+        row(data, SOURCE, metric, paper=PAPER.get((data, SOURCE, metric)), obtained=value, protocol=said)
+        for metric, value in named.items()
+    ]
+
+
+def disparity_rows(trained: Trained, bias: list[Row]) -> list[Row]:
+    """BD@10 of every system and category. Table 6 is of Brazil, so only Brazil's rows have a paper's number."""
+    metrics = [row["metric"].replace("B_T", "BD") for row in bias]
+    of = {
+        system: {f"BD {short(name)}": value for name, value in disparity(looks).items()}
+        for system, looks in trained.looks.items()
+    }
+    rows = [row_of(trained, system, metric, of[system].get(metric), PAPER) for system in trained.looks for metric in metrics]
+    return [{name: value for name, value in row.items() if name not in ("pi", "settings", "epochs")} for row in rows]
+
+
+def disparity(looks: Sequence[Look]) -> dict[str, float]:
+    """BD@10 by category, of the one evaluation that there is."""
+    return looks[0].by_category["bias_disparity@10"] if looks else {}
+
+
+def short(name: str) -> str:
+    """The paper's short name of a category.
+
+    >>> short("Nightlife Spot"), short("Event")
+    ('NS', 'Event')
+    """
+    return next((abbreviation for abbreviation, long in CATEGORIES.items() if long == name), name)
+
+
+def bias_notes(trained: Trained) -> list[str]:
+    """B_T against table 5, and who is least biased; or that there are no categories."""
+    if not trained.rows:
+        return [f"{trained.name} has no item categories, so there is no bias to measure."]
+    said, both = protocol_note(trained), [(row["paper"], row["obtained"]) for row in trained.rows if row["system"] == SOURCE]
+    both = [(paper, ours) for paper, ours in both if paper is not None]
+    if both:
+        sides = sum((paper > 1) == (ours > 1) for paper, ours in both)
+        off = float(np.mean([abs(paper - ours) for paper, ours in both]))
+        said.append(
+            f"{trained.name}, B_T against table 5: {sides} of {len(both)} categories on the same side of 1, mean absolute "
+            f"difference {off:.3f}."
+        )
+    size = {str(system): _mean_size(looks) for system, looks in trained.looks.items() if looks and not twin(system)}
+    listed = ", ".join(f"{name} {value:.2f}" for name, value in sorted(size.items(), key=lambda entry: entry[1]))
+    return [*said, f"{trained.name}, mean |BD| over categories, least biased first: {listed}. (Table 6 prints Brazil only.)"]
+
+
+def _mean_size(looks: Sequence[Look]) -> float:
+    return float(np.mean(np.abs(list(disparity(looks).values()))))
+
+
+def _figure(trained: Trained) -> dict[str, str]:
+    if not trained.rows:
+        return {}
+    of = {str(system): disparity(trained.looks[system]) for system in SHOWN if trained.looks[system]}
+    names = list(of[str(SHOWN[0])])
+    series = {system: [values[name] for name in names] for system, values in of.items()}
+    drawn = bars([short(name) for name in names], series, x_label="BD@10", y_label="", title=f"Table 6: {trained.name}")
+    return {f"bias-disparity-{trained.name}": drawn}
+
+
+EXPERIMENTS = {
+    "fpl-table6": Table(
+        title="bias disparity by category (FPL, tables 5 and 6)",
+        data=countries,
+        train=searched,
+        printed=PAPER,
+        rows=bias_rows,
+        findings=(bias_notes,),
+        figures=_figure,
+    )
+}

@@ -1,0 +1,118 @@
+"""Opens the data sets of a table: a `Study` for each that is there, a note for each that is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ..core.errors import InputError
+from ..data.interactions import Interactions
+from .effort import FULL, QUICK, Budget, Effort, pepper_budget
+from .result import Context
+from .source import Source, ratings
+from .study import Study
+
+Open = Callable[[Context, list[str]], list[Study]]
+LENGTHS = (5, 10, 20)  # of PEPPER's lists
+KEPT = tuple(f"{metric}@{n}" for metric in ("hr", "ndcg", "f1_user") for n in LENGTHS)  # of every user, of tests
+FOLDS = 5
+
+
+def opened(sources: Iterable[Source], made: Callable[[Source], Study], needed: str, notes: list[str]) -> list[Study]:
+    """The studies of the sources that are there and can be split; the others are named in a note. needed: a part that they must have."""
+    found = []
+    for source in sources:
+        try:
+            study = made(source)
+            study.part(needed)
+        except InputError as missing:
+            notes.append(f"Left out: {missing}")
+        else:
+            found.append(study)
+    return found
+
+
+# ---- Cali3F --------------------------------------------------------------------------------------------------------------------------
+
+
+def cali3f_study(context: Context, effort: Effort, data: Interactions) -> Study:
+    """Cali3F's systems on one data set under the protocol of its budget."""
+    budget = effort.budget(data.name)
+    return Study(
+        source=Source(data.name, budget.protocol, label=data.name),
+        data=data,
+        cells=context.cells,
+        budget=budget,
+        family="ncf",
+        quick=effort.quick,
+        epochs=effort.epochs,
+        clusters=effort.clusters,
+        seed=context.seed,
+    )
+
+
+def cali3f(only: Sequence[str] = ()) -> Open:
+    """The data sets of a budget (of `only`), or the context's own."""
+
+    def opens(context: Context, notes: list[str]) -> list[Study]:
+        effort = context.effort or (QUICK if context.quick else FULL)
+        names = [name for name in effort.budgets if not only or name in only]
+        sources = [Source(name) for name in names] if context.data is None else [Source(context.data.name)]
+        return opened(sources, lambda source: cali3f_study(context, effort, context.data or source.read()), "test", notes)
+
+    return opens
+
+
+# ---- FBALF ---------------------------------------------------------------------------------------------------------------------------
+
+
+def rating_study(context: Context, source: Source) -> Study:
+    """Rating prediction under cross-validation (section 5.1.4); quick: two folds of five."""
+    data = replace(source.read() if context.data is None else context.data, name=str(source))
+    budget = Budget(folds=2 if context.quick else FOLDS)
+    return Study(
+        source=source, data=data, cells=context.cells, budget=budget, family="rating", chosen_on=source.data, seed=context.seed
+    )
+
+
+def rated(*sources: Source) -> Open:
+    """These data sets, the first alone in quick runs, or the context's own."""
+
+    def opens(context: Context, notes: list[str]) -> list[Study]:
+        several = sources[:1] if context.quick else sources
+        own = several if context.data is None else (ratings(context.data.name),)
+        return opened(own, lambda source: rating_study(context, source), "test", notes)
+
+    return opens
+
+
+# ---- PEPPER --------------------------------------------------------------------------------------------------------------------------
+
+
+def pepper_study(context: Context, source: Source, data: Interactions | None = None, **more: Any) -> Study:
+    """PEPPER's systems on one split."""
+    more.setdefault("budget", pepper_budget(source.data, context.quick))
+    return Study(
+        source=source,
+        data=source.read() if data is None else data,
+        cells=context.cells,
+        family="pepper",
+        chosen_by="the weighting sets",
+        lengths=LENGTHS,
+        kept=KEPT,
+        quick=context.quick,
+        seed=context.seed,
+        **more,
+    )
+
+
+def pepper(*sources: Source) -> Open:
+    """These splits, the first alone in quick runs, or the context's own data under the 85-15 rule."""
+
+    def opens(context: Context, notes: list[str]) -> list[Study]:
+        several = sources[:1] if context.quick else sources
+        own = several if context.data is None else (Source(context.data.name, "pepper-85-15"),)
+        return opened(own, lambda source: pepper_study(context, source, context.data), "validation", notes)
+
+    return opens

@@ -1,0 +1,189 @@
+"""PEPPER, figure 9 and table 8: what learning costs a node, until its own model has converged: processor time, and rounds of communication.
+
+The paper does not say when a node has converged. Here: at the first look at which HR@20 on its own weighting set is within 5 % of the
+node's best. A node's seconds are the models it had received by then, times the processor seconds of one received model in the same run
+(judging, merging, a local epoch), as a device would have spent them; decentralised Reptile's fine-tuning comes after and is not in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ..core.types import Float64Array
+from ..report.figures import lines
+from .cell import Outcome
+from .opened import pepper
+from .pace import WITHIN
+from .pepper_accuracy import GOSSIP, MOVIELENS
+from .pepper_tails import steps
+from .study import Study, System
+from .table import Table, Trained, Values
+from .values import printed
+
+CONVERGED = "hr@20"
+SYSTEMS = tuple(System(f"{name}-gmf") for name in GOSSIP)
+PEPPER = System("pepper-gmf")
+ROUNDS, MILLISECONDS, MODELS, COST = "rounds", "CPU ms", "models received", "us a model"
+FIGURE_9, TABLE_8 = printed("pepper", "fig9"), printed("pepper", "table8")
+
+
+class Costs(NamedTuple):
+    """Until each node's convergence, float64 [nodes]: rounds, models received, processor seconds. each: seconds of one model."""
+
+    rounds: Float64Array
+    models: Float64Array
+    seconds: Float64Array
+    each: float
+
+
+def costs(study: Study, outcome: Outcome) -> Costs | None:
+    """What one training cost every node that has a weighting set; None if it diverged before the first look."""
+    looks = outcome.looks
+    if not looks:
+        return None
+    nodes, per_user = np.flatnonzero(study.part("validation").held.rows.counts), [look.per_user[CONVERGED] for look in looks]
+    values, received = np.array(per_user), np.array([look.nodes["received"] for look in looks])
+    at = np.argmax(values >= (1 - WITHIN) * values.max(axis=0), axis=0)
+    models = received[at, nodes].astype(np.float64)
+    each = looks[-1].cpu_seconds / max(1, int(received[-1].sum()))
+    return Costs(np.array([looks[k].rounds for k in at.tolist()], np.float64), models, models * each, each)
+
+
+def costs_of_all(study: Study, systems: Sequence[System]) -> dict[System, list[Costs]]:
+    """The costs of every seed, trained one after another; none if one of them diverged."""
+    curves = study.timed_curves(systems, study.seeds, (CONVERGED,))
+    each = {system: [costs(study, outcome) for outcome in outcomes] for system, outcomes in curves.items()}
+    return {system: [cost for cost in mine if cost is not None] if None not in mine else [] for system, mine in each.items()}
+
+
+def on_curves(study: Study, systems: list[System]) -> Trained:
+    """The `train` of figure 9; `more` is {system: the costs of every seed}."""
+    return Trained(study=study, systems=systems, more=costs_of_all(study, systems))
+
+
+# ---- figure 9 ------------------------------------------------------------------------------------------------------------------------
+
+
+def values_of(trained: Trained, system: System) -> Values:
+    """Rounds and seconds over nodes."""
+    mine: Sequence[Costs] = trained.more[system]
+    return {
+        ROUNDS: [cost.rounds.mean() for cost in mine],
+        f"{ROUNDS} p50": [np.percentile(cost.rounds, 50) for cost in mine],
+        f"{ROUNDS} p99": [np.percentile(cost.rounds, 99) for cost in mine],
+        MODELS: [cost.models.mean() for cost in mine],
+        COST: [1e6 * cost.each for cost in mine],
+        MILLISECONDS: [1e3 * cost.seconds.mean() for cost in mine],
+        f"{MILLISECONDS} p99": [1e3 * np.percentile(cost.seconds, 99) for cost in mine],
+    }
+
+
+def convergence_note(trained: Trained) -> list[str]:
+    """When a node has converged."""
+    horizon, every = trained.study.budget.gossip
+    return [
+        f"{trained.name}: a node has converged when HR@20 on its weighting set is first within {WITHIN:.0%} of its best in {horizon} "
+        f"rounds; the paper does not say when. A look every {every} rounds. Processor seconds of one thread, the systems "
+        "one after another; compare ratios with the paper's."
+    ]
+
+
+def saved_rounds(trained: Trained) -> list[str]:
+    """The rounds that PEPPER saves, and how unevenly its nodes receive models."""
+    mean = {system: mean_rounds(mine) for system, mine in trained.more.items() if mine}
+    if PEPPER not in mean:
+        return []
+    ahead = ", ".join(f"{1 - mean[PEPPER] / rounds:+.0%} against {system}" for system, rounds in mean.items() if system != PEPPER)
+    known = {system: FIGURE_9[str(MOVIELENS), f"{system}-gmf", ROUNDS] for system in ("pepper", "gossip-reptile", "gossip-age")}
+    reptile, age = (1 - known["pepper"] / known[name] for name in ("gossip-reptile", "gossip-age"))
+    received = np.concatenate([cost.models / np.maximum(cost.rounds, 1) for cost in trained.more[PEPPER]])
+    low, high = np.percentile(received, [10, 90])
+    return [
+        f"{trained.name}, rounds that PEPPER's nodes save on average: {ahead} (paper: {reptile:.0%} against Reptile, {age:.0%} against "
+        "age).",
+        f"{trained.name}: PEPPER's nodes receive between {low:.1f} and {high:.1f} models a round (percentiles 10 and 90 over nodes): who "
+        "sends good models is chosen more often, to which the paper puts down the two groups of its figure 9a.",
+    ]
+
+
+def mean_rounds(mine: Sequence[Costs]) -> float:
+    """Until convergence, mean over nodes and seeds."""
+    return float(np.mean([cost.rounds.mean() for cost in mine]))
+
+
+def _figures(trained: Trained) -> dict[str, str]:
+    drawn = {}
+    for name, what in (("seconds", "processor seconds to convergence"), ("rounds", "rounds to convergence")):
+        found = {str(system): [getattr(cost, name) for cost in mine] for system, mine in trained.more.items() if mine}
+        series = {system: steps(np.concatenate(values).tolist()) for system, values in found.items()}
+        title, label = f"Figure 9: {trained.name}", "share of nodes"
+        drawn[f"{name}-{trained.study.source.slug}"] = lines(series, x_label=what, y_label=label, title=title, marks=False)
+    return drawn
+
+
+# ---- table 8: a peer set of 3 or of 6 ------------------------------------------------------------------------------------------------
+
+VIEWS = (3, 6)
+VIEW_SYSTEMS = {view: System("pepper-gmf", more=(("view", view),), own_rounds=True) for view in VIEWS}
+HR, RATIO = "hr@20", "CPU, x view 3"
+
+
+def on_both(study: Study, systems: list[System]) -> Trained:
+    """HR on the test rows at each one's best round; rounds and seconds of the curves."""
+    looks, rounds = study.tested(systems), study.rounds(systems)
+    return Trained(study=study, systems=systems, looks=looks, rounds=rounds, more=costs_of_all(study, systems))
+
+
+def view_values(trained: Trained, system: System) -> Values:
+    """Hit ratio, rounds, models and seconds, and seconds over those of the first view."""
+    mine, first = trained.more[system], trained.more[trained.systems[0]]
+    return {
+        HR: [look.metrics[HR] for look in trained.looks[system]],
+        **{name: values for name, values in values_of(trained, system).items() if name in (ROUNDS, MODELS, MILLISECONDS)},
+        RATIO: [a.seconds.mean() / b.seconds.mean() for a, b in zip(mine, first, strict=False)],
+    }
+
+
+def view_notes(trained: Trained) -> list[str]:
+    """The claim: six peers converge in fewer rounds and compute more; and what one received model costs."""
+    mine = [trained.more.get(system, ()) for system in VIEW_SYSTEMS.values()]
+    if not all(mine):
+        return []
+    rounds, seconds = ([TABLE_8[str(MOVIELENS), str(s), name] for s in VIEW_SYSTEMS.values()] for name in (ROUNDS, MILLISECONDS))
+    received = [known * view for known, view in zip(rounds, VIEWS, strict=True)]
+    theirs = [cost / models for cost, models in zip(seconds, received, strict=True)]
+    ours = [1e3 * float(np.mean([cost.each for cost in some])) for some in mine]
+    return [
+        f"{trained.name}: the paper says that six peers converge in fewer rounds and compute more; here rounds change by "
+        f"{mean_rounds(mine[1]) / mean_rounds(mine[0]) - 1:+.0%} (paper: {rounds[1] / rounds[0] - 1:+.0%}). Rounds and seconds are means "
+        "over nodes, until each has converged on its weighting set (see pepper-fig9).",
+        f"By the paper's own numbers a node receives {received[0]:.0f} models with three peers and {received[1]:.0f} with six, so that a "
+        f"model costs {theirs[0]:.0f} ms and then {theirs[1]:.0f} ms ({theirs[1] / theirs[0]:.2f} times as much), though what is done with "
+        f"it is the same; here {ours[0]:.3g} ms and {ours[1]:.3g} ms ({ours[1] / ours[0]:.2f} times).",
+    ]
+
+
+EXPERIMENTS = {
+    "pepper-fig9": Table(
+        title="computing time and rounds until a node's model has converged (PEPPER, figure 9)",
+        data=pepper(MOVIELENS),
+        systems=SYSTEMS,
+        train=on_curves,
+        metrics=values_of,
+        printed=FIGURE_9,
+        findings=(convergence_note, saved_rounds),
+        figures=_figures,
+    ),
+    "pepper-table8": Table(
+        title="a peer set of 3 or 6: accuracy, rounds, seconds (PEPPER, table 8)",
+        data=pepper(MOVIELENS),
+        systems=tuple(VIEW_SYSTEMS.values()),
+        train=on_both,
+        metrics=view_values,
+        printed=TABLE_8,
+        findings=(view_notes,),
+    ),
+}

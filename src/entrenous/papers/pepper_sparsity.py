@@ -1,0 +1,149 @@
+"""PEPPER, figure 7: PEPPER against FedAvg on a dense, the original and a sparse MovieLens-100K, made by k-means over users.
+
+The paper does not say how. Here: every user is the vector of ones over her items, scaled to length 1; k-means into three clusters, which
+are of about the paper's sizes. Dense are the users of the cluster with the most rows a user, sparse those of the one with the fewest.
+Each is a data set of its own: items that none of its users has are not in it. Sparsity is equation 3.
+
+The paper's dense set cannot be: 579 users at a sparsity of .64 have 579 x .36 x 1,682 = 350,596 of the 100,000 ratings, or else its
+catalogue has at most 100,000 / (579 x .36) = 479 items.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..core.keys import key
+from ..core.types import Float32Array, Int32Array
+from ..core.vocabulary import Vocabulary
+from ..data.interactions import Interactions, build
+from ..kernels.user_clusters import first_centroids, k_means
+from ..report.figures import bars
+from .between_systems import against, verdict
+from .opened import opened, pepper_study
+from .pepper_accuracy import WHOLE_MOVIELENS
+from .result import Context, Found
+from .source import Source
+from .study import Study, System
+from .table import Table, Trained
+
+CLUSTERS, STARTS = 3, 5  # the best of some starts, by the sum of squared distances
+SYSTEMS = tuple(map(System, ("pepper-gmf", "fedavg-gmf", "gossip-average-gmf", "ials", "popular")))
+METRICS = ("hr@20", "hr@10", "ndcg@10")
+ORIGINAL = Source("ml-100k", "pepper-85-15")
+PRINTED = {"dense": (0.64, 579), "original": (0.93, 943), "sparse": (0.99, 201)}  # sparsity, users
+POSSIBLE = 1_682, 100_000  # items and ratings of MovieLens-100K
+
+
+def sets(data: Interactions) -> dict[str, Interactions]:
+    """{"dense": .., "original": .., "sparse": ..}."""
+    cluster = clusters(data)
+    each = np.array([data.counts[cluster == c].mean() if (cluster == c).any() else np.nan for c in range(CLUSTERS)])
+    dense, sparse = (part(data, cluster == c) for c in (np.nanargmax(each), np.nanargmin(each)))
+    named = {"dense": dense, "original": data, "sparse": sparse}
+    return {name: replace(some, name=f"{data.name}, {name}") for name, some in named.items()}
+
+
+def clusters(data: Interactions) -> Int32Array:
+    """The cluster of each user, int32 [users]: the start with the smallest sum of squared distances."""
+    points = np.zeros((len(data.users), len(data.items)), np.float32)
+    points[data.user, data.item] = 1
+    points /= np.sqrt(np.maximum(points.sum(axis=1, keepdims=True), 1))
+    tried = [k_means(points, first_centroids(points, CLUSTERS, key(start, "sparsity"))) for start in range(STARTS)]
+    return min(tried, key=lambda found: _spread(points, *found))[0]
+
+
+def _spread(points: Float32Array, cluster: Int32Array, centroids: Float32Array) -> float:
+    return float(np.square(points - centroids[cluster]).sum(dtype=np.float64))
+
+
+def part(data: Interactions, users: np.ndarray) -> Interactions:
+    """The rows of some users, bool [users], with their items alone."""
+    keep = users[data.user]
+    owners, user = np.unique(data.user[keep], return_inverse=True)
+    known, item = np.unique(data.item[keep], return_inverse=True)
+    return build(
+        user,
+        item,
+        value=data.value[keep],
+        time=None if data.time is None else data.time[keep],
+        users=Vocabulary([data.users[u] for u in owners.tolist()], kind="user"),
+        items=Vocabulary([data.items[i] for i in known.tolist()], kind="item"),
+        name=data.name,
+    )
+
+
+def sparsity(data: Interactions, items: int = 0) -> float:
+    """Equation 3: 1 - mean rows of a user / items (of the set, or as many as given)."""
+    return 1 - len(data) / len(data.users) / (items or len(data.items))
+
+
+def whole(context: Context) -> Interactions:
+    """The rows that the sets are made of. Raises InputError if they are absent."""
+    return ORIGINAL.read() if context.data is None else context.data
+
+
+def studies(context: Context, notes: list[str]) -> list[Study]:
+    """One for each set, with the settings chosen on all users."""
+    made = sets(whole(context))
+
+    def study(source: Source) -> Study:
+        data = next(some for some in made.values() if some.name == source.data)
+        return pepper_study(context, source, data, chosen_on=str(WHOLE_MOVIELENS))
+
+    return opened([Source(some.name, ORIGINAL.protocol) for some in made.values()], study, "test", notes)
+
+
+def sets_note(context: Context) -> Found:
+    """The sets, and whether the paper's dense one is possible."""
+    rows = whole(context)
+    each = [
+        f"{name} {len(data.users)} users, {len(data.items)} items, {len(data)} rows, sparsity {sparsity(data):.3f} (over all "
+        f"{len(rows.items)} items {sparsity(data, len(rows.items)):.3f}; paper {PRINTED[name][0]}, {PRINTED[name][1]} users)"
+        for name, data in sets(rows).items()
+    ]
+    (dense, users), (items, ratings) = PRINTED["dense"], POSSIBLE
+    needed = users * (1 - dense) * items
+    return Found(
+        notes=[
+            f"The sets, by k-means of users into {CLUSTERS} clusters: {'; '.join(each)}. By the paper's numbers {users} users at a "
+            f"sparsity of {dense} over {items:,} items have {users} x {1 - dense:.2f} x {items:,} = {needed:,.0f} ratings, and "
+            f"MovieLens-100K has {ratings:,}."
+        ]
+    )
+
+
+def tests_of(trained: Trained) -> list[dict[str, Any]]:
+    """PEPPER against FedAvg: the claim is that the sparser, the better for PEPPER (RQ3)."""
+    return against(trained.name, trained.looks, SYSTEMS[0], [SYSTEMS[1]], METRICS)
+
+
+def ahead(trained: Trained) -> list[str]:
+    """The same in words."""
+    said = "; ".join(test["metric"] + " " + verdict(test) for test in trained.tests) or "a training diverged"
+    return [f"{trained.name}, sparsity {sparsity(trained.study.data):.3f}: {said}."]
+
+
+def _figure(done: Sequence[Trained]) -> Found:
+    names = [trained.study.data.name.rpartition(", ")[2] for trained in done]
+    series = {
+        str(system): [trained.means([system], "hr@20").get(str(system), float("nan")) for trained in done] for system in SYSTEMS
+    }
+    return Found(figures={"sparsity": bars(names, series, x_label="HR@20", y_label="", title="Figure 7: sparsity")})
+
+
+EXPERIMENTS = {
+    "pepper-fig7": Table(
+        title="PEPPER and FedAvg on dense and sparse MovieLens-100K (PEPPER, figure 7)",
+        before=sets_note,
+        data=studies,
+        systems=SYSTEMS,
+        metrics=METRICS,
+        tests=tests_of,
+        findings=(ahead,),
+        after=_figure,
+    )
+}

@@ -1,0 +1,88 @@
+"""`program_sha256`: the identity of the code that a training imports, so that a remembered outcome of other code is not taken for it."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+PACKAGE, ROOT = __package__.partition(".")[0], Path(__file__).parent.parent
+
+
+@cache
+def program_sha256(*modules: str) -> str:
+    """The identity of the source of some modules of this package and of all that they import from it, directly or not.
+
+    Imports inside functions count, imports for type checking alone do not. Neither do comments, docstrings and layout.
+    """
+    digest = hashlib.sha256()
+    for name in sorted(closure(*modules)):
+        digest.update(f"{name} {ast.dump(without_docstrings(_parsed(name)))}\n".encode())
+    return digest.hexdigest()
+
+
+def closure(*modules: str) -> set[str]:
+    """The names of some modules and of all first-party modules that they import, directly or not."""
+    found, waiting = set[str](), list(modules)
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting.extend(imported(name) - found)
+    return found
+
+
+@cache
+def imported(name: str) -> frozenset[str]:
+    """The first-party modules that a module imports; with each module the packages that it lies in, whose files run first."""
+    package = name if path_of(name).name == "__init__.py" else name.rpartition(".")[0]
+    wanted = {one for node in _imports(_parsed(name)) for one in _targets(node, package)}
+    parents = {one.rsplit(".", depth)[0] for one in wanted for depth in range(1, one.count("."))}
+    return frozenset(one for one in wanted | parents if one != PACKAGE)
+
+
+def _imports(tree: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
+    """Every import, but those under `if TYPE_CHECKING`."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield node
+        elif not (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)):
+            yield from _imports(node)
+
+
+def _targets(node: ast.Import | ast.ImportFrom, package: str) -> list[str]:
+    """The first-party modules of one import statement: `from .a import b` is a.b if that is a module, and a."""
+    if isinstance(node, ast.Import):
+        return [one.name for one in node.names if one.name.startswith(f"{PACKAGE}.")]
+    parent = ".".join(package.split(".")[: len(package.split(".")) + 1 - node.level]) if node.level else ""
+    base = ".".join(filter(None, (parent, node.module)))
+    if base != PACKAGE and not base.startswith(f"{PACKAGE}."):
+        return []
+    names = [f"{base}.{one.name}" for one in node.names]
+    return [one for one in (base, *names) if path_of(one).is_file()]
+
+
+def path_of(name: str) -> Path:
+    """The file of a module of this package; a path that does not exist if it is none."""
+    inside = ROOT.joinpath(*name.split(".")[1:])
+    return inside / "__init__.py" if inside.is_dir() else inside.with_name(f"{inside.name}.py")
+
+
+def source_of(path: Path) -> str:
+    """The text of a module."""
+    return path.read_text(encoding="utf-8")
+
+
+def _parsed(name: str) -> ast.Module:
+    return ast.parse(source_of(path_of(name)))
+
+
+def without_docstrings(tree: ast.Module) -> ast.Module:
+    """The tree without docstrings, in place."""
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if isinstance(body, list) and body and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant):
+            node.body = body[1:]  # type: ignore[attr-defined]
+    return tree
