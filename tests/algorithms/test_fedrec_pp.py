@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from declared_rounds import declared_rounds
+from within_contract import within_contract
 
 from entrenous.algorithms.fedrec import FedRec
 from entrenous.algorithms.fedrec_pp import FedRecPP, padded, without_pads
@@ -149,9 +149,8 @@ def test_devices_receive_keep_and_send_what_is_declared(
     style: str, rate: float, until: int, pads: bool, data: Interactions
 ) -> None:
     system = FedRecPP(**BASE, style=style, learning_rate=rate, rho=1.0, denoisers=3, pads=pads)
-    contract = declared_rounds(system, data, min(until, 2 * USERS))
+    contract = within_contract(system, data, min(until, 2 * USERS))
     assert contract.cohort == (1 if style == "stochastic" else USERS) and contract.sizes["denoisers"] == 3
     assert contract.way("rows") == {"v": (4, 2 if pads else 1), "noise": (4, 2 if pads else 1)}
-    assert contract.most_bytes == system.update_bytes(data.catalogue)
-    assert contract.block_bytes == system.usual_bytes(data.catalogue)
+    assert contract.most_bytes == data.catalogue.items * (4 + 2 * 4 * 4 * (2 if pads else 1))
     assert contract.declaration.traits.predicts_ratings and not contract.declaration.traits.draws_negatives

@@ -11,8 +11,8 @@ from autograd import grad
 from within_contract import within_contract
 
 from entrenous.algorithms.metamf import MetaMF, MetaMFServer
+from entrenous.core.declared import bound
 from entrenous.core.keys import key
-from entrenous.core.protocols import delivered
 from entrenous.core.update import Update, add_update, empty_total
 from entrenous.core.vocabulary import Vocabulary
 from entrenous.data.interactions import Interactions, build
@@ -47,7 +47,7 @@ def begun(data: Interactions, **settings: Any) -> tuple[MetaMF, MetaMFServer]:
 
 
 def local(algorithm: MetaMF, server: MetaMFServer, data: Interactions, users: np.ndarray, round_number: int = 1) -> Update:
-    received, none = delivered(algorithm, algorithm.download(server), users), algorithm.init_devices(users, key(0))
+    received, none = algorithm.deliver(algorithm.download(server), users), algorithm.init_devices(users, key(0))
     return algorithm.local(received, none, data.histories(users), users, key(0, "round", round_number))[1]
 
 
@@ -77,7 +77,7 @@ def batches(update: Update) -> list[np.ndarray]:
 def test_scores_are_the_papers_formula(data: Interactions) -> None:
     algorithm, server = begun(data)
     users = np.array([0, 3, 5])
-    scores = algorithm.score(delivered(algorithm, server, users), algorithm.init_devices(users, key(0)), data.histories(users))
+    scores = algorithm.score(algorithm.deliver(server, users), algorithm.init_devices(users, key(0)), data.histories(users))
     theta, sizes = server.theta.astype(float), algorithm.meta_sizes(USERS, ITEMS)
     expected = np.array([predicted(theta, sizes, u, np.arange(ITEMS)) for u in users])
     assert expected.std() > 0.1 and np.allclose(scores, expected, rtol=1e-4, atol=1e-4)
@@ -188,7 +188,7 @@ def test_training_lowers_the_error(data: Interactions) -> None:
 
 def test_users_get_models_of_their_own_and_no_more(data: Interactions) -> None:
     algorithm, server = begun(data)
-    received = delivered(algorithm, server, np.array([2, 5]))
+    received = algorithm.deliver(server, np.array([2, 5]))
     assert [array.shape for array in received] == [(2, 9, 2), (2, 2, 4), (2, 15), (2, 4), (1,)]
     assert all(not np.array_equal(array[0], array[1]) for array in received[:4])
     assert all(len(part) != len(server.theta) for part in received)
@@ -198,7 +198,7 @@ def test_bytes_are_the_batch_and_the_model(data: Interactions) -> None:
     algorithm, server = begun(data)
     update = local(algorithm, server, data, np.arange(USERS))
     each = 4 * (4 * (1 + 2) + 2 * 4 + 15 + 4)
-    assert update.nbytes == USERS * each == USERS * algorithm.update_bytes(data.catalogue)
+    assert update.nbytes == USERS * each == USERS * bound(algorithm, data.catalogue).most_bytes
 
 
 @pytest.mark.parametrize("batch", [3, 20])

@@ -10,7 +10,6 @@ from entrenous.algorithms.rfrec import ALGORITHMS, EACH, RFRec
 from entrenous.core.discover import algorithms
 from entrenous.core.errors import NonFiniteError
 from entrenous.core.keys import key
-from entrenous.core.protocols import delivered
 from entrenous.core.types import Float64Array
 from entrenous.core.update import add_update, empty_total, real
 from entrenous.core.vocabulary import Vocabulary
@@ -61,7 +60,7 @@ def slope_of(f, at: Float64Array) -> Float64Array:  # type: ignore[no-untyped-de
 def test_devices_send_the_gradient_of_the_squared_errors(data: Interactions) -> None:
     algorithm, _, training = begun(data)
     everyone, server, u = np.arange(USERS), training.server, training.devices.u.astype(float)
-    received = delivered(algorithm, server, everyone)
+    received = algorithm.deliver(server, everyone)
     _, update = algorithm.local(received, training.devices, data.histories(everyone), everyone, key(1))
     total = add_update(empty_total(update, ITEMS), update)
     v, mean = server.v.astype(float), server.mean.astype(float)
@@ -141,7 +140,7 @@ def test_training_lowers_the_error_and_predictions_are_ratings(data: Interaction
 
         def error(training: Training) -> float:
             algorithm = rounds.algorithm  # noqa: B023
-            received = delivered(algorithm, algorithm.download(training.server), everyone)
+            received = algorithm.deliver(algorithm.download(training.server), everyone)
             scores = algorithm.score(received, training.devices, data.histories(everyone))
             assert scores.min() > 1 and scores.max() < 5
             return float(((scores[data.user, data.item] - data.value) ** 2).mean())

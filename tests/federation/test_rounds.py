@@ -16,8 +16,9 @@ from entrenous.data.interactions import Interactions
 from entrenous.data.synthetic import synthetic
 from entrenous.federation.executors import Debug, DeviceError, Threads
 from entrenous.federation.rounds import Limit, Rounds, Training
-from entrenous.runs.recommenders import Periodic, advance, checkpoint_arrays, fitted, restore_training
+from entrenous.runs.recommenders import checkpoint_arrays, fitted, restore_training
 from entrenous.runs.store import model_sha256
+from entrenous.runs.train import Periodic, advance
 
 ALGORITHMS = {
     "pfpl+": FPL(factors=6, triples=9),

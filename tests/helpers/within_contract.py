@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from entrenous.core.declared import Contract, bound, delivered
+from entrenous.core.declared import Contract, bound
 from entrenous.core.enforce import check_kept, check_received, check_update
 from entrenous.core.keys import fold_name, key
 from entrenous.core.update import add_update
@@ -14,8 +14,8 @@ from entrenous.data.interactions import Interactions
 
 
 def within_contract(algorithm: Any, data: Interactions, rounds: int = 3) -> Contract:
-    """Runs some rounds and checks each delivery, private state and update. Returns the contract that all kept to, whose `most_bytes` is
-    the algorithm's own figure and what no device exceeded."""
+    """Runs some rounds and checks each delivery, private state and update. Returns the contract that all kept to, whose `most_bytes` no
+    device exceeded."""
     algorithm = algorithm.configured(data.catalogue)
     contract, everybody = bound(algorithm, data.catalogue), np.arange(len(data.users))
     server, devices = (
@@ -26,7 +26,7 @@ def within_contract(algorithm: Any, data: Interactions, rounds: int = 3) -> Cont
     check_kept(contract, devices, len(everybody))
     for number in range(rounds):
         users = algorithm.select(server, data.catalogue, fold_name(key(1, "select"), number))
-        download = delivered(algorithm, algorithm.download(server), users)
+        download = contract.delivered(algorithm.download(server), users)
         check_received(contract, download, len(users))
         before = type(devices)(*(array[users].copy() for array in devices))
         after, update = algorithm.local(download, before, data.histories(users), users, key(1, "round", number))
@@ -38,6 +38,5 @@ def within_contract(algorithm: Any, data: Interactions, rounds: int = 3) -> Cont
         total = contract.empty_total()
         assert total.rows.keys() == update.rows.keys() and total.dense.keys() == update.dense.keys()
         server = algorithm.aggregate(server, add_update(total, update))
-    check_received(contract, delivered(algorithm, algorithm.download(server), everybody), len(everybody))
-    assert contract.most_bytes == algorithm.update_bytes(data.catalogue)
+    check_received(contract, contract.delivered(algorithm.download(server), everybody), len(everybody))
     return contract
