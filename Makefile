@@ -34,7 +34,7 @@ gossip: setup
 	@$(BIN)/entrenous peer show
 
 test: setup
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n auto --dist loadfile
 
 failures: setup
 	$(BIN)/python tests/pass_table.py

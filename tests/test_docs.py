@@ -7,9 +7,10 @@ import re
 import numpy as np
 from paths import ROOT, SOURCE
 
-from entrenous.core.protocols import FederatedAlgorithm
+from entrenous.core.declared import is_federated
 from entrenous.data.synthetic import synthetic
 from entrenous.federation.rounds import Rounds
+from entrenous.testing import conform
 from tests.docstrings import FEW, public
 
 OPEN = {
@@ -29,7 +30,8 @@ def test_the_algorithm_of_the_documentation_counts_popularity() -> None:
     space: dict = {"__name__": "documentation"}
     exec(compile(code[1], "docs/add-your-own.md", "exec", dont_inherit=True), space)
     algorithm = space["ALGORITHMS"]["fed-pop"]()
-    assert isinstance(algorithm, FederatedAlgorithm)
+    assert is_federated(algorithm)
+    conform(algorithm)
     data = synthetic(users=20, items=30, interactions=150, skew=0.5, seed=0)
     rounds = Rounds(algorithm, data)
     assert np.array_equal(rounds.advance(rounds.start(), 1).server.count, data.popularity)

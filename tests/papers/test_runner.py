@@ -22,6 +22,7 @@ from entrenous.papers.fpl_findings import agreement
 from entrenous.papers.fpl_grid import FULL, QUICK
 from entrenous.papers.fpl_search import FPL_SYSTEMS, SYSTEMS, Search
 from entrenous.papers.remember import Cells
+from entrenous.papers.render import markdown
 from entrenous.papers.result import Context, row
 from entrenous.papers.runner import experiments, run_experiment
 from entrenous.papers.study import System
@@ -88,7 +89,7 @@ def test_an_experiment_runs_on_any_data_and_writes_a_folder(name, cache_folder, 
     assert result.notes and all("nan" not in note and len(note) > 30 for note in result.notes)
     written = json.loads((result.folder / "result.json").read_text())
     assert written == json.loads(json.dumps(result.as_json())) and written["rows"] == result.rows
-    assert (result.folder / "table.md").read_text() == result.as_markdown() and result.folder == tmp_path / f"{name}-quick"
+    assert (result.folder / "table.md").read_text() == markdown(result) and result.folder == tmp_path / f"{name}-quick"
     assert [path.name for path in sorted(result.folder.glob("*.svg"))] == sorted(f"{figure}.svg" for figure in result.figures)
     for path in result.folder.glob("*.svg"):
         assert ElementTree.parse(path).getroot().tag == "{http://www.w3.org/2000/svg}svg"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from ..core.declared import declared
 from ..core.discover import algorithms as known_algorithms
 from ..core.discover import pick
 from ..core.settings import Settings
+from ..runs.plan import kind_of
 from .console import emit_json, table
 
 NETWORK = "network"  # what `explain` knows beside the algorithms
@@ -48,8 +48,8 @@ def explain(algorithm: str, /, *, json: bool = False) -> None:
     if maker is None:
         _explain_network(json)
         return
-    kind, preset = _kind(maker)
-    about = {**_row(algorithm, maker), "leaves_the_device": _sent(maker()), "settings": _settings(kind, preset)}
+    kind, preset = kind_of(algorithm)
+    about = {**_row(algorithm, maker), "leaves_the_device": _sent(maker()), "settings": _settings(kind, dict(preset))}
     if json:
         emit_json(about)
         return
@@ -88,12 +88,8 @@ def _show_settings(option: str, settings: list[dict[str, Any]]) -> None:
     table([option, "default", "meaning"], rows, title="Settings")
 
 
-def _kind(maker: Any) -> tuple[Any, dict[str, Any]]:
-    return (maker.func, dict(maker.keywords)) if isinstance(maker, partial) else (maker, {})
-
-
 def _row(name: str, maker: Any) -> dict[str, Any]:
-    kind, preset = _kind(maker)
+    kind, preset = kind_of(name)
     return {"name": name, "kind": declared(maker()).kind, "summary": _summary(kind), "preset": preset}
 
 

@@ -34,6 +34,7 @@ def experiment(
     json:
         Print one JSON object on stdout.
     """
+    from ..papers.render import text
     from ..papers.runner import run_experiment
 
     at_least("--threads", threads, 0)
@@ -42,7 +43,7 @@ def experiment(
     if json:
         emit_json(result.as_json())
     else:
-        print(result.as_text())
+        print(text(result))
 
 
 def bench(name: str, /, *, threads: int = 0, json: bool = False) -> None:

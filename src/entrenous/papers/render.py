@@ -6,12 +6,10 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ..runs.store import write_atomically
-
-if TYPE_CHECKING:
-    from .result import ExperimentResult, Row
+from .result import ExperimentResult, Row
 
 ABSENT = "-"
 TEST_COLUMNS = {

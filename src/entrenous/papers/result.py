@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, final
 
 from ..data.interactions import Interactions
-from . import render
 from .effort import Effort
 from .fpl_grid import Grid
 from .remember import Cells
@@ -99,15 +98,3 @@ class ExperimentResult:
             "computed": self.computed,
             "folder": None if self.folder is None else str(self.folder),
         }
-
-    def as_text(self) -> str:
-        """Tables and findings for a terminal."""
-        return render.text(self)
-
-    def as_markdown(self) -> str:
-        """Tables, findings, figures, tests and protocols as a Markdown page."""
-        return render.markdown(self)
-
-    def write(self, folder: Path) -> None:
-        """A folder that needs nothing else: result.json, table.md and each figure as .svg."""
-        render.write(self, folder)

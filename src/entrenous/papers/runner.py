@@ -14,6 +14,7 @@ from ..data.interactions import Interactions
 from .effort import Effort
 from .fpl_grid import Grid
 from .remember import Cells
+from .render import write
 from .result import Context, ExperimentResult
 from .table import Table
 
@@ -65,7 +66,7 @@ def run_experiment(
         folder=None if out is None else out / (f"{name}-quick" if quick else name),
     )
     if result.folder is not None:
-        result.write(result.folder)
+        write(result, result.folder)
     return result
 
 

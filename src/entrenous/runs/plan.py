@@ -89,7 +89,7 @@ def check(plan: Plan) -> None:
         at_least(f"--{name}", getattr(plan, name), least)
     if plan.seed >= SEEDS:
         raise InputError("--seed", f"got {plan.seed}", expected=f"less than 2^63 = {SEEDS}")
-    kind, preset = _kind(plan.algorithm)
+    kind, preset = kind_of(plan.algorithm)
     made = kind.parse({**preset, **{name: value for name, value in plan.settings.items() if not _is_file(value)}})
     if leaky(plan):
         _check_draws(plan.algorithm, made)
@@ -123,7 +123,7 @@ def network_of(plan: Plan) -> Network:
 
 def algorithm_of(name: str, settings: Mapping[str, Any]) -> Algorithm:
     """An algorithm by its name, with settings that are numbers and text. Raises InputError."""
-    kind, preset = _kind(name)
+    kind, preset = kind_of(name)
     made: Algorithm = kind.parse({**preset, **settings})
     return made
 
@@ -168,8 +168,8 @@ def _check_draws(name: str, algorithm: Any) -> None:
     )
 
 
-def _kind(algorithm: str) -> tuple[Any, Mapping[str, Any]]:
-    """The class of an algorithm, and what its name sets."""
+def kind_of(algorithm: str) -> tuple[Any, Mapping[str, Any]]:
+    """The class of an algorithm, and the settings that its name presets. Raises InputError for a name that is not known."""
     maker = pick("algorithm", algorithm, algorithms())
     return (maker.func, maker.keywords) if isinstance(maker, partial) else (maker, {})
 

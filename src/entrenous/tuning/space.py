@@ -6,9 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple, get_args
 
-from ..core.discover import algorithms, pick
 from ..core.errors import InputError, did_you_mean
-from ..runs.plan import Plan, check
+from ..runs.plan import Plan, check, kind_of
 
 DIGITS = 4  # of a drawn number: what a table shows is what was tried
 
@@ -51,8 +50,7 @@ def read_space(algorithm: str, asked: Mapping[str, str], fixed: Mapping[str, Any
     """
     if not asked:
         raise InputError("--search", "there is nothing to choose from", expected="name=a..b or name=value,value,...")
-    maker = pick("algorithm", algorithm, algorithms())
-    fields = getattr(maker, "func", maker).model_fields
+    fields = kind_of(algorithm)[0].model_fields
     for name, value in fixed.items():
         _check_value(algorithm, name, value, "--set")
     space = {}

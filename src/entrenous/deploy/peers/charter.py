@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, final
 
-from ...core.discover import algorithms, pick
 from ...core.errors import InputError
 from ...core.gossip_learning import GossipLearning
 from ...core.protocols import Catalogue
+from ...runs.plan import kind_of
 from ...wire.pushed import packed_bytes
 
 FORMAT = 1  # of the protocol between peers, and of what is in the charter
@@ -59,8 +59,8 @@ class Charter:
     @cached_property
     def made(self) -> GossipLearning:
         """The algorithm, configured. Raises InputError for one that cannot be used between peers."""
-        kind = pick("algorithm", self.algorithm, algorithms())
-        found = kind.parse(dict(self.settings), where="invitation settings") if hasattr(kind, "parse") else kind(**self.settings)
+        kind, preset = kind_of(self.algorithm)
+        found = kind.parse({**preset, **self.settings}, where="invitation settings")
         if not isinstance(found, GossipLearning):
             raise InputError(
                 "--algorithm", f"{self.algorithm} needs a server", expected="one that gossips", fix="try --algorithm pepper-gmf"

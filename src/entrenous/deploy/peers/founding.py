@@ -12,10 +12,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ...core.discover import algorithms, pick
 from ...core.errors import InputError, at_least
 from ...core.files import write_private
+from ...core.gossip_learning import GossipLearning
 from ...data.interactions import NO_TIME, Interactions
+from ...runs.plan import kind_of
 from .charter import Charter
 from .folder import (
     INVITATION,
@@ -91,12 +92,12 @@ def found(
 def whole(algorithm: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """All settings of an algorithm, with defaults filled in, so that a later version with other defaults cannot change a
     federation."""
-    kind = pick("algorithm", algorithm, algorithms())
-    if not hasattr(kind, "parse"):
+    kind, preset = kind_of(algorithm)
+    if not issubclass(kind, GossipLearning):
         raise InputError(
             "--algorithm", f"{algorithm} does not gossip", expected="one that does", fix="try --algorithm pepper-gmf"
         )
-    return dict(kind.parse(settings).model_dump(mode="json"))
+    return dict(kind.parse({**preset, **settings}).model_dump(mode="json"))
 
 
 def _free_ports(count: int) -> list[int]:
