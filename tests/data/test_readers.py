@@ -54,7 +54,7 @@ CSV = joined(",", "user_id,item_id,rating,timestamp\n")
         ("a.CSV", CSV),
         ("a.csv", CSV.replace("10,", '"10",')),
         ("a.csv", "\n" + CSV.replace("\n", "\n\n") + "\n\n"),
-        ("a.csv.gz", gzip.compress(CSV.encode())),
+        ("a.csv.gz", gzip.compress(CSV.encode(), mtime=0)),
         ("a.csv.bz2", bz2.compress(CSV.encode())),
         ("a.csv.xz", lzma.compress(CSV.encode())),
     ],
