@@ -120,7 +120,7 @@ class Shard:
         own, histories, received = _some(devices, rows), self.data.histories(rows, self.avoid), read_only(download)
         private, update = local(self.contract, self.algorithm, received, own, histories, users, key)
         if checked:
-            check_update(self.contract, update, users, private, own)
+            check_update(self.contract, update, users, private)
         _write_back(devices, rows, private)
         for limit in self.limits:
             update = limit(update)
@@ -171,7 +171,7 @@ class Shard:
         else:
             private, update = local(self.contract, self.algorithm, received, own, histories, users, work.key)
             if work.checked:
-                check_update(self.contract, update, users, private, own)
+                check_update(self.contract, update, users, private)
             for limit in self.limits:
                 update = limit(update)
             if self.recorder is not None:
