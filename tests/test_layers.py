@@ -302,3 +302,11 @@ def test_the_test_split_is_opened_by_evaluation_alone():
     assert hits(lambda node: isinstance(node, ast.Attribute) and node.attr == "test", sealed) == []
     by_name = "getattr(", "'test'"
     assert hits(lambda node: isinstance(node, ast.Call) and all(part in ast.unparse(node) for part in by_name), sealed) == []
+
+
+def test_a_system_is_at_most_four_files_beyond_core():
+    from tests.files_to_open import EXCEPTED, MOST, systems
+
+    found = systems()
+    assert {"fpl", "cali3f", "fedrec++", "pepper-gmf", "pepper-prme-g"} <= found.keys()
+    assert {name: len(files) for name, files in found.items() if len(files) > MOST}.keys() == EXCEPTED
