@@ -75,7 +75,9 @@ def main(names: list[str]) -> None:
     for name, files in systems().items():
         if not names or name in names:
             lines = {str(path.relative_to(SOURCE)): len(path.read_text(encoding="utf-8").splitlines()) for path in files}
-            print(f"{name:22} {len(files)} files {sum(lines.values()):5} lines: {', '.join(f'{n} {c}' for n, c in lines.items())}")
+            print(
+                f"{name:22} {len(files)} files {sum(lines.values()):5} lines: {', '.join(f'{n} {c}' for n, c in lines.items())}"
+            )
 
 
 if __name__ == "__main__":

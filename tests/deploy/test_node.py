@@ -283,3 +283,17 @@ def test_an_old_model_does_not_replace_a_newer_one(tmp_path):
     )
     assert b"past-round" in bytes(opened(node.answer(old)).body)
     assert node.store.model()[0] == number
+
+
+@pytest.mark.parametrize(("name", "lie"), [("q", np.nan), ("b", np.inf), ("q", -np.inf)])
+def test_a_signed_request_with_a_number_that_is_none_is_refused_and_changes_nothing(one, name, lie):
+    """The server's signature is right and so is the model's hash: the values are not, and none of them is kept."""
+    honest, state = one.model(), one.private()
+    model = {**honest, name: honest[name].copy()}
+    model[name].reshape(-1)[-1] = lie
+    one.model = lambda seed=1: model
+    assert one.said(one.request(0)) == ("refused", "malformed")
+    assert one.said(one.request(0, kind="model")) == ("refused", "malformed")
+    assert one.private() == state and one.node.store.model() is None and one.node.store.answered(0) is None
+    one.model = lambda seed=1: honest
+    assert one.said(one.request(0))[0] == "sum"

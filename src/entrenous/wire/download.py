@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from ..core.contract import Size, UpTo
-from ..core.declared import Contract
+from ..core.declared import Contract, read_only
 from ..core.enforce import check_arrays
 from ..core.protocols import State, arrays_of
 from ..core.types import Array
@@ -32,7 +32,7 @@ def read_download(body: Buffer, contract: Contract, devices: int, more: Mapping[
     check_arrays(contract, "download", contract.receives, own, {"devices": devices})
     kind = contract.declaration.receives
     assert kind is not None  # of an algorithm whose devices receive something
-    return kind(**own), {name: arrays[name] for name in more}
+    return read_only(kind(**own)), {name: arrays[name] for name in more}
 
 
 def download_schema(contract: Contract, devices: int) -> dict[str, Field]:
