@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.declared import declared
+from ..core.declared import declared, fields_of
 from ..core.discover import algorithms as known_algorithms
 from ..core.discover import pick
 from ..core.settings import Settings
@@ -49,7 +49,7 @@ def explain(algorithm: str, /, *, json: bool = False) -> None:
         _explain_network(json)
         return
     kind, preset = kind_of(algorithm)
-    about = {**_row(algorithm, maker), "leaves_the_device": _sent(maker()), "settings": _settings(kind, dict(preset))}
+    about = {**_row(algorithm, maker), **_states(maker()), "leaves_the_device": _sent(maker()), "settings": _settings(kind, dict(preset))}
     if json:
         emit_json(about)
         return
@@ -63,6 +63,9 @@ def explain(algorithm: str, /, *, json: bool = False) -> None:
         if about["kind"] == "gossip":
             print("There is no server: other nodes receive it. `entrenous explain network` says what can be between them.")
         print("Everything else stays: the history, and the arrays of the device's own state.\n")
+        for title, rows in (("What the device receives", about["received"]), ("What it keeps to itself", about["kept"])):
+            if rows:
+                table(["array", "shape"], [list(row.values()) for row in rows], title=title)
     else:
         print("Centralised: the server is given every user's whole history. Nothing is left on a device.\n")
     _show_settings("--set", about["settings"])
@@ -95,6 +98,16 @@ def _row(name: str, maker: Any) -> dict[str, Any]:
 
 def _summary(kind: Any) -> str:
     return (kind.__doc__ or "").strip().splitlines()[0]  # type: ignore[no-any-return]
+
+
+def _states(algorithm: Any) -> dict[str, list[dict[str, str]]]:
+    """What a device receives and keeps, as the algorithm declares it."""
+    found = declared(algorithm)
+    parts = {"received": found.receives, "kept": found.keeps}
+    return {
+        part: [{"name": field.name, "shape": field.said} for field in fields_of(state, part)] if state is not None else []
+        for part, state in parts.items()
+    }
 
 
 def _sent(algorithm: Any) -> list[dict[str, str]]:

@@ -51,6 +51,15 @@ class Field(NamedTuple):
     dtype: str
     axes: Axes
 
+    @property
+    def said(self) -> str:
+        """Its shape, type and range in words, such as `[devices] int32 from 0, below clusters`."""
+        bounds = self.axes
+        sizes = ", ".join(str(size.name if isinstance(size, UpTo) else size) for size in bounds.sizes)
+        low = "" if bounds.least is None else f" from {bounds.least}"
+        high = "" if bounds.below is None else f"{',' if low else ''} below {bounds.below}"
+        return f"{f'[{sizes}] ' if sizes else ''}{self.dtype}{low}{high}"
+
 
 @final
 @dataclass(frozen=True)
