@@ -139,7 +139,7 @@ def test_rho_is_the_decoys_as_a_multiple_of_a_users_own(rho: float, rows: int) -
 
 
 def test_one_device_seen_alone_gives_its_ratings_away_by_arithmetic() -> None:
-    """What `disclosure` says: -g_b = r - b_i - b_u - p.q, and g_q = g_b p tells p; real ratings then differ by whole numbers."""
+    """What `sends` says: -g_b = r - b_i - b_u - p.q, and g_q = g_b p tells p; real ratings then differ by whole numbers."""
     algorithm = bayes(members=1, noise=0.0, rho=1.0)
     now, user = trained(algorithm, rounds=8), 0
     update = sent(algorithm, now, np.array([user]))

@@ -166,8 +166,13 @@ def test_what_is_not_finite_is_refused(data: Interactions, how: dict) -> None:
     rounds = Rounds(RFRec(**SETTINGS), data, **how)
     start = rounds.start()
     start.server.v[:, int(data.item[0])] = np.nan
-    with pytest.raises(NonFiniteError, match="not finite or beyond"):
+    with pytest.raises(NonFiniteError, match="download 'v': a value that is NaN or infinite"):
         rounds.one_round(start)
+    rounds = Rounds(RFRec(**SETTINGS), data, **how)
+    later = rounds.one_round(rounds.start())
+    later.server.v[:, int(data.item[0])] = np.nan
+    with pytest.raises(NonFiniteError, match="not finite or beyond"):
+        rounds.one_round(later)
 
 
 @pytest.mark.parametrize("settings", [{}, {"style": "fast", "local_chance": 0.5}, {"clients": 50}])

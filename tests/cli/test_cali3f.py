@@ -94,7 +94,7 @@ def test_explain_says_that_user_embeddings_are_shown(name: str, command: Command
 def test_elsewhere_they_are_not(name: str, command: Command) -> None:
     shown = {row["name"] for row in command("explain", name, "--json").json["leaves_the_device"]}
     assert "item" in shown and "user" not in shown
-    assert name.endswith("-prme-g") or shown == {"item", "network"}
+    assert name.endswith("-prme-g") or shown == {"item", "network", "weight"}
 
 
 def test_settings_are_shown_as_they_are_typed(command: Command) -> None:

@@ -7,6 +7,8 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from entrenous.algorithms.fbalf import FBALF
+from entrenous.algorithms.fpl import FPL
 from entrenous.core.errors import InputError, NonFiniteError
 from entrenous.core.vocabulary import Vocabulary
 from entrenous.data.interactions import Interactions, build
@@ -95,11 +97,8 @@ def test_an_evaluation_has_errors_beside_the_ranking():
 
 
 def test_what_predicts_ratings_is_chosen_by_its_error_and_the_rest_by_its_ranking():
-    class Rater:
-        predicts_ratings = True
-
     train = rows([0, 1, 1, 2, 3], [1, 0, 1, 0, 2], [5, 4, 3, 2, 1])
-    assert goal_of(Rater()) is RATING and goal_of(object()) is RANKING
+    assert goal_of(FBALF()) is RATING and goal_of(FPL()) is RANKING
     assert set(look(RATING, Table(SCORES), train, Held(HELD), label="table", seed=0)) == {"mae", "rmse"}
     assert "ndcg@10" in look(RANKING, Table(SCORES), train, Held(HELD), label="table", seed=0)
     assert RATING.key({"rmse": 0.9}) < RATING.key({"rmse": 1.0}) and RANKING.key({"ndcg@10": 0.4}) < RANKING.key({"ndcg@10": 0.3})

@@ -168,11 +168,17 @@ def test_local_sum_is_local_and_add(name, data):
 @pytest.mark.parametrize("value", [np.nan, np.inf, 1e30])
 @pytest.mark.parametrize("how", [{}, {"limits": [lambda update: update]}])
 def test_a_model_that_is_not_finite_is_refused(value, how, data):
+    """In the first round before a device sees it; later on by the sum, when it diverges."""
     rounds = Rounds(FPL(factors=20, triples=5), data, **how)
     start = rounds.start()
     start.server.q[:, 3] = value
-    with pytest.raises(NonFiniteError, match="not finite or beyond"):
+    with pytest.raises(NonFiniteError, match="not finite or beyond|download 'q': a value that is NaN or infinite"):
         rounds.one_round(start)
+    rounds = Rounds(FPL(factors=20, triples=5), data, **how)
+    later = rounds.one_round(rounds.start())
+    later.server.q[:, 3] = value
+    with pytest.raises(NonFiniteError, match="not finite or beyond"):
+        rounds.one_round(later)
 
 
 PROGRAM = """

@@ -71,7 +71,7 @@ def slow_echo(frame: bytes) -> bytes:
 
 def federation(state: Path, stop: threading.Event) -> None:
     """Server and nodes, all that `state`/keys/nodes has keys for, until the server's rounds are done."""
-    with Supervisor(Plan(state=state, port=0, keys=state / "keys", target="deploy_flower_parts:rounds")) as running:
+    with Supervisor(Plan(state=state, port=0, keys=state / "keys", target="flower_processes:rounds")) as running:
         paths = sorted((state / "keys" / "nodes").glob("*.key"))
         nodes = [Node(load_node_keys(state / "keys" / "ca.crt", path), slow_echo) for path in paths]
         threading.Thread(target=serve_many, args=(running.address, nodes, stop), daemon=True).start()
@@ -91,7 +91,7 @@ def main(role: str, *arguments: str) -> None:
         federation(Path(arguments[0]), stop)
     else:
         state, port, target = arguments
-        supervise(Plan(state=Path(state), port=int(port), target=f"deploy_flower_parts:{target}"), stop)
+        supervise(Plan(state=Path(state), port=int(port), target=f"flower_processes:{target}"), stop)
 
 
 if __name__ == "__main__":

@@ -149,8 +149,8 @@ FPL = "entrenous.algorithms.fpl"
         (FPL, "evaluate.recommend"),
         (FPL, "papers.compute"),
         (FPL, "core.keys"),
-        ("entrenous.algorithms.gossip_reptile", "algorithms.gossip_average"),
-        ("entrenous.algorithms.gossip_reptile", "federation.gossip"),
+        ("entrenous.algorithms.pepper", "algorithms._gossip_gmf"),
+        ("entrenous.algorithms.pepper", "federation.gossip"),
     ],
 )
 def test_a_change_in_what_a_training_imports_changes_its_identity(algorithm, module, monkeypatch):

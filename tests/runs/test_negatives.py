@@ -29,7 +29,7 @@ from entrenous.report.html import write_report
 from entrenous.runs import store
 from entrenous.runs.pipeline import LEAK, Run, resume, run
 from entrenous.runs.plan import Plan, check
-from entrenous.runs.train import Watch, best_round, train
+from entrenous.runs.train import Watch, best_round, train_phase
 from entrenous.split.protocol import splits
 from entrenous.tuning.grid import tune
 
@@ -162,7 +162,7 @@ def test_the_search_for_the_best_round_leaks_too(data: Interactions) -> None:
     looks = {}
     for avoid in (split.all_rows, None):
         trace: list[dict[str, Any]] = []
-        train(FEDERATED["fpl"].parse({"factors": 5}), split.train, 6, label="fpl", seed=0, validation=split.validation, avoid=avoid,
+        train_phase(FEDERATED["fpl"].parse({"factors": 5}), split.train, 6, label="fpl", seed=0, validation=split.validation, avoid=avoid,
               watch=Watch(every=2, patience=1), trace=trace)  # fmt: skip
         looks[avoid is not None] = trace
     assert looked["rounds"] == best_round(looks[True], "final", RANKING)

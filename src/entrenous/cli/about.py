@@ -49,7 +49,12 @@ def explain(algorithm: str, /, *, json: bool = False) -> None:
         _explain_network(json)
         return
     kind, preset = kind_of(algorithm)
-    about = {**_row(algorithm, maker), **_states(maker()), "leaves_the_device": _sent(maker()), "settings": _settings(kind, dict(preset))}
+    about = {
+        **_row(algorithm, maker),
+        **_states(maker()),
+        "leaves_the_device": _sent(maker()),
+        "settings": _settings(kind, dict(preset)),
+    }
     if json:
         emit_json(about)
         return

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final, get_args, get_type_hin
 import numpy as np
 
 from .contract import Axes, Sent, Size, Traits, UpTo
-from .errors import InputError
+from .errors import InputError, NonFiniteError
 from .gossip import GossipAlgorithm
 from .protocols import Catalogue, CentralAlgorithm, FederatedAlgorithm, State
 from .settings import Settings
@@ -42,6 +42,10 @@ ABILITIES = ("local_sum", "solo_rounds", "deliver", "biases")
 
 class ContractError(InputError):
     """An algorithm that does not declare what it must, or does not do what it declared: the algorithm, the array, the rule."""
+
+
+class NotFiniteError(ContractError, NonFiniteError):
+    """A number that is NaN or infinite where finite ones are declared: most often a training that diverged."""
 
 
 class Field(NamedTuple):

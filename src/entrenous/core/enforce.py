@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from .contract import Size, UpTo
-from .declared import Contract, ContractError, Field
+from .declared import Contract, ContractError, Field, NotFiniteError
 from .gossip import Pushes
 from .protocols import State, arrays_of
 from .types import Array, BoolArray, Int64Array
@@ -89,7 +89,8 @@ def _said(size: Size) -> str:
 def _check_values(contract: Contract, where: str, array: Array, field: Field, sizes: Mapping[str, int]) -> None:
     """Finite floats, integers within their range."""
     if array.dtype.kind == "f" and field.axes.finite and not np.isfinite(array).all():
-        raise ContractError(where, "a value that is NaN or infinite", expected="finite numbers")
+        fix = "training diverged? try a smaller learning rate"
+        raise NotFiniteError(where, "a value that is NaN or infinite", expected="finite numbers", fix=fix)
     if array.dtype.kind not in "iu" or not array.size:
         return
     low, high, bounds = int(array.min()), int(array.max()), field.axes

@@ -41,7 +41,7 @@ def plan_of(state: Path, names: list[str], *, target: str = "rounds", **rounds: 
     (state / "plan.json").write_text(
         json.dumps({"nodes": len(names), "rounds": 3, "size": 100, "again": 5.0, "pause": 0.0, **rounds})
     )
-    return Plan(state=state, port=0, keys=state / "keys", target=f"deploy_flower_parts:{target}")
+    return Plan(state=state, port=0, keys=state / "keys", target=f"flower_processes:{target}")
 
 
 def node_of(state: Path, name: str) -> Node:
@@ -197,7 +197,7 @@ def test_the_end_of_the_supervisor_is_the_end_of_all(tmp_path: Path, number: sig
 
 
 def test_a_server_that_refuses_says_why(tmp_path: Path) -> None:
-    plan = Plan(state=tmp_path, port=0, target="deploy_flower_parts:refuses")
+    plan = Plan(state=tmp_path, port=0, target="flower_processes:refuses")
     with pytest.raises(EntrenousError, match="plan: asks for the impossible"):
         supervise(plan, threading.Event(), lambda _: None)
 

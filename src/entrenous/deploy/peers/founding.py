@@ -94,9 +94,7 @@ def whole(algorithm: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     federation."""
     kind, preset = kind_of(algorithm)
     if not issubclass(kind, GossipLearning):
-        raise InputError(
-            "--algorithm", f"{algorithm} does not gossip", expected="one that does", fix="try --algorithm pepper-gmf"
-        )
+        raise InputError("--algorithm", f"{algorithm} needs a server", expected="one that does", fix="try --algorithm pepper-gmf")
     return dict(kind.parse({**preset, **settings}).model_dump(mode="json"))
 
 
