@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 import numpy as np
 from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
-from ..core.contract import Sent, Traits, axes, dense, rows, weight
+from ..core.contract import SentArray, Traits, axes, dense, rows, weight
 from ..core.keys import fold_name, folds, normals
 from ..core.protocols import Catalogue, Histories
 from ..core.sampling import cohort
@@ -178,7 +178,7 @@ def _moved(array: Float32Array, by: Float64Array) -> Float32Array:
 # ---- one global model, the mean of what a round's devices learnt: FedAvg, Ditto, Reptile ---------------------------------------
 
 
-def moves_of_w(what: str) -> tuple[Sent, ...]:
+def moves_of_w(what: str) -> tuple[SentArray, ...]:
     """The rows and the network that leave a device. what: "the move", or a multiple of it."""
     return (
         rows(

@@ -33,7 +33,7 @@ class GMFModel(GossipModel):
     init_user: float = Field(0.1, gt=0, le=10, description="every number of the first user vectors")
     rounds: int = Field(500, ge=1, description="training length, in pushes of a node")
 
-    private: ClassVar[type] = gmf_node.Private
+    private: ClassVar[type] = gmf_node.GMFPrivate
     layout: ClassVar[str] = "[factors items + factors + 1] float32"
     reveals: ClassVar[str] = (
         "item vectors and output layer after merging and training on the history: what was consumed stands out in a model that few have "
@@ -63,20 +63,20 @@ class GMFModel(GossipModel):
         model[shape.factors * shape.stride :][: shape.factors] = 1
         return model
 
-    def init_private(self, users: Int64Array, key: np.uint64) -> gmf_node.Private:
+    def init_private(self, users: Int64Array, key: np.uint64) -> gmf_node.GMFPrivate:
         """Every user vector the same: what tells users apart is learnt."""
         m = len(users)
         user = np.full((m, self.factors), self.init_user, np.float32)
         squares = np.zeros((m, self.shape.stride), np.float32)
-        return gmf_node.Private(user, squares, np.zeros(m, np.float32), np.zeros(m, np.float32), np.zeros(m, np.int64))
+        return gmf_node.GMFPrivate(user, squares, np.zeros(m, np.float32), np.zeros(m, np.float32), np.zeros(m, np.int64))
 
     def train(self, pool: Float32Array, at: Int64Array, nodes: Any, who: Int64Array, data: DeviceData, keys: UInt64Array) -> None:
         """`local_epochs` steps of each model on its node's rows."""
         own = data.histories
         numbers = self.learning_rate, self.learning_rate_user, self.learning_rate_output, self.reg
         item, user, output, reg = (np.float32(number) for number in numbers)
-        rates = gmf_node.Rates(item, user, output, reg, self.local_epochs, self.negatives)
-        private = part_of(nodes, gmf_node.Private)
+        rates = gmf_node.GMFRates(item, user, output, reg, self.local_epochs, self.negatives)
+        private = part_of(nodes, gmf_node.GMFPrivate)
         gmf_node.train(
             pool, at, private, who, own.ptr, own.item, own.avoid_ptr, own.avoid, rates, self._items, self.factors, keys
         )

@@ -43,7 +43,7 @@ class PRMESettings(Settings):
         description="where a list begins: at the one of the user's venues that is nearest by D, at all of them, at the latest",
     )
 
-    def rows(self, own: Histories) -> prme_node.Rows:
+    def rows(self, own: Histories) -> prme_node.PRMERows:
         """What the kernels need of devices. Raises InputError for data without times or without places."""
         if own.time is None:
             raise InputError("PRME-G", "the data has no times", expected="when each visit was", fix="give a time column")
@@ -51,12 +51,12 @@ class PRMESettings(Settings):
             problem, fix = "the data does not say where items are", "give items with columns lat and lon, in degrees"
             raise InputError("PRME-G", problem, expected="places, as in foursquare-nyc and gowalla-nyc", fix=fix)
         row = np.arange(len(own.item)) if own.row is None else own.row
-        return prme_node.Rows(own.ptr, own.item, own.avoid_ptr, own.avoid, own.time, row, flat_points(own.places))
+        return prme_node.PRMERows(own.ptr, own.item, own.avoid_ptr, own.avoid, own.time, row, flat_points(own.places))
 
-    def rates(self) -> prme_node.Rates:
+    def rates(self) -> prme_node.PRMERates:
         """How a device learns."""
         numbers = np.float32(self.learning_rate), np.float32(self.reg), np.float32(self.preference)
-        return prme_node.Rates(*numbers, int(self.tau * HOUR), self.local_epochs)
+        return prme_node.PRMERates(*numbers, int(self.tau * HOUR), self.local_epochs)
 
     def first_users(self, users: Int64Array, key: np.uint64) -> Float32Array:
         """User vectors, N(0, init_std^2), float32 [m, factors]; each user's depends on the key and the user alone."""

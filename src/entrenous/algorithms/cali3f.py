@@ -15,7 +15,7 @@ from typing import Annotated, ClassVar, NamedTuple, Self, final
 import numpy as np
 from pydantic import Field
 
-from ..core.contract import Sent, Traits, UpTo, axes, dense, rows, shown
+from ..core.contract import SentArray, Traits, UpTo, axes, dense, rows, shown
 from ..core.keys import fold_name
 from ..core.protocols import Catalogue, Histories
 from ..core.sampling import cohort
@@ -86,7 +86,7 @@ class Cali3F(NCFSettings):
     holds: ClassVar[type] = Cali3FServer
     receives: ClassVar[type] = Cali3FDownload
     keeps: ClassVar[type] = Cali3FDevices
-    sends: ClassVar[tuple[Sent, ...]] = (
+    sends: ClassVar[tuple[SentArray, ...]] = (
         shown_user("row"),
         shown("n", 1, when="each round, by name", reveals="how many items the user consumed"),
         HOW_MUCH,

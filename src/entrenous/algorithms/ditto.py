@@ -17,7 +17,7 @@ from typing import Annotated, ClassVar, NamedTuple, final
 import numpy as np
 from pydantic import Field
 
-from ..core.contract import Sent, axes
+from ..core.contract import SentArray, axes
 from ..core.protocols import Histories
 from ..core.types import BoolArray, Float32Array, Int64Array
 from ..core.update import Total, Update
@@ -44,7 +44,7 @@ class Ditto(AveragedNCF):
     )
 
     keeps: ClassVar[type] = DittoDevices
-    sends: ClassVar[tuple[Sent, ...]] = (*moves_of_w("n_k times the move"), HOW_MUCH)  # v_k never leaves
+    sends: ClassVar[tuple[SentArray, ...]] = (*moves_of_w("n_k times the move"), HOW_MUCH)  # v_k never leaves
 
     def init_devices(self, users: Int64Array, key: np.uint64) -> DittoDevices:
         """The first w[U], and v_k not begun."""

@@ -27,7 +27,7 @@ from typing import Annotated, ClassVar, Literal, NamedTuple, Self, final
 import numpy as np
 from pydantic import Field
 
-from ..core.contract import Sent, Traits, axes, rows
+from ..core.contract import SentArray, Traits, axes, rows
 from ..core.errors import NonFiniteError
 from ..core.keys import fold_name, folds, normals
 from ..core.protocols import Catalogue, Histories
@@ -38,7 +38,7 @@ from ..kernels import biased_sgd, bpr_mf
 from ..privacy.decoys import Mixed, SendsDecoys
 
 
-class Server(NamedTuple):
+class FBALFServer(NamedTuple):
     """q: q_i. b: b_i. scale: lowest and highest rating. step: rounds done. epoch: rounds in a pass. A device receives all of it."""
 
     q: Annotated[Float32Array, axes("items", "factors")]
@@ -48,7 +48,7 @@ class Server(NamedTuple):
     epoch: Annotated[Int64Array, axes(1, least=1)]
 
 
-class Devices(NamedTuple):
+class FBALFDevices(NamedTuple):
     """p: p_u. bias: b_u. key: from which a device draws its decoys. None of it leaves."""
 
     p: Annotated[Float32Array, axes("factors")]
@@ -85,10 +85,10 @@ class FBALF(SendsDecoys):
         "(which wants a learning_rate near 1)",
     )
 
-    holds: ClassVar[type] = Server
-    receives: ClassVar[type] = Server
-    keeps: ClassVar[type] = Devices
-    sends: ClassVar[tuple[Sent, ...]] = (
+    holds: ClassVar[type] = FBALFServer
+    receives: ClassVar[type] = FBALFServer
+    keeps: ClassVar[type] = FBALFDevices
+    sends: ClassVar[tuple[SentArray, ...]] = (
         rows(
             "q",
             "factors",
@@ -126,37 +126,37 @@ class FBALF(SendsDecoys):
         """Rounds of `rounds` passes."""
         return self.rounds * self.rounds_an_epoch(catalogue)
 
-    def select(self, server: Server, catalogue: Catalogue, key: np.uint64) -> Int64Array:
+    def select(self, server: FBALFServer, catalogue: Catalogue, key: np.uint64) -> Int64Array:
         """Everybody, or in stochastic style the device whose turn it is: 0, 1, 2, ... in every pass."""
         return np.arange(catalogue.users) if self.style == "batch" else server.step % catalogue.users
 
-    def init_server(self, catalogue: Catalogue, key: np.uint64) -> Server:
+    def init_server(self, catalogue: Catalogue, key: np.uint64) -> FBALFServer:
         """q ~ N(0, init_std^2), b = 0."""
         q, epoch = normals(folds(key, np.arange(catalogue.items)), self.factors, self.init_std), self.rounds_an_epoch(catalogue)
         scale, b = np.array(catalogue.scale, np.float32), np.zeros(catalogue.items, np.float32)
-        return Server(q, b, scale, np.zeros(1, np.int64), np.array([epoch], np.int64))
+        return FBALFServer(q, b, scale, np.zeros(1, np.int64), np.array([epoch], np.int64))
 
-    def init_devices(self, users: Int64Array, key: np.uint64) -> Devices:
+    def init_devices(self, users: Int64Array, key: np.uint64) -> FBALFDevices:
         """p ~ N(0, init_std^2), b_u = 0, and the key of the decoys."""
         p = normals(folds(key, users), self.factors, self.init_std)
-        return Devices(p, np.zeros(len(users), np.float32), folds(fold_name(key, "decoys"), users))
+        return FBALFDevices(p, np.zeros(len(users), np.float32), folds(fold_name(key, "decoys"), users))
 
-    def download(self, server: Server) -> Server:
+    def download(self, server: FBALFServer) -> FBALFServer:
         """All of it."""
         return server
 
     # ---- predictions (section 4.2.1) -------------------------------------------------------------------------------------------
 
-    def score(self, download: Server, devices: Devices, histories: Histories) -> Float32Array:
+    def score(self, download: FBALFServer, devices: FBALFDevices, histories: Histories) -> Float32Array:
         """r for every item, not clipped: float32 [m, items]."""
         of_user, of_item = self.biases(download, devices, histories)
         return bpr_mf.scores(devices.p, download.q, of_item) + of_user[:, None]  # (4)
 
-    def biases(self, download: Server, devices: Devices, histories: Histories) -> tuple[Float32Array, Float32Array]:
+    def biases(self, download: FBALFServer, devices: FBALFDevices, histories: Histories) -> tuple[Float32Array, Float32Array]:
         """The constant and b_u, float32 [m], and b_i, float32 [items]."""
         return self.starts(download, histories) + devices.bias, download.b
 
-    def starts(self, download: Server, histories: Histories) -> Float32Array:
+    def starts(self, download: FBALFServer, histories: Histories) -> Float32Array:
         """The constant of each device's predictions, float32 [m]."""
         constant = np.float32(download.scale.mean() if isinstance(self.start, str) else self.start)
         if self.start == "mean":
@@ -165,10 +165,10 @@ class FBALF(SendsDecoys):
 
     # ---- hybrid filling (section 4.2.2) ----------------------------------------------------------------------------------------
 
-    def over(self, mixed: Mixed, download: Server, histories: Histories) -> biased_sgd.Rows:
+    def over(self, mixed: Mixed, download: FBALFServer, histories: Histories) -> biased_sgd.BiasedSGDRows:
         """What the devices go over: I_u and I'_u, and what a device rates its decoys by before `threshold`."""
         mean = biased_sgd.means(histories, np.float32(download.scale.mean()))  # (6), first case
-        return biased_sgd.Rows(*mixed, self.starts(download, histories), mean)  # mixed.rated is (7)
+        return biased_sgd.BiasedSGDRows(*mixed, self.starts(download, histories), mean)  # mixed.rated is (7)
 
     def numbers(self, t: int) -> biased_sgd.Numbers:
         """Rates and regularisation in pass t, which counts from 0, and whether decoys are rated by prediction."""
@@ -180,8 +180,8 @@ class FBALF(SendsDecoys):
     # ---- on the device (section 4.3.1) -----------------------------------------------------------------------------------------
 
     def local(
-        self, download: Server, devices: Devices, histories: Histories, users: Int64Array, key: np.uint64
-    ) -> tuple[Devices, Update]:
+        self, download: FBALFServer, devices: FBALFDevices, histories: Histories, users: Int64Array, key: np.uint64
+    ) -> tuple[FBALFDevices, Update]:
         """p_u, b_u learn from the device's ratings; the gradients of q_i, b_i go, for rated items and decoys."""
         mixed, numbers = self.mixed(devices.key, histories, len(download.q), key), self.numbers(passes(download))
         over = self.over(mixed, download, histories)
@@ -191,7 +191,7 @@ class FBALF(SendsDecoys):
 
     # ---- on the server (section 4.3.2) ---------------------------------------------------------------------------------------------
 
-    def aggregate(self, server: Server, total: Total) -> Server:
+    def aggregate(self, server: FBALFServer, total: Total) -> FBALFServer:
         """q_i, b_i move along the gradient of the one device, or along the mean over all who sent a row."""
         eta, sent = float(self.numbers(passes(server)).rate), total.senders > 0
         q, b, senders = server.q.copy(), server.b.copy(), total.senders[sent]
@@ -202,8 +202,8 @@ class FBALF(SendsDecoys):
     # ---- a run of rounds with one device each, compiled ----------------------------------------------------------------------------
 
     def solo_rounds(
-        self, server: Server, devices: Devices, histories: Histories, rounds: range, key: np.uint64
-    ) -> tuple[Server, Devices, int, int]:
+        self, server: FBALFServer, devices: FBALFDevices, histories: Histories, rounds: range, key: np.uint64
+    ) -> tuple[FBALFServer, FBALFDevices, int, int]:
         """`rounds` of the stochastic style over all users' devices; the same bits as one round at a time.
 
         Returns the new server, the new devices, and how many rows and bytes were sent.
@@ -228,7 +228,7 @@ class FBALF(SendsDecoys):
         return 4 + 4 * (self.factors + 1)
 
 
-def passes(server: Server) -> int:
+def passes(server: FBALFServer) -> int:
     """Passes over all users so far."""
     return int(server.step[0] // server.epoch[0])
 

@@ -19,7 +19,7 @@ from numba import njit
 from pydantic import Field
 
 from ..core.adam import EPSILON, direction, moment
-from ..core.contract import Sent, Traits, axes, dense
+from ..core.contract import SentArray, Traits, axes, dense
 from ..core.keys import folds, normals
 from ..core.protocols import Catalogue, Histories
 from ..core.sampling import cohort
@@ -75,7 +75,7 @@ class FCF(Settings):
     holds: ClassVar[type] = FCFServer
     receives: ClassVar[type] = FCFDownload
     keeps: ClassVar[type] = FCFDevices
-    sends: ClassVar[tuple[Sent, ...]] = (
+    sends: ClassVar[tuple[SentArray, ...]] = (
         dense(
             "f",
             "items",

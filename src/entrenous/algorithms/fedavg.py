@@ -16,7 +16,7 @@ from typing import Annotated, ClassVar, NamedTuple, final
 
 import numpy as np
 
-from ..core.contract import Sent, axes
+from ..core.contract import SentArray, axes
 from ..core.protocols import Histories
 from ..core.types import Float32Array, Int64Array
 from ..core.update import Total, Update
@@ -34,7 +34,7 @@ class FedAvg(AveragedNCF):
     """Federated averaging of neural collaborative filtering: E local epochs on each device, then the mean weighted by n_k."""
 
     keeps: ClassVar[type] = FedAvgDevices
-    sends: ClassVar[tuple[Sent, ...]] = (*moves_of_w("n_k times the move"), HOW_MUCH)
+    sends: ClassVar[tuple[SentArray, ...]] = (*moves_of_w("n_k times the move"), HOW_MUCH)
 
     def init_devices(self, users: Int64Array, key: np.uint64) -> FedAvgDevices:
         """The first w[U], each row on the device of its user."""

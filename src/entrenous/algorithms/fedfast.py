@@ -15,7 +15,7 @@ from typing import Annotated, ClassVar, NamedTuple, Protocol, Self, TypeAlias, f
 import numpy as np
 from pydantic import Field
 
-from ..core.contract import Sent, Traits, axes, dense, rows
+from ..core.contract import SentArray, Traits, axes, dense, rows
 from ..core.keys import fold_name
 from ..core.protocols import Catalogue, Histories
 from ..core.types import Float32Array, Int32Array, Int64Array
@@ -120,7 +120,7 @@ class FedFast(NCFSettings):
     holds: ClassVar[type] = FedFastServer
     receives: ClassVar[type] = FedFastDownload
     keeps: ClassVar[type] = FedFastDevices
-    sends: ClassVar[tuple[Sent, ...]] = (
+    sends: ClassVar[tuple[SentArray, ...]] = (
         shown_user("row"),
         HOW_MUCH,
         rows(

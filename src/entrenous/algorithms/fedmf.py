@@ -27,7 +27,7 @@ import numpy as np
 from numba import njit
 from pydantic import Field
 
-from ..core.contract import Sent, Traits, axes, dense, rows
+from ..core.contract import SentArray, Traits, axes, dense, rows
 from ..core.errors import NonFiniteError
 from ..core.keys import folds, normals
 from ..core.protocols import Catalogue, Histories
@@ -77,7 +77,7 @@ class FedMF(Settings):
     holds: ClassVar[type] = FedMFServer
     receives: ClassVar[type] = FedMFServer
     keeps: ClassVar[type] = FedMFDevices
-    sends: ClassVar[tuple[Sent, ...]] = (
+    sends: ClassVar[tuple[SentArray, ...]] = (
         dense("v", "items", "width", when="each round", reveals=REVEALS, only_if="full"),
         rows("v", "width", when="each round, for the items rated", reveals=REVEALS, only_if="part"),
     )

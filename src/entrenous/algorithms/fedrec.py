@@ -27,7 +27,7 @@ import numpy as np
 from numba import njit
 from pydantic import Field, model_validator
 
-from ..core.contract import Sent, Traits, axes, rows
+from ..core.contract import SentArray, Traits, axes, rows
 from ..core.errors import NonFiniteError
 from ..core.keys import draw, fold_name, folds, uniform
 from ..core.protocols import Catalogue, Histories
@@ -41,7 +41,7 @@ from ..privacy.decoys import Mixed, SendsDecoys
 SPREAD = 0.01  # first values are even in +-0.005
 
 
-class Server(NamedTuple):
+class FedRecServer(NamedTuple):
     """v: V, or with SVD++ V and O side by side. step: rounds done. epoch: rounds in an iteration. A device receives all of it."""
 
     v: Annotated[Float32Array, axes("items", "width")]
@@ -49,14 +49,14 @@ class Server(NamedTuple):
     epoch: Annotated[Int64Array, axes(1, least=1)]
 
 
-class Devices(NamedTuple):
+class FedRecDevices(NamedTuple):
     """u: U_u. key: from which a device draws its decoys. Neither leaves."""
 
     u: Annotated[Float32Array, axes("factors")]
     key: Annotated[UInt64Array, axes()]
 
 
-class Received(Protocol):
+class FedRecReceived(Protocol):
     """What the shared part needs of a download; FedRec++'s has more."""
 
     @property
@@ -91,7 +91,7 @@ class FilledFactorisation(SendsDecoys):
     decay: float = Field(0.9, gt=0, le=1, description="what gamma is multiplied by after every iteration (pass over the users)")
     reg: float = Field(0.001, ge=0, description="lambda of U, V and O")
 
-    keeps: ClassVar[type] = Devices
+    keeps: ClassVar[type] = FedRecDevices
     traits: ClassVar[Traits] = Traits(predicts_ratings=True, draws_negatives=False)
     decoys_move_u: ClassVar[bool]  # whether U's own step takes made-up ratings in
     decoys_count: ClassVar[bool]  # whether the server's step does
@@ -129,9 +129,9 @@ class FilledFactorisation(SendsDecoys):
         """V (and O), even in +-0.005."""
         return uniforms(folds(key, np.arange(catalogue.items)), self.width, SPREAD)
 
-    def init_devices(self, users: Int64Array, key: np.uint64) -> Devices:
+    def init_devices(self, users: Int64Array, key: np.uint64) -> FedRecDevices:
         """U, even in +-0.005, and the key of the decoys."""
-        return Devices(uniforms(folds(key, users), self.factors, SPREAD), folds(fold_name(key, "decoys"), users))
+        return FedRecDevices(uniforms(folds(key, users), self.factors, SPREAD), folds(fold_name(key, "decoys"), users))
 
     def rate(self, iteration: int) -> np.float32:
         """gamma in an iteration, which counts from 0."""
@@ -146,8 +146,8 @@ class FilledFactorisation(SendsDecoys):
         return Filling(predicts, self.local_iterations, self.rate(iteration), np.float32(self.reg), self.style == "stochastic")
 
     def gradients(
-        self, download: Received, devices: Devices, histories: Histories, key: np.uint64
-    ) -> tuple[Devices, Mixed, Float32Array]:
+        self, download: FedRecReceived, devices: FedRecDevices, histories: Histories, key: np.uint64
+    ) -> tuple[FedRecDevices, Mixed, Float32Array]:
         """What m devices do in a round: their new state, their rows (rated items and decoys, n in all), and grad V_ui [n, width]."""
         v, t = download.v, iteration(download)
         filled = fill(self.mixed(devices.key, histories, len(v), key), v, devices.u, self.filling_in(t))
@@ -156,7 +156,7 @@ class FilledFactorisation(SendsDecoys):
         style(filled, v, u, self.rate(t), np.float32(self.reg), self.decoys_move_u, g)
         return devices._replace(u=u), filled, g
 
-    def score(self, download: Received, devices: Devices, histories: Histories) -> Float32Array:
+    def score(self, download: FedRecReceived, devices: FedRecDevices, histories: Histories) -> Float32Array:
         """r_ui for every item, not clipped: float32 [m, items]."""
         v, own = download.v, Mixed(histories.ptr, histories.item, histories.value, np.ones(len(histories.item), np.bool_))
         return bpr_mf.scores(with_implicit(own, v, devices.u), v[:, : self.factors], np.zeros(len(v), np.float32))
@@ -164,8 +164,8 @@ class FilledFactorisation(SendsDecoys):
     # ---- rounds of one device each, one after the other in one call ----------------------------------------------------------
 
     def solo_rounds(
-        self, server: Any, devices: Devices, histories: Histories, rounds: range, key: np.uint64
-    ) -> tuple[Any, Devices, int, int]:
+        self, server: Any, devices: FedRecDevices, histories: Histories, rounds: range, key: np.uint64
+    ) -> tuple[Any, FedRecDevices, int, int]:
         """`rounds` of the stochastic style over all users' devices; the same bits as one round at a time.
 
         Returns the new server, the new devices, and how many rows and bytes were sent.
@@ -195,9 +195,9 @@ class FedRec(FilledFactorisation):
 
     model: Literal["pmf", "svd++"] = Field("pmf", description="U_u . V_i, or SVD++ with implicit factors O (stochastic style)")
 
-    holds: ClassVar[type] = Server
-    receives: ClassVar[type] = Server
-    sends: ClassVar[tuple[Sent, ...]] = (
+    holds: ClassVar[type] = FedRecServer
+    receives: ClassVar[type] = FedRecServer
+    sends: ClassVar[tuple[SentArray, ...]] = (
         rows(
             "v",
             "width",
@@ -223,29 +223,29 @@ class FedRec(FilledFactorisation):
         """Numbers that the server keeps of an item: V_i, and O_i with SVD++."""
         return self.factors * (2 if self.model == "svd++" else 1)
 
-    def init_server(self, catalogue: Catalogue, key: np.uint64) -> Server:
+    def init_server(self, catalogue: Catalogue, key: np.uint64) -> FedRecServer:
         """The first V (and O)."""
         epoch = np.array([self.rounds_an_epoch(catalogue)], np.int64)
-        return Server(self.first_items(catalogue, key), np.zeros(1, np.int64), epoch)
+        return FedRecServer(self.first_items(catalogue, key), np.zeros(1, np.int64), epoch)
 
-    def download(self, server: Server) -> Server:
+    def download(self, server: FedRecServer) -> FedRecServer:
         """All of it."""
         return server
 
     def local(
-        self, download: Server, devices: Devices, histories: Histories, users: Int64Array, key: np.uint64
-    ) -> tuple[Devices, Update]:
+        self, download: FedRecServer, devices: FedRecDevices, histories: Histories, users: Int64Array, key: np.uint64
+    ) -> tuple[FedRecDevices, Update]:
         """grad V_ui for rated items and decoys; U_u moves."""
         after, filled, g = self.gradients(download, devices, histories, key)
         return after, Update(filled.ptr, filled.item, {"v": g}, {}, np.ones(len(users), np.float32))
 
-    def aggregate(self, server: Server, total: Total) -> Server:
+    def aggregate(self, server: FedRecServer, total: Total) -> FedRecServer:
         """V_i <- V_i - gamma mean_u grad V_ui over all who sent a row, made-up ratings among them."""
         v = stepped(server.v, total.rows["v"], total.senders, float(self.rate(iteration(server))))
         return server._replace(v=v, step=server.step + 1)
 
 
-def iteration(state: Received) -> int:
+def iteration(state: FedRecReceived) -> int:
     """Passes over all users so far."""
     return int(state.step[0] // state.epoch[0])
 
@@ -274,7 +274,7 @@ class Filling(NamedTuple):
     each: bool
 
 
-class Room(NamedTuple):
+class FedRecRoom(NamedTuple):
     """Memory that a device works in. x: U', y: the implicit part of SVD++, h: a gradient, float32 [F]; known: float32 [n]."""
 
     x: Float32Array
@@ -291,10 +291,10 @@ def fill(mixed: Mixed, v: Float32Array, u: Float32Array, filling: Filling) -> Mi
 
 
 @njit(cache=True, nogil=True)
-def room_for(factors: int, rows: int) -> Room:
+def room_for(factors: int, rows: int) -> FedRecRoom:
     """Room for devices with n rows together."""
     x, y, h = np.empty(factors, np.float32), np.empty(factors, np.float32), np.empty(factors, np.float32)
-    return Room(x, y, h, np.empty(rows, np.float32))
+    return FedRecRoom(x, y, h, np.empty(rows, np.float32))
 
 
 @njit(cache=True, nogil=True)
@@ -305,7 +305,9 @@ def _fill(mixed: Mixed, v: Float32Array, u: Float32Array, filling: Filling, valu
 
 
 @njit(cache=True, nogil=True)
-def fill_one(mixed: Mixed, d: int, v: Float32Array, u: Float32Array, filling: Filling, room: Room, value: Float32Array) -> None:
+def fill_one(
+    mixed: Mixed, d: int, v: Float32Array, u: Float32Array, filling: Filling, room: FedRecRoom, value: Float32Array
+) -> None:
     """The ratings of device d's rows, made-up ones among them, to value: float32 [n]."""
     if filling.predicts:
         train_temporary(mixed, d, v, u, filling, room)
@@ -321,7 +323,7 @@ def fill_one(mixed: Mixed, d: int, v: Float32Array, u: Float32Array, filling: Fi
 
 
 @njit(cache=True, nogil=True)
-def predicted(room: Room, v: Float32Array, i: int, r: int) -> np.float32:
+def predicted(room: FedRecRoom, v: Float32Array, i: int, r: int) -> np.float32:
     """(U'_u + y) . V_i, of row r."""
     out = room.known[r]
     for f in range(len(room.x)):
@@ -330,7 +332,7 @@ def predicted(room: Room, v: Float32Array, i: int, r: int) -> np.float32:
 
 
 @njit(cache=True, nogil=True)
-def train_temporary(mixed: Mixed, d: int, v: Float32Array, u: Float32Array, filling: Filling, room: Room) -> None:
+def train_temporary(mixed: Mixed, d: int, v: Float32Array, u: Float32Array, filling: Filling, room: FedRecRoom) -> None:
     """U'_u starts from U_u and takes some steps on the rated items alone: room.x. room.known: y . V_i, which does not move meanwhile."""
     x, g, start, stop = room.x, room.h, mixed.ptr[d], mixed.ptr[d + 1]
     rate, reg, count, factors = filling.rate, filling.reg, np.float32(0), len(room.x)
@@ -402,7 +404,7 @@ def stochastic_gradients(
 @njit(cache=True, nogil=True)
 def visit_one(
     filled: Mixed, d: int, v: Float32Array, u: Float32Array, rate: np.float32, reg: np.float32, decoys_move_u: bool,
-    room: Room, g: Float32Array, base: int,
+    room: FedRecRoom, g: Float32Array, base: int,
 ) -> None:  # fmt: skip
     """Device d goes through its rows in order and moves U_u after each. g: float32 [rows, w], from row `base` of `filled` on: the
     gradients of V_i (and O_i) for its rows.

@@ -25,7 +25,7 @@ import numpy as np
 from numba import njit
 from pydantic import Field
 
-from ..core.contract import Sent, axes, rows
+from ..core.contract import SentArray, axes, rows
 from ..core.errors import NonFiniteError
 from ..core.keys import draw, fold_name, folds
 from ..core.protocols import Catalogue, Histories
@@ -33,13 +33,13 @@ from ..core.simd import SCALE
 from ..core.types import BoolArray, Float32Array, Int64Array, UInt64Array
 from ..core.update import LIMIT, STEP, Total, Update
 from ..privacy.decoys import Mixed
-from .fedrec import Devices, FilledFactorisation, iteration, stepped
+from .fedrec import FedRecDevices, FilledFactorisation, iteration, stepped
 
 UNIT = np.float32(STEP)
 LIMB = 1 << 24  # a padded number of 48 bits goes as two whole numbers below 2^24, which float32 holds exactly
 
 
-class Server(NamedTuple):
+class FedRecPPServer(NamedTuple):
     """v: V. step: rounds done. epoch: rounds in an iteration. denoiser: the devices that denoise, ascending, chosen once. A device
     receives all of it."""
 
@@ -59,9 +59,9 @@ class FedRecPP(FilledFactorisation):
         description="hide from server and denoisers which rows are decoys, by a random number that both get and that cancels",
     )
 
-    holds: ClassVar[type] = Server
-    receives: ClassVar[type] = Server
-    sends: ClassVar[tuple[Sent, ...]] = (
+    holds: ClassVar[type] = FedRecPPServer
+    receives: ClassVar[type] = FedRecPPServer
+    sends: ClassVar[tuple[SentArray, ...]] = (
         rows(
             "v",
             "numbers",
@@ -89,20 +89,20 @@ class FedRecPP(FilledFactorisation):
         many = max(1, min(catalogue.users, int(self.denoisers * (catalogue.users if self.denoisers < 1 else 1))))
         return {**super().sizes(catalogue), "numbers": self.factors + 1, "limbs": 2 if self.pads else 1, "denoisers": many}
 
-    def init_server(self, catalogue: Catalogue, key: np.uint64) -> Server:
+    def init_server(self, catalogue: Catalogue, key: np.uint64) -> FedRecPPServer:
         """The first V, and which devices denoise."""
         epoch = np.array([self.rounds_an_epoch(catalogue)], np.int64)
         order = np.argsort(folds(fold_name(key, "denoisers"), np.arange(catalogue.users)), kind="stable")
         denoiser = np.sort(order[: self.sizes(catalogue)["denoisers"]])
-        return Server(self.first_items(catalogue, key), np.zeros(1, np.int64), epoch, denoiser)
+        return FedRecPPServer(self.first_items(catalogue, key), np.zeros(1, np.int64), epoch, denoiser)
 
-    def download(self, server: Server) -> Server:
+    def download(self, server: FedRecPPServer) -> FedRecPPServer:
         """All of it."""
         return server
 
     def local(
-        self, download: Server, devices: Devices, histories: Histories, users: Int64Array, key: np.uint64
-    ) -> tuple[Devices, Update]:
+        self, download: FedRecPPServer, devices: FedRecDevices, histories: Histories, users: Int64Array, key: np.uint64
+    ) -> tuple[FedRecDevices, Update]:
         """grad V_ui for rated items and decoys, and those of the decoys as noise; U_u moves by rated items alone."""
         after, filled, g = self.gradients(download, devices, histories, key)
         v, noise = (np.empty((len(g), self.factors + 1), np.float32) for _ in range(2))
@@ -114,7 +114,7 @@ class FedRecPP(FilledFactorisation):
             sent = {"v": v[..., None], "noise": noise[..., None]}
         return after, Update(filled.ptr, filled.item, sent, {}, np.ones(len(users), np.float32))
 
-    def aggregate(self, server: Server, total: Total) -> Server:
+    def aggregate(self, server: FedRecPPServer, total: Total) -> FedRecPPServer:
         """V_i <- V_i - gamma G_i / count_i."""
         difference = total.rows["v"] - total.rows["noise"]
         g = without_pads(difference) if self.pads else difference[..., 0]  # G_i and, in fixed point, count_i

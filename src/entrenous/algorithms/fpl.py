@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit
 from pydantic import Field
 
-from ..core.contract import Sent, Traits, axes, rows
+from ..core.contract import SentArray, Traits, axes, rows
 from ..core.errors import NonFiniteError
 from ..core.keys import below, draw, fold, folds, local_key, normals, select_key, uniform
 from ..core.logistic import logistic
@@ -76,7 +76,7 @@ class FPL(Settings):
     holds: ClassVar[type] = FPLServer
     receives: ClassVar[type] = FPLServer
     keeps: ClassVar[type] = FPLDevices
-    sends: ClassVar[tuple[Sent, ...]] = (
+    sends: ClassVar[tuple[SentArray, ...]] = (
         rows(
             "q",
             "factors",
@@ -200,13 +200,13 @@ class FPL(Settings):
         """How many devices' updates fill a core's second-level cache."""
         return max(1, min(devices, CACHE // max(1, 2 * self.triples * 4 * (padded(self.factors) + 2))))
 
-    def _room(self, devices: int, histories: Histories) -> _Room:
+    def _room(self, devices: int, histories: Histories) -> _FPLRoom:
         longest, avoided = (int(np.diff(ptr).max(initial=0)) for ptr in (histories.ptr, histories.avoid_ptr))
         triples, width = devices * self.triples, padded(self.factors)
         i, j, row_i, row_j = (np.empty(triples, np.uint32) for _ in range(4))
         item, db, dq = np.empty(2 * triples + 1, np.int32), np.zeros(2 * triples + 1, np.float32), zeros(2 * triples + 1, width)
         ptr, places, gaps = np.zeros(devices + 1, np.int64), np.empty(longest, np.int32), np.empty(avoided + LANES, np.int32)
-        return _Room(
+        return _FPLRoom(
             ptr, item, dq, db, i, j, row_i, row_j, zeros(1, width), zeros(1, width), places, slots_for(self.triples), gaps
         )
 
@@ -234,7 +234,7 @@ class _Data(NamedTuple):
     keys: UInt64Array
 
 
-class _Room(NamedTuple):
+class _FPLRoom(NamedTuple):
     """Memory for a number of devices; rows of F numbers are padded to whole lanes.
 
     ptr, item, dq, db: the rows of Delta Theta_S,u as in an Update, at most 2 T a device, and one more that takes what is not sent.
@@ -296,7 +296,7 @@ def plain_local(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _local(theta: FPLServer, p: Float32Array, data: _Data, low: int, high: int, numbers: _Numbers, room: _Room) -> int:
+def _local(theta: FPLServer, p: Float32Array, data: _Data, low: int, high: int, numbers: _Numbers, room: _FPLRoom) -> int:
     """T triples a device against the received Q, b; writes the rows to send and returns how many. p moves in place."""
     q, b, p_u, dp_u, ptr, item, dq, db = theta.q, theta.b, room.p, room.dp, room.ptr, room.item, room.dq, room.db
     history, history_ptr, avoid, avoid_ptr, pi, keys = data.item, data.ptr, data.avoid, data.avoid_ptr, data.pi, data.keys
@@ -375,7 +375,7 @@ def _local(theta: FPLServer, p: Float32Array, data: _Data, low: int, high: int, 
 
 @njit(cache=True, nogil=True)
 def _local_sum(
-    theta: FPLServer, p: Float32Array, data: _Data, together: int, numbers: _Numbers, room: _Room, sum_q: Int64Array,
+    theta: FPLServer, p: Float32Array, data: _Data, together: int, numbers: _Numbers, room: _FPLRoom, sum_q: Int64Array,
     sum_b: Int64Array, senders: Int64Array,
 ) -> int:  # fmt: skip
     """All devices, `together` at a time, and their updates added to the sums; returns the rows sent, -1 if a value cannot be added."""
@@ -407,7 +407,7 @@ def _aggregate(
 
 @njit(cache=True, nogil=True)
 def _solo(
-    theta: FPLServer, p: Float32Array, data: _Data, key: np.uint64, start: int, stop: int, numbers: _Numbers, room: _Room
+    theta: FPLServer, p: Float32Array, data: _Data, key: np.uint64, start: int, stop: int, numbers: _Numbers, room: _FPLRoom
 ) -> int:
     """Rounds start .. stop - 1 with one device each, in place; returns the rows sent. The sums are fixed point as everywhere."""
     total, q, b, item, dq, db = 0, theta.q, theta.b, room.item, room.dq, room.db

@@ -27,7 +27,7 @@ from numba import njit
 from pydantic import Field
 
 from ..core.adam import AdamStep, adam_step, direction, moment
-from ..core.contract import Sent, Traits, axes, shown
+from ..core.contract import SentArray, Traits, axes, shown
 from ..core.keys import below, draw, folds
 from ..core.protocols import Catalogue, Histories
 from ..core.ratings import rated
@@ -102,7 +102,7 @@ class MetaMF(Settings):
     holds: ClassVar[type] = MetaMFServer
     receives: ClassVar[type] = MetaMFDownload
     keeps: ClassVar[type] = MetaMFDevices
-    sends: ClassVar[tuple[Sent, ...]] = (
+    sends: ClassVar[tuple[SentArray, ...]] = (
         shown(
             "item",
             "batch",

@@ -13,7 +13,7 @@ from typing import Annotated, ClassVar, NamedTuple, Self, final
 import numpy as np
 from pydantic import Field
 
-from ..core.contract import Sent, Traits, axes, rows
+from ..core.contract import SentArray, Traits, axes, rows
 from ..core.keys import fold_name, folds
 from ..core.protocols import Catalogue, Histories
 from ..core.sampling import cohort
@@ -26,7 +26,7 @@ from ._prme import HOW, PRMESettings
 from .fedfast import Clusters, Decay, Startup, actv_agg_users, actv_samp, gamma_of
 
 
-def moves_of_venues(what: str) -> Sent:
+def moves_of_venues(what: str) -> SentArray:
     """What leaves a device of every venue that it touched. what: "n_k times the move" or the like."""
     return rows(
         "item",
@@ -62,7 +62,7 @@ class FederatedPRME(PRMESettings):
 
     def learnt(
         self, item: Float32Array, user: Float32Array, histories: Histories, users: Int64Array, key: np.uint64
-    ) -> prme_node.Sent:
+    ) -> prme_node.PRMELearnt:
         """E passes of each device over its transitions, from w."""
         return prme_node.moves(item, user, self.rows(histories), self.rates(), folds(key, users))
 
@@ -112,7 +112,7 @@ class FedAvgPRME(AveragedPRME):
     """Federated averaging of PRME-G: E local epochs on each device, then the mean weighted by n_k."""
 
     keeps: ClassVar[type] = FedAvgPRMEDevices
-    sends: ClassVar[tuple[Sent, ...]] = (moves_of_venues("n_k times the move"), HOW_MUCH)
+    sends: ClassVar[tuple[SentArray, ...]] = (moves_of_venues("n_k times the move"), HOW_MUCH)
 
     def init_devices(self, users: Int64Array, key: np.uint64) -> FedAvgPRMEDevices:
         """The first U, each row on the device of its user."""
@@ -152,7 +152,7 @@ class ReptilePRME(AveragedPRME):
     )
 
     keeps: ClassVar[type] = ReptilePRMEDevices
-    sends: ClassVar[tuple[Sent, ...]] = (moves_of_venues("the move"), ALIKE)
+    sends: ClassVar[tuple[SentArray, ...]] = (moves_of_venues("the move"), ALIKE)
 
     def init_devices(self, users: Int64Array, key: np.uint64) -> ReptilePRMEDevices:
         """The first U, and the key of each device."""
@@ -224,7 +224,7 @@ class FedFastPRME(FederatedPRME):
     holds: ClassVar[type] = FedFastPRMEServer
     receives: ClassVar[type] = FedFastPRMEDownload
     keeps: ClassVar[type] = FedFastPRMEDevices
-    sends: ClassVar[tuple[Sent, ...]] = (shown_user("factors"), moves_of_venues("n_k times the move"), HOW_MUCH)
+    sends: ClassVar[tuple[SentArray, ...]] = (shown_user("factors"), moves_of_venues("n_k times the move"), HOW_MUCH)
 
     def configured(self, catalogue: Catalogue) -> Self:
         """The same settings with m as a number. Raises InputError for more clusters than users and for m < p."""

@@ -17,7 +17,7 @@ from typing import Annotated, ClassVar, NamedTuple, final
 import numpy as np
 from pydantic import Field
 
-from ..core.contract import Sent, axes
+from ..core.contract import SentArray, axes
 from ..core.keys import fold_name, folds
 from ..core.protocols import Histories
 from ..core.types import Float32Array, Int64Array, UInt64Array
@@ -43,7 +43,7 @@ class Reptile(AveragedNCF):
     )
 
     keeps: ClassVar[type] = ReptileDevices
-    sends: ClassVar[tuple[Sent, ...]] = (*moves_of_w("the move"), ALIKE)
+    sends: ClassVar[tuple[SentArray, ...]] = (*moves_of_w("the move"), ALIKE)
 
     def init_devices(self, users: Int64Array, key: np.uint64) -> ReptileDevices:
         """The first w[U], and the key of each device."""

@@ -26,7 +26,7 @@ from numba import njit
 from pydantic import Field
 
 from ..core.adam import AdamStep, adam_step, direction, moment
-from ..core.contract import Sent, Traits, UpTo, axes, dense
+from ..core.contract import SentArray, Traits, UpTo, axes, dense
 from ..core.errors import NonFiniteError
 from ..core.keys import draw, fold_name, folds, normals, uniform
 from ..core.logistic import logistic
@@ -99,7 +99,7 @@ class RFRec(Settings):
     holds: ClassVar[type] = RFRecServer
     receives: ClassVar[type] = RFRecDownload
     keeps: ClassVar[type] = RFRecDevices
-    sends: ClassVar[tuple[Sent, ...]] = (
+    sends: ClassVar[tuple[SentArray, ...]] = (
         dense(
             "v",
             "items",

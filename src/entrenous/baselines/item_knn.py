@@ -12,7 +12,7 @@ from ..core.protocols import Progress, silent
 from ..core.settings import Settings
 from ..core.types import Float32Array, Int32Array, Int64Array
 from ..data.interactions import Interactions
-from ._neighbours import Neighbours, Table, nearest, reverse, transpose
+from ._neighbours import Neighbours, NeighbourTable, nearest, reverse, transpose
 from ._shared import consumed
 
 
@@ -33,7 +33,7 @@ class ItemKnn(Settings):
     def fit(self, data: Interactions, key: np.uint64, progress: Progress = silent) -> Neighbours:
         """The links from a consumed item to the items it speaks for."""
         train = consumed(data)
-        by_item = transpose(Table(train.ptr, train.item), len(train.items))
+        by_item = transpose(NeighbourTable(train.ptr, train.item), len(train.items))
         near = nearest(by_item, len(train.users), self.k, progress)
         return reverse(normalised(near) if self.normalise else near)
 

@@ -42,7 +42,7 @@ class _State(NamedTuple):
     decay: Float64Array
 
 
-class _Room(NamedTuple):
+class _NCFEpochRoom(NamedTuple):
     """Memory for an epoch. Of a sample: act, pre, back, see `kernels.ncf`. Of a batch: gnet, the gradient of net, and `gradient`,
     those of the rows that the batch touches; row_of, which they are; slot_of: int32 [users + items], where a row's is, or -1."""
 
@@ -170,10 +170,10 @@ def _state(shape: ncf.NCFShape, rows: int, adam: bool) -> _State:
     return _State(zeros(rows, width), zeros(1, shape.network), *moments, np.ones(2))
 
 
-def _room(shape: ncf.NCFShape, rates: ncf.NCFRates, rows: int, interactions: int) -> _Room:
+def _room(shape: ncf.NCFShape, rates: ncf.NCFRates, rows: int, interactions: int) -> _NCFEpochRoom:
     batch = min(rates.batch, max(1, interactions * (1 + rates.negatives)))
     touched, layers = min(2 * batch, rows), int(shape.width.sum()) + LANES
-    return _Room(
+    return _NCFEpochRoom(
         act=zeros(1, layers),
         pre=zeros(1, layers),
         back=zeros(1, layers),
@@ -191,7 +191,7 @@ def _room(shape: ncf.NCFShape, rates: ncf.NCFRates, rows: int, interactions: int
 @njit(cache=True, nogil=True, error_model="numpy")
 def learn(
     shape: ncf.NCFShape, rates: ncf.NCFRates, state: _State, ptr: Int64Array, user: Int32Array, item: Int32Array, items: int,
-    key: np.uint64, room: _Room,
+    key: np.uint64, room: _NCFEpochRoom,
 ) -> None:  # fmt: skip
     """One epoch, in place. ptr: int64 [users + 1]; user, item: int32 [X+], the rows, items ascending within a user."""
     table, net, gnet, gradient, order = state.table, state.net, room.gnet, room.gradient, room.order
@@ -259,7 +259,7 @@ def _place(row: int, filled: int, width: int, gradient: Float32Array, row_of: In
 
 
 @inside
-def _step(rates: ncf.NCFRates, state: _State, room: _Room, filled: int, taken: int) -> None:
+def _step(rates: ncf.NCFRates, state: _State, room: _NCFEpochRoom, filled: int, taken: int) -> None:
     """The step at the end of a batch of `taken` samples that touched `filled` rows."""
     table, net, moments, net_moments, decay = state.table, state.net, state.moments, state.net_moments, state.decay
     gradient, gnet, row_of, slot_of = room.gradient, room.gnet, room.row_of, room.slot_of

@@ -12,7 +12,7 @@ from ..core.protocols import Progress, silent
 from ..core.settings import Settings
 from ..core.types import Float32Array, Int32Array, Int64Array
 from ..data.interactions import Interactions
-from ._neighbours import Neighbours, Table, nearest
+from ._neighbours import Neighbours, NeighbourTable, nearest
 from ._shared import consumed
 
 
@@ -31,7 +31,7 @@ class UserKnn(Settings):
 
     def fit(self, data: Interactions, key: np.uint64, progress: Progress = silent) -> Neighbours:
         train = consumed(data)
-        return nearest(Table(train.ptr, train.item), len(train.items), self.k, progress)
+        return nearest(NeighbourTable(train.ptr, train.item), len(train.items), self.k, progress)
 
     def score(self, model: Neighbours, data: Interactions, users: Int64Array) -> Float32Array:
         train = consumed(data)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final, get_args, get_type_hin
 
 import numpy as np
 
-from .contract import Axes, Sent, Size, Traits, UpTo
+from .contract import Axes, SentArray, Size, Traits, UpTo
 from .errors import InputError
 from .gossip import GossipAlgorithm
 from .protocols import Catalogue, CentralAlgorithm, FederatedAlgorithm, State
@@ -44,7 +44,7 @@ class ContractError(InputError):
     """An algorithm that does not declare what it must, or does not do what it declared: the algorithm, the array, the rule."""
 
 
-class Field(NamedTuple):
+class DeclaredArray(NamedTuple):
     """One declared array. dtype: numpy's name of its type."""
 
     name: str
@@ -66,7 +66,7 @@ class Declaration:
     holds: type | None
     receives: type | None
     keeps: type | None
-    sends: tuple[Sent, ...]
+    sends: tuple[SentArray, ...]
     traits: Traits
     local_sum: Callable[..., Any] | None
     solo_rounds: Callable[..., Any] | None
@@ -85,7 +85,7 @@ def declared(algorithm: Any) -> Declaration:
         if state is not None and part in MEMBERS[kind]:
             fields_of(state, f"{name}.{part}", bare=part == "holds")
     sends, traits = tuple(getattr(algorithm, "sends", ())), getattr(algorithm, "traits", Traits())
-    if not all(isinstance(sent, Sent) for sent in sends):
+    if not all(isinstance(sent, SentArray) for sent in sends):
         raise ContractError(name, "`sends` lists something else", expected="rows(...), dense(...), shown(...), weight(...)")
     if not isinstance(traits, Traits):
         raise ContractError(name, "`traits` is something else", expected="Traits(...)")
@@ -102,7 +102,7 @@ def _kind(algorithm: Any) -> str:
     return kinds[0]
 
 
-def _check_apart(name: str, sends: tuple[Sent, ...], keeps: type | None) -> None:
+def _check_apart(name: str, sends: tuple[SentArray, ...], keeps: type | None) -> None:
     """What is sent has names of its own, which nothing that is kept has; but a message between peers may say what its sender keeps too."""
     names = [sent.name for sent in sends if not sent.only_if]
     twice = {one for one in names if names.count(one) > 1}
@@ -117,7 +117,7 @@ def _check_apart(name: str, sends: tuple[Sent, ...], keeps: type | None) -> None
 
 
 @lru_cache(maxsize=256)
-def fields_of(state: type, where: str, bare: bool = False) -> tuple[Field, ...]:
+def fields_of(state: type, where: str, bare: bool = False) -> tuple[DeclaredArray, ...]:
     """The arrays that a NamedTuple class declares. bare: those that say no shape are passed over (what only a server holds).
 
     Raises ContractError for a class that declares none."""
@@ -135,14 +135,14 @@ def fields_of(state: type, where: str, bare: bool = False) -> tuple[Field, ...]:
     return tuple(field for field in found if field is not None)
 
 
-def _field(name: str, hint: Any, where: str) -> Field | None:
+def _field(name: str, hint: Any, where: str) -> DeclaredArray | None:
     said = [part for part in getattr(hint, "__metadata__", ()) if isinstance(part, Axes)]
     if not said:
         return None
     kinds = [get_args(part) for part in get_args(hint.__origin__) if str(part).startswith("numpy.dtype[")]
     if not kinds or kinds[0][0] is Any:
         raise ContractError(f"{where} '{name}'", "says no type of its numbers", expected="Float32Array, Int32Array, ...")
-    return Field(name, np.dtype(kinds[0][0]).name, said[0])
+    return DeclaredArray(name, np.dtype(kinds[0][0]).name, said[0])
 
 
 # ---- which kind -----------------------------------------------------------------------------------------------------------------------
@@ -195,7 +195,7 @@ class Contract:
 
     declaration: Declaration
     sizes: Mapping[str, int]
-    sends: tuple[Sent, ...]  # those of the declaration that these settings send
+    sends: tuple[SentArray, ...]  # those of the declaration that these settings send
 
     @property
     def name(self) -> str:
@@ -224,16 +224,16 @@ class Contract:
         return read_only(download if deliver is None else deliver(download, users))
 
     @property
-    def receives(self) -> tuple[Field, ...]:
+    def receives(self) -> tuple[DeclaredArray, ...]:
         """The arrays of a download."""
         return self._fields(self.declaration.receives, "receives")
 
     @property
-    def keeps(self) -> tuple[Field, ...]:
+    def keeps(self) -> tuple[DeclaredArray, ...]:
         """The arrays of private state; their shapes are without the axis of the devices."""
         return self._fields(self.declaration.keeps, "keeps")
 
-    def _fields(self, state: type | None, part: str) -> tuple[Field, ...]:
+    def _fields(self, state: type | None, part: str) -> tuple[DeclaredArray, ...]:
         return () if state is None else fields_of(state, f"{self.name}.{part}")
 
     def way(self, way: str) -> dict[str, tuple[int, ...]]:

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from .contract import Size, UpTo
-from .declared import Contract, ContractError, Field
+from .declared import Contract, ContractError, DeclaredArray
 from .gossip import Pushes
 from .protocols import State, arrays_of
 from .types import Array, BoolArray, Int64Array
@@ -35,7 +35,7 @@ def check_kept(contract: Contract, state: State, devices: int) -> None:
 
 
 def _check_state(
-    contract: Contract, what: str, kind: type | None, fields: tuple[Field, ...], state: Any, more: Mapping[str, int],
+    contract: Contract, what: str, kind: type | None, fields: tuple[DeclaredArray, ...], state: Any, more: Mapping[str, int],
     leading: tuple[Size, ...],
 ) -> None:  # fmt: skip
     if kind is None or not isinstance(state, kind) or not isinstance(state, tuple):
@@ -45,7 +45,7 @@ def _check_state(
 
 
 def check_arrays(
-    contract: Contract, what: str, fields: tuple[Field, ...], arrays: Mapping[str, Any], more: Mapping[str, int],
+    contract: Contract, what: str, fields: tuple[DeclaredArray, ...], arrays: Mapping[str, Any], more: Mapping[str, int],
     leading: tuple[Size, ...] = (),
 ) -> None:  # fmt: skip
     """Holds named arrays against declared fields. more: sizes of this delivery; leading: axes before the declared ones.
@@ -86,7 +86,7 @@ def _said(size: Size) -> str:
     return str(size.name if isinstance(size, UpTo) else size)
 
 
-def _check_values(contract: Contract, where: str, array: Array, field: Field, sizes: Mapping[str, int]) -> None:
+def _check_values(contract: Contract, where: str, array: Array, field: DeclaredArray, sizes: Mapping[str, int]) -> None:
     """Finite floats, integers within their range."""
     if array.dtype.kind == "f" and field.axes.finite and not np.isfinite(array).all():
         raise ContractError(where, "a value that is NaN or infinite", expected="finite numbers")

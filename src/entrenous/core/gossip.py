@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from .contract import Sent
+from .contract import SentArray
 from .protocols import Catalogue, Histories, State
 from .types import Array, Float32Array, Int8Array, Int32Array, Int64Array, UInt64Array
 
@@ -109,7 +109,7 @@ class GossipAlgorithm(Protocol):
     nothing else; so nodes that differ may run at once."""
 
     keeps: ClassVar[type]
-    sends: ClassVar[tuple[Sent, ...]]
+    sends: ClassVar[tuple[SentArray, ...]]
 
     def configured(self, catalogue: Catalogue) -> Any: ...  # the same settings, made concrete for this federation
     def default_rounds(self, catalogue: Catalogue) -> int: ...

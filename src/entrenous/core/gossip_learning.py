@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import Field, create_model
 
 from . import peer_sampling
-from .contract import Sent, Traits, pushed
+from .contract import SentArray, Traits, pushed
 from .gossip import ACCEPTED, NOBODY, Arrivals, DeviceData, Headers, Pushes
 from .gossip_node import TRAIN, GossipModel, GossipPolicy, PeerState, joined, keys_for, refusals
 from .protocols import Catalogue, State
@@ -43,7 +43,7 @@ class GossipLearning(Settings):
     model_class: ClassVar[type[GossipModel]]
     receives: ClassVar[None] = None
     keeps: ClassVar[type]
-    sends: ClassVar[tuple[Sent, ...]]
+    sends: ClassVar[tuple[SentArray, ...]]
     traits: ClassVar[Traits]
 
     if TYPE_CHECKING:  # not pydantic's private attributes, whose look-up is slow, and every event asks
@@ -169,7 +169,7 @@ def composed(name: str, policy: type[GossipPolicy], model: type[GossipModel], su
     return kind
 
 
-def sent(model: type[GossipModel]) -> tuple[Sent, ...]:
+def sent(model: type[GossipModel]) -> tuple[SentArray, ...]:
     """What leaves a node with each push: the model, who sends it, and what travels beside it."""
     names = "the number of the node that pushes, and so which models come from the same node"
     known = "some of the nodes it knows, and so with whom it has been in touch"

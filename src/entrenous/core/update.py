@@ -58,7 +58,7 @@ class Update(NamedTuple):
         return sum(array.nbytes for array in arrays)
 
 
-class Shown(NamedTuple):
+class ShownArrays(NamedTuple):
     """What some devices show of themselves. sender: int64 [n]; arrays: {name: float32 [n, ...]}."""
 
     sender: Int64Array
@@ -78,7 +78,7 @@ class Total(NamedTuple):
     dense: dict[str, Int64Array]
     weight: Int64Array
     devices: int
-    shown: tuple[Shown, ...] = ()
+    shown: tuple[ShownArrays, ...] = ()
 
 
 def empty_total(update: Update, items: int) -> Total:
@@ -136,16 +136,16 @@ def add_devices(total: Total, update: Update) -> Total:
         if not np.isfinite(array).all():
             raise NonFiniteError(f"update array '{name}': a value is not finite; the model is unchanged")
     np.add.at(total.weight, group, fixed(update.weight))
-    shown = (*total.shown, Shown(update.sender, update.shown)) if update.shown else total.shown
+    shown = (*total.shown, ShownArrays(update.sender, update.shown)) if update.shown else total.shown
     return total._replace(devices=total.devices + update.devices, shown=shown)
 
 
-def gathered(total: Total) -> Shown:
+def gathered(total: Total) -> ShownArrays:
     """All that was shown, by ascending sender: the same whatever arrived first. A total without any is an error of the caller."""
     sender = np.concatenate([part.sender for part in total.shown])
     order = np.argsort(sender, kind="stable")
     arrays = {name: np.concatenate([part.arrays[name] for part in total.shown])[order] for name in total.shown[0].arrays}
-    return Shown(sender[order], arrays)
+    return ShownArrays(sender[order], arrays)
 
 
 def clear_total(total: Total) -> Total:

@@ -14,10 +14,10 @@ import numpy as np
 from ..core.declared import Contract, bound
 from ..core.protocols import Catalogue, FederatedAlgorithm
 from ..core.types import Array, Int32Array, Int64Array
-from ..core.update import LIMIT, NO_GROUPS, STEP, Shown, Total, Update, add_update, merge_totals
+from ..core.update import LIMIT, NO_GROUPS, STEP, ShownArrays, Total, Update, add_update, merge_totals
 from ..wire import tensors
-from ..wire.tensors import Field, Malformed, Schema
-from .codes import Code, Refused
+from ..wire.tensors import Malformed, Schema, TensorField
+from .codes import Code, FrameRefused
 
 ONE = int(1 / STEP)  # the weight of a device, in steps of the fixed point
 MOST = int(LIMIT / STEP)  # one value of one device, in steps of the fixed point
@@ -153,30 +153,30 @@ def add(total: Total, contribution: Update | Total) -> Total:
     return add_update(total, contribution) if isinstance(contribution, Update) else merge_totals(total, contribution)
 
 
-def checked_shown(arrays: dict[str, Array], contract: Contract, users: Int64Array) -> tuple[Shown, ...]:
+def checked_shown(arrays: dict[str, Array], contract: Contract, users: Int64Array) -> tuple[ShownArrays, ...]:
     """What the devices of `users` show, of arrays that were read. Raises Refused."""
     found = _checked_shown(arrays, contract, users)
     return (found,) if found.arrays else ()
 
 
-def shown_schema(contract: Contract, m: int) -> dict[str, Field]:
+def shown_schema(contract: Contract, m: int) -> dict[str, TensorField]:
     """What m devices show."""
     shown = contract.way("shown")
-    fields = {f"shown.{name}": Field("f4", (m, *shape)) for name, shape in shown.items()}
-    return {"sender": Field("i8", (m,)), **fields} if shown else {}
+    fields = {f"shown.{name}": TensorField("f4", (m, *shape)) for name, shape in shown.items()}
+    return {"sender": TensorField("i8", (m,)), **fields} if shown else {}
 
 
-def _schema(contract: Contract, m: int, kind: str, most: int) -> dict[str, Field]:
+def _schema(contract: Contract, m: int, kind: str, most: int) -> dict[str, TensorField]:
     """Names and types of either form, and how many items at most; of the other shapes `_check_shapes` says better what is wrong."""
     parts = {f"row.{name}": shape for name, shape in contract.way("rows").items()}
     parts |= {f"dense.{name}": shape for name, shape in contract.way("dense").items()}
-    free = {name: Field(kind, ((0, WIDEST),) * (1 + len(shape))) for name, shape in parts.items()}
-    alone = {"group": Field("i4", (m,))} if kind == "f4" and contract.groups > 1 else {}
-    summed = {"senders": Field("i8", ((0, WIDEST),))} if kind == "i8" else {}
+    free = {name: TensorField(kind, ((0, WIDEST),) * (1 + len(shape))) for name, shape in parts.items()}
+    alone = {"group": TensorField("i4", (m,))} if kind == "f4" and contract.groups > 1 else {}
+    summed = {"senders": TensorField("i8", ((0, WIDEST),))} if kind == "i8" else {}
     weights = m if kind == "f4" else contract.groups
     return {
-        "item": Field("i4", ((0, most),)),
-        "weight": Field(kind, (weights,)),
+        "item": TensorField("i4", ((0, most),)),
+        "weight": TensorField(kind, (weights,)),
         **alone,
         **summed,
         **free,
@@ -189,7 +189,7 @@ def _read(body: memoryview, schema: Schema) -> dict[str, Array]:
         return tensors.read(body, schema)
     except Malformed as bad:
         codes = {"dtype": Code.WRONG_TYPE, "names": Code.WRONG_ARRAYS, "bounds": Code.TOO_MANY_ROWS, "shape": Code.WRONG_COUNT}
-        raise Refused(codes.get(bad.code, Code.MALFORMED), bad.code) from None
+        raise FrameRefused(codes.get(bad.code, Code.MALFORMED), bad.code) from None
 
 
 def _check_shapes(arrays: dict[str, Array], contract: Contract, n: int, m: int) -> None:
@@ -231,16 +231,16 @@ def _check_numbers(name: str, array: Array, beyond: Code) -> None:
         _refuse(beyond, f"'{name}': a value beyond +-{LIMIT:.0f}")
 
 
-def _checked_shown(arrays: dict[str, Array], contract: Contract, users: Int64Array) -> Shown:
+def _checked_shown(arrays: dict[str, Array], contract: Contract, users: Int64Array) -> ShownArrays:
     if not contract.way("shown"):
-        return Shown(users[:0], {})
+        return ShownArrays(users[:0], {})
     sender = arrays["sender"]
     if not np.array_equal(np.sort(sender), users):
         _refuse(Code.WRONG_SENDER, "other users than those who were asked")
     shown = _part(arrays, "shown")
     for name, array in shown.items():
         _check_numbers(name, array, Code.TOO_LARGE)
-    return Shown(sender, shown)
+    return ShownArrays(sender, shown)
 
 
 def _part(arrays: dict[str, Array], kind: str) -> dict[str, Array]:
@@ -248,4 +248,4 @@ def _part(arrays: dict[str, Array], kind: str) -> dict[str, Array]:
 
 
 def _refuse(code: Code, text: str = "") -> NoReturn:
-    raise Refused(code, text)
+    raise FrameRefused(code, text)

@@ -15,7 +15,7 @@ from ..data.interactions import Interactions
 from .executors import Executor, Threads
 from .ledger import Ledger
 from .recorder import Recorder
-from .shard import Devices, Limit, Shard
+from .shard import FederatedDevices, Limit, Shard
 
 
 class Training(NamedTuple):
@@ -53,7 +53,7 @@ class Rounds:
         limits: Sequence[Limit] = (),
         block: int = 0,
         avoid: Interactions | None = None,
-        everybody: Devices | None = None,
+        everybody: FederatedDevices | None = None,
         recorder: Recorder | None = None,
     ) -> None:
         self.catalogue = data.catalogue
@@ -62,7 +62,7 @@ class Rounds:
         self.data, self.avoid, self.seed, self.limits = data, avoid, seed, tuple(limits)
         self.executor: Executor = executor or Threads(1)
         self._here, self._recorder = everybody is None, recorder
-        self.everybody: Devices = everybody or Shard(
+        self.everybody: FederatedDevices = everybody or Shard(
             self.algorithm, self.catalogue, data, np.arange(self.catalogue.users),
             executor=self.executor, limits=limits, block=block, avoid=avoid, recorder=recorder,
         )  # fmt: skip

@@ -27,14 +27,14 @@ SHARES = 4  # blocks a worker, so that the workers finish together
 TRIED = 4  # devices that are tried out before the first round
 
 
-class Private(Protocol):
+class PrivateHistories(Protocol):
     """Where a shard's histories are: `Interactions`, or a node's own store. `rows` count from 0 in the order of the shard's users;
     `avoid`: as in `Interactions.histories`."""
 
     def histories(self, users: Int64Array, avoid: Any = None) -> Histories: ...
 
 
-class Devices(Protocol):
+class FederatedDevices(Protocol):
     """All devices of a federation, wherever they are, as `Rounds` sees them: a `Shard` of everybody, or shards in other processes."""
 
     def init_devices(self, key: np.uint64) -> State: ...
@@ -66,7 +66,7 @@ class Shard:
         self,
         algorithm: FederatedAlgorithm,
         catalogue: Catalogue,
-        data: Private,
+        data: PrivateHistories,
         users: Int64Array,
         *,
         executor: Executor | None = None,

@@ -31,7 +31,7 @@ class Numbers(NamedTuple):
     predict: bool
 
 
-class Rows(NamedTuple):
+class BiasedSGDRows(NamedTuple):
     """Rated items and decoys of m devices (`Mixed`), the constant of each device's predictions and its mean rating, float32 [m]."""
 
     ptr: Int64Array
@@ -42,7 +42,7 @@ class Rows(NamedTuple):
     mean: Float32Array
 
 
-class Room(NamedTuple):
+class BiasedSGDRoom(NamedTuple):
     """Memory that a device works in. p, old, g: [1, W], padded. own: int64 [longest], its rows that are rated."""
 
     p: Float32Array
@@ -51,10 +51,10 @@ class Room(NamedTuple):
     own: Int64Array
 
 
-def room_for(ptr: Int64Array, factors: int) -> Room:
+def room_for(ptr: Int64Array, factors: int) -> BiasedSGDRoom:
     """Room for the device with the most rows."""
     width, longest = padded(factors), int(np.diff(ptr).max(initial=0))
-    return Room(zeros(1, width), zeros(1, width), zeros(1, width), np.empty(longest, np.int64))
+    return BiasedSGDRoom(zeros(1, width), zeros(1, width), zeros(1, width), np.empty(longest, np.int64))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -85,7 +85,14 @@ def dot(p: Float32Array, q: Float32Array, at: int, factors: int) -> np.float32:
 
 @inside
 def learn(
-    q: Float32Array, b: Float32Array, rows: Rows, d: int, numbers: Numbers, room: Room, factors: int, bias: np.float32
+    q: Float32Array,
+    b: Float32Array,
+    rows: BiasedSGDRows,
+    d: int,
+    numbers: Numbers,
+    room: BiasedSGDRoom,
+    factors: int,
+    bias: np.float32,
 ) -> np.float32:
     """The local iterations of device d (11): room.p in place, and the new b_u. Leaves what p was in room.old."""
     item, value, rated, mine, own, stride, count = rows.item, rows.value, rows.rated, room.p, room.own, q.shape[1], 0
@@ -110,7 +117,7 @@ def learn(
 
 @inside
 def error(
-    q: Float32Array, b: Float32Array, rows: Rows, d: int, r: int, predict: bool, room: Room, factors: int,
+    q: Float32Array, b: Float32Array, rows: BiasedSGDRows, d: int, r: int, predict: bool, room: BiasedSGDRoom, factors: int,
     now: np.float32, was: np.float32,
 ) -> np.float32:  # fmt: skip
     """e of row r, with a decoy's rating made up (6). now, was: b_u after and before the local iterations."""
@@ -123,7 +130,7 @@ def error(
 
 
 def visits(
-    q: Float32Array, b: Float32Array, p: Float32Array, bias: Float32Array, rows: Rows, numbers: Numbers
+    q: Float32Array, b: Float32Array, p: Float32Array, bias: Float32Array, rows: BiasedSGDRows, numbers: Numbers
 ) -> tuple[Float32Array, Float32Array, Float32Array, Float32Array]:
     """The visits of m devices, each by itself, all from the same q, b: p, b_u after the local iterations, and the gradients of q_i, float32
     [n, F], and b_i, float32 [n], for every row.
@@ -138,7 +145,7 @@ def visits(
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _visits(
-    q: Float32Array, b: Float32Array, p: Float32Array, bias: Float32Array, rows: Rows, numbers: Numbers, room: Room,
+    q: Float32Array, b: Float32Array, p: Float32Array, bias: Float32Array, rows: BiasedSGDRows, numbers: Numbers, room: BiasedSGDRoom,
     g_q: Float32Array, g_b: Float32Array,
 ) -> None:  # fmt: skip
     """`visits`: p, bias in place; g_q, g_b: what is sent."""
@@ -177,7 +184,7 @@ def in_turn(q: Float32Array, b: Float32Array, p: Float32Array, bias: Float32Arra
     return InTurn(wide, b.copy(), p.copy(), bias.copy())
 
 
-def solo(work: InTurn, rows: Rows, numbers: Numbers, first: int, last: int) -> bool:
+def solo(work: InTurn, rows: BiasedSGDRows, numbers: Numbers, first: int, last: int) -> bool:
     """Devices first .. last - 1 one after the other, each followed by the server's step (13) along what it sent, in fixed point: `work` in
     place; False if a value cannot be sent."""
     return bool(_solo(*work, rows, numbers, room_for(rows.ptr, work.p.shape[1]), first, last))
@@ -185,7 +192,7 @@ def solo(work: InTurn, rows: Rows, numbers: Numbers, first: int, last: int) -> b
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _solo(
-    q: Float32Array, b: Float32Array, p: Float32Array, bias: Float32Array, rows: Rows, numbers: Numbers, room: Room,
+    q: Float32Array, b: Float32Array, p: Float32Array, bias: Float32Array, rows: BiasedSGDRows, numbers: Numbers, room: BiasedSGDRoom,
     first: int, last: int,
 ) -> bool:  # fmt: skip
     """`solo`. No row of a device depends on another's item, so each item can move as soon as its gradient is known."""
@@ -209,7 +216,7 @@ def _solo(
 
 
 @inside
-def step_row(q: Float32Array, at: int, e: np.float32, numbers: Numbers, room: Room) -> bool:
+def step_row(q: Float32Array, at: int, e: np.float32, numbers: Numbers, room: BiasedSGDRoom) -> bool:
     """q_i, which begins at flat position `at`, moves along its gradient in steps of 2^-16; False if that cannot be sent."""
     mine, g, ok, squares = room.p, room.g, True, every(np.float32(0))
     width, reg, rate, magic = mine.shape[1], every(numbers.reg), every(numbers.rate), every(MAGIC)

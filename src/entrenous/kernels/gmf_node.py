@@ -37,7 +37,7 @@ class Shape(NamedTuple):
     width: int
 
 
-class Rates(NamedTuple):
+class GMFRates(NamedTuple):
     """How a node learns: learning rates of item, user and output vectors; reg: the part by which a step shortens the vectors that it moves,
     for each unit of learning rate (decoupled, Loshchilov & Hutter 2019); passes and negatives for each consumed item."""
 
@@ -49,7 +49,7 @@ class Rates(NamedTuple):
     negatives: int
 
 
-class Private(NamedTuple):
+class GMFPrivate(NamedTuple):
     """What never leaves the nodes, the leading axis of each array. user: their user vectors; item_square, user_square, output_square:
     running mean squares of gradients, of each item's vector, the user vector, the output layer; steps: that a node has made."""
 
@@ -141,13 +141,13 @@ def performance(
 def train(
     pool: Float32Array,
     at: Int64Array,
-    private: Private,
+    private: GMFPrivate,
     who: Int64Array,
     ptr: Int64Array,
     item: Int32Array,
     avoid_ptr: Int64Array,
     avoid: Int32Array,
-    rates: Rates,
+    rates: GMFRates,
     items: int,
     factors: int,
     keys: UInt64Array,
@@ -206,9 +206,9 @@ def _errors(
 def _step(
     model: Float32Array,
     user: Float32Array,
-    private: Private,
+    private: GMFPrivate,
     u: int,
-    rates: Rates,
+    rates: GMFRates,
     factors: int,
     stride: int,
     consumed: int,

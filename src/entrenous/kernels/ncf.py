@@ -215,7 +215,7 @@ class NCFLearnt(NamedTuple):
     user: Float32Array
 
 
-class _Room(NamedTuple):
+class _NCFDeviceRoom(NamedTuple):
     """Memory for the devices of one call. ptr, item, moved: as in NCFLearnt. Of one device at a time: row, its copies of item embeddings
     (padded), and row_at, where an item's is (-1 = not copied yet); u, net (what it learns), their gradients, anchors and Adam's moments;
     act, pre, back: the tower's outputs, what the rectifier received, and the gradient on its way back. Of a batch: gradient, of which
@@ -270,14 +270,14 @@ def _check_groups(group: Int32Array, network: Float32Array) -> None:
         raise ValueError(f"groups from {group.min()} to {group.max()}, where there are {len(network)} networks")
 
 
-def _room(shape: NCFShape, rates: NCFRates, data: NCFData, items: int) -> _Room:
+def _room(shape: NCFShape, rates: NCFRates, data: NCFData, items: int) -> _NCFDeviceRoom:
     counts, avoided = np.diff(data.ptr), np.diff(data.avoid_ptr)
     touched = np.minimum(counts * (1 + rates.negatives * rates.epochs), items)
     width, most, longest = shape.gmf + shape.mlp, int(touched.max(initial=0)), int(counts.max(initial=0))
     batch = min(rates.batch, max(1, longest * (1 + rates.negatives)))
     layers = int(shape.width.sum()) + LANES
     net = shape.network
-    return _Room(
+    return _NCFDeviceRoom(
         ptr=np.zeros(len(counts) + 1, np.int64),
         item=np.empty(int(touched.sum()), np.int32),
         moved=np.empty((int(touched.sum()) + LANES, shape.row), np.float32),  # the last row's lanes may reach beyond it
@@ -327,7 +327,7 @@ def descend(
 @njit(cache=True, nogil=True, error_model="numpy")
 def _train(
     shape: NCFShape, rates: NCFRates, table: Float32Array, user: Float32Array, networks: Float32Array, group: Int32Array, data: NCFData,
-    user_anchors: Float32Array, network_anchors: Float32Array, shared: bool, room: _Room, moved: Float32Array,
+    user_anchors: Float32Array, network_anchors: Float32Array, shared: bool, room: _NCFDeviceRoom, moved: Float32Array,
 ) -> int:  # fmt: skip
     """All devices one after the other; writes what they learnt and returns how many rows that is. `user` changes in place."""
     ptr, history, avoid_ptr, avoid, keys = data.ptr, data.item, data.avoid_ptr, data.avoid, data.keys

@@ -32,7 +32,7 @@ NO_TIME, NOWHERE = np.iinfo(np.int64).min, -1  # as in data/interactions.py; wha
 ZERO, ONE, TWO = np.float32(0), np.float32(1), np.float32(2)
 
 
-class Rows(NamedTuple):
+class PRMERows(NamedTuple):
     """What n devices have, as in Histories. time: NO_TIME where not known; row: breaks ties in time; both int64. point: float32 [items, 3],
     core.geography.points of all venues."""
 
@@ -45,7 +45,7 @@ class Rows(NamedTuple):
     point: Float32Array
 
 
-class Rates(NamedTuple):
+class PRMERates(NamedTuple):
     """How a node learns. rate: of SGD; reg: lambda; alpha: weight of P against S; tau: seconds, 0 = no gap is too long; epochs: passes."""
 
     rate: np.float32
@@ -99,8 +99,8 @@ def train(
     at: Int64Array,
     user: Float32Array,
     who: Int64Array,
-    rows: Rows,
-    rates: Rates,
+    rows: PRMERows,
+    rates: PRMERates,
     items: int,
     keys: UInt64Array,
 ) -> None:
@@ -119,7 +119,7 @@ def train(
 @inside
 def _epoch(
     model: Float32Array, user: Float32Array, own: Int32Array, other: Int32Array, before: Int64Array, order: Int64Array,
-    drawn: Int32Array, point: Float32Array, rates: Rates, items: int, key: np.uint64,
+    drawn: Int32Array, point: Float32Array, rates: PRMERates, items: int, key: np.uint64,
 ) -> int:  # fmt: skip
     """A step for each of a device's rows, in random order. own: its venues, each after own[before[r]]; other: never drawn as j; point:
     float32 [3 items]. Writes `order` and what it has `drawn`; returns how many steps these were."""
@@ -166,7 +166,9 @@ def square(a: Float32Array, at: int, b: Float32Array, to: int, n: int) -> np.flo
 
 
 @inside
-def step(model: Float32Array, user: Float32Array, c: int, i: int, j: int, w_i: np.float32, w_j: np.float32, rates: Rates) -> None:
+def step(
+    model: Float32Array, user: Float32Array, c: int, i: int, j: int, w_i: np.float32, w_j: np.float32, rates: PRMERates
+) -> None:
     """Ascends ln sigma(z) - reg |theta|^2 once. Without a venue c to come from, D is |U - P|^2."""
     factors, width = len(user), 2 * len(user)
     p_i, p_j, s_c, s_i, s_j = width * i, width * j, width * c + factors, width * i + factors, width * j + factors
@@ -194,7 +196,7 @@ def step(model: Float32Array, user: Float32Array, c: int, i: int, j: int, w_i: n
 # ---- learning from a model that others learn from too ---------------------------------------------------------------------------------
 
 
-class Sent(NamedTuple):
+class PRMELearnt(NamedTuple):
     """What m devices learnt from one model. ptr, item: as in an Update, ascending within a device; row: float32 [n, 2 factors], how a
     venue's vectors moved; user: float32 [m, factors], the new user vectors."""
 
@@ -204,7 +206,7 @@ class Sent(NamedTuple):
     user: Float32Array
 
 
-def moves(table: Float32Array, user: Float32Array, rows: Rows, rates: Rates, keys: UInt64Array) -> Sent:
+def moves(table: Float32Array, user: Float32Array, rows: PRMERows, rates: PRMERates, keys: UInt64Array) -> PRMELearnt:
     """What each of m devices learns on its rows from `table`, float32 [items, 2 factors], and its own user vector, user[d]; neither
     changes."""
     counts = np.diff(rows.ptr)
@@ -212,12 +214,12 @@ def moves(table: Float32Array, user: Float32Array, rows: Rows, rates: Rates, key
     ptr, item, row = np.zeros(len(user) + 1, np.int64), np.empty(most, np.int32), np.empty((most, table.shape[1]), np.float32)
     table, learnt = np.ascontiguousarray(table), user.copy()
     n = _moves(table, table.copy(), learnt, rows, rates, keys, ptr, item, row)
-    return Sent(ptr, item[:n], row[:n], learnt)
+    return PRMELearnt(ptr, item[:n], row[:n], learnt)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _moves(
-    table: Float32Array, own_table: Float32Array, user: Float32Array, rows: Rows, rates: Rates, keys: UInt64Array, ptr: Int64Array,
+    table: Float32Array, own_table: Float32Array, user: Float32Array, rows: PRMERows, rates: PRMERates, keys: UInt64Array, ptr: Int64Array,
     item: Int32Array, out: Float32Array,
 ) -> int:  # fmt: skip
     """Writes ptr, item, out and `user`; returns how many rows moved. own_table: a copy, on which one device after the other learns."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from ..core.contract import Sent, shown
+from ..core.contract import SentArray, shown
 from ..core.errors import InputError
 from ..core.keys import draw, folds, uniform
 from ..core.simd import LANES, every, load, sum_of
@@ -15,7 +15,7 @@ from ..core.types import Float32Array, Float64Array, Int32Array, Int64Array
 ITERATIONS = 20  # Lloyd's; a later call starts from the centroids of an earlier one, so few are needed
 
 
-def shown_user(size: str) -> Sent:
+def shown_user(size: str) -> SentArray:
     """The declaration of the user embedding that a device shows, of that many numbers."""
     return shown(
         "user",

@@ -17,7 +17,7 @@ from ..evaluate.protocol import Evaluation
 from ..federation.ledger import Ledger
 from ..split.types import Split
 from . import store
-from .plan import Plan
+from .plan import RunPlan
 from .recommenders import Algorithm, Fitted, federated
 
 
@@ -31,7 +31,7 @@ class Fold(NamedTuple):
     evaluate_seconds: float
 
 
-def opening(plan: Plan, rows: Interactions, by_name: bool) -> dict[str, Any]:
+def opening(plan: RunPlan, rows: Interactions, by_name: bool) -> dict[str, Any]:
     """The manifest of a run before it is trained. Settings that are not numbers or text (a Choice) are described, not stored."""
     asked = asdict(plan)
     return {
@@ -51,7 +51,7 @@ def opening(plan: Plan, rows: Interactions, by_name: bool) -> dict[str, Any]:
     }
 
 
-def ignored(plan: Plan, algorithm: Algorithm) -> list[str]:
+def ignored(plan: RunPlan, algorithm: Algorithm) -> list[str]:
     """Notes on options that were given and mean nothing to a centralised algorithm."""
     asked = [name for name, value in (("rounds", plan.rounds), ("every", plan.every), ("patience", plan.patience)) if value]
     if federated(algorithm) or not asked:

@@ -1,4 +1,4 @@
-"""`Plan`: what determines a result, checked before anything is loaded; and what it needs: rows, splits, an algorithm."""
+"""`RunPlan`: what determines a result, checked before anything is loaded; and what it needs: rows, splits, an algorithm."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NEGATIVES = ("train", "leaky")  # what devices draw as negatives: what is not in
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class RunPlan:
     """What determines a result. Two runs of one plan end with the same model bytes and the same metrics.
 
     algorithm: a name of `entrenous algorithms`. settings: its hyper-parameters where they differ from the defaults.
@@ -83,7 +83,7 @@ class Material(NamedTuple):
     parts: list[Split]
 
 
-def check(plan: Plan) -> None:
+def check(plan: RunPlan) -> None:
     """Refuses an unknown algorithm, settings it does not have and numbers that make no sense, before anything is loaded."""
     for name, least in (("rounds", 1), ("seed", 0), ("patience", 0), ("every", 0)):
         at_least(f"--{name}", getattr(plan, name), least)
@@ -106,7 +106,7 @@ def check(plan: Plan) -> None:
         raise InputError("--given", f"the protocol is {plan.protocol}", expected=f"--protocol {GIVEN}")
 
 
-def material(plan: Plan, data: Interactions | None = None) -> Material:
+def material(plan: RunPlan, data: Interactions | None = None) -> Material:
     """Loads (unless `data` is at hand) and splits. The rows are those of the split where it has users of its own (`pepper-given`)."""
     if plan.protocol == GIVEN:
         parts = splits(GIVEN, data, seed=plan.seed, given=plan.given or plan.data)
@@ -116,7 +116,7 @@ def material(plan: Plan, data: Interactions | None = None) -> Material:
     return Material(rows if parts[0].train.users is rows.users else parts[0].all_rows, parts)
 
 
-def network_of(plan: Plan) -> Network:
+def network_of(plan: RunPlan) -> Network:
     """What is between the peers. Raises InputError for a setting that makes no sense."""
     return Network.read(plan.network)
 
@@ -128,7 +128,7 @@ def algorithm_of(name: str, settings: Mapping[str, Any]) -> Algorithm:
     return made
 
 
-def make(plan: Plan, rows: Interactions) -> Algorithm:
+def make(plan: RunPlan, rows: Interactions) -> Algorithm:
     """The algorithm of a plan. `pi=@file.csv` is read here, where user and item ids are known.
 
     Raises InputError for settings that do not fit the rows, such as more clusters than users."""
@@ -141,7 +141,7 @@ def make(plan: Plan, rows: Interactions) -> Algorithm:
     return made
 
 
-def check_parts(plan: Plan, parts: list[Split]) -> None:
+def check_parts(plan: RunPlan, parts: list[Split]) -> None:
     """Refuses splits on which the plan cannot be carried out."""
     for part in parts:
         check_trainable(part.final_train)
@@ -150,7 +150,7 @@ def check_parts(plan: Plan, parts: list[Split]) -> None:
             raise InputError("--patience", problem, fix="train for a fixed number of rounds")
 
 
-def leaky(plan: Plan) -> bool:
+def leaky(plan: RunPlan) -> bool:
     """Whether devices are kept from drawing held-out items as negatives. Raises InputError for a choice that is none."""
     if plan.negatives not in NEGATIVES:
         problem, fix = f"unknown choice '{plan.negatives}'", did_you_mean(plan.negatives, NEGATIVES)

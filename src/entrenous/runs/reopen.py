@@ -13,13 +13,13 @@ from ..core.protocols import Recommender
 from ..data.interactions import Interactions
 from ..evaluate.recommend import recommend, score_blocks
 from . import store
-from .plan import TRACE, Material, Plan, make, material
+from .plan import TRACE, Material, RunPlan, make, material
 from .recommenders import CentralRecommender, FederatedRecommender, GossipRecommender, restore
 
 KEPT = ("algorithm", "data", "protocol", "seed", "settings", "patience", "every", "given", "load")
 
 
-def plan_of(run: store.StoredRun) -> Plan:
+def plan_of(run: store.StoredRun) -> RunPlan:
     """The plan a stored run was made by. Raises InputError for a manifest that does not say."""
     if not run.manifest.get("data_by_name", True):
         raise InputError(str(run.path), "this run was made from objects in memory", fix="use the Run object in Python")
@@ -35,7 +35,7 @@ def plan_of(run: store.StoredRun) -> Plan:
     kept["negatives"] = run.manifest.get("negatives", "train")  # runs of earlier versions had no choice
     kept["settings"] = {name: _own_file(value, "@", run) for name, value in kept["settings"].items()}
     kept["network"] = {name: _own_file(value, TRACE, run) for name, value in run.manifest.get("network", {}).items()}
-    return Plan(**kept, rounds=run.manifest["rounds_asked"])
+    return RunPlan(**kept, rounds=run.manifest["rounds_asked"])
 
 
 def _own_file(value: Any, mark: str, run: store.StoredRun) -> Any:
@@ -44,7 +44,7 @@ def _own_file(value: Any, mark: str, run: store.StoredRun) -> Any:
     return f"{mark}{run.path / value.removeprefix(mark)}" if own else value
 
 
-def material_of(run: store.StoredRun, plan: Plan) -> Material:
+def material_of(run: store.StoredRun, plan: RunPlan) -> Material:
     """The rows and splits of a stored run. Raises EntrenousError when the data is not what it was."""
     found = material(plan)
     if found.rows.sha256() != run.manifest["data_sha256"]:

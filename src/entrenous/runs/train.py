@@ -23,7 +23,7 @@ from ..federation.workers.crew import Crew
 from ..federation.workers.rounds import ShardedRounds
 from ..split.types import Held, Split
 from . import store
-from .plan import Plan, leaky, network_of
+from .plan import RunPlan, leaky, network_of
 from .recommenders import (
     Algorithm,
     Federation,
@@ -57,7 +57,7 @@ class Watch:
     crew: Crew | None = None
 
 
-def train(plan: Plan, algorithm: Algorithm, split: Split, watch: Watch, trace: list[dict[str, Any]], fold: str) -> Fitted:
+def train(plan: RunPlan, algorithm: Algorithm, split: Split, watch: Watch, trace: list[dict[str, Any]], fold: str) -> Fitted:
     """The algorithm of a plan, trained on a split. The one place where a run is trained, whatever the kind of algorithm.
 
     A centralised one is fitted. In rounds, with patience, a first training finds the best round on validation and a second one ends there;

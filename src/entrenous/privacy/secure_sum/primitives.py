@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from ...core.types import Array
 from .messages import encode
-from .refusal import Refused
+from .refusal import SumRefused
 
 BLOCK = 1 << 16  # bytes of every mask made and added at a time: zeros, mask and sum stay in the second-level cache
 
@@ -51,7 +51,7 @@ def agree(private: X25519PrivateKey, public: bytes) -> bytes:
     try:
         return private.exchange(X25519PublicKey.from_public_bytes(public))
     except ValueError:
-        raise Refused("keys", "a public key that no one can agree with") from None
+        raise SumRefused("keys", "a public key that no one can agree with") from None
 
 
 def derive(secret: bytes, *about: object) -> bytes:

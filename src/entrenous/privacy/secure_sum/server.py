@@ -1,4 +1,5 @@
-"""`Server`: it passes messages on and adds up. What it knows follows from its journal, so a server that died is made again from that."""
+"""`SecureSumServer`: it passes messages on and adds up. What it knows follows from its journal, so a server that died is made again
+from that."""
 
 from __future__ import annotations
 
@@ -14,9 +15,9 @@ from ...core.types import Array, Int64Array
 from . import messages as m
 from . import primitives as p
 from .graph import Graph, graph
-from .refusal import Refused, require
+from .refusal import SumRefused, require
 from .statements import read_advert, said_by
-from .terms import Roll, Terms, checked
+from .terms import Roll, SumTerms, checked
 from .unmasking import Answers, masks_left
 
 
@@ -28,7 +29,7 @@ class Said(NamedTuple):
 
 
 @final
-class Server:
+class SecureSumServer:
     """add_advert, roster, add_shares, inbox, add_masked, survivors, add_consent, consents, add_unmasking, total.
 
     An `add_` takes a client's envelope and returns False for one that came before: an answer whose receipt was lost.
@@ -40,7 +41,7 @@ class Server:
         journal: gets every accepted message and every closing of a stage, before its effect can be seen from outside; `rebuilt` takes them.
     """
 
-    def __init__(self, terms: Terms, roll: Roll, journal: Callable[[bytes], None] | None = None) -> None:
+    def __init__(self, terms: SumTerms, roll: Roll, journal: Callable[[bytes], None] | None = None) -> None:
         self.terms, self.roll, self.stage = terms, checked(roll), m.ADVERT
         self._journal = journal or (lambda record: None)
         self._digest = terms.digest(self.roll)
@@ -59,8 +60,8 @@ class Server:
 
     @classmethod
     def rebuilt(
-        cls, terms: Terms, roll: Roll, records: Iterable[bytes], journal: Callable[[bytes], None] | None = None
-    ) -> Server:
+        cls, terms: SumTerms, roll: Roll, records: Iterable[bytes], journal: Callable[[bytes], None] | None = None
+    ) -> SecureSumServer:
         """A server in the state that its journal records. Raises Refused for records of another sum."""
         server = cls(terms, roll)
         for record in records:
@@ -232,7 +233,7 @@ class Server:
     def _on(self, stage: int, name: str) -> int:
         """The place of who was heard at a closed stage."""
         if name not in self._said[stage]:
-            raise Refused("unknown", f"'{name[:40]}' was not heard at {m.STAGES[stage]}")
+            raise SumRefused("unknown", f"'{name[:40]}' was not heard at {m.STAGES[stage]}")
         return self._place[name]
 
     def _bits(self, stage: int) -> bytes:
