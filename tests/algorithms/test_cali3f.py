@@ -347,7 +347,7 @@ def test_it_says_that_the_server_sees_user_embeddings(data: Interactions) -> Non
     server, devices = started(algorithm, data)
     _, update, _ = sent(algorithm, server, devices, data, np.arange(5))
     assert update.shown["user"].shape == (5, 5 + 6) and update.sender.tolist() == list(range(5))
-    (said,) = (disclosed for disclosed in Cali3F.disclosure if disclosed.name == "user")
+    (said,) = (one for one in Cali3F.sends if one.name == "user")
     assert "to the server by name" in said.when and "no sum hides it" in said.reveals
 
 

@@ -12,6 +12,7 @@ from within_contract import within_contract
 
 from entrenous.algorithms.pepper import GossipAgePRME, GossipAveragePRME, GossipReptilePRME, PepperPRME, drawn_weighting_sets
 from entrenous.algorithms.prme_baselines import FedAvgPRME, FedFastPRME, ReptilePRME
+from entrenous.core.declared import bound
 from entrenous.core.discover import algorithms
 from entrenous.core.errors import InputError
 from entrenous.core.gossip import DeviceData
@@ -210,8 +211,9 @@ def test_a_message_is_both_tables_and_the_header_and_the_user_vector_is_not_in_i
     algorithm = made(PepperPRME).configured(DATA.catalogue)
     width = 8 * len(DATA.items)
     assert width <= algorithm.width < width + 16
-    assert algorithm.message_bytes(DATA.catalogue) == 4 * algorithm.width + 24 + 4 * 3
-    assert {disclosed.name for disclosed in algorithm.disclosure} == {"model", "age", "samples", "peers"}
+    contract = bound(algorithm, DATA.catalogue)
+    assert contract.message_bytes == 4 * algorithm.width + 24 + 4 * 3
+    assert {one.name for one in contract.sends} == {"model", "age", "samples", "peers"}
 
 
 def test_fine_tuning_changes_neither_the_node_nor_its_model() -> None:

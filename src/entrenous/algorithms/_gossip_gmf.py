@@ -42,20 +42,20 @@ class GMFModel(GossipModel):
 
     @property
     def shape(self) -> gmf_node.Shape:
-        """The layout of a model."""
+        """The layout of a GMF model in one row of numbers."""
         return gmf_node.shape_of(self._items, self.factors)
 
     @property
     def width(self) -> int:
-        """Numbers in a model."""
+        """Numbers in a model: item vectors, output weights and bias, with padding."""
         return self.shape.width
 
     def sizes(self) -> dict[str, int]:
-        """stride: items, rounded up."""
+        """Sizes of the private arrays. stride: the number of items, rounded up to whole SIMD lanes."""
         return {"stride": self.shape.stride}
 
     def init_model(self, key: np.uint64) -> Float32Array:
-        """Q ~ N(0, init_std^2), h = 1, c = 0."""
+        """The initial model, float32 [width]: item vectors Q ~ N(0, init_std^2), output weights h = 1, bias c = 0."""
         shape = self.shape
         model = np.zeros(shape.width, np.float32)
         table = model[: shape.factors * shape.stride].reshape(shape.factors, shape.stride)
@@ -64,14 +64,14 @@ class GMFModel(GossipModel):
         return model
 
     def init_private(self, users: Int64Array, key: np.uint64) -> gmf_node.GMFPrivate:
-        """Every user vector the same: what tells users apart is learnt."""
+        """The initial private state of m nodes. Every user vector is the same: what tells users apart is learnt."""
         m = len(users)
         user = np.full((m, self.factors), self.init_user, np.float32)
         squares = np.zeros((m, self.shape.stride), np.float32)
         return gmf_node.GMFPrivate(user, squares, np.zeros(m, np.float32), np.zeros(m, np.float32), np.zeros(m, np.int64))
 
     def train(self, pool: Float32Array, at: Int64Array, nodes: Any, who: Int64Array, data: DeviceData, keys: UInt64Array) -> None:
-        """`local_epochs` steps of each model on its node's rows."""
+        """Trains each of m models in place for `local_epochs` steps on the rows of its node."""
         own = data.histories
         numbers = self.learning_rate, self.learning_rate_user, self.learning_rate_output, self.reg
         item, user, output, reg = (np.float32(number) for number in numbers)

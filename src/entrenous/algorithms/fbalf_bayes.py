@@ -46,8 +46,9 @@ FEWEST = 5.0  # ratings that an item is taken to have where decoys hide how many
 
 
 class FBALFBayesServer(NamedTuple):
-    """q: q_i; b: b_i; m_q, m_b: their momentum. seen: rows received for each item in all rounds; reports: devices that reported in all
-    rounds; users; iteration: rounds done; scale: lowest and highest rating."""
+    """The state of the server. q: item factors q_i; b: item biases b_i; m_q, m_b: their momentum. seen: rows received for each item in
+    all rounds; reports: devices that reported in all rounds; users: how many there are; iteration: rounds done; scale: lowest and
+    highest rating."""
 
     q: Annotated[Float32Array, axes("items", "members", "factors")]
     b: Annotated[Float32Array, axes("items", "members")]
@@ -72,7 +73,8 @@ class Download(NamedTuple):
 
 
 class FBALFBayesDevices(NamedTuple):
-    """p: p_u; offset: b_u less where it starts; key: from which a device draws its decoys. None of it leaves."""
+    """Private state of m devices. p: user factors p_u; offset: user bias b_u less where it starts; key: from which a device draws its
+    decoys. None of it leaves."""
 
     p: Annotated[Float32Array, axes("members", "factors")]
     offset: Annotated[Float32Array, axes("members")]
@@ -145,15 +147,15 @@ class FBALFBayes(SendsDecoys):
         return self.model_copy(update={"cohort": min(self.cohort, catalogue.users) or catalogue.users})
 
     def default_rounds(self, catalogue: Catalogue) -> int:
-        """`rounds`, whatever the data."""
+        """Training rounds if none are asked for: the setting `rounds`, of any data set."""
         return self.rounds
 
     def sizes(self, catalogue: Catalogue) -> dict[str, int]:
-        """usual_rows: rows of a device as a rule."""
+        """Sizes of the declared arrays. usual_rows: rows that a device sends as a rule."""
         return {"rows": catalogue.items, "usual_rows": self.usual_rows(catalogue)}
 
     def init_server(self, catalogue: Catalogue, key: np.uint64) -> FBALFBayesServer:
-        """q ~ N(0, init_std^2), b = 0."""
+        """The initial server state: item factors q ~ N(0, init_std^2), item biases b = 0."""
         items, width = catalogue.items, self.members * self.factors
         q = normals(folds(key, np.arange(items)), width, self.init_std).reshape(items, self.members, self.factors)
         b, counts = np.zeros((items, self.members), np.float32), (np.zeros(items, np.int64), np.zeros(1, np.int64))
@@ -161,16 +163,17 @@ class FBALFBayes(SendsDecoys):
         return FBALFBayesServer(q, b, np.zeros_like(q), b.copy(), *counts, users, np.zeros(1, np.int64), scale)
 
     def init_devices(self, users: Int64Array, key: np.uint64) -> FBALFBayesDevices:
-        """p = 0, which is solved for as soon as q arrives."""
+        """The initial private state of the devices of `users`: p = 0, which is solved for as soon as q arrives, and the key of the
+        decoys."""
         p = np.zeros((len(users), self.members, self.factors), np.float32)
         return FBALFBayesDevices(p, np.zeros((len(users), self.members), np.float32), folds(fold_name(key, "decoys"), users))
 
     def select(self, server: FBALFBayesServer, catalogue: Catalogue, key: np.uint64) -> Int64Array:
-        """The devices of a round."""
+        """The round's devices, `cohort` of them."""
         return cohort(key, self.configured(catalogue).cohort, catalogue.users)
 
     def download(self, server: FBALFBayesServer) -> Download:
-        """The model, and how sure the server is of each q_i: noise / (ratings of the item + reg_item)."""
+        """What every device receives: the model, and the variance noise / (ratings of the item + reg_item) of each q_i."""
         v = self.noise / (self.ratings(server) + self.reg_item) if self.noise else np.zeros(len(server.q))
         return Download(server.q, server.b, v.astype(np.float32), server.scale, server.iteration)
 
@@ -179,7 +182,8 @@ class FBALFBayes(SendsDecoys):
     def local(
         self, download: Download, devices: FBALFBayesDevices, histories: Histories, users: Int64Array, key: np.uint64
     ) -> tuple[FBALFBayesDevices, Update]:
-        """p_u, b_u learn from the device's ratings (11); the gradients of q_i, b_i (10) go, for rated items and decoys (7)."""
+        """Local training: p_u, b_u learn from the device's ratings (eq. 11); the gradients of q_i, b_i (eq. 10) are sent, for rated
+        items and decoys (eq. 7)."""
         mixed = self.mixed(devices.key, histories, len(download.q), key)  # I_u and I'_u
         over = biased_mf.BiasedMFRows(*mixed, self.starts(download, histories))
         after = devices._replace(p=devices.p.copy(), offset=devices.offset.copy())
@@ -189,7 +193,7 @@ class FBALFBayes(SendsDecoys):
         return after, Update(mixed.ptr, mixed.item, sent, {}, np.ones(len(users), np.float32))
 
     def rates(self, iteration: int) -> biased_mf.BiasedMFRates:
-        """How devices learn in an iteration; what decoys are rated by changes at `threshold` (6)."""
+        """Constants of local training in an iteration; what decoys are rated by changes at `threshold` (eq. 6)."""
         predict = iteration >= self.threshold
         reg, reg_bias, noise = (np.float32(number) for number in (self.reg_user, self.reg_user_bias, self.noise))
         return biased_mf.BiasedMFRates(self.local_iterations, reg, reg_bias, noise, self.user_bias, predict)
@@ -207,7 +211,7 @@ class FBALFBayes(SendsDecoys):
     # ---- on the server (section 4.3.2) ---------------------------------------------------------------------------------------------
 
     def aggregate(self, server: FBALFBayesServer, total: Total) -> FBALFBayesServer:
-        """q_i and b_i move along the sum of their gradients (13), with their prior's and momentum."""
+        """The server's step: q_i and b_i move along the sum of their gradients (eq. 13), with their prior's and momentum."""
         seen, reports = server.seen + total.senders, server.reports + total.devices
         share = total.devices / float(server.users[0])  # of the users, so that a pass over all counts the prior once
         expected = np.maximum(total.senders, seen / float(reports[0]) * total.devices)
@@ -247,7 +251,7 @@ class FBALFBayes(SendsDecoys):
     # ---- predictions ---------------------------------------------------------------------------------------------------------------
 
     def score(self, download: Download, devices: FBALFBayesDevices, histories: Histories) -> Float32Array:
-        """r_ui of eq. 4 for every item, not clipped: float32 [m, items]."""
+        """Predicted ratings r_ui of eq. 4 for every item, not clipped to the scale: float32 [m, items]."""
         items, (of_user, of_item) = len(download.q), self.biases(download, devices, histories)
         p = devices.p.reshape(len(devices.p), -1) / np.float32(self.members)
         return bpr_mf.scores(p, download.q.reshape(items, -1), of_item) + of_user[:, None]

@@ -42,7 +42,8 @@ SPREAD = 0.01  # first values are even in +-0.005
 
 
 class FedRecServer(NamedTuple):
-    """v: V, or with SVD++ V and O side by side. step: rounds done. epoch: rounds in an iteration. A device receives all of it."""
+    """The global model. v: item factors V, or with SVD++ V and O side by side. step: rounds done. epoch: rounds in an iteration over the
+    users. A device receives all of it."""
 
     v: Annotated[Float32Array, axes("items", "width")]
     step: Annotated[Int64Array, axes(1, least=0)]
@@ -50,14 +51,14 @@ class FedRecServer(NamedTuple):
 
 
 class FedRecDevices(NamedTuple):
-    """u: U_u. key: from which a device draws its decoys. Neither leaves."""
+    """Private state of m devices. u: user factors U_u. key: from which a device draws its decoys. Neither leaves."""
 
     u: Annotated[Float32Array, axes("factors")]
     key: Annotated[UInt64Array, axes()]
 
 
 class FedRecReceived(Protocol):
-    """What the shared part needs of a download; FedRec++'s has more."""
+    """The part of a download that FedRec's and FedRec++'s devices both read."""
 
     @property
     def v(self) -> Float32Array: ...
@@ -68,7 +69,7 @@ class FedRecReceived(Protocol):
 
 
 class FilledFactorisation(SendsDecoys):
-    """Matrix factorisation over ratings and made-up ones: the settings, the device and the predictions, which FedRec++ has as well."""
+    """Matrix factorisation over ratings and made-up ones: the settings, the device and the predictions that FedRec and FedRec++ share."""
 
     factors: int = Field(20, ge=1, le=1024, description="d, the length of U_u and V_i")
     style: Literal["batch", "stochastic"] = Field(
@@ -99,17 +100,18 @@ class FilledFactorisation(SendsDecoys):
     # ---- the federation ----------------------------------------------------------------------------------------------------
 
     def configured(self, catalogue: Catalogue) -> Self:
-        """The same settings. Raises InputError if the catalogue has no ratings."""
+        """A copy of the settings for a catalogue of rated items. Raises InputError if the catalogue has no ratings."""
         rated(catalogue.scale, type(self).__name__)
         return self
 
     @property
     def width(self) -> int:
-        """Numbers that the server keeps of an item."""
+        """Numbers that the server keeps of an item: its factors."""
         return self.factors
 
     def sizes(self, catalogue: Catalogue) -> dict[str, int]:
-        """width: numbers of an item. cohort: devices in a round, one in stochastic style. usual_rows: rows of a device as a rule."""
+        """Sizes of the declared arrays. width: numbers of an item. cohort: devices in a round, one in stochastic style. usual_rows: rows
+        that a device sends as a rule."""
         cohort = 1 if self.style == "stochastic" else catalogue.users
         return {"width": self.width, "cohort": cohort, "rows": catalogue.items, "usual_rows": self.usual_rows(catalogue)}
 
@@ -118,37 +120,37 @@ class FilledFactorisation(SendsDecoys):
         return catalogue.users if self.style == "stochastic" else 1
 
     def default_rounds(self, catalogue: Catalogue) -> int:
-        """Rounds of `rounds` iterations."""
+        """Training rounds if none are asked for: those of `rounds` iterations over the users."""
         return self.rounds * self.rounds_an_epoch(catalogue)
 
     def select(self, server: Any, catalogue: Catalogue, key: np.uint64) -> Int64Array:
-        """Everybody, or in stochastic style the device whose turn it is: 0, 1, 2, ... in every pass."""
+        """The round's devices: everybody, or in stochastic style the one whose turn it is: 0, 1, 2, ... in every pass."""
         return np.arange(catalogue.users) if self.style == "batch" else server.step % catalogue.users
 
     def first_items(self, catalogue: Catalogue, key: np.uint64) -> Float32Array:
-        """V (and O), even in +-0.005."""
+        """Initial item factors V (and O with SVD++), uniform in +-0.005, float32 [items, width]."""
         return uniforms(folds(key, np.arange(catalogue.items)), self.width, SPREAD)
 
     def init_devices(self, users: Int64Array, key: np.uint64) -> FedRecDevices:
-        """U, even in +-0.005, and the key of the decoys."""
+        """The initial private state of the devices of `users`: user factors U, uniform in +-0.005, and the key of the decoys."""
         return FedRecDevices(uniforms(folds(key, users), self.factors, SPREAD), folds(fold_name(key, "decoys"), users))
 
     def rate(self, iteration: int) -> np.float32:
-        """gamma in an iteration, which counts from 0."""
+        """The learning rate gamma in an iteration, which counts from 0."""
         first = self.learning_rate or (0.8 if self.style == "batch" else 0.01)
         return np.float32(first * self.decay**iteration)
 
     # ---- on the device -----------------------------------------------------------------------------------------------------
 
     def filling_in(self, iteration: int) -> Filling:
-        """How decoys are rated in an iteration."""
+        """The way in which decoys are rated in an iteration."""
         predicts = bool(self.rho) and self.filling == "hybrid" and iteration >= self.predict_after
         return Filling(predicts, self.local_iterations, self.rate(iteration), np.float32(self.reg), self.style == "stochastic")
 
     def gradients(
         self, download: FedRecReceived, devices: FedRecDevices, histories: Histories, key: np.uint64
     ) -> tuple[FedRecDevices, Mixed, Float32Array]:
-        """What m devices do in a round: their new state, their rows (rated items and decoys, n in all), and grad V_ui [n, width]."""
+        """A round's work of m devices: their new state, their rows (rated items and decoys, n in all), and grad V_ui [n, width]."""
         v, t = download.v, iteration(download)
         filled = fill(self.mixed(devices.key, histories, len(v), key), v, devices.u, self.filling_in(t))
         u, g = devices.u.copy(), np.zeros((len(filled.item), self.width), np.float32)
@@ -157,7 +159,7 @@ class FilledFactorisation(SendsDecoys):
         return devices._replace(u=u), filled, g
 
     def score(self, download: FedRecReceived, devices: FedRecDevices, histories: Histories) -> Float32Array:
-        """r_ui for every item, not clipped: float32 [m, items]."""
+        """Predicted ratings r_ui of every item, not clipped to the scale: float32 [m, items]."""
         v, own = download.v, Mixed(histories.ptr, histories.item, histories.value, np.ones(len(histories.item), np.bool_))
         return bpr_mf.scores(with_implicit(own, v, devices.u), v[:, : self.factors], np.zeros(len(v), np.float32))
 
@@ -166,7 +168,7 @@ class FilledFactorisation(SendsDecoys):
     def solo_rounds(
         self, server: Any, devices: FedRecDevices, histories: Histories, rounds: range, key: np.uint64
     ) -> tuple[Any, FedRecDevices, int, int]:
-        """`rounds` of the stochastic style over all users' devices; the same bits as one round at a time.
+        """Runs `rounds` rounds of the stochastic style over all users' devices; the same bits as one round at a time.
 
         Returns the new server, the new devices, and how many rows and bytes were sent.
         """
@@ -185,7 +187,7 @@ class FilledFactorisation(SendsDecoys):
 
     @property
     def row_bytes(self) -> int:
-        """Item id and gradient."""
+        """Bytes of one sent row: item id and gradient."""
         return 4 + 4 * self.width
 
 
@@ -224,35 +226,35 @@ class FedRec(FilledFactorisation):
         return self.factors * (2 if self.model == "svd++" else 1)
 
     def init_server(self, catalogue: Catalogue, key: np.uint64) -> FedRecServer:
-        """The first V (and O)."""
+        """The initial global model: item factors V (and O with SVD++)."""
         epoch = np.array([self.rounds_an_epoch(catalogue)], np.int64)
         return FedRecServer(self.first_items(catalogue, key), np.zeros(1, np.int64), epoch)
 
     def download(self, server: FedRecServer) -> FedRecServer:
-        """All of it."""
+        """The global model, which every device receives whole."""
         return server
 
     def local(
         self, download: FedRecServer, devices: FedRecDevices, histories: Histories, users: Int64Array, key: np.uint64
     ) -> tuple[FedRecDevices, Update]:
-        """grad V_ui for rated items and decoys; U_u moves."""
+        """Local training: makes grad V_ui of rated items and decoys, which is sent, and moves U_u."""
         after, filled, g = self.gradients(download, devices, histories, key)
         return after, Update(filled.ptr, filled.item, {"v": g}, {}, np.ones(len(users), np.float32))
 
     def aggregate(self, server: FedRecServer, total: Total) -> FedRecServer:
-        """V_i <- V_i - gamma mean_u grad V_ui over all who sent a row, made-up ratings among them."""
+        """The server's step, V_i <- V_i - gamma mean_u grad V_ui over all who sent a row, made-up ratings among them."""
         v = stepped(server.v, total.rows["v"], total.senders, float(self.rate(iteration(server))))
         return server._replace(v=v, step=server.step + 1)
 
 
 def iteration(state: FedRecReceived) -> int:
-    """Passes over all users so far."""
+    """Passes over all users that were completed so far."""
     return int(state.step[0] // state.epoch[0])
 
 
 @njit(cache=True, nogil=True)
 def uniforms(keys: UInt64Array, width: int, spread: float) -> Float32Array:
-    """Even in +- spread / 2, float32 [len(keys), width]: row r depends on keys[r] alone."""
+    """Uniform numbers in +- spread / 2, float32 [len(keys), width]: row r depends on keys[r] alone."""
     out = np.empty((len(keys), width), np.float32)
     for r in range(len(keys)):
         for f in range(width):
@@ -264,8 +266,8 @@ def uniforms(keys: UInt64Array, width: int, spread: float) -> Float32Array:
 
 
 class Filling(NamedTuple):
-    """How decoys are rated: by prediction or by the user's mean; and how the U' that predicts is trained: passes over the rated items,
-    gamma, lambda, and whether it steps after each item or after each pass along the mean gradient."""
+    """The way in which decoys are rated: by prediction or by the user's mean; and how the temporary U' that predicts is trained: passes
+    over the rated items, gamma, lambda, and whether it steps after each item or after each pass along the mean gradient."""
 
     predicts: bool
     steps: int
@@ -275,7 +277,7 @@ class Filling(NamedTuple):
 
 
 class FedRecRoom(NamedTuple):
-    """Memory that a device works in. x: U', y: the implicit part of SVD++, h: a gradient, float32 [F]; known: float32 [n]."""
+    """Working memory of a device. x: U', y: the implicit part of SVD++, h: a gradient, float32 [F]; known: float32 [n]."""
 
     x: Float32Array
     y: Float32Array
@@ -292,7 +294,7 @@ def fill(mixed: Mixed, v: Float32Array, u: Float32Array, filling: Filling) -> Mi
 
 @njit(cache=True, nogil=True)
 def room_for(factors: int, rows: int) -> FedRecRoom:
-    """Room for devices with n rows together."""
+    """Working memory for devices with n rows together."""
     x, y, h = np.empty(factors, np.float32), np.empty(factors, np.float32), np.empty(factors, np.float32)
     return FedRecRoom(x, y, h, np.empty(rows, np.float32))
 
@@ -324,7 +326,7 @@ def fill_one(
 
 @njit(cache=True, nogil=True)
 def predicted(room: FedRecRoom, v: Float32Array, i: int, r: int) -> np.float32:
-    """(U'_u + y) . V_i, of row r."""
+    """The prediction (U'_u + y) . V_i of row r by the temporary user vector."""
     out = room.known[r]
     for f in range(len(room.x)):
         out += room.x[f] * v[i, f]
@@ -333,7 +335,8 @@ def predicted(room: FedRecRoom, v: Float32Array, i: int, r: int) -> np.float32:
 
 @njit(cache=True, nogil=True)
 def train_temporary(mixed: Mixed, d: int, v: Float32Array, u: Float32Array, filling: Filling, room: FedRecRoom) -> None:
-    """U'_u starts from U_u and takes some steps on the rated items alone: room.x. room.known: y . V_i, which does not move meanwhile."""
+    """Trains the temporary U'_u, room.x: it starts from U_u and takes some steps on the rated items alone. room.known: y . V_i, which
+    does not move meanwhile."""
     x, g, start, stop = room.x, room.h, mixed.ptr[d], mixed.ptr[d + 1]
     rate, reg, count, factors = filling.rate, filling.reg, np.float32(0), len(room.x)
     implicit_part(mixed, d, v, room.y)
@@ -370,7 +373,8 @@ def train_temporary(mixed: Mixed, d: int, v: Float32Array, u: Float32Array, fill
 def batch_gradients(
     filled: Mixed, v: Float32Array, u: Float32Array, rate: np.float32, reg: np.float32, decoys_move_u: bool, g: Float32Array
 ) -> None:
-    """g: float32 [n, F], grad V_ui for each row at the U_u given; U_u then moves, in place, along the mean over its rows."""
+    """Gradients of the batch style, g: float32 [n, F], grad V_ui of each row at the U_u given; U_u then moves, in place, along the mean
+    over its rows."""
     factors = u.shape[1]
     g_u = np.empty(factors, np.float32)
     for d in range(len(u)):
@@ -395,7 +399,8 @@ def batch_gradients(
 def stochastic_gradients(
     filled: Mixed, v: Float32Array, u: Float32Array, rate: np.float32, reg: np.float32, decoys_move_u: bool, g: Float32Array
 ) -> None:
-    """`batch_gradients` in the stochastic style; every device by itself, all from the same v."""
+    """Gradients as `batch_gradients` makes them, in the stochastic style: U_u moves after each row; every device by itself, all from the
+    same v."""
     room = room_for(u.shape[1], 0)
     for d in range(len(u)):
         visit_one(filled, d, v, u, rate, reg, decoys_move_u, room, g, 0)
@@ -440,7 +445,7 @@ def visit_one(
 
 @njit(cache=True, nogil=True)
 def implicit_part(mixed: Mixed, d: int, v: Float32Array, y: Float32Array) -> np.float32:
-    """y = sum of O_k over the rated items of device d, / sqrt |I_u|, which is returned; 0 where v holds no O."""
+    """SVD++'s sum of O_k over the rated items of device d, divided by sqrt |I_u|; that divisor is returned. 0 where v holds no O."""
     factors, count = len(y), np.float32(0)
     for f in range(factors):
         y[f] = 0
@@ -458,7 +463,7 @@ def implicit_part(mixed: Mixed, d: int, v: Float32Array, y: Float32Array) -> np.
 
 @njit(cache=True, nogil=True)
 def with_implicit(own: Mixed, v: Float32Array, u: Float32Array) -> Float32Array:
-    """U_u + y of every device, float32 [m, F]; own: the rated items."""
+    """User vectors with SVD++'s implicit part, U_u + y of every device, float32 [m, F]; own: the rated items."""
     out, y = np.empty_like(u), np.empty(u.shape[1], np.float32)
     for d in range(len(u)):
         implicit_part(own, d, v, y)
@@ -471,7 +476,8 @@ def with_implicit(own: Mixed, v: Float32Array, u: Float32Array) -> Float32Array:
 
 
 def stepped(v: Float32Array, total: Int64Array, count: Int64Array, rate: float) -> Float32Array:
-    """v_i - rate * total_i / count_i for the items with a count. total: fixed point [items, >= w], the sum of what was sent."""
+    """Item factors after a step, v_i - rate * total_i / count_i of the items with a count. total: fixed point [items, >= w], the sum of
+    what was sent."""
     sent, out = count > 0, v.copy()
     out[sent] -= (rate * real(total[sent, : v.shape[1]]) / count[sent, None]).astype(np.float32)
     return out
@@ -479,7 +485,8 @@ def stepped(v: Float32Array, total: Int64Array, count: Int64Array, rate: float) 
 
 @njit(cache=True, nogil=True)
 def step_one(filled: Mixed, d: int, v: Float32Array, g: Float32Array, rate: float, decoys_count: bool) -> bool:
-    """`stepped` in place after device d alone has sent g (its first row is g's first); False if a value cannot be sent."""
+    """Makes the step of `stepped` in place after device d alone has sent g (its first row is g's first). Returns False if a value cannot
+    be sent."""
     ok = True
     for r in range(filled.ptr[d], filled.ptr[d + 1]):
         if filled.rated[r] or decoys_count:
@@ -495,8 +502,8 @@ def solo(
     mixed: Mixed, value: Float32Array, v: Float32Array, u: Float32Array, first: int, last: int, filling: Filling,
     rate: np.float32, reg: np.float32, decoys_move_u: bool, decoys_count: bool,
 ) -> bool:  # fmt: skip
-    """Devices first .. last - 1 one after the other, each followed by the server's step: v, u in place, value overwritten; False if a
-    value cannot be sent."""
+    """Runs devices first .. last - 1 one after the other, each followed by the server's step: v, u in place, value overwritten. Returns
+    False if a value cannot be sent."""
     filled, room, ok = Mixed(mixed.ptr, mixed.item, value, mixed.rated), room_for(u.shape[1], len(mixed.item)), True
     g = np.zeros((np.max(mixed.ptr[1:] - mixed.ptr[:-1]), v.shape[1]), np.float32)
     for d in range(first, last):

@@ -30,13 +30,13 @@ class Neighbours(NamedTuple):
 
 
 def transpose(table: NeighbourTable, columns: int) -> NeighbourTable:
-    """The same ones, column by column."""
+    """The transposed table: the same ones, column by column."""
     rows = np.repeat(np.arange(len(table.ptr) - 1, dtype=np.int32), np.diff(table.ptr))
     return NeighbourTable(_starts(table.column, columns), rows[np.argsort(table.column, kind="stable")])
 
 
 def reverse(links: Neighbours) -> Neighbours:
-    """The same links (between rows of one table), gathered at the row they lead to, by ascending origin."""
+    """The reversed links (between rows of one table), gathered at the row they lead to, by ascending origin."""
     rows = len(links.ptr) - 1
     origin = np.repeat(np.arange(rows, dtype=np.int32), np.diff(links.ptr))
     order = np.argsort(links.other, kind="stable")

@@ -1,4 +1,4 @@
-"""`user-knn`: what the most similar users consumed."""
+"""`user-knn`: recommends what the most similar users consumed."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def votes(
     users: Int64Array,
     items: int,
 ) -> Float32Array:
-    """out[u, i] = sum of similarity(u, v) over the neighbours v who consumed i, float32 [len(users), items]."""
+    """Scores out[u, i] = sum of similarity(u, v) over the neighbours v who consumed i, float32 [len(users), items]."""
     out = np.zeros((len(users), items), np.float32)
     for r in range(len(users)):
         for at in range(near_ptr[users[r]], near_ptr[users[r] + 1]):

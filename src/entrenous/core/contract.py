@@ -1,13 +1,13 @@
-"""What an algorithm declares of itself, once: what its devices receive, keep and send, and what else its users must know.
+"""Declarations of algorithms: what devices receive, keep and send, and further traits, each declared once.
 
 A state is a NamedTuple whose fields say their shapes in named sizes; what leaves a device is listed with what it reveals:
 
-    class Download(NamedTuple):
+    class MyDownload(NamedTuple):
         q: Annotated[Float32Array, axes("items", "factors")]
         cluster: Annotated[Int32Array, axes("devices", below="clusters")]
 
     class MyAlgorithm(Settings):
-        receives, keeps, holds = Download, Devices, Server
+        receives, keeps, holds = MyDownload, MyDevices, MyServer
         sends = (rows("q", "factors", when="each round", reveals="..."),)
         traits = Traits(decided_by_user=("pi",))
 
@@ -42,7 +42,7 @@ class Axes(NamedTuple):
 
 
 def axes(*sizes: Size, below: str | int | None = None, least: int | None = None, finite: bool = True) -> Axes:
-    """The shape of an annotated array.
+    """The shape of an annotated array, in named sizes.
 
     Args:
         sizes: names of sizes, or numbers; of what a device keeps without the axis of the devices, which all of it has.
@@ -102,7 +102,7 @@ def shown(name: str, *sizes: Size, when: str, reveals: str, only_if: str = "") -
 
 
 def weight(*, when: str, reveals: str) -> SentArray:
-    """How much a device counts: `Update.weight`, added up. Without this entry every device must weigh 1."""
+    """The weight of a device: `Update.weight`, added up. Without this entry every device must weigh 1."""
     return SentArray("weight", "weight", (), "float32", when, reveals)
 
 
@@ -114,7 +114,7 @@ def pushed(name: str, *sizes: Size, dtype: str, when: str, reveals: str) -> Sent
 @final
 @dataclass(frozen=True)
 class Traits:
-    """What holds of every instance of an algorithm.
+    """Properties that every instance of an algorithm has.
 
     Args:
         predicts_ratings: scores are ratings on the scale of the data, before they are clipped to it.

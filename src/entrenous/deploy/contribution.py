@@ -1,7 +1,8 @@
-"""What a node's devices contribute to a round, as the body of a frame, and the checks it must pass before it comes near a model.
+"""Contributions of a node's devices to a round, as the body of a frame, and the checks they must pass before they come near a model.
 
 `update`: one device sends its Update as it is. `sum`: several devices of one node are added up on the node, in the integers that the
-server adds in, so that the server sees no device of a gateway by itself; the total is the same to the bit.
+server adds in, so that the server sees no device of a gateway by itself, but for what the algorithm shows singly; the total is the same
+to the bit.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ WIDEST = 1 << 24  # a dimension of an array, at most
 
 
 def agreed(algorithm: FederatedAlgorithm, catalogue: Catalogue) -> Contract:
-    """What contributions to a configured algorithm look like: what it declares, with the numbers of this federation."""
+    """The contract of a configured algorithm in this federation, by which contributions are read and checked."""
     return bound(algorithm, catalogue)
 
 
@@ -57,7 +58,7 @@ def _rows(contract: Contract) -> int:
 
 
 def of_update(update: Update) -> bytes:
-    """The body of an `update`: of one device."""
+    """Encodes the update of one device as the body of an `update`."""
     group = {"group": update.group} if update.groups > 1 else {}
     return tensors.write(
         {
@@ -72,7 +73,7 @@ def of_update(update: Update) -> bytes:
 
 
 def of_total(total: Total) -> bytes:
-    """The body of a `sum`: of the items that anybody sent a row for."""
+    """Encodes a sum as the body of a `sum`, with the items that anybody sent a row for."""
     item = np.flatnonzero(total.senders).astype(np.int32)
     rows = {name: row[item] for name, row in total.rows.items()}
     return tensors.write(
@@ -82,7 +83,7 @@ def of_total(total: Total) -> bytes:
 
 
 def shown_of(total: Total) -> dict[str, Array]:
-    """What devices show singly, by the names it travels under."""
+    """The arrays that devices show singly, by the names under which they travel."""
     if not total.shown:
         return {}
     arrays = {name: np.concatenate([part.arrays[name] for part in total.shown]) for name in total.shown[0].arrays}
@@ -101,7 +102,7 @@ def _named(kind: str, arrays: dict[str, Array]) -> dict[str, Array]:
 
 
 def read_update(body: memoryview, contract: Contract, user: int) -> Update:
-    """The Update of one device, that of `user`. Raises Refused."""
+    """Reads the update of one device, that of `user`. Raises FrameRefused."""
     arrays = _read(body, _schema(contract, 1, "f4", _rows(contract)))
     item = arrays["item"]
     _check_items(item, contract)
@@ -124,7 +125,7 @@ def read_update(body: memoryview, contract: Contract, user: int) -> Update:
 
 
 def read_total(body: memoryview, contract: Contract, users: Int64Array) -> Total:
-    """The sum of the devices of `users`. Raises Refused."""
+    """Reads the sum of the devices of `users`. Raises FrameRefused."""
     m = len(users)
     arrays = _read(body, _schema(contract, m, "i8", min(contract.sizes["items"], m * _rows(contract))))
     item, senders = arrays["item"], arrays["senders"]
@@ -149,18 +150,18 @@ def read_total(body: memoryview, contract: Contract, users: Int64Array) -> Total
 
 
 def add(total: Total, contribution: Update | Total) -> Total:
-    """`total` with a contribution that was read, in place."""
+    """Adds a contribution that was read to `total`, in place."""
     return add_update(total, contribution) if isinstance(contribution, Update) else merge_totals(total, contribution)
 
 
 def checked_shown(arrays: dict[str, Array], contract: Contract, users: Int64Array) -> tuple[ShownArrays, ...]:
-    """What the devices of `users` show, of arrays that were read. Raises Refused."""
+    """The arrays that the devices of `users` show, checked. Raises FrameRefused."""
     found = _checked_shown(arrays, contract, users)
     return (found,) if found.arrays else ()
 
 
 def shown_schema(contract: Contract, m: int) -> dict[str, TensorField]:
-    """What m devices show."""
+    """The expected arrays of what m devices show."""
     shown = contract.way("shown")
     fields = {f"shown.{name}": TensorField("f4", (m, *shape)) for name, shape in shown.items()}
     return {"sender": TensorField("i8", (m,)), **fields} if shown else {}

@@ -64,7 +64,7 @@ class Exchange:
         seconds: float,
     ) -> None:
         """Ask the nodes `missing()` until there are none or the time is up, and again if they do not answer. request: makes
-        the frame for a node; take: handles an answer. Raises Stopped."""
+        the frame for a node; take: handles an answer. Raises ServerStopped."""
         sent: dict[str, SentRequest] = {}
         began = told = time.monotonic()
         while (left := missing()) and time.monotonic() - began < seconds:
@@ -78,7 +78,7 @@ class Exchange:
                     take(frame)
 
     def pause(self, seconds: float) -> None:
-        """Wait for some seconds. Raises Stopped when the server is told to stop meanwhile."""
+        """Wait for some seconds. Raises ServerStopped when the server is told to stop meanwhile."""
         if self._stop.wait(seconds):
             raise ServerStopped
 

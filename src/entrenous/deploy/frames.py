@@ -68,7 +68,7 @@ def seal(key: Ed25519PrivateKey, kind: str, body: bytes = b"", *, run: str, node
 
 
 def opened(buffer: bytes, largest: int = BODY) -> Frame:
-    """Parse a frame and check its lengths and digest, without copying or parsing the body. Raises Refused."""
+    """Parse a frame and check its lengths and digest, without copying or parsing the body. Raises FrameRefused."""
     view = memoryview(buffer)
     length = head_length(view[: START.size])
     if len(view) < START.size + length + SIGNATURE:
@@ -87,7 +87,7 @@ def opened(buffer: bytes, largest: int = BODY) -> Frame:
 
 
 def head_length(start: memoryview | bytes) -> int:
-    """The length of a frame's header, from its first bytes. Raises Refused for one too long, before it is read."""
+    """The length of a frame's header, from its first bytes. Raises FrameRefused for one too long, before it is read."""
     start = bytes(start)
     if start[:4] != MAGIC[: len(start)]:
         if start.startswith(PACKED):

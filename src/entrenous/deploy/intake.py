@@ -102,7 +102,7 @@ class RoundIntake:
     # ---- one check after the other ---------------------------------------------------------------------------------------------------
 
     def identified(self, frame: Frame) -> str:
-        """The node that signed a frame. Raises Refused."""
+        """The node that signed a frame. Raises FrameRefused."""
         name = frame.node
         if name not in self.roll.members:
             raise FrameRefused(Code.UNKNOWN_NODE)
@@ -113,7 +113,7 @@ class RoundIntake:
         return name
 
     def _checked(self, frame: Frame, node: str, digest: bytes) -> Update | Total:
-        """What a frame contributes. Raises Refused."""
+        """What a frame contributes. Raises FrameRefused."""
         head = frame.head
         if head.kind == "refused":
             raise FrameRefused(Code.WITHHELD, reason(bytes(frame.body[:120])))
@@ -133,7 +133,7 @@ class RoundIntake:
 
     def belonging(self, frame: Frame, node: str, now: Open | None) -> Open:
         """The open round `now`, if a frame of a node is for it: of this run, this round and this model, from one who was asked. Raises
-        Refused."""
+        FrameRefused."""
         head = frame.head
         if head.run != self.run:
             raise FrameRefused(Code.WRONG_RUN)

@@ -43,7 +43,7 @@ START = "start"  # the fact that names the newest start of the server that this 
 
 @final
 class FederatedNode:
-    """One node, from its folder: node.json, terms.json, items.json, identity.key, store.sqlite. Answers one request at a time."""
+    """One node, opened from its folder: node.json, terms.json, items.json, identity.key, store.sqlite. Answers one request at a time."""
 
     def __init__(self, folder: Path, *, threads: int = 1) -> None:
         about = read_json(folder / "node.json")
@@ -72,7 +72,7 @@ class FederatedNode:
         self.store.close()
 
     def answer(self, request: bytes) -> bytes:
-        """The answer to a request: what was asked for, or why not. Requests that come together are answered one after the other."""
+        """Answers a request: with what was asked for, or why not. Requests that come together are answered one after the other."""
         with self._turn:
             return self._answer(request)
 
@@ -128,8 +128,8 @@ class FederatedNode:
     # ---- the parts of a round, which a secure one has too ----------------------------------------------------------------------------
 
     def read_request(self, frame: Frame, more: dict[str, TensorField] | None = None) -> tuple[NodeRequest, dict[str, Array]]:
-        """What a request asks for, and the arrays that are `more` than usual. Raises Refused for users that are not the node's, and for
-        another model than was announced."""
+        """Reads what a request asks for, and the arrays that are `more` than usual. Raises FrameRefused for users that are not the
+        node's, and for another model than was announced."""
         m, head = frame.head.about.get("users", 0), frame.head
         if not 1 <= m <= len(self.shard.users):
             raise FrameRefused(Code.WRONG_COUNT, f"asked for {m} users")
@@ -149,25 +149,26 @@ class FederatedNode:
         return devices, self.shard.update(request.download, devices, request.users, key)
 
     def train_sum(self, request: NodeRequest) -> tuple[State, Total]:
-        """The private state afterwards, and the sum of what the devices send, to be given back to the shard."""
+        """Trains the devices of a request. Returns their private state afterwards, and the sum of what they send, to be given back to
+        the shard."""
         devices, key = self._before(request)
         total, _ = self.shard.work(request.download, devices, request.users, key, delivered=True)
         return devices, total
 
     def keep(self, request: NodeRequest, answer: bytes, devices: State, facts: Mapping[str, str] | None = None) -> None:
-        """Private state, answer and facts on the disk, before the answer leaves."""
+        """Writes private state, answer and facts to the disk, before the answer leaves."""
         model = arrays_of(request.download) if self._for_all else None
         facts = {**(facts or {}), START: str(request.start)}
         self.store.advance(GivenAnswer(request.round, request.asked, answer), arrays_of(devices), model, facts)
 
     def seal_for(self, frame: Frame, kind: str, body: bytes) -> bytes:
-        """An answer to a request of a round."""
+        """Signs an answer to a request of a round, as a frame."""
         head = frame.head
         return self._seal(kind, body, round=head.round, attempt=head.attempt, model=head.model, items=self.terms.items,
                           about={"users": head.about.get("users", 0)})  # fmt: skip
 
     def recommender(self) -> tuple[int, OwnRecommender]:
-        """Of which round the newest model that came is, and what scores by it. Raises InputError if none has come."""
+        """The newest model that came: its round, and what scores by it. Raises InputError if none has come."""
         found, newest = self.store.model(), self.store.newest_state()
         if found is None or newest is None:
             raise InputError(str(self.folder), "no model has come yet", fix="run the node until its first round is over")
@@ -179,7 +180,7 @@ class FederatedNode:
 
     def _before(self, request: NodeRequest) -> tuple[State, np.uint64]:
         """All devices' private state as it was before a round, and the key of what they draw in it. Only a server that has started again,
-        from an older checkpoint, may go back. Raises Refused."""
+        from an older checkpoint, may go back. Raises FrameRefused."""
         number, newest = request.round, self.store.newest_state()
         if newest is not None and number < newest[0] and request.start <= int(self.store.fact(START) or -1):
             raise FrameRefused(Code.PAST_ROUND, "a request from before")  # lost on the way and found: what came after it stays
@@ -196,7 +197,7 @@ class FederatedNode:
         return self.contract.declaration.deliver is None
 
     def _read(self, frame: Frame, more: dict[str, TensorField], devices: int) -> tuple[State, dict[str, Array]]:
-        """The download of a request for as many devices, held against the declaration, and further arrays. Raises Refused."""
+        """The download of a request for as many devices, held against the declaration, and further arrays. Raises FrameRefused."""
         try:
             return read_download(frame.body, self.contract, devices, more)
         except Malformed as bad:
@@ -210,7 +211,7 @@ class FederatedNode:
 
 @final
 class OwnRecommender:
-    """A node's users, scored on the node. download: as it was delivered for all of them; data: their rows."""
+    """A recommender of a node's users, scored on the node. download: as it was delivered for all of them; data: their rows."""
 
     def __init__(
         self, algorithm: FederatedAlgorithm, contract: Contract, download: State, devices: State, data: Interactions
@@ -218,13 +219,13 @@ class OwnRecommender:
         self._algorithm, self._contract, self._download, self._devices, self._data = algorithm, contract, download, devices, data
 
     def scores(self, users: Int64Array) -> Float32Array:
-        """float32 [len(users), items]. users: places among the node's users."""
+        """Scores of every item, float32 [len(users), items]. users: places among the node's users."""
         devices = type(self._devices)(*(array[users] for array in self._devices))
         return self._algorithm.score(of_devices(self._contract, self._download, users), devices, self._data.histories(users))
 
 
 def read_identity(path: Path) -> Ed25519PrivateKey:
-    """An Ed25519 private key, hexadecimal, in a file that only its owner reads."""
+    """Reads a node's Ed25519 private key, hexadecimal, from a file that only its owner reads. Raises InputError."""
     try:
         return Ed25519PrivateKey.from_private_bytes(bytes.fromhex(path.read_text(encoding="ascii").strip()))
     except (OSError, ValueError) as bad:
@@ -232,7 +233,7 @@ def read_identity(path: Path) -> Ed25519PrivateKey:
 
 
 def read_items(path: Path, sha256: str) -> tuple[Vocabulary, Float64Array | None]:
-    """The list of items that all number alike, and where they are, float64 [items, 2] degrees, if that is known."""
+    """Reads the list of items that all number alike, and where they are, float64 [items, 2] degrees, if that is known."""
     try:
         said = path.read_bytes()
     except OSError as bad:

@@ -35,7 +35,7 @@ def upload(message: bytes, shown: dict[str, Array]) -> bytes:
 
 
 def uploaded(frame: Frame, contract: Contract, users: Int64Array) -> tuple[bytes, tuple[ShownArrays, ...]]:
-    """The masked vector of an answer, and what each device of `users` shows beside it. Raises Refused."""
+    """The masked vector of an answer, and what each device of `users` shows beside it. Raises FrameRefused."""
     if frame.head.kind != "mask":
         return bytes(frame.body), ()
     schema = {"message": TensorField("u1", ((0, MESSAGE),)), **contribution.shown_schema(contract, len(users))}

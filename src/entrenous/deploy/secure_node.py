@@ -55,7 +55,7 @@ class SecureSide:
         self._answers: dict[bytes, bytes] = {}  # of this attempt, by the sha256 of what was asked
 
     def answer(self, frame: Frame) -> bytes:
-        """The node's message for a stage of a secure sum. The same request gets the same answer. Raises Refused."""
+        """The node's message for a stage of a secure sum. The same request gets the same answer. Raises FrameRefused."""
         asked = hashlib.sha256(frame.head.kind.encode() + frame.head.digest).digest()
         client = self._of_attempt(frame)
         if asked in self._answers:

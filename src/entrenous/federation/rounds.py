@@ -19,7 +19,7 @@ from .shard import FederatedDevices, Limit, Shard
 
 
 class Training(NamedTuple):
-    """Where a federation stands: the server's model, all devices' private state (leading axis = users), rounds done, bytes sent.
+    """The state of a federation: the server's model, all devices' private state (leading axis = users), rounds done, bytes sent.
 
     `devices` is overwritten round by round, as a device overwrites its own state; `server` never is.
     """
@@ -69,12 +69,12 @@ class Rounds:
         self._key = key_of(seed, "rounds")
 
     def start(self) -> Training:
-        """Round 0: the server's first model and every device's first private state."""
+        """The state before the first round: the server's initial model and every device's initial private state."""
         server = self.algorithm.init_server(self.catalogue, key_of(self.seed, "server"))
         return Training(server, self.everybody.init_devices(key_of(self.seed, "devices")), 0, Ledger())
 
     def advance(self, training: Training, until: int) -> Training:
-        """`training` after round `until`. A run of one-device rounds is compiled as a whole where the algorithm can."""
+        """Runs `training` until round `until`. A run of one-device rounds is compiled as a whole where the algorithm can."""
         solo = self.contract.declaration.solo_rounds
         if solo is not None and self._alone():
             return self._advance_solo(training, until, solo)
@@ -88,7 +88,7 @@ class Rounds:
         return self._here and self.contract.cohort == 1 and not watched
 
     def one_round(self, training: Training) -> Training:
-        """Select, download, local on every selected device, limit, add, aggregate."""
+        """Runs one round: select, download, local on every selected device, limit, add, aggregate."""
         number, stage = training.round, self.executor.stage
         with stage(number, "select"):
             users = self.algorithm.select(training.server, self.catalogue, np.uint64(select_key(self._key, number)))

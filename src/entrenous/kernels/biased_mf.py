@@ -23,9 +23,9 @@ from ..core.types import BoolArray, Float32Array, Float64Array, Int32Array, Int6
 
 
 class BiasedMFRates(NamedTuple):
-    """How a device learns. steps: local iterations. reg: of p_u. reg_bias: of b_u - start. noise: variance of a rating around its
-    prediction, 0 = p_u is taken to be exact. bias: whether b_u moves. predict: whether decoys have the prediction of the new p_u, b_u for
-    a rating (else the user's mean)."""
+    """Constants of a device's training. steps: local iterations. reg: of p_u. reg_bias: of b_u - start. noise: variance of a rating
+    around its prediction, 0 = p_u is taken to be exact. bias: whether b_u moves. predict: whether decoys have the prediction of the new
+    p_u, b_u for a rating (else the user's mean)."""
 
     steps: int
     reg: np.float32
@@ -46,7 +46,7 @@ class BiasedMFRows(NamedTuple):
 
 
 class BiasedMFRoom(NamedTuple):
-    """Memory that a device works in. n: N, [F, W] with rows padded to W. s, z, x, p, old: [1, W]. c: the covariance, [F, W]; a: [F, F]."""
+    """Working memory of a device. n: N, [F, W] with rows padded to W. s, z, x, p, old: [1, W]. c: the covariance, [F, W]; a: [F, F]."""
 
     n: Float32Array
     s: Float32Array
@@ -145,7 +145,7 @@ def _gradients(
 
 @inside
 def clear(room: BiasedMFRoom) -> None:
-    """The sums of a device begin at 0."""
+    """Sets the sums of a device to 0."""
     none = every(np.float32(0))
     for f in range(0, room.n.size, LANES):
         store(room.n, f, none)
@@ -156,7 +156,7 @@ def clear(room: BiasedMFRoom) -> None:
 
 @inside
 def add_square(n: Float32Array, x: Float32Array, factors: int) -> None:
-    """N += x x'."""
+    """Adds the outer product of an item vector with itself, N += x x'."""
     width = n.shape[1]
     for k in range(factors):
         weight = every(x[0, k])
@@ -174,7 +174,7 @@ def descend(
     rates: BiasedMFRates,
     spread: np.float32,
 ) -> np.float32:
-    """The local iterations: p in place, and the new d = b_u - start. A coordinate that nothing holds stays where it is."""
+    """Runs the local iterations: p in place, and the new d = b_u - start. A coordinate that nothing holds stays where it is."""
     n, s, z, p, width, reg = room.n, room.s, room.z, room.p, room.n.shape[1], rates.reg + spread
     for _ in range(rates.steps):
         if rates.bias and count + rates.reg_bias > 0:
@@ -194,7 +194,7 @@ def descend(
 
 @inside
 def covariance(room: BiasedMFRoom, factors: int, reg: np.float32, noise: np.float32) -> None:
-    """c = noise (N + reg 1)^-1, by Cholesky's factor L and its inverse: c = noise (L^-1)' L^-1."""
+    """The covariance of p_u, c = noise (N + reg 1)^-1, by Cholesky's factor L and its inverse: c = noise (L^-1)' L^-1."""
     a, n, c = room.a, room.n, room.c
     for k in range(factors):
         for m in range(k + 1):

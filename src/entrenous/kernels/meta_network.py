@@ -23,7 +23,8 @@ GENERATORS = 4  # of low, rise, first and second
 
 
 class Sizes(NamedTuple):
-    """users, items; user: length of e_u; taste: of c; hidden: H; low: L; item: D; predictor: P. taste and hidden are multiples of 16."""
+    """Sizes of the meta network. users, items; user: length of e_u; taste: of c; hidden: H; low: L; item: D; predictor: P. taste and
+    hidden are multiples of 16."""
 
     users: int
     items: int
@@ -41,7 +42,7 @@ class Sizes(NamedTuple):
 
     @property
     def shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Of the arrays of `Meta`, in its order."""
+        """Shapes of the arrays of `Meta`, in its order."""
         rise, second, h = self.low * self.item, self.predictor + 1, self.hidden
         inner = (GENERATORS, h, self.taste), (GENERATORS, h)
         outer = (self.items * self.low, h), (self.items * self.low,), (rise, h), (rise,), (self.first, h), (self.first,)
@@ -49,8 +50,8 @@ class Sizes(NamedTuple):
 
 
 class Meta(NamedTuple):
-    """user: e_u [users, user]; memory: M [user, taste]; inner: W_g [4, H, taste], inner0: w_g; then the output layers of the four
-    generators, weights [outputs, H] and biases [outputs]. All float32, views of one vector."""
+    """Parameters of the meta network. user: e_u [users, user]; memory: M [user, taste]; inner: W_g [4, H, taste], inner0: w_g; then the
+    output layers of the four generators, weights [outputs, H] and biases [outputs]. All float32, views of one vector."""
 
     user: Float32Array
     memory: Float32Array
@@ -77,15 +78,15 @@ class Generated(NamedTuple):
 
 
 def views(theta: Float32Array, sizes: Sizes) -> Meta:
-    """The parts of a parameter (or gradient) vector."""
+    """The parts of a flat parameter (or gradient) vector, as views in their shapes."""
     counts = [int(np.prod(shape)) for shape in sizes.shapes]
     ends = np.cumsum(counts)
     return Meta(*(theta[end - n : end].reshape(shape) for n, end, shape in zip(counts, ends, sizes.shapes, strict=True)))
 
 
 def first_parameters(sizes: Sizes, key: np.uint64, shared_std: float) -> Float32Array:
-    """Xavier-normal weights, std^2 = 2 / (inputs + outputs) of each layer. Biases are 0, but those of output layers, which are what all
-    users' models have in common, N(0, shared_std^2)."""
+    """Initial parameters: Xavier-normal weights, std^2 = 2 / (inputs + outputs) of each layer. Biases are 0, but those of output layers,
+    which are what all users' models have in common, N(0, shared_std^2)."""
     parts = []
     for name, shape in zip(Meta._fields, sizes.shapes, strict=True):
         if name.endswith("0"):
@@ -99,7 +100,7 @@ def first_parameters(sizes: Sizes, key: np.uint64, shared_std: float) -> Float32
 
 
 def generate(meta: Meta, sizes: Sizes, users: Int64Array) -> Generated:
-    """The models of some users."""
+    """The item tables and predictors that the meta network makes for some users (eq. 3-11)."""
     m, rise = len(users), (sizes.low, sizes.item)
     c, h = np.zeros((m, sizes.taste), np.float32), np.empty((m, GENERATORS, sizes.hidden), np.float32)
     for d in range(m):

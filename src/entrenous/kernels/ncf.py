@@ -30,7 +30,7 @@ from ..core.types import Float32Array, Int32Array, Int64Array, UInt64Array
 
 
 class NCFShape(NamedTuple):
-    """Where everything is. Numbers are padded to whole lanes: the numbers that fill up are 0 and stay so.
+    """The layout of a model in flat arrays. Numbers are padded to whole lanes: the numbers that fill up are 0 and stay so.
 
     factors: length of p^G. embedding: length of p^M. gmf, mlp: the same, padded. width: int64 [L + 1], padded widths of a_0 .. a_L.
     weight, bias: int64 [L], where W_l [width[l], width[l + 1]] and b_l begin in `network`; head: where h begins, h_0 follows it;
@@ -49,7 +49,7 @@ class NCFShape(NamedTuple):
 
     @property
     def row(self) -> int:
-        """Numbers in a user's or an item's embedding."""
+        """Numbers in a user's or an item's embedding, with padding."""
         return self.factors + self.embedding
 
     @property
@@ -89,7 +89,8 @@ def forward(
     act: Float32Array,
     pre: Float32Array,
 ) -> np.float32:
-    """h . [p^G * q^G ; a_L] + h_0 of the padded embeddings at flat positions u of `user` and i of `item`; leaves act and pre behind."""
+    """The logit h . [p^G * q^G ; a_L] + h_0 of the padded embeddings at flat positions u of `user` and i of `item`; leaves act and pre
+    behind."""
     gmf, mlp, head, widths, weights, biases = shape.gmf, shape.mlp, shape.head, shape.width, shape.weight, shape.bias
     layers, last = len(weights), widths[len(weights)]
     total = every(np.float32(0))
@@ -159,7 +160,7 @@ def backward(
 
 @inside
 def slope(logit: np.float32, label: bool) -> np.float32:
-    """y_ui less its label: the slope of the loss, without the digits that 1 - y_ui would lose where y_ui is nearly 1."""
+    """The slope of the loss by the logit, y_ui less its label, without the digits that 1 - y_ui would lose where y_ui is nearly 1."""
     return -logistic(-logit) if label else logistic(logit)
 
 
@@ -177,9 +178,9 @@ def adam(moments: Float32Array, m: int, v: int, gradient: Lanes, c1: Lanes, c2: 
 
 
 class NCFRates(NamedTuple):
-    """How a device learns. user, item, network: learning rates of the three parts. reg: of the embeddings, for each sample.
-    pull: how strongly network and user are held to where they are anchored (Ditto's lambda). adam: by Adam with this
-    epsilon, not by SGD."""
+    """Constants of a device's training. user, item, network: learning rates of the three parts. reg: of the embeddings, for each sample.
+    pull: how strongly network and user are held to where they are anchored (Ditto's lambda). adam: by Adam with this epsilon, not by
+    SGD."""
 
     user: np.float32
     item: np.float32
@@ -248,7 +249,7 @@ def train(
     shape: NCFShape, rates: NCFRates, user: Float32Array, item: Float32Array, network: Float32Array, group: Int32Array, data: NCFData,
     *, user_anchor: Float32Array | None = None, network_anchor: Float32Array | None = None,
 ) -> NCFLearnt:  # fmt: skip
-    """What the m devices of `data` learn from private copies of the model.
+    """Trains private copies of the model on each of the m devices of `data`, and returns what they learnt.
 
     user: float32 [m, row], each device's own. item: float32 [items, row], read only where a device touches it. network: float32
     [groups, network], of which device d starts from number group[d] (int32 [m]). The anchors, float32 like user and [m, network] or
@@ -312,7 +313,8 @@ def descend(
     what: Float32Array, gradient: Float32Array, anchor: Float32Array, size: int, moments: Float32Array, m: int, v: int, rates: NCFRates,
     rate: np.float32, mean: Lanes, c1: Lanes, c2: Lanes,
 ) -> None:  # fmt: skip
-    """A step of `what` along the mean gradient and the pull to its anchor; the gradient is 0 then. m, v: where its moments begin."""
+    """Takes a step of `what` along the mean gradient and the pull to its anchor, and sets the gradient to 0. m, v: where its moments
+    begin."""
     none, pull, epsilon = every(np.float32(0)), every(rates.pull), every(rates.epsilon)
     for f in range(0, size, LANES):
         step, x = mean * load(gradient, f), load(what, f)
@@ -455,7 +457,7 @@ def _train(
 
 
 def init_network(shape: NCFShape, layers: tuple[int, ...], key: np.uint64) -> Float32Array:
-    """The first non-embedding part, float32 [network]: W uniform as Glorot and Bengio (2010) have it, h as LeCun has it, biases 0."""
+    """The initial non-embedding part, float32 [network]: W uniform as Glorot and Bengio (2010) have it, h as LeCun has it, biases 0."""
     out, inputs = np.zeros(shape.network, np.float32), 2 * shape.embedding
     for layer, outputs in enumerate(layers):
         wide, narrow = int(shape.width[layer]), int(shape.width[layer + 1])
@@ -482,7 +484,7 @@ def _uniforms(key: np.uint64, rows: int, columns: int, limit: float) -> Float32A
 
 
 def scores(shape: NCFShape, user: Float32Array, item: Float32Array, network: Float32Array, group: Int32Array) -> Float32Array:
-    """h . [..] + h_0 of every item, whose order is that of y_ui: float32 [m, items]. Arguments as in `train`."""
+    """Scores of every item, float32 [m, items]: the logits h . [..] + h_0, whose order is that of y_ui. Arguments as in `train`."""
     _check_groups(group, network)
     out, tower = np.empty((len(user), len(item)), np.float32), int(shape.width.sum()) + LANES
     room = zeros(1, tower), zeros(1, tower), zeros(1, shape.network)

@@ -21,7 +21,8 @@ TILE = 512  # venues scored at once: their vectors stay in the first-level cache
 
 
 class PRMEScoreRoom(NamedTuple):
-    """Memory to score TILE venues at once. vector: float32 [2 factors + 3, TILE], P, S and point; by_user, by_venue, total: [TILE]."""
+    """Working memory to score TILE venues at once. vector: float32 [2 factors + 3, TILE], P, S and point; by_user, by_venue, total:
+    [TILE]."""
 
     vector: Float32Array
     by_user: Float32Array
@@ -31,7 +32,7 @@ class PRMEScoreRoom(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def room_of(factors: int) -> PRMEScoreRoom:
-    """Room for vectors of this length."""
+    """Working memory for vectors of this length."""
     tile = np.empty((2 * factors + AXES, TILE), np.float32)
     return PRMEScoreRoom(tile, np.empty(TILE, np.float32), np.empty(TILE, np.float32), np.empty(TILE, np.float32))
 
@@ -41,8 +42,8 @@ def score(
     model: Float32Array, user: Float32Array, start: Int32Array, venue: Int32Array, point: Float32Array, how: int, alpha: np.float32,
     room: PRMEScoreRoom, out: Float32Array,
 ) -> None:  # fmt: skip
-    """-D(u, c, v) of venues v over the venues c in `start`: of the nearest c, or the mean; -|U - P_l|^2 without any. point: float32
-    [3 items]; out: float32 [len(venue)]."""
+    """Scores -D(u, c, v) of venues v over the venues c in `start`: of the nearest c, or the mean; -|U - P_l|^2 without any. point:
+    float32 [3 items]; out: float32 [len(venue)]."""
     factors = len(user)
     tile, by_user, by_venue, total = room.vector, room.by_user, room.by_venue, room.total
     for low in range(0, len(venue), TILE):
@@ -104,7 +105,7 @@ def scores(
     alpha: np.float32,
     items: int,
 ) -> Float32Array:
-    """The score of every venue for the users of nodes `who` by the models pool[at], float32 [m, items]."""
+    """Scores of every venue for the users of nodes `who` by the models pool[at], float32 [m, items]."""
     out, everything, room = np.empty((len(at), items), np.float32), np.arange(items).astype(np.int32), room_of(user.shape[1])
     for d in range(len(at)):
         u, own = who[d], slice(rows.ptr[who[d]], rows.ptr[who[d] + 1])
@@ -145,7 +146,7 @@ def listed(relevant: Int32Array, candidates: Int32Array) -> Int32Array:
 
 @njit(cache=True, nogil=True)
 def hits(score: Float32Array, relevant: int, n: int) -> int:
-    """How many of the first `relevant` are among the n best; equal scores count against them."""
+    """The number of the first `relevant` venues among the n best; equal scores count against them."""
     found = 0
     for k in range(relevant):
         ahead = -1  # itself

@@ -16,7 +16,7 @@ ITERATIONS = 20  # Lloyd's; a later call starts from the centroids of an earlier
 
 
 def shown_user(size: str) -> SentArray:
-    """The declaration of the user embedding that a device shows, of that many numbers."""
+    """The declaration of the user embedding, of so many numbers, that a device shows to the server."""
     return shown(
         "user",
         size,
@@ -36,7 +36,8 @@ def check_clusters(clusters: int, users: int, cohort: int | None) -> None:
 
 
 def delegates_of(cluster: Int32Array, m: int, key: np.uint64) -> Int64Array:
-    """m users, ascending: one of each cluster at random, in a round robin over the clusters. cluster: int32 [users]."""
+    """The delegates of a round: m users, ascending, one of each cluster at random, in a round robin over the clusters. cluster: int32
+    [users]."""
     order = np.argsort(folds(key, np.arange(len(cluster))), kind="stable")  # a random order of the users
     turn = np.empty(len(cluster), np.int64)
     turn[np.argsort(cluster[order], kind="stable")] = np.concatenate([np.arange(size) for size in np.bincount(cluster)])

@@ -72,7 +72,8 @@ def between(network: Mapping[str, Any], algorithm: Algorithm, split: Split) -> l
 
 
 def closing(parts: list[Split], folds: list[Fold], leak: list[str], said: list[str]) -> dict[str, Any]:
-    """What a finished run adds to its manifest: means over folds, sums of bytes and seconds. leak: the first notes; said: the last ones."""
+    """Entries that a finished run adds to its manifest: means over folds, sums of bytes and seconds. leak: the first notes; said: the
+    last ones."""
     first, ledger = folds[0], Ledger()
     for fold in folds:
         ledger = ledger.plus(fold.fitted.ledger)

@@ -1,4 +1,4 @@
-"""The arrows: data -> split -> federate -> recommend -> evaluate -> store. What `entrenous run` does, as one function."""
+"""One run as a function, from data to a stored result: split, train, evaluate, store. What `entrenous run` does."""
 
 from __future__ import annotations
 
@@ -55,16 +55,16 @@ class Run:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """Mean over users (and folds) by name, under the run's protocol."""
+        """Metrics by name under the run's protocol, as means over users (and folds)."""
         return self.manifest["metrics"]
 
     def recommend(self, user: str, n: int = 10) -> list[dict[str, Any]]:
-        """The n best items for a user, by external ids: [{"item", "title", "score"}]."""
+        """Recommendations for a user: the n best items by external ids, [{"item", "title", "score"}]."""
         label, seed = self.manifest["algorithm"], self.manifest["seed"]
         return recommendations(self.recommender, self.train, user, n, label=label, seed=seed)
 
     def predict(self, user: str, *items: str) -> list[dict[str, Any]]:
-        """What a user would rate some items, by external ids: see `stored.predictions`."""
+        """Predicted ratings of a user for some items, by external ids: see `runs.reopen.predictions`."""
         return predictions(self.recommender, self.train, user, items, label=self.manifest["algorithm"])
 
 

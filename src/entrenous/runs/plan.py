@@ -31,7 +31,7 @@ NEGATIVES = ("train", "leaky")  # what devices draw as negatives: what is not in
 @final
 @dataclass(frozen=True, kw_only=True)
 class RunPlan:
-    """What determines a result. Two runs of one plan end with the same model bytes and the same metrics.
+    """Everything that determines a result. Two runs of one plan end with the same model bytes and the same metrics.
 
     algorithm: a name of `entrenous algorithms`. settings: its hyper-parameters where they differ from the defaults.
     data: a data set, file or folder. load: how to read the file (`data.options.LoadOptions`), such as {"item": "venue"}.
@@ -58,7 +58,8 @@ class RunPlan:
 
 
 def usual_protocol(data: str | Interactions, *algorithms_named: str) -> str:
-    """How rows are held out unless said otherwise: what is usual for every one of the algorithms on this data, `loo-99` if they differ.
+    """The usual protocol by which rows are held out: what is usual for every one of the algorithms on this data, `loo-99` if they
+    differ.
 
     An algorithm may declare what is usual for it (`Traits.usual_protocols`). Raises InputError for an unknown algorithm.
     """
@@ -77,7 +78,8 @@ def _usual(traits: Traits, data: str) -> str:
 
 
 class Material(NamedTuple):
-    """What a plan works on. rows: all rows, held-out ones too: the identity of the data. parts: one split, or one a fold."""
+    """Rows and splits that a plan works on. rows: all rows, held-out ones too: the identity of the data. parts: one split, or one a
+    fold."""
 
     rows: Interactions
     parts: list[Split]
@@ -117,21 +119,22 @@ def material(plan: RunPlan, data: Interactions | None = None) -> Material:
 
 
 def network_of(plan: RunPlan) -> Network:
-    """What is between the peers. Raises InputError for a setting that makes no sense."""
+    """The network between the peers of a plan. Raises InputError for a setting that makes no sense."""
     return Network.read(plan.network)
 
 
 def algorithm_of(name: str, settings: Mapping[str, Any]) -> Algorithm:
-    """An algorithm by its name, with settings that are numbers and text. Raises InputError."""
+    """An algorithm by its name, with settings that are numbers and text. Raises InputError for a name or a setting that does not exist."""
     kind, preset = kind_of(name)
     made: Algorithm = kind.parse({**preset, **settings})
     return made
 
 
 def make(plan: RunPlan, rows: Interactions) -> Algorithm:
-    """The algorithm of a plan. `pi=@file.csv` is read here, where user and item ids are known.
+    """Makes the algorithm of a plan, with its settings. `pi=@file.csv` is read here, where user and item ids are known.
 
-    Raises InputError for settings that do not fit the rows, such as more clusters than users."""
+    Raises InputError for settings that do not fit the rows, such as more clusters than users.
+    """
     made: Any = algorithm_of(plan.algorithm, {name: _value(value, rows) for name, value in plan.settings.items()})
     cohort = dict(made).get("cohort", 0)
     if "cohort" in plan.settings and cohort > len(rows.users):  # a default only says how many at most

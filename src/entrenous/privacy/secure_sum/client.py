@@ -92,12 +92,12 @@ class Client:
         return self._once(m.ADVERT, b"", self._advertise)
 
     def share(self, roster: bytes) -> bytes:
-        """Stage 2: shares of both of this client's secrets, encrypted for each neighbour of the roster. Raises Refused."""
+        """Stage 2: shares of both of this client's secrets, encrypted for each neighbour of the roster. Raises SumRefused."""
         return self._once(m.SHARES, roster, lambda: self._share(roster))
 
     def mask(self, inbox: bytes, vector: Int64Array, rows: SumRows) -> bytes:
         """Stage 3: the vector with all masks added. vector: int64 [terms.length]; rows: how many item rows this client adds to
-        (`vector.rows_of`). Raises Refused."""
+        (`vector.rows_of`). Raises SumRefused."""
         require(vector.dtype == np.int64 and vector.shape == (self.terms.length,), "vector",
                 f"{vector.dtype} {vector.shape}; expected int64 ({self.terms.length},)")  # fmt: skip
         asked = hashlib.sha256(inbox + np.ascontiguousarray(vector).tobytes()).digest()
@@ -105,12 +105,12 @@ class Client:
 
     def consent(self, survivors: bytes) -> bytes:
         """Stage 4: the client's signature of the list of survivors. It will never sign another list in this attempt. Raises
-        Refused."""
+        SumRefused."""
         return self._once(m.CONSENT, survivors, lambda: self._consent(survivors))
 
     def unmask(self, consents: bytes) -> bytes:
         """Stage 5: for each neighbour one share, of the seed of one that sent its vector, or of the mask key of one that did
-        not. All secrets are then forgotten. Raises Refused."""
+        not. All secrets are then forgotten. Raises SumRefused."""
         return self._once(m.UNMASKING, consents, lambda: self._unmask(consents))
 
     # ---- stages ------------------------------------------------------------------------------------------------------------------

@@ -112,7 +112,7 @@ def encode(message: object) -> bytes:
 
 
 def decode(data: bytes, kind: type[T], limit: int) -> T:
-    """Decode a message of the type `kind`. Raises Refused `size` above `limit` bytes, and `malformed` for anything else."""
+    """Decode a message of the type `kind`. Raises SumRefused `size` above `limit` bytes, and `malformed` for anything else."""
     require(len(data) <= limit, "size", f"{len(data)} bytes; at most {limit}")
     try:
         return msgspec.msgpack.decode(data, type=kind)

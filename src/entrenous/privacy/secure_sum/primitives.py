@@ -46,7 +46,7 @@ def public_of(private: bytes) -> bytes:
 
 
 def agree(private: X25519PrivateKey, public: bytes) -> bytes:
-    """The secret that two parties derive from one's private and the other's public key. Raises Refused `keys` for a point of
+    """The secret that two parties derive from one's private and the other's public key. Raises SumRefused `keys` for a point of
     low order."""
     try:
         return private.exchange(X25519PublicKey.from_public_bytes(public))

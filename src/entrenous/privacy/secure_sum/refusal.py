@@ -45,6 +45,6 @@ class SumRefused(EntrenousError):
 
 
 def require(condition: bool, code: Code, text: str) -> None:
-    """Raise Refused with a code and a text unless `condition` holds."""
+    """Raise SumRefused with a code and a text unless `condition` holds."""
     if not condition:
         raise SumRefused(code, text)

@@ -33,7 +33,7 @@ class SecureSumServer:
     """add_advert, roster, add_shares, inbox, add_masked, survivors, add_consent, consents, add_unmasking, total.
 
     An `add_` takes a client's envelope and returns False for one that came before: an answer whose receipt was lost.
-    The first `roster()`, `inbox()`, `survivors()` and `consents()` each close the stage before them; Refused `threshold` then says that
+    The first `roster()`, `inbox()`, `survivors()` and `consents()` each close the stage before them; SumRefused `threshold` then says that
     too few have answered: the caller waits longer, or gives the attempt up. Every other refusal leaves the state as it was, too.
 
     Args:
@@ -62,7 +62,7 @@ class SecureSumServer:
     def rebuilt(
         cls, terms: SumTerms, roll: Roll, records: Iterable[bytes], journal: Callable[[bytes], None] | None = None
     ) -> SecureSumServer:
-        """A server in the state that its journal records. Raises Refused for records of another sum."""
+        """A server in the state that its journal records. Raises SumRefused for records of another sum."""
         server = cls(terms, roll)
         for record in records:
             limit = max(m.limit_of(stage, terms.nbytes) for stage in range(len(m.STAGES)))
@@ -82,24 +82,24 @@ class SecureSumServer:
     # ---- what clients send -------------------------------------------------------------------------------------------------------
 
     def add_advert(self, data: bytes) -> bool:
-        """Accept a client's public keys. Returns False for a copy of what was accepted before. Raises Refused."""
+        """Accept a client's public keys. Returns False for a copy of what was accepted before. Raises SumRefused."""
         return self._add(m.ADVERT, data)
 
     def add_shares(self, data: bytes) -> bool:
-        """Accept a client's encrypted shares for its neighbours. Returns False for a copy. Raises Refused."""
+        """Accept a client's encrypted shares for its neighbours. Returns False for a copy. Raises SumRefused."""
         return self._add(m.SHARES, data)
 
     def add_masked(self, data: bytes) -> bool:
-        """Accept a client's masked vector and add it to the sum. Returns False for a copy. Raises Refused."""
+        """Accept a client's masked vector and add it to the sum. Returns False for a copy. Raises SumRefused."""
         return self._add(m.MASKED, data)
 
     def add_consent(self, data: bytes) -> bool:
-        """Accept a client's signature of the list of survivors. Returns False for a copy. Raises Refused."""
+        """Accept a client's signature of the list of survivors. Returns False for a copy. Raises SumRefused."""
         return self._add(m.CONSENT, data)
 
     def add_unmasking(self, data: bytes) -> bool:
         """Accept the shares by which the masks of dropped clients, and survivors' own masks, are removed. Returns False for a
-        copy. Raises Refused."""
+        copy. Raises SumRefused."""
         return self._add(m.UNMASKING, data)
 
     # ---- what clients are sent ---------------------------------------------------------------------------------------------------
@@ -134,7 +134,7 @@ class SecureSumServer:
     def total(self) -> Int64Array:
         """The exact sum of the survivors' vectors, int64 [length].
 
-        Raises Refused `threshold` while too few clients have unmasked, and `shares` if the shares give other secrets than were
+        Raises SumRefused `threshold` while too few clients have unmasked, and `shares` if the shares give other secrets than were
         committed to: some client lied, and this attempt is lost.
         """
         require(self.stage == m.UNMASKING, "stage", f"{m.STAGES[self.stage]} is still open")
@@ -166,7 +166,7 @@ class SecureSumServer:
         return True
 
     def _read(self, stage: int, signed: m.Signed, body: bytes) -> Callable[[], None]:
-        """What accepting a message will do. Raises Refused if it is not to be accepted."""
+        """What accepting a message will do. Raises SumRefused if it is not to be accepted."""
         if stage == m.ADVERT:
             return self._read_advert(signed)
         place = self._on(min(stage - 1, m.MASKED), signed.sender)
@@ -206,7 +206,7 @@ class SecureSumServer:
         return partial(self._shares.__setitem__, place, shares)
 
     def _close(self, stage: int) -> None:
-        """Takes no more of a stage. Refused `threshold` if too few were heard; nothing happens if it was closed before."""
+        """Takes no more of a stage. SumRefused `threshold` if too few were heard; nothing happens if it was closed before."""
         if stage < self.stage:
             return
         require(stage == self.stage, "stage", f"{m.STAGES[self.stage]} is still open")

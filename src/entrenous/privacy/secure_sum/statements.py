@@ -54,7 +54,7 @@ def read_advert(terms: SumTerms, roll: Roll, digest: bytes, signed: m.Signed) ->
 
 
 def said_by(terms: SumTerms, roll: Roll, signed: m.Signed, stage: int) -> None:
-    """Raise Refused unless a signed message belongs to this stage and attempt, and its sender is a party of the sum."""
+    """Raise SumRefused unless a signed message belongs to this stage and attempt, and its sender is a party of the sum."""
     require(signed.stage == stage, "stage", f"a message for {m.STAGES[signed.stage]} where {m.STAGES[stage]} was expected")
     at, expected = (signed.round, signed.attempt), (terms.round, terms.attempt)
     require(at == expected, "round", f"round {at[0]}, attempt {at[1]}; expected {expected[0]}, {expected[1]}")

@@ -27,7 +27,7 @@ class Answers(NamedTuple):
 
 
 def masks_left(answers: Answers) -> tuple[list[bytes], list[bytes]]:
-    """Keys of the masks to add and to subtract. Raises Refused `threshold` or `shares`."""
+    """Keys of the masks to add and to subtract. Raises SumRefused `threshold` or `shares`."""
     found, alive = secrets_of(answers), set(answers.survivors)
     plus: list[bytes] = []
     minus = [p.derive(found[u], *about_own(answers.view, u)) for u in answers.survivors]
