@@ -213,7 +213,7 @@ def test_a_message_is_both_tables_and_the_header_and_the_user_vector_is_not_in_i
     assert width <= algorithm.width < width + 16
     contract = bound(algorithm, DATA.catalogue)
     assert contract.message_bytes == 4 * algorithm.width + 24 + 4 * 3
-    assert {one.name for one in contract.sends} == {"model", "age", "samples", "peers"}
+    assert {one.name for one in contract.sends} == {"model", "sender", "age", "samples", "peers"}
 
 
 def test_fine_tuning_changes_neither_the_node_nor_its_model() -> None:
