@@ -1,5 +1,5 @@
-"""What the federated NCF systems share (FedAvg, Ditto, Reptile, FedFast, Cali3F): the settings of the model and of its training on a
-device, the ways to weigh what devices learnt, and the plain average around which three of them are built."""
+"""Shared parts of the federated NCF systems (FedAvg, Ditto, Reptile, FedFast, Cali3F): the settings of the model and of its training on
+a device, the ways to weigh what devices learnt, and the plain average around which three of them are built."""
 
 from __future__ import annotations
 

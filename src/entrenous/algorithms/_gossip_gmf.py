@@ -41,7 +41,7 @@ class GMFModel(GossipModel):
     )
 
     @property
-    def shape(self) -> gmf_node.Shape:
+    def shape(self) -> gmf_node.GMFShape:
         """The layout of a GMF model in one row of numbers."""
         return gmf_node.shape_of(self._items, self.factors)
 

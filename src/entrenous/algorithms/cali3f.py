@@ -38,9 +38,9 @@ from ._federated_ncf import (
 
 
 class Cali3FServer(NamedTuple):
-    """w and v_p. user: w[U] float32 [users, row]; item: w[I] float32 [items, row]; network: w[N] float32 [1, network];
-    local: v_p[N] float32 [P, network]; cluster: int32 [users], G; centroids: float32 [P, row]; n: n_k as far as known, float32 [users];
-    round: int64 [1]."""
+    """The global model w, the cluster models v_p, and the clusters. user: w[U] float32 [users, row]; item: w[I] float32 [items, row];
+    network: w[N] float32 [1, network]; local: v_p[N] float32 [P, network]; cluster: int32 [users], G; centroids: float32 [P, row]; n:
+    n_k as far as known, float32 [users]; round: int64 [1]."""
 
     user: Float32Array
     item: Float32Array
@@ -53,9 +53,9 @@ class Cali3FServer(NamedTuple):
 
 
 class Cali3FDownload(NamedTuple):
-    """What the m devices of a delivery receive: w[I, N], the row of w[U] of their user, and the v_p[N] of their cluster. local: float32
-    [clusters among them, network]; cluster, at: int32 [m], which cluster each device is in, and where in `local` its model is, -1 = it
-    has none."""
+    """The models that the m devices of a delivery receive: w[I, N], the row of w[U] of their user, and the v_p[N] of their cluster.
+    local: float32 [clusters among them, network]; cluster, at: int32 [m], which cluster each device is in, and where in `local` its
+    model is, -1 = it has none."""
 
     user: Annotated[Float32Array, axes("devices", "row")]
     item: Annotated[Float32Array, axes("items", "row")]

@@ -175,12 +175,12 @@ class FBALF(SendsDecoys):
         mean = biased_sgd.means(histories, np.float32(download.scale.mean()))  # (6), first case
         return biased_sgd.BiasedSGDRows(*mixed, self.starts(download, histories), mean)  # mixed.rated is (7)
 
-    def numbers(self, t: int) -> biased_sgd.Numbers:
+    def numbers(self, t: int) -> biased_sgd.BiasedSGDNumbers:
         """Constants of pass t, which counts from 0: learning rates, regularisation, and whether decoys are rated by prediction."""
         shrunk, reg_bias = self.decay**t, self.reg if self.reg_bias is None else self.reg_bias
         rates = np.float32(self.learning_rate * shrunk), np.float32(self.local_rate * shrunk)
         predict = t >= self.threshold  # (6), second case
-        return biased_sgd.Numbers(self.local_iterations, *rates, np.float32(self.reg), np.float32(reg_bias), predict)
+        return biased_sgd.BiasedSGDNumbers(self.local_iterations, *rates, np.float32(self.reg), np.float32(reg_bias), predict)
 
     # ---- on the device (section 4.3.1) -----------------------------------------------------------------------------------------
 

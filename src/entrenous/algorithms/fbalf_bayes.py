@@ -61,9 +61,9 @@ class FBALFBayesServer(NamedTuple):
     scale: Annotated[Float32Array, axes(2)]
 
 
-class Download(NamedTuple):
-    """What a device receives. q: q_i; b: b_i; v: the variance of q_i's coordinates; scale: lowest and highest rating; iteration: rounds
-    done."""
+class FBALFBayesDownload(NamedTuple):
+    """The model as a device receives it. q: item factors q_i; b: item biases b_i; v: the variance of q_i's coordinates; scale: lowest
+    and highest rating; iteration: rounds done."""
 
     q: Annotated[Float32Array, axes("items", "members", "factors")]
     b: Annotated[Float32Array, axes("items", "members")]
@@ -115,7 +115,7 @@ class FBALFBayes(SendsDecoys):
     init_std: float = Field(0.1, gt=0, description="standard deviation of the first q")
 
     holds: ClassVar[type] = FBALFBayesServer
-    receives: ClassVar[type] = Download
+    receives: ClassVar[type] = FBALFBayesDownload
     keeps: ClassVar[type] = FBALFBayesDevices
     sends: ClassVar[tuple[SentArray, ...]] = (
         rows(
@@ -172,15 +172,15 @@ class FBALFBayes(SendsDecoys):
         """The round's devices, `cohort` of them."""
         return cohort(key, self.configured(catalogue).cohort, catalogue.users)
 
-    def download(self, server: FBALFBayesServer) -> Download:
-        """What every device receives: the model, and the variance noise / (ratings of the item + reg_item) of each q_i."""
+    def download(self, server: FBALFBayesServer) -> FBALFBayesDownload:
+        """The model as every device receives it, with the variance noise / (ratings of the item + reg_item) of each q_i."""
         v = self.noise / (self.ratings(server) + self.reg_item) if self.noise else np.zeros(len(server.q))
-        return Download(server.q, server.b, v.astype(np.float32), server.scale, server.iteration)
+        return FBALFBayesDownload(server.q, server.b, v.astype(np.float32), server.scale, server.iteration)
 
     # ---- on the device (section 4.3.1) ---------------------------------------------------------------------------------------------
 
     def local(
-        self, download: Download, devices: FBALFBayesDevices, histories: Histories, users: Int64Array, key: np.uint64
+        self, download: FBALFBayesDownload, devices: FBALFBayesDevices, histories: Histories, users: Int64Array, key: np.uint64
     ) -> tuple[FBALFBayesDevices, Update]:
         """Local training: p_u, b_u learn from the device's ratings (eq. 11); the gradients of q_i, b_i (eq. 10) are sent, for rated
         items and decoys (eq. 7)."""
@@ -198,8 +198,8 @@ class FBALFBayes(SendsDecoys):
         reg, reg_bias, noise = (np.float32(number) for number in (self.reg_user, self.reg_user_bias, self.noise))
         return biased_mf.BiasedMFRates(self.local_iterations, reg, reg_bias, noise, self.user_bias, predict)
 
-    def starts(self, download: Download, histories: Histories) -> Float32Array:
-        """Where b_u starts, float32 [m]: a constant that all know, or the mean of the device's ratings, if it has any."""
+    def starts(self, download: FBALFBayesDownload, histories: Histories) -> Float32Array:
+        """Starting values of b_u, float32 [m]: a constant that all know, or the mean of the device's ratings, if it has any."""
         middle = download.scale.mean() if isinstance(self.start, str) else self.start
         counts = np.diff(histories.ptr)
         if self.start != "mean" or not self.user_bias:
@@ -235,7 +235,7 @@ class FBALFBayes(SendsDecoys):
         return (what - np.float32(rate) * moved).astype(np.float32), moved
 
     def ratings(self, server: FBALFBayesServer) -> Float64Array:
-        """How many ratings each item has, as far as the server can tell, float64 [items].
+        """Estimated numbers of ratings of each item, as far as the server can tell, float64 [items].
 
         Each of the users - n_i who did not rate it sends a decoy with the chance rho own / (items - own), own: a user's mean number of
         ratings.
@@ -250,14 +250,16 @@ class FBALFBayes(SendsDecoys):
 
     # ---- predictions ---------------------------------------------------------------------------------------------------------------
 
-    def score(self, download: Download, devices: FBALFBayesDevices, histories: Histories) -> Float32Array:
+    def score(self, download: FBALFBayesDownload, devices: FBALFBayesDevices, histories: Histories) -> Float32Array:
         """Predicted ratings r_ui of eq. 4 for every item, not clipped to the scale: float32 [m, items]."""
         items, (of_user, of_item) = len(download.q), self.biases(download, devices, histories)
         p = devices.p.reshape(len(devices.p), -1) / np.float32(self.members)
         return bpr_mf.scores(p, download.q.reshape(items, -1), of_item) + of_user[:, None]
 
-    def biases(self, download: Download, devices: FBALFBayesDevices, histories: Histories) -> tuple[Float32Array, Float32Array]:
-        """b_u, float32 [m], and b_i, float32 [items]: means over the members."""
+    def biases(
+        self, download: FBALFBayesDownload, devices: FBALFBayesDevices, histories: Histories
+    ) -> tuple[Float32Array, Float32Array]:
+        """The parts of a prediction that no taste explains: b_u, float32 [m], and b_i, float32 [items], as means over the members."""
         return self.starts(download, histories) + mean(devices.offset), mean(download.b)
 
 

@@ -40,7 +40,8 @@ class FCFServer(NamedTuple):
 
 
 class FCFDownload(NamedTuple):
-    """What a device receives. y: float32 [items, F]. gram: Y^T Y, float64 [F, F], which every device would compute alike."""
+    """The model as a device receives it. y: item factors, float32 [items, F]. gram: Y^T Y, float64 [F, F], which every device would
+    compute alike."""
 
     y: Annotated[Float32Array, axes("items", "factors")]
     gram: Annotated[Float64Array, axes("factors", "factors")]

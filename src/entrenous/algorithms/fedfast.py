@@ -96,7 +96,7 @@ class FedFastServer(NamedTuple):
 
 
 class FedFastDownload(NamedTuple):
-    """What devices receive: w without the user embeddings of others. user: float32 [m, row]; round: int64 [1]."""
+    """The model as devices receive it: w without the user embeddings of others. user: float32 [m, row]; round: int64 [1]."""
 
     user: Annotated[Float32Array, axes("devices", "row")]
     item: Annotated[Float32Array, axes("items", "row")]

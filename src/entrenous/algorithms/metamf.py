@@ -36,7 +36,7 @@ from ..core.settings import Settings
 from ..core.types import Float32Array, Int32Array, Int64Array, UInt64Array
 from ..core.update import Total, Update, gathered
 from ..kernels import meta_network
-from ..kernels.meta_network import Sizes
+from ..kernels.meta_network import MetaSizes
 
 NONE = np.float32(-1)  # where a device has fewer ratings than a batch
 
@@ -55,8 +55,8 @@ class MetaMFServer(NamedTuple):
 
 
 class MetaMFDownload(NamedTuple):
-    """What devices receive: the models made for them. low: A_u, float32 [m, items, L]; rise: B_u, [m, L, D]; first: [m, (D + 1) P], weights
-    [D, P] and biases; second: [m, P + 1], weights and a bias. middle: float32 [1], of the scale."""
+    """The models that the server makes for m devices. low: A_u, float32 [m, items, L]; rise: B_u, [m, L, D]; first: [m, (D + 1) P],
+    weights [D, P] and biases; second: [m, P + 1], weights and a bias. middle: float32 [1], of the scale."""
 
     low: Annotated[Float32Array, axes("devices", "items", "low")]
     rise: Annotated[Float32Array, axes("devices", "low", "factors")]
@@ -142,11 +142,11 @@ class MetaMF(Settings):
         """Sizes of the declared arrays. first, second: numbers in the layers of a generated predictor."""
         return {"first": self.meta_sizes(1, 1).first, "second": self.predictor + 1}
 
-    def meta_sizes(self, users: int, items: int) -> Sizes:
+    def meta_sizes(self, users: int, items: int) -> MetaSizes:
         """Sizes of the meta network's layers."""
-        return Sizes(users, items, self.user, self.taste, self.hidden, self.low, self.factors, self.predictor)
+        return MetaSizes(users, items, self.user, self.taste, self.hidden, self.low, self.factors, self.predictor)
 
-    def _sizes(self, server: MetaMFServer) -> Sizes:
+    def _sizes(self, server: MetaMFServer) -> MetaSizes:
         return self.meta_sizes(int(server.users[0]), int(server.items[0]))
 
     # ---- on the server: algorithm 1, generation -----------------------------------------------------------------------------------

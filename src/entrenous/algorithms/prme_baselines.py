@@ -63,7 +63,7 @@ class FederatedPRME(PRMESettings):
     def learnt(
         self, item: Float32Array, user: Float32Array, histories: Histories, users: Int64Array, key: np.uint64
     ) -> prme_node.PRMELearnt:
-        """What each device learns in E passes over its transitions from the global model w."""
+        """The result of local training: what each device learns in E passes over its transitions from the global model w."""
         return prme_node.moves(item, user, self.rows(histories), self.rates(), folds(key, users))
 
     def scores(self, item: Float32Array, user: Float32Array, histories: Histories) -> Float32Array:
@@ -77,7 +77,7 @@ class FederatedPRME(PRMESettings):
 # ---- FedAvg and Reptile --------------------------------------------------------------------------------------------------------
 
 
-class Venues(NamedTuple):
+class PRMEVenues(NamedTuple):
     """The global model w. item: float32 [items, 2 factors], P and S of every venue. The server holds it; a device receives it whole."""
 
     item: Annotated[Float32Array, axes("items", "vectors")]
@@ -92,18 +92,18 @@ class FedAvgPRMEDevices(NamedTuple):
 class AveragedPRME(FederatedPRME):
     """The server's side of a plain average of PRME-G models."""
 
-    holds: ClassVar[type] = Venues
-    receives: ClassVar[type] = Venues
+    holds: ClassVar[type] = PRMEVenues
+    receives: ClassVar[type] = PRMEVenues
 
-    def init_server(self, catalogue: Catalogue, key: np.uint64) -> Venues:
+    def init_server(self, catalogue: Catalogue, key: np.uint64) -> PRMEVenues:
         """The initial global model w: the vectors P and S of every venue."""
-        return Venues(self.first_items(catalogue.items, fold_name(key, "item")))
+        return PRMEVenues(self.first_items(catalogue.items, fold_name(key, "item")))
 
-    def select(self, server: Venues, catalogue: Catalogue, key: np.uint64) -> Int64Array:
+    def select(self, server: PRMEVenues, catalogue: Catalogue, key: np.uint64) -> Int64Array:
         """The round's devices S_t: m of them, uniformly at random."""
         return cohort(key, self.configured(catalogue).cohort, catalogue.users)
 
-    def download(self, server: Venues) -> Venues:
+    def download(self, server: PRMEVenues) -> PRMEVenues:
         """The global model w, which every device of the round receives whole."""
         return server
 
@@ -120,18 +120,18 @@ class FedAvgPRME(AveragedPRME):
         return FedAvgPRMEDevices(self.first_users(users, key))
 
     def local(
-        self, download: Venues, devices: FedAvgPRMEDevices, histories: Histories, users: Int64Array, key: np.uint64
+        self, download: PRMEVenues, devices: FedAvgPRMEDevices, histories: Histories, users: Int64Array, key: np.uint64
     ) -> tuple[FedAvgPRMEDevices, Update]:
         """Local training, ClientUpdate(k, w) of FedAvg: E epochs; sends n_k (w_k - w) of the venues that the device touched."""
         sent, weight = self.learnt(download.item, devices.user, histories, users, key), counts(histories)
         update = Update(sent.ptr, sent.item, averaged(sent.row, sent.ptr, weight), {}, weight)
         return FedAvgPRMEDevices(sent.user), update
 
-    def aggregate(self, server: Venues, total: Total) -> Venues:
+    def aggregate(self, server: PRMEVenues, total: Total) -> PRMEVenues:
         """The new global model, w <- w + sum_k (n_k / n) (w_k - w)."""
-        return Venues(average(server.item, total))
+        return PRMEVenues(average(server.item, total))
 
-    def score(self, download: Venues, devices: FedAvgPRMEDevices, histories: Histories) -> Float32Array:
+    def score(self, download: PRMEVenues, devices: FedAvgPRMEDevices, histories: Histories) -> Float32Array:
         """Scores of every venue l, float32 [m, items]: -D(u, c, l)."""
         return self.scores(download.item, devices.user, histories)
 
@@ -161,18 +161,18 @@ class ReptilePRME(AveragedPRME):
         return ReptilePRMEDevices(self.first_users(users, key), folds(fold_name(key, "adapt"), users))
 
     def local(
-        self, download: Venues, devices: ReptilePRMEDevices, histories: Histories, users: Int64Array, key: np.uint64
+        self, download: PRMEVenues, devices: ReptilePRMEDevices, histories: Histories, users: Int64Array, key: np.uint64
     ) -> tuple[ReptilePRMEDevices, Update]:
         """Local training: E epochs from w; sends w_k - w of the venues that the device touched."""
         sent, weight = self.learnt(download.item, devices.user, histories, users, key), alike(histories)
         update = Update(sent.ptr, sent.item, averaged(sent.row, sent.ptr, weight), {}, weight)
         return ReptilePRMEDevices(sent.user, devices.key), update
 
-    def aggregate(self, server: Venues, total: Total) -> Venues:
+    def aggregate(self, server: PRMEVenues, total: Total) -> PRMEVenues:
         """The new global model, w <- w + epsilon mean_k (w_k - w)."""
-        return Venues(average(server.item, total, self.meta_rate))
+        return PRMEVenues(average(server.item, total, self.meta_rate))
 
-    def score(self, download: Venues, devices: ReptilePRMEDevices, histories: Histories) -> Float32Array:
+    def score(self, download: PRMEVenues, devices: ReptilePRMEDevices, histories: Histories) -> Float32Array:
         """Scores -D(u, c, l) of every venue l by w as adapted to the device's transitions, float32 [m, items]; one device after the
         other."""
         if not self.adapt_epochs:
@@ -203,7 +203,7 @@ class FedFastPRMEServer(NamedTuple):
 
 
 class FedFastPRMEDownload(NamedTuple):
-    """What devices receive: w without the vectors of other users. user: float32 [m, factors]; round: int64 [1]."""
+    """The model as devices receive it: w without the vectors of other users. user: float32 [m, factors]; round: int64 [1]."""
 
     user: Annotated[Float32Array, axes("devices", "factors")]
     item: Annotated[Float32Array, axes("items", "vectors")]

@@ -60,9 +60,9 @@ class RFRecServer(NamedTuple):
 
 
 class RFRecDownload(NamedTuple):
-    """What devices receive. v: float32 [gateways among them, items, F], at: int32 [m], whose of these is a device's; group: int32 [m],
-    its gateway. mean: Vbar, by which it scores. scale: float32 [2]. learn: bool [1], whether this round is a step on the data; step:
-    int64 [1]. clients: int64 [1]."""
+    """The item tables and constants that m devices receive. v: float32 [gateways among them, items, F], at: int32 [m], whose of these is
+    a device's; group: int32 [m], its gateway. mean: Vbar, by which it scores. scale: float32 [2]. learn: bool [1], whether this round is
+    a step on the data; step: int64 [1]. clients: int64 [1]."""
 
     v: Annotated[Float32Array, axes(UpTo("among", "devices"), "items", "factors")]
     at: Annotated[Int32Array, axes("devices", below="among")]
@@ -145,7 +145,7 @@ class RFRec(Settings):
         return server
 
     def deliver(self, download: RFRecServer, users: Int64Array) -> RFRecDownload:
-        """What the devices of `users` receive: V_c of each device's gateway, Vbar, and what kind of round it is."""
+        """The download for the devices of `users`: V_c of each device's gateway, Vbar, and what kind of round it is."""
         group = download.gateway[users]
         among, at = np.unique(group, return_inverse=True)
         together = len(among) > 0 and among[-1] - among[0] + 1 == len(among)

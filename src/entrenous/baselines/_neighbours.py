@@ -44,7 +44,7 @@ def reverse(links: Neighbours) -> Neighbours:
 
 
 def nearest(table: NeighbourTable, columns: int, k: int, progress: Progress) -> Neighbours:
-    """Each row's k most similar other rows by cosine, most similar first, ties to the lower row.
+    """The k other rows most similar to each row by cosine, most similar first, ties to the lower row.
 
     cosine(a, b) = |a and b| / sqrt(|a| |b|); rows with nothing in common are left out.
     """

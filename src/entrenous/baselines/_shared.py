@@ -1,4 +1,4 @@
-"""What the baselines share: who consumed what, and the line for a missing library."""
+"""Helpers that the baselines share: which rows count as consumed, and the error for a missing library."""
 
 from __future__ import annotations
 

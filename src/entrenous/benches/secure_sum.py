@@ -15,7 +15,7 @@ from ..core.types import Int64Array
 from .timing import cost
 
 if TYPE_CHECKING:
-    from ..privacy.secure_sum.client import Client
+    from ..privacy.secure_sum.client import SecureSumClient
     from ..privacy.secure_sum.server import SecureSumServer
 
 PARTIES, DROPOUTS = 100, (0.0, 0.3)
@@ -135,7 +135,7 @@ def run(parties: int, table: SummedTable, dropout: float) -> tuple[Meter, bool]:
     return meter, np.array_equal(total, sum(vectors[name] for name in alive))
 
 
-def _mask(meter: Meter, server: SecureSumServer, client: Client, vector: Int64Array) -> None:
+def _mask(meter: Meter, server: SecureSumServer, client: SecureSumClient, vector: Int64Array) -> None:
     from ..privacy.secure_sum.vector import SumRows
 
     inbox = meter.timed("server", lambda: server.inbox(client.name))
@@ -162,14 +162,14 @@ def _server(names: Sequence[str], length: int, bits: int) -> SecureSumServer:
     return SecureSumServer(SumTerms("bench", 0, 0, bytes(32), length, bits), roll)
 
 
-def _started(parties: int, table: SummedTable) -> dict[str, Client]:
+def _started(parties: int, table: SummedTable) -> dict[str, SecureSumClient]:
     names = [f"node-{k:04d}" for k in range(parties)]
     server = _server(names, table.items * table.width, table.bits)
-    from ..privacy.secure_sum.client import Client
+    from ..privacy.secure_sum.client import SecureSumClient
     from ..privacy.secure_sum.terms import Floors
 
     floors = Floors(cohort=2, occupancy=0)  # with 30 % missing, fewer than the default cohort are left
-    return {name: Client(server.terms, server.roll, name, key, floors) for name, key in _identities(names).items()}
+    return {name: SecureSumClient(server.terms, server.roll, name, key, floors) for name, key in _identities(names).items()}
 
 
 def _vector(length: int, number: int) -> Int64Array:

@@ -56,7 +56,7 @@ class DeclaredArray(NamedTuple):
 @final
 @dataclass(frozen=True)
 class Declaration:
-    """Everything that an algorithm declares of itself.
+    """The declaration of an algorithm, as it was read from its class.
 
     kind: federated, gossip or central. holds, receives, keeps: the classes of the states of the server (or the model), of a download and of
     a device, None where there is none. local_sum, solo_rounds, deliver, biases: its optional methods, see `core.protocols`.
@@ -220,7 +220,7 @@ class Contract:
         return min(self.sizes.get("cohort", 0), self.sizes["users"]) or self.sizes["users"]
 
     def delivered(self, download: State, users: Int64Array) -> State:
-        """What the devices of `users` receive of a download, not to be written to: all of it, or what `deliver` makes of it for them."""
+        """The download that the devices of `users` receive, not to be written to: all of it, or what `deliver` makes of it for them."""
         deliver = self.declaration.deliver
         return read_only(download if deliver is None else deliver(download, users))
 

@@ -126,7 +126,7 @@ class GossipLearning(Settings):
         nodes.age[who] += 1
 
     def on_timer(self, nodes: Any, who: Int64Array, data: DeviceData, keys: UInt64Array) -> Pushes:
-        """What each of the nodes pushes and to whom; every `redraw` pushes it draws a new view first."""
+        """Makes the push of each of the nodes; every `redraw` pushes it draws a new view first."""
         due = nodes.pushes[who] % self.redraw == 0
         nodes.view[who[due]] = self._policy.update_view(nodes, who[due], self.view, keys_for(keys[due], VIEW))
         nodes.pushes[who] += 1

@@ -12,7 +12,7 @@ from ..core.protocols import State
 from ..core.types import Array
 from ..core.update import Total
 from ..federation.shard import Shard
-from ..privacy.secure_sum.client import Client
+from ..privacy.secure_sum.client import SecureSumClient
 from ..privacy.secure_sum.refusal import SumRefused
 from ..privacy.secure_sum.terms import Floors, Roll
 from ..privacy.secure_sum.vector import pack, rows_of, size
@@ -51,7 +51,7 @@ class SecureSide:
     def __init__(self, node: TrainingNode, roll: Roll, floors: Floors) -> None:
         self._node, self._roll, self._floors = node, roll, floors
         self._length = size(node.shard.contract.empty_total())
-        self._client: Client | None = None
+        self._client: SecureSumClient | None = None
         self._answers: dict[bytes, bytes] = {}  # of this attempt, by the sha256 of what was asked
 
     def answer(self, frame: Frame) -> bytes:
@@ -68,7 +68,7 @@ class SecureSide:
         self._answers[asked] = answer
         return answer
 
-    def _of_attempt(self, frame: Frame) -> Client:
+    def _of_attempt(self, frame: Frame) -> SecureSumClient:
         """The client of this attempt: a new one for the first stage of a new attempt."""
         head = frame.head
         current = None if self._client is None else (self._client.terms.round, self._client.terms.attempt)
@@ -82,10 +82,10 @@ class SecureSide:
             raise FrameRefused(Code.PAST_ROUND, "this node's masked input of this round has left before")
         terms = sum_terms(self._node.terms, head.round, head.attempt, head.model, self._length)
         identity = self._node.key.private_bytes_raw()
-        self._client, self._answers = Client(terms, self._roll, self._node.name, identity, self._floors), {}
+        self._client, self._answers = SecureSumClient(terms, self._roll, self._node.name, identity, self._floors), {}
         return self._client
 
-    def _said(self, client: Client, frame: Frame) -> bytes:
+    def _said(self, client: SecureSumClient, frame: Frame) -> bytes:
         body = bytes(frame.body)
         if frame.head.kind == "advert":
             return client.advertise()
@@ -95,7 +95,7 @@ class SecureSide:
             return self._masked(client, frame)
         return client.consent(body) if frame.head.kind == "consent" else client.unmask(body)
 
-    def _masked(self, client: Client, frame: Frame) -> bytes:
+    def _masked(self, client: SecureSumClient, frame: Frame) -> bytes:
         """Trains, masks, and has the disk know it before anything leaves: the whole answer."""
         node = self._node
         request, arrays = node.read_request(frame, {"inbox": TensorField("u1", ((0, MESSAGE),))})

@@ -35,7 +35,7 @@ class PrivateHistories(Protocol):
 
 
 class FederatedDevices(Protocol):
-    """All devices of a federation, wherever they are, as `Rounds` sees them: a `Shard` of everybody, or shards in other processes."""
+    """Devices of a whole federation, wherever they are, as `Rounds` sees them: a `Shard` of everybody, or shards in other processes."""
 
     def init_devices(self, key: np.uint64) -> State: ...
     def work(self, download: State, devices: State, users: Int64Array, key: np.uint64) -> tuple[Total, Ledger]: ...

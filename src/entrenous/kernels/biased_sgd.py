@@ -20,7 +20,7 @@ MAGIC = np.float32(3 << 22)  # x + MAGIC - MAGIC is x rounded to a whole number 
 SMALL = np.float32(1 << 44)  # a sum of squares below it
 
 
-class Numbers(NamedTuple):
+class BiasedSGDNumbers(NamedTuple):
     """Constants of a round: local iterations, the server's rate, the device's, both lambdas, and whether decoys are rated by prediction."""
 
     steps: int
@@ -89,7 +89,7 @@ def learn(
     b: Float32Array,
     rows: BiasedSGDRows,
     d: int,
-    numbers: Numbers,
+    numbers: BiasedSGDNumbers,
     room: BiasedSGDRoom,
     factors: int,
     bias: np.float32,
@@ -130,7 +130,7 @@ def error(
 
 
 def visits(
-    q: Float32Array, b: Float32Array, p: Float32Array, bias: Float32Array, rows: BiasedSGDRows, numbers: Numbers
+    q: Float32Array, b: Float32Array, p: Float32Array, bias: Float32Array, rows: BiasedSGDRows, numbers: BiasedSGDNumbers
 ) -> tuple[Float32Array, Float32Array, Float32Array, Float32Array]:
     """The visits of m devices, each by itself, all from the same q, b: p, b_u after the local iterations, and the gradients of q_i, float32
     [n, F], and b_i, float32 [n], for every row.
@@ -145,8 +145,8 @@ def visits(
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _visits(
-    q: Float32Array, b: Float32Array, p: Float32Array, bias: Float32Array, rows: BiasedSGDRows, numbers: Numbers, room: BiasedSGDRoom,
-    g_q: Float32Array, g_b: Float32Array,
+    q: Float32Array, b: Float32Array, p: Float32Array, bias: Float32Array, rows: BiasedSGDRows, numbers: BiasedSGDNumbers,
+    room: BiasedSGDRoom, g_q: Float32Array, g_b: Float32Array,
 ) -> None:  # fmt: skip
     """`visits`: p, bias in place; g_q, g_b: what is sent."""
     factors, mine, g, reg = p.shape[1], room.p, room.g, every(numbers.reg)
@@ -185,7 +185,7 @@ def in_turn(q: Float32Array, b: Float32Array, p: Float32Array, bias: Float32Arra
     return InTurn(wide, b.copy(), p.copy(), bias.copy())
 
 
-def solo(work: InTurn, rows: BiasedSGDRows, numbers: Numbers, first: int, last: int) -> bool:
+def solo(work: InTurn, rows: BiasedSGDRows, numbers: BiasedSGDNumbers, first: int, last: int) -> bool:
     """Runs devices first .. last - 1 one after the other, each followed by the server's step (eq. 13) along what it sent, in fixed
     point: `work` in place. Returns False if a value cannot be sent."""
     return bool(_solo(*work, rows, numbers, room_for(rows.ptr, work.p.shape[1]), first, last))
@@ -193,8 +193,8 @@ def solo(work: InTurn, rows: BiasedSGDRows, numbers: Numbers, first: int, last: 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _solo(
-    q: Float32Array, b: Float32Array, p: Float32Array, bias: Float32Array, rows: BiasedSGDRows, numbers: Numbers, room: BiasedSGDRoom,
-    first: int, last: int,
+    q: Float32Array, b: Float32Array, p: Float32Array, bias: Float32Array, rows: BiasedSGDRows, numbers: BiasedSGDNumbers,
+    room: BiasedSGDRoom, first: int, last: int,
 ) -> bool:  # fmt: skip
     """`solo`. No row of a device depends on another's item, so each item can move as soon as its gradient is known."""
     factors, mine, ok, width = p.shape[1], room.p, True, q.shape[1]
@@ -217,7 +217,7 @@ def _solo(
 
 
 @inside
-def step_row(q: Float32Array, at: int, e: np.float32, numbers: Numbers, room: BiasedSGDRoom) -> bool:
+def step_row(q: Float32Array, at: int, e: np.float32, numbers: BiasedSGDNumbers, room: BiasedSGDRoom) -> bool:
     """Moves q_i, which begins at flat position `at`, along its gradient in steps of 2^-16. Returns False if that cannot be sent."""
     mine, g, ok, squares = room.p, room.g, True, every(np.float32(0))
     width, reg, rate, magic = mine.shape[1], every(numbers.reg), every(numbers.rate), every(MAGIC)

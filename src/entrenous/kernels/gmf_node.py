@@ -28,7 +28,7 @@ from ..core.types import Float32Array, Float64Array, Int32Array, Int64Array, UIn
 DECAY, EPSILON, ONE = np.float32(0.999), np.float32(1e-7), np.float32(1)
 
 
-class Shape(NamedTuple):
+class GMFShape(NamedTuple):
     """The layout of a GMF model in one row of numbers. stride: items, rounded up; width: numbers in a row."""
 
     items: int
@@ -62,9 +62,9 @@ class GMFPrivate(NamedTuple):
     steps: Annotated[Int64Array, axes(least=0)]
 
 
-def shape_of(items: int, factors: int) -> Shape:
+def shape_of(items: int, factors: int) -> GMFShape:
     """The layout of a model for so many items and factors."""
-    return Shape(items, factors, padded(items), factors * padded(items) + padded(factors + 1))
+    return GMFShape(items, factors, padded(items), factors * padded(items) + padded(factors + 1))
 
 
 @inside

@@ -205,9 +205,9 @@ class NCFData(NamedTuple):
 
 
 class NCFLearnt(NamedTuple):
-    """What m devices learnt. ptr, item: as in an Update, ascending within a device, since the order of learning would tell what was
-    consumed; row: float32 [n, row], how the item's embedding moved; network: float32 [m, network], how the network moved; user:
-    float32 [m, row], the new user embeddings."""
+    """Moves and new embeddings that m devices learnt. ptr, item: as in an Update, ascending within a device, since the order of learning
+    would tell what was consumed; row: float32 [n, row], how the item's embedding moved; network: float32 [m, network], how the network
+    moved; user: float32 [m, row], the new user embeddings."""
 
     ptr: Int64Array
     item: Int32Array

@@ -198,8 +198,8 @@ def step(
 
 
 class PRMELearnt(NamedTuple):
-    """What m devices learnt from one model. ptr, item: as in an Update, ascending within a device; row: float32 [n, 2 factors], how a
-    venue's vectors moved; user: float32 [m, factors], the new user vectors."""
+    """Moves and new vectors that m devices learnt from one model. ptr, item: as in an Update, ascending within a device; row: float32
+    [n, 2 factors], how a venue's vectors moved; user: float32 [m, factors], the new user vectors."""
 
     ptr: Int64Array
     item: Int32Array

@@ -1,4 +1,4 @@
-"""How near venues are to a user by PRME-G (kernels/prme_node.py): the scores of all venues, and how well a model ranks a weighting set.
+"""Scores of venues by PRME-G (kernels/prme_node.py), and the performance of a model on a weighting set.
 
 A list has no venue to come from, so it takes those that the device has been to: the score of a venue l is -D(u, c, l) of the nearest
 such c, of the latest, or in the mean over all c.

@@ -47,10 +47,11 @@ def delegates_of(cluster: Int32Array, m: int, key: np.uint64) -> Int64Array:
 def with_progress(
     user: Float32Array, cluster: Int32Array, clusters: int, delegates: Int64Array, learnt: Float32Array, discount: float
 ) -> Float32Array:
-    """All user embeddings after a round: delegates' as they learnt them, subordinates' moved by `discount` times the mean move of their
+    """User embeddings after a round: delegates' as they learnt them, subordinates' moved by `discount` times the mean move of their
     cluster's delegates (by 0 without any).
 
-    user: float32 [users, row], before; delegates: int64 [m]; learnt: float32 [m, row]."""
+    user: float32 [users, row], before; delegates: int64 [m]; learnt: float32 [m, row].
+    """
     moves = np.zeros((clusters, user.shape[1]))
     np.add.at(moves, cluster[delegates], (learnt - user[delegates]).astype(np.float64))
     counted = np.maximum(np.bincount(cluster[delegates], minlength=clusters), 1)[:, None]
@@ -63,9 +64,11 @@ def with_progress(
 
 
 def first_centroids(points: Float32Array, clusters: int, key: np.uint64) -> Float32Array:
-    """k-means++ (Arthur and Vassilvitskii 2007): each next centroid is a point drawn by its squared distance from those there are.
+    """Initial centroids by k-means++ (Arthur and Vassilvitskii 2007): each next centroid is a point drawn by its squared distance from
+    those there are.
 
-    points: float32 [n, d], n >= clusters. Returns float32 [clusters, d]."""
+    points: float32 [n, d], n >= clusters. Returns float32 [clusters, d].
+    """
     out = np.empty((clusters, points.shape[1]), np.float32)
     _first(points, out, np.uint64(key))
     return out

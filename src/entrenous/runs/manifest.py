@@ -22,7 +22,7 @@ from .recommenders import Algorithm, Fitted, federated
 
 
 class Fold(NamedTuple):
-    """What was trained and found on one split: the fitted algorithm, its evaluation, its training rows, and seconds of both."""
+    """The training and evaluation of one split: the fitted algorithm, its evaluation, its training rows, and seconds of both."""
 
     fitted: Fitted
     evaluation: Evaluation

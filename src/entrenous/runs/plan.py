@@ -31,7 +31,7 @@ NEGATIVES = ("train", "leaky")  # what devices draw as negatives: what is not in
 @final
 @dataclass(frozen=True, kw_only=True)
 class RunPlan:
-    """Everything that determines a result. Two runs of one plan end with the same model bytes and the same metrics.
+    """The settings that determine a result. Two runs of one plan end with the same model bytes and the same metrics.
 
     algorithm: a name of `entrenous algorithms`. settings: its hyper-parameters where they differ from the defaults.
     data: a data set, file or folder. load: how to read the file (`data.options.LoadOptions`), such as {"item": "venue"}.

@@ -42,7 +42,7 @@ PROGRESS_STEPS = 100  # how often a long training reports
 @final
 @dataclass(frozen=True, kw_only=True)
 class Watch:
-    """Everything that happens beside the rounds of a training.
+    """Settings of what happens beside the rounds of a training: looks at validation, early stopping, checkpoints.
 
     every: rounds between looks at validation, 0 = none. patience: looks without a better one after which training stops, 0 = never.
     checkpoint_every: rounds between checkpoints in `folder`, 0 = none. crew: workers that have the devices; None = they are here.

@@ -29,7 +29,7 @@ from entrenous.core.errors import InputError
 from entrenous.privacy.secure_sum import client as client_module
 from entrenous.privacy.secure_sum import messages as m
 from entrenous.privacy.secure_sum import primitives as p
-from entrenous.privacy.secure_sum.client import Client
+from entrenous.privacy.secure_sum.client import SecureSumClient
 from entrenous.privacy.secure_sum.graph import quorum
 from entrenous.privacy.secure_sum.refusal import SumRefused
 from entrenous.privacy.secure_sum.server import SecureSumServer
@@ -37,7 +37,7 @@ from entrenous.privacy.secure_sum.shamir import combine
 from entrenous.privacy.secure_sum.terms import Floors, SumTerms
 from entrenous.privacy.secure_sum.vector import SumRows
 
-Sum = tuple[dict[str, Client], SecureSumServer]
+Sum = tuple[dict[str, SecureSumClient], SecureSumServer]
 
 
 def refused(code: str, call: Callable[[], object]) -> SumRefused:
@@ -63,7 +63,7 @@ def signed(data: bytes) -> m.Signed:
     return m.decode(data, m.Signed, 1 << 20)
 
 
-def again(data: bytes, signer: Client, **fields: object) -> bytes:
+def again(data: bytes, signer: SecureSumClient, **fields: object) -> bytes:
     """A message with other fields and no new signature."""
     old = signed(data)
     return m.encode(m.Signed(**{name: fields.get(name, getattr(old, name)) for name in old.__struct_fields__}))  # type: ignore[arg-type]
@@ -116,7 +116,7 @@ def test_a7_another_model_is_seen_by_all() -> None:
     """A7. The server shows one client another model: the honest intake refuses the advert, and under a server that does not, the client
     and all others see that the roster states two models, and withhold."""
     parties, server = started(6)
-    victim = Client(terms(model=OTHER), roll(6), name(3), identity(3), SMALL)
+    victim = SecureSumClient(terms(model=OTHER), roll(6), name(3), identity(3), SMALL)
     parties[name(3)] = victim
     refused("model", lambda: server.add_advert(victim.advertise()))
     adverts = [signed(client.advertise()) for client in parties.values()]
@@ -139,7 +139,7 @@ def test_a_round_is_summed_once() -> None:
     for attempt, before, allowed in ((1, used, False), (1, frozenset(), True), (0, used | {("another run", 3)}, False)):
         about = terms(attempt=attempt)
         others, server = clients(4, about), SecureSumServer(about, roll(4))
-        others[name(0)] = Client(about, roll(4), name(0), identity(0), SMALL, before)
+        others[name(0)] = SecureSumClient(about, roll(4), name(0), identity(0), SMALL, before)
         shared(advertised(others, server), server)
         ask = lambda: others[name(0)].mask(server.inbox(name(0)), values[name(0)], ALL)  # noqa: B023, E731
         if allowed:
@@ -148,7 +148,7 @@ def test_a_round_is_summed_once() -> None:
             refused("used", ask)
             assert others[name(0)].used == before
     fresh = terms(round=4)
-    assert Client(fresh, roll(4), name(0), identity(0), SMALL, used).used == used
+    assert SecureSumClient(fresh, roll(4), name(0), identity(0), SMALL, used).used == used
 
 
 def test_a4_never_both_kinds_of_share() -> None:
@@ -287,7 +287,7 @@ def test_stages_come_in_order() -> None:
 def test_a_client_must_be_on_the_roll_as_itself() -> None:
     for who, key in ((name(1), identity(0)), ("stranger", identity(0))):
         with pytest.raises(InputError, match="is not in the roll with this identity"):
-            Client(terms(), roll(2), who, key)
+            SecureSumClient(terms(), roll(2), who, key)
 
 
 # ---- rosters -----------------------------------------------------------------------------------------------------------------------
@@ -312,7 +312,9 @@ def test_rosters_that_the_server_made_up() -> None:
     refused("unknown", ask([*adverts, m.Signed(m.ADVERT, 3, 0, "zoe", body, forged.signature)]))
     refused("round", ask([*adverts[:4], m.Signed(m.ADVERT, 2, 0, name(4), adverts[4].body, adverts[4].signature)]))
     refused("stage", ask([*adverts[:4], m.Signed(m.SHARES, 3, 0, name(4), adverts[4].body, adverts[4].signature)]))
-    own = signed(Client(terms(), roll(5), name(0), identity(0), SMALL).advertise())  # of a client that was before this one
+    own = signed(
+        SecureSumClient(terms(), roll(5), name(0), identity(0), SMALL).advertise()
+    )  # of a client that was before this one
     refused("roster", ask([own, *adverts[1:]]))
     refused("floor", ask(adverts[:1]))
 
@@ -423,9 +425,9 @@ def test_messages_the_server_refuses() -> None:
     refused("stage", lambda: server.add_shares(good))
     assert server.heard(m.ADVERT) == frozenset()
     advertised(parties, server)
-    refused("duplicate", lambda: server.add_advert(Client(terms(), roll(5), name(0), identity(0), SMALL).advertise()))
+    refused("duplicate", lambda: server.add_advert(SecureSumClient(terms(), roll(5), name(0), identity(0), SMALL).advertise()))
     server.roster()
-    refused("stage", lambda: server.add_advert(Client(terms(), roll(5), name(0), identity(0), SMALL).advertise()))
+    refused("stage", lambda: server.add_advert(SecureSumClient(terms(), roll(5), name(0), identity(0), SMALL).advertise()))
 
 
 def test_replays_of_another_sum() -> None:

@@ -25,7 +25,7 @@ from secure_sum_in_memory import (
 from entrenous.federation.rounds import Rounds
 from entrenous.privacy.secure_sum import messages as m
 from entrenous.privacy.secure_sum import primitives as p
-from entrenous.privacy.secure_sum.client import Client
+from entrenous.privacy.secure_sum.client import SecureSumClient
 from entrenous.privacy.secure_sum.refusal import SumRefused
 from entrenous.privacy.secure_sum.server import SecureSumServer
 from entrenous.privacy.secure_sum.statements import about_pair
@@ -228,7 +228,7 @@ def test_the_same_question_again_has_the_same_answer() -> None:
 
 def test_the_defaults_are_the_floors_of_the_study() -> None:
     assert Floors() == Floors(cohort=100, occupancy=10.0, noise=False)
-    client = Client(terms(), roll(2), name(0), (0).to_bytes(32, "big"))
+    client = SecureSumClient(terms(), roll(2), name(0), (0).to_bytes(32, "big"))
     assert client.floors == Floors() and client.floors != SMALL
 
 

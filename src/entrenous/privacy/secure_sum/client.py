@@ -1,4 +1,4 @@
-"""`Client`: one party of a secure sum. It trusts the server for nothing but to pass messages on."""
+"""`SecureSumClient`: one party of a secure sum. It trusts the server for nothing but to pass messages on."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Met(NamedTuple):
 
 
 @final
-class Client:
+class SecureSumClient:
     """advertise, share, mask, consent, unmask: in this order, each once; the same question again gets the same answer.
 
     Every refusal is a `SumRefused`, after which the state is as before and nothing secret has left.
