@@ -84,12 +84,13 @@ class GMFModel(GossipModel):
     def judged(
         self, pool: Float32Array, at: Int64Array, nodes: Any, who: Int64Array, data: DeviceData
     ) -> tuple[Float64Array, ...]:
-        """HR@20 and NDCG@20 of the weighting items, each ranked among its candidates, float64 [m] each (PEPPER, eq. 4 and 5)."""
+        """Performance on the weighting items, each ranked among its candidates: HR@20 and NDCG@20, float64 [m] each (PEPPER, eq. 4 and
+        5)."""
         sets = data.weighing
         return gmf_node.performance(
             pool, at, nodes.user, who, sets.ptr, sets.item, sets.candidates, gmf_node.discounts(RANKED), self.factors
         )
 
     def score(self, pool: Float32Array, at: Int64Array, nodes: Any, who: Int64Array, data: DeviceData) -> Float32Array:
-        """The logit of y_ui for every item, float32 [m, items]."""
+        """Scores of every item, float32 [m, items]: the logit of y_ui."""
         return gmf_node.scores(pool, at, nodes.user, who, self._items, self.factors)

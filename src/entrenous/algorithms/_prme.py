@@ -114,7 +114,7 @@ class PRMEModel(PRMESettings, GossipModel):
     def judged(
         self, pool: Float32Array, at: Int64Array, nodes: Any, who: Int64Array, data: DeviceData
     ) -> tuple[Float64Array, ...]:
-        """F1@20 of the weighting items, float64 [m] (PEPPER, eq. 6 to 8)."""
+        """Performance on the weighting items: F1@20, float64 [m] (PEPPER, eq. 6 to 8)."""
         sets, alpha = data.weighing, np.float32(self.preference)
         f1 = prme_score.performance(
             pool, at, nodes.user, who, self.rows(data.histories), HOW[self.contexts], alpha, sets.ptr, sets.item, sets.candidates,

@@ -264,7 +264,8 @@ class FBALFBayes(SendsDecoys):
 
 
 def mean(of_members: Float32Array) -> Float32Array:
-    """The mean over the members, float32 [n]; of_members: float32 [n, K]. Member by member, so that the bits do not depend on n."""
+    """Means over the members of an ensemble, float32 [n]; of_members: float32 [n, K]. Added member by member, so that the bits do not
+    depend on n."""
     total = np.zeros(len(of_members), np.float32)
     for k in range(of_members.shape[1]):
         total += of_members[:, k]

@@ -411,8 +411,8 @@ def visit_one(
     filled: Mixed, d: int, v: Float32Array, u: Float32Array, rate: np.float32, reg: np.float32, decoys_move_u: bool,
     room: FedRecRoom, g: Float32Array, base: int,
 ) -> None:  # fmt: skip
-    """Device d goes through its rows in order and moves U_u after each. g: float32 [rows, w], from row `base` of `filled` on: the
-    gradients of V_i (and O_i) for its rows.
+    """Runs one device's round: device d goes through its rows in order and moves U_u after each. g: float32 [rows, w], from row `base`
+    of `filled` on: the gradients of V_i (and O_i) for its rows.
 
     With w = 2 F, v holds O in its second half, y = sum_k O_k / sqrt |I_u| takes part, and each row moves every O_k of a rated item: all
     alike but for lambda, O_k <- (1 - rate lambda) O_k + rate e V_i / sqrt |I_u|, so that what they have moved at the end is

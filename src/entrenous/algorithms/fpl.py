@@ -161,7 +161,8 @@ class FPL(Settings):
         return FPLDevices(p), total, rows, rows * self._row_bytes
 
     def aggregate(self, server: FPLServer, total: Total) -> FPLServer:
-        """The server's step: the sum of the updates is added to the global model (step 4, Global Aggregation)."""
+        """The server's step (eq. 7, step 4, Global Aggregation): the global model moves by the learning rate times the sum of the
+        updates."""
         q, b = server.q.copy(), server.b.copy()
         _aggregate(q, b, total.rows["q"], total.rows["b"], total.senders, np.float32(self.learning_rate))
         return FPLServer(q, b)

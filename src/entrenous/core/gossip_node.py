@@ -167,7 +167,7 @@ def merge_and_train(
 
 
 def keys_for(keys: UInt64Array, purpose: np.uint64) -> UInt64Array:
-    """Keys for several purposes of one event, uint64 [m] each, all different."""
+    """Keys for one purpose of the events that `keys` belong to, uint64 [m]; those for another purpose differ."""
     return folded(keys, np.full(len(keys), purpose))
 
 

@@ -54,7 +54,7 @@ class FederatedRecommender:
         return self.algorithm.score(*self._on_devices(users))
 
     def biases(self, users: Int64Array) -> Biases | None:
-        """Biases of the user and of the item in predicted ratings; None if the algorithm does not tell them apart."""
+        """Biases of the users and of the items in predicted ratings; None if the algorithm does not tell them apart."""
         of = declared(self.algorithm).biases
         return None if of is None else Biases(*of(*self._on_devices(users)))
 
@@ -98,7 +98,7 @@ class CentralRecommender:
         return self.algorithm.score(self.model, self.data, users)
 
     def biases(self, users: Int64Array) -> Biases | None:
-        """Biases of the user and of the item in predicted ratings; None if the algorithm does not tell them apart."""
+        """Biases of the users and of the items in predicted ratings; None if the algorithm does not tell them apart."""
         of = declared(self.algorithm).biases
         return None if of is None else Biases(*of(self.model, self.data, users))
 
