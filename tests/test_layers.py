@@ -195,6 +195,16 @@ def test_no_two_names_of_a_folder_differ_by_an_ending_alone():
     assert {(str(folder.relative_to(SRC)), *pair) for folder in folders for pair in alike(names[folder])} == set()
 
 
+def test_every_class_name_is_defined_once():
+    """A search for a class name finds one class."""
+    at: dict[str, list[str]] = {}
+    for path in FILES:
+        for node in at_import(tree(path).body):
+            if isinstance(node, ast.ClassDef):
+                at.setdefault(node.name, []).append(where(path, node))
+    assert {name: places for name, places in at.items() if len(places) > 1} == {}
+
+
 def test_nothing_lies_loose_beside_the_rooms():
     loose = {path.name for path in SRC.iterdir() if path.is_file()}
     assert loose == {"__init__.py", "__main__.py", "py.typed"}

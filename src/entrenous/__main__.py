@@ -1,4 +1,4 @@
-"""`python -m entrenous`."""
+"""The command line as a module: `python -m entrenous` is `entrenous`."""
 
 from .cli import main
 

@@ -12,7 +12,7 @@ import pytest
 from paths import PYTHONPATH
 from within_contract import within_contract
 
-from entrenous.algorithms.fbalf import FBALF, Devices, Server
+from entrenous.algorithms.fbalf import FBALF, FBALFDevices, FBALFServer
 from entrenous.core.errors import InputError, NonFiniteError
 from entrenous.core.keys import key
 from entrenous.core.update import Update
@@ -85,7 +85,7 @@ class Plain:
         self.q[item] -= eta * g_q
         self.b[item] -= eta * g_b
 
-    def agrees(self, server: Server, devices: Devices) -> None:
+    def agrees(self, server: FBALFServer, devices: FBALFDevices) -> None:
         for left, right in ((server.q, self.q), (server.b, self.b), (devices.p, self.p), (devices.bias, self.bias)):
             np.testing.assert_allclose(left, right, atol=2e-4)
 
@@ -176,7 +176,7 @@ def test_a_run_of_one_device_rounds_has_the_bits_of_plain_rounds(change: dict, d
 def sent_by_next(rounds: Rounds, training: Training, data: Interactions) -> Update:
     """What the device whose turn it is would send (the decoys of no redrawing)."""
     d = training.server.step % USERS
-    own = Devices(*(array[d] for array in training.devices))
+    own = FBALFDevices(*(array[d] for array in training.devices))
     return rounds.algorithm.local(training.server, own, data.histories(d), d, key(0))[1]
 
 

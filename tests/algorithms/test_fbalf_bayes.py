@@ -9,7 +9,7 @@ import pytest
 from small_federations import same
 from within_contract import within_contract
 
-from entrenous.algorithms.fbalf_bayes import FBALFBayes, Server
+from entrenous.algorithms.fbalf_bayes import FBALFBayes, FBALFBayesServer
 from entrenous.core.errors import InputError
 from entrenous.core.keys import key
 from entrenous.core.update import Total, Update, add_update, empty_total
@@ -65,7 +65,9 @@ def items_of(update: Update, device: int) -> set[int]:
 # ---- the server ----------------------------------------------------------------------------------------------------------------
 
 
-def one_step(algorithm: FBALFBayes, server: Server, rows: dict[int, tuple[float, float]], devices: int) -> Server:
+def one_step(
+    algorithm: FBALFBayes, server: FBALFBayesServer, rows: dict[int, tuple[float, float]], devices: int
+) -> FBALFBayesServer:
     """The server after `devices` devices, of which one each sent {item: (gradient of q, of b)}."""
     item = np.array(sorted(rows), np.int32)
     shape = (len(item), algorithm.members, algorithm.factors)

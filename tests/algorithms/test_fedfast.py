@@ -144,7 +144,7 @@ def test_clusters_that_cannot_be(data: Interactions, settings: dict[str, Any], m
 def test_the_server_holds_user_embeddings_and_says_so(data: Interactions) -> None:
     training = trained(fedfast(startup=True), data, 2)
     assert training.server.user.shape == (USERS, 5 + 6) and training.devices == ()
-    (said,) = (sent for sent in FedFast.sends if sent.name == "user")
+    (said,) = (one for one in FedFast.sends if one.name == "user")
     assert "to the server by name" in said.when
 
 

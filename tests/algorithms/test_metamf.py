@@ -19,7 +19,7 @@ from entrenous.data.interactions import Interactions, build
 from entrenous.federation.executors import Threads
 from entrenous.federation.rounds import Rounds, Training
 from entrenous.kernels import meta_network
-from entrenous.kernels.meta_network import Meta, Sizes, views
+from entrenous.kernels.meta_network import MetaParameters, MetaSizes, views
 from entrenous.runs.recommenders import fitted
 
 USERS, ITEMS, IDLE = 6, 9, 4
@@ -51,14 +51,14 @@ def local(algorithm: MetaMF, server: MetaMFServer, data: Interactions, users: np
     return algorithm.local(received, none, data.histories(users), users, key(0, "round", round_number))[1]
 
 
-def predicted(theta: Any, sizes: Sizes, u: int, item: np.ndarray) -> Any:
+def predicted(theta: Any, sizes: MetaSizes, u: int, item: np.ndarray) -> Any:
     """r^_ui of some items from the paper's formulas, as published: with the item embeddings A_u B_u made whole."""
     parts, at = [], 0
     for shape in sizes.shapes:
         n = int(np.prod(shape))
         parts.append(anp.reshape(theta[at : at + n], shape))
         at += n
-    meta = Meta(*parts)
+    meta = MetaParameters(*parts)
     c = anp.dot(meta.user[u], meta.memory)
     h = [anp.maximum(anp.dot(meta.inner[g], c) + meta.inner0[g], 0) for g in range(4)]
     a = anp.reshape(anp.dot(meta.low, h[0]) + meta.low0, (sizes.items, sizes.low))
@@ -103,7 +103,7 @@ def test_a_round_goes_down_the_gradient_of_the_mean_squared_error(data: Interact
     parts = shown["item"], shown["low"], shown["rise"].reshape(USERS, -1), shown["first"], shown["second"]
     meta_network.back(views(server.theta, sizes), update.sender, *parts, np.float32(1 / count), views(slope, sizes))
     expected = grad(cost)(server.theta.astype(float))
-    for name, mine, true in zip(Meta._fields, views(slope, sizes), views(expected, sizes), strict=True):
+    for name, mine, true in zip(MetaParameters._fields, views(slope, sizes), views(expected, sizes), strict=True):
         assert np.abs(true).max() > 1e-3, name
         assert np.allclose(mine, true, rtol=2e-3, atol=2e-5), name
 

@@ -297,7 +297,8 @@ def test_nodes_keep_and_push_what_is_declared(kind: Any) -> None:
             array = pushed[one.name]
             assert (array.dtype, array.shape) == (np.dtype(one.dtype), (12, *contract.shape(one.sizes))), one.name
         swarm = gossip.advance(swarm, 4)
-    assert contract.message_bytes == 4 * gossip.algorithm.width + 3 * 8 + 4 * gossip.algorithm.carried
+    own = gossip.algorithm  # the model in float32; sender, age and samples; the numbers of peers, int32
+    assert contract.message_bytes == 4 * own.width + 3 * 8 + 4 * own.carried
     assert contract.declaration.traits.holds_out_own == (kind is PepperGMF)
 
 

@@ -211,8 +211,9 @@ def test_a_message_is_both_tables_and_the_header_and_the_user_vector_is_not_in_i
     algorithm = made(PepperPRME).configured(DATA.catalogue)
     width = 8 * len(DATA.items)
     assert width <= algorithm.width < width + 16
-    assert bound(algorithm, DATA.catalogue).message_bytes == 4 * algorithm.width + 24 + 4 * 3
-    assert {sent.name for sent in algorithm.sends} == {"model", "sender", "age", "samples", "peers"}
+    contract = bound(algorithm, DATA.catalogue)
+    assert contract.message_bytes == 4 * algorithm.width + 24 + 4 * 3
+    assert {one.name for one in contract.sends} == {"model", "sender", "age", "samples", "peers"}
 
 
 def test_fine_tuning_changes_neither_the_node_nor_its_model() -> None:

@@ -7,7 +7,7 @@ from math import sqrt
 import numpy as np
 import pytest
 
-from entrenous.baselines._neighbours import Neighbours, Table, nearest, reverse, transpose
+from entrenous.baselines._neighbours import Neighbours, NeighbourTable, nearest, reverse, transpose
 from entrenous.baselines.item_knn import ItemKnn
 from entrenous.baselines.user_knn import UserKnn
 from entrenous.core.keys import key
@@ -89,14 +89,18 @@ def test_nearest_agrees_with_brute_force(scattered, k):
     np.fill_diagonal(cosine, 0)
     order = np.argsort(-cosine, axis=1, kind="stable")[:, :k]
     expected = [[(int(b), cosine[a, b]) for b in order[a] if cosine[a, b] > 0] for a in range(30)]
-    assert rows_of(nearest(Table(scattered.ptr, scattered.item), 25, k, silent)) == expected
+    assert rows_of(nearest(NeighbourTable(scattered.ptr, scattered.item), 25, k, silent)) == expected
 
 
 def test_scores_agree_with_brute_force(scattered):
     ones = np.zeros((30, 25))
     ones[scattered.user, scattered.item] = 1
     for algorithm, by_row in ((UserKnn(k=5), True), (ItemKnn(k=5), False)):
-        table = Table(scattered.ptr, scattered.item) if by_row else transpose(Table(scattered.ptr, scattered.item), 25)
+        table = (
+            NeighbourTable(scattered.ptr, scattered.item)
+            if by_row
+            else transpose(NeighbourTable(scattered.ptr, scattered.item), 25)
+        )
         weights = np.zeros((30, 30) if by_row else (25, 25))
         for a, row in enumerate(rows_of(nearest(table, 25 if by_row else 30, 5, silent))):
             for b, similarity in row:
@@ -107,7 +111,7 @@ def test_scores_agree_with_brute_force(scattered):
 
 
 def test_reverse_turns_every_link_round(scattered):
-    links = nearest(Table(scattered.ptr, scattered.item), 25, 4, silent)
+    links = nearest(NeighbourTable(scattered.ptr, scattered.item), 25, 4, silent)
     forth = {(a, b, s) for a, row in enumerate(rows_of(links)) for b, s in row}
     back = {(a, b, s) for b, row in enumerate(rows_of(reverse(links))) for a, s in row}
     assert forth == back and len(forth) == len(links.other)

@@ -24,7 +24,7 @@ from entrenous.papers.compute import compute
 from entrenous.papers.leakcheck import leakcheck
 from entrenous.runs import pipeline as experiment
 from entrenous.runs import store
-from entrenous.runs.plan import Plan, material, usual_protocol
+from entrenous.runs.plan import RunPlan, material, usual_protocol
 from entrenous.tuning.grid import tune
 
 USERS, VIEW = 30, 3
@@ -318,7 +318,7 @@ def test_tuning_looks_at_validation_on_the_way(folder: Path) -> None:
     assert sorted(row["rounds"] for row in found["rows"]) == [2, 2, 4, 4]
     row = found["rows"][0]
     made = experiment.run("pepper-gmf", data, rounds=row["rounds"], settings=row["settings"], threads=1)
-    (part,) = material(Plan(algorithm="pepper-gmf", protocol="pepper-85-15"), data).parts
+    (part,) = material(RunPlan(algorithm="pepper-gmf", protocol="pepper-85-15"), data).parts
     assert part.validation is not None
     again = evaluate(made.recommender, part.train, part.validation, label="pepper", n=(10,), seed=0).metrics
     assert {name: again[name] for name in row["validation"]} == row["validation"]
@@ -346,7 +346,7 @@ def test_comparing_peers_with_each_other(command: Command) -> None:
 @pytest.mark.parametrize("network", [{}, {"clock": "random", "latency": "uniform:0.1:2", "loss": 0.2}])
 def test_a_cell_of_an_experiment_is_the_run_seen_on_its_way(network: dict[str, Any], folder: Path) -> None:
     data = load(str(folder / "shop.csv"))
-    test = parts_of(material(Plan(algorithm="pepper-gmf", protocol="pepper-85-15"), data).parts[0])["test"]
+    test = parts_of(material(RunPlan(algorithm="pepper-gmf", protocol="pepper-85-15"), data).parts[0])["test"]
     cell = Cell(algorithm="pepper-gmf", settings=SETTINGS, part="test", looks=(2, 4), network=network)
     outcome = compute(cell, test, lambda cell, n: None, Event(), warm=True)
     assert [look.rounds for look in outcome.looks] == [2, 4] and outcome.failed == ""

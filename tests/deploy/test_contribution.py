@@ -16,7 +16,7 @@ from entrenous.core.keys import key
 from entrenous.core.protocols import arrays_of
 from entrenous.core.update import add_update, merge_totals
 from entrenous.deploy import contribution
-from entrenous.deploy.codes import Refused
+from entrenous.deploy.codes import FrameRefused
 from entrenous.deploy.contribution import largest_body
 from entrenous.federation.shard import Shard
 from tests.deploy.test_intake import mutated
@@ -84,7 +84,7 @@ def test_b_mutated_bodies(name):
                 found = contribution.read_update(memoryview(mutated(rng, single)), contract, 2)
             else:
                 found = contribution.read_total(memoryview(mutated(rng, several)), contract, np.array(users))
-        except Refused:
+        except FrameRefused:
             continue
         summed = contribution.add(contract.empty_total(), found)
         taken += 1

@@ -10,7 +10,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from entrenous.deploy import frames
-from entrenous.deploy.codes import Code, Refused
+from entrenous.deploy.codes import Code, FrameRefused
 from entrenous.deploy.frames import Head, head_length, is_name, opened, seal, signed_by
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
@@ -23,7 +23,7 @@ def framed(said: bytes, body: bytes = b"") -> bytes:
 
 
 def code_of(buffer: bytes, largest: int = 1 << 20) -> Code:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(FrameRefused) as refused:
         opened(buffer, largest)
     return refused.value.code
 
@@ -48,7 +48,7 @@ def test_any_change_of_the_head_breaks_the_signature_and_of_the_body_the_digest(
         changed = GOOD[:at] + bytes([GOOD[at] ^ (1 << rng.randrange(8))]) + GOOD[at + 1 :]
         try:
             assert not signed_by(opened(changed), KEY.public_key())
-        except Refused:
+        except FrameRefused:
             continue
 
 
@@ -61,7 +61,7 @@ def test_b29_a_length_is_refused_before_anything_of_it_is_read():
     tracemalloc.start()
     assert code_of(framed(long)) is Code.TOO_LONG
     assert code_of(frames.START.pack(frames.MAGIC, 1, 2**31) + bytes(100)) is Code.TOO_LONG
-    with pytest.raises(Refused, match="too-long"):
+    with pytest.raises(FrameRefused, match="too-long"):
         head_length(frames.START.pack(frames.MAGIC, 1, frames.HEAD + 1))
     assert tracemalloc.get_traced_memory()[1] < 100_000
     tracemalloc.stop()

@@ -27,11 +27,11 @@ from entrenous.core.protocols import arrays_of
 from entrenous.deploy import frames
 from entrenous.deploy.codes import Code
 from entrenous.deploy.frames import seal
-from entrenous.deploy.intake import Intake, Open
+from entrenous.deploy.intake import Open, RoundIntake
 from entrenous.deploy.journal import Journal, records
-from entrenous.deploy.link import MemoryLink
-from entrenous.deploy.node import Node, read_identity
-from entrenous.deploy.server import Server
+from entrenous.deploy.link import MemoryServerLink
+from entrenous.deploy.node import FederatedNode, read_identity
+from entrenous.deploy.server import FederationServer
 from entrenous.deploy.server_folder import ServerFolder
 from entrenous.runs.store import model_sha256
 from entrenous.wire import tensors
@@ -45,9 +45,9 @@ class Desk:
     def __init__(self, tmp_path, nodes: int, calm: str) -> None:
         self.founded, self.calm = federation(tmp_path / "federation", nodes=nodes), calm
         self.folder = ServerFolder(self.founded.server)
-        self.server = Server(self.folder, MemoryLink({}), Event())
+        self.server = FederationServer(self.folder, MemoryServerLink({}), Event())
         few = list(self.founded.nodes.items())[:3]
-        self.nodes = {name: Node(folder) for name, folder in few}
+        self.nodes = {name: FederatedNode(folder) for name, folder in few}
         self.keys = {name: read_identity(folder / "identity.key") for name, folder in few}
         algorithm, catalogue = self.server.algorithm, self.founded.terms.catalogue
         self.state = algorithm.init_server(catalogue, key(1, "server"))
@@ -67,10 +67,10 @@ class Desk:
         assert self.intake.receive(self.good(self.calm)).code is Code.ACCEPTED
         return self
 
-    def begun(self, number: int) -> Intake:
+    def begun(self, number: int) -> RoundIntake:
         """An intake with a round open, as a process that starts again has it."""
         asked = self.folder.roll.by_node(np.arange(self.founded.terms.users))
-        intake = Intake(self.founded.terms.run, self.folder.roll, self.contract, self.lines.append)
+        intake = RoundIntake(self.founded.terms.run, self.folder.roll, self.contract, self.lines.append)
         intake.begin(Open(number, self.model, asked), self.journal, [record.content for record in records(self.journal.path)])
         return intake
 

@@ -12,7 +12,7 @@ import pytest
 from federation_links import FPL, FaultyLink, federation, logged, nodes_of, server_sha256, simulated
 
 from entrenous.core.errors import InputError
-from entrenous.deploy.journal import FRAME, MARK, RECORD, Journal, Record, records
+from entrenous.deploy.journal import FRAME, MARK, RECORD, Journal, JournalRecord, records
 from entrenous.deploy.server import serve
 from entrenous.deploy.server_folder import ServerFolder
 
@@ -31,7 +31,7 @@ def written(path) -> list[int]:
 
 def test_read_back(tmp_path):
     written(tmp_path / "j")
-    assert list(records(tmp_path / "j")) == [Record(*said) for said in SAID]
+    assert list(records(tmp_path / "j")) == [JournalRecord(*said) for said in SAID]
 
 
 def test_r5_journal_cut_at_every_byte(tmp_path):
@@ -42,11 +42,11 @@ def test_r5_journal_cut_at_every_byte(tmp_path):
     for length in sorted({*range(0, len(content) + 1, 7), *boundaries} & set(range(len(content) + 1))):
         path.write_bytes(content[:length])
         whole = sum(end <= length for end in ends) - 1
-        assert list(records(path)) == [Record(*said) for said in SAID[:whole]]
+        assert list(records(path)) == [JournalRecord(*said) for said in SAID[:whole]]
         journal = Journal(path)  # goes on after the last whole one
         journal.append(MARK, b"after")
         journal.close()
-        assert list(records(path)) == [*(Record(*said) for said in SAID[:whole]), Record(MARK, b"after")]
+        assert list(records(path)) == [*(JournalRecord(*said) for said in SAID[:whole]), JournalRecord(MARK, b"after")]
 
 
 def test_a_changed_byte_ends_the_journal_there(tmp_path):
@@ -56,7 +56,7 @@ def test_a_changed_byte_ends_the_journal_there(tmp_path):
         at = rng.randrange(len(content))
         (tmp_path / "j").write_bytes(content[:at] + bytes([content[at] ^ (1 << rng.randrange(8))]) + content[at + 1 :])
         whole = sum(end <= at for end in ends) - 1
-        assert list(records(tmp_path / "j")) == [Record(*said) for said in SAID[:whole]]
+        assert list(records(tmp_path / "j")) == [JournalRecord(*said) for said in SAID[:whole]]
 
 
 def test_lengths_that_lie_cost_nothing(tmp_path):

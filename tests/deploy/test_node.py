@@ -31,7 +31,7 @@ from entrenous.core.protocols import arrays_of
 from entrenous.deploy import exchange
 from entrenous.deploy.codes import Code
 from entrenous.deploy.frames import opened, seal
-from entrenous.deploy.node import Node, read_identity
+from entrenous.deploy.node import FederatedNode, read_identity
 from entrenous.deploy.server import serve
 from entrenous.runs.store import model_sha256
 from entrenous.wire import tensors
@@ -41,7 +41,7 @@ class Asked:
     """One node of a federation, and what its server would ask it."""
 
     def __init__(self, founded) -> None:
-        self.founded, self.node = founded, Node(founded.nodes["node-1"])
+        self.founded, self.node = founded, FederatedNode(founded.nodes["node-1"])
         self.key = read_identity(founded.server / "identity.key")
         self.algorithm, self.catalogue = founded.terms.make(), founded.terms.catalogue
 
@@ -78,7 +78,7 @@ def test_the_same_request_gets_the_same_bytes(one):
     assert [one.node.answer(request) for _ in range(3)] == [first] * 3
     assert one.node.answer(one.request(0)) == first  # sealed anew: another nonce, the same question
     one.node.close()
-    one.node = Node(one.node.folder)
+    one.node = FederatedNode(one.node.folder)
     assert one.node.answer(request) == first and one.private() == state
 
 
@@ -181,14 +181,14 @@ def test_r11_files_of_another_format_are_refused_by_its_number(tmp_path):
     about = json.loads((folder / "node.json").read_text())
     (folder / "node.json").write_text(json.dumps({**about, "format": 7}))
     with pytest.raises(InputError, match="format 7; expected format 1"):
-        Node(folder)
+        FederatedNode(folder)
     (folder / "node.json").write_text(json.dumps(about))
     db = sqlite3.connect(folder / "store.sqlite")
     with db:
         db.execute("update fact set value = '9' where name = 'format'")
     db.close()
     with pytest.raises(InputError, match="format 9; expected format 1"):
-        Node(folder)
+        FederatedNode(folder)
 
 
 @pytest.mark.parametrize("name", ["node.json", "terms.json", "items.json", "identity.key", "store.sqlite"])
@@ -199,7 +199,7 @@ def test_a_damaged_folder_is_said_in_one_line(name, how, tmp_path):
     if how != "missing":
         (folder / name).write_bytes(b"" if how == "empty" else b"{\x00\xffnonsense" * 100)
     with pytest.raises(EntrenousError) as error:
-        Node(folder)
+        FederatedNode(folder)
     assert name in str(error.value) and "\n" not in str(error.value)
 
 

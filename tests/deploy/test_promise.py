@@ -11,8 +11,8 @@ import pytest
 from federation_links import federation, ratings, simulated
 
 from entrenous.deploy import running
-from entrenous.deploy.founding import Founded, Place
-from entrenous.deploy.node import Node
+from entrenous.deploy.founding import FoundedFederation, Place
+from entrenous.deploy.node import FederatedNode
 from entrenous.federation.executors import Threads
 from entrenous.privacy.secure_sum.terms import Floors
 from entrenous.runs.recommenders import checkpoint_arrays
@@ -21,9 +21,8 @@ from entrenous.runs.store import model_sha256
 pytest.importorskip("flwr")
 
 from entrenous.deploy.flower.keys import load_node_keys
-from entrenous.deploy.flower.node import Node as Served
-from entrenous.deploy.flower.node import serve_many
-from entrenous.deploy.flower.superlink import Plan, Supervisor
+from entrenous.deploy.flower.node import FlowerNode, serve_many
+from entrenous.deploy.flower.superlink import SuperlinkPlan, Supervisor
 
 ALGORITHMS: dict[str, dict[str, Any]] = {
     "fpl": {"factors": 4, "triples": 5},
@@ -35,14 +34,14 @@ USERS, ROUNDS = 12, 3
 EACH, GATEWAYS = USERS, 3  # nodes
 
 
-def over_flower(made: Founded) -> str:
+def over_flower(made: FoundedFederation) -> str:
     """The model of a federation whose nodes are threads of this process, behind a SuperLink of their own; `model_sha256` of all of it."""
-    nodes = [Node(folder) for folder in made.nodes.values()]
-    plan = Plan(state=made.server, port=0, keys=made.server / "keys")
+    nodes = [FederatedNode(folder) for folder in made.nodes.values()]
+    plan = SuperlinkPlan(state=made.server, port=0, keys=made.server / "keys")
     with Supervisor(plan, lambda text: None) as server:
         stop = threading.Event()
         keys = [load_node_keys(folder / "ca.crt", folder / "flower.key") for folder in made.nodes.values()]
-        served = [Served(own, node.answer) for own, node in zip(keys, nodes, strict=True)]
+        served = [FlowerNode(own, node.answer) for own, node in zip(keys, nodes, strict=True)]
         at_work = threading.Thread(target=serve_many, args=(server.address, served, stop), kwargs={"say": lambda text: None})
         at_work.start()
         try:
@@ -60,7 +59,7 @@ def over_flower(made: Founded) -> str:
     return running.gathered(made.server.parent).sha256
 
 
-def expected(made: Founded, **how: Any) -> str:
+def expected(made: FoundedFederation, **how: Any) -> str:
     """The same in one process."""
     arrays = checkpoint_arrays(simulated(made, ratings(USERS), **how))
     return model_sha256({name: array for name, array in arrays.items() if name != "ledger"})

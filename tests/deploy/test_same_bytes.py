@@ -12,8 +12,8 @@ from federation_links import FPL, Hub, federation, finished, nodes_of, server_sh
 
 from entrenous.core.discover import algorithms
 from entrenous.core.protocols import FederatedAlgorithm
-from entrenous.deploy.link import MemoryLink
-from entrenous.deploy.node import Node
+from entrenous.deploy.link import MemoryServerLink
+from entrenous.deploy.node import FederatedNode
 from entrenous.deploy.server import serve
 from entrenous.federation.executors import Threads
 
@@ -30,9 +30,9 @@ ROUNDS = 3
 def through(folder: Path, name: str, settings: dict[str, Any], nodes: int, threads: int = 1) -> str:
     """The model after the same rounds by nodes, whose private state is held against the simulation's."""
     founded = federation(folder, nodes=nodes, rounds=ROUNDS, algorithm=name, settings=settings)
-    opened = {name: Node(path, threads=threads) for name, path in founded.nodes.items()}
+    opened = {name: FederatedNode(path, threads=threads) for name, path in founded.nodes.items()}
     digest, private = (
-        serve(MemoryLink({name: node.answer for name, node in opened.items()}), founded.server),
+        serve(MemoryServerLink({name: node.answer for name, node in opened.items()}), founded.server),
         simulated(founded).devices,
     )
     for node in opened.values():

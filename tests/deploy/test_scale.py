@@ -20,9 +20,9 @@ from entrenous.deploy import exchange
 from entrenous.deploy import server as server_module
 from entrenous.deploy.contribution import of_update
 from entrenous.deploy.frames import opened, seal
-from entrenous.deploy.intake import Intake
+from entrenous.deploy.intake import RoundIntake
 from entrenous.deploy.server import serve
-from entrenous.deploy.terms import Member, Roll, Terms, write_text
+from entrenous.deploy.terms import FederationTerms, Member, Roll, write_text
 from entrenous.federation.shard import Shard
 
 
@@ -35,7 +35,7 @@ def crowd(folder: Path, nodes: int, items: int, rounds: int):
     """A server's folder with so many nodes on its roll, and their answers: all the same numbers, each signed by its node."""
     data = synthetic(users=nodes, items=items, interactions=nodes * 5, seed=1)
     key, keys = Ed25519PrivateKey.generate(), {f"node-{n}": Ed25519PrivateKey.generate() for n in range(nodes)}
-    terms = Terms.parse(
+    terms = FederationTerms.parse(
         {"algorithm": "fpl", "settings": {"factors": 20, "triples": 20}, "rounds": rounds, **data.catalogue._asdict(),
          "server": key.public_key().public_bytes_raw().hex(), "seed": 1, "draws": "public"}, "terms",
     )  # fmt: skip
@@ -76,7 +76,7 @@ def test_c6_nodes_at_once(nodes, tmp_path, record_property, monkeypatch):
     monkeypatch.setattr(server_module, "FAREWELL", 0.0)
     answers, model = crowd(tmp_path / "server", nodes, 1700, 1)
     waits: list[float] = []
-    receive = Intake.receive
+    receive = RoundIntake.receive
 
     def timed(self, frame, *more):
         began = time.perf_counter()
@@ -84,7 +84,7 @@ def test_c6_nodes_at_once(nodes, tmp_path, record_property, monkeypatch):
         waits.append(time.perf_counter() - began)
         return found
 
-    monkeypatch.setattr(Intake, "receive", timed)
+    monkeypatch.setattr(RoundIntake, "receive", timed)
     before, peak, stop = resident(), [0], threading.Event()
 
     def watch() -> None:
@@ -116,7 +116,7 @@ def next_round(link: FaultyLink, rng: random.Random, away: float, times: list[fl
 @pytest.mark.timeout(1800)
 def test_c1_a_third_of_the_nodes_away_in_every_round(tmp_path, record_property, monkeypatch):
     """FCF on MovieLens-100K, 20 gateways: with each away in 30 % of 50 rounds HR@10 is within .02 of what it is without, over 5 seeds."""
-    from entrenous.deploy.server import Server
+    from entrenous.deploy.server import FederationServer
     from entrenous.evaluate.protocol import evaluate
     from entrenous.runs.recommenders import FederatedRecommender
     from entrenous.split.protocol import splits
@@ -124,14 +124,14 @@ def test_c1_a_third_of_the_nodes_away_in_every_round(tmp_path, record_property, 
     monkeypatch.setattr(exchange, "AGAIN", 60.0)
     monkeypatch.setattr(server_module, "FAREWELL", 0.0)
     finals: dict[str, object] = {}
-    run = Server.run
+    run = FederationServer.run
 
     def kept(self):
         digest = run(self)
         finals["download"] = self.algorithm.download(self.state)
         return digest
 
-    monkeypatch.setattr(Server, "run", kept)
+    monkeypatch.setattr(FederationServer, "run", kept)
     hits: dict[float, list[float]] = {0.0: [], 0.3: []}
     longest = 0.0
     for seed in range(5):

@@ -12,7 +12,7 @@ from federation_links import FaultyLink, federation, logged, nodes_of, server_sh
 
 from entrenous.core.errors import InputError
 from entrenous.deploy import exchange, secure_server, server
-from entrenous.deploy.founding import Founded
+from entrenous.deploy.founding import FoundedFederation
 from entrenous.deploy.frames import opened, seal
 from entrenous.deploy.node import read_identity
 from entrenous.deploy.secure import KINDS, beside
@@ -31,7 +31,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "FAREWELL", 0.3)
 
 
-def secure(folder: Path, *, floors: Floors = LOW, **terms: Any) -> Founded:
+def secure(folder: Path, *, floors: Floors = LOW, **terms: Any) -> FoundedFederation:
     return federation(folder, NODES, 2, secure="masks", floors=floors, **{"deadline": 1.0, "quorum": 0.7, **terms})
 
 

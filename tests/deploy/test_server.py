@@ -41,9 +41,9 @@ from entrenous.deploy import exchange
 from entrenous.deploy import server as server_module
 from entrenous.deploy.frames import opened
 from entrenous.deploy.intake import Open
-from entrenous.deploy.link import MemoryLink
-from entrenous.deploy.node import Node, read_identity
-from entrenous.deploy.server import Server, serve
+from entrenous.deploy.link import MemoryServerLink
+from entrenous.deploy.node import FederatedNode, read_identity
+from entrenous.deploy.server import FederationServer, serve
 from entrenous.deploy.server_folder import ServerFolder
 from entrenous.runs import store
 from tests.deploy.test_intake import BADS, Taken
@@ -66,7 +66,7 @@ def test_r2_killed_between_journal_and_acknowledgement(times, tmp_path, record_p
     founded = federation(tmp_path / "f", nodes=nodes, rounds=times // nodes)
     answers: list[bytes] = []
 
-    def heard(node: Node, frame: bytes) -> bytes:
+    def heard(node: FederatedNode, frame: bytes) -> bytes:
         answers.append(node.answer(frame))
         return answers[-1]
 
@@ -83,7 +83,10 @@ def test_r2_killed_between_journal_and_acknowledgement(times, tmp_path, record_p
         assert child.exitcode == KILLED
         held = ServerFolder(folder)
         recorded = [record.content for record in held.recorded(number)]
-        server, asked = Server(held, MemoryLink({}), threading.Event()), held.roll.by_node(np.arange(held.terms.users))
+        server, asked = (
+            FederationServer(held, MemoryServerLink({}), threading.Event()),
+            held.roll.by_node(np.arange(held.terms.users)),
+        )
         server.intake.begin(Open(number, opened(frame).head.model, asked), held.journal(number), recorded)
         before = server.intake.total.devices
         assert server.intake.receive(frame).code.value == "duplicate"
@@ -118,7 +121,7 @@ def test_r3_killed_while_a_checkpoint_is_written(step, two_rounds_done, tmp_path
     folder.close()
     assert number == (3 if step in ("open", "write", "flush", "replace") else 4)
     assert not list((root / "server").glob(".*.tmp"))  # what was left half-written is gone
-    nodes = {path.name: Node(path) for path in sorted((root / "nodes").iterdir())}
+    nodes = {path.name: FederatedNode(path) for path in sorted((root / "nodes").iterdir())}
     digest = serve(FaultyLink({name: node.answer for name, node in nodes.items()}), root / "server")
     assert digest == server_sha256(simulated(two_rounds_done))
 
@@ -188,7 +191,7 @@ def test_r7_a_folder_that_cannot_be_used_is_refused_before_round_1(how, tmp_path
 
 def test_r7_a_missing_folder(tmp_path):
     with pytest.raises(InputError, match=r"terms\.json: no such file"):
-        serve(MemoryLink({}), tmp_path / "nowhere")
+        serve(MemoryServerLink({}), tmp_path / "nowhere")
     assert not (tmp_path / "nowhere").exists()
 
 
@@ -198,7 +201,7 @@ def test_r8_a_second_server_is_refused_by_the_pid_of_the_first(tmp_path):
     try:
         until(lambda: (founded.server / "server.log").exists() and logged(founded.server))
         with pytest.raises(InputError, match=f"process {first.pid} is at work on it; expected one process a folder"):
-            serve(MemoryLink({}), founded.server)
+            serve(MemoryServerLink({}), founded.server)
     finally:
         first.kill()
         first.join()
@@ -252,7 +255,7 @@ def test_r11_a_checkpoint_of_another_format_is_refused_by_version(found, two_rou
         else "format None; expected format 1"
     )
     with pytest.raises(InputError, match=expected):
-        serve(MemoryLink({}), folder)
+        serve(MemoryServerLink({}), folder)
 
 
 @pytest.mark.parametrize("name", ["terms.json", "roll.json"])
@@ -261,7 +264,7 @@ def test_r11_files_of_another_format_are_refused_by_number(name, tmp_path):
     path = founded.server / name
     path.write_text(json.dumps({**json.loads(path.read_text()), "format": 2}))
     with pytest.raises(InputError, match=f"{name}: format 2; expected format 1"):
-        serve(MemoryLink({}), founded.server)
+        serve(MemoryServerLink({}), founded.server)
 
 
 # ---- C1-C3: nodes that are away or late --------------------------------------------------------------------------------------------------

@@ -172,7 +172,7 @@ def test_a_model_that_is_not_finite_is_refused(value, how, data):
     rounds = Rounds(FPL(factors=20, triples=5), data, **how)
     start = rounds.start()
     start.server.q[:, 3] = value
-    with pytest.raises(NonFiniteError, match="not finite or beyond|download 'q': a value that is NaN or infinite"):
+    with pytest.raises(NonFiniteError, match=r"not finite or beyond|download 'q': a value that is NaN or infinite"):
         rounds.one_round(start)
     rounds = Rounds(FPL(factors=20, triples=5), data, **how)
     later = rounds.one_round(rounds.start())

@@ -17,9 +17,9 @@ from entrenous.core.errors import InputError
 from entrenous.deploy import contribution
 from entrenous.deploy.frames import opened
 from entrenous.deploy.intake import Open
-from entrenous.deploy.link import MemoryLink
-from entrenous.deploy.node import Node
-from entrenous.deploy.server import Server, serve
+from entrenous.deploy.link import MemoryServerLink
+from entrenous.deploy.node import FederatedNode
+from entrenous.deploy.server import FederationServer, serve
 from entrenous.deploy.server_folder import ServerFolder
 
 
@@ -31,7 +31,7 @@ def died(*arguments: Any) -> Any:
 def take_and_die(folder: str, frame: bytes) -> None:
     """Takes an answer, has it in the journal, and is killed before it counts or anybody hears of it."""
     held = ServerFolder(Path(folder))
-    server = Server(held, MemoryLink({}), threading.Event())
+    server = FederationServer(held, MemoryServerLink({}), threading.Event())
     found = opened(frame)
     asked = held.roll.by_node(np.arange(held.terms.users))
     journal = held.journal(found.head.round)
@@ -91,7 +91,7 @@ def commit_and_die(root: str, step: str) -> None:
         commit(*arguments, **more)
 
     ServerFolder.commit = dying  # type: ignore[method-assign]
-    nodes = {path.name: Node(path) for path in sorted((founded / "nodes").iterdir())}
+    nodes = {path.name: FederatedNode(path) for path in sorted((founded / "nodes").iterdir())}
     serve(FaultyLink({name: node.answer for name, node in nodes.items()}), founded / "server")
 
 
@@ -102,6 +102,6 @@ def serve_as_nobody(folder: str, said: str) -> None:
         os.setgid(65534)
         os.setuid(65534)
     try:
-        serve(MemoryLink({}), Path(folder))
+        serve(MemoryServerLink({}), Path(folder))
     except InputError as error:
         os.write(os.open(said, os.O_WRONLY), str(error).encode())

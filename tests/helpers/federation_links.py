@@ -25,10 +25,10 @@ import numpy as np
 
 from entrenous.core.vocabulary import Vocabulary
 from entrenous.data.interactions import Interactions, build
-from entrenous.deploy.founding import Founded, found
+from entrenous.deploy.founding import FoundedFederation, found
 from entrenous.deploy.frames import opened
 from entrenous.deploy.link import Answer
-from entrenous.deploy.node import Node
+from entrenous.deploy.node import FederatedNode
 from entrenous.deploy.server import serve
 from entrenous.federation.rounds import Rounds, Training
 from entrenous.runs.recommenders import checkpoint_arrays
@@ -53,7 +53,7 @@ def ratings(users: int = 20, items: int = 18, seed: int = 4) -> Interactions:
 
 
 def federation(folder: Path, nodes: int = 4, rounds: int = 3, algorithm: str = "fpl", data: Interactions | None = None,
-               settings: Mapping[str, Any] | None = None, **terms: Any) -> Founded:  # fmt: skip
+               settings: Mapping[str, Any] | None = None, **terms: Any) -> FoundedFederation:  # fmt: skip
     """A federation whose draws a simulation can repeat."""
     settings = FPL if settings is None and algorithm == "fpl" else settings or {}
     return found(
@@ -62,12 +62,12 @@ def federation(folder: Path, nodes: int = 4, rounds: int = 3, algorithm: str = "
     )  # fmt: skip
 
 
-def nodes_of(founded: Founded) -> dict[str, Node]:
+def nodes_of(founded: FoundedFederation) -> dict[str, FederatedNode]:
     """All nodes, opened."""
-    return {name: Node(folder) for name, folder in founded.nodes.items()}
+    return {name: FederatedNode(folder) for name, folder in founded.nodes.items()}
 
 
-def simulated(founded: Founded, data: Interactions | None = None, rounds: int | None = None, **how: Any) -> Training:
+def simulated(founded: FoundedFederation, data: Interactions | None = None, rounds: int | None = None, **how: Any) -> Training:
     """The same rounds in one process."""
     federation = Rounds(founded.terms.make(), ratings() if data is None else data, seed=founded.terms.seed, **how)
     return federation.advance(federation.start(), founded.terms.rounds if rounds is None else rounds)
@@ -235,11 +235,11 @@ def until(true: Callable[[], Any], seconds: float = 30.0) -> None:
         time.sleep(0.01)
 
 
-def copied(founded: Founded, folder: Path) -> Founded:
+def copied(founded: FoundedFederation, folder: Path) -> FoundedFederation:
     """The same federation once more, elsewhere."""
     root = founded.server.parent
     shutil.copytree(root, folder)
-    return Founded(founded.terms, folder / "server", {name: folder / "nodes" / name for name in founded.nodes})
+    return FoundedFederation(founded.terms, folder / "server", {name: folder / "nodes" / name for name in founded.nodes})
 
 
 def serve_process(folder: str, addresses: dict[str, str]) -> None:
@@ -251,7 +251,7 @@ def serve_process(folder: str, addresses: dict[str, str]) -> None:
 
 def node_process(socket: str, folder: str, stage: str, number: int) -> None:
     """A node that kills itself at a stage of its `number`th round: fetch, train, upload (answer made, not sent), wait (sent)."""
-    node, work = Node(Path(folder)), 0
+    node, work = FederatedNode(Path(folder)), 0
     keep = node.store.advance
 
     def die(when: str) -> None:

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from entrenous.deploy.flower.keys import load_node_keys
-from entrenous.deploy.flower.node import Node, serve_many
+from entrenous.deploy.flower.node import FlowerNode, serve_many
 from entrenous.deploy.flower.node import serve as serve_node
-from entrenous.deploy.flower.superlink import Plan, Supervisor, supervise
+from entrenous.deploy.flower.superlink import SuperlinkPlan, Supervisor, supervise
 
 
 def rounds(link: Any, state: Path) -> None:
@@ -71,9 +71,9 @@ def slow_echo(frame: bytes) -> bytes:
 
 def federation(state: Path, stop: threading.Event) -> None:
     """Server and nodes, all that `state`/keys/nodes has keys for, until the server's rounds are done."""
-    with Supervisor(Plan(state=state, port=0, keys=state / "keys", target="flower_processes:rounds")) as running:
+    with Supervisor(SuperlinkPlan(state=state, port=0, keys=state / "keys", target="flower_processes:rounds")) as running:
         paths = sorted((state / "keys" / "nodes").glob("*.key"))
-        nodes = [Node(load_node_keys(state / "keys" / "ca.crt", path), slow_echo) for path in paths]
+        nodes = [FlowerNode(load_node_keys(state / "keys" / "ca.crt", path), slow_echo) for path in paths]
         threading.Thread(target=serve_many, args=(running.address, nodes, stop), daemon=True).start()
         while not stop.wait(0.1) and not running.step():
             pass
@@ -91,7 +91,7 @@ def main(role: str, *arguments: str) -> None:
         federation(Path(arguments[0]), stop)
     else:
         state, port, target = arguments
-        supervise(Plan(state=Path(state), port=int(port), target=f"flower_processes:{target}"), stop)
+        supervise(SuperlinkPlan(state=Path(state), port=int(port), target=f"flower_processes:{target}"), stop)
 
 
 if __name__ == "__main__":

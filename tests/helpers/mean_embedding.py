@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple, Self
 import numpy as np
 from pydantic import Field
 
-from entrenous.core.contract import Sent, Traits, axes, rows, weight
+from entrenous.core.contract import SentArray, Traits, axes, rows, weight
 from entrenous.core.keys import folds, normals
 from entrenous.core.settings import Settings
 from entrenous.core.types import Float32Array, Int32Array
@@ -32,7 +32,7 @@ class MeanEmbedding(Settings):
     holds: ClassVar[type] = Server
     receives: ClassVar[type] = Server
     keeps: ClassVar[type] = Devices
-    sends: ClassVar[tuple[Sent, ...]] = (
+    sends: ClassVar[tuple[SentArray, ...]] = (
         rows("q", "factors", when="each round, for every consumed item", reveals="what was consumed"),
         weight(when="each round", reveals="how many items were consumed"),
     )
@@ -105,9 +105,9 @@ class Undeclared(Changed):
 
 
 class SendsPrivate(Changed):
-    sends: ClassVar[tuple[Sent, ...]] = (
+    sends: ClassVar[tuple[SentArray, ...]] = (
         *MeanEmbedding.sends,
-        Sent("dense", "taste", ("factors",), "float32", "each round", "the taste"),
+        SentArray("dense", "taste", ("factors",), "float32", "each round", "the taste"),
     )
 
     def change(self, update: Update, devices: Devices) -> Update:
@@ -153,7 +153,7 @@ class UnknownItem(Changed):
 
 
 class UndeclaredWeight(MeanEmbedding):
-    sends: ClassVar[tuple[Sent, ...]] = MeanEmbedding.sends[:1]
+    sends: ClassVar[tuple[SentArray, ...]] = MeanEmbedding.sends[:1]
 
 
 class NotSent(Changed):

@@ -15,11 +15,11 @@ from entrenous.deploy.peers.book import Contact
 from entrenous.deploy.peers.charter import Charter
 from entrenous.deploy.peers.identity import Self, public_key, ticket
 from entrenous.deploy.peers.keeping import Keeping
-from entrenous.deploy.peers.memory import Hub, MemoryLink, VirtualHost
-from entrenous.deploy.peers.node import Node
+from entrenous.deploy.peers.memory import Hub, MemoryPeerLink, VirtualHost
+from entrenous.deploy.peers.node import PeerNode
 from entrenous.deploy.peers.peer import Peer, pace
 from entrenous.federation.gossip import device_data
-from entrenous.federation.replay import Event, Recording
+from entrenous.federation.replay import PeerEvent, Recording
 
 SMALL: dict[str, Any] = {
     "factors": 4, "learning_rate": 0.05, "learning_rate_user": 0.05, "learning_rate_output": 0.01, "reg": 0.1, "local_epochs": 1,
@@ -56,11 +56,11 @@ class Street:
     def __init__(self, of: Charter, hub: Hub | None = None, folder: Path | None = None) -> None:
         self.of, self.hub, self.folder, self.rows = of, hub or Hub(), folder, rows_of(of.users)
         self.peers: dict[int, Peer] = {}
-        self.links: dict[int, MemoryLink] = {}
+        self.links: dict[int, MemoryPeerLink] = {}
         self.tasks: dict[int, asyncio.Task[None]] = {}
         self.started = 0
         self.lines: list[str] = []
-        self.old: dict[int, list[Event]] = {}
+        self.old: dict[int, list[PeerEvent]] = {}
 
     def bootstraps(self) -> list[Contact]:
         return [Contact(n, public_key(secret(n)), (f"memory:at-{n}",)) for n in (0, 1)]
@@ -71,7 +71,7 @@ class Street:
     def make(self, number: int) -> Peer:
         """A peer, from what it has kept if it has."""
         self.started += 1
-        node = Node(self.of, number, self.rows[number], self.seed(number))
+        node = PeerNode(self.of, number, self.rows[number], self.seed(number))
         keeping = None if self.folder is None else Keeping(self.folder / f"{number}.sqlite")
         if keeping is not None:
             from entrenous.wire.tensors import schema_of
@@ -121,11 +121,11 @@ class Street:
         return np.stack([peer.node.pool[0] for _, peer in sorted(self.peers.items())])
 
 
-def keep_all(node: Node, events: list[Event]) -> None:
+def keep_all(node: PeerNode, events: list[PeerEvent]) -> None:
     """Notes every event of a node that keeps nothing."""
-    note: Callable[[Event], None] = node._note
+    note: Callable[[PeerEvent], None] = node._note
 
-    def both(event: Event) -> None:
+    def both(event: PeerEvent) -> None:
         events.append(event)
         note(event)
 

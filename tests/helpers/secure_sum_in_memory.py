@@ -8,19 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from entrenous.privacy.secure_sum.client import Client
+from entrenous.privacy.secure_sum.client import SecureSumClient
 from entrenous.privacy.secure_sum.primitives import identity_of
-from entrenous.privacy.secure_sum.server import Server
-from entrenous.privacy.secure_sum.terms import Floors, Terms
-from entrenous.privacy.secure_sum.vector import Rows
+from entrenous.privacy.secure_sum.server import SecureSumServer
+from entrenous.privacy.secure_sum.terms import Floors, SumTerms
+from entrenous.privacy.secure_sum.vector import SumRows
 
 MODEL, OTHER = bytes(range(32)), bytes(32)
-ALL = Rows(1, 1)  # every row is filled by everyone
+ALL = SumRows(1, 1)  # every row is filled by everyone
 SMALL = Floors(cohort=2, occupancy=1)
 
 
-def terms(length: int = 40, **more: Any) -> Terms:
-    return Terms(**{"run": "a run", "round": 3, "attempt": 0, "model": MODEL, "length": length, **more})
+def terms(length: int = 40, **more: Any) -> SumTerms:
+    return SumTerms(**{"run": "a run", "round": 3, "attempt": 0, "model": MODEL, "length": length, **more})
 
 
 def identity(number: int) -> bytes:
@@ -36,8 +36,8 @@ def name(number: int) -> str:
     return f"node-{number:04d}"
 
 
-def clients(parties: int, about: Terms | None = None, floors: Floors = SMALL) -> dict[str, Client]:
-    return {name(k): Client(about or terms(), roll(parties), name(k), identity(k), floors) for k in range(parties)}
+def clients(parties: int, about: SumTerms | None = None, floors: Floors = SMALL) -> dict[str, SecureSumClient]:
+    return {name(k): SecureSumClient(about or terms(), roll(parties), name(k), identity(k), floors) for k in range(parties)}
 
 
 def vectors(parties: int, length: int = 40, limit: int = 1 << 40, seed: int = 0) -> dict[str, np.ndarray]:
@@ -50,13 +50,17 @@ def plain(values: Mapping[str, np.ndarray], who: Collection[str]) -> np.ndarray:
     return np.sum([values[each] for each in who], axis=0, dtype=np.int64)
 
 
-def advertised(parties: Mapping[str, Client], server: Server, gone: Collection[str] = ()) -> dict[str, Client]:
+def advertised(
+    parties: Mapping[str, SecureSumClient], server: SecureSumServer, gone: Collection[str] = ()
+) -> dict[str, SecureSumClient]:
     for client in left(parties, gone).values():
         assert server.add_advert(client.advertise())
     return left(parties, gone)
 
 
-def shared(parties: Mapping[str, Client], server: Server, gone: Collection[str] = ()) -> dict[str, Client]:
+def shared(
+    parties: Mapping[str, SecureSumClient], server: SecureSumServer, gone: Collection[str] = ()
+) -> dict[str, SecureSumClient]:
     roster = server.roster()
     for client in left(parties, gone).values():
         server.add_shares(client.share(roster))
@@ -64,32 +68,39 @@ def shared(parties: Mapping[str, Client], server: Server, gone: Collection[str] 
 
 
 def masked(
-    parties: Mapping[str, Client], server: Server, values: Mapping[str, np.ndarray], gone: Collection[str] = ()
-) -> dict[str, Client]:
+    parties: Mapping[str, SecureSumClient], server: SecureSumServer, values: Mapping[str, np.ndarray], gone: Collection[str] = ()
+) -> dict[str, SecureSumClient]:
     for each, client in left(parties, gone).items():
         server.add_masked(client.mask(server.inbox(each), values[each], ALL))
     return left(parties, gone)
 
 
-def consented(parties: Mapping[str, Client], server: Server, gone: Collection[str] = ()) -> dict[str, Client]:
+def consented(
+    parties: Mapping[str, SecureSumClient], server: SecureSumServer, gone: Collection[str] = ()
+) -> dict[str, SecureSumClient]:
     for each, client in left(parties, gone).items():
         server.add_consent(client.consent(server.survivors(each)))
     return left(parties, gone)
 
 
-def unmasked(parties: Mapping[str, Client], server: Server, gone: Collection[str] = ()) -> dict[str, Client]:
+def unmasked(
+    parties: Mapping[str, SecureSumClient], server: SecureSumServer, gone: Collection[str] = ()
+) -> dict[str, SecureSumClient]:
     consents = server.consents()
     for client in left(parties, gone).values():
         server.add_unmasking(client.unmask(consents))
     return left(parties, gone)
 
 
-def left(parties: Mapping[str, Client], gone: Collection[str]) -> dict[str, Client]:
+def left(parties: Mapping[str, SecureSumClient], gone: Collection[str]) -> dict[str, SecureSumClient]:
     return {each: client for each, client in parties.items() if each not in gone}
 
 
 def summed(
-    parties: Mapping[str, Client], server: Server, values: Mapping[str, np.ndarray], gone: Sequence[Collection[str]] = ((),) * 5
+    parties: Mapping[str, SecureSumClient],
+    server: SecureSumServer,
+    values: Mapping[str, np.ndarray],
+    gone: Sequence[Collection[str]] = ((),) * 5,
 ) -> tuple[np.ndarray, list[str]]:
     """The total, and whose vectors are in it. gone: who drops out before each of the five stages."""
     here = advertised(parties, server, gone[0])

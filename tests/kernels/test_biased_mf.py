@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 from paths import PYTHONPATH
 
-from entrenous.kernels.biased_mf import Rates, Rows, gradients
+from entrenous.kernels.biased_mf import BiasedMFRates, BiasedMFRows, gradients
 
 ITEMS, USERS, MEMBERS, FACTORS = 30, 4, 2, 5
 RATES = {"steps": 400, "reg": 0.7, "reg_bias": 1.5, "noise": 0.0, "bias": True, "predict": True}
 
 
-def rates(**other: object) -> Rates:
+def rates(**other: object) -> BiasedMFRates:
     of = {**RATES, **other}
     numbers = [np.float32(of[name]) for name in ("reg", "reg_bias", "noise")]
-    return Rates(of["steps"], *numbers, of["bias"], of["predict"])
+    return BiasedMFRates(of["steps"], *numbers, of["bias"], of["predict"])
 
 
 class World:
@@ -37,9 +37,9 @@ class World:
         item = np.concatenate([np.sort(rng.permutation(ITEMS)[:n]) for n in counts]).astype(np.int32)
         rated = rng.random(len(item)) < 0.6
         value = np.where(rated, rng.integers(1, 6, len(item)), 0).astype(np.float32)
-        self.rows = Rows(ptr, item, value, rated, np.full(USERS, 3, np.float32))
+        self.rows = BiasedMFRows(ptr, item, value, rated, np.full(USERS, 3, np.float32))
 
-    def run(self, how: Rates) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    def run(self, how: BiasedMFRates) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """(gradients of q, of b, new p, new offset)."""
         p, offset = self.p.copy(), self.offset.copy()
         g_q, g_b = gradients(self.q, self.b, self.v, p, offset, self.rows, how)
@@ -138,7 +138,7 @@ def test_members_know_nothing_of_each_other_and_devices_neither() -> None:
     assert np.array_equal(whole[0][:, 0], changed[0][:, 0]) and np.array_equal(whole[2][:, 0], changed[2][:, 0])
     one = World()
     low, high = one.rows.ptr[1:3]
-    rows = Rows(np.array([0, high - low]), *(array[low:high] for array in one.rows[1:4]), one.rows.start[1:2])
+    rows = BiasedMFRows(np.array([0, high - low]), *(array[low:high] for array in one.rows[1:4]), one.rows.start[1:2])
     p, offset = one.p[1:2].copy(), one.offset[1:2].copy()
     g_q, _ = gradients(one.q, one.b, one.v, p, offset, rows, how)
     assert np.array_equal(g_q, whole[0][low:high]) and np.array_equal(p[0], whole[2][1])

@@ -18,9 +18,9 @@ ITEMS, FACTORS, NODES = 37, 5, 3
 SHAPE = gmf_node.shape_of(ITEMS, FACTORS)
 
 
-def rates(**change: Any) -> gmf_node.Rates:
+def rates(**change: Any) -> gmf_node.GMFRates:
     numbers = {"item": 0.1, "user": 0.05, "output": 0.02, "reg": 0.0, "epochs": 1, "negatives": 2} | change
-    return gmf_node.Rates(
+    return gmf_node.GMFRates(
         *(np.float32(numbers[name]) for name in ("item", "user", "output", "reg")), numbers["epochs"], numbers["negatives"]
     )
 
@@ -33,17 +33,17 @@ def models(seed: int = 0) -> np.ndarray:
     return pool
 
 
-def private(seed: int = 1) -> gmf_node.Private:
+def private(seed: int = 1) -> gmf_node.GMFPrivate:
     user = np.random.default_rng(seed).normal(0, 0.5, (NODES, FACTORS)).astype(np.float32)
     squares = np.zeros((NODES, SHAPE.stride), np.float32)
-    return gmf_node.Private(user, squares, np.zeros(NODES, np.float32), np.zeros(NODES, np.float32), np.zeros(NODES, np.int64))
+    return gmf_node.GMFPrivate(user, squares, np.zeros(NODES, np.float32), np.zeros(NODES, np.float32), np.zeros(NODES, np.int64))
 
 
 PTR, ITEM = np.array([0, 4, 4, 7]), np.array([1, 8, 9, 30, 0, 2, 36], np.int32)  # node 1 has no rows
 WHO = np.arange(NODES)
 
 
-def trained(pool: np.ndarray, own: gmf_node.Private, how: gmf_node.Rates) -> None:
+def trained(pool: np.ndarray, own: gmf_node.GMFPrivate, how: gmf_node.GMFRates) -> None:
     gmf_node.train(pool, WHO, own, WHO, PTR, ITEM, PTR, ITEM, how, ITEMS, FACTORS, folds(key(5, "train"), WHO))
 
 

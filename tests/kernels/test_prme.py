@@ -27,14 +27,16 @@ def places(seed: int = 0) -> np.ndarray:
     return found
 
 
-def rows(**change: Any) -> prme_node.Rows:
+def rows(**change: Any) -> prme_node.PRMERows:
     own = {"ptr": PTR, "item": ITEM, "avoid_ptr": PTR, "avoid": ITEM, "time": TIME, "row": ROW}
-    return prme_node.Rows(**{**own, "point": points(places()).reshape(-1), **change})
+    return prme_node.PRMERows(**{**own, "point": points(places()).reshape(-1), **change})
 
 
-def rates(**change: Any) -> prme_node.Rates:
+def rates(**change: Any) -> prme_node.PRMERates:
     numbers = {"rate": 0.1, "reg": 0.01, "alpha": 0.3, "tau": 0, "epochs": 1} | change
-    return prme_node.Rates(*(np.float32(numbers[name]) for name in ("rate", "reg", "alpha")), numbers["tau"], numbers["epochs"])
+    return prme_node.PRMERates(
+        *(np.float32(numbers[name]) for name in ("rate", "reg", "alpha")), numbers["tau"], numbers["epochs"]
+    )
 
 
 def models(seed: int = 1) -> np.ndarray:
@@ -164,7 +166,7 @@ def test_a_step_is_the_gradient(c: int, i: int, j: int) -> None:
     assert np.abs(gradient_u).max() > 0.01 and np.abs(gradient).max() > 0.01
 
 
-def trained(pool: np.ndarray, user: np.ndarray, how: prme_node.Rates, own: prme_node.Rows, seed: int = 5) -> None:
+def trained(pool: np.ndarray, user: np.ndarray, how: prme_node.PRMERates, own: prme_node.PRMERows, seed: int = 5) -> None:
     prme_node.train(pool, WHO, user, WHO, own, how, ITEMS, folds(key(seed, "train"), WHO))
 
 
@@ -198,7 +200,7 @@ def test_what_is_avoided_is_never_pushed_away_and_who_avoids_everything_still_ha
 
 
 def test_a_device_with_one_venue_and_nothing_to_compare_learns_nothing() -> None:
-    own = prme_node.Rows(
+    own = prme_node.PRMERows(
         np.array([0, 1]), np.zeros(1, np.int32), np.array([0, 1]), np.zeros(1, np.int32), np.zeros(1, np.int64),
         np.zeros(1, np.int64), np.zeros(3, np.float32),
     )  # fmt: skip

@@ -18,7 +18,7 @@ from entrenous.core.errors import InputError
 from entrenous.data.load import load
 from entrenous.papers import cali3f_accuracy, cali3f_clusters, cali3f_convergence, cali3f_time, render, source, values
 from entrenous.papers.between_systems import against, verdict
-from entrenous.papers.cell import Look, Outcome
+from entrenous.papers.cell import CurvePoint, Outcome
 from entrenous.papers.effort import FULL, QUICK, Budget, Effort
 from entrenous.papers.opened import cali3f_study
 from entrenous.papers.pace import pace, paces, reached
@@ -29,7 +29,7 @@ from entrenous.papers.study import Study, System, best_round, mean_curve
 from entrenous.papers.table import Trained, system_rows
 from entrenous.papers.values import Tuned, printed, settings_of_cali3f, stored
 from entrenous.runs import pipeline as experiment
-from entrenous.runs.plan import Plan, check
+from entrenous.runs.plan import RunPlan, check
 from entrenous.split.protocol import splits
 
 NAMES = ["cali3f-fig3", "cali3f-fig4", "cali3f-fig5", "cali3f-table2", "cali3f-table3"]
@@ -61,8 +61,8 @@ def small_clusters(monkeypatch):
     choose(monkeypatch, {("small", "cali3f-gmf"): Tuned({"clusters": 3}, by="a test")})
 
 
-def look(rounds: int, ndcg: float, cpu: float = 0.0, **per_user) -> Look:
-    return Look(rounds, rounds, {"ndcg@10": ndcg}, {}, {"bytes_up": 0, "bytes_down": 0}, per_user, cpu_seconds=cpu)
+def look(rounds: int, ndcg: float, cpu: float = 0.0, **per_user) -> CurvePoint:
+    return CurvePoint(rounds, rounds, {"ndcg@10": ndcg}, {}, {"bytes_up": 0, "bytes_down": 0}, per_user, cpu_seconds=cpu)
 
 
 def outcome(*values: float) -> Outcome:
@@ -120,7 +120,7 @@ def test_every_command_of_the_documentation_exists():
 
 def test_every_tuned_setting_is_one_that_its_algorithm_takes():
     for (where, algorithm), found in CHOSEN.items():
-        check(Plan(algorithm=algorithm, data=where, settings=found.settings, rounds=found.rounds))
+        check(RunPlan(algorithm=algorithm, data=where, settings=found.settings, rounds=found.rounds))
         assert where in FULL.budgets and found.by
 
 

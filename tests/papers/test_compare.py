@@ -116,10 +116,10 @@ def test_without_any_difference_p_is_1() -> None:
 
 
 def test_a_split_in_files(data: Interactions, tmp_path: Path) -> None:
-    from entrenous.runs.plan import Plan, material
+    from entrenous.runs.plan import RunPlan, material
     from entrenous.split.export import write
 
-    (part,) = material(Plan(algorithm="popular", protocol="loo-20"), data).parts
+    (part,) = material(RunPlan(algorithm="popular", protocol="loo-20"), data).parts
     folder = str(write(part, tmp_path / "split"))
     by_data, by_given = (
         compare(["popular", "random"], **options, protocol="given", seeds=1) for options in ({"data": folder}, {"given": folder})

@@ -21,7 +21,7 @@ from entrenous.papers.source import ratings
 from entrenous.papers.study import Study, System
 from entrenous.papers.values import Tuned, tuned
 from entrenous.runs import pipeline as experiment
-from entrenous.runs.plan import Plan, check
+from entrenous.runs.plan import RunPlan, check
 from tests.algorithms.test_fbalf_bayes import SMALL
 from tests.algorithms.test_fbalf_bayes import rated as rows
 
@@ -71,7 +71,7 @@ def test_the_paper_has_36_figures_of_six_systems() -> None:
 def test_every_tuned_setting_is_one_that_its_system_takes() -> None:
     systems = {system.name: system for system in (*fbalf_accuracy.FEDERATED, *fbalf_accuracy.CENTRAL)}
     for (_, name), found in CHOSEN.items():
-        check(Plan(algorithm=systems[name].algorithm, settings={**found.settings, **dict(systems[name].own)}))
+        check(RunPlan(algorithm=systems[name].algorithm, settings={**found.settings, **dict(systems[name].own)}))
         assert found.by
 
 

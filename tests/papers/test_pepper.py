@@ -23,24 +23,24 @@ from entrenous.papers import (
     pepper_tails,
     values,
 )
-from entrenous.papers.cell import Look, Outcome, identity
+from entrenous.papers.cell import CurvePoint, Outcome, identity
 from entrenous.papers.effort import Budget
 from entrenous.papers.opened import KEPT, pepper, pepper_study
 from entrenous.papers.remember import Cells
 from entrenous.papers.result import Context
 from entrenous.papers.runner import experiments, run_experiment
-from entrenous.papers.source import Source
+from entrenous.papers.source import RowSource
 from entrenous.papers.study import Study, System
 from entrenous.papers.table import Trained, system_rows
 from entrenous.papers.values import Tuned, stored
 from entrenous.runs import pipeline as experiment
-from entrenous.runs.plan import Plan, check
+from entrenous.runs.plan import RunPlan, check
 
 TABLES, FIGURES = [f"pepper-table{n}" for n in range(2, 9)], [f"pepper-fig{n}" for n in range(4, 10)]
 BEYOND = ["pepper-churn", "pepper-loss", "pepper-heterogeneity", "pepper-bad", "decentralisation-cost"]
 REACH = Budget(seeds=2, gossip=(6, 3), horizon=4, every=2, first=False)
 PEPPER, AVERAGE, FEDAVG = System("pepper-gmf"), System("gossip-average-gmf"), System("fedavg-gmf")
-SOURCE = Source("small", "pepper-85-15")
+SOURCE = RowSource("small", "pepper-85-15")
 
 
 @cache
@@ -51,7 +51,7 @@ def data():
 CHOSEN = dict(values.read_tuned("pepper"))
 
 
-def study(folder: Path | None = None, source: Source = SOURCE) -> Study:
+def study(folder: Path | None = None, source: RowSource = SOURCE) -> Study:
     return pepper_study(Context(cells=Cells(folder, threads=1)), source, data(), budget=REACH)
 
 
@@ -60,9 +60,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("cells")
 
 
-def look(rounds: int, **more) -> Look:
+def look(rounds: int, **more) -> CurvePoint:
     more.setdefault("metrics", {"ndcg@10": 0.5})
-    return Look(rounds, rounds, more.pop("metrics"), {}, more.pop("ledger", {}), more.pop("per_user", {}), **more)
+    return CurvePoint(rounds, rounds, more.pop("metrics"), {}, more.pop("ledger", {}), more.pop("per_user", {}), **more)
 
 
 # ---- what the paper printed --------------------------------------------------------------------------------------------------------
@@ -109,7 +109,7 @@ def test_the_dense_set_of_the_paper_is_not_possible():
 def test_every_tuned_setting_is_one_that_its_algorithm_takes():
     for (split, algorithm), found in CHOSEN.items():
         if algorithm in algorithms():
-            check(Plan(algorithm=algorithm, settings=found.settings, rounds=found.rounds))
+            check(RunPlan(algorithm=algorithm, settings=found.settings, rounds=found.rounds))
         assert found.by and split.count(",") in (1, 2)
 
 
@@ -117,8 +117,10 @@ def test_every_tuned_setting_is_one_that_its_algorithm_takes():
 
 
 def test_a_source_says_how_it_is_held_out():
-    assert str(Source("ml-100k")) == "ml-100k, pepper-given"
-    assert str(Source("a", "pepper-85-15", 10)) == "a, pepper-85-15, 10 or more rows" and " " not in Source("a", "b", 10).slug
+    assert str(RowSource("ml-100k")) == "ml-100k, pepper-given"
+    assert (
+        str(RowSource("a", "pepper-85-15", 10)) == "a, pepper-85-15, 10 or more rows" and " " not in RowSource("a", "b", 10).slug
+    )
 
 
 @pytest.mark.parametrize("system", [PEPPER, FEDAVG, System("popular"), AVERAGE.over(loss=0.3)], ids=str)
@@ -361,7 +363,7 @@ def test_bandwidth_is_spread_over_two_orders_of_magnitude(folder):
         if "bandwidth" in how:
             kind, low, high = how["bandwidth"].split(":")
             assert kind == "loguniform" and float(high) / float(low) == pytest.approx(100, rel=1e-4)
-        check(Plan(algorithm="pepper-gmf", network=how))
+        check(RunPlan(algorithm="pepper-gmf", network=how))
 
 
 def test_what_decentralisation_costs_is_told_side_by_side(folder, short):

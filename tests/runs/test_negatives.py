@@ -28,7 +28,7 @@ from entrenous.papers.compare import compare
 from entrenous.report.html import write_report
 from entrenous.runs import store
 from entrenous.runs.pipeline import LEAK, Run, resume, run
-from entrenous.runs.plan import Plan, check
+from entrenous.runs.plan import RunPlan, check
 from entrenous.runs.train import Watch, best_round, train_phase
 from entrenous.split.protocol import splits
 from entrenous.tuning.grid import tune
@@ -229,13 +229,13 @@ def test_the_command_warns_in_one_line_and_labels_what_it_prints(tmp_path: Path,
 )
 def test_an_algorithm_to_which_it_means_nothing_is_refused(algorithm: str, why: str) -> None:
     with pytest.raises(InputError, match=f"^--negatives: {why}"):
-        check(Plan(algorithm=algorithm, negatives="leaky"))
-    check(Plan(algorithm=algorithm))
+        check(RunPlan(algorithm=algorithm, negatives="leaky"))
+    check(RunPlan(algorithm=algorithm))
 
 
 def test_an_unknown_choice_is_refused_with_the_nearest(tmp_path: Path, command: Command) -> None:
     with pytest.raises(InputError, match="--negatives: unknown choice 'leeky'; expected train or leaky; did you mean 'leaky'"):
-        check(Plan(algorithm="fpl", negatives="leeky"))
+        check(RunPlan(algorithm="fpl", negatives="leeky"))
     assert "leeky" in command("run", "fpl", "--negatives", "leeky", "--out", tmp_path).error
 
 

@@ -23,7 +23,7 @@ from entrenous.privacy.choice import Choice
 from entrenous.runs import pipeline as experiment
 from entrenous.runs import store
 from entrenous.runs.pipeline import Run, run
-from entrenous.runs.plan import Plan, material
+from entrenous.runs.plan import RunPlan, material
 from entrenous.runs.reopen import recommended
 
 SMALL: dict[str, Any] = {"protocol": "loo-20", "rounds": 6, "settings": {"factors": 5}}
@@ -171,7 +171,7 @@ def test_looks_are_what_shorter_trainings_score_on_validation(data: Interactions
     made = run("pfpl+", data, every=2, out=tmp_path, **SMALL)
     trace = store.read(str(made.path), tmp_path).trace
     assert [line["round"] for line in trace] == [2, 4, 6]
-    (part,) = material(Plan(algorithm="pfpl+", protocol="loo-20"), data).parts
+    (part,) = material(RunPlan(algorithm="pfpl+", protocol="loo-20"), data).parts
     assert part.validation is not None
     for line in trace:
         shorter = run("pfpl+", data, **{**SMALL, "rounds": line["round"]})
@@ -261,7 +261,7 @@ def test_a_given_split_is_the_data_of_its_run(tmp_path: Path) -> None:
     from entrenous.split.export import write
 
     data = shop(tmp_path)
-    (part,) = material(Plan(algorithm="popular", protocol="loo-20"), data).parts
+    (part,) = material(RunPlan(algorithm="popular", protocol="loo-20"), data).parts
     folder = str(write(part, tmp_path / "split"))
     by_data, by_given = (
         run("pfpl+", folder, **{**SMALL, "protocol": "given"}),

@@ -14,7 +14,7 @@ from entrenous.algorithms.fpl import FPL
 from entrenous.core.errors import InputError
 from entrenous.privacy.choice import Choice
 from entrenous.runs import plan as planning
-from entrenous.runs.plan import SEEDS, Plan, check, check_parts, make, material
+from entrenous.runs.plan import SEEDS, RunPlan, check, check_parts, make, material
 from entrenous.split.export import write
 
 
@@ -69,32 +69,32 @@ from entrenous.split.export import write
 )
 def test_a_plan_that_cannot_be_carried_out_is_one_line(wrong: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError, match=said) as refused:
-        check(Plan(**{"algorithm": "fpl", **wrong}))
+        check(RunPlan(**{"algorithm": "fpl", **wrong}))
     assert "\n" not in str(refused.value)
 
 
 def test_a_plan_with_a_file_of_choices_is_checked_when_users_are_known() -> None:
-    check(Plan(algorithm="fpl", settings={"pi": "@no-such-file.csv", "factors": "3"}, seed=SEEDS - 1))
+    check(RunPlan(algorithm="fpl", settings={"pi": "@no-such-file.csv", "factors": "3"}, seed=SEEDS - 1))
 
 
 def test_triples_zero_means_what_each_device_has_on_average(tmp_path: Path) -> None:
     data = shop(tmp_path, users=10, rows=12)
-    made = make(Plan(algorithm="fpl", settings={"triples": 0, "cohort": 0}), data)
+    made = make(RunPlan(algorithm="fpl", settings={"triples": 0, "cohort": 0}), data)
     configured = made.configured(data.catalogue)  # type: ignore[union-attr]
     assert (configured.triples, configured.cohort) == (120 // 10, 10)
 
 
 def test_a_name_sets_what_the_user_does_not(tmp_path: Path) -> None:
     data = shop(tmp_path)
-    assert make(Plan(algorithm="sfpl+"), data) == FPL(cohort=1, triples=0)
-    assert make(Plan(algorithm="sfpl+", settings={"triples": "7", "pi": "0.25"}), data) == FPL(cohort=1, triples=7, pi=0.25)
+    assert make(RunPlan(algorithm="sfpl+"), data) == FPL(cohort=1, triples=0)
+    assert make(RunPlan(algorithm="sfpl+", settings={"triples": "7", "pi": "0.25"}), data) == FPL(cohort=1, triples=7, pi=0.25)
 
 
 def test_more_devices_in_a_round_than_there_are(tmp_path: Path) -> None:
     data = shop(tmp_path, users=10)
-    make(Plan(algorithm="fpl", settings={"cohort": 10}), data)
+    make(RunPlan(algorithm="fpl", settings={"cohort": 10}), data)
     with pytest.raises(InputError, match=r"^--set cohort: got 11; expected at most 10, the users of shop$"):
-        make(Plan(algorithm="fpl", settings={"cohort": 11}), data)
+        make(RunPlan(algorithm="fpl", settings={"cohort": 11}), data)
 
 
 def test_a_cohort_that_nobody_asked_for_is_everybody_where_there_are_fewer(
@@ -102,30 +102,30 @@ def test_a_cohort_that_nobody_asked_for_is_everybody_where_there_are_fewer(
 ) -> None:
     monkeypatch.setattr(planning, "algorithms", lambda: {"many": partial(FPL, cohort=400)})
     data = shop(tmp_path, users=10)
-    assert make(Plan(algorithm="many"), data).configured(data.catalogue).cohort == 10  # type: ignore[union-attr]
+    assert make(RunPlan(algorithm="many"), data).configured(data.catalogue).cohort == 10  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("algorithm", ["cali3f-gmf", "fedfast-mlp"])
 def test_clusters_that_do_not_fit_the_users_or_the_round(algorithm: str, tmp_path: Path) -> None:
     data = shop(tmp_path, users=10)
-    make(Plan(algorithm=algorithm, settings={"clusters": 10, "cohort": 10}), data)
+    make(RunPlan(algorithm=algorithm, settings={"clusters": 10, "cohort": 10}), data)
     with pytest.raises(InputError, match=r"^--set clusters: got 11; expected at most 10, the number of users$"):
-        make(Plan(algorithm=algorithm, settings={"clusters": 11}), data)
+        make(RunPlan(algorithm=algorithm, settings={"clusters": 11}), data)
     with pytest.raises(
         InputError, match=r"^--set cohort: got 4, fewer devices than the 5 clusters; expected at least one delegate"
     ):
-        make(Plan(algorithm=algorithm, settings={"clusters": 5, "cohort": 4}), data)
+        make(RunPlan(algorithm=algorithm, settings={"clusters": 5, "cohort": 4}), data)
 
 
 def test_a_cohort_that_is_not_drawn_from_clusters_may_be_smaller(tmp_path: Path) -> None:
     data, few = shop(tmp_path, users=10), {"clusters": 5, "cohort": 4, "sampled": False}
-    assert make(Plan(algorithm="cali3f-gmf", settings=few), data).configured(data.catalogue).cohort == 4  # type: ignore[union-attr]
+    assert make(RunPlan(algorithm="cali3f-gmf", settings=few), data).configured(data.catalogue).cohort == 4  # type: ignore[union-attr]
 
 
 def test_choices_are_read_from_a_file(tmp_path: Path) -> None:
     data, path = shop(tmp_path), tmp_path / "pi.csv"
     path.write_text("user,pi\nu3,0.25\n*,0.5\n")
-    made = make(Plan(algorithm="fpl", settings={"pi": f"@{path}"}), data)
+    made = make(RunPlan(algorithm="fpl", settings={"pi": f"@{path}"}), data)
     assert isinstance(made, FPL) and isinstance(made.pi, Choice)
     assert (
         made.pi.of(np.array([data.users.index("u3")]), data.histories(np.array([data.users.index("u3")]))).tolist() == [0.25] * 12
@@ -136,12 +136,12 @@ def test_a_file_of_choices_is_no_number(tmp_path: Path) -> None:
     path = tmp_path / "pi.csv"
     path.write_text("user,pi\nu3,0.25\n")
     with pytest.raises(InputError, match=r"^--set factors: got 'Choice"):
-        make(Plan(algorithm="fpl", settings={"factors": f"@{path}"}), shop(tmp_path))
+        make(RunPlan(algorithm="fpl", settings={"factors": f"@{path}"}), shop(tmp_path))
 
 
 def test_material_is_the_rows_and_their_splits(tmp_path: Path) -> None:
     path = str(write_shop(tmp_path / "shop.csv", users=10, rows=12))
-    loo, folds = (material(Plan(algorithm="popular", data=path, protocol=name)) for name in ("loo-20", "kfold-3"))
+    loo, folds = (material(RunPlan(algorithm="popular", data=path, protocol=name)) for name in ("loo-20", "kfold-3"))
     assert len(loo.parts) == 1 and len(folds.parts) == 3
     assert loo.rows.sha256() == folds.rows.sha256()
     assert [len(part.test.rows) for part in folds.parts] == [40, 40, 40]
@@ -150,9 +150,9 @@ def test_material_is_the_rows_and_their_splits(tmp_path: Path) -> None:
 
 def test_a_given_split_is_the_split_and_all_its_rows_are_the_data(tmp_path: Path) -> None:
     path = str(write_shop(tmp_path / "shop.csv", users=10))
-    own = material(Plan(algorithm="popular", data=path, protocol="loo-20", seed=3))
+    own = material(RunPlan(algorithm="popular", data=path, protocol="loo-20", seed=3))
     write(own.parts[0], tmp_path / "split")
-    given = material(Plan(algorithm="popular", data=str(tmp_path / "split"), protocol="given"))
+    given = material(RunPlan(algorithm="popular", data=str(tmp_path / "split"), protocol="given"))
     assert given.rows.sha256() == own.rows.sha256()
     assert np.array_equal(given.parts[0].test.candidates, own.parts[0].test.candidates)
 
@@ -160,7 +160,7 @@ def test_a_given_split_is_the_split_and_all_its_rows_are_the_data(tmp_path: Path
 def test_rows_are_read_as_the_plan_says(tmp_path: Path) -> None:
     path = tmp_path / "odd.csv"
     path.write_text("who;what\na;x\na;x\na;y\na;v\na;w\na;z\nb;x\nb;y\nb;z\nb;v\nb;t\n")
-    plan = Plan(
+    plan = RunPlan(
         algorithm="popular",
         data=str(path),
         protocol="random-80-20",
@@ -170,7 +170,7 @@ def test_rows_are_read_as_the_plan_says(tmp_path: Path) -> None:
 
 
 def test_patience_needs_validation_rows(tmp_path: Path) -> None:
-    plan = Plan(algorithm="fpl", protocol="loo-20", patience=1, every=1)
+    plan = RunPlan(algorithm="fpl", protocol="loo-20", patience=1, every=1)
     (part,) = material(plan, shop(tmp_path)).parts
     check_parts(plan, [part])
     with pytest.raises(
@@ -180,7 +180,7 @@ def test_patience_needs_validation_rows(tmp_path: Path) -> None:
 
 
 def test_there_must_be_somebody_to_learn_from(tmp_path: Path) -> None:
-    plan = Plan(algorithm="fpl", protocol="loo-20")
+    plan = RunPlan(algorithm="fpl", protocol="loo-20")
     (part,) = material(plan, shop(tmp_path)).parts
     nothing = part.train.select(np.zeros(len(part.train), np.bool_))
     with pytest.raises(InputError, match=r"^shop: no training rows; expected at least one row"):

@@ -12,7 +12,7 @@ from entrenous.core.errors import InputError
 from entrenous.data.interactions import Interactions
 from entrenous.evaluate.protocol import evaluate
 from entrenous.runs.pipeline import run
-from entrenous.runs.plan import Plan, material
+from entrenous.runs.plan import RunPlan, material
 from entrenous.split.export import write
 from entrenous.split.types import Held
 from entrenous.tuning.grid import tune
@@ -31,7 +31,7 @@ def test_every_combination_is_scored_on_validation_and_the_best_comes_first(data
     row, each = found["rows"][0], []
     for seed in (0, 1):
         trained = run("pfpl+", data, protocol="loo-20", seed=seed, rounds=row["rounds"], settings=row["settings"], threads=1)
-        (part,) = material(Plan(algorithm="pfpl+", protocol="loo-20", seed=seed), data).parts
+        (part,) = material(RunPlan(algorithm="pfpl+", protocol="loo-20", seed=seed), data).parts
         assert part.validation is not None
         each.append(
             evaluate(trained.recommender, part.train, part.validation, label="fpl", n=(10,), seed=seed).metrics["ndcg@10"]
@@ -41,7 +41,7 @@ def test_every_combination_is_scored_on_validation_and_the_best_comes_first(data
 
 def test_test_rows_change_nothing(data: Interactions, tmp_path: Path) -> None:
     """Half of the test rows are taken away; what is chosen stays to the last digit."""
-    (part,) = material(Plan(algorithm="pfpl+", protocol="temporal-80-20"), data).parts
+    (part,) = material(RunPlan(algorithm="pfpl+", protocol="temporal-80-20"), data).parts
     half = Held(part.test.rows.select(part.test.rows.item % 2 == 0))
     folders = [write(part, tmp_path / "whole"), write(part._replace(test=half), tmp_path / "half")]
     whole, less = (tune("pfpl+", str(folder), protocol="given", grid={"factors": ["3", "6"]}, rounds=4) for folder in folders)

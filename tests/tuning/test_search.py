@@ -18,7 +18,7 @@ from command_line import Command, shop, write_shop
 
 from entrenous.core.errors import InputError
 from entrenous.data.interactions import Interactions
-from entrenous.runs.plan import Plan, material
+from entrenous.runs.plan import RunPlan, material
 from entrenous.split.export import write
 from entrenous.split.types import Held
 from entrenous.tuning import search as module
@@ -164,7 +164,7 @@ def test_it_looks_where_it_was_good(data: Interactions, monkeypatch: pytest.Monk
 
 def test_test_rows_change_nothing(data: Interactions, tmp_path: Path) -> None:
     """Half of the test rows are taken away; the search goes the same way to the last digit."""
-    (part,) = material(Plan(algorithm="pfpl+", protocol="temporal-80-20"), data).parts
+    (part,) = material(RunPlan(algorithm="pfpl+", protocol="temporal-80-20"), data).parts
     half = Held(part.test.rows.select(part.test.rows.item % 2 == 0))
     folders = [write(part, tmp_path / "whole"), write(part._replace(test=half), tmp_path / "half")]
     whole, less = (searched(str(folder), protocol="given", trials=12) for folder in folders)

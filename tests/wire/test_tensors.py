@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load
 
-from entrenous.wire.tensors import CODES, LONGEST_HEADER, Field, Malformed, largest, read, schema_of, write
+from entrenous.wire.tensors import CODES, LONGEST_HEADER, Malformed, TensorField, largest, read, schema_of, write
 
 ARRAYS = {
     "rows": np.arange(12, dtype=np.float32).reshape(4, 3),
@@ -20,7 +20,7 @@ ARRAYS = {
     "words": np.array([1, 2**63], np.uint64),
     "flag": np.array([7], np.uint8),
 }
-SCHEMA = {**schema_of(ARRAYS), "rows": Field("f4", ((0, 9), 3)), "item": Field("i4", ((0, 9),))}
+SCHEMA = {**schema_of(ARRAYS), "rows": TensorField("f4", ((0, 9), 3)), "item": TensorField("i4", ((0, 9),))}
 
 
 def message(header: Any, payload: bytes = b"") -> bytes:
@@ -35,7 +35,7 @@ def one(shape=(2,), offsets=(0, 8), dtype="F32", **more: Any) -> dict[str, Any]:
 
 def code(data: bytes, schema: Any = None) -> str:
     with pytest.raises(Malformed) as found:
-        read(data, schema or {"x": Field("f4", (2,))})
+        read(data, schema or {"x": TensorField("f4", (2,))})
     return found.value.code
 
 
@@ -52,7 +52,7 @@ def test_what_is_written_is_read_and_is_safetensors() -> None:
 def test_nothing_is_copied() -> None:
     data = write({"x": np.zeros(1 << 20, np.float32)})
     tracemalloc.start()
-    found = read(data, {"x": Field("f4", (1 << 20,))})
+    found = read(data, {"x": TensorField("f4", (1 << 20,))})
     assert tracemalloc.get_traced_memory()[1] < 1 << 15
     tracemalloc.stop()
     assert np.shares_memory(found["x"], np.frombuffer(data, np.uint8))
@@ -67,11 +67,11 @@ def test_a_buffer_that_begins_anywhere_is_read() -> None:
 
 def test_big_endian_and_strided_arrays_are_written_as_they_are_read() -> None:
     data = write({"x": np.arange(6, dtype=">f4")[::3]})
-    assert read(data, {"x": Field("f4", (2,))})["x"].tolist() == [0, 3]
+    assert read(data, {"x": TensorField("f4", (2,))})["x"].tolist() == [0, 3]
 
 
 def test_rows_may_be_few_or_none_but_not_too_many() -> None:
-    schema = {"x": Field("f4", ((0, 3), 2))}
+    schema = {"x": TensorField("f4", ((0, 3), 2))}
     for n in range(4):
         assert read(write({"x": np.ones((n, 2), np.float32)}), schema)["x"].shape == (n, 2)
     assert code(write({"x": np.ones((4, 2), np.float32)}), schema) == "bounds"
@@ -138,7 +138,7 @@ def test_everything_else_has_its_code(name: str) -> None:
 
 
 def test_overlapping_and_separated_arrays_are_refused() -> None:
-    schema = {"x": Field("f4", (2,)), "y": Field("f4", (2,))}
+    schema = {"x": TensorField("f4", (2,)), "y": TensorField("f4", (2,))}
 
     def two(second: tuple[int, int], payload: int) -> bytes:
         return message({**one(), "y": {"dtype": "F32", "shape": [2], "data_offsets": second}}, b"\0" * payload)

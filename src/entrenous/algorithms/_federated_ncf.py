@@ -1,5 +1,5 @@
-"""What the federated NCF systems share (FedAvg, Ditto, Reptile, FedFast, Cali3F): the settings of the model and of its training on a
-device, the ways to weigh what devices learnt, and the plain average around which three of them are built."""
+"""Shared parts of the federated NCF systems (FedAvg, Ditto, Reptile, FedFast, Cali3F): the settings of the model and of its training on
+a device, the ways to weigh what devices learnt, and the plain average around which three of them are built."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 import numpy as np
 from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
-from ..core.contract import Sent, Traits, axes, dense, rows, weight
+from ..core.contract import SentArray, Traits, axes, dense, rows, weight
 from ..core.keys import fold_name, folds, normals
 from ..core.protocols import Catalogue, Histories
 from ..core.sampling import cohort
@@ -33,7 +33,7 @@ Layers = Annotated[
 
 
 class NCFSettings(Settings):
-    """The model and how a device trains it: one set of names for every federated NCF system."""
+    """Settings of a neural collaborative filter and of its training on a device: one set of names for every federated NCF system."""
 
     factors: int = Field(64, ge=0, le=1024, description="length of the GMF part of an embedding; 0 = MLP alone")
     layers: Layers = Field(
@@ -71,22 +71,22 @@ class NCFSettings(Settings):
 
     @property
     def shape(self) -> ncf.NCFShape:
-        """The layout of the model."""
+        """The layout of the filter's embeddings and network in flat arrays."""
         return ncf.shape_of(self.factors, self.layers)
 
     def default_rounds(self, catalogue: Catalogue) -> int:
-        """`rounds`, whatever the data."""
+        """Training rounds if none are asked for: the setting `rounds`, of any data set."""
         return self.rounds
 
     def sizes(self, catalogue: Catalogue) -> dict[str, int]:
-        """row: numbers of an embedding. network: of the non-embedding part. usual_rows: items that a device touches with a history of the
-        mean length and no item drawn twice."""
+        """Sizes of the declared arrays. row: numbers of an embedding. network: numbers of the non-embedding part. usual_rows: items that
+        a device touches with a history of the mean length and no item drawn twice."""
         touched = catalogue.interactions / max(1, catalogue.users) * (1 + self.negatives * self.local_epochs)
         usual = max(1, min(catalogue.items, int(touched)))
         return {"row": self.shape.row, "network": self.shape.network, "usual_rows": usual}
 
     def rates(self, **other: Any) -> ncf.NCFRates:
-        """How a device learns; `other` replaces parts."""
+        """Learning rates and regularisation of local training; `other` replaces fields of `NCFRates`."""
         item = self.learning_rate if self.learning_rate_item is None else self.learning_rate_item
         network = self.learning_rate if self.learning_rate_network is None else self.learning_rate_network
         numbers = np.float32(self.learning_rate), np.float32(item), np.float32(network), np.float32(self.reg), np.float32(0)
@@ -96,39 +96,40 @@ class NCFSettings(Settings):
         return rates._replace(**other)
 
     def first_users(self, users: Int64Array, key: np.uint64) -> Float32Array:
-        """User embeddings, N(0, init_std^2), float32 [m, row]; each user's depends on the key and the user alone."""
+        """Initial user embeddings, drawn from N(0, init_std^2), float32 [m, row]; each user's depends on the key and the user number
+        alone."""
         return normals(folds(key, users), self.shape.row, self.init_std)
 
     def first_items(self, items: int, key: np.uint64) -> Float32Array:
-        """Item embeddings, N(0, init_std^2), float32 [items, row]."""
+        """Initial item embeddings, drawn from N(0, init_std^2), float32 [items, row]."""
         return normals(folds(fold_name(key, "item"), np.arange(items)), self.shape.row, self.init_std)
 
     def first_network(self, key: np.uint64) -> Float32Array:
-        """The non-embedding part, float32 [1, network]."""
+        """The initial non-embedding part, float32 [1, network]."""
         return ncf.init_network(self.shape, self.layers, fold_name(key, "network"))[None]
 
     def configured(self, catalogue: Catalogue) -> Self:
-        """The same settings with the cohort as a number."""
+        """A copy of the settings in which the cohort is a number of devices of this federation."""
         return self.model_copy(update={"cohort": min(self.cohort, catalogue.users) or catalogue.users})
 
 
 def data_of(histories: Histories, users: Int64Array, key: np.uint64) -> ncf.NCFData:
-    """The private data of the devices of `users`, and the key each draws from in this round."""
+    """The private data of the devices of `users`, and the key from which each draws in this round."""
     return ncf.NCFData(histories.ptr, histories.item, histories.avoid_ptr, histories.avoid, folds(key, users))
 
 
 def counts(histories: Histories) -> Float32Array:
-    """n_k: interactions on each device, float32 [m]."""
+    """The number of interactions n_k on each device, float32 [m]."""
     return np.diff(histories.ptr).astype(np.float32)
 
 
 def alike(histories: Histories) -> Float32Array:
-    """EACH of every device that has interactions, 0 of one that has none: float32 [m]."""
+    """Equal weights: EACH of every device that has interactions, 0 of one that has none; float32 [m]."""
     return EACH * (counts(histories) > 0)
 
 
 def one_network(devices: int) -> Int32Array:
-    """The network that each device starts from where there is one for all: int32 [devices] of zeros."""
+    """The number of the network that each device starts from where all share one: int32 [devices] of zeros."""
     return np.zeros(devices, np.int32)
 
 
@@ -145,28 +146,32 @@ ALIKE = weight(
 
 
 def averaged(moved: Float32Array, ptr: Int64Array, weight: Float32Array) -> dict[str, Float32Array]:
-    """FedAvg's rows: n_k delta. moved: float32 [n, row], by device as ptr has it; weight: float32 [m]."""
+    """Rows of FedAvg: n_k (w_k - w) of each item that a device touched. moved: float32 [n, row], ordered by device as `ptr` says;
+    weight: n_k, float32 [m]."""
     return {"item": np.repeat(weight, np.diff(ptr))[:, None] * moved}
 
 
 def average(item: Float32Array, total: Total, rate: float = 1.0) -> Float32Array:
-    """w + rate sum_k (n_k / n) delta_k over the round's devices, whether they touched an item or not."""
+    """FedAvg's new item embeddings, w + rate sum_k (n_k / n) (w_k - w) over the round's devices, whether they touched an item or not
+    (McMahan et al. 2017, algorithm 1)."""
     return _moved(item, rate * (real(total.rows["item"]) / max(float(real(total.weight).sum()), 1e-9)))
 
 
 def shared(moved: Float32Array, size: Float32Array) -> dict[str, Float32Array]:
-    """Rows for a mean that is weighted by how far each device moved an item: size delta, and size."""
+    """Rows for a mean of item embeddings that is weighted by how far each device moved an item: size times move, and the size itself."""
     return {"item": SQUARE * (size * moved), "share": SHARE * size}
 
 
 def weighted_mean(item: Float32Array, total: Total) -> Float32Array:
-    """w + sum_k size_k delta_k / sum_k size_k = sum_k size_k w_k / sum_k size_k; items that nobody moved stay."""
+    """Item embeddings as a mean weighted by the sizes of moves, w + sum_k size_k (w_k - w) / sum_k size_k = sum_k size_k w_k / sum_k
+    size_k; items that nobody moved stay."""
     sizes, sums = real(total.rows["share"]) / SHARE, real(total.rows["item"]) / SQUARE
     return _moved(item, sums / np.where(sizes > 0, sizes, 1))
 
 
 def mean_network(network: Float32Array, sums: Int64Array, weight: Int64Array, rate: float = 1.0) -> Float32Array:
-    """w + rate sum_k (n_k / n) delta_k by group: float32 [groups, network]; a group without devices stays."""
+    """The new non-embedding parts, w + rate sum_k (n_k / n) (w_k - w) within each group: float32 [groups, network]; a group without
+    devices stays."""
     n = real(weight)[:, None]
     return _moved(network, rate * (real(sums) / np.where(n > 0, n, 1)))
 
@@ -178,8 +183,9 @@ def _moved(array: Float32Array, by: Float64Array) -> Float32Array:
 # ---- one global model, the mean of what a round's devices learnt: FedAvg, Ditto, Reptile ---------------------------------------
 
 
-def moves_of_w(what: str) -> tuple[Sent, ...]:
-    """The rows and the network that leave a device. what: "the move", or a multiple of it."""
+def moves_of_w(what: str) -> tuple[SentArray, ...]:
+    """The declaration of what leaves a device: rows of items and the network. what: "the move", or a multiple of it, for the text of
+    `reveals`."""
     return (
         rows(
             "item",
@@ -198,14 +204,15 @@ def moves_of_w(what: str) -> tuple[Sent, ...]:
 
 
 class GlobalNCF(NamedTuple):
-    """w[I, N] without w[U]. item: float32 [items, row]; network: float32 [1, network]. The server holds it; a device receives it whole."""
+    """The global model w[I, N], without user embeddings. item: float32 [items, row]; network: float32 [1, network]. The server holds it;
+    a device receives it whole."""
 
     item: Annotated[Float32Array, axes("items", "row")]
     network: Annotated[Float32Array, axes(1, "network")]
 
 
 class AveragedNCF(NCFSettings):
-    """The server's side of a plain average, what a device learns of w, and the settings that suit both."""
+    """The server's side of a plain average of NCF models, what a device learns from the global one, and the settings that suit both."""
 
     learning_rate_item: float | None = Field(
         10.0,
@@ -221,31 +228,32 @@ class AveragedNCF(NCFSettings):
     traits: ClassVar[Traits] = Traits()
 
     def init_server(self, catalogue: Catalogue, key: np.uint64) -> GlobalNCF:
-        """The first w[I, N]."""
+        """The initial global model w[I, N]."""
         return GlobalNCF(self.first_items(catalogue.items, key), self.first_network(key))
 
     def select(self, server: GlobalNCF, catalogue: Catalogue, key: np.uint64) -> Int64Array:
-        """S_t: m devices, uniformly at random."""
+        """The round's devices S_t: m of them, uniformly at random."""
         return cohort(key, self.configured(catalogue).cohort, catalogue.users)
 
     def download(self, server: GlobalNCF) -> GlobalNCF:
-        """w."""
+        """The global model w[I, N], which every device of the round receives whole."""
         return server
 
     def client_update(
         self, w: GlobalNCF, user: Float32Array, data: ncf.NCFData, weight: Float32Array
     ) -> tuple[Float32Array, Update]:
-        """E epochs from w on each device. user: w[U] float32 [m, row]; weight: float32 [m]. Returns the new w[U], and weight (w_k - w)."""
+        """Trains E epochs from w on each device (ClientUpdate of FedAvg's algorithm 1). user: w[U] float32 [m, row]; weight: float32
+        [m]. Returns the new w[U], and weight (w_k - w) of what was touched."""
         sent = ncf.train(self.shape, self.rates(), user, w.item, w.network, one_network(len(user)), data)
         return sent.user, Update(
             sent.ptr, sent.item, averaged(sent.row, sent.ptr, weight), {"network": weight[:, None] * sent.network}, weight
         )
 
     def averaged_model(self, w: GlobalNCF, total: Total, rate: float = 1.0) -> GlobalNCF:
-        """w + rate sum_k (n_k / n) (w_k - w)."""
+        """The new global model, w + rate sum_k (n_k / n) (w_k - w)."""
         network = mean_network(w.network, total.dense["network"], total.weight, rate)
         return GlobalNCF(average(w.item, total, rate), network)
 
     def scores_of(self, w: GlobalNCF, user: Float32Array) -> Float32Array:
-        """The logit of y_ui for every item, float32 [m, items]."""
+        """The logit of y_ui for every item by the given user embeddings, float32 [m, items]."""
         return ncf.scores(self.shape, user, w.item, w.network, one_network(len(user)))

@@ -33,7 +33,7 @@ class GMFModel(GossipModel):
     init_user: float = Field(0.1, gt=0, le=10, description="every number of the first user vectors")
     rounds: int = Field(500, ge=1, description="training length, in pushes of a node")
 
-    private: ClassVar[type] = gmf_node.Private
+    private: ClassVar[type] = gmf_node.GMFPrivate
     layout: ClassVar[str] = "[factors items + factors + 1] float32"
     reveals: ClassVar[str] = (
         "item vectors and output layer after merging and training on the history: what was consumed stands out in a model that few have "
@@ -41,21 +41,21 @@ class GMFModel(GossipModel):
     )
 
     @property
-    def shape(self) -> gmf_node.Shape:
-        """The layout of a model."""
+    def shape(self) -> gmf_node.GMFShape:
+        """The layout of a GMF model in one row of numbers."""
         return gmf_node.shape_of(self._items, self.factors)
 
     @property
     def width(self) -> int:
-        """Numbers in a model."""
+        """Numbers in a model: item vectors, output weights and bias, with padding."""
         return self.shape.width
 
     def sizes(self) -> dict[str, int]:
-        """stride: items, rounded up."""
+        """Sizes of the private arrays. stride: the number of items, rounded up to whole SIMD lanes."""
         return {"stride": self.shape.stride}
 
     def init_model(self, key: np.uint64) -> Float32Array:
-        """Q ~ N(0, init_std^2), h = 1, c = 0."""
+        """The initial model, float32 [width]: item vectors Q ~ N(0, init_std^2), output weights h = 1, bias c = 0."""
         shape = self.shape
         model = np.zeros(shape.width, np.float32)
         table = model[: shape.factors * shape.stride].reshape(shape.factors, shape.stride)
@@ -63,20 +63,20 @@ class GMFModel(GossipModel):
         model[shape.factors * shape.stride :][: shape.factors] = 1
         return model
 
-    def init_private(self, users: Int64Array, key: np.uint64) -> gmf_node.Private:
-        """Every user vector the same: what tells users apart is learnt."""
+    def init_private(self, users: Int64Array, key: np.uint64) -> gmf_node.GMFPrivate:
+        """The initial private state of m nodes. Every user vector is the same: what tells users apart is learnt."""
         m = len(users)
         user = np.full((m, self.factors), self.init_user, np.float32)
         squares = np.zeros((m, self.shape.stride), np.float32)
-        return gmf_node.Private(user, squares, np.zeros(m, np.float32), np.zeros(m, np.float32), np.zeros(m, np.int64))
+        return gmf_node.GMFPrivate(user, squares, np.zeros(m, np.float32), np.zeros(m, np.float32), np.zeros(m, np.int64))
 
     def train(self, pool: Float32Array, at: Int64Array, nodes: Any, who: Int64Array, data: DeviceData, keys: UInt64Array) -> None:
-        """`local_epochs` steps of each model on its node's rows."""
+        """Trains each of m models in place for `local_epochs` steps on the rows of its node."""
         own = data.histories
         numbers = self.learning_rate, self.learning_rate_user, self.learning_rate_output, self.reg
         item, user, output, reg = (np.float32(number) for number in numbers)
-        rates = gmf_node.Rates(item, user, output, reg, self.local_epochs, self.negatives)
-        private = part_of(nodes, gmf_node.Private)
+        rates = gmf_node.GMFRates(item, user, output, reg, self.local_epochs, self.negatives)
+        private = part_of(nodes, gmf_node.GMFPrivate)
         gmf_node.train(
             pool, at, private, who, own.ptr, own.item, own.avoid_ptr, own.avoid, rates, self._items, self.factors, keys
         )
@@ -84,12 +84,13 @@ class GMFModel(GossipModel):
     def judged(
         self, pool: Float32Array, at: Int64Array, nodes: Any, who: Int64Array, data: DeviceData
     ) -> tuple[Float64Array, ...]:
-        """HR@20 and NDCG@20 of the weighting items, each ranked among its candidates, float64 [m] each (PEPPER, eq. 4 and 5)."""
+        """Performance on the weighting items, each ranked among its candidates: HR@20 and NDCG@20, float64 [m] each (PEPPER, eq. 4 and
+        5)."""
         sets = data.weighing
         return gmf_node.performance(
             pool, at, nodes.user, who, sets.ptr, sets.item, sets.candidates, gmf_node.discounts(RANKED), self.factors
         )
 
     def score(self, pool: Float32Array, at: Int64Array, nodes: Any, who: Int64Array, data: DeviceData) -> Float32Array:
-        """The logit of y_ui for every item, float32 [m, items]."""
+        """Scores of every item, float32 [m, items]: the logit of y_ui."""
         return gmf_node.scores(pool, at, nodes.user, who, self._items, self.factors)

@@ -43,27 +43,29 @@ class PRMESettings(Settings):
         description="where a list begins: at the one of the user's venues that is nearest by D, at all of them, at the latest",
     )
 
-    def rows(self, own: Histories) -> prme_node.Rows:
-        """What the kernels need of devices. Raises InputError for data without times or without places."""
+    def rows(self, own: Histories) -> prme_node.PRMERows:
+        """The histories of devices with times and places, as the kernels need them. Raises InputError for data without times or without
+        places."""
         if own.time is None:
             raise InputError("PRME-G", "the data has no times", expected="when each visit was", fix="give a time column")
         if own.places is None:
             problem, fix = "the data does not say where items are", "give items with columns lat and lon, in degrees"
             raise InputError("PRME-G", problem, expected="places, as in foursquare-nyc and gowalla-nyc", fix=fix)
         row = np.arange(len(own.item)) if own.row is None else own.row
-        return prme_node.Rows(own.ptr, own.item, own.avoid_ptr, own.avoid, own.time, row, flat_points(own.places))
+        return prme_node.PRMERows(own.ptr, own.item, own.avoid_ptr, own.avoid, own.time, row, flat_points(own.places))
 
-    def rates(self) -> prme_node.Rates:
-        """How a device learns."""
+    def rates(self) -> prme_node.PRMERates:
+        """Learning rate, regularisation and the other constants of local training."""
         numbers = np.float32(self.learning_rate), np.float32(self.reg), np.float32(self.preference)
-        return prme_node.Rates(*numbers, int(self.tau * HOUR), self.local_epochs)
+        return prme_node.PRMERates(*numbers, int(self.tau * HOUR), self.local_epochs)
 
     def first_users(self, users: Int64Array, key: np.uint64) -> Float32Array:
-        """User vectors, N(0, init_std^2), float32 [m, factors]; each user's depends on the key and the user alone."""
+        """Initial user vectors, drawn from N(0, init_std^2), float32 [m, factors]; each user's depends on the key and the user number
+        alone."""
         return normals(folds(key, users), self.factors, self.init_std)
 
     def first_items(self, items: int, key: np.uint64) -> Float32Array:
-        """Both vectors of every venue, N(0, init_std^2), float32 [items, 2 factors]."""
+        """Initial vectors of every venue, P and S side by side, drawn from N(0, init_std^2), float32 [items, 2 factors]."""
         return normals(folds(key, np.arange(items)), 2 * self.factors, self.init_std)
 
 
@@ -71,7 +73,7 @@ class PRMESettings(Settings):
 
 
 class PRMEPrivate(NamedTuple):
-    """What never leaves a node: the user vector; times do not either."""
+    """The private state of nodes: the vector of each node's user, which never leaves it; times of visits do not either."""
 
     user: Annotated[Float32Array, axes("factors")]
 
@@ -91,28 +93,28 @@ class PRMEModel(PRMESettings, GossipModel):
 
     @property
     def width(self) -> int:
-        """Numbers in a model."""
+        """Numbers in a model: two vectors for every venue, with padding."""
         return prme_node.width_of(self._items, self.factors)
 
     def init_model(self, key: np.uint64) -> Float32Array:
-        """P and S ~ N(0, init_std^2)."""
+        """The initial model, float32 [width]: the venues' vectors P and S ~ N(0, init_std^2)."""
         model = np.zeros(self.width, np.float32)
         first = self.first_items(self._items, key)
         model[: first.size] = first.reshape(-1)
         return model
 
     def init_private(self, users: Int64Array, key: np.uint64) -> PRMEPrivate:
-        """U ~ N(0, init_std^2)."""
+        """The initial private state of m nodes: user vectors U ~ N(0, init_std^2)."""
         return PRMEPrivate(self.first_users(users, fold_name(key, "user")))
 
     def train(self, pool: Float32Array, at: Int64Array, nodes: Any, who: Int64Array, data: DeviceData, keys: UInt64Array) -> None:
-        """`local_epochs` passes of each model over its node's transitions."""
+        """Trains each of m models in place for `local_epochs` passes over the transitions of its node."""
         prme_node.train(pool, at, nodes.user, who, self.rows(data.histories), self.rates(), self._items, keys)
 
     def judged(
         self, pool: Float32Array, at: Int64Array, nodes: Any, who: Int64Array, data: DeviceData
     ) -> tuple[Float64Array, ...]:
-        """F1@20 of the weighting items, float64 [m] (PEPPER, eq. 6 to 8)."""
+        """Performance on the weighting items: F1@20, float64 [m] (PEPPER, eq. 6 to 8)."""
         sets, alpha = data.weighing, np.float32(self.preference)
         f1 = prme_score.performance(
             pool, at, nodes.user, who, self.rows(data.histories), HOW[self.contexts], alpha, sets.ptr, sets.item, sets.candidates,
@@ -121,6 +123,7 @@ class PRMEModel(PRMESettings, GossipModel):
         return (f1,)
 
     def score(self, pool: Float32Array, at: Int64Array, nodes: Any, who: Int64Array, data: DeviceData) -> Float32Array:
-        """-D(u, c, l) of every venue l, float32 [m, items]; c as `contexts` says."""
+        """Scores of every venue l, float32 [m, items]: -D(u, c, l) (Feng et al. 2015, section 4), c being the previous venues that
+        `contexts` chooses."""
         alpha = np.float32(self.preference)
         return prme_score.scores(pool, at, nodes.user, who, self.rows(data.histories), HOW[self.contexts], alpha, self._items)

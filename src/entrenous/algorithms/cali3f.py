@@ -15,7 +15,7 @@ from typing import Annotated, ClassVar, NamedTuple, Self, final
 import numpy as np
 from pydantic import Field
 
-from ..core.contract import Sent, Traits, UpTo, axes, dense, rows, shown
+from ..core.contract import SentArray, Traits, UpTo, axes, dense, rows, shown
 from ..core.keys import fold_name
 from ..core.protocols import Catalogue, Histories
 from ..core.sampling import cohort
@@ -38,9 +38,9 @@ from ._federated_ncf import (
 
 
 class Cali3FServer(NamedTuple):
-    """w and v_p. user: w[U] float32 [users, row]; item: w[I] float32 [items, row]; network: w[N] float32 [1, network];
-    local: v_p[N] float32 [P, network]; cluster: int32 [users], G; centroids: float32 [P, row]; n: n_k as far as known, float32 [users];
-    round: int64 [1]."""
+    """The global model w, the cluster models v_p, and the clusters. user: w[U] float32 [users, row]; item: w[I] float32 [items, row];
+    network: w[N] float32 [1, network]; local: v_p[N] float32 [P, network]; cluster: int32 [users], G; centroids: float32 [P, row]; n:
+    n_k as far as known, float32 [users]; round: int64 [1]."""
 
     user: Float32Array
     item: Float32Array
@@ -53,8 +53,9 @@ class Cali3FServer(NamedTuple):
 
 
 class Cali3FDownload(NamedTuple):
-    """What devices receive: w[I, N], and of v the model of their cluster, of w[U] the row of their user. local: float32 [clusters among
-    them, network]; cluster, at: int32 [m], which cluster each device is in, and where in `local` its model is, -1 = it has none."""
+    """The models that the m devices of a delivery receive: w[I, N], the row of w[U] of their user, and the v_p[N] of their cluster.
+    local: float32 [clusters among them, network]; cluster, at: int32 [m], which cluster each device is in, and where in `local` its
+    model is, -1 = it has none."""
 
     user: Annotated[Float32Array, axes("devices", "row")]
     item: Annotated[Float32Array, axes("items", "row")]
@@ -65,7 +66,7 @@ class Cali3FDownload(NamedTuple):
 
 
 class Cali3FDevices(NamedTuple):
-    """Nothing stays on a device but its history: the server holds w[U], which it clusters."""
+    """No private state: the server holds w[U], which it clusters; a device keeps only its history."""
 
 
 @final
@@ -86,7 +87,7 @@ class Cali3F(NCFSettings):
     holds: ClassVar[type] = Cali3FServer
     receives: ClassVar[type] = Cali3FDownload
     keeps: ClassVar[type] = Cali3FDevices
-    sends: ClassVar[tuple[Sent, ...]] = (
+    sends: ClassVar[tuple[SentArray, ...]] = (
         shown_user("row"),
         shown("n", 1, when="each round, by name", reveals="how many items the user consumed"),
         HOW_MUCH,
@@ -115,7 +116,8 @@ class Cali3F(NCFSettings):
     traits: ClassVar[Traits] = Traits(groups="clusters")
 
     def configured(self, catalogue: Catalogue) -> Self:
-        """The same settings with m as a number. Raises InputError for more clusters than users and for m < P."""
+        """A copy of the settings with m, the devices of a round, as a number. Raises InputError for more clusters than users and for m <
+        P."""
         own = super().configured(catalogue)
         check_clusters(self.clusters, catalogue.users, own.cohort if self.sampled else None)
         return own
@@ -123,7 +125,7 @@ class Cali3F(NCFSettings):
     # ---- algorithm 1, line 1 -------------------------------------------------------------------------------------------------
 
     def init_server(self, catalogue: Catalogue, key: np.uint64) -> Cali3FServer:
-        """w, v_p = w, and the first clusters."""
+        """The initial global model w, the cluster models v_p = w, and the initial clusters of users."""
         user = self.first_users(np.arange(catalogue.users), fold_name(key, "user"))
         network = self.first_network(key)
         cluster, centroids = k_means(user, first_centroids(user, self.clusters, fold_name(key, "clusters")))  # line 1: G
@@ -134,7 +136,7 @@ class Cali3F(NCFSettings):
         )
 
     def init_devices(self, users: Int64Array, key: np.uint64) -> Cali3FDevices:
-        """Nothing."""
+        """Private state without arrays: a device keeps its history alone."""
         return Cali3FDevices()
 
     # ---- III-B: ClusSamp -------------------------------------------------------------------------------------------------------
@@ -147,11 +149,11 @@ class Cali3F(NCFSettings):
         return delegates_of(server.cluster, own.cohort, key)  # lines 1 and 19: D, S
 
     def download(self, server: Cali3FServer) -> Cali3FServer:
-        """All there is; `deliver` says who gets what."""
+        """The whole server state, of which `deliver` sends each device its part."""
         return server
 
     def deliver(self, download: Cali3FServer, users: Int64Array) -> Cali3FDownload:
-        """w[I, N], the row of w[U] and the v_p of each device's cluster."""
+        """The models that the devices of `users` receive: w[I, N], the row of w[U] of each user and the v_p of each device's cluster."""
         cluster = download.cluster[users]
         among, at = np.unique(cluster, return_inverse=True)
         if not self.personalised:
@@ -165,7 +167,7 @@ class Cali3F(NCFSettings):
     def local(
         self, download: Cali3FDownload, devices: Cali3FDevices, histories: Histories, users: Int64Array, key: np.uint64
     ) -> tuple[Cali3FDevices, Update]:
-        """Trains w[N] and v_p, each with its own copy of the embeddings; w[U, I] learn with v_p, as line 17 has it."""
+        """Local training (algorithm 1, line 17): w[N] and v_p learn, each with its own copy of the embeddings; w[U, I] learn with v_p."""
         weight, data, model = counts(histories), data_of(histories, users, key), (download.user, download.item)
         sent = ncf.train(self.shape, self.rates(), *model, download.network, one_network(len(users)), data)  # line 5
         moves = {"network": weight[:, None] * sent.network}
@@ -180,7 +182,8 @@ class Cali3F(NCFSettings):
     # ---- algorithm 1, lines 8 to 20: on the server --------------------------------------------------------------------------------
 
     def aggregate(self, server: Cali3FServer, total: Total) -> Cali3FServer:
-        """The models of the round's clusters, w, the new clusters, and the models of who is in them."""
+        """The server's step (algorithm 1): new v_p of the round's clusters, new w, the clusters anew, and the models of those who change
+        cluster."""
         calibrated = self._cali_up(server, total) if self.personalised else server.local  # lines 9 to 13
         everyone = total.dense["network"].sum(axis=0)[None], total.weight.sum()[None]
         network = mean_network(server.network, *everyone)  # lines 14 and 15

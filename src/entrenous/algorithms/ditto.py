@@ -17,7 +17,7 @@ from typing import Annotated, ClassVar, NamedTuple, final
 import numpy as np
 from pydantic import Field
 
-from ..core.contract import Sent, axes
+from ..core.contract import SentArray, axes
 from ..core.protocols import Histories
 from ..core.types import BoolArray, Float32Array, Int64Array
 from ..core.update import Total, Update
@@ -26,8 +26,9 @@ from ._federated_ncf import HOW_MUCH, AveragedNCF, GlobalNCF, counts, data_of, m
 
 
 class DittoDevices(NamedTuple):
-    """user: w[U] float32 [m, row], which belongs to the global model and yet never leaves, as in FedAvg. own_user: v_k[U] float32
-    [m, row]; own_network: v_k[N] float32 [m, network]; started: bool [m], False until a device trains: v_k is w until then."""
+    """Private state of m devices. user: w[U] float32 [m, row], the user embedding of the global model, which never leaves, as in FedAvg.
+    own_user, own_network: the personal model v_k[U] float32 [m, row] and v_k[N] float32 [m, network]; started: bool [m], False until a
+    device trains: v_k is w until then."""
 
     user: Annotated[Float32Array, axes("row")]
     own_user: Annotated[Float32Array, axes("row")]
@@ -44,17 +45,17 @@ class Ditto(AveragedNCF):
     )
 
     keeps: ClassVar[type] = DittoDevices
-    sends: ClassVar[tuple[Sent, ...]] = (*moves_of_w("n_k times the move"), HOW_MUCH)  # v_k never leaves
+    sends: ClassVar[tuple[SentArray, ...]] = (*moves_of_w("n_k times the move"), HOW_MUCH)  # v_k never leaves
 
     def init_devices(self, users: Int64Array, key: np.uint64) -> DittoDevices:
-        """The first w[U], and v_k not begun."""
+        """The initial private state of the devices of `users`: w[U] drawn at random, and v_k not begun."""
         user = self.first_users(users, key)
         return DittoDevices(user, user.copy(), np.zeros((len(users), self.shape.network), np.float32), np.zeros(len(users), bool))
 
     def local(
         self, download: GlobalNCF, devices: DittoDevices, histories: Histories, users: Int64Array, key: np.uint64
     ) -> tuple[DittoDevices, Update]:
-        """E epochs of w, whose move is sent, and E of v_k on the same samples, which stays."""
+        """Local training (Ditto, algorithm 1): E epochs of w, whose move is sent, and E of v_k on the same samples, which stays."""
         data = data_of(histories, users, key)
         user, update = self.client_update(download, devices.user, data, counts(histories))
         own_user, own_network = self._personal(download, devices, data)
@@ -69,17 +70,18 @@ class Ditto(AveragedNCF):
         return learnt.user, network + learnt.network
 
     def aggregate(self, server: GlobalNCF, total: Total) -> GlobalNCF:
-        """w <- w + sum_k (n_k / n) (w_k - w)."""
+        """The new global model, w <- w + sum_k (n_k / n) (w_k - w)."""
         return self.averaged_model(server, total)
 
     def score(self, download: GlobalNCF, devices: DittoDevices, histories: Histories) -> Float32Array:
-        """The logit of y_ui for every item by v_k, float32 [m, items]."""
+        """Scores of every item by the personal model v_k, float32 [m, items]: the logit of y_ui."""
         each = np.arange(len(devices.user), dtype=np.int32)
         return ncf.scores(self.shape, devices.own_user, download.item, own_networks(download, devices), each)
 
 
 def own_networks(download: GlobalNCF, devices: DittoDevices) -> Float32Array:
-    """v_k[N] of each device, float32 [m, network]: what was received, for one that has none yet."""
+    """The non-embedding part v_k[N] of each device's personal model, float32 [m, network]; of a device that has none yet, the one it
+    received."""
     return np.where(devices.started[:, None], devices.own_network, download.network)
 
 

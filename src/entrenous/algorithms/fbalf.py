@@ -27,7 +27,7 @@ from typing import Annotated, ClassVar, Literal, NamedTuple, Self, final
 import numpy as np
 from pydantic import Field
 
-from ..core.contract import Sent, Traits, axes, rows
+from ..core.contract import SentArray, Traits, axes, rows
 from ..core.errors import NonFiniteError
 from ..core.keys import fold_name, folds, normals
 from ..core.protocols import Catalogue, Histories
@@ -38,8 +38,9 @@ from ..kernels import biased_sgd, bpr_mf
 from ..privacy.decoys import Mixed, SendsDecoys
 
 
-class Server(NamedTuple):
-    """q: q_i. b: b_i. scale: lowest and highest rating. step: rounds done. epoch: rounds in a pass. A device receives all of it."""
+class FBALFServer(NamedTuple):
+    """The global model of FBALF. q: item factors q_i; b: item biases b_i. scale: lowest and highest rating. step: rounds done. epoch:
+    rounds in a pass over the users. A device receives all of it."""
 
     q: Annotated[Float32Array, axes("items", "factors")]
     b: Annotated[Float32Array, axes("items")]
@@ -48,8 +49,9 @@ class Server(NamedTuple):
     epoch: Annotated[Int64Array, axes(1, least=1)]
 
 
-class Devices(NamedTuple):
-    """p: p_u. bias: b_u. key: from which a device draws its decoys. None of it leaves."""
+class FBALFDevices(NamedTuple):
+    """Private state of m devices. p: user factors p_u. bias: user biases b_u. key: from which a device draws its decoys. None of it
+    leaves."""
 
     p: Annotated[Float32Array, axes("factors")]
     bias: Annotated[Float32Array, axes()]
@@ -85,10 +87,10 @@ class FBALF(SendsDecoys):
         "(which wants a learning_rate near 1)",
     )
 
-    holds: ClassVar[type] = Server
-    receives: ClassVar[type] = Server
-    keeps: ClassVar[type] = Devices
-    sends: ClassVar[tuple[Sent, ...]] = (
+    holds: ClassVar[type] = FBALFServer
+    receives: ClassVar[type] = FBALFServer
+    keeps: ClassVar[type] = FBALFDevices
+    sends: ClassVar[tuple[SentArray, ...]] = (
         rows(
             "q",
             "factors",
@@ -109,55 +111,57 @@ class FBALF(SendsDecoys):
     # ---- the federation ------------------------------------------------------------------------------------------------------------
 
     def configured(self, catalogue: Catalogue) -> Self:
-        """The same settings. Raises InputError if nothing is rated."""
+        """A copy of the settings for a catalogue of rated items. Raises InputError if nothing is rated."""
         rated(catalogue.scale, "fbalf")
         return self
 
     def sizes(self, catalogue: Catalogue) -> dict[str, int]:
-        """cohort: devices in a round, one in stochastic style. usual_rows: rows of a device as a rule."""
+        """Sizes of the declared arrays. cohort: devices in a round, one in stochastic style. usual_rows: rows that a device sends as a
+        rule."""
         cohort = 1 if self.style == "stochastic" else catalogue.users
         return {"cohort": cohort, "rows": catalogue.items, "usual_rows": self.usual_rows(catalogue)}
 
     def rounds_an_epoch(self, catalogue: Catalogue) -> int:
-        """Rounds of one pass over the users."""
+        """Rounds in one pass over the users: one in batch style, as many as users in stochastic style."""
         return catalogue.users if self.style == "stochastic" else 1
 
     def default_rounds(self, catalogue: Catalogue) -> int:
-        """Rounds of `rounds` passes."""
+        """Training rounds if none are asked for: those of `rounds` passes over the users."""
         return self.rounds * self.rounds_an_epoch(catalogue)
 
-    def select(self, server: Server, catalogue: Catalogue, key: np.uint64) -> Int64Array:
-        """Everybody, or in stochastic style the device whose turn it is: 0, 1, 2, ... in every pass."""
+    def select(self, server: FBALFServer, catalogue: Catalogue, key: np.uint64) -> Int64Array:
+        """The round's devices: everybody, or in stochastic style the one whose turn it is: 0, 1, 2, ... in every pass."""
         return np.arange(catalogue.users) if self.style == "batch" else server.step % catalogue.users
 
-    def init_server(self, catalogue: Catalogue, key: np.uint64) -> Server:
-        """q ~ N(0, init_std^2), b = 0."""
+    def init_server(self, catalogue: Catalogue, key: np.uint64) -> FBALFServer:
+        """The initial model: item factors q ~ N(0, init_std^2), item biases b = 0."""
         q, epoch = normals(folds(key, np.arange(catalogue.items)), self.factors, self.init_std), self.rounds_an_epoch(catalogue)
         scale, b = np.array(catalogue.scale, np.float32), np.zeros(catalogue.items, np.float32)
-        return Server(q, b, scale, np.zeros(1, np.int64), np.array([epoch], np.int64))
+        return FBALFServer(q, b, scale, np.zeros(1, np.int64), np.array([epoch], np.int64))
 
-    def init_devices(self, users: Int64Array, key: np.uint64) -> Devices:
-        """p ~ N(0, init_std^2), b_u = 0, and the key of the decoys."""
+    def init_devices(self, users: Int64Array, key: np.uint64) -> FBALFDevices:
+        """The initial private state of the devices of `users`: p ~ N(0, init_std^2), b_u = 0, and the key of the decoys."""
         p = normals(folds(key, users), self.factors, self.init_std)
-        return Devices(p, np.zeros(len(users), np.float32), folds(fold_name(key, "decoys"), users))
+        return FBALFDevices(p, np.zeros(len(users), np.float32), folds(fold_name(key, "decoys"), users))
 
-    def download(self, server: Server) -> Server:
-        """All of it."""
+    def download(self, server: FBALFServer) -> FBALFServer:
+        """The global model, which every device receives whole."""
         return server
 
     # ---- predictions (section 4.2.1) -------------------------------------------------------------------------------------------
 
-    def score(self, download: Server, devices: Devices, histories: Histories) -> Float32Array:
-        """r for every item, not clipped: float32 [m, items]."""
+    def score(self, download: FBALFServer, devices: FBALFDevices, histories: Histories) -> Float32Array:
+        """Predicted ratings of every item, not clipped to the scale (eq. 4): float32 [m, items]."""
         of_user, of_item = self.biases(download, devices, histories)
         return bpr_mf.scores(devices.p, download.q, of_item) + of_user[:, None]  # (4)
 
-    def biases(self, download: Server, devices: Devices, histories: Histories) -> tuple[Float32Array, Float32Array]:
-        """The constant and b_u, float32 [m], and b_i, float32 [items]."""
+    def biases(self, download: FBALFServer, devices: FBALFDevices, histories: Histories) -> tuple[Float32Array, Float32Array]:
+        """The parts of a prediction that no taste explains: the constant and b_u, float32 [m], and b_i, float32 [items]."""
         return self.starts(download, histories) + devices.bias, download.b
 
-    def starts(self, download: Server, histories: Histories) -> Float32Array:
-        """The constant of each device's predictions, float32 [m]."""
+    def starts(self, download: FBALFServer, histories: Histories) -> Float32Array:
+        """The constant of each device's predictions, float32 [m]: the middle of the scale, a given number, or the mean of the user's
+        ratings."""
         constant = np.float32(download.scale.mean() if isinstance(self.start, str) else self.start)
         if self.start == "mean":
             return biased_sgd.means(histories, constant)
@@ -165,24 +169,26 @@ class FBALF(SendsDecoys):
 
     # ---- hybrid filling (section 4.2.2) ----------------------------------------------------------------------------------------
 
-    def over(self, mixed: Mixed, download: Server, histories: Histories) -> biased_sgd.Rows:
-        """What the devices go over: I_u and I'_u, and what a device rates its decoys by before `threshold`."""
+    def over(self, mixed: Mixed, download: FBALFServer, histories: Histories) -> biased_sgd.BiasedSGDRows:
+        """The rows that devices go over: the rated items I_u, the decoys I'_u, and the rating that decoys have before pass `threshold`
+        (eq. 6)."""
         mean = biased_sgd.means(histories, np.float32(download.scale.mean()))  # (6), first case
-        return biased_sgd.Rows(*mixed, self.starts(download, histories), mean)  # mixed.rated is (7)
+        return biased_sgd.BiasedSGDRows(*mixed, self.starts(download, histories), mean)  # mixed.rated is (7)
 
-    def numbers(self, t: int) -> biased_sgd.Numbers:
-        """Rates and regularisation in pass t, which counts from 0, and whether decoys are rated by prediction."""
+    def numbers(self, t: int) -> biased_sgd.BiasedSGDNumbers:
+        """Constants of pass t, which counts from 0: learning rates, regularisation, and whether decoys are rated by prediction."""
         shrunk, reg_bias = self.decay**t, self.reg if self.reg_bias is None else self.reg_bias
         rates = np.float32(self.learning_rate * shrunk), np.float32(self.local_rate * shrunk)
         predict = t >= self.threshold  # (6), second case
-        return biased_sgd.Numbers(self.local_iterations, *rates, np.float32(self.reg), np.float32(reg_bias), predict)
+        return biased_sgd.BiasedSGDNumbers(self.local_iterations, *rates, np.float32(self.reg), np.float32(reg_bias), predict)
 
     # ---- on the device (section 4.3.1) -----------------------------------------------------------------------------------------
 
     def local(
-        self, download: Server, devices: Devices, histories: Histories, users: Int64Array, key: np.uint64
-    ) -> tuple[Devices, Update]:
-        """p_u, b_u learn from the device's ratings; the gradients of q_i, b_i go, for rated items and decoys."""
+        self, download: FBALFServer, devices: FBALFDevices, histories: Histories, users: Int64Array, key: np.uint64
+    ) -> tuple[FBALFDevices, Update]:
+        """Local training: p_u, b_u learn from the device's ratings (eq. 10, 11); the gradients of q_i, b_i are sent, for rated items and
+        decoys."""
         mixed, numbers = self.mixed(devices.key, histories, len(download.q), key), self.numbers(passes(download))
         over = self.over(mixed, download, histories)
         p, bias, g_q, g_b = biased_sgd.visits(download.q, download.b, devices.p, devices.bias, over, numbers)  # (10), (11)
@@ -191,8 +197,8 @@ class FBALF(SendsDecoys):
 
     # ---- on the server (section 4.3.2) ---------------------------------------------------------------------------------------------
 
-    def aggregate(self, server: Server, total: Total) -> Server:
-        """q_i, b_i move along the gradient of the one device, or along the mean over all who sent a row."""
+    def aggregate(self, server: FBALFServer, total: Total) -> FBALFServer:
+        """The server's step (eq. 13): q_i, b_i move along the gradient of the one device, or along the mean over all who sent a row."""
         eta, sent = float(self.numbers(passes(server)).rate), total.senders > 0
         q, b, senders = server.q.copy(), server.b.copy(), total.senders[sent]
         q[sent] -= (eta * real(total.rows["q"][sent]) / senders[:, None]).astype(np.float32)  # (13)
@@ -202,8 +208,8 @@ class FBALF(SendsDecoys):
     # ---- a run of rounds with one device each, compiled ----------------------------------------------------------------------------
 
     def solo_rounds(
-        self, server: Server, devices: Devices, histories: Histories, rounds: range, key: np.uint64
-    ) -> tuple[Server, Devices, int, int]:
+        self, server: FBALFServer, devices: FBALFDevices, histories: Histories, rounds: range, key: np.uint64
+    ) -> tuple[FBALFServer, FBALFDevices, int, int]:
         """`rounds` of the stochastic style over all users' devices; the same bits as one round at a time.
 
         Returns the new server, the new devices, and how many rows and bytes were sent.
@@ -224,12 +230,12 @@ class FBALF(SendsDecoys):
 
     @property
     def row_bytes(self) -> int:
-        """Item id and gradients."""
+        """Bytes of one sent row: item id and gradients."""
         return 4 + 4 * (self.factors + 1)
 
 
-def passes(server: Server) -> int:
-    """Passes over all users so far."""
+def passes(server: FBALFServer) -> int:
+    """Passes over all users that were completed so far."""
     return int(server.step[0] // server.epoch[0])
 
 

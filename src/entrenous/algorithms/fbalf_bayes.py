@@ -32,7 +32,7 @@ from typing import Annotated, ClassVar, Literal, NamedTuple, Self, final
 import numpy as np
 from pydantic import Field
 
-from ..core.contract import Sent, Traits, axes, rows
+from ..core.contract import SentArray, Traits, axes, rows
 from ..core.keys import fold_name, folds, normals
 from ..core.protocols import Catalogue, Histories
 from ..core.ratings import rated
@@ -45,9 +45,10 @@ from ..privacy.decoys import SendsDecoys
 FEWEST = 5.0  # ratings that an item is taken to have where decoys hide how many
 
 
-class Server(NamedTuple):
-    """q: q_i; b: b_i; m_q, m_b: their momentum. seen: rows received for each item in all rounds; reports: devices that reported in all
-    rounds; users; iteration: rounds done; scale: lowest and highest rating."""
+class FBALFBayesServer(NamedTuple):
+    """The state of the server. q: item factors q_i; b: item biases b_i; m_q, m_b: their momentum. seen: rows received for each item in
+    all rounds; reports: devices that reported in all rounds; users: how many there are; iteration: rounds done; scale: lowest and
+    highest rating."""
 
     q: Annotated[Float32Array, axes("items", "members", "factors")]
     b: Annotated[Float32Array, axes("items", "members")]
@@ -60,9 +61,9 @@ class Server(NamedTuple):
     scale: Annotated[Float32Array, axes(2)]
 
 
-class Download(NamedTuple):
-    """What a device receives. q: q_i; b: b_i; v: the variance of q_i's coordinates; scale: lowest and highest rating; iteration: rounds
-    done."""
+class FBALFBayesDownload(NamedTuple):
+    """The model as a device receives it. q: item factors q_i; b: item biases b_i; v: the variance of q_i's coordinates; scale: lowest
+    and highest rating; iteration: rounds done."""
 
     q: Annotated[Float32Array, axes("items", "members", "factors")]
     b: Annotated[Float32Array, axes("items", "members")]
@@ -71,8 +72,9 @@ class Download(NamedTuple):
     iteration: Annotated[Int64Array, axes(1, least=0)]
 
 
-class Devices(NamedTuple):
-    """p: p_u; offset: b_u less where it starts; key: from which a device draws its decoys. None of it leaves."""
+class FBALFBayesDevices(NamedTuple):
+    """Private state of m devices. p: user factors p_u; offset: user bias b_u less where it starts; key: from which a device draws its
+    decoys. None of it leaves."""
 
     p: Annotated[Float32Array, axes("members", "factors")]
     offset: Annotated[Float32Array, axes("members")]
@@ -112,10 +114,10 @@ class FBALFBayes(SendsDecoys):
     )
     init_std: float = Field(0.1, gt=0, description="standard deviation of the first q")
 
-    holds: ClassVar[type] = Server
-    receives: ClassVar[type] = Download
-    keeps: ClassVar[type] = Devices
-    sends: ClassVar[tuple[Sent, ...]] = (
+    holds: ClassVar[type] = FBALFBayesServer
+    receives: ClassVar[type] = FBALFBayesDownload
+    keeps: ClassVar[type] = FBALFBayesDevices
+    sends: ClassVar[tuple[SentArray, ...]] = (
         rows(
             "q",
             "members",
@@ -145,57 +147,59 @@ class FBALFBayes(SendsDecoys):
         return self.model_copy(update={"cohort": min(self.cohort, catalogue.users) or catalogue.users})
 
     def default_rounds(self, catalogue: Catalogue) -> int:
-        """`rounds`, whatever the data."""
+        """Training rounds if none are asked for: the setting `rounds`, of any data set."""
         return self.rounds
 
     def sizes(self, catalogue: Catalogue) -> dict[str, int]:
-        """usual_rows: rows of a device as a rule."""
+        """Sizes of the declared arrays. usual_rows: rows that a device sends as a rule."""
         return {"rows": catalogue.items, "usual_rows": self.usual_rows(catalogue)}
 
-    def init_server(self, catalogue: Catalogue, key: np.uint64) -> Server:
-        """q ~ N(0, init_std^2), b = 0."""
+    def init_server(self, catalogue: Catalogue, key: np.uint64) -> FBALFBayesServer:
+        """The initial server state: item factors q ~ N(0, init_std^2), item biases b = 0."""
         items, width = catalogue.items, self.members * self.factors
         q = normals(folds(key, np.arange(items)), width, self.init_std).reshape(items, self.members, self.factors)
         b, counts = np.zeros((items, self.members), np.float32), (np.zeros(items, np.int64), np.zeros(1, np.int64))
         scale, users = np.array(catalogue.scale, np.float32), np.array([catalogue.users], np.int64)
-        return Server(q, b, np.zeros_like(q), b.copy(), *counts, users, np.zeros(1, np.int64), scale)
+        return FBALFBayesServer(q, b, np.zeros_like(q), b.copy(), *counts, users, np.zeros(1, np.int64), scale)
 
-    def init_devices(self, users: Int64Array, key: np.uint64) -> Devices:
-        """p = 0, which is solved for as soon as q arrives."""
+    def init_devices(self, users: Int64Array, key: np.uint64) -> FBALFBayesDevices:
+        """The initial private state of the devices of `users`: p = 0, which is solved for as soon as q arrives, and the key of the
+        decoys."""
         p = np.zeros((len(users), self.members, self.factors), np.float32)
-        return Devices(p, np.zeros((len(users), self.members), np.float32), folds(fold_name(key, "decoys"), users))
+        return FBALFBayesDevices(p, np.zeros((len(users), self.members), np.float32), folds(fold_name(key, "decoys"), users))
 
-    def select(self, server: Server, catalogue: Catalogue, key: np.uint64) -> Int64Array:
-        """The devices of a round."""
+    def select(self, server: FBALFBayesServer, catalogue: Catalogue, key: np.uint64) -> Int64Array:
+        """The round's devices, `cohort` of them."""
         return cohort(key, self.configured(catalogue).cohort, catalogue.users)
 
-    def download(self, server: Server) -> Download:
-        """The model, and how sure the server is of each q_i: noise / (ratings of the item + reg_item)."""
+    def download(self, server: FBALFBayesServer) -> FBALFBayesDownload:
+        """The model as every device receives it, with the variance noise / (ratings of the item + reg_item) of each q_i."""
         v = self.noise / (self.ratings(server) + self.reg_item) if self.noise else np.zeros(len(server.q))
-        return Download(server.q, server.b, v.astype(np.float32), server.scale, server.iteration)
+        return FBALFBayesDownload(server.q, server.b, v.astype(np.float32), server.scale, server.iteration)
 
     # ---- on the device (section 4.3.1) ---------------------------------------------------------------------------------------------
 
     def local(
-        self, download: Download, devices: Devices, histories: Histories, users: Int64Array, key: np.uint64
-    ) -> tuple[Devices, Update]:
-        """p_u, b_u learn from the device's ratings (11); the gradients of q_i, b_i (10) go, for rated items and decoys (7)."""
+        self, download: FBALFBayesDownload, devices: FBALFBayesDevices, histories: Histories, users: Int64Array, key: np.uint64
+    ) -> tuple[FBALFBayesDevices, Update]:
+        """Local training: p_u, b_u learn from the device's ratings (eq. 11); the gradients of q_i, b_i (eq. 10) are sent, for rated
+        items and decoys (eq. 7)."""
         mixed = self.mixed(devices.key, histories, len(download.q), key)  # I_u and I'_u
-        over = biased_mf.Rows(*mixed, self.starts(download, histories))
+        over = biased_mf.BiasedMFRows(*mixed, self.starts(download, histories))
         after = devices._replace(p=devices.p.copy(), offset=devices.offset.copy())
         rates = self.rates(int(download.iteration[0]))
         g_q, g_b = biased_mf.gradients(download.q, download.b, download.v, after.p, after.offset, over, rates)
         sent = {"q": g_q, "b": g_b} if self.item_bias else {"q": g_q}
         return after, Update(mixed.ptr, mixed.item, sent, {}, np.ones(len(users), np.float32))
 
-    def rates(self, iteration: int) -> biased_mf.Rates:
-        """How devices learn in an iteration; what decoys are rated by changes at `threshold` (6)."""
+    def rates(self, iteration: int) -> biased_mf.BiasedMFRates:
+        """Constants of local training in an iteration; what decoys are rated by changes at `threshold` (eq. 6)."""
         predict = iteration >= self.threshold
         reg, reg_bias, noise = (np.float32(number) for number in (self.reg_user, self.reg_user_bias, self.noise))
-        return biased_mf.Rates(self.local_iterations, reg, reg_bias, noise, self.user_bias, predict)
+        return biased_mf.BiasedMFRates(self.local_iterations, reg, reg_bias, noise, self.user_bias, predict)
 
-    def starts(self, download: Download, histories: Histories) -> Float32Array:
-        """Where b_u starts, float32 [m]: a constant that all know, or the mean of the device's ratings, if it has any."""
+    def starts(self, download: FBALFBayesDownload, histories: Histories) -> Float32Array:
+        """Starting values of b_u, float32 [m]: a constant that all know, or the mean of the device's ratings, if it has any."""
         middle = download.scale.mean() if isinstance(self.start, str) else self.start
         counts = np.diff(histories.ptr)
         if self.start != "mean" or not self.user_bias:
@@ -206,8 +210,8 @@ class FBALFBayes(SendsDecoys):
 
     # ---- on the server (section 4.3.2) ---------------------------------------------------------------------------------------------
 
-    def aggregate(self, server: Server, total: Total) -> Server:
-        """q_i and b_i move along the sum of their gradients (13), with their prior's and momentum."""
+    def aggregate(self, server: FBALFBayesServer, total: Total) -> FBALFBayesServer:
+        """The server's step: q_i and b_i move along the sum of their gradients (eq. 13), with their prior's and momentum."""
         seen, reports = server.seen + total.senders, server.reports + total.devices
         share = total.devices / float(server.users[0])  # of the users, so that a pass over all counts the prior once
         expected = np.maximum(total.senders, seen / float(reports[0]) * total.devices)
@@ -230,8 +234,8 @@ class FBALFBayes(SendsDecoys):
         moved = (self.momentum * moving + step).astype(np.float32)
         return (what - np.float32(rate) * moved).astype(np.float32), moved
 
-    def ratings(self, server: Server) -> Float64Array:
-        """How many ratings each item has, as far as the server can tell, float64 [items].
+    def ratings(self, server: FBALFBayesServer) -> Float64Array:
+        """Estimated numbers of ratings of each item, as far as the server can tell, float64 [items].
 
         Each of the users - n_i who did not rate it sends a decoy with the chance rho own / (items - own), own: a user's mean number of
         ratings.
@@ -246,19 +250,22 @@ class FBALFBayes(SendsDecoys):
 
     # ---- predictions ---------------------------------------------------------------------------------------------------------------
 
-    def score(self, download: Download, devices: Devices, histories: Histories) -> Float32Array:
-        """r_ui of eq. 4 for every item, not clipped: float32 [m, items]."""
+    def score(self, download: FBALFBayesDownload, devices: FBALFBayesDevices, histories: Histories) -> Float32Array:
+        """Predicted ratings r_ui of eq. 4 for every item, not clipped to the scale: float32 [m, items]."""
         items, (of_user, of_item) = len(download.q), self.biases(download, devices, histories)
         p = devices.p.reshape(len(devices.p), -1) / np.float32(self.members)
         return bpr_mf.scores(p, download.q.reshape(items, -1), of_item) + of_user[:, None]
 
-    def biases(self, download: Download, devices: Devices, histories: Histories) -> tuple[Float32Array, Float32Array]:
-        """b_u, float32 [m], and b_i, float32 [items]: means over the members."""
+    def biases(
+        self, download: FBALFBayesDownload, devices: FBALFBayesDevices, histories: Histories
+    ) -> tuple[Float32Array, Float32Array]:
+        """The parts of a prediction that no taste explains: b_u, float32 [m], and b_i, float32 [items], as means over the members."""
         return self.starts(download, histories) + mean(devices.offset), mean(download.b)
 
 
 def mean(of_members: Float32Array) -> Float32Array:
-    """The mean over the members, float32 [n]; of_members: float32 [n, K]. Member by member, so that the bits do not depend on n."""
+    """Means over the members of an ensemble, float32 [n]; of_members: float32 [n, K]. Added member by member, so that the bits do not
+    depend on n."""
     total = np.zeros(len(of_members), np.float32)
     for k in range(of_members.shape[1]):
         total += of_members[:, k]

@@ -19,7 +19,7 @@ from numba import njit
 from pydantic import Field
 
 from ..core.adam import EPSILON, direction, moment
-from ..core.contract import Sent, Traits, axes, dense
+from ..core.contract import SentArray, Traits, axes, dense
 from ..core.keys import folds, normals
 from ..core.protocols import Catalogue, Histories
 from ..core.sampling import cohort
@@ -30,7 +30,8 @@ from ..kernels import bpr_mf
 
 
 class FCFServer(NamedTuple):
-    """y: item factors float32 [items, F]. m, v: Adam's moments, float32 like y. step: int64 [1], how many steps Adam took."""
+    """The state of the server. y: item factors float32 [items, F]. m, v: Adam's moments, float32 like y. step: int64 [1], Adam's steps
+    so far."""
 
     y: Float32Array
     m: Float32Array
@@ -39,14 +40,15 @@ class FCFServer(NamedTuple):
 
 
 class FCFDownload(NamedTuple):
-    """What a device receives. y: float32 [items, F]. gram: Y^T Y, float64 [F, F], which every device would compute alike."""
+    """The model as a device receives it. y: item factors, float32 [items, F]. gram: Y^T Y, float64 [F, F], which every device would
+    compute alike."""
 
     y: Annotated[Float32Array, axes("items", "factors")]
     gram: Annotated[Float64Array, axes("factors", "factors")]
 
 
 class FCFDevices(NamedTuple):
-    """x: user factors float32 [m, F]. They never leave."""
+    """Private state of m devices. x: user factors float32 [m, F]. They never leave."""
 
     x: Annotated[Float32Array, axes("factors")]
 
@@ -75,7 +77,7 @@ class FCF(Settings):
     holds: ClassVar[type] = FCFServer
     receives: ClassVar[type] = FCFDownload
     keeps: ClassVar[type] = FCFDevices
-    sends: ClassVar[tuple[Sent, ...]] = (
+    sends: ClassVar[tuple[SentArray, ...]] = (
         dense(
             "f",
             "items",
@@ -89,34 +91,35 @@ class FCF(Settings):
     traits: ClassVar[Traits] = Traits(draws_negatives=False)  # every unobserved item counts, with confidence `unobserved`
 
     def configured(self, catalogue: Catalogue) -> Self:
-        """The same settings with the cohort as a number."""
+        """A copy of the settings in which the cohort is a number of devices of this federation."""
         return self.model_copy(update={"cohort": min(self.cohort, catalogue.users) or catalogue.users})
 
     def default_rounds(self, catalogue: Catalogue) -> int:
-        """`rounds`, whatever the data."""
+        """Training rounds if none are asked for: the setting `rounds`, of any data set."""
         return self.rounds
 
     def init_server(self, catalogue: Catalogue, key: np.uint64) -> FCFServer:
-        """y ~ N(0, init_std^2)."""
+        """The initial item factors y ~ N(0, init_std^2), and Adam's moments at 0."""
         y = normals(folds(key, np.arange(catalogue.items)), self.factors, self.init_std)
         return FCFServer(y, np.zeros_like(y), np.zeros_like(y), np.zeros(1, np.int64))
 
     def init_devices(self, users: Int64Array, key: np.uint64) -> FCFDevices:
-        """x_u = 0; it is solved for as soon as y arrives."""
+        """The initial user factors x_u = 0; each is solved for as soon as y arrives."""
         return FCFDevices(np.zeros((len(users), self.factors), np.float32))
 
     def select(self, server: FCFServer, catalogue: Catalogue, key: np.uint64) -> Int64Array:
-        """The devices that report before the server steps."""
+        """The devices that report before the server steps, drawn at random."""
         return cohort(key, self.configured(catalogue).cohort, catalogue.users)
 
     def download(self, server: FCFServer) -> FCFDownload:
-        """The item factors, and the one product of them that every device needs."""
+        """The item factors Y, and the product Y^T Y, which every device needs."""
         return FCFDownload(server.y, _gram(server.y))
 
     def local(
         self, download: FCFDownload, devices: FCFDevices, histories: Histories, users: Int64Array, key: np.uint64
     ) -> tuple[FCFDevices, Update]:
-        """x_u = (Y^T C_u Y + lambda I)^-1 Y^T C_u p_u, then f(u, i) = c_ui (p_ui - x_u . y_i) x_u for every i."""
+        """Solves x_u = (Y^T C_u Y + lambda I)^-1 Y^T C_u p_u on each device, and sends f(u, i) = c_ui (p_ui - x_u . y_i) x_u for every
+        item i."""
         x = self._solve(download, histories)
         f = np.empty((len(users), *download.y.shape), np.float32)
         _gradients(download.y, x, histories, self._confidence(histories), self.unobserved, f)
@@ -124,7 +127,7 @@ class FCF(Settings):
         return FCFDevices(x), Update(nothing, np.empty(0, np.int32), {}, {"f": f}, np.ones(len(users), np.float32))
 
     def aggregate(self, server: FCFServer, total: Total) -> FCFServer:
-        """dJ/dy_i = -2 sum_u f(u, i) + 2 lambda y_i, followed by the optimiser's step."""
+        """The server's step along dJ/dy_i = -2 sum_u f(u, i) + 2 lambda y_i, by Adam or plain gradient descent."""
         y = server.y.astype(np.float64)
         gradient = -2 * real(total.dense["f"][0]) + 2 * self.reg * y
         if self.optimiser == "sgd":
@@ -137,7 +140,7 @@ class FCF(Settings):
         return FCFServer((y - move).astype(np.float32), m.astype(np.float32), v.astype(np.float32), server.step + 1)
 
     def score(self, download: FCFDownload, devices: FCFDevices, histories: Histories) -> Float32Array:
-        """x_u . y_i with x_u solved against the y just received: float32 [m, items]."""
+        """Scores of every item, x_u . y_i with x_u solved against the y just received: float32 [m, items]."""
         none = np.zeros(len(download.y), np.float32)
         return bpr_mf.scores(self._solve(download, histories), download.y, none)
 

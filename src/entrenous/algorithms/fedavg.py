@@ -16,7 +16,7 @@ from typing import Annotated, ClassVar, NamedTuple, final
 
 import numpy as np
 
-from ..core.contract import Sent, axes
+from ..core.contract import SentArray, axes
 from ..core.protocols import Histories
 from ..core.types import Float32Array, Int64Array
 from ..core.update import Total, Update
@@ -24,7 +24,7 @@ from ._federated_ncf import HOW_MUCH, AveragedNCF, GlobalNCF, counts, data_of, m
 
 
 class FedAvgDevices(NamedTuple):
-    """w[U]. user: float32 [m, row], the embedding of each device's user. It never leaves."""
+    """Private state of m devices. user: the user embeddings w[U], float32 [m, row]. They never leave."""
 
     user: Annotated[Float32Array, axes("row")]
 
@@ -34,26 +34,26 @@ class FedAvg(AveragedNCF):
     """Federated averaging of neural collaborative filtering: E local epochs on each device, then the mean weighted by n_k."""
 
     keeps: ClassVar[type] = FedAvgDevices
-    sends: ClassVar[tuple[Sent, ...]] = (*moves_of_w("n_k times the move"), HOW_MUCH)
+    sends: ClassVar[tuple[SentArray, ...]] = (*moves_of_w("n_k times the move"), HOW_MUCH)
 
     def init_devices(self, users: Int64Array, key: np.uint64) -> FedAvgDevices:
-        """The first w[U], each row on the device of its user."""
+        """The initial user embeddings w[U] of the devices of `users`, each drawn on its device."""
         return FedAvgDevices(self.first_users(users, key))
 
     def local(
         self, download: GlobalNCF, devices: FedAvgDevices, histories: Histories, users: Int64Array, key: np.uint64
     ) -> tuple[FedAvgDevices, Update]:
-        """ClientUpdate(k, w): E epochs; sends n_k (w_k - w)."""
+        """Local training, ClientUpdate(k, w) of algorithm 1: E epochs from w; sends n_k (w_k - w)."""
         data = data_of(histories, users, key)
         user, update = self.client_update(download, devices.user, data, counts(histories))
         return FedAvgDevices(user), update
 
     def aggregate(self, server: GlobalNCF, total: Total) -> GlobalNCF:
-        """w <- w + sum_k (n_k / n) (w_k - w)."""
+        """The new global model, w <- w + sum_k (n_k / n) (w_k - w) (algorithm 1)."""
         return self.averaged_model(server, total)
 
     def score(self, download: GlobalNCF, devices: FedAvgDevices, histories: Histories) -> Float32Array:
-        """The logit of y_ui for every item, float32 [m, items]."""
+        """Scores of every item, float32 [m, items]: the logit of y_ui."""
         return self.scores_of(download, devices.user)
 
 

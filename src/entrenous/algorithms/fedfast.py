@@ -15,7 +15,7 @@ from typing import Annotated, ClassVar, NamedTuple, Protocol, Self, TypeAlias, f
 import numpy as np
 from pydantic import Field
 
-from ..core.contract import Sent, Traits, axes, dense, rows
+from ..core.contract import SentArray, Traits, axes, dense, rows
 from ..core.keys import fold_name
 from ..core.protocols import Catalogue, Histories
 from ..core.types import Float32Array, Int32Array, Int64Array
@@ -48,8 +48,8 @@ Startup: TypeAlias = Annotated[
 
 
 class ClusteredUsers(Protocol):
-    """What both parts need of a server. user: float32 [users, row]; cluster: int32 [users]; centroids: float32 [p, row]; round:
-    int64 [1], rounds done."""
+    """A server state whose user embeddings are clustered, as ActvSAMP and ActvAGG need it. user: float32 [users, row]; cluster: int32
+    [users]; centroids: float32 [p, row]; round: int64 [1], rounds done."""
 
     @property
     def user(self) -> Float32Array: ...
@@ -62,20 +62,21 @@ class ClusteredUsers(Protocol):
 
 
 def actv_samp(server: ClusteredUsers, m: int, starts: bool, key: np.uint64) -> Int64Array:
-    """ActvSAMP: the delegates, m/p devices of each cluster at random. In the start-up round everybody (as found)."""
+    """The round's devices by ActvSAMP: the delegates, m/p devices of each cluster at random. In the start-up round everybody (as found)."""
     return np.arange(len(server.user)) if starts else delegates_of(server.cluster, m, key)
 
 
 def actv_agg_users(server: ClusteredUsers, total: Total, gamma: float) -> tuple[Float32Array, Int32Array, Float32Array]:
-    """ActvAGG of user vectors: delegates' w^k[U_k] as they showed it, subordinates' += gamma times the mean move of their cluster's
-    delegates. Then the clusters anew, and their centroids."""
+    """User vectors after a round by ActvAGG: delegates' w^k[U_k] as they showed it, subordinates' += gamma times the mean move of their
+    cluster's delegates. Then the clusters anew, and their centroids."""
     delegates, shows = gathered(total)
     user = with_progress(server.user, server.cluster, len(server.centroids), delegates, shows["user"], gamma)
     return user, *k_means(user, server.centroids)
 
 
 def gamma_of(decay: float, number: Int64Array, startup: bool) -> float:
-    """gamma_t, t = 1, 2, ... after the start-up round (the decay as found). number: int64 [1], rounds done."""
+    """The discount gamma_t of subordinates' moves, t = 1, 2, ... after the start-up round (its decay as found). number: int64 [1],
+    rounds done."""
     return math.exp(-decay * (int(number[0]) + (not startup)))
 
 
@@ -83,8 +84,8 @@ def gamma_of(decay: float, number: Int64Array, startup: bool) -> float:
 
 
 class FedFastServer(NamedTuple):
-    """w. user: w[U] float32 [users, row]; item: w[I] float32 [items, row]; network: float32 [1, network], the non-embedding part;
-    cluster: int32 [users]; centroids: float32 [p, row]; round: int64 [1], rounds done."""
+    """The global model and the clusters of users. user: w[U] float32 [users, row]; item: w[I] float32 [items, row]; network: float32 [1,
+    network], the non-embedding part; cluster: int32 [users]; centroids: float32 [p, row]; round: int64 [1], rounds done."""
 
     user: Float32Array
     item: Float32Array
@@ -95,7 +96,7 @@ class FedFastServer(NamedTuple):
 
 
 class FedFastDownload(NamedTuple):
-    """What devices receive: w without the user embeddings of others. user: float32 [m, row]; round: int64 [1]."""
+    """The model as devices receive it: w without the user embeddings of others. user: float32 [m, row]; round: int64 [1]."""
 
     user: Annotated[Float32Array, axes("devices", "row")]
     item: Annotated[Float32Array, axes("items", "row")]
@@ -104,7 +105,7 @@ class FedFastDownload(NamedTuple):
 
 
 class FedFastDevices(NamedTuple):
-    """Nothing stays on a device but its history: the server holds w[U], which it clusters."""
+    """No private state: the server holds w[U], which it clusters; a device keeps only its history."""
 
 
 @final
@@ -120,7 +121,7 @@ class FedFast(NCFSettings):
     holds: ClassVar[type] = FedFastServer
     receives: ClassVar[type] = FedFastDownload
     keeps: ClassVar[type] = FedFastDevices
-    sends: ClassVar[tuple[Sent, ...]] = (
+    sends: ClassVar[tuple[SentArray, ...]] = (
         shown_user("row"),
         HOW_MUCH,
         rows(
@@ -141,43 +142,45 @@ class FedFast(NCFSettings):
     traits: ClassVar[Traits] = Traits()
 
     def configured(self, catalogue: Catalogue) -> Self:
-        """The same settings with m as a number. Raises InputError for more clusters than users and for m < p."""
+        """A copy of the settings with m, the devices of a round, as a number. Raises InputError for more clusters than users and for m <
+        p."""
         own = super().configured(catalogue)
         check_clusters(self.clusters, catalogue.users, own.cohort)
         return own
 
     def init_server(self, catalogue: Catalogue, key: np.uint64) -> FedFastServer:
-        """The first w and the first clusters."""
+        """The initial global model w and the initial clusters of users."""
         user = self.first_users(np.arange(catalogue.users), fold_name(key, "user"))
         cluster, centroids = k_means(user, first_centroids(user, self.clusters, fold_name(key, "clusters")))
         item, network = self.first_items(catalogue.items, key), self.first_network(key)
         return FedFastServer(user, item, network, cluster, centroids, np.zeros(1, np.int64))
 
     def init_devices(self, users: Int64Array, key: np.uint64) -> FedFastDevices:
-        """Nothing."""
+        """Private state without arrays: a device keeps its history alone."""
         return FedFastDevices()
 
     # ---- ActvSAMP ------------------------------------------------------------------------------------------------------------------
 
     def select(self, server: FedFastServer, catalogue: Catalogue, key: np.uint64) -> Int64Array:
-        """The delegates."""
+        """The round's devices: the delegates of the clusters of users (ActvSAMP)."""
         return actv_samp(server, self.configured(catalogue).cohort, self._starts(server.round), key)
 
     def _starts(self, number: Int64Array) -> bool:
         return self.startup and not number[0]
 
     def download(self, server: FedFastServer) -> FedFastServer:
-        """All there is; `deliver` says who gets what."""
+        """The whole server state, of which `deliver` sends each device its part."""
         return server
 
     def deliver(self, download: FedFastServer, users: Int64Array) -> FedFastDownload:
-        """w[I], the non-embedding part, and the row of w[U] of each device's user."""
+        """The model that the devices of `users` receive: w[I], the non-embedding part, and the row of w[U] of each device's user."""
         return FedFastDownload(download.user[users], download.item, download.network, download.round)
 
     def local(
         self, download: FedFastDownload, devices: FedFastDevices, histories: Histories, users: Int64Array, key: np.uint64
     ) -> tuple[FedFastDevices, Update]:
-        """E epochs from w; sends the moves of w[I], each with its L1 norm, and of the non-embedding part, and shows the new w[U_k]."""
+        """Local training: E epochs from w; sends the moves of w[I], each with its L1 norm, and of the non-embedding part, and shows the
+        new w[U_k]."""
         weight, data, w = counts(histories), data_of(histories, users, key), (download.user, download.item, download.network)
         sent = ncf.train(self.shape, self.rates(), *w, one_network(len(users)), data)
         moved = sent.row
@@ -189,15 +192,16 @@ class FedFast(NCFSettings):
     # ---- ActvAGG -------------------------------------------------------------------------------------------------------------------
 
     def aggregate(self, server: FedFastServer, total: Total) -> FedFastServer:
-        """Non-embedding part: sum_k (n_k / n) w^k. Item i: sum_k q_k(i) w^k[i] / sum_k q_k(i), q_k(i) = |w^k[i] - w[i]|_1. Users: w^k[U_k]
-        of delegates; subordinates' += gamma_t times the mean move of their cluster's delegates. Then the clusters anew."""
+        """The server's step (ActvAGG). Non-embedding part: sum_k (n_k / n) w^k. Item i: sum_k q_k(i) w^k[i] / sum_k q_k(i), q_k(i) =
+        |w^k[i] - w[i]|_1. Users: w^k[U_k] of delegates; subordinates' += gamma_t times the mean move of their cluster's delegates. Then
+        the clusters anew."""
         network = mean_network(server.network, total.dense["network"], total.weight)
         item = average(server.item, total) if self._starts(server.round) else weighted_mean(server.item, total)
         user, cluster, centroids = actv_agg_users(server, total, gamma_of(self.decay, server.round, self.startup))
         return FedFastServer(user, item, network, cluster, centroids, server.round + 1)
 
     def score(self, download: FedFastDownload, devices: FedFastDevices, histories: Histories) -> Float32Array:
-        """The logit of y_ui for every item, float32 [m, items]."""
+        """Scores of every item, float32 [m, items]: the logit of y_ui."""
         return ncf.scores(self.shape, download.user, download.item, download.network, one_network(len(download.user)))
 
 

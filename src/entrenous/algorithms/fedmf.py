@@ -27,7 +27,7 @@ import numpy as np
 from numba import njit
 from pydantic import Field
 
-from ..core.contract import Sent, Traits, axes, dense, rows
+from ..core.contract import SentArray, Traits, axes, dense, rows
 from ..core.errors import NonFiniteError
 from ..core.keys import folds, normals
 from ..core.protocols import Catalogue, Histories
@@ -45,13 +45,13 @@ REVEALS = (
 
 
 class FedMFServer(NamedTuple):
-    """v: item factors float32 [items, F]. A device receives it whole."""
+    """The global model. v: item factors float32 [items, F]. A device receives it whole."""
 
     v: Annotated[Float32Array, axes("items", "factors")]
 
 
 class FedMFDevices(NamedTuple):
-    """u: user factors float32 [m, F]. They never leave."""
+    """Private state of m devices. u: user factors float32 [m, F]. They never leave."""
 
     u: Annotated[Float32Array, axes("factors")]
 
@@ -77,24 +77,24 @@ class FedMF(Settings):
     holds: ClassVar[type] = FedMFServer
     receives: ClassVar[type] = FedMFServer
     keeps: ClassVar[type] = FedMFDevices
-    sends: ClassVar[tuple[Sent, ...]] = (
+    sends: ClassVar[tuple[SentArray, ...]] = (
         dense("v", "items", "width", when="each round", reveals=REVEALS, only_if="full"),
         rows("v", "width", when="each round, for the items rated", reveals=REVEALS, only_if="part"),
     )
     traits: ClassVar[Traits] = Traits(predicts_ratings=True, draws_negatives=False)
 
     def configured(self, catalogue: Catalogue) -> Self:
-        """The same settings. Raises InputError if the catalogue has no ratings."""
+        """A copy of the settings for a catalogue of rated items. Raises InputError if the catalogue has no ratings."""
         rated(catalogue.scale, "fedmf")
         return self
 
     def default_rounds(self, catalogue: Catalogue) -> int:
-        """`rounds`, whatever the data."""
+        """Training rounds if none are asked for: the setting `rounds`, of any data set."""
         return self.rounds
 
     @property
     def width(self) -> int:
-        """Numbers of a row: Gradient_ij, and with step = mean a 1."""
+        """Numbers of a sent row: Gradient_ij, and with step = mean a 1."""
         return self.factors + (self.step == "mean")
 
     @property
@@ -108,32 +108,32 @@ class FedMF(Settings):
         return not self.part
 
     def sizes(self, catalogue: Catalogue) -> dict[str, int]:
-        """The numbers of a row."""
+        """Sizes of the declared arrays: the numbers of a sent row."""
         return {"width": self.width}
 
     def init_server(self, catalogue: Catalogue, key: np.uint64) -> FedMFServer:
-        """v ~ N(init, init_std^2)."""
+        """The initial item factors v ~ N(init, init_std^2), float32 [items, F]."""
         return FedMFServer(self._first(folds(key, np.arange(catalogue.items))))
 
     def init_devices(self, users: Int64Array, key: np.uint64) -> FedMFDevices:
-        """u ~ N(init, init_std^2)."""
+        """The initial user factors u ~ N(init, init_std^2) of the devices of `users`, float32 [m, F]."""
         return FedMFDevices(self._first(folds(key, users)))
 
     def _first(self, keys: np.ndarray) -> Float32Array:
         return (normals(keys, self.factors, self.init_std) + np.float32(self.init)).astype(np.float32)
 
     def select(self, server: FedMFServer, catalogue: Catalogue, key: np.uint64) -> Int64Array:
-        """All devices."""
+        """The round's devices: all of them."""
         return np.arange(catalogue.users)
 
     def download(self, server: FedMFServer) -> FedMFServer:
-        """All of it."""
+        """The item factors, which every device receives whole."""
         return server
 
     def local(
         self, download: FedMFServer, devices: FedMFDevices, histories: Histories, users: Int64Array, key: np.uint64
     ) -> tuple[FedMFDevices, Update]:
-        """u_i steps, then Gradient_ij with the new u_i."""
+        """Local training: u_i steps over the rated items, then Gradient_ij is made with the new u_i and sent."""
         u, g = self._gradients(download, devices, histories)
         weight = np.ones(len(users), np.float32)
         if self.part:
@@ -145,7 +145,8 @@ class FedMF(Settings):
     def local_sum(
         self, download: FedMFServer, devices: FedMFDevices, histories: Histories, users: Int64Array, key: np.uint64, total: Total
     ) -> tuple[FedMFDevices, Total, int, int]:
-        """`local`, and the updates added to `total`, zeros left out; also how many rows and bytes were sent. The same bits."""
+        """Local training as `local`, with the updates added to `total`, zeros left out: the same bits. Also returns how many rows and
+        bytes were sent."""
         u, g = self._gradients(download, devices, histories)
         if not add_rows(histories.item, g, total.rows["v"] if self.part else total.dense["v"][0]):
             raise NonFiniteError(f"update 'v': a value is not finite or beyond +-{LIMIT:.0f}; the model is unchanged")
@@ -168,13 +169,13 @@ class FedMF(Settings):
         return u, g
 
     def aggregate(self, server: FedMFServer, total: Total) -> FedMFServer:
-        """v_j <- v_j - gamma sum_i Gradient_ij, or along the mean."""
+        """The server's step, v_j <- v_j - gamma sum_i Gradient_ij, or along the mean."""
         v = server.v.copy()
         _step(v, total.rows["v"] if self.part else total.dense["v"][0], self.learning_rate)
         return FedMFServer(v)
 
     def score(self, download: FedMFServer, devices: FedMFDevices, histories: Histories) -> Float32Array:
-        """<u_i, v_j> for every item, not clipped: float32 [m, items]."""
+        """Predicted ratings <u_i, v_j> of every item, not clipped to the scale: float32 [m, items]."""
         return bpr_mf.scores(devices.u, download.v, np.zeros(len(download.v), np.float32))
 
 

@@ -27,7 +27,7 @@ import numpy as np
 from numba import njit
 from pydantic import Field, model_validator
 
-from ..core.contract import Sent, Traits, axes, rows
+from ..core.contract import SentArray, Traits, axes, rows
 from ..core.errors import NonFiniteError
 from ..core.keys import draw, fold_name, folds, uniform
 from ..core.protocols import Catalogue, Histories
@@ -41,23 +41,24 @@ from ..privacy.decoys import Mixed, SendsDecoys
 SPREAD = 0.01  # first values are even in +-0.005
 
 
-class Server(NamedTuple):
-    """v: V, or with SVD++ V and O side by side. step: rounds done. epoch: rounds in an iteration. A device receives all of it."""
+class FedRecServer(NamedTuple):
+    """The global model. v: item factors V, or with SVD++ V and O side by side. step: rounds done. epoch: rounds in an iteration over the
+    users. A device receives all of it."""
 
     v: Annotated[Float32Array, axes("items", "width")]
     step: Annotated[Int64Array, axes(1, least=0)]
     epoch: Annotated[Int64Array, axes(1, least=1)]
 
 
-class Devices(NamedTuple):
-    """u: U_u. key: from which a device draws its decoys. Neither leaves."""
+class FedRecDevices(NamedTuple):
+    """Private state of m devices. u: user factors U_u. key: from which a device draws its decoys. Neither leaves."""
 
     u: Annotated[Float32Array, axes("factors")]
     key: Annotated[UInt64Array, axes()]
 
 
-class Received(Protocol):
-    """What the shared part needs of a download; FedRec++'s has more."""
+class FedRecReceived(Protocol):
+    """The part of a download that FedRec's and FedRec++'s devices both read."""
 
     @property
     def v(self) -> Float32Array: ...
@@ -68,7 +69,7 @@ class Received(Protocol):
 
 
 class FilledFactorisation(SendsDecoys):
-    """Matrix factorisation over ratings and made-up ones: the settings, the device and the predictions, which FedRec++ has as well."""
+    """Matrix factorisation over ratings and made-up ones: the settings, the device and the predictions that FedRec and FedRec++ share."""
 
     factors: int = Field(20, ge=1, le=1024, description="d, the length of U_u and V_i")
     style: Literal["batch", "stochastic"] = Field(
@@ -91,7 +92,7 @@ class FilledFactorisation(SendsDecoys):
     decay: float = Field(0.9, gt=0, le=1, description="what gamma is multiplied by after every iteration (pass over the users)")
     reg: float = Field(0.001, ge=0, description="lambda of U, V and O")
 
-    keeps: ClassVar[type] = Devices
+    keeps: ClassVar[type] = FedRecDevices
     traits: ClassVar[Traits] = Traits(predicts_ratings=True, draws_negatives=False)
     decoys_move_u: ClassVar[bool]  # whether U's own step takes made-up ratings in
     decoys_count: ClassVar[bool]  # whether the server's step does
@@ -99,17 +100,18 @@ class FilledFactorisation(SendsDecoys):
     # ---- the federation ----------------------------------------------------------------------------------------------------
 
     def configured(self, catalogue: Catalogue) -> Self:
-        """The same settings. Raises InputError if the catalogue has no ratings."""
+        """A copy of the settings for a catalogue of rated items. Raises InputError if the catalogue has no ratings."""
         rated(catalogue.scale, type(self).__name__)
         return self
 
     @property
     def width(self) -> int:
-        """Numbers that the server keeps of an item."""
+        """Numbers that the server keeps of an item: its factors."""
         return self.factors
 
     def sizes(self, catalogue: Catalogue) -> dict[str, int]:
-        """width: numbers of an item. cohort: devices in a round, one in stochastic style. usual_rows: rows of a device as a rule."""
+        """Sizes of the declared arrays. width: numbers of an item. cohort: devices in a round, one in stochastic style. usual_rows: rows
+        that a device sends as a rule."""
         cohort = 1 if self.style == "stochastic" else catalogue.users
         return {"width": self.width, "cohort": cohort, "rows": catalogue.items, "usual_rows": self.usual_rows(catalogue)}
 
@@ -118,37 +120,37 @@ class FilledFactorisation(SendsDecoys):
         return catalogue.users if self.style == "stochastic" else 1
 
     def default_rounds(self, catalogue: Catalogue) -> int:
-        """Rounds of `rounds` iterations."""
+        """Training rounds if none are asked for: those of `rounds` iterations over the users."""
         return self.rounds * self.rounds_an_epoch(catalogue)
 
     def select(self, server: Any, catalogue: Catalogue, key: np.uint64) -> Int64Array:
-        """Everybody, or in stochastic style the device whose turn it is: 0, 1, 2, ... in every pass."""
+        """The round's devices: everybody, or in stochastic style the one whose turn it is: 0, 1, 2, ... in every pass."""
         return np.arange(catalogue.users) if self.style == "batch" else server.step % catalogue.users
 
     def first_items(self, catalogue: Catalogue, key: np.uint64) -> Float32Array:
-        """V (and O), even in +-0.005."""
+        """Initial item factors V (and O with SVD++), uniform in +-0.005, float32 [items, width]."""
         return uniforms(folds(key, np.arange(catalogue.items)), self.width, SPREAD)
 
-    def init_devices(self, users: Int64Array, key: np.uint64) -> Devices:
-        """U, even in +-0.005, and the key of the decoys."""
-        return Devices(uniforms(folds(key, users), self.factors, SPREAD), folds(fold_name(key, "decoys"), users))
+    def init_devices(self, users: Int64Array, key: np.uint64) -> FedRecDevices:
+        """The initial private state of the devices of `users`: user factors U, uniform in +-0.005, and the key of the decoys."""
+        return FedRecDevices(uniforms(folds(key, users), self.factors, SPREAD), folds(fold_name(key, "decoys"), users))
 
     def rate(self, iteration: int) -> np.float32:
-        """gamma in an iteration, which counts from 0."""
+        """The learning rate gamma in an iteration, which counts from 0."""
         first = self.learning_rate or (0.8 if self.style == "batch" else 0.01)
         return np.float32(first * self.decay**iteration)
 
     # ---- on the device -----------------------------------------------------------------------------------------------------
 
     def filling_in(self, iteration: int) -> Filling:
-        """How decoys are rated in an iteration."""
+        """The way in which decoys are rated in an iteration."""
         predicts = bool(self.rho) and self.filling == "hybrid" and iteration >= self.predict_after
         return Filling(predicts, self.local_iterations, self.rate(iteration), np.float32(self.reg), self.style == "stochastic")
 
     def gradients(
-        self, download: Received, devices: Devices, histories: Histories, key: np.uint64
-    ) -> tuple[Devices, Mixed, Float32Array]:
-        """What m devices do in a round: their new state, their rows (rated items and decoys, n in all), and grad V_ui [n, width]."""
+        self, download: FedRecReceived, devices: FedRecDevices, histories: Histories, key: np.uint64
+    ) -> tuple[FedRecDevices, Mixed, Float32Array]:
+        """A round's work of m devices: their new state, their rows (rated items and decoys, n in all), and grad V_ui [n, width]."""
         v, t = download.v, iteration(download)
         filled = fill(self.mixed(devices.key, histories, len(v), key), v, devices.u, self.filling_in(t))
         u, g = devices.u.copy(), np.zeros((len(filled.item), self.width), np.float32)
@@ -156,17 +158,17 @@ class FilledFactorisation(SendsDecoys):
         style(filled, v, u, self.rate(t), np.float32(self.reg), self.decoys_move_u, g)
         return devices._replace(u=u), filled, g
 
-    def score(self, download: Received, devices: Devices, histories: Histories) -> Float32Array:
-        """r_ui for every item, not clipped: float32 [m, items]."""
+    def score(self, download: FedRecReceived, devices: FedRecDevices, histories: Histories) -> Float32Array:
+        """Predicted ratings r_ui of every item, not clipped to the scale: float32 [m, items]."""
         v, own = download.v, Mixed(histories.ptr, histories.item, histories.value, np.ones(len(histories.item), np.bool_))
         return bpr_mf.scores(with_implicit(own, v, devices.u), v[:, : self.factors], np.zeros(len(v), np.float32))
 
     # ---- rounds of one device each, one after the other in one call ----------------------------------------------------------
 
     def solo_rounds(
-        self, server: Any, devices: Devices, histories: Histories, rounds: range, key: np.uint64
-    ) -> tuple[Any, Devices, int, int]:
-        """`rounds` of the stochastic style over all users' devices; the same bits as one round at a time.
+        self, server: Any, devices: FedRecDevices, histories: Histories, rounds: range, key: np.uint64
+    ) -> tuple[Any, FedRecDevices, int, int]:
+        """Runs `rounds` rounds of the stochastic style over all users' devices; the same bits as one round at a time.
 
         Returns the new server, the new devices, and how many rows and bytes were sent.
         """
@@ -185,7 +187,7 @@ class FilledFactorisation(SendsDecoys):
 
     @property
     def row_bytes(self) -> int:
-        """Item id and gradient."""
+        """Bytes of one sent row: item id and gradient."""
         return 4 + 4 * self.width
 
 
@@ -195,9 +197,9 @@ class FedRec(FilledFactorisation):
 
     model: Literal["pmf", "svd++"] = Field("pmf", description="U_u . V_i, or SVD++ with implicit factors O (stochastic style)")
 
-    holds: ClassVar[type] = Server
-    receives: ClassVar[type] = Server
-    sends: ClassVar[tuple[Sent, ...]] = (
+    holds: ClassVar[type] = FedRecServer
+    receives: ClassVar[type] = FedRecServer
+    sends: ClassVar[tuple[SentArray, ...]] = (
         rows(
             "v",
             "width",
@@ -223,36 +225,36 @@ class FedRec(FilledFactorisation):
         """Numbers that the server keeps of an item: V_i, and O_i with SVD++."""
         return self.factors * (2 if self.model == "svd++" else 1)
 
-    def init_server(self, catalogue: Catalogue, key: np.uint64) -> Server:
-        """The first V (and O)."""
+    def init_server(self, catalogue: Catalogue, key: np.uint64) -> FedRecServer:
+        """The initial global model: item factors V (and O with SVD++)."""
         epoch = np.array([self.rounds_an_epoch(catalogue)], np.int64)
-        return Server(self.first_items(catalogue, key), np.zeros(1, np.int64), epoch)
+        return FedRecServer(self.first_items(catalogue, key), np.zeros(1, np.int64), epoch)
 
-    def download(self, server: Server) -> Server:
-        """All of it."""
+    def download(self, server: FedRecServer) -> FedRecServer:
+        """The global model, which every device receives whole."""
         return server
 
     def local(
-        self, download: Server, devices: Devices, histories: Histories, users: Int64Array, key: np.uint64
-    ) -> tuple[Devices, Update]:
-        """grad V_ui for rated items and decoys; U_u moves."""
+        self, download: FedRecServer, devices: FedRecDevices, histories: Histories, users: Int64Array, key: np.uint64
+    ) -> tuple[FedRecDevices, Update]:
+        """Local training: makes grad V_ui of rated items and decoys, which is sent, and moves U_u."""
         after, filled, g = self.gradients(download, devices, histories, key)
         return after, Update(filled.ptr, filled.item, {"v": g}, {}, np.ones(len(users), np.float32))
 
-    def aggregate(self, server: Server, total: Total) -> Server:
-        """V_i <- V_i - gamma mean_u grad V_ui over all who sent a row, made-up ratings among them."""
+    def aggregate(self, server: FedRecServer, total: Total) -> FedRecServer:
+        """The server's step, V_i <- V_i - gamma mean_u grad V_ui over all who sent a row, made-up ratings among them."""
         v = stepped(server.v, total.rows["v"], total.senders, float(self.rate(iteration(server))))
         return server._replace(v=v, step=server.step + 1)
 
 
-def iteration(state: Received) -> int:
-    """Passes over all users so far."""
+def iteration(state: FedRecReceived) -> int:
+    """Passes over all users that were completed so far."""
     return int(state.step[0] // state.epoch[0])
 
 
 @njit(cache=True, nogil=True)
 def uniforms(keys: UInt64Array, width: int, spread: float) -> Float32Array:
-    """Even in +- spread / 2, float32 [len(keys), width]: row r depends on keys[r] alone."""
+    """Uniform numbers in +- spread / 2, float32 [len(keys), width]: row r depends on keys[r] alone."""
     out = np.empty((len(keys), width), np.float32)
     for r in range(len(keys)):
         for f in range(width):
@@ -264,8 +266,8 @@ def uniforms(keys: UInt64Array, width: int, spread: float) -> Float32Array:
 
 
 class Filling(NamedTuple):
-    """How decoys are rated: by prediction or by the user's mean; and how the U' that predicts is trained: passes over the rated items,
-    gamma, lambda, and whether it steps after each item or after each pass along the mean gradient."""
+    """The way in which decoys are rated: by prediction or by the user's mean; and how the temporary U' that predicts is trained: passes
+    over the rated items, gamma, lambda, and whether it steps after each item or after each pass along the mean gradient."""
 
     predicts: bool
     steps: int
@@ -274,8 +276,8 @@ class Filling(NamedTuple):
     each: bool
 
 
-class Room(NamedTuple):
-    """Memory that a device works in. x: U', y: the implicit part of SVD++, h: a gradient, float32 [F]; known: float32 [n]."""
+class FedRecRoom(NamedTuple):
+    """Working memory of a device. x: U', y: the implicit part of SVD++, h: a gradient, float32 [F]; known: float32 [n]."""
 
     x: Float32Array
     y: Float32Array
@@ -291,10 +293,10 @@ def fill(mixed: Mixed, v: Float32Array, u: Float32Array, filling: Filling) -> Mi
 
 
 @njit(cache=True, nogil=True)
-def room_for(factors: int, rows: int) -> Room:
-    """Room for devices with n rows together."""
+def room_for(factors: int, rows: int) -> FedRecRoom:
+    """Working memory for devices with n rows together."""
     x, y, h = np.empty(factors, np.float32), np.empty(factors, np.float32), np.empty(factors, np.float32)
-    return Room(x, y, h, np.empty(rows, np.float32))
+    return FedRecRoom(x, y, h, np.empty(rows, np.float32))
 
 
 @njit(cache=True, nogil=True)
@@ -305,7 +307,9 @@ def _fill(mixed: Mixed, v: Float32Array, u: Float32Array, filling: Filling, valu
 
 
 @njit(cache=True, nogil=True)
-def fill_one(mixed: Mixed, d: int, v: Float32Array, u: Float32Array, filling: Filling, room: Room, value: Float32Array) -> None:
+def fill_one(
+    mixed: Mixed, d: int, v: Float32Array, u: Float32Array, filling: Filling, room: FedRecRoom, value: Float32Array
+) -> None:
     """The ratings of device d's rows, made-up ones among them, to value: float32 [n]."""
     if filling.predicts:
         train_temporary(mixed, d, v, u, filling, room)
@@ -321,8 +325,8 @@ def fill_one(mixed: Mixed, d: int, v: Float32Array, u: Float32Array, filling: Fi
 
 
 @njit(cache=True, nogil=True)
-def predicted(room: Room, v: Float32Array, i: int, r: int) -> np.float32:
-    """(U'_u + y) . V_i, of row r."""
+def predicted(room: FedRecRoom, v: Float32Array, i: int, r: int) -> np.float32:
+    """The prediction (U'_u + y) . V_i of row r by the temporary user vector."""
     out = room.known[r]
     for f in range(len(room.x)):
         out += room.x[f] * v[i, f]
@@ -330,8 +334,9 @@ def predicted(room: Room, v: Float32Array, i: int, r: int) -> np.float32:
 
 
 @njit(cache=True, nogil=True)
-def train_temporary(mixed: Mixed, d: int, v: Float32Array, u: Float32Array, filling: Filling, room: Room) -> None:
-    """U'_u starts from U_u and takes some steps on the rated items alone: room.x. room.known: y . V_i, which does not move meanwhile."""
+def train_temporary(mixed: Mixed, d: int, v: Float32Array, u: Float32Array, filling: Filling, room: FedRecRoom) -> None:
+    """Trains the temporary U'_u, room.x: it starts from U_u and takes some steps on the rated items alone. room.known: y . V_i, which
+    does not move meanwhile."""
     x, g, start, stop = room.x, room.h, mixed.ptr[d], mixed.ptr[d + 1]
     rate, reg, count, factors = filling.rate, filling.reg, np.float32(0), len(room.x)
     implicit_part(mixed, d, v, room.y)
@@ -368,7 +373,8 @@ def train_temporary(mixed: Mixed, d: int, v: Float32Array, u: Float32Array, fill
 def batch_gradients(
     filled: Mixed, v: Float32Array, u: Float32Array, rate: np.float32, reg: np.float32, decoys_move_u: bool, g: Float32Array
 ) -> None:
-    """g: float32 [n, F], grad V_ui for each row at the U_u given; U_u then moves, in place, along the mean over its rows."""
+    """Gradients of the batch style, g: float32 [n, F], grad V_ui of each row at the U_u given; U_u then moves, in place, along the mean
+    over its rows."""
     factors = u.shape[1]
     g_u = np.empty(factors, np.float32)
     for d in range(len(u)):
@@ -393,7 +399,8 @@ def batch_gradients(
 def stochastic_gradients(
     filled: Mixed, v: Float32Array, u: Float32Array, rate: np.float32, reg: np.float32, decoys_move_u: bool, g: Float32Array
 ) -> None:
-    """`batch_gradients` in the stochastic style; every device by itself, all from the same v."""
+    """Gradients as `batch_gradients` makes them, in the stochastic style: U_u moves after each row; every device by itself, all from the
+    same v."""
     room = room_for(u.shape[1], 0)
     for d in range(len(u)):
         visit_one(filled, d, v, u, rate, reg, decoys_move_u, room, g, 0)
@@ -402,10 +409,10 @@ def stochastic_gradients(
 @njit(cache=True, nogil=True)
 def visit_one(
     filled: Mixed, d: int, v: Float32Array, u: Float32Array, rate: np.float32, reg: np.float32, decoys_move_u: bool,
-    room: Room, g: Float32Array, base: int,
+    room: FedRecRoom, g: Float32Array, base: int,
 ) -> None:  # fmt: skip
-    """Device d goes through its rows in order and moves U_u after each. g: float32 [rows, w], from row `base` of `filled` on: the
-    gradients of V_i (and O_i) for its rows.
+    """Runs one device's round: device d goes through its rows in order and moves U_u after each. g: float32 [rows, w], from row `base`
+    of `filled` on: the gradients of V_i (and O_i) for its rows.
 
     With w = 2 F, v holds O in its second half, y = sum_k O_k / sqrt |I_u| takes part, and each row moves every O_k of a rated item: all
     alike but for lambda, O_k <- (1 - rate lambda) O_k + rate e V_i / sqrt |I_u|, so that what they have moved at the end is
@@ -438,7 +445,7 @@ def visit_one(
 
 @njit(cache=True, nogil=True)
 def implicit_part(mixed: Mixed, d: int, v: Float32Array, y: Float32Array) -> np.float32:
-    """y = sum of O_k over the rated items of device d, / sqrt |I_u|, which is returned; 0 where v holds no O."""
+    """SVD++'s sum of O_k over the rated items of device d, divided by sqrt |I_u|; that divisor is returned. 0 where v holds no O."""
     factors, count = len(y), np.float32(0)
     for f in range(factors):
         y[f] = 0
@@ -456,7 +463,7 @@ def implicit_part(mixed: Mixed, d: int, v: Float32Array, y: Float32Array) -> np.
 
 @njit(cache=True, nogil=True)
 def with_implicit(own: Mixed, v: Float32Array, u: Float32Array) -> Float32Array:
-    """U_u + y of every device, float32 [m, F]; own: the rated items."""
+    """User vectors with SVD++'s implicit part, U_u + y of every device, float32 [m, F]; own: the rated items."""
     out, y = np.empty_like(u), np.empty(u.shape[1], np.float32)
     for d in range(len(u)):
         implicit_part(own, d, v, y)
@@ -469,7 +476,8 @@ def with_implicit(own: Mixed, v: Float32Array, u: Float32Array) -> Float32Array:
 
 
 def stepped(v: Float32Array, total: Int64Array, count: Int64Array, rate: float) -> Float32Array:
-    """v_i - rate * total_i / count_i for the items with a count. total: fixed point [items, >= w], the sum of what was sent."""
+    """Item factors after a step, v_i - rate * total_i / count_i of the items with a count. total: fixed point [items, >= w], the sum of
+    what was sent."""
     sent, out = count > 0, v.copy()
     out[sent] -= (rate * real(total[sent, : v.shape[1]]) / count[sent, None]).astype(np.float32)
     return out
@@ -477,7 +485,8 @@ def stepped(v: Float32Array, total: Int64Array, count: Int64Array, rate: float) 
 
 @njit(cache=True, nogil=True)
 def step_one(filled: Mixed, d: int, v: Float32Array, g: Float32Array, rate: float, decoys_count: bool) -> bool:
-    """`stepped` in place after device d alone has sent g (its first row is g's first); False if a value cannot be sent."""
+    """Makes the step of `stepped` in place after device d alone has sent g (its first row is g's first). Returns False if a value cannot
+    be sent."""
     ok = True
     for r in range(filled.ptr[d], filled.ptr[d + 1]):
         if filled.rated[r] or decoys_count:
@@ -493,8 +502,8 @@ def solo(
     mixed: Mixed, value: Float32Array, v: Float32Array, u: Float32Array, first: int, last: int, filling: Filling,
     rate: np.float32, reg: np.float32, decoys_move_u: bool, decoys_count: bool,
 ) -> bool:  # fmt: skip
-    """Devices first .. last - 1 one after the other, each followed by the server's step: v, u in place, value overwritten; False if a
-    value cannot be sent."""
+    """Runs devices first .. last - 1 one after the other, each followed by the server's step: v, u in place, value overwritten. Returns
+    False if a value cannot be sent."""
     filled, room, ok = Mixed(mixed.ptr, mixed.item, value, mixed.rated), room_for(u.shape[1], len(mixed.item)), True
     g = np.zeros((np.max(mixed.ptr[1:] - mixed.ptr[:-1]), v.shape[1]), np.float32)
     for d in range(first, last):

@@ -25,7 +25,7 @@ import numpy as np
 from numba import njit
 from pydantic import Field
 
-from ..core.contract import Sent, axes, rows
+from ..core.contract import SentArray, axes, rows
 from ..core.errors import NonFiniteError
 from ..core.keys import draw, fold_name, folds
 from ..core.protocols import Catalogue, Histories
@@ -33,15 +33,15 @@ from ..core.simd import SCALE
 from ..core.types import BoolArray, Float32Array, Int64Array, UInt64Array
 from ..core.update import LIMIT, STEP, Total, Update
 from ..privacy.decoys import Mixed
-from .fedrec import Devices, FilledFactorisation, iteration, stepped
+from .fedrec import FedRecDevices, FilledFactorisation, iteration, stepped
 
 UNIT = np.float32(STEP)
 LIMB = 1 << 24  # a padded number of 48 bits goes as two whole numbers below 2^24, which float32 holds exactly
 
 
-class Server(NamedTuple):
-    """v: V. step: rounds done. epoch: rounds in an iteration. denoiser: the devices that denoise, ascending, chosen once. A device
-    receives all of it."""
+class FedRecPPServer(NamedTuple):
+    """The global model. v: item factors V. step: rounds done. epoch: rounds in an iteration over the users. denoiser: the devices that
+    denoise, ascending, chosen once. A device receives all of it."""
 
     v: Annotated[Float32Array, axes("items", "factors")]
     step: Annotated[Int64Array, axes(1, least=0)]
@@ -59,9 +59,9 @@ class FedRecPP(FilledFactorisation):
         description="hide from server and denoisers which rows are decoys, by a random number that both get and that cancels",
     )
 
-    holds: ClassVar[type] = Server
-    receives: ClassVar[type] = Server
-    sends: ClassVar[tuple[Sent, ...]] = (
+    holds: ClassVar[type] = FedRecPPServer
+    receives: ClassVar[type] = FedRecPPServer
+    sends: ClassVar[tuple[SentArray, ...]] = (
         rows(
             "v",
             "numbers",
@@ -85,25 +85,27 @@ class FedRecPP(FilledFactorisation):
     decoys_count: ClassVar[bool] = False
 
     def sizes(self, catalogue: Catalogue) -> dict[str, int]:
-        """numbers: of a row, a gradient and a 1. limbs: parts that each of them goes in. denoisers: devices that denoise."""
+        """Sizes of the declared arrays. numbers: of a row, a gradient and a 1. limbs: parts that each of them goes in. denoisers:
+        devices that denoise."""
         many = max(1, min(catalogue.users, int(self.denoisers * (catalogue.users if self.denoisers < 1 else 1))))
         return {**super().sizes(catalogue), "numbers": self.factors + 1, "limbs": 2 if self.pads else 1, "denoisers": many}
 
-    def init_server(self, catalogue: Catalogue, key: np.uint64) -> Server:
-        """The first V, and which devices denoise."""
+    def init_server(self, catalogue: Catalogue, key: np.uint64) -> FedRecPPServer:
+        """The initial item factors V, and the devices that denoise."""
         epoch = np.array([self.rounds_an_epoch(catalogue)], np.int64)
         order = np.argsort(folds(fold_name(key, "denoisers"), np.arange(catalogue.users)), kind="stable")
         denoiser = np.sort(order[: self.sizes(catalogue)["denoisers"]])
-        return Server(self.first_items(catalogue, key), np.zeros(1, np.int64), epoch, denoiser)
+        return FedRecPPServer(self.first_items(catalogue, key), np.zeros(1, np.int64), epoch, denoiser)
 
-    def download(self, server: Server) -> Server:
-        """All of it."""
+    def download(self, server: FedRecPPServer) -> FedRecPPServer:
+        """The global model, which every device receives whole."""
         return server
 
     def local(
-        self, download: Server, devices: Devices, histories: Histories, users: Int64Array, key: np.uint64
-    ) -> tuple[Devices, Update]:
-        """grad V_ui for rated items and decoys, and those of the decoys as noise; U_u moves by rated items alone."""
+        self, download: FedRecPPServer, devices: FedRecDevices, histories: Histories, users: Int64Array, key: np.uint64
+    ) -> tuple[FedRecDevices, Update]:
+        """Local training: makes grad V_ui of rated items and decoys, and those of the decoys once more as noise; U_u moves by rated
+        items alone."""
         after, filled, g = self.gradients(download, devices, histories, key)
         v, noise = (np.empty((len(g), self.factors + 1), np.float32) for _ in range(2))
         _split(filled, np.isin(users, download.denoiser), g, v, noise)
@@ -114,8 +116,8 @@ class FedRecPP(FilledFactorisation):
             sent = {"v": v[..., None], "noise": noise[..., None]}
         return after, Update(filled.ptr, filled.item, sent, {}, np.ones(len(users), np.float32))
 
-    def aggregate(self, server: Server, total: Total) -> Server:
-        """V_i <- V_i - gamma G_i / count_i."""
+    def aggregate(self, server: FedRecPPServer, total: Total) -> FedRecPPServer:
+        """The server's step, V_i <- V_i - gamma G_i / count_i, in which the decoys' gradients have been taken out again."""
         difference = total.rows["v"] - total.rows["noise"]
         g = without_pads(difference) if self.pads else difference[..., 0]  # G_i and, in fixed point, count_i
         v = stepped(server.v, g, g[:, -1] >> 16, float(self.rate(iteration(server))))
@@ -123,7 +125,7 @@ class FedRecPP(FilledFactorisation):
 
     @property
     def row_bytes(self) -> int:
-        """Item id, and two rows of F + 1 numbers, which pads make twice as long."""
+        """Bytes of one sent row: item id, and two rows of F + 1 numbers, which pads make twice as long."""
         return 4 + 8 * (self.factors + 1) * (2 if self.pads else 1)
 
 
@@ -141,7 +143,7 @@ def _split(filled: Mixed, denoises: BoolArray, g: Float32Array, v: Float32Array,
 
 
 def padded(ptr: Int64Array, values: Float32Array, keys: UInt64Array) -> Float32Array:
-    """values [n, w] in fixed point, plus a pad for each from its device's key, modulo 2^48: two limbs in whole steps, float32 [n, w, 2].
+    """Values [n, w] in fixed point, plus a pad for each from its device's key, modulo 2^48: two limbs in whole steps, float32 [n, w, 2].
     Raises NonFiniteError for a value that fixed point does not hold."""
     if not bool(np.all(np.abs(values) < LIMIT)):
         raise NonFiniteError("update: a value is not finite or beyond +-32768; the model is unchanged")

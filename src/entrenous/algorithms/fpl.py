@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit
 from pydantic import Field
 
-from ..core.contract import Sent, Traits, axes, rows
+from ..core.contract import SentArray, Traits, axes, rows
 from ..core.errors import NonFiniteError
 from ..core.keys import below, draw, fold, folds, local_key, normals, select_key, uniform
 from ..core.logistic import logistic
@@ -33,14 +33,14 @@ CACHE = 1 << 18  # bytes of updates made before they are added: a part of a core
 
 
 class FPLServer(NamedTuple):
-    """Definition 4, the global model. q: item factors float32 [items, F]; b: item biases float32 [items]. A device receives it whole."""
+    """The global model (definition 4). q: item factors float32 [items, F]; b: item biases float32 [items]. A device receives it whole."""
 
     q: Annotated[Float32Array, axes("items", "factors")]
     b: Annotated[Float32Array, axes("items")]
 
 
 class FPLDevices(NamedTuple):
-    """Definition 5, the local models of m devices. p: user factors float32 [m, F]. They never leave."""
+    """The local models of m devices (definition 5). p: user factors float32 [m, F]. They never leave."""
 
     p: Annotated[Float32Array, axes("factors")]
 
@@ -76,7 +76,7 @@ class FPL(Settings):
     holds: ClassVar[type] = FPLServer
     receives: ClassVar[type] = FPLServer
     keeps: ClassVar[type] = FPLDevices
-    sends: ClassVar[tuple[Sent, ...]] = (
+    sends: ClassVar[tuple[SentArray, ...]] = (
         rows(
             "q",
             "factors",
@@ -92,23 +92,23 @@ class FPL(Settings):
     # ---- 5.2: configurations -----------------------------------------------------------------------------------------------
 
     def configured(self, catalogue: Catalogue) -> Self:
-        """The same settings with |U-| and T as numbers for this federation: 0 becomes |U| and X+ / |U|."""
+        """A copy of the settings with |U-| and T as numbers for this federation: 0 becomes |U| and X+ / |U|."""
         devices = min(self.cohort, catalogue.users) or catalogue.users
         triples = self.triples or max(1, catalogue.interactions // max(1, catalogue.users))
         return self.model_copy(update={"cohort": devices, "triples": triples})
 
     def rounds_an_epoch(self, catalogue: Catalogue) -> int:
-        """rpe of section 5.2, by either reading."""
+        """Rounds per epoch, rpe of section 5.2, by either reading."""
         own = self.configured(catalogue)
         triples = own.triples if self.rounds_per_epoch == "printed" else 1
         return max(1, round(catalogue.interactions / (own.cohort * triples)))
 
     def default_rounds(self, catalogue: Catalogue) -> int:
-        """Rounds of `epochs` epochs."""
+        """Training rounds if none are asked for: those of `epochs` epochs."""
         return self.epochs * self.rounds_an_epoch(catalogue)
 
     def sizes(self, catalogue: Catalogue) -> dict[str, int]:
-        """The most rows that a device sends in a round: 2 T."""
+        """Sizes of the declared arrays. rows: the most rows that a device sends in a round, 2 T."""
         return {"rows": 2 * self.configured(catalogue).triples}
 
     @property
@@ -118,28 +118,29 @@ class FPL(Settings):
     # ---- 4.1: architecture -------------------------------------------------------------------------------------------------
 
     def init_server(self, catalogue: Catalogue, key: np.uint64) -> FPLServer:
-        """Theta_S = <Q, b>, drawn from N(0, init_std^2) (as run)."""
+        """The initial global model Theta_S = <Q, b>, drawn from N(0, init_std^2) (as run)."""
         drawn = normals(folds(key, np.arange(catalogue.items)), self.factors + 1, self.init_std)
         return FPLServer(np.ascontiguousarray(drawn[:, :-1]), np.ascontiguousarray(drawn[:, -1]))
 
     def init_devices(self, users: Int64Array, key: np.uint64) -> FPLDevices:
-        """Theta_u = <p_u>, drawn from N(0, init_std^2) on the device of u."""
+        """The initial local models Theta_u = <p_u>, each drawn from N(0, init_std^2) on the device of u."""
         return FPLDevices(normals(folds(key, users), self.factors, self.init_std))
 
     # ---- 4.2: training procedure -------------------------------------------------------------------------------------------
 
     def select(self, server: FPLServer, catalogue: Catalogue, key: np.uint64) -> Int64Array:
-        """1. Distribution to Devices: S randomly selects U-."""
+        """The round's devices U-, selected at random by S (step 1, Distribution to Devices)."""
         return cohort(key, self.configured(catalogue).cohort, catalogue.users)
 
     def download(self, server: FPLServer) -> FPLServer:
-        """1. ... and delivers to them the current model."""
+        """The current model, which S delivers to the selected devices (step 1, Distribution to Devices)."""
         return server
 
     def local(
         self, download: FPLServer, devices: FPLDevices, histories: Histories, users: Int64Array, key: np.uint64
     ) -> tuple[FPLDevices, Update]:
-        """2. Federated Optimization and 3. Transmission to Server, for the devices of `users`."""
+        """Local training and what it sends, for the devices of `users` (step 2, Federated Optimization, and step 3, Transmission to
+        Server)."""
         p, sent = devices.p.copy(), self._room(len(users), histories)
         n = _local(download, p, self._data(users, histories, key), 0, len(users), self.numbers(), sent)
         of_items = {"q": sent.dq[:n, : self.factors].copy(), "b": sent.db[:n]}
@@ -148,7 +149,8 @@ class FPL(Settings):
     def local_sum(
         self, download: FPLServer, devices: FPLDevices, histories: Histories, users: Int64Array, key: np.uint64, total: Total
     ) -> tuple[FPLDevices, Total, int, int]:
-        """`local`, and the updates added to `total` while they are in the cache; also how many rows and bytes were sent. The same bits."""
+        """Local training as `local`, with the updates added to `total` while they are in the cache: the same bits. Also returns how many
+        rows and bytes were sent."""
         p, sums, together = devices.p.copy(), (total.rows["q"], total.rows["b"], total.senders), self._together(len(users))
         room, data = self._room(together, histories), self._data(users, histories, key)
         rows = _local_sum(download, p, data, together, self.numbers(), room, *sums)
@@ -159,13 +161,14 @@ class FPL(Settings):
         return FPLDevices(p), total, rows, rows * self._row_bytes
 
     def aggregate(self, server: FPLServer, total: Total) -> FPLServer:
-        """4. Global Aggregation."""
+        """The server's step (eq. 7, step 4, Global Aggregation): the global model moves by the learning rate times the sum of the
+        updates."""
         q, b = server.q.copy(), server.b.copy()
         _aggregate(q, b, total.rows["q"], total.rows["b"], total.senders, np.float32(self.learning_rate))
         return FPLServer(q, b)
 
     def score(self, download: FPLServer, devices: FPLDevices, histories: Histories) -> Float32Array:
-        """x_ui of eq. 1 for every item, on the device: float32 [m, items]."""
+        """Scores x_ui (eq. 1) of every item, computed on the device: float32 [m, items]."""
         return bpr_mf.scores(devices.p, download.q, download.b)
 
     # ---- a run of rounds with one device each, compiled: sFPL needs X+ of them an epoch ---------------------------------------
@@ -173,7 +176,7 @@ class FPL(Settings):
     def solo_rounds(
         self, server: FPLServer, devices: FPLDevices, histories: Histories, rounds: range, key: np.uint64
     ) -> tuple[FPLServer, FPLDevices, int, int]:
-        """`rounds` (cohort 1) of select, local and aggregate over all users' devices; the same bits as one round at a time.
+        """Runs `rounds` rounds (cohort 1) of select, local and aggregate over all users' devices; the same bits as one round at a time.
 
         Returns the new server, the new devices, and how many rows and bytes were sent.
         """
@@ -190,7 +193,7 @@ class FPL(Settings):
         return _Data(*histories[:5], pi, folds(key, users))  # a triple needs neither times nor places
 
     def numbers(self) -> _Numbers:
-        """T, alpha, the three lambdas with their defaults, and whether p_u moves after each triple."""
+        """Constants of local training: T, alpha, the three lambdas with their defaults, and whether p_u moves after each triple."""
         alpha = self.learning_rate
         regs = (self.reg_user, alpha / 20), (self.reg_positive, alpha / 20), (self.reg_negative, alpha / 200)
         reg_user, reg_positive, reg_negative = (np.float32(default if reg is None else reg) for reg, default in regs)
@@ -200,13 +203,13 @@ class FPL(Settings):
         """How many devices' updates fill a core's second-level cache."""
         return max(1, min(devices, CACHE // max(1, 2 * self.triples * 4 * (padded(self.factors) + 2))))
 
-    def _room(self, devices: int, histories: Histories) -> _Room:
+    def _room(self, devices: int, histories: Histories) -> _FPLRoom:
         longest, avoided = (int(np.diff(ptr).max(initial=0)) for ptr in (histories.ptr, histories.avoid_ptr))
         triples, width = devices * self.triples, padded(self.factors)
         i, j, row_i, row_j = (np.empty(triples, np.uint32) for _ in range(4))
         item, db, dq = np.empty(2 * triples + 1, np.int32), np.zeros(2 * triples + 1, np.float32), zeros(2 * triples + 1, width)
         ptr, places, gaps = np.zeros(devices + 1, np.int64), np.empty(longest, np.int32), np.empty(avoided + LANES, np.int32)
-        return _Room(
+        return _FPLRoom(
             ptr, item, dq, db, i, j, row_i, row_j, zeros(1, width), zeros(1, width), places, slots_for(self.triples), gaps
         )
 
@@ -234,7 +237,7 @@ class _Data(NamedTuple):
     keys: UInt64Array
 
 
-class _Room(NamedTuple):
+class _FPLRoom(NamedTuple):
     """Memory for a number of devices; rows of F numbers are padded to whole lanes.
 
     ptr, item, dq, db: the rows of Delta Theta_S,u as in an Update, at most 2 T a device, and one more that takes what is not sent.
@@ -296,7 +299,7 @@ def plain_local(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _local(theta: FPLServer, p: Float32Array, data: _Data, low: int, high: int, numbers: _Numbers, room: _Room) -> int:
+def _local(theta: FPLServer, p: Float32Array, data: _Data, low: int, high: int, numbers: _Numbers, room: _FPLRoom) -> int:
     """T triples a device against the received Q, b; writes the rows to send and returns how many. p moves in place."""
     q, b, p_u, dp_u, ptr, item, dq, db = theta.q, theta.b, room.p, room.dp, room.ptr, room.item, room.dq, room.db
     history, history_ptr, avoid, avoid_ptr, pi, keys = data.item, data.ptr, data.avoid, data.avoid_ptr, data.pi, data.keys
@@ -375,7 +378,7 @@ def _local(theta: FPLServer, p: Float32Array, data: _Data, low: int, high: int, 
 
 @njit(cache=True, nogil=True)
 def _local_sum(
-    theta: FPLServer, p: Float32Array, data: _Data, together: int, numbers: _Numbers, room: _Room, sum_q: Int64Array,
+    theta: FPLServer, p: Float32Array, data: _Data, together: int, numbers: _Numbers, room: _FPLRoom, sum_q: Int64Array,
     sum_b: Int64Array, senders: Int64Array,
 ) -> int:  # fmt: skip
     """All devices, `together` at a time, and their updates added to the sums; returns the rows sent, -1 if a value cannot be added."""
@@ -407,7 +410,7 @@ def _aggregate(
 
 @njit(cache=True, nogil=True)
 def _solo(
-    theta: FPLServer, p: Float32Array, data: _Data, key: np.uint64, start: int, stop: int, numbers: _Numbers, room: _Room
+    theta: FPLServer, p: Float32Array, data: _Data, key: np.uint64, start: int, stop: int, numbers: _Numbers, room: _FPLRoom
 ) -> int:
     """Rounds start .. stop - 1 with one device each, in place; returns the rows sent. The sums are fixed point as everywhere."""
     total, q, b, item, dq, db = 0, theta.q, theta.b, room.item, room.dq, room.db
@@ -428,14 +431,14 @@ def _solo(
 
 
 def communication_cost_per_epoch(fpl: FPL, catalogue: Catalogue) -> float:
-    """CCE = rpe |U-| (|I| + T (1 + pi)), in exchanged vectors; with a Choice, pi is its default."""
+    """Communication cost per epoch, CCE = rpe |U-| (|I| + T (1 + pi)), in exchanged vectors; with a Choice, pi is its default."""
     own = fpl.configured(catalogue)
     pi = own.pi.default if isinstance(own.pi, Choice) else own.pi
     return own.rounds_an_epoch(catalogue) * own.cohort * (catalogue.items + own.triples * (1 + pi))
 
 
 def total_communication_cost(fpl: FPL, catalogue: Catalogue, epochs: float) -> float:
-    """TCC = CCE x epochs (table 4)."""
+    """Communication cost of a training, TCC = CCE x epochs (table 4), in exchanged vectors."""
     return communication_cost_per_epoch(fpl, catalogue) * epochs
 
 

@@ -27,7 +27,7 @@ from numba import njit
 from pydantic import Field
 
 from ..core.adam import AdamStep, adam_step, direction, moment
-from ..core.contract import Sent, Traits, axes, shown
+from ..core.contract import SentArray, Traits, axes, shown
 from ..core.keys import below, draw, folds
 from ..core.protocols import Catalogue, Histories
 from ..core.ratings import rated
@@ -36,14 +36,14 @@ from ..core.settings import Settings
 from ..core.types import Float32Array, Int32Array, Int64Array, UInt64Array
 from ..core.update import Total, Update, gathered
 from ..kernels import meta_network
-from ..kernels.meta_network import Sizes
+from ..kernels.meta_network import MetaSizes
 
 NONE = np.float32(-1)  # where a device has fewer ratings than a batch
 
 
 class MetaMFServer(NamedTuple):
-    """theta: all parameters of the meta network, float32 [n]; m, s: Adam's moments of them. users, items: int64 [1]. scale: float32 [2],
-    lowest and highest rating. step: int64 [1], how many steps Adam took."""
+    """The state of the server. theta: all parameters of the meta network, float32 [n]; m, s: Adam's moments of them. users, items: int64
+    [1]. scale: float32 [2], lowest and highest rating. step: int64 [1], Adam's steps so far."""
 
     theta: Float32Array
     m: Float32Array
@@ -55,8 +55,8 @@ class MetaMFServer(NamedTuple):
 
 
 class MetaMFDownload(NamedTuple):
-    """What devices receive: the models made for them. low: A_u, float32 [m, items, L]; rise: B_u, [m, L, D]; first: [m, (D + 1) P], weights
-    [D, P] and biases; second: [m, P + 1], weights and a bias. middle: float32 [1], of the scale."""
+    """The models that the server makes for m devices. low: A_u, float32 [m, items, L]; rise: B_u, [m, L, D]; first: [m, (D + 1) P],
+    weights [D, P] and biases; second: [m, P + 1], weights and a bias. middle: float32 [1], of the scale."""
 
     low: Annotated[Float32Array, axes("devices", "items", "low")]
     rise: Annotated[Float32Array, axes("devices", "low", "factors")]
@@ -66,7 +66,7 @@ class MetaMFDownload(NamedTuple):
 
 
 class MetaMFDevices(NamedTuple):
-    """Nothing stays on a device but its ratings: the server makes its model, anew in each round."""
+    """No private state: the server makes a device's model anew in each round; a device keeps only its ratings."""
 
 
 @final
@@ -102,7 +102,7 @@ class MetaMF(Settings):
     holds: ClassVar[type] = MetaMFServer
     receives: ClassVar[type] = MetaMFDownload
     keeps: ClassVar[type] = MetaMFDevices
-    sends: ClassVar[tuple[Sent, ...]] = (
+    sends: ClassVar[tuple[SentArray, ...]] = (
         shown(
             "item",
             "batch",
@@ -129,48 +129,49 @@ class MetaMF(Settings):
     traits: ClassVar[Traits] = Traits(predicts_ratings=True, draws_negatives=False)
 
     def configured(self, catalogue: Catalogue) -> Self:
-        """The same settings with the cohort as a number. Raises InputError for data without ratings."""
+        """A copy of the settings in which the cohort is a number of devices of this federation. Raises InputError for data without
+        ratings."""
         rated(catalogue.scale, "metamf")
         return self.model_copy(update={"cohort": min(self.cohort, catalogue.users) or catalogue.users})
 
     def default_rounds(self, catalogue: Catalogue) -> int:
-        """`rounds`, whatever the data."""
+        """Training rounds if none are asked for: the setting `rounds`, of any data set."""
         return self.rounds
 
     def sizes(self, catalogue: Catalogue) -> dict[str, int]:
-        """first, second: numbers in the layers of a generated predictor."""
+        """Sizes of the declared arrays. first, second: numbers in the layers of a generated predictor."""
         return {"first": self.meta_sizes(1, 1).first, "second": self.predictor + 1}
 
-    def meta_sizes(self, users: int, items: int) -> Sizes:
-        """Of the meta network."""
-        return Sizes(users, items, self.user, self.taste, self.hidden, self.low, self.factors, self.predictor)
+    def meta_sizes(self, users: int, items: int) -> MetaSizes:
+        """Sizes of the meta network's layers."""
+        return MetaSizes(users, items, self.user, self.taste, self.hidden, self.low, self.factors, self.predictor)
 
-    def _sizes(self, server: MetaMFServer) -> Sizes:
+    def _sizes(self, server: MetaMFServer) -> MetaSizes:
         return self.meta_sizes(int(server.users[0]), int(server.items[0]))
 
     # ---- on the server: algorithm 1, generation -----------------------------------------------------------------------------------
 
     def init_server(self, catalogue: Catalogue, key: np.uint64) -> MetaMFServer:
-        """Xavier-normal weights; biases 0, but for what all models share."""
+        """The initial meta network: Xavier-normal weights; biases 0, but for what all generated models share."""
         theta = meta_network.first_parameters(self.meta_sizes(catalogue.users, catalogue.items), key, self.init_std)
         users, items = np.array([catalogue.users]), np.array([catalogue.items])
         scale = np.array(catalogue.scale, np.float32)
         return MetaMFServer(theta, np.zeros_like(theta), np.zeros_like(theta), users, items, scale, np.zeros(1, np.int64))
 
     def init_devices(self, users: Int64Array, key: np.uint64) -> MetaMFDevices:
-        """Nothing."""
+        """Private state without arrays: a device keeps its ratings alone."""
         return MetaMFDevices()
 
     def select(self, server: MetaMFServer, catalogue: Catalogue, key: np.uint64) -> Int64Array:
-        """S: some users, evenly at random."""
+        """The round's devices S, drawn uniformly at random."""
         return cohort(key, self.configured(catalogue).cohort, catalogue.users)
 
     def download(self, server: MetaMFServer) -> MetaMFServer:
-        """All there is; `deliver` makes of it what each user gets."""
+        """The whole server state, from which `deliver` makes each user's model."""
         return server
 
     def deliver(self, download: MetaMFServer, users: Int64Array) -> MetaMFDownload:
-        """The item table and the predictor of each user."""
+        """The models that the meta network makes for `users`: the factored item table and the predictor of each."""
         sizes = self._sizes(download)
         made = meta_network.generate(meta_network.views(download.theta, sizes), sizes, users)
         return MetaMFDownload(*made, download.scale.mean(keepdims=True))
@@ -180,7 +181,7 @@ class MetaMF(Settings):
     def local(
         self, download: MetaMFDownload, devices: MetaMFDevices, histories: Histories, users: Int64Array, key: np.uint64
     ) -> tuple[MetaMFDevices, Update]:
-        """The gradient of the squared errors of a batch, added over the batch, by all that was received for it."""
+        """The gradient of the squared errors by all received parameters, added over a batch of each device's ratings."""
         m, shapes = len(users), ((self.batch,), (self.batch, self.low), *(array.shape[1:] for array in download[1:4]))
         shown = dict(
             zip(("item", "low", "rise", "first", "second"), (np.zeros((m, *shape), np.float32) for shape in shapes), strict=True)
@@ -191,7 +192,7 @@ class MetaMF(Settings):
         return devices, Update(nothing, np.empty(0, np.int32), {}, {}, weight, shown=shown, sender=users)
 
     def score(self, download: MetaMFDownload, devices: MetaMFDevices, histories: Histories) -> Float32Array:
-        """r^_ui for every item, float32 [m, items]."""
+        """Predicted ratings r^_ui of every item, float32 [m, items]."""
         out = np.empty(download.low.shape[:2], np.float32)
         _score(download, out)
         return out
@@ -199,7 +200,8 @@ class MetaMF(Settings):
     # ---- on the server: algorithm 1, back-propagation ------------------------------------------------------------------------------
 
     def aggregate(self, server: MetaMFServer, total: Total) -> MetaMFServer:
-        """Back-propagation of the mean over the round's ratings, device by device in the order of users, and a step of Adam."""
+        """The server's step (algorithm 1): back-propagation of the mean over the round's ratings, device by device in the order of
+        users, and a step of Adam."""
         sender, shown = gathered(total)
         sizes, slope = self._sizes(server), np.zeros_like(server.theta)
         scale = np.float32(1 / max(1, int((shown["item"] >= 0).sum())))

@@ -34,33 +34,35 @@ CANDIDATES = 100  # random items that each weighting item is ranked among (secti
 
 
 def decentralised_fedavg(a: Arrivals, data: DeviceData) -> Float32Array:
-    """|D_2| / (|D_1| + |D_2|): models count by the rows their nodes train on. Half where neither has rows."""  # first procedure
+    """The share of a received model by rows, |D_2| / (|D_1| + |D_2|): models count by the rows their nodes train on. Half where neither
+    has rows."""
     d_1, d_2 = np.diff(data.histories.ptr)[a.who], a.headers.samples
     both = d_1 + d_2
     return np.where(both > 0, d_2 / np.maximum(both, 1), 0.5).astype(np.float32)
 
 
 def model_age_based(a: Arrivals, nodes: Any) -> Float32Array:
-    """age_2 / (age_1 + age_2): models count by the updates they have had (Hegedus, Danner, Jelasity 2021)."""  # second procedure
+    """The share of a received model by age, age_2 / (age_1 + age_2): models count by the updates they have had (Hegedus, Danner,
+    Jelasity 2021)."""
     age_1, age_2 = nodes.age[a.who], a.headers.age
     return (age_2 / np.maximum(age_1 + age_2, 1)).astype(np.float32)  # type: ignore[no-any-return]  # none is 0: all have trained
 
 
 @final
 class AveragePolicy(GossipPolicy):
-    """Decentralised FedAvg: random peers, and models weighted by rows."""
+    """Policy of decentralised FedAvg: random peers, and models weighted by rows."""
 
     def on_model_received(self, model: GossipModel, a: Arrivals, nodes: Any, data: DeviceData) -> None:
-        """Averages by |D| and trains."""
+        """Averages each received model with the node's own, weighted by rows |D|, and trains the result."""
         merge_and_train(model, a, nodes, data, decentralised_fedavg(a, data))
 
 
 @final
 class ModelAgePolicy(GossipPolicy):
-    """Model-age-based gossip learning: random peers, and models weighted by age."""
+    """Policy of model-age-based gossip learning: random peers, and models weighted by age."""
 
     def on_model_received(self, model: GossipModel, a: Arrivals, nodes: Any, data: DeviceData) -> None:
-        """Averages by age and trains."""
+        """Averages each received model with the node's own, weighted by age, and trains the result."""
         merge_and_train(model, a, nodes, data, model_age_based(a, nodes))
 
 
@@ -68,7 +70,8 @@ class ModelAgePolicy(GossipPolicy):
 
 
 class PepperPolicy(GossipPolicy):
-    """Performance-based aggregation and personalised peer sampling, whatever the model; `performance` is what differs between models."""
+    """Policy of PEPPER: performance-based aggregation and personalised peer sampling, whatever the model; `performance` is what differs
+    between models."""
 
     alpha: float = Field(0.4, ge=0, le=1, description="exploration against exploitation, as `reading` says")
     reading: Literal["exploration", "exploitation"] = Field(
@@ -91,11 +94,11 @@ class PepperPolicy(GossipPolicy):
     # ---- Algorithm 2: performance-based aggregation function ----
 
     def weighting_sets(self, data: DeviceData, items: int, keys: UInt64Array) -> DeviceData:
-        """INIT: D^weighting, drawn at random from D unless it is given."""  # line 1
+        """The nodes' weighting sets D^weighting, drawn at random from D unless they are given (algorithm 1, INIT)."""
         return data if len(data.weighing.item) else drawn_weighting_sets(data, self.weighting, items, keys)
 
     def performance(self, model: GossipModel, a: Arrivals, at: Int64Array, nodes: Any, data: DeviceData) -> Float64Array:
-        """PredictAndEvaluate(M, D^weighting) of the models a.pool[at] on the nodes a.who, float64 [m]."""
+        """Performance of the models a.pool[at] on the weighting sets of nodes a.who, float64 [m] (PredictAndEvaluate(M, D^weighting))."""
         raise NotImplementedError
 
     def performance_based_aggregation(self, model: GossipModel, a: Arrivals, nodes: Any, data: DeviceData) -> Float64Array:
@@ -112,52 +115,53 @@ class PepperPolicy(GossipPolicy):
     # ---- Algorithm 3: personalised peer sampling ----
 
     def on_model_received(self, model: GossipModel, a: Arrivals, nodes: Any, data: DeviceData) -> None:
-        """Aggregates, and remembers how well the model of each sender C_x did."""  # line 1
+        """Aggregates by performance, and remembers how well the model of each sender C_x did."""
         p_x = self.performance_based_aggregation(model, a, nodes, data)  # line 2
         add_sorted(nodes.heard, nodes.performance, a.who, a.headers.sender, p_x.astype(np.float32))  # line 3
 
     def update_view(self, nodes: Any, who: Int64Array, view: int, keys: UInt64Array) -> Int32Array:
-        """T best of L_N and R = |V| - T at random, int32 [m, view]."""  # line 5
+        """New views of nodes, int32 [m, view]: the T best of L_N and R = |V| - T at random (algorithm 3)."""
         found = personalised_views(nodes.known, nodes.heard, nodes.performance, who, self.exploited(view), view, keys)
         if self.memory == "view":
             nodes.heard[who] = NOBODY
         return found
 
     def exploited(self, view: int) -> int:
-        """T: places of a view that go to the best."""
+        """Places of a view that go to the best known nodes, T."""
         return int((1 - self.alpha if self.reading == "exploration" else self.alpha) * view + 0.5)  # line 6
 
     def remembered(self, view: int, redraw: int) -> int:
-        """The length of L_N: twice the models that a node pushes between two of its views, and so receives on average."""
+        """The length of a node's list L_N: twice the models that a node pushes between two of its views, and so receives on average."""
         return 2 * view * redraw
 
 
 @final
 class PepperGMFPolicy(PepperPolicy):
-    """PEPPER, with models judged as the paper does those of GMF."""
+    """Policy of PEPPER with models judged as the paper does those of GMF: HR@20, alone or times NDCG@20."""
 
     measure: Literal["hr", "hr-ndcg"] = Field(
         "hr", description="P of a model: HR@20 (as printed) or HR@20 x NDCG@20 (as run last)"
     )
 
     def performance(self, model: GossipModel, a: Arrivals, at: Int64Array, nodes: Any, data: DeviceData) -> Float64Array:
-        """HR@20 of the weighting items, or HR@20 x NDCG@20, float64 [m]."""
+        """Performance of GMF models: HR@20 of the weighting items, or HR@20 x NDCG@20 (eq. 4 and 5), float64 [m]."""
         hr, ndcg = model.judged(a.pool, at, nodes, a.who, data)
         return hr if self.measure == "hr" else hr * ndcg
 
 
 @final
 class PepperPRMEPolicy(PepperPolicy):
-    """PEPPER, with models judged as the paper does those of PRME-G."""
+    """Policy of PEPPER with models judged as the paper does those of PRME-G: F1@20."""
 
     def performance(self, model: GossipModel, a: Arrivals, at: Int64Array, nodes: Any, data: DeviceData) -> Float64Array:
-        """F1@20 of the weighting items, float64 [m]."""
+        """Performance of PRME-G models: F1@20 of the weighting items (eq. 6 to 8), float64 [m]."""
         (f1,) = model.judged(a.pool, at, nodes, a.who, data)
         return f1
 
 
 def drawn_weighting_sets(data: DeviceData, share: float, items: int, keys: UInt64Array) -> DeviceData:
-    """`data` with int(share n) of each device's n rows as its weighting set, which it no longer trains on, and never draws as negatives."""
+    """The data of devices with int(share n) of each one's n rows as its weighting set, which it no longer trains on, and never draws as
+    negatives."""
     own = data.histories
     counts = np.diff(own.ptr)
     held = (share * counts).astype(np.int64)  # WeightingSize of each
@@ -197,7 +201,8 @@ def _sampled(
 
 @njit(cache=True, nogil=True)
 def add_sorted(heard: Int32Array, performance: Float32Array, who: Int64Array, sender: Int64Array, value: Float32Array) -> None:
-    """L_N: each node notes how well sender[d]'s model did; the best of a sender counts. When the list is full the worst makes room."""
+    """Notes in the list L_N of each node how well the model of sender[d] did; the best of a sender counts. When the list is full the
+    worst makes room."""
     for d in range(len(who)):
         peers, values = heard[who[d]], performance[who[d]]
         at = 0
@@ -259,13 +264,13 @@ class ReptilePolicy(GossipPolicy):
     meta_rate: float = Field(0.1, gt=0, le=1, description="how far each goes towards what an epoch learns, falling to 0")
 
     def on_model_received(self, model: GossipModel, a: Arrivals, nodes: Any, data: DeviceData) -> None:
-        """As decentralised FedAvg."""
+        """Averages each received model with the node's own as decentralised FedAvg does, weighted by rows, and trains the result."""
         merge_and_train(model, a, nodes, data, decentralised_fedavg(a, data))
 
     def score(
         self, model: GossipModel, pool: Float32Array, at: Int64Array, nodes: Any, who: Int64Array, data: DeviceData
     ) -> Float32Array:
-        """Scores by the fine-tuned models, float32 [m, items]."""
+        """Scores of every item by the fine-tuned models, float32 [m, items]."""
         models, own, rows = self.tuned(model, pool, at, nodes, who, data)
         here = np.arange(len(who))
         return model.score(models, here, own, here, rows)

@@ -13,7 +13,7 @@ from typing import Annotated, ClassVar, NamedTuple, Self, final
 import numpy as np
 from pydantic import Field
 
-from ..core.contract import Sent, Traits, axes, rows
+from ..core.contract import SentArray, Traits, axes, rows
 from ..core.keys import fold_name, folds
 from ..core.protocols import Catalogue, Histories
 from ..core.sampling import cohort
@@ -26,8 +26,8 @@ from ._prme import HOW, PRMESettings
 from .fedfast import Clusters, Decay, Startup, actv_agg_users, actv_samp, gamma_of
 
 
-def moves_of_venues(what: str) -> Sent:
-    """What leaves a device of every venue that it touched. what: "n_k times the move" or the like."""
+def moves_of_venues(what: str) -> SentArray:
+    """The declaration of what leaves a device of every venue that it touched. what: "n_k times the move" or the like."""
     return rows(
         "item",
         "vectors",
@@ -38,7 +38,7 @@ def moves_of_venues(what: str) -> Sent:
 
 
 class FederatedPRME(PRMESettings):
-    """What a device does in a round and how it scores, and how many take part."""
+    """PRME-G on the devices of a federation: local training, scores, and the number of devices in a round."""
 
     learning_rate: float = Field(0.02, gt=0, le=10, description="of SGD, one step for each transition")
     cohort: int = Field(500, ge=0, description="m, devices in a round; 0 = all; at most all")
@@ -47,27 +47,28 @@ class FederatedPRME(PRMESettings):
     traits: ClassVar[Traits] = Traits()
 
     def configured(self, catalogue: Catalogue) -> Self:
-        """The same settings with the cohort as a number."""
+        """A copy of the settings in which the cohort is a number of devices of this federation."""
         return self.model_copy(update={"cohort": min(self.cohort, catalogue.users) or catalogue.users})
 
     def default_rounds(self, catalogue: Catalogue) -> int:
-        """`rounds`, whatever the data."""
+        """Training rounds if none are asked for: the setting `rounds`, of any data set."""
         return self.rounds
 
     def sizes(self, catalogue: Catalogue) -> dict[str, int]:
-        """vectors: numbers of both vectors of a venue. usual_rows: venues that a device touches with a history of the mean length and no
-        venue drawn twice."""
+        """Sizes of the declared arrays. vectors: numbers of both vectors of a venue. usual_rows: venues that a device touches with a
+        history of the mean length and no venue drawn twice."""
         touched = catalogue.interactions / max(1, catalogue.users) * (1 + self.local_epochs)
         return {"vectors": 2 * self.factors, "usual_rows": max(1, min(catalogue.items, int(touched)))}
 
     def learnt(
         self, item: Float32Array, user: Float32Array, histories: Histories, users: Int64Array, key: np.uint64
-    ) -> prme_node.Sent:
-        """E passes of each device over its transitions, from w."""
+    ) -> prme_node.PRMELearnt:
+        """The result of local training: what each device learns in E passes over its transitions from the global model w."""
         return prme_node.moves(item, user, self.rows(histories), self.rates(), folds(key, users))
 
     def scores(self, item: Float32Array, user: Float32Array, histories: Histories) -> Float32Array:
-        """-D(u, c, l) of every venue l, float32 [m, items]; c as `contexts` says."""
+        """Scores of every venue l, float32 [m, items]: -D(u, c, l) (Feng et al. 2015, section 4), c being the previous venues that
+        `contexts` chooses."""
         here, pool = np.arange(len(user)), np.ascontiguousarray(item).reshape(1, -1)
         how, alpha = HOW[self.contexts], np.float32(self.preference)
         return prme_score.scores(pool, 0 * here, user, here, self.rows(histories), how, alpha, len(item))
@@ -76,34 +77,34 @@ class FederatedPRME(PRMESettings):
 # ---- FedAvg and Reptile --------------------------------------------------------------------------------------------------------
 
 
-class Venues(NamedTuple):
-    """w. item: float32 [items, 2 factors], P and S of every venue. The server holds it; a device receives it whole."""
+class PRMEVenues(NamedTuple):
+    """The global model w. item: float32 [items, 2 factors], P and S of every venue. The server holds it; a device receives it whole."""
 
     item: Annotated[Float32Array, axes("items", "vectors")]
 
 
 class FedAvgPRMEDevices(NamedTuple):
-    """U. user: float32 [m, factors], the vector of each device's user. It never leaves."""
+    """Private state of m devices. user: the user vectors U, float32 [m, factors]. They never leave."""
 
     user: Annotated[Float32Array, axes("factors")]
 
 
 class AveragedPRME(FederatedPRME):
-    """The server's side of a plain average."""
+    """The server's side of a plain average of PRME-G models."""
 
-    holds: ClassVar[type] = Venues
-    receives: ClassVar[type] = Venues
+    holds: ClassVar[type] = PRMEVenues
+    receives: ClassVar[type] = PRMEVenues
 
-    def init_server(self, catalogue: Catalogue, key: np.uint64) -> Venues:
-        """The first w."""
-        return Venues(self.first_items(catalogue.items, fold_name(key, "item")))
+    def init_server(self, catalogue: Catalogue, key: np.uint64) -> PRMEVenues:
+        """The initial global model w: the vectors P and S of every venue."""
+        return PRMEVenues(self.first_items(catalogue.items, fold_name(key, "item")))
 
-    def select(self, server: Venues, catalogue: Catalogue, key: np.uint64) -> Int64Array:
-        """S_t: m devices, uniformly at random."""
+    def select(self, server: PRMEVenues, catalogue: Catalogue, key: np.uint64) -> Int64Array:
+        """The round's devices S_t: m of them, uniformly at random."""
         return cohort(key, self.configured(catalogue).cohort, catalogue.users)
 
-    def download(self, server: Venues) -> Venues:
-        """w."""
+    def download(self, server: PRMEVenues) -> PRMEVenues:
+        """The global model w, which every device of the round receives whole."""
         return server
 
 
@@ -112,31 +113,32 @@ class FedAvgPRME(AveragedPRME):
     """Federated averaging of PRME-G: E local epochs on each device, then the mean weighted by n_k."""
 
     keeps: ClassVar[type] = FedAvgPRMEDevices
-    sends: ClassVar[tuple[Sent, ...]] = (moves_of_venues("n_k times the move"), HOW_MUCH)
+    sends: ClassVar[tuple[SentArray, ...]] = (moves_of_venues("n_k times the move"), HOW_MUCH)
 
     def init_devices(self, users: Int64Array, key: np.uint64) -> FedAvgPRMEDevices:
-        """The first U, each row on the device of its user."""
+        """The initial user vectors U of the devices of `users`, each drawn on its device."""
         return FedAvgPRMEDevices(self.first_users(users, key))
 
     def local(
-        self, download: Venues, devices: FedAvgPRMEDevices, histories: Histories, users: Int64Array, key: np.uint64
+        self, download: PRMEVenues, devices: FedAvgPRMEDevices, histories: Histories, users: Int64Array, key: np.uint64
     ) -> tuple[FedAvgPRMEDevices, Update]:
-        """ClientUpdate(k, w): E epochs; sends n_k (w_k - w) of the venues that it touched."""
+        """Local training, ClientUpdate(k, w) of FedAvg: E epochs; sends n_k (w_k - w) of the venues that the device touched."""
         sent, weight = self.learnt(download.item, devices.user, histories, users, key), counts(histories)
         update = Update(sent.ptr, sent.item, averaged(sent.row, sent.ptr, weight), {}, weight)
         return FedAvgPRMEDevices(sent.user), update
 
-    def aggregate(self, server: Venues, total: Total) -> Venues:
-        """w <- w + sum_k (n_k / n) (w_k - w)."""
-        return Venues(average(server.item, total))
+    def aggregate(self, server: PRMEVenues, total: Total) -> PRMEVenues:
+        """The new global model, w <- w + sum_k (n_k / n) (w_k - w)."""
+        return PRMEVenues(average(server.item, total))
 
-    def score(self, download: Venues, devices: FedAvgPRMEDevices, histories: Histories) -> Float32Array:
-        """-D(u, c, l) of every venue l, float32 [m, items]."""
+    def score(self, download: PRMEVenues, devices: FedAvgPRMEDevices, histories: Histories) -> Float32Array:
+        """Scores of every venue l, float32 [m, items]: -D(u, c, l)."""
         return self.scores(download.item, devices.user, histories)
 
 
 class ReptilePRMEDevices(NamedTuple):
-    """user: float32 [m, factors], the vector of each device's user; key: uint64 [m], from which a device draws when it adapts."""
+    """Private state of m devices. user: float32 [m, factors], the vector of each device's user; key: uint64 [m], from which a device
+    draws when it adapts."""
 
     user: Annotated[Float32Array, axes("factors")]
     key: Annotated[UInt64Array, axes()]
@@ -152,26 +154,27 @@ class ReptilePRME(AveragedPRME):
     )
 
     keeps: ClassVar[type] = ReptilePRMEDevices
-    sends: ClassVar[tuple[Sent, ...]] = (moves_of_venues("the move"), ALIKE)
+    sends: ClassVar[tuple[SentArray, ...]] = (moves_of_venues("the move"), ALIKE)
 
     def init_devices(self, users: Int64Array, key: np.uint64) -> ReptilePRMEDevices:
-        """The first U, and the key of each device."""
+        """The initial private state of the devices of `users`: the user vectors U and the key of each device."""
         return ReptilePRMEDevices(self.first_users(users, key), folds(fold_name(key, "adapt"), users))
 
     def local(
-        self, download: Venues, devices: ReptilePRMEDevices, histories: Histories, users: Int64Array, key: np.uint64
+        self, download: PRMEVenues, devices: ReptilePRMEDevices, histories: Histories, users: Int64Array, key: np.uint64
     ) -> tuple[ReptilePRMEDevices, Update]:
-        """E epochs from w; sends w_k - w of the venues that it touched."""
+        """Local training: E epochs from w; sends w_k - w of the venues that the device touched."""
         sent, weight = self.learnt(download.item, devices.user, histories, users, key), alike(histories)
         update = Update(sent.ptr, sent.item, averaged(sent.row, sent.ptr, weight), {}, weight)
         return ReptilePRMEDevices(sent.user, devices.key), update
 
-    def aggregate(self, server: Venues, total: Total) -> Venues:
-        """w <- w + epsilon mean_k (w_k - w)."""
-        return Venues(average(server.item, total, self.meta_rate))
+    def aggregate(self, server: PRMEVenues, total: Total) -> PRMEVenues:
+        """The new global model, w <- w + epsilon mean_k (w_k - w)."""
+        return PRMEVenues(average(server.item, total, self.meta_rate))
 
-    def score(self, download: Venues, devices: ReptilePRMEDevices, histories: Histories) -> Float32Array:
-        """-D(u, c, l) of every venue l by w as adapted to the device's transitions, float32 [m, items]; one device after the other."""
+    def score(self, download: PRMEVenues, devices: ReptilePRMEDevices, histories: Histories) -> Float32Array:
+        """Scores -D(u, c, l) of every venue l by w as adapted to the device's transitions, float32 [m, items]; one device after the
+        other."""
         if not self.adapt_epochs:
             return self.scores(download.item, devices.user, histories)
         everyone, rates = self.rows(histories), self.rates()._replace(epochs=self.adapt_epochs)
@@ -189,8 +192,8 @@ class ReptilePRME(AveragedPRME):
 
 
 class FedFastPRMEServer(NamedTuple):
-    """w. user: U of everybody, float32 [users, factors]; item: P and S of every venue, float32 [items, 2 factors]; cluster: int32 [users];
-    centroids: float32 [p, factors]; round: int64 [1], rounds done."""
+    """The global model and the clusters of users. user: U of everybody, float32 [users, factors]; item: P and S of every venue, float32
+    [items, 2 factors]; cluster: int32 [users]; centroids: float32 [p, factors]; round: int64 [1], rounds done."""
 
     user: Float32Array
     item: Float32Array
@@ -200,7 +203,7 @@ class FedFastPRMEServer(NamedTuple):
 
 
 class FedFastPRMEDownload(NamedTuple):
-    """What devices receive: w without the vectors of other users. user: float32 [m, factors]; round: int64 [1]."""
+    """The model as devices receive it: w without the vectors of other users. user: float32 [m, factors]; round: int64 [1]."""
 
     user: Annotated[Float32Array, axes("devices", "factors")]
     item: Annotated[Float32Array, axes("items", "vectors")]
@@ -208,7 +211,7 @@ class FedFastPRMEDownload(NamedTuple):
 
 
 class FedFastPRMEDevices(NamedTuple):
-    """Nothing stays on a device but its visits: the server holds U, which it clusters."""
+    """No private state: the server holds U, which it clusters; a device keeps only its visits."""
 
 
 @final
@@ -224,52 +227,53 @@ class FedFastPRME(FederatedPRME):
     holds: ClassVar[type] = FedFastPRMEServer
     receives: ClassVar[type] = FedFastPRMEDownload
     keeps: ClassVar[type] = FedFastPRMEDevices
-    sends: ClassVar[tuple[Sent, ...]] = (shown_user("factors"), moves_of_venues("n_k times the move"), HOW_MUCH)
+    sends: ClassVar[tuple[SentArray, ...]] = (shown_user("factors"), moves_of_venues("n_k times the move"), HOW_MUCH)
 
     def configured(self, catalogue: Catalogue) -> Self:
-        """The same settings with m as a number. Raises InputError for more clusters than users and for m < p."""
+        """A copy of the settings with m, the devices of a round, as a number. Raises InputError for more clusters than users and for m <
+        p."""
         own = super().configured(catalogue)
         check_clusters(self.clusters, catalogue.users, own.cohort)
         return own
 
     def init_server(self, catalogue: Catalogue, key: np.uint64) -> FedFastPRMEServer:
-        """The first w and the first clusters."""
+        """The initial global model w and the initial clusters of users."""
         user = self.first_users(np.arange(catalogue.users), fold_name(key, "user"))
         cluster, centroids = k_means(user, first_centroids(user, self.clusters, fold_name(key, "clusters")))
         item = self.first_items(catalogue.items, fold_name(key, "item"))
         return FedFastPRMEServer(user, item, cluster, centroids, np.zeros(1, np.int64))
 
     def init_devices(self, users: Int64Array, key: np.uint64) -> FedFastPRMEDevices:
-        """Nothing."""
+        """Private state without arrays: a device keeps its visits alone."""
         return FedFastPRMEDevices()
 
     def select(self, server: FedFastPRMEServer, catalogue: Catalogue, key: np.uint64) -> Int64Array:
-        """The delegates; in the start-up round everybody."""
+        """The round's devices: the delegates of the clusters of users; in the start-up round everybody."""
         return actv_samp(server, self.configured(catalogue).cohort, self.startup and not server.round[0], key)
 
     def download(self, server: FedFastPRMEServer) -> FedFastPRMEServer:
-        """All there is; `deliver` says who gets what."""
+        """The whole server state, of which `deliver` sends each device its part."""
         return server
 
     def deliver(self, download: FedFastPRMEServer, users: Int64Array) -> FedFastPRMEDownload:
-        """The venues, and the vector of each device's user."""
+        """The model that the devices of `users` receive: the venues' vectors, and the vector of each device's user."""
         return FedFastPRMEDownload(download.user[users], download.item, download.round)
 
     def local(
         self, download: FedFastPRMEDownload, devices: FedFastPRMEDevices, histories: Histories, users: Int64Array, key: np.uint64
     ) -> tuple[FedFastPRMEDevices, Update]:
-        """E epochs from w; sends n_k times the moves of venues, and shows the new U."""
+        """Local training: E epochs from w; sends n_k times the moves of venues, and shows the new user vector U."""
         sent, weight = self.learnt(download.item, download.user, histories, users, key), counts(histories)
         moved = averaged(sent.row, sent.ptr, weight)
         return devices, Update(sent.ptr, sent.item, moved, {}, weight, shown={"user": sent.user}, sender=users)
 
     def aggregate(self, server: FedFastPRMEServer, total: Total) -> FedFastPRMEServer:
-        """Venues: sum_k (n_k / n) w^k. Users, then clusters, as in FedFast."""
+        """The server's step. Venues: sum_k (n_k / n) w^k. Users, then clusters, as in FedFast (ActvAGG)."""
         user, cluster, centroids = actv_agg_users(server, total, gamma_of(self.decay, server.round, self.startup))
         return FedFastPRMEServer(user, average(server.item, total), cluster, centroids, server.round + 1)
 
     def score(self, download: FedFastPRMEDownload, devices: FedFastPRMEDevices, histories: Histories) -> Float32Array:
-        """-D(u, c, l) of every venue l, float32 [m, items]."""
+        """Scores of every venue l, float32 [m, items]: -D(u, c, l)."""
         return self.scores(download.item, download.user, histories)
 
 

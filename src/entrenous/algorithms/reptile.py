@@ -17,7 +17,7 @@ from typing import Annotated, ClassVar, NamedTuple, final
 import numpy as np
 from pydantic import Field
 
-from ..core.contract import Sent, axes
+from ..core.contract import SentArray, axes
 from ..core.keys import fold_name, folds
 from ..core.protocols import Histories
 from ..core.types import Float32Array, Int64Array, UInt64Array
@@ -27,7 +27,8 @@ from ._federated_ncf import ALIKE, AveragedNCF, GlobalNCF, alike, data_of, moves
 
 
 class ReptileDevices(NamedTuple):
-    """user: float32 [m, row], the embedding of each device's user; key: uint64 [m], from which a device draws when it adapts."""
+    """Private state of m devices. user: float32 [m, row], the embedding of each device's user; key: uint64 [m], from which a device
+    draws when it adapts."""
 
     user: Annotated[Float32Array, axes("row")]
     key: Annotated[UInt64Array, axes()]
@@ -43,26 +44,27 @@ class Reptile(AveragedNCF):
     )
 
     keeps: ClassVar[type] = ReptileDevices
-    sends: ClassVar[tuple[Sent, ...]] = (*moves_of_w("the move"), ALIKE)
+    sends: ClassVar[tuple[SentArray, ...]] = (*moves_of_w("the move"), ALIKE)
 
     def init_devices(self, users: Int64Array, key: np.uint64) -> ReptileDevices:
-        """The first w[U], and the key of each device."""
+        """The initial private state of the devices of `users`: the user embeddings w[U], and the key of each device."""
         return ReptileDevices(self.first_users(users, key), folds(fold_name(key, "adapt"), users))
 
     def local(
         self, download: GlobalNCF, devices: ReptileDevices, histories: Histories, users: Int64Array, key: np.uint64
     ) -> tuple[ReptileDevices, Update]:
-        """E epochs from w; sends w_k - w."""
+        """Local training (algorithm 2): E epochs from w; sends w_k - w."""
         data = data_of(histories, users, key)
         user, update = self.client_update(download, devices.user, data, alike(histories))
         return ReptileDevices(user, devices.key), update
 
     def aggregate(self, server: GlobalNCF, total: Total) -> GlobalNCF:
-        """w <- w + epsilon mean_k (w_k - w)."""
+        """The new global model, w <- w + epsilon mean_k (w_k - w) (algorithm 2)."""
         return self.averaged_model(server, total, self.meta_rate)
 
     def score(self, download: GlobalNCF, devices: ReptileDevices, histories: Histories) -> Float32Array:
-        """The logit of y_ui for every item by w as adapted to the device's history, float32 [m, items]; one device after the other."""
+        """Scores of every item by w as adapted to the device's history, float32 [m, items]: the logit of y_ui; one device after the
+        other."""
         if not self.adapt_epochs:
             return self.scores_of(download, devices.user)
         out, item = np.empty((len(devices.user), len(download.item)), np.float32), download.item.copy()

@@ -26,7 +26,7 @@ from numba import njit
 from pydantic import Field
 
 from ..core.adam import AdamStep, adam_step, direction, moment
-from ..core.contract import Sent, Traits, UpTo, axes, dense
+from ..core.contract import SentArray, Traits, UpTo, axes, dense
 from ..core.errors import NonFiniteError
 from ..core.keys import draw, fold_name, folds, normals, uniform
 from ..core.logistic import logistic
@@ -41,7 +41,8 @@ EACH = np.float32(2.0**8)  # devices send gradients times this: keeps small ones
 
 
 class RFRecServer(NamedTuple):
-    """v: V_c of all gateways, float32 [clients, items, F]; m, s: Adam's moments of it. mean: Vbar, float32 [items, F].
+    """The state of the server and of the gateways. v: V_c of all gateways, float32 [clients, items, F]; m, s: Adam's moments of it.
+    mean: Vbar, float32 [items, F].
 
     gateway: int32 [users], who serves whom. scale: float32 [2], lowest and highest rating. key: uint64 [1], names the coins.
     round, step: int64 [1], rounds done, and how many of them were steps on the data.
@@ -59,9 +60,9 @@ class RFRecServer(NamedTuple):
 
 
 class RFRecDownload(NamedTuple):
-    """What devices receive. v: float32 [gateways among them, items, F], at: int32 [m], whose of these is a device's; group: int32 [m],
-    its gateway. mean: Vbar, by which it scores. scale: float32 [2]. learn: bool [1], whether this round is a step on the data; step:
-    int64 [1]. clients: int64 [1]."""
+    """The item tables and constants that m devices receive. v: float32 [gateways among them, items, F], at: int32 [m], whose of these is
+    a device's; group: int32 [m], its gateway. mean: Vbar, by which it scores. scale: float32 [2]. learn: bool [1], whether this round is
+    a step on the data; step: int64 [1]. clients: int64 [1]."""
 
     v: Annotated[Float32Array, axes(UpTo("among", "devices"), "items", "factors")]
     at: Annotated[Int32Array, axes("devices", below="among")]
@@ -74,7 +75,7 @@ class RFRecDownload(NamedTuple):
 
 
 class RFRecDevices(NamedTuple):
-    """u: float32 [m, F]; m, s: Adam's moments of it. They never leave."""
+    """Private state of m devices. u: user factors, float32 [m, F]; m, s: Adam's moments of them. They never leave."""
 
     u: Annotated[Float32Array, axes("factors")]
     m: Annotated[Float32Array, axes("factors")]
@@ -99,7 +100,7 @@ class RFRec(Settings):
     holds: ClassVar[type] = RFRecServer
     receives: ClassVar[type] = RFRecDownload
     keeps: ClassVar[type] = RFRecDevices
-    sends: ClassVar[tuple[Sent, ...]] = (
+    sends: ClassVar[tuple[SentArray, ...]] = (
         dense(
             "v",
             "items",
@@ -113,16 +114,16 @@ class RFRec(Settings):
     traits: ClassVar[Traits] = Traits(predicts_ratings=True, draws_negatives=False, groups="clients")
 
     def configured(self, catalogue: Catalogue) -> Self:
-        """The same settings with no more gateways than users. Raises InputError for data without ratings."""
+        """A copy of the settings with no more gateways than users. Raises InputError for data without ratings."""
         rated(catalogue.scale, "rfrec")
         return self.model_copy(update={"clients": min(self.clients, catalogue.users)})
 
     def default_rounds(self, catalogue: Catalogue) -> int:
-        """`rounds`, whatever the data."""
+        """Training rounds if none are asked for: the setting `rounds`, of any data set."""
         return self.rounds
 
     def init_server(self, catalogue: Catalogue, key: np.uint64) -> RFRecServer:
-        """V_c = Vbar ~ N(0, init_std^2)."""
+        """The initial item tables, all alike: V_c = Vbar ~ N(0, init_std^2)."""
         mean = normals(folds(key, np.arange(catalogue.items)), self.factors, self.init_std)
         clients = min(self.clients, catalogue.users)
         v = np.repeat(mean[None], clients, axis=0)
@@ -131,20 +132,20 @@ class RFRec(Settings):
         return RFRecServer(v, np.zeros_like(v), np.zeros_like(v), mean, gateway, scale, np.array([key], np.uint64), none, none)
 
     def init_devices(self, users: Int64Array, key: np.uint64) -> RFRecDevices:
-        """u_u ~ N(0, init_std^2)."""
+        """The initial user factors u_u ~ N(0, init_std^2) of the devices of `users`, and Adam's moments at 0."""
         u = normals(folds(key, users), self.factors, self.init_std)
         return RFRecDevices(u, np.zeros_like(u), np.zeros_like(u))
 
     def select(self, server: RFRecServer, catalogue: Catalogue, key: np.uint64) -> Int64Array:
-        """Everybody."""
+        """The round's devices: everybody."""
         return np.arange(catalogue.users)
 
     def download(self, server: RFRecServer) -> RFRecServer:
-        """All there is; `deliver` says who gets what."""
+        """The whole server state, of which `deliver` sends each device its part."""
         return server
 
     def deliver(self, download: RFRecServer, users: Int64Array) -> RFRecDownload:
-        """V_c of each device's gateway, Vbar, and what kind of round it is."""
+        """The download for the devices of `users`: V_c of each device's gateway, Vbar, and what kind of round it is."""
         group = download.gateway[users]
         among, at = np.unique(group, return_inverse=True)
         together = len(among) > 0 and among[-1] - among[0] + 1 == len(among)
@@ -162,7 +163,7 @@ class RFRec(Settings):
     def local(
         self, download: RFRecDownload, devices: RFRecDevices, histories: Histories, users: Int64Array, key: np.uint64
     ) -> tuple[RFRecDevices, Update]:
-        """One Adam step on u_u, and the gradient of V_c at the same place."""
+        """Local training: one Adam step on u_u, and the gradient of V_c at the same place."""
         own, v = RFRecDevices(*(array.copy() for array in devices)), np.zeros((len(users), *download.mean.shape), np.float32)
         if download.learn[0]:
             _local(
@@ -186,7 +187,8 @@ class RFRec(Settings):
         key: np.uint64,
         total: Total,
     ) -> tuple[RFRecDevices, Total, int, int]:
-        """`local`, and the rated rows added to `total` one device at a time; also how many rows and bytes were sent. The same bits."""
+        """Local training as `local`, with the rated rows added to `total` one device at a time: the same bits. Also returns how many
+        rows and bytes were sent."""
         own, rows, group = RFRecDevices(*(array.copy() for array in devices)), 0, download.group
         if download.learn[0]:
             args = _scaled(download, histories), histories.ptr, histories.item, *self._step(download), group, total.dense["v"]
@@ -206,7 +208,7 @@ class RFRec(Settings):
         return adam_step(self.learning_rate, int(state.step[0]) + 1), np.float32(self.reg)
 
     def score(self, download: RFRecDownload, devices: RFRecDevices, histories: Histories) -> Float32Array:
-        """sigmoid(u_u . vbar_i), back on the scale of the ratings: float32 [m, items]."""
+        """Predicted ratings of every item, float32 [m, items]: sigmoid(u_u . vbar_i), back on the scale of the ratings."""
         out = bpr_mf.scores(devices.u, download.mean, np.zeros(len(download.mean), np.float32))
         _rated(out, *download.scale)
         return out
@@ -214,7 +216,7 @@ class RFRec(Settings):
     # ---- at the gateways, and on the server --------------------------------------------------------------------------------------
 
     def aggregate(self, server: RFRecServer, total: Total) -> RFRecServer:
-        """One Adam step on each V_c, or one towards Vbar; then Vbar, the mean."""
+        """The server's step: one Adam step on each V_c, or one towards Vbar; then Vbar, the mean."""
         v, m, s, learn = np.empty_like(server.v), server.m, server.s, self._learns(server)
         if learn:
             m, s = np.empty_like(v), np.empty_like(v)

@@ -1,1 +1,2 @@
-"""Centralised references, which see everybody's data. `ALGORITHMS` in each file gives its names."""
+"""Centralised reference recommenders, which see everybody's data, one file each. `ALGORITHMS` in each file maps their public names to
+classes."""

@@ -14,7 +14,7 @@ from ..core.types import Float32Array, Int32Array, Int64Array
 BLOCK = 1024  # rows between two reports of progress
 
 
-class Table(NamedTuple):
+class NeighbourTable(NamedTuple):
     """A binary table, row by row: row a has ones at the columns column[ptr[a]:ptr[a + 1]], ascending."""
 
     ptr: Int64Array
@@ -29,22 +29,22 @@ class Neighbours(NamedTuple):
     similarity: Float32Array
 
 
-def transpose(table: Table, columns: int) -> Table:
-    """The same ones, column by column."""
+def transpose(table: NeighbourTable, columns: int) -> NeighbourTable:
+    """The transposed table: the same ones, column by column."""
     rows = np.repeat(np.arange(len(table.ptr) - 1, dtype=np.int32), np.diff(table.ptr))
-    return Table(_starts(table.column, columns), rows[np.argsort(table.column, kind="stable")])
+    return NeighbourTable(_starts(table.column, columns), rows[np.argsort(table.column, kind="stable")])
 
 
 def reverse(links: Neighbours) -> Neighbours:
-    """The same links (between rows of one table), gathered at the row they lead to, by ascending origin."""
+    """The reversed links (between rows of one table), gathered at the row they lead to, by ascending origin."""
     rows = len(links.ptr) - 1
     origin = np.repeat(np.arange(rows, dtype=np.int32), np.diff(links.ptr))
     order = np.argsort(links.other, kind="stable")
     return Neighbours(_starts(links.other, rows), origin[order], links.similarity[order])
 
 
-def nearest(table: Table, columns: int, k: int, progress: Progress) -> Neighbours:
-    """Each row's k most similar other rows by cosine, most similar first, ties to the lower row.
+def nearest(table: NeighbourTable, columns: int, k: int, progress: Progress) -> Neighbours:
+    """The k other rows most similar to each row by cosine, most similar first, ties to the lower row.
 
     cosine(a, b) = |a and b| / sqrt(|a| |b|); rows with nothing in common are left out.
     """

@@ -28,7 +28,7 @@ from ..kernels.bpr_mf import scores
 
 
 class RatingSettings(Settings):
-    """What all of them can be told. Their values are each baseline's own."""
+    """Settings that all baselines by stochastic gradient descent share. Their default values are each baseline's own."""
 
     factors: int = Field(128, ge=1, description="length of a user's and an item's vector")
     epochs: int = Field(75, ge=1, description="passes over the training rows")
@@ -40,25 +40,26 @@ class RatingSettings(Settings):
     traits: ClassVar[Traits] = Traits(predicts_ratings=True)
 
     def table(self, rows: int, key: np.uint64, name: str) -> Float32Array:
-        """float32 [rows, padded factors]: N(0, init_std^2), a row's numbers drawn from the key, the table's name and the row."""
+        """Initial factors float32 [rows, padded factors]: N(0, init_std^2), a row's numbers drawn from the key, the table's name and the
+        row."""
         out = zeros(rows, padded(self.factors))
         out[:, : self.factors] = normals(folds(fold_name(key, name), np.arange(rows)), self.factors, self.init_std)
         return out
 
     def passes(self, key: np.uint64, progress: Progress) -> Iterator[tuple[np.uint64, np.float32]]:
-        """Of each epoch its key and its step; says how far training is."""
+        """Yields for each epoch its key and its step size; reports progress."""
         for epoch in range(self.epochs):
             yield fold_name(key, "epoch", epoch), np.float32(self.learning_rate * self.decay**epoch)
             progress(epoch + 1, self.epochs, "epochs")
 
 
 def mean_rating(data: Interactions) -> Float32Array:
-    """mu: the mean of the training rows, float32 [1]."""
+    """The mean rating mu of the training rows, float32 [1]."""
     return np.array([data.value.mean(dtype=np.float64)], np.float32)
 
 
 def predictions(p: Float32Array, q: Float32Array, user: Float32Array, item: Float32Array) -> Float32Array:
-    """user + item + p . q for every item. p: [m, F], q: [items, F], user: [m], item: [items] -> float32 [m, items]."""
+    """Predicted ratings of every item, user + item + p . q. p: [m, F], q: [items, F], user: [m], item: [items] -> float32 [m, items]."""
     out = scores(p, q, item)
     out += user[:, None]
     return out
@@ -90,7 +91,8 @@ def dot(P: Float32Array, at: int, Q: Float32Array, to: int, width: int) -> np.fl
 def pull(
     P: Float32Array, at: int, Q: Float32Array, to: int, width: int, error: np.float32, alpha: np.float32, reg: np.float32
 ) -> None:
-    """p += alpha (e q - reg p) and q += alpha (e p - reg q), both from their values before, in place."""
+    """Takes one gradient step of both vectors of a rating: p += alpha (e q - reg p) and q += alpha (e p - reg q), both from their values
+    before, in place."""
     gain, keep = every(alpha * error), every(np.float32(1) - alpha * reg)
     for f in range(0, width, LANES):
         p, q = load(P, at + f), load(Q, to + f)
@@ -100,7 +102,7 @@ def pull(
 
 @njit(cache=True, nogil=True)
 def implicit(P: Float32Array, Y: Float32Array, ptr: Int64Array, item: Int32Array, users: Int64Array) -> Float32Array:
-    """p_u + |I_u|^-1/2 sum_{j in I_u} y_j of some users, float32 [m, F]; I_u is item[ptr[u]:ptr[u + 1]]."""
+    """User vectors of SVD++, p_u + |I_u|^-1/2 sum_{j in I_u} y_j of some users, float32 [m, F]; I_u is item[ptr[u]:ptr[u + 1]]."""
     out = P[users]
     for d in range(len(users)):
         start, stop = ptr[users[d]], ptr[users[d] + 1]

@@ -1,4 +1,4 @@
-"""What the baselines share: who consumed what, and the line for a missing library."""
+"""Helpers that the baselines share: which rows count as consumed, and the error for a missing library."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..data.interactions import Interactions
 
 
 def consumed(data: Interactions) -> Interactions:
-    """The rows with a value above 0: what implicit feedback counts as consumed."""
+    """The rows with a value above 0, which implicit feedback counts as consumed."""
     keep = data.value > 0
     return data if bool(keep.all()) else data.select(keep)
 

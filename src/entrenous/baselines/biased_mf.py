@@ -21,7 +21,8 @@ from ._ratings import RatingSettings, dot, mean_rating, predictions, pull, shuff
 
 
 class BiasedMfModel(NamedTuple):
-    """P: float32 [users, factors]. Q: float32 [items, factors]. user, item: float32 [users], [items], the biases. mean: float32 [1]."""
+    """A trained model. P: float32 [users, factors]. Q: float32 [items, factors]. user, item: float32 [users], [items], the biases. mean:
+    float32 [1]."""
 
     P: Float32Array
     Q: Float32Array
@@ -57,7 +58,8 @@ class BiasedMf(RatingSettings):
         return predictions(model.P[users], model.Q, model.mean[0] + model.user[users], model.item)
 
     def biases(self, model: BiasedMfModel, data: Interactions, users: Int64Array) -> tuple[Float32Array, Float32Array]:
-        """The user's part is mu + b_u, so that what is left of a prediction is the product alone; the item's is b_i."""
+        """The parts of a prediction that no taste explains: mu + b_u of each user, so that what is left is the product alone, and b_i of
+        each item."""
         return model.mean[0] + model.user[users], model.item
 
 
@@ -67,7 +69,7 @@ def learn(
     user: Int32Array, item: Int32Array, value: Float32Array, key: np.uint64,
     alpha: np.float32, reg: np.float32, reg_bias: np.float32,
 ) -> None:  # fmt: skip
-    """One epoch, in place. b, c: the biases of users and of items. user, item, value: [n], the rows."""
+    """Runs one epoch of stochastic gradient descent, in place. b, c: the biases of users and of items. user, item, value: [n], the rows."""
     width, order = P.shape[1], np.empty(len(item), np.int32)
     shuffled(order, 0, len(item), key)
     for n in range(len(item)):

@@ -1,4 +1,4 @@
-"""`bpr-mf`: the centralised counterpart of FPL."""
+"""`bpr-mf`: matrix factorisation by Bayesian personalised ranking, the centralised counterpart of FPL."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ._shared import consumed
 
 
 class BprMfModel(NamedTuple):
-    """P: float32 [users, factors]. Q: float32 [items, factors]. b: float32 [items], the item biases."""
+    """A trained model. P: float32 [users, factors]. Q: float32 [items, factors]. b: float32 [items], the item biases."""
 
     P: Float32Array
     Q: Float32Array
@@ -88,7 +88,7 @@ def learn(
     key: np.uint64,
     rates: Float32Array,
 ) -> None:
-    """One epoch, in place: X+ draws of (u, i, j). A user who consumed every item has no j and the draw is passed over."""
+    """Runs one epoch in place: X+ draws of (u, i, j). A user who consumed every item has no j and the draw is passed over."""
     for t in range(len(item)):
         row = below(draw(key, 3 * t), len(pool))
         u = pool[row]
@@ -101,7 +101,7 @@ def learn(
 
 @njit(cache=True, nogil=True)
 def step(p: Float32Array, Q: Float32Array, b: Float32Array, i: int, j: int, rates: Float32Array) -> None:
-    """theta += alpha (sigma(-x_uij) d x_uij / d theta - reg theta), in place (Rendle et al. 2009, figure 4)."""
+    """Takes one step, theta += alpha (sigma(-x_uij) d x_uij / d theta - reg theta), in place (Rendle et al. 2009, figure 4)."""
     alpha, reg_user, reg_positive, reg_negative, reg_bias = rates
     x = b[i] - b[j]
     for f in range(len(p)):
@@ -118,7 +118,7 @@ def step(p: Float32Array, Q: Float32Array, b: Float32Array, i: int, j: int, rate
 
 @njit(cache=True, nogil=True)
 def loss_slope(x: float) -> float:
-    """sigma(-x) = d ln sigma(x) / d x, without overflow."""
+    """The slope of ln sigma(x), sigma(-x) = d ln sigma(x) / d x, without overflow."""
     if x > 0:
         return math.exp(-x) / (1.0 + math.exp(-x))
     return 1.0 / (1.0 + math.exp(x))

@@ -19,7 +19,7 @@ from ._shared import consumed, need
 
 
 class IalsModel(NamedTuple):
-    """P: float32 [users, factors]. Q: float32 [items, factors]."""
+    """A trained model. P: user factors float32 [users, factors]. Q: item factors float32 [items, factors]."""
 
     P: Float32Array
     Q: Float32Array

@@ -1,4 +1,4 @@
-"""`item-knn`: what is most similar to the user's own items."""
+"""`item-knn`: recommends what is most similar to the user's own items."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..core.protocols import Progress, silent
 from ..core.settings import Settings
 from ..core.types import Float32Array, Int32Array, Int64Array
 from ..data.interactions import Interactions
-from ._neighbours import Neighbours, Table, nearest, reverse, transpose
+from ._neighbours import Neighbours, NeighbourTable, nearest, reverse, transpose
 from ._shared import consumed
 
 
@@ -31,9 +31,9 @@ class ItemKnn(Settings):
     holds: ClassVar[type] = Neighbours
 
     def fit(self, data: Interactions, key: np.uint64, progress: Progress = silent) -> Neighbours:
-        """The links from a consumed item to the items it speaks for."""
+        """Finds the k nearest items of each item, as links from a consumed item to those whose score it raises."""
         train = consumed(data)
-        by_item = transpose(Table(train.ptr, train.item), len(train.items))
+        by_item = transpose(NeighbourTable(train.ptr, train.item), len(train.items))
         near = nearest(by_item, len(train.users), self.k, progress)
         return reverse(normalised(near) if self.normalise else near)
 
@@ -43,7 +43,7 @@ class ItemKnn(Settings):
 
 
 def normalised(near: Neighbours) -> Neighbours:
-    """The similarities of each row scaled to a sum of 1."""
+    """Similarities scaled so that those of each row sum to 1."""
     row = np.repeat(np.arange(len(near.ptr) - 1), np.diff(near.ptr))
     total = np.bincount(row, weights=near.similarity, minlength=len(near.ptr) - 1)
     return near._replace(similarity=(near.similarity / total[row]).astype(np.float32))
@@ -53,7 +53,7 @@ def normalised(near: Neighbours) -> Neighbours:
 def votes(
     link_ptr: Int64Array, target: Int32Array, similarity: Float32Array, ptr: Int64Array, item: Int32Array, users: Int64Array
 ) -> Float32Array:
-    """out[u, i] = sum of similarity(i, j) over the consumed j among i's neighbours, float32 [len(users), items]."""
+    """Scores out[u, i] = sum of similarity(i, j) over the consumed j among i's neighbours, float32 [len(users), items]."""
     out = np.zeros((len(users), len(link_ptr) - 1), np.float32)
     for r in range(len(users)):
         for j in item[ptr[users[r]] : ptr[users[r] + 1]]:

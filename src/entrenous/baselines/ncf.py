@@ -22,8 +22,8 @@ from ._shared import consumed
 
 
 class NCFModel(NamedTuple):
-    """user: float32 [users, row], item: float32 [items, row], the embeddings [p^G ; p^M] and [q^G ; q^M]; network: float32
-    [1, network], the non-embedding part."""
+    """A trained model. user: float32 [users, row], item: float32 [items, row], the embeddings [p^G ; p^M] and [q^G ; q^M]; network:
+    float32 [1, network], the non-embedding part."""
 
     user: Float32Array
     item: Float32Array
@@ -42,7 +42,7 @@ class _State(NamedTuple):
     decay: Float64Array
 
 
-class _Room(NamedTuple):
+class _NCFEpochRoom(NamedTuple):
     """Memory for an epoch. Of a sample: act, pre, back, see `kernels.ncf`. Of a batch: gnet, the gradient of net, and `gradient`,
     those of the rows that the batch touches; row_of, which they are; slot_of: int32 [users + items], where a row's is, or -1."""
 
@@ -96,7 +96,7 @@ class CentralNCF(Settings):
 
     @property
     def shape(self) -> ncf.NCFShape:
-        """The layout of the model."""
+        """The layout of the model's embeddings and network in flat arrays."""
         return ncf.shape_of(self.factors, self.layers)
 
     def fit(self, data: Interactions, key: np.uint64, progress: Progress = silent) -> NCFModel:
@@ -108,7 +108,7 @@ class CentralNCF(Settings):
         return NCFModel(row[: len(train.users)], row[len(train.users) :], state.net)
 
     def score(self, model: NCFModel, data: Interactions, users: Int64Array) -> Float32Array:
-        """The logit of y_ui for every item, float32 [m, items]."""
+        """Scores of every item, float32 [m, items]: the logit of y_ui."""
         return ncf.scores(self.shape, model.user[users], model.item, model.network, np.zeros(len(users), np.int32))
 
     def _start(self, train: Interactions, key: np.uint64) -> _State:
@@ -153,8 +153,8 @@ def _ahead(progress: Progress, done: int, total: int, epoch: int, of: int, what:
 
 
 def joined(shape: ncf.NCFShape, gmf: _State, mlp: _State, alpha: float, adam: bool) -> _State:
-    """NeuMF of `shape` from a trained GMF and MLP: embeddings, W and b are theirs, h = [alpha h^GMF ; (1 - alpha) h^MLP] (eq. 13),
-    and h_0 is weighed in the same way, as the authors' program has it. Adam begins at rest."""
+    """A NeuMF of `shape` joined from a trained GMF and MLP: embeddings, W and b are theirs, h = [alpha h^GMF ; (1 - alpha) h^MLP] (eq.
+    13), and h_0 is weighed in the same way, as the authors' program has it. Adam begins at rest."""
     state, share, head, last = _state(shape, len(gmf.table), adam), np.float32(alpha), shape.head, shape.head + shape.gmf
     state.table[:, : shape.gmf], state.table[:, shape.gmf :] = gmf.table, mlp.table
     state.net[0, :head] = mlp.net[0, :head]
@@ -170,10 +170,10 @@ def _state(shape: ncf.NCFShape, rows: int, adam: bool) -> _State:
     return _State(zeros(rows, width), zeros(1, shape.network), *moments, np.ones(2))
 
 
-def _room(shape: ncf.NCFShape, rates: ncf.NCFRates, rows: int, interactions: int) -> _Room:
+def _room(shape: ncf.NCFShape, rates: ncf.NCFRates, rows: int, interactions: int) -> _NCFEpochRoom:
     batch = min(rates.batch, max(1, interactions * (1 + rates.negatives)))
     touched, layers = min(2 * batch, rows), int(shape.width.sum()) + LANES
-    return _Room(
+    return _NCFEpochRoom(
         act=zeros(1, layers),
         pre=zeros(1, layers),
         back=zeros(1, layers),
@@ -191,9 +191,9 @@ def _room(shape: ncf.NCFShape, rates: ncf.NCFRates, rows: int, interactions: int
 @njit(cache=True, nogil=True, error_model="numpy")
 def learn(
     shape: ncf.NCFShape, rates: ncf.NCFRates, state: _State, ptr: Int64Array, user: Int32Array, item: Int32Array, items: int,
-    key: np.uint64, room: _Room,
+    key: np.uint64, room: _NCFEpochRoom,
 ) -> None:  # fmt: skip
-    """One epoch, in place. ptr: int64 [users + 1]; user, item: int32 [X+], the rows, items ascending within a user."""
+    """Runs one epoch in place. ptr: int64 [users + 1]; user, item: int32 [X+], the rows, items ascending within a user."""
     table, net, gnet, gradient, order = state.table, state.net, room.gnet, room.gradient, room.order
     act, pre, back, row_of, slot_of = room.act, room.pre, room.back, room.row_of, room.slot_of
     users, width, rows, reg = len(ptr) - 1, table.shape[1], len(item), every(rates.reg)
@@ -259,7 +259,7 @@ def _place(row: int, filled: int, width: int, gradient: Float32Array, row_of: In
 
 
 @inside
-def _step(rates: ncf.NCFRates, state: _State, room: _Room, filled: int, taken: int) -> None:
+def _step(rates: ncf.NCFRates, state: _State, room: _NCFEpochRoom, filled: int, taken: int) -> None:
     """The step at the end of a batch of `taken` samples that touched `filled` rows."""
     table, net, moments, net_moments, decay = state.table, state.net, state.moments, state.net_moments, state.decay
     gradient, gnet, row_of, slot_of = room.gradient, room.gnet, room.row_of, room.slot_of

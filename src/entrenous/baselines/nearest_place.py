@@ -15,7 +15,7 @@ from ..data.interactions import Interactions
 
 
 class NearestPlaceModel(NamedTuple):
-    """point: float32 [items, 3], places on the unit sphere, the centre where one is not known."""
+    """The places of items. point: float32 [items, 3], on the unit sphere, the centre where a place is not known."""
 
     point: Float32Array
 
@@ -30,14 +30,15 @@ class NearestPlace(Settings):
     holds: ClassVar[type] = NearestPlaceModel
 
     def fit(self, data: Interactions, key: np.uint64, progress: Progress = silent) -> NearestPlaceModel:
-        """Raises InputError for data that does not say where items are."""
+        """Reads the places of items. Raises InputError for data that does not say where items are."""
         if data.places is None:
             problem, fix = "the data does not say where items are", "give items with columns lat and lon, in degrees"
             raise InputError("nearest-place", problem, expected="places, as in foursquare-nyc and gowalla-nyc", fix=fix)
         return NearestPlaceModel(np.nan_to_num(points(data.places)))
 
     def score(self, model: NearestPlaceModel, data: Interactions, users: Int64Array) -> Float32Array:
-        """float32 [m, items]; -4, the other side of the Earth, for a user without rows."""
+        """Scores of every item, float32 [m, items]: minus the squared distance; -4, the other side of the Earth, for a user without
+        rows."""
         out = np.full((len(users), len(model.point)), -4, np.float32)
         for row, user in enumerate(users.tolist()):
             for place in data.item[data.ptr[user] : data.ptr[user + 1]]:

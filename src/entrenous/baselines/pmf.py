@@ -22,7 +22,8 @@ from ._ratings import RatingSettings, dot, mean_rating, predictions, pull, shuff
 
 
 class PmfModel(NamedTuple):
-    """P: float32 [users, factors]. Q: float32 [items, factors]. mean: float32 [1], what is added to every product (0 unless centred)."""
+    """A trained model. P: float32 [users, factors]. Q: float32 [items, factors]. mean: float32 [1], what is added to every product (0
+    unless centred)."""
 
     P: Float32Array
     Q: Float32Array
@@ -62,7 +63,7 @@ class Pmf(RatingSettings):
 
 
 def fill(table: Float32Array, known: BoolArray) -> None:
-    """Gives the rows that nothing is known of the mean of the others."""
+    """Gives the rows (users or items) without ratings the mean vector of the others."""
     if known.any():
         table[~known] = table[known].mean(axis=0, dtype=np.float64)
 
@@ -72,7 +73,7 @@ def learn(
     P: Float32Array, Q: Float32Array, mean: np.float32, user: Int32Array, item: Int32Array, value: Float32Array, key: np.uint64,
     alpha: np.float32, reg: np.float32,
 ) -> None:  # fmt: skip
-    """One epoch, in place. user, item, value: [n], the rows."""
+    """Runs one epoch of stochastic gradient descent, in place. user, item, value: [n], the rows."""
     width, order = P.shape[1], np.empty(len(item), np.int32)
     shuffled(order, 0, len(item), key)
     for n in range(len(item)):

@@ -1,4 +1,4 @@
-"""`popular`: the same list for everybody, most consumed first."""
+"""`popular`: recommends the same list to everybody, most consumed first."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ._shared import consumed
 
 
 class PopularModel(NamedTuple):
-    """popularity: int64 [items], how many users consumed the item."""
+    """Popularity of items. popularity: int64 [items], how many users consumed the item."""
 
     popularity: Int64Array
 

@@ -1,4 +1,4 @@
-"""`random`: what any recommender must beat."""
+"""`random`: recommends at random, which any recommender must beat."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..data.interactions import Interactions
 
 
 class RandomModel(NamedTuple):
-    """key: uint64 [], all there is to know."""
+    """The key of the draws, uint64 []: all that random recommendation needs."""
 
     key: Array
 
@@ -38,7 +38,7 @@ class Random(Settings):
 
 @njit(cache=True, nogil=True)
 def uniforms(key: np.uint64, users: Int64Array, items: int) -> Float32Array:
-    """U[0, 1) float32 [len(users), items]: draw `item` of the user's key."""
+    """Uniform numbers in [0, 1), float32 [len(users), items]: draw `item` of the user's key."""
     out = np.empty((len(users), items), np.float32)
     for r in range(len(users)):
         own = fold(key, users[r])

@@ -31,8 +31,8 @@ from ._ratings import RatingSettings, implicit, mean_rating, predictions, shuffl
 
 
 class SvdPpModel(NamedTuple):
-    """P: float32 [users, factors]. Q, Y: float32 [items, factors], what an item is and what having rated it says. user, item: float32
-    [users], [items], the biases. mean: float32 [1]."""
+    """A trained model. P: float32 [users, factors]. Q, Y: float32 [items, factors], what an item is and what having rated it says. user,
+    item: float32 [users], [items], the biases. mean: float32 [1]."""
 
     P: Float32Array
     Q: Float32Array
@@ -78,7 +78,8 @@ class SvdPp(RatingSettings):
         return predictions(p, model.Q, model.mean[0] + model.user[users], model.item)
 
     def biases(self, model: SvdPpModel, data: Interactions, users: Int64Array) -> tuple[Float32Array, Float32Array]:
-        """The user's part is mu + b_u, so that what is left of a prediction is the product alone; the item's is b_i."""
+        """The parts of a prediction that no taste explains: mu + b_u of each user, so that what is left is the product alone, and b_i of
+        each item."""
         return model.mean[0] + model.user[users], model.item
 
 
@@ -88,7 +89,7 @@ def learn(
     ptr: Int64Array, item: Int32Array, value: Float32Array, key: np.uint64,
     alpha: np.float32, reg: np.float32, reg_bias: np.float32, room: Float32Array,
 ) -> None:  # fmt: skip
-    """One epoch, in place. ptr: int64 [users + 1]; item, value: [n], the rows. b, c: the biases of users and of items. room: float32
+    """Runs one epoch in place. ptr: int64 [users + 1]; item, value: [n], the rows. b, c: the biases of users and of items. room: float32
     [4, padded factors], of no meaning before and after."""
     users, width, order = len(b), P.shape[1], np.empty(max(len(item), len(b)), np.int32)
     visit = np.empty(users, np.int32)

@@ -1,4 +1,4 @@
-"""`user-knn`: what the most similar users consumed."""
+"""`user-knn`: recommends what the most similar users consumed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..core.protocols import Progress, silent
 from ..core.settings import Settings
 from ..core.types import Float32Array, Int32Array, Int64Array
 from ..data.interactions import Interactions
-from ._neighbours import Neighbours, Table, nearest
+from ._neighbours import Neighbours, NeighbourTable, nearest
 from ._shared import consumed
 
 
@@ -31,7 +31,7 @@ class UserKnn(Settings):
 
     def fit(self, data: Interactions, key: np.uint64, progress: Progress = silent) -> Neighbours:
         train = consumed(data)
-        return nearest(Table(train.ptr, train.item), len(train.items), self.k, progress)
+        return nearest(NeighbourTable(train.ptr, train.item), len(train.items), self.k, progress)
 
     def score(self, model: Neighbours, data: Interactions, users: Int64Array) -> Float32Array:
         train = consumed(data)
@@ -48,7 +48,7 @@ def votes(
     users: Int64Array,
     items: int,
 ) -> Float32Array:
-    """out[u, i] = sum of similarity(u, v) over the neighbours v who consumed i, float32 [len(users), items]."""
+    """Scores out[u, i] = sum of similarity(u, v) over the neighbours v who consumed i, float32 [len(users), items]."""
     out = np.zeros((len(users), items), np.float32)
     for r in range(len(users)):
         for at in range(near_ptr[users[r]], near_ptr[users[r] + 1]):

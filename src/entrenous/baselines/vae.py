@@ -23,7 +23,7 @@ Layers = list[Any]  # torch tensors: weight [in, out] and bias [out] of each lay
 
 
 class VaeModel(NamedTuple):
-    """The layers in order: items -> hidden -> latent -> hidden -> items. W: float32 [in, out], b: float32 [out].
+    """Weights of the layers in order: items -> hidden -> latent -> hidden -> items. W: float32 [in, out], b: float32 [out].
 
     W2, b2 give the mean of the latent vector; its variance matters in training only.
     """
@@ -70,7 +70,7 @@ class Vae(Settings):
         return VaeModel(*(np.ascontiguousarray(array) for array in arrays))
 
     def score(self, model: VaeModel, data: Interactions, users: Int64Array) -> Float32Array:
-        """The decoder's logits at z = mu."""
+        """Scores of every item: the decoder's logits at z = mu, float32 [len(users), items]."""
         train = consumed(data)
         hidden = squash(encode(model.W1, model.b1, train.ptr, train.item, np.asarray(users, np.int64)))
         latent = scores(hidden, model.W2.T, model.b2)
@@ -124,7 +124,7 @@ def dense(train: Interactions, users: Int64Array) -> Float32Array:
 
 @contextmanager
 def one_thread(torch: Any) -> Iterator[None]:
-    """Torch on one thread, so that a sum is added up in one order; its setting is put back afterwards."""
+    """A context with torch on one thread, so that a sum is added up in one order; its setting is put back afterwards."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -135,7 +135,7 @@ def one_thread(torch: Any) -> Iterator[None]:
 
 @njit(cache=True, nogil=True)
 def encode(W: Float32Array, b: Float32Array, ptr: Int64Array, item: Int32Array, users: Int64Array) -> Float32Array:
-    """x / |x| @ W + b for the histories x of some users, float32 [len(users), hidden]."""
+    """The hidden layer before its tanh, x / |x| @ W + b for the histories x of some users, float32 [len(users), hidden]."""
     out = np.empty((len(users), len(b)), np.float32)
     for r in range(len(users)):
         history = item[ptr[users[r]] : ptr[users[r] + 1]]
@@ -149,7 +149,7 @@ def encode(W: Float32Array, b: Float32Array, ptr: Int64Array, item: Int32Array, 
 
 @njit(cache=True, nogil=True)
 def squash(values: Float32Array) -> Float32Array:
-    """tanh, one number at a time: a vectorised one may differ in the last bit with its place in the block."""
+    """The hyperbolic tangent, one number at a time: a vectorised one may differ in the last bit with its place in the block."""
     out = np.empty_like(values)
     for r in range(len(values)):
         for h in range(values.shape[1]):

@@ -25,11 +25,11 @@ from ..deploy.peers.charter import Charter
 from ..deploy.peers.conduct import Conduct
 from ..deploy.peers.frames import Offer, Shuffle
 from ..deploy.peers.identity import Self, Verifier
-from ..deploy.peers.intake import Intake, deadline
+from ..deploy.peers.intake import PeerIntake, deadline
 from ..deploy.peers.iroh_link import IrohLink, listen
 from ..deploy.peers.lines import FAILED, KEPT, Lines
 from ..deploy.peers.port import Connection, Machine, Stream
-from ..deploy.peers.serving import Server
+from ..deploy.peers.serving import PeerServer
 from ..wire.pushed import digest, pack
 
 WAYS = 3
@@ -47,9 +47,9 @@ class Load:
             self.me.number, Verifier(self.charter.schema, bytes.fromhex(self.charter.operator), self.charter.users, 1e6)
         )
         conduct = Conduct(0.0, 1.0)
-        self.intake, self.lines = Intake(self.charter, self.book, conduct, self.tally), Lines(link)
+        self.intake, self.lines = PeerIntake(self.charter, self.book, conduct, self.tally), Lines(link)
         self.record = self.me.record(link.addresses(), self.host.wall())
-        self.server = Server(
+        self.server = PeerServer(
             self.intake, self.book, conduct, self.host, self.tally, lambda: self.record, lambda sender, peers: None, woken
         )
         self.woken = woken

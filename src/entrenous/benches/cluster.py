@@ -16,7 +16,7 @@ from ..data.synthetic import synthetic
 from ..federation.executors import Threads
 from ..federation.rounds import Rounds
 from ..federation.workers.crew import Crew
-from ..federation.workers.engine import Asked, crew
+from ..federation.workers.engine import EngineOptions, crew
 from ..federation.workers.rounds import ShardedRounds
 from ..federation.workers.shards import ShardHand
 from ..runs.recommenders import fitted
@@ -31,7 +31,7 @@ def cluster(threads: int, progress: Progress) -> dict[str, Any]:
     """Wall seconds of a round of everybody on data of MovieLens-1M's size (6,040 users, 3,706 items, 10^6 rows): two threads and two Ray
     workers of one thread against one process, and a round of the workers in which nobody trains: what goes down, up and is added."""
     data, found = synthetic(users=6040, items=3706, interactions=1_000_000, skew=0.65, seed=0), dict[str, Any]()
-    with crew(Asked(SHARDS, None, 1), ShardHand, SHARDS) as hired:
+    with crew(EngineOptions(SHARDS, None, 1), ShardHand, SHARDS) as hired:
         for number, name in enumerate(ALGORITHMS):
             progress(number, len(ALGORITHMS), name)
             found |= {f"{name}_{what}": value for what, value in _measured(hired, name, data).items()}

@@ -77,14 +77,14 @@ def _founded(folder: Path, data: Interactions, secure: str, count: int = GATEWAY
 
 
 def _memory(folder: Path, data: Interactions, secure: str) -> float:
-    from ..deploy.link import MemoryLink
-    from ..deploy.node import Node
+    from ..deploy.link import MemoryServerLink
+    from ..deploy.node import FederatedNode
     from ..deploy.running import status
     from ..deploy.server import serve
 
     made = _founded(folder, data, secure)
-    nodes = {name: Node(path) for name, path in made.nodes.items()}
-    link = MemoryLink({name: node.answer for name, node in nodes.items()}, workers=1)
+    nodes = {name: FederatedNode(path) for name, path in made.nodes.items()}
+    link = MemoryServerLink({name: node.answer for name, node in nodes.items()}, workers=1)
     serve(link, made.server)
     link.close()
     for node in nodes.values():
@@ -119,11 +119,11 @@ def nodes(threads: int, progress: Progress) -> dict[str, Any]:
 
 def _carried(folder: Path, count: int) -> dict[str, float]:
     """Median seconds of a round with so many nodes, and what it costs the SuperLink."""
-    from ..deploy.flower.superlink import Plan, Supervisor
+    from ..deploy.flower.superlink import SuperlinkPlan, Supervisor
     from ..deploy.running import status
 
     made = _founded(folder, synthetic(users=count, items=ITEMS, interactions=165 * count), "none", count)
-    plan = Plan(state=made.server, port=0, keys=made.server / "keys")
+    plan = SuperlinkPlan(state=made.server, port=0, keys=made.server / "keys")
     with Supervisor(plan, lambda text: None) as server, _serving(made, server.address):
         before = after = 0.0
         now: dict[str, Any] = {"round": 0}
@@ -145,13 +145,12 @@ def _carried(folder: Path, count: int) -> dict[str, float]:
 def _serving(made: Any, address: str) -> Iterator[None]:
     """All nodes of a federation as threads of this process."""
     from ..deploy.flower.keys import load_node_keys
-    from ..deploy.flower.node import Node as Served
-    from ..deploy.flower.node import serve_many
-    from ..deploy.node import Node
+    from ..deploy.flower.node import FlowerNode, serve_many
+    from ..deploy.node import FederatedNode
 
-    stop, opened = threading.Event(), [Node(path) for path in made.nodes.values()]
+    stop, opened = threading.Event(), [FederatedNode(path) for path in made.nodes.values()]
     keys = [load_node_keys(path / "ca.crt", path / "flower.key") for path in made.nodes.values()]
-    served = [Served(own, node.answer) for own, node in zip(keys, opened, strict=True)]
+    served = [FlowerNode(own, node.answer) for own, node in zip(keys, opened, strict=True)]
     at_work = threading.Thread(target=serve_many, args=(address, served, stop), kwargs={"say": lambda text: None})
     at_work.start()
     try:

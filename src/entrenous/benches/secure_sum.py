@@ -15,15 +15,15 @@ from ..core.types import Int64Array
 from .timing import cost
 
 if TYPE_CHECKING:
-    from ..privacy.secure_sum.client import Client
-    from ..privacy.secure_sum.server import Server
+    from ..privacy.secure_sum.client import SecureSumClient
+    from ..privacy.secure_sum.server import SecureSumServer
 
 PARTIES, DROPOUTS = 100, (0.0, 0.3)
 CLIENT_PHASES = ("keys", "shares", "mask", "unmask")
 T = TypeVar("T")
 
 
-class Table(NamedTuple):
+class SummedTable(NamedTuple):
     """The size of a table to be summed: items, values of an item, bits of a value."""
 
     items: int
@@ -35,7 +35,7 @@ class Table(NamedTuple):
         return f"{self.items}x{self.width}" + ("" if self.bits == 64 else f"_{self.bits}_bits")
 
 
-TABLES = (Table(1682, 21, 64), Table(1682, 21, 32), Table(3706, 81, 64))
+TABLES = (SummedTable(1682, 21, 64), SummedTable(1682, 21, 32), SummedTable(3706, 81, 64))
 
 
 class Meter:
@@ -70,7 +70,7 @@ def _steps(phase: str) -> tuple[str, ...]:
 def measure(
     *,
     parties: int = PARTIES,
-    tables: Sequence[Table] = TABLES,
+    tables: Sequence[SummedTable] = TABLES,
     dropouts: Sequence[float] = DROPOUTS,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
@@ -101,7 +101,7 @@ def times(meter: Meter, mark: str) -> dict[str, float]:
     return {**phases, f"client_ms_{mark}": sum(phases.values()), **server}
 
 
-def sizes(meter: Meter, mark: str, table: Table, parties: int) -> dict[str, float]:
+def sizes(meter: Meter, mark: str, table: SummedTable, parties: int) -> dict[str, float]:
     """Bytes of a client by phase and in all; of the same words in the clear; milliseconds of the generator for as many masks."""
     plain = table.items * table.width * table.bits // 8
     sent = {f"{phase}_bytes_{mark}": sum(max(meter.up[step]) for step in _steps(phase)) for phase in CLIENT_PHASES}
@@ -110,7 +110,7 @@ def sizes(meter: Meter, mark: str, table: Table, parties: int) -> dict[str, floa
     return {**sent, **whole, f"generator_ms_{mark}": generator(plain, parties)}
 
 
-def run(parties: int, table: Table, dropout: float) -> tuple[Meter, bool]:
+def run(parties: int, table: SummedTable, dropout: float) -> tuple[Meter, bool]:
     """Run one secure sum in which a share `dropout` of the parties sends no masked vector. Returns its costs, and whether the
     result is the plain sum of the others."""
     clients, meter = _started(parties, table), Meter()
@@ -135,11 +135,11 @@ def run(parties: int, table: Table, dropout: float) -> tuple[Meter, bool]:
     return meter, np.array_equal(total, sum(vectors[name] for name in alive))
 
 
-def _mask(meter: Meter, server: Server, client: Client, vector: Int64Array) -> None:
-    from ..privacy.secure_sum.vector import Rows
+def _mask(meter: Meter, server: SecureSumServer, client: SecureSumClient, vector: Int64Array) -> None:
+    from ..privacy.secure_sum.vector import SumRows
 
     inbox = meter.timed("server", lambda: server.inbox(client.name))
-    _to(meter, server.add_masked, meter.client("mask", lambda: client.mask(inbox, vector, Rows(1, 1)), inbox))
+    _to(meter, server.add_masked, meter.client("mask", lambda: client.mask(inbox, vector, SumRows(1, 1)), inbox))
 
 
 def _to(meter: Meter, receive: Callable[[bytes], bool], message: bytes) -> None:
@@ -151,25 +151,25 @@ def _identities(names: Sequence[str]) -> dict[str, bytes]:
     return {name: (k + 1).to_bytes(32, "big") for k, name in enumerate(names)}
 
 
-def _server(names: Sequence[str], length: int, bits: int) -> Server:
+def _server(names: Sequence[str], length: int, bits: int) -> SecureSumServer:
     try:
         from ..privacy.secure_sum.primitives import identity_of
-        from ..privacy.secure_sum.server import Server
-        from ..privacy.secure_sum.terms import Terms
+        from ..privacy.secure_sum.server import SecureSumServer
+        from ..privacy.secure_sum.terms import SumTerms
     except ImportError as error:
         raise InputError("bench secure-sum", f"{error.name} is not installed", fix='pip install "entrenous[network]"') from None
     roll = {name: identity_of(key) for name, key in _identities(names).items()}
-    return Server(Terms("bench", 0, 0, bytes(32), length, bits), roll)
+    return SecureSumServer(SumTerms("bench", 0, 0, bytes(32), length, bits), roll)
 
 
-def _started(parties: int, table: Table) -> dict[str, Client]:
+def _started(parties: int, table: SummedTable) -> dict[str, SecureSumClient]:
     names = [f"node-{k:04d}" for k in range(parties)]
     server = _server(names, table.items * table.width, table.bits)
-    from ..privacy.secure_sum.client import Client
+    from ..privacy.secure_sum.client import SecureSumClient
     from ..privacy.secure_sum.terms import Floors
 
     floors = Floors(cohort=2, occupancy=0)  # with 30 % missing, fewer than the default cohort are left
-    return {name: Client(server.terms, server.roll, name, key, floors) for name, key in _identities(names).items()}
+    return {name: SecureSumClient(server.terms, server.roll, name, key, floors) for name, key in _identities(names).items()}
 
 
 def _vector(length: int, number: int) -> Int64Array:

@@ -69,7 +69,7 @@ def try_(
     from ..deploy import trial
 
     if not (folder / "trial.json").exists():
-        plan = trial.Trial(
+        plan = trial.TrialPlan(
             algorithm, data, protocol, seed, rounds, parse_assignments(settings or []), parse_assignments(load or [], "--load")
         )
         made = trial.begin(folder, plan, nodes=nodes, secure=secure, port=port)

@@ -104,12 +104,12 @@ def new(
         Without TLS; beyond loopback, server and nodes then also want --insecure.
     """
     need_libraries("federation", *LIBRARIES)
-    from ..deploy.enrolment import Request
+    from ..deploy.enrolment import EnrolmentRequest
     from ..deploy.founding import Place, found_server, items_text
 
     if not 0 < port < 65536:
         raise InputError("--port", f"got {port}", expected="1 to 65535")
-    requests = [requested(each, Request) for each in node]
+    requests = [requested(each, EnrolmentRequest) for each in node]
     listed, count = _items(items), users or sum(count for _, count in requests)
     place, catalogue = Place(host, port, tuple(name or ()), not plain), Catalogue(count, len(listed.ids), interactions, scale)
     made = found_server(
@@ -122,7 +122,7 @@ def new(
 
 
 def requested(text: str, kind: Any) -> tuple[Any, int]:
-    """A node's request and how many users it may have. kind: `enrolment.Request`. Raises InputError."""
+    """A node's request and how many users it may have. kind: `EnrolmentRequest`. Raises InputError."""
     path, colon, count = text.rpartition(":")
     if not colon or not count.isdigit():
         raise InputError("--node", f"got {text!r}", expected="REQUEST.json:USERS, such as shop-1/request.json:250")

@@ -24,10 +24,10 @@ def invite(folder: Path, /, *, node: list[str]) -> None:
         REQUEST.json:USERS, a node's request and how many users it may have; may be repeated.
     """
     need_libraries("federation", *LIBRARIES)
-    from ..deploy.enrolment import Request
+    from ..deploy.enrolment import EnrolmentRequest
     from ..deploy.membership import invite as make
 
-    for made in make(folder, [requested(each, Request) for each in node]):
+    for made in make(folder, [requested(each, EnrolmentRequest) for each in node]):
         say(f"send {made} to its node; it joins with: entrenous federation join")
     say(RESTART)
 

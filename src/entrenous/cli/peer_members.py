@@ -79,13 +79,13 @@ def found(
         Seconds between two pushes of a peer.
     """
     need_libraries("peer", *LIBRARIES)
-    from ..deploy.peers.enrolment import Request, begin
+    from ..deploy.peers.enrolment import PeerEnrolmentRequest, begin
 
     if not 0.05 <= period <= 86_400:
         raise InputError("--period", f"got {period:g}", expected="0.05 to 86400 seconds")
     begin(
-        folder, items, [Request.read(path) for path in peer], algorithm, name=folder.name, settings=parse_assignments(settings or []),
-        users=users, seed=seed, draws=draws, period=period,
+        folder, items, [PeerEnrolmentRequest.read(path) for path in peer], algorithm, name=folder.name,
+        settings=parse_assignments(settings or []), users=users, seed=seed, draws=draws, period=period,
     )  # fmt: skip
     say(f"send each peer its folder of {folder / 'invitations'}; it joins with: entrenous peer join")
 
@@ -102,10 +102,10 @@ def invite(folder: Path, /, *, peer: list[Path]) -> None:
         REQUEST.json of a peer; may be repeated.
     """
     need_libraries("peer", *LIBRARIES)
-    from ..deploy.peers.enrolment import Request
+    from ..deploy.peers.enrolment import PeerEnrolmentRequest
     from ..deploy.peers.enrolment import invite as make
 
-    for made in make(folder, [Request.read(path) for path in peer]):
+    for made in make(folder, [PeerEnrolmentRequest.read(path) for path in peer]):
         say(f"send {made} to its peer; it joins with: entrenous peer join")
 
 

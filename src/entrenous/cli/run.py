@@ -359,11 +359,11 @@ def split(data: str, protocol: str = "loo-99", /, *, to: Path, seed: int = 0, lo
     parquet:
         Parquet instead of CSV.
     """
-    from ..runs.plan import Plan, material
+    from ..runs.plan import RunPlan, material
     from ..split.export import write
 
     parts = material(
-        Plan(algorithm="popular", data=data, protocol=protocol, seed=seed, load=parse_assignments(load or [], "--load"))
+        RunPlan(algorithm="popular", data=data, protocol=protocol, seed=seed, load=parse_assignments(load or [], "--load"))
     ).parts
     for number, part in enumerate(parts, 1):
         print(write(part, to if len(parts) == 1 else to / str(number), format="parquet" if parquet else "csv"))

@@ -1,13 +1,13 @@
-"""What an algorithm declares of itself, once: what its devices receive, keep and send, and what else its users must know.
+"""Declarations of algorithms: what devices receive, keep and send, and further traits, each declared once.
 
 A state is a NamedTuple whose fields say their shapes in named sizes; what leaves a device is listed with what it reveals:
 
-    class Download(NamedTuple):
+    class MyDownload(NamedTuple):
         q: Annotated[Float32Array, axes("items", "factors")]
         cluster: Annotated[Int32Array, axes("devices", below="clusters")]
 
     class MyAlgorithm(Settings):
-        receives, keeps, holds = Download, Devices, Server
+        receives, keeps, holds = MyDownload, MyDevices, MyServer
         sends = (rows("q", "factors", when="each round", reveals="..."),)
         traits = Traits(decided_by_user=("pi",))
 
@@ -42,7 +42,7 @@ class Axes(NamedTuple):
 
 
 def axes(*sizes: Size, below: str | int | None = None, least: int | None = None, finite: bool = True) -> Axes:
-    """The shape of an annotated array.
+    """The shape of an annotated array, in named sizes.
 
     Args:
         sizes: names of sizes, or numbers; of what a device keeps without the axis of the devices, which all of it has.
@@ -59,7 +59,7 @@ def axes(*sizes: Size, below: str | int | None = None, least: int | None = None,
 Way: TypeAlias = Literal["rows", "dense", "shown", "weight", "pushed"]
 
 
-class Sent(NamedTuple):
+class SentArray(NamedTuple):
     """One array that leaves a device, made by `rows`, `dense`, `shown`, `weight` or `pushed`.
 
     sizes: of one row or one array. when: how often it leaves. reveals: what who sees it learns. only_if: the setting without which it does
@@ -86,35 +86,35 @@ class Sent(NamedTuple):
         return f"[{', '.join(extents)}] {self.dtype}" if extents else self.dtype
 
 
-def rows(name: str, *sizes: Size, when: str, reveals: str, only_if: str = "") -> Sent:
+def rows(name: str, *sizes: Size, when: str, reveals: str, only_if: str = "") -> SentArray:
     """A float32 row of the shape `sizes` for each of some items: `Update.rows[name]`, added up item by item."""
-    return Sent("rows", name, sizes, "float32", when, reveals, only_if)
+    return SentArray("rows", name, sizes, "float32", when, reveals, only_if)
 
 
-def dense(name: str, *sizes: Size, when: str, reveals: str, only_if: str = "") -> Sent:
+def dense(name: str, *sizes: Size, when: str, reveals: str, only_if: str = "") -> SentArray:
     """A float32 array of the shape `sizes`: `Update.dense[name]`, added up over the devices (of a group)."""
-    return Sent("dense", name, sizes, "float32", when, reveals, only_if)
+    return SentArray("dense", name, sizes, "float32", when, reveals, only_if)
 
 
-def shown(name: str, *sizes: Size, when: str, reveals: str, only_if: str = "") -> Sent:
+def shown(name: str, *sizes: Size, when: str, reveals: str, only_if: str = "") -> SentArray:
     """A float32 array of the shape `sizes` that is not added up: the server sees it singly, and from whom. `Update.shown[name]`."""
-    return Sent("shown", name, sizes, "float32", when, reveals, only_if)
+    return SentArray("shown", name, sizes, "float32", when, reveals, only_if)
 
 
-def weight(*, when: str, reveals: str) -> Sent:
-    """How much a device counts: `Update.weight`, added up. Without this entry every device must weigh 1."""
-    return Sent("weight", "weight", (), "float32", when, reveals)
+def weight(*, when: str, reveals: str) -> SentArray:
+    """The weight of a device: `Update.weight`, added up. Without this entry every device must weigh 1."""
+    return SentArray("weight", "weight", (), "float32", when, reveals)
 
 
-def pushed(name: str, *sizes: Size, dtype: str, when: str, reveals: str) -> Sent:
+def pushed(name: str, *sizes: Size, dtype: str, when: str, reveals: str) -> SentArray:
     """A part of the message that one peer pushes to another, who sees it singly."""
-    return Sent("pushed", name, sizes, dtype, when, reveals)
+    return SentArray("pushed", name, sizes, dtype, when, reveals)
 
 
 @final
 @dataclass(frozen=True)
 class Traits:
-    """What holds of every instance of an algorithm.
+    """Properties that every instance of an algorithm has.
 
     Args:
         predicts_ratings: scores are ratings on the scale of the data, before they are clipped to it.

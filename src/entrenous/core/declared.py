@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final, get_args, get_type_hin
 
 import numpy as np
 
-from .contract import Axes, Sent, Size, Traits, UpTo
+from .contract import Axes, SentArray, Size, Traits, UpTo
 from .errors import InputError, NonFiniteError
 from .gossip import GossipAlgorithm
 from .protocols import Catalogue, CentralAlgorithm, FederatedAlgorithm, State
@@ -41,15 +41,16 @@ ABILITIES = ("local_sum", "solo_rounds", "deliver", "biases")
 
 
 class ContractError(InputError):
-    """An algorithm that does not declare what it must, or does not do what it declared: the algorithm, the array, the rule."""
+    """Raised for an algorithm that does not declare what it must, or does not do what it declared: names the algorithm, the array, the
+    rule."""
 
 
 class NotFiniteError(ContractError, NonFiniteError):
     """A number that is NaN or infinite where finite ones are declared: most often a training that diverged."""
 
 
-class Field(NamedTuple):
-    """One declared array. dtype: numpy's name of its type."""
+class DeclaredArray(NamedTuple):
+    """One declared array: its name, shape in named sizes, and type. dtype: numpy's name of its type."""
 
     name: str
     dtype: str
@@ -68,7 +69,7 @@ class Field(NamedTuple):
 @final
 @dataclass(frozen=True)
 class Declaration:
-    """What an algorithm declares.
+    """The declaration of an algorithm, as it was read from its class.
 
     kind: federated, gossip or central. holds, receives, keeps: the classes of the states of the server (or the model), of a download and of
     a device, None where there is none. local_sum, solo_rounds, deliver, biases: its optional methods, see `core.protocols`.
@@ -79,7 +80,7 @@ class Declaration:
     holds: type | None
     receives: type | None
     keeps: type | None
-    sends: tuple[Sent, ...]
+    sends: tuple[SentArray, ...]
     traits: Traits
     local_sum: Callable[..., Any] | None
     solo_rounds: Callable[..., Any] | None
@@ -88,7 +89,7 @@ class Declaration:
 
 
 def declared(algorithm: Any) -> Declaration:
-    """What an algorithm declares. Raises ContractError for a missing or unusable member, by its name."""
+    """Reads the declaration of an algorithm. Raises ContractError for a missing or unusable member, by its name."""
     name, kind = type(algorithm).__name__, _kind(algorithm)
     missing = [member for member in MEMBERS[kind] if getattr(algorithm, member, None) is None]
     if missing:
@@ -98,7 +99,7 @@ def declared(algorithm: Any) -> Declaration:
         if state is not None and part in MEMBERS[kind]:
             fields_of(state, f"{name}.{part}", bare=part == "holds")
     sends, traits = tuple(getattr(algorithm, "sends", ())), getattr(algorithm, "traits", Traits())
-    if not all(isinstance(sent, Sent) for sent in sends):
+    if not all(isinstance(sent, SentArray) for sent in sends):
         raise ContractError(name, "`sends` lists something else", expected="rows(...), dense(...), shown(...), weight(...)")
     if not isinstance(traits, Traits):
         raise ContractError(name, "`traits` is something else", expected="Traits(...)")
@@ -115,7 +116,7 @@ def _kind(algorithm: Any) -> str:
     return kinds[0]
 
 
-def _check_apart(name: str, sends: tuple[Sent, ...], keeps: type | None) -> None:
+def _check_apart(name: str, sends: tuple[SentArray, ...], keeps: type | None) -> None:
     """What is sent has names of its own, which nothing that is kept has; but a message between peers may say what its sender keeps too."""
     names = [sent.name for sent in sends if not sent.only_if]
     twice = {one for one in names if names.count(one) > 1}
@@ -130,7 +131,7 @@ def _check_apart(name: str, sends: tuple[Sent, ...], keeps: type | None) -> None
 
 
 @lru_cache(maxsize=256)
-def fields_of(state: type, where: str, bare: bool = False) -> tuple[Field, ...]:
+def fields_of(state: type, where: str, bare: bool = False) -> tuple[DeclaredArray, ...]:
     """The arrays that a NamedTuple class declares. bare: those that say no shape are passed over (what only a server holds).
 
     Raises ContractError for a class that declares none."""
@@ -148,14 +149,14 @@ def fields_of(state: type, where: str, bare: bool = False) -> tuple[Field, ...]:
     return tuple(field for field in found if field is not None)
 
 
-def _field(name: str, hint: Any, where: str) -> Field | None:
+def _field(name: str, hint: Any, where: str) -> DeclaredArray | None:
     said = [part for part in getattr(hint, "__metadata__", ()) if isinstance(part, Axes)]
     if not said:
         return None
     kinds = [get_args(part) for part in get_args(hint.__origin__) if str(part).startswith("numpy.dtype[")]
     if not kinds or kinds[0][0] is Any:
         raise ContractError(f"{where} '{name}'", "says no type of its numbers", expected="Float32Array, Int32Array, ...")
-    return Field(name, np.dtype(kinds[0][0]).name, said[0])
+    return DeclaredArray(name, np.dtype(kinds[0][0]).name, said[0])
 
 
 # ---- which kind -----------------------------------------------------------------------------------------------------------------------
@@ -182,7 +183,7 @@ def predicts_ratings(algorithm: Any) -> bool:
 
 
 def read_only(state: State) -> State:
-    """The same arrays, as views that cannot be written to."""
+    """A state with the same arrays as views that cannot be written to."""
     return type(state)(*(_sealed(array) for array in state))
 
 
@@ -193,7 +194,7 @@ def _sealed(array: Any) -> Any:
 
 
 def rounds_an_epoch(algorithm: Any, catalogue: Catalogue) -> int:
-    """Rounds in which as many rows are learnt from as there are; 1 for an algorithm that does not say."""
+    """Rounds in which devices learn from as many rows as there are, by the algorithm's own count; 1 for an algorithm that does not say."""
     own = getattr(algorithm, "rounds_an_epoch", None)
     return 1 if own is None else int(own(catalogue))
 
@@ -204,61 +205,61 @@ def rounds_an_epoch(algorithm: Any, catalogue: Catalogue) -> int:
 @final
 @dataclass(frozen=True)
 class Contract:
-    """A declaration with the sizes of one federation, and what follows from both."""
+    """A declaration with the sizes of one federation, and the shapes and byte counts that follow from both."""
 
     declaration: Declaration
     sizes: Mapping[str, int]
-    sends: tuple[Sent, ...]  # those of the declaration that these settings send
+    sends: tuple[SentArray, ...]  # those of the declaration that these settings send
 
     @property
     def name(self) -> str:
-        """Of the algorithm's class."""
+        """The name of the algorithm's class."""
         return self.declaration.name
 
     @property
     def groups(self) -> int:
-        """How many sums of dense arrays and weights there are."""
+        """The number of separate sums of dense arrays and weights."""
         groups = self.declaration.traits.groups
         return self.sizes[groups] if groups else 1
 
     @property
     def weighs(self) -> bool:
-        """Whether devices may weigh other than 1."""
+        """Whether devices may have a weight other than 1."""
         return any(sent.way == "weight" for sent in self.sends)
 
     @property
     def cohort(self) -> int:
-        """Devices in a round."""
+        """The number of devices in a round."""
         return min(self.sizes.get("cohort", 0), self.sizes["users"]) or self.sizes["users"]
 
     def delivered(self, download: State, users: Int64Array) -> State:
-        """What the devices of `users` receive of a download, not to be written to: all of it, or what `deliver` makes of it for them."""
+        """The download that the devices of `users` receive, not to be written to: all of it, or what `deliver` makes of it for them."""
         deliver = self.declaration.deliver
         return read_only(download if deliver is None else deliver(download, users))
 
     @property
-    def receives(self) -> tuple[Field, ...]:
-        """The arrays of a download."""
+    def receives(self) -> tuple[DeclaredArray, ...]:
+        """The declared arrays of a download."""
         return self._fields(self.declaration.receives, "receives")
 
     @property
-    def keeps(self) -> tuple[Field, ...]:
-        """The arrays of private state; their shapes are without the axis of the devices."""
+    def keeps(self) -> tuple[DeclaredArray, ...]:
+        """The declared arrays of private state; their shapes are without the axis of the devices."""
         return self._fields(self.declaration.keeps, "keeps")
 
-    def _fields(self, state: type | None, part: str) -> tuple[Field, ...]:
+    def _fields(self, state: type | None, part: str) -> tuple[DeclaredArray, ...]:
         return () if state is None else fields_of(state, f"{self.name}.{part}")
 
     def way(self, way: str) -> dict[str, tuple[int, ...]]:
-        """{name: shape} of what is sent in one way: of one row, or of one device's array."""
+        """Shapes by name of what is sent in one way ("rows", "dense", ...): of one row, or of one device's array."""
         return {sent.name: self.shape(sent.sizes) for sent in self.sends if sent.way == way}
 
     def shape(self, sizes: tuple[Size, ...]) -> tuple[int, ...]:
-        """Sizes as numbers. Raises ContractError for a name that nothing decides."""
+        """A shape in numbers, from named sizes. Raises ContractError for a name that nothing decides."""
         return tuple(self.size(size) for size in sizes)
 
     def size(self, size: Size) -> int:
-        """One size as a number; the most of one that arrays decide."""
+        """A size as a number; of one that arrays decide, the most it may be. Raises ContractError for a name that nothing decides."""
         if isinstance(size, int):
             return size
         named = size.most if isinstance(size, UpTo) else size
@@ -271,24 +272,24 @@ class Contract:
 
     @property
     def most_bytes(self) -> int:
-        """The most that one device sends in a round."""
+        """The most bytes that one device sends in a round."""
         return self.sizes["rows"] * self.row_bytes + self._once
 
     @property
     def block_bytes(self) -> int:
-        """What one device takes in memory as a rule: what it sends, and what it receives for itself alone."""
+        """Bytes that one device takes in memory as a rule: what it sends, and what it receives for itself alone."""
         alone = [field for field in self.receives if field.axes.sizes[:1] == ("devices",)]
         received = sum(_bytes(self.shape(field.axes.sizes[1:]), field.dtype) for field in alone)
         return max(1, self.sizes["usual_rows"] * self.row_bytes + self._once + received)
 
     @property
     def message_bytes(self) -> int:
-        """The most that one peer pushes to another at once."""
+        """The most bytes that one peer pushes to another at once."""
         return sum(_bytes(self.shape(sent.sizes), sent.dtype) for sent in self.sends if sent.way == "pushed")
 
     @property
     def row_bytes(self) -> int:
-        """An item id and its rows; 0 where no rows are sent."""
+        """Bytes of one item's id and rows as they are sent; 0 where no rows are sent."""
         rows = self.way("rows")
         return 4 + sum(_bytes(shape, "float32") for shape in rows.values()) if rows else 0
 
@@ -297,12 +298,12 @@ class Contract:
         return sum(_bytes(shape, "float32") for way in ("dense", "shown") for shape in self.way(way).values())
 
     def empty_total(self) -> Total:
-        """The sum of what nobody sends."""
+        """An empty sum with arrays of the declared shapes."""
         return zero_total(self.sizes["items"], self.way("rows"), self.way("dense"), self.groups)
 
 
 def bound(algorithm: Any, catalogue: Catalogue) -> Contract:
-    """What a configured algorithm declares, in the federation of a catalogue. Raises ContractError for a size that nothing decides."""
+    """The contract of a configured algorithm in the federation of a catalogue. Raises ContractError for a size that nothing decides."""
     declaration = declared(algorithm)
     sends = tuple(sent for sent in declaration.sends if not sent.only_if or _setting(algorithm, sent.only_if))
     contract = Contract(declaration, _sizes(algorithm, catalogue), sends)

@@ -1,4 +1,4 @@
-"""Holding devices to what their algorithm declares: what they receive, what they keep, what they send.
+"""Checks that hold devices to what their algorithm declares: what they receive, what they keep, what they send.
 
 Every breach is a ContractError of one line: the algorithm, the array, the rule. Shapes, types, ranges and finite numbers of a download are
 checked before a device sees it; an update is checked before anybody adds it up.
@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from .contract import Size, UpTo
-from .declared import Contract, ContractError, Field, NotFiniteError
+from .declared import Contract, ContractError, DeclaredArray, NotFiniteError
 from .gossip import Pushes
 from .protocols import State, arrays_of
 from .types import Array, BoolArray, Int64Array
@@ -25,17 +25,17 @@ HALF = STEP / 2  # what is smaller becomes 0 in fixed point
 
 
 def check_received(contract: Contract, download: State, devices: int) -> None:
-    """Holds what `devices` devices receive against `receives`: names, types, shapes, ranges, finite numbers."""
+    """Checks what `devices` devices receive against `receives`: names, types, shapes, ranges, finite numbers. Raises ContractError."""
     _check_state(contract, "download", contract.declaration.receives, contract.receives, download, {"devices": devices}, ())
 
 
 def check_kept(contract: Contract, state: State, devices: int) -> None:
-    """Holds the private state of `devices` devices against `keeps`."""
+    """Checks the private state of `devices` devices against `keeps`. Raises ContractError."""
     _check_state(contract, "private state", contract.declaration.keeps, contract.keeps, state, {"devices": devices}, ("devices",))
 
 
 def _check_state(
-    contract: Contract, what: str, kind: type | None, fields: tuple[Field, ...], state: Any, more: Mapping[str, int],
+    contract: Contract, what: str, kind: type | None, fields: tuple[DeclaredArray, ...], state: Any, more: Mapping[str, int],
     leading: tuple[Size, ...],
 ) -> None:  # fmt: skip
     if kind is None or not isinstance(state, kind) or not isinstance(state, tuple):
@@ -45,12 +45,13 @@ def _check_state(
 
 
 def check_arrays(
-    contract: Contract, what: str, fields: tuple[Field, ...], arrays: Mapping[str, Any], more: Mapping[str, int],
+    contract: Contract, what: str, fields: tuple[DeclaredArray, ...], arrays: Mapping[str, Any], more: Mapping[str, int],
     leading: tuple[Size, ...] = (),
 ) -> None:  # fmt: skip
-    """Holds named arrays against declared fields. more: sizes of this delivery; leading: axes before the declared ones.
+    """Checks named arrays against declared fields. more: sizes of this delivery; leading: axes before the declared ones.
 
-    Raises ContractError for the first array that breaks a rule."""
+    Raises ContractError for the first array that breaks a rule.
+    """
     sizes = dict(more)
     for field in fields:
         array, where = arrays.get(field.name), f"{contract.name}: {what} '{field.name}'"
@@ -77,7 +78,7 @@ def _check_shape(contract: Contract, where: str, got: tuple[int, ...], wanted: t
 
 
 def extent_of(contract: Contract, size: Size, sizes: Mapping[str, int]) -> int:
-    """A size as a number: of this delivery, else of the federation."""
+    """A size as a number: of this delivery if it has one, else of the federation."""
     name = size.name if isinstance(size, UpTo) else size
     return sizes[name] if isinstance(name, str) and name in sizes else contract.size(size)
 
@@ -86,7 +87,7 @@ def _said(size: Size) -> str:
     return str(size.name if isinstance(size, UpTo) else size)
 
 
-def _check_values(contract: Contract, where: str, array: Array, field: Field, sizes: Mapping[str, int]) -> None:
+def _check_values(contract: Contract, where: str, array: Array, field: DeclaredArray, sizes: Mapping[str, int]) -> None:
     """Finite floats, integers within their range."""
     if array.dtype.kind == "f" and field.axes.finite and not np.isfinite(array).all():
         fix = "training diverged? try a smaller learning rate"
@@ -201,7 +202,8 @@ def _leaves(private: Array, sent: Array, ptr: Int64Array, has: BoolArray, by_row
 
 
 def check_pushes(contract: Contract, pushes: Pushes, m: int) -> None:
-    """Holds what the timers of m nodes send against the declared parts of a message, and against the nodes that there are."""
+    """Checks what m nodes push when their timers fire against the declared parts of a message, and against the nodes that there are.
+    Raises ContractError."""
     declared = {sent.name: sent for sent in contract.sends if sent.way == "pushed"}
     users = contract.sizes["users"]
     for name, array, least in (("sender", pushes.headers.sender, 0), ("age", pushes.headers.age, 0),
@@ -222,7 +224,7 @@ def check_pushes(contract: Contract, pushes: Pushes, m: int) -> None:
 
 
 def check_same(contract: Contract, first: Update, again: Update) -> None:
-    """Refuses a device function that sends something else for the same key."""
+    """Checks that a device function sends the same for the same key. Raises ContractError if it does not."""
     for part in ("item", "weight"):
         if not np.array_equal(getattr(first, part), getattr(again, part)):
             _bad(contract, part, "differs for the same key", "randomness from the key alone (core.keys)")
@@ -234,7 +236,7 @@ def check_same(contract: Contract, first: Update, again: Update) -> None:
 
 
 def vanishing(update: Update) -> int:
-    """How many devices send numbers that are not 0 and all become 0 in fixed point, whose step is 2^-16."""
+    """The number of devices that send numbers that are not 0 and all become 0 in fixed point, whose step is 2^-16."""
     largest = np.zeros(update.devices)
     device = np.repeat(np.arange(update.devices), np.diff(update.ptr))
     for values in update.rows.values():

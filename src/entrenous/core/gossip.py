@@ -1,4 +1,4 @@
-"""Learning without a server: what a node has, what a message carries, and the state machine that every gossip algorithm is.
+"""Learning without a server: the data of a node, the content of a message, and the state machine that every gossip algorithm is.
 
 A node does three things: it begins (`on_start`), its timer fires (`on_timer`: push to the peers of its view), a model arrives
 (`on_message`: judge, merge, train). None of them opens a socket or reads a clock, so that one node of a simulation of a million and one
@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from .contract import Sent
+from .contract import SentArray
 from .protocols import Catalogue, Histories, State
 from .types import Array, Float32Array, Int8Array, Int32Array, Int64Array, UInt64Array
 
@@ -21,7 +21,8 @@ REFUSALS = ("", "not finite", "too large", "wrong length")
 
 
 class Weighing(NamedTuple):
-    """The weighting sets of n devices (PEPPER, algorithm 2): rows of their user that are not trained on, and what each is ranked among.
+    """Weighting sets of n devices (PEPPER, algorithm 2): rows of their user that are not trained on, and the candidates that each is
+    ranked among.
 
     ptr: int64 [n + 1] from 0; device d weighs by item[ptr[d]:ptr[d + 1]], int32, each among `candidates` int32 [ptr[n], k] (-1 where
     it has fewer).
@@ -33,7 +34,7 @@ class Weighing(NamedTuple):
 
 
 class DeviceData(NamedTuple):
-    """What n devices keep to themselves: the rows they train on, and their weighting sets."""
+    """Private data of n devices: the rows they train on, and their weighting sets."""
 
     histories: Histories
     weighing: Weighing
@@ -59,8 +60,9 @@ def _gathered(ptr: Int64Array, who: Int64Array) -> tuple[Int64Array, Int64Array]
 
 
 class Headers(NamedTuple):
-    """What travels beside m models. sender: int64 [m]; age: int64 [m], updates the model has had; samples: int64 [m], rows that its
-    sender trains on; peers: int32 [m, k], nodes its sender knows, NOBODY where fewer; length: int64 [m], numbers in the model."""
+    """Headers of m messages, which travel beside the models. sender: int64 [m]; age: int64 [m], updates the model has had; samples:
+    int64 [m], rows that its sender trains on; peers: int32 [m, k], nodes its sender knows, NOBODY where fewer; length: int64 [m],
+    numbers in the model."""
 
     sender: Int64Array
     age: Int64Array
@@ -69,20 +71,21 @@ class Headers(NamedTuple):
     length: Int64Array
 
     def at(self, rows: Array) -> Headers:
-        """Those of some models; rows: places or a mask."""
+        """Headers of some of the models; rows: places or a mask."""
         return Headers(self.sender[rows], self.age[rows], self.samples[rows], self.peers[rows], self.length[rows])
 
 
 class Pushes(NamedTuple):
-    """What the timers of m nodes send: each its model, with its header, to the nodes `to`, int32 [m, view], NOBODY where fewer."""
+    """Messages that m nodes send when their timers fire: each its model, with its header, to the nodes `to`, int32 [m, view], NOBODY
+    where fewer."""
 
     to: Int32Array
     headers: Headers
 
 
 class Arrivals(NamedTuple):
-    """One model for each of m different nodes. Node who[d] has the model pool[own[d]], received pool[received[d]] and writes its new one
-    to pool[into[d]], which is own[d] unless somebody else still needs that.
+    """Models that arrive, one for each of m different nodes. Node who[d] has the model pool[own[d]], received pool[received[d]] and
+    writes its new one to pool[into[d]], which is own[d] unless somebody else still needs that.
 
     pool: float32 [slots, width]; who, own, received, into: int64 [m]. `who` indexes nodes and data.
     keys: uint64 [m], from which each draws, another one for each event of a node.
@@ -97,19 +100,19 @@ class Arrivals(NamedTuple):
     keys: UInt64Array
 
     def at(self, rows: Array) -> Arrivals:
-        """Some arrivals; rows: places or a mask."""
+        """Some of the arrivals; rows: places or a mask."""
         slots = self.who[rows], self.own[rows], self.received[rows], self.into[rows]
         return Arrivals(self.pool, *slots, self.headers.at(rows), self.keys[rows])
 
 
 @runtime_checkable
 class GossipAlgorithm(Protocol):
-    """Serverless learning. A model is one float32 row [width], which is what peers exchange; everything else of a node is private, in a
-    NamedTuple of arrays whose leading axis is nodes. Functions overwrite the rows `who` of `nodes` and the given rows of the pool, and
-    nothing else; so nodes that differ may run at once."""
+    """Learning between peers, without a server. A model is one float32 row [width], which is what peers exchange; everything else of a
+    node is private, in a NamedTuple of arrays whose leading axis is nodes. Functions overwrite the rows `who` of `nodes` and the given
+    rows of the pool, and nothing else; so nodes that differ may run at once."""
 
     keeps: ClassVar[type]
-    sends: ClassVar[tuple[Sent, ...]]
+    sends: ClassVar[tuple[SentArray, ...]]
 
     def configured(self, catalogue: Catalogue) -> Any: ...  # the same settings, made concrete for this federation
     def default_rounds(self, catalogue: Catalogue) -> int: ...

@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import Field, create_model
 
 from . import peer_sampling
-from .contract import Sent, Traits, pushed
+from .contract import SentArray, Traits, pushed
 from .gossip import ACCEPTED, NOBODY, Arrivals, DeviceData, Headers, Pushes
 from .gossip_node import TRAIN, GossipModel, GossipPolicy, PeerState, joined, keys_for, refusals
 from .protocols import Catalogue, State
@@ -43,7 +43,7 @@ class GossipLearning(Settings):
     model_class: ClassVar[type[GossipModel]]
     receives: ClassVar[None] = None
     keeps: ClassVar[type]
-    sends: ClassVar[tuple[Sent, ...]]
+    sends: ClassVar[tuple[SentArray, ...]]
     traits: ClassVar[Traits]
 
     if TYPE_CHECKING:  # not pydantic's private attributes, whose look-up is slow, and every event asks
@@ -51,7 +51,7 @@ class GossipLearning(Settings):
         _model: GossipModel
 
     def model_post_init(self, context: Any, /) -> None:
-        """Makes policy and model of their settings."""
+        """Makes policy and model of the settings; pydantic calls it after validation."""
         self._compose(0)
 
     def _compose(self, items: int) -> None:
@@ -60,56 +60,56 @@ class GossipLearning(Settings):
         self.__dict__["_model"] = self.model_class(**_of(self.model_class, own)).over(items)
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """The same with some settings changed, in its policy and model too."""
+        """A copy with some settings changed, in its policy and model too."""
         own = super().model_copy(update=update, deep=deep)
         own._compose(self._model.items)
         return own
 
     @property
     def policy(self) -> GossipPolicy:
-        """The policy, with its settings."""
+        """The policy of the algorithm, with its settings."""
         return self._policy
 
     @property
     def model(self) -> GossipModel:
-        """The model, with its settings."""
+        """The model that nodes exchange, with its settings."""
         return self._model
 
     @property
     def width(self) -> int:
-        """Numbers in a model."""
+        """Numbers in a model, as peers exchange it."""
         return self._model.width
 
     @property
     def exploited(self) -> int:
-        """Places of a view that go to chosen nodes."""
+        """Places of a view that go to chosen nodes, not to drawn ones."""
         return self._policy.exploited(self.view)
 
     def configured(self, catalogue: Catalogue) -> Self:
-        """The same settings for a catalogue and a number of nodes."""
+        """A copy of the settings for a catalogue and a number of nodes."""
         own = self.model_copy(update={"view": min(self.view, max(1, catalogue.users - 1))})
         own._compose(catalogue.items)
         return own
 
     def sizes(self, catalogue: Catalogue) -> dict[str, int]:
-        """The sizes that are no setting."""
+        """Sizes of the declared arrays that are no setting: of the model, of the views and of the lists."""
         remembered = self._policy.remembered(self.view, self.redraw)
         return {"width": self.width, "remembered": remembered, **self._model.sizes()}
 
     def default_rounds(self, catalogue: Catalogue) -> int:
-        """`rounds` of the model, whatever the data."""
+        """Training rounds if none are asked for: the model's setting `rounds`, of any data set."""
         return self._model.rounds  # type: ignore[attr-defined, no-any-return]  # each model has its own
 
     def weighing(self, data: DeviceData, keys: UInt64Array) -> DeviceData:
-        """The data of nodes with the weighting sets that the policy needs."""
+        """The data of nodes, with the weighting sets that the policy needs."""
         return self._policy.weighting_sets(data, self._model.items, keys)
 
     def init_model(self, catalogue: Catalogue, key: np.uint64) -> Float32Array:
-        """The base model, float32 [width]."""
+        """The base model, float32 [width], with which every node begins."""
         return self._model.init_model(key)
 
     def init_nodes(self, users: Int64Array, peers: Int32Array, width: int, key: np.uint64) -> State:
-        """The private state of nodes that have received nothing yet; peers: int32 [m, k], whom each knows first."""
+        """The initial private state of nodes that have received nothing yet; peers: int32 [m, k], whom each knows first."""
         m, heard = len(users), self._policy.remembered(self.view, self.redraw)
         own = PeerState(
             users.astype(np.int64),
@@ -121,12 +121,12 @@ class GossipLearning(Settings):
     def on_start(
         self, pool: Float32Array, at: Int64Array, nodes: Any, who: Int64Array, data: DeviceData, keys: UInt64Array
     ) -> None:
-        """Trains the base model once, before any message."""
+        """Trains the base model once on each node's rows, before any message."""
         self._model.train(pool, at, nodes, who, data, keys_for(keys, TRAIN))
         nodes.age[who] += 1
 
     def on_timer(self, nodes: Any, who: Int64Array, data: DeviceData, keys: UInt64Array) -> Pushes:
-        """Each node's push, and every `redraw` pushes a new view before it."""
+        """Makes the push of each of the nodes; every `redraw` pushes it draws a new view first."""
         due = nodes.pushes[who] % self.redraw == 0
         nodes.view[who[due]] = self._policy.update_view(nodes, who[due], self.view, keys_for(keys[due], VIEW))
         nodes.pushes[who] += 1
@@ -135,7 +135,8 @@ class GossipLearning(Settings):
         return Pushes(nodes.view[who], Headers(nodes.me[who], nodes.age[who], samples, named, np.full(len(who), width)))
 
     def on_message(self, arrivals: Arrivals, nodes: Any, data: DeviceData) -> Int8Array:
-        """Refuses, or does what the policy says; and takes note of the peers that the message names."""
+        """Refuses a received model, or does with it what the policy says; and takes note of the peers that the message names. Returns
+        int8 [m], ACCEPTED or why not."""
         refused = refusals(arrivals.pool, arrivals.received, arrivals.headers.length, self.largest)
         a = arrivals.at(refused == ACCEPTED)
         self._policy.on_model_received(self._model, a, nodes, data)
@@ -169,8 +170,8 @@ def composed(name: str, policy: type[GossipPolicy], model: type[GossipModel], su
     return kind
 
 
-def sent(model: type[GossipModel]) -> tuple[Sent, ...]:
-    """What leaves a node with each push: the model, who sends it, and what travels beside it."""
+def sent(model: type[GossipModel]) -> tuple[SentArray, ...]:
+    """The declaration of what leaves a node with each push: the model, who sends it, and the header beside it."""
     names = "the number of the node that pushes, and so which models come from the same node"
     known = "some of the nodes it knows, and so with whom it has been in touch"
     return (

@@ -1,4 +1,4 @@
-"""The two parts of a gossip algorithm, a policy and a model, and what a node keeps and does whatever they are.
+"""The two parts of a gossip algorithm, a policy and a model, and the state and behaviour of a node that do not depend on them.
 
 A *policy* decides to whom a node pushes and how much of a received model it takes (`GossipPolicy`). A *model* can be begun, trained, judged
 and scored with (`GossipModel`). core/gossip_learning.py composes an algorithm of one of each.
@@ -57,7 +57,7 @@ def joined(name: str, *parts: type) -> type:
 
 
 def part_of(state: State, part: type[Part]) -> Part:
-    """The fields of `part`, a NamedTuple class, of a state that has them all."""
+    """The fields of `part`, a NamedTuple class, taken out of a state that has them among others."""
     return part(*[getattr(state, field) for field in part._fields])  # type: ignore[attr-defined]
 
 
@@ -65,7 +65,7 @@ def part_of(state: State, part: type[Part]) -> Part:
 
 
 class GossipModel(Settings):
-    """What nodes learn, exchange and score with: its settings, and functions over a pool of models.
+    """A model that nodes learn, exchange and score with: its settings, and functions over a pool of models.
 
     A model is one float32 row [width] of `pool`. Functions work on the models pool[at] of the nodes `who`, m of each; `nodes` is private
     state with the fields of `private` among others, whose leading axis `who` indexes. They overwrite the rows `at` of the pool and the
@@ -80,30 +80,30 @@ class GossipModel(Settings):
 
     @property
     def items(self) -> int:
-        """Items of the catalogue; 0 before `over`."""
+        """Number of items of the catalogue; 0 before `over` has set it."""
         return self._items
 
     def over(self, items: int) -> Self:
-        """The same settings for a catalogue of so many items."""
+        """A copy of the settings for a catalogue of so many items."""
         own = self.model_copy()
         own._items = items
         return own
 
     @property
     def width(self) -> int:
-        """Numbers in a model."""
+        """Numbers in a model, the length of its row."""
         raise NotImplementedError
 
     def sizes(self) -> dict[str, int]:
-        """Sizes of its private arrays that are no setting."""
+        """Sizes of the model's private arrays that are no setting."""
         return {}
 
     def init_model(self, key: np.uint64) -> Float32Array:
-        """The base model, float32 [width]."""
+        """The base model, float32 [width], with which every node begins."""
         raise NotImplementedError
 
     def init_private(self, users: Int64Array, key: np.uint64) -> State:
-        """The first private state of the nodes of `users`, int64 [m]."""
+        """The model's part of the initial private state of the nodes of `users`, int64 [m]."""
         raise NotImplementedError
 
     def train(self, pool: Float32Array, at: Int64Array, nodes: Any, who: Int64Array, data: DeviceData, keys: UInt64Array) -> None:
@@ -113,7 +113,7 @@ class GossipModel(Settings):
     def judged(
         self, pool: Float32Array, at: Int64Array, nodes: Any, who: Int64Array, data: DeviceData
     ) -> tuple[Float64Array, ...]:
-        """How well models rank the weighting sets of nodes, by each of its measures, float64 [m]."""
+        """Measures of how well models rank the weighting sets of nodes, each float64 [m]."""
         raise NotImplementedError
 
     def score(self, pool: Float32Array, at: Int64Array, nodes: Any, who: Int64Array, data: DeviceData) -> Float32Array:
@@ -122,7 +122,8 @@ class GossipModel(Settings):
 
 
 class GossipPolicy(Settings):
-    """To whom a node pushes, and how much it takes of a model that it receives. This one pushes at random, and takes nothing yet."""
+    """A policy of gossip: to whom a node pushes, and how much it takes of a model that it receives. This base pushes at random, and
+    takes nothing yet."""
 
     holds_out_own: ClassVar[bool] = False  # whether nodes hold rows of their own back, to judge received models by
 
@@ -131,33 +132,33 @@ class GossipPolicy(Settings):
         return data
 
     def remembered(self, view: int, redraw: int) -> int:
-        """Senders whose models' performances a node keeps in mind: the length of its list."""
+        """The number of senders whose models' performances a node keeps in mind."""
         return 1
 
     def exploited(self, view: int) -> int:
-        """Of the places of a view, how many go to nodes that were chosen, not drawn."""
+        """The number of places of a view that go to nodes that were chosen, not drawn."""
         return 0
 
     def update_view(self, nodes: Any, who: Int64Array, view: int, keys: UInt64Array) -> Int32Array:
-        """New views of the nodes `who`, int32 [m, view]."""
+        """New views of the nodes `who`, int32 [m, view]: to whom each pushes from now on."""
         return peer_sampling.random_views(nodes.known, who, view, keys)
 
     def on_model_received(self, model: GossipModel, a: Arrivals, nodes: Any, data: DeviceData) -> None:
-        """What m nodes do with the models that they receive, none of which was refused; mostly by `merge_and_train`."""
+        """Updates m nodes by the models that they receive, none of which was refused; mostly by `merge_and_train`."""
         raise NotImplementedError
 
     def score(
         self, model: GossipModel, pool: Float32Array, at: Int64Array, nodes: Any, who: Int64Array, data: DeviceData
     ) -> Float32Array:
-        """What nodes recommend by, float32 [m, items]: their models as they are."""
+        """Scores by which nodes recommend, float32 [m, items]: those of their models as they are."""
         return model.score(pool, at, nodes, who, data)
 
 
 def merge_and_train(
     model: GossipModel, a: Arrivals, nodes: Any, data: DeviceData, share: Float32Array, trains: BoolArray | None = None
 ) -> None:
-    """Each node moves its model by `share` towards the received one, float32 [m] in 0..1, and trains it on its own rows, unless `trains`,
-    bool [m], says that it does not. The merged model is as old as the older of both, and one update older once it is trained."""
+    """Moves each node's model by `share` towards the received one, float32 [m] in 0..1, and trains it on the node's rows, unless
+    `trains`, bool [m], says not to. The merged model is as old as the older of both, and one update older once it is trained."""
     merge(a.pool, a.own, a.received, a.into, share)
     training = np.ones(len(a.who), np.bool_) if trains is None else trains
     nodes.age[a.who] = np.maximum(nodes.age[a.who], a.headers.age) + training
@@ -166,7 +167,7 @@ def merge_and_train(
 
 
 def keys_for(keys: UInt64Array, purpose: np.uint64) -> UInt64Array:
-    """Other keys for each of several purposes of one event, uint64 [m]."""
+    """Keys for one purpose of the events that `keys` belong to, uint64 [m]; those for another purpose differ."""
     return folded(keys, np.full(len(keys), purpose))
 
 
@@ -175,7 +176,8 @@ def keys_for(keys: UInt64Array, purpose: np.uint64) -> UInt64Array:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def refusals(pool: Float32Array, received: Int64Array, length: Int64Array, largest: float) -> Int8Array:
-    """Why each received model is not taken, int8 [m]: ACCEPTED, WRONG_LENGTH, NOT_FINITE, or TOO_LARGE for a number beyond `largest`."""
+    """Reasons for refusing each received model, int8 [m]: ACCEPTED, WRONG_LENGTH, NOT_FINITE, or TOO_LARGE for a number beyond
+    `largest`."""
     out, width, bound = np.full(len(received), ACCEPTED, np.int8), pool.shape[1], np.float32(largest)
     for d in range(len(received)):
         if length[d] != width:
@@ -194,7 +196,8 @@ def refusals(pool: Float32Array, received: Int64Array, length: Int64Array, large
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def merge(pool: Float32Array, own: Int64Array, received: Int64Array, into: Int64Array, share: Float32Array) -> None:
-    """pool[into] = pool[own] + share (pool[received] - pool[own]) for each of m nodes; two models that are the same stay what they are."""
+    """Merges models in place, pool[into] = pool[own] + share (pool[received] - pool[own]) for each of m nodes; two models that are the
+    same stay what they are."""
     for d in range(len(own)):
         mine, theirs, out, weight = pool[own[d]], pool[received[d]], pool[into[d]], share[d]
         for f in range(len(out)):

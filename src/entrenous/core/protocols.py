@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from .contract import Sent
+from .contract import SentArray
 from .types import Array, Float32Array, Float64Array, Int32Array, Int64Array
 from .update import Total, Update
 
@@ -61,7 +61,7 @@ class FederatedAlgorithm(Protocol):
     holds: ClassVar[type]
     receives: ClassVar[type]
     keeps: ClassVar[type]
-    sends: ClassVar[tuple[Sent, ...]]
+    sends: ClassVar[tuple[SentArray, ...]]
 
     def configured(self, catalogue: Catalogue) -> Any: ...  # the same settings, made concrete for this federation
     def default_rounds(self, catalogue: Catalogue) -> int: ...

@@ -1,4 +1,4 @@
-"""What leaves a device is one type, and adding it up is order-free.
+"""Updates, the one type of what leaves a device, and their sum, which does not depend on order.
 
 Everything that limits disclosure (pi, clip, noise, quantise, mask) is a function `Update -> Update`; everything that measures
 it (the byte ledger, an audit) reads `Update`s. The server adds updates as int64 fixed point with a step of 2^-16, which makes
@@ -26,7 +26,7 @@ AHEAD = 16  # rows: a total is read at random, from memory that answers after ab
 
 
 class Update(NamedTuple):
-    """What a cohort of m devices sends; device d owns the row range ptr[d]:ptr[d + 1].
+    """Updates that a cohort of m devices sends; device d owns the row range ptr[d]:ptr[d + 1].
 
     ptr: int64 [m + 1].
     item: int32 [n], the item of each row, no item twice within a device.
@@ -58,8 +58,8 @@ class Update(NamedTuple):
         return sum(array.nbytes for array in arrays)
 
 
-class Shown(NamedTuple):
-    """What some devices show of themselves. sender: int64 [n]; arrays: {name: float32 [n, ...]}."""
+class ShownArrays(NamedTuple):
+    """Arrays of some devices that are not added up: the server sees them singly. sender: int64 [n]; arrays: {name: float32 [n, ...]}."""
 
     sender: Int64Array
     arrays: Mapping[str, Float32Array]
@@ -78,17 +78,17 @@ class Total(NamedTuple):
     dense: dict[str, Int64Array]
     weight: Int64Array
     devices: int
-    shown: tuple[Shown, ...] = ()
+    shown: tuple[ShownArrays, ...] = ()
 
 
 def empty_total(update: Update, items: int) -> Total:
-    """Zeros in the shape of the sum of updates like `update`."""
+    """An empty sum with arrays of the shapes that `update` needs."""
     rows = {name: row.shape[1:] for name, row in update.rows.items()}
     return zero_total(items, rows, {name: array.shape[1:] for name, array in update.dense.items()}, update.groups)
 
 
 def zero_total(items: int, rows: Mapping[str, tuple[int, ...]], dense: Mapping[str, tuple[int, ...]], groups: int) -> Total:
-    """The sum of no updates. rows: {name: shape of one item's row}; dense: {name: shape of one group's array}."""
+    """An empty sum, of no updates. rows: {name: shape of one item's row}; dense: {name: shape of one group's array}."""
     return Total(
         {name: _zeros((items, *shape)) for name, shape in rows.items()},
         _zeros((items,)),
@@ -106,7 +106,8 @@ def _zeros(shape: tuple[int, ...]) -> Int64Array:
 
 
 def add_update(total: Total, update: Update) -> Total:
-    """`total` with `update` added in place. Raises NonFiniteError for a value that is not finite or beyond +-32768."""
+    """Adds `update` to the arrays of `total` in place and returns the sum. Raises NonFiniteError for a value that is not finite or
+    beyond +-32768."""
     _check_types(update)
     for name, row in update.rows.items():
         width = int(np.prod(row.shape[1:], dtype=np.int64))
@@ -126,7 +127,8 @@ def _check_types(update: Update) -> None:
 
 
 def add_devices(total: Total, update: Update) -> Total:
-    """`total` with all of `update` but its rows: for devices whose rows were added already."""
+    """Adds all of `update` but its rows to the arrays of `total` in place and returns the sum: for devices whose rows were added
+    already."""
     group = update.group if len(update.group) else np.zeros(update.devices, np.int32)
     for name, array in update.dense.items():
         flat, target = array.reshape(len(array), -1), total.dense[name].reshape(update.groups, -1)
@@ -136,27 +138,27 @@ def add_devices(total: Total, update: Update) -> Total:
         if not np.isfinite(array).all():
             raise NonFiniteError(f"update array '{name}': a value is not finite; the model is unchanged")
     np.add.at(total.weight, group, fixed(update.weight))
-    shown = (*total.shown, Shown(update.sender, update.shown)) if update.shown else total.shown
+    shown = (*total.shown, ShownArrays(update.sender, update.shown)) if update.shown else total.shown
     return total._replace(devices=total.devices + update.devices, shown=shown)
 
 
-def gathered(total: Total) -> Shown:
-    """All that was shown, by ascending sender: the same whatever arrived first. A total without any is an error of the caller."""
+def gathered(total: Total) -> ShownArrays:
+    """The arrays shown in a round, by ascending sender: the same whatever arrived first. A total without any is an error of the caller."""
     sender = np.concatenate([part.sender for part in total.shown])
     order = np.argsort(sender, kind="stable")
     arrays = {name: np.concatenate([part.arrays[name] for part in total.shown])[order] for name in total.shown[0].arrays}
-    return Shown(sender[order], arrays)
+    return ShownArrays(sender[order], arrays)
 
 
 def clear_total(total: Total) -> Total:
-    """The same arrays, zeroed: a round reuses the memory of the round before."""
+    """Sets all arrays of a sum to 0, so that a round reuses the memory of the round before."""
     for array in (*total.rows.values(), *total.dense.values(), total.senders, total.weight):
         array[...] = 0
     return total._replace(devices=0, shown=())
 
 
 def merge_totals(left: Total, right: Total) -> Total:
-    """The sum of two totals, in place in `left`. Integers: the order does not matter."""
+    """Adds two sums in place in `left`. They are integers: the order does not matter."""
     for name, rows in right.rows.items():
         left.rows[name][...] += rows
     for name, dense in right.dense.items():
@@ -167,20 +169,21 @@ def merge_totals(left: Total, right: Total) -> Total:
 
 
 def fixed(values: Array) -> Int64Array:
-    """float -> int64 fixed point, rounding to nearest even. Raises NonFiniteError as `add_update` does."""
+    """Converts floats to int64 fixed point, rounding to nearest even. Raises NonFiniteError as `add_update` does."""
     if not bool(np.all(np.abs(values) < LIMIT)):
         raise NonFiniteError(f"update: a value is not finite or beyond +-{LIMIT:.0f}; the model is unchanged")
     return np.rint(np.asarray(values, np.float64) / STEP).astype(np.int64)
 
 
 def real(values: Int64Array) -> Float64Array:
-    """int64 fixed point -> float64."""
+    """Converts int64 fixed point to float64."""
     return values.astype(np.float64) * STEP
 
 
 @njit(cache=True, nogil=True)
 def add_rows(item: Int32Array, rows: Float32Array, total: Int64Array) -> bool:
-    """total[item[r]] += fixed(rows[r]); False if a value is not finite or out of range (total is then spoiled).
+    """Adds rows to a sum, total[item[r]] += fixed(rows[r]). Returns False if a value is not finite or out of range (total is then
+    spoiled).
 
     rows: float32 [n or more, w]; total: int64 [items, width]. With w > width a row ends in zeros that are not added.
     """
@@ -197,14 +200,14 @@ def add_rows(item: Int32Array, rows: Float32Array, total: Int64Array) -> bool:
 
 @njit(cache=True, nogil=True)
 def count_items(item: Int32Array, count: Int64Array) -> None:
-    """count[item[r]] += 1."""
+    """Counts the senders of each item: count[item[r]] += 1."""
     for r in range(len(item)):
         count[item[r]] += 1
 
 
 @njit(cache=True, nogil=True)
 def add_biases(item: Int32Array, rows: Float32Array, total: Int64Array, count: Int64Array) -> bool:
-    """`add_rows` for one number a row, and `count_items`."""
+    """Adds one number a row to a sum, as `add_rows`, and counts the senders, as `count_items`."""
     ok = True
     for r in range(len(item)):
         k, scaled = np.uint64(item[r]), np.rint(rows[r] * SCALE)

@@ -11,18 +11,18 @@ from ..core.types import Float32Array, Int64Array
 from .columns import Roles, find_roles
 from .fields import ids, values
 from .interactions import Interactions, build
-from .table import Reading, Table
+from .table import ColumnTable, Reading
 from .times import times
 
 
-class Kept(NamedTuple):
+class KeptRows(NamedTuple):
     """Row positions to keep, ascending, and what was done about repeated pairs."""
 
     rows: Int64Array
     notes: tuple[str, ...]
 
 
-def assemble(table: Table, reading: Reading, *, name: str) -> Interactions:
+def assemble(table: ColumnTable, reading: Reading, *, name: str) -> Interactions:
     """The interactions in a table. Raises InputError at the first row that is wrong, or if the whole is too small."""
     where = table.source if table.first_line is None else f"{table.source}:1"
     roles = find_roles(table.frame.columns, reading, where)
@@ -45,16 +45,16 @@ def assemble(table: Table, reading: Reading, *, name: str) -> Interactions:
     return data if reading.part else inspect(data, table.source)
 
 
-def _note(table: Table, roles: Roles) -> str:
+def _note(table: ColumnTable, roles: Roles) -> str:
     found = ", ".join(f"{role} = {column}" for role, column in roles._asdict().items() if column is not None)
     return f"read {table.source}: {found}"
 
 
-def keep(table: Table, pair: Int64Array, value: Float32Array | None, time: Int64Array | None, reading: Reading) -> Kept:
+def keep(table: ColumnTable, pair: Int64Array, value: Float32Array | None, time: Int64Array | None, reading: Reading) -> KeptRows:
     """Which rows stay where a pair is repeated. pair: int64 [rows], one number for each (user, item)."""
     ascending = np.sort(pair)
     if not (ascending[1:] == ascending[:-1]).any():
-        return Kept(np.arange(len(pair)), ())
+        return KeptRows(np.arange(len(pair)), ())
     order = np.lexsort((pair,)) if time is None else np.lexsort((time, pair))  # stable: ties keep the order of the file
     same = pair[order[1:]] == pair[order[:-1]]
     if reading.duplicates == "error":
@@ -64,16 +64,16 @@ def keep(table: Table, pair: Int64Array, value: Float32Array | None, time: Int64
     edge = np.concatenate([[True], ~same]) if reading.duplicates == "first" else np.concatenate([~same, [True]])
     rows, which = np.sort(order[edge]), "first" if reading.duplicates == "first" else "last"
     by = "in the file" if time is None else "by time, then by place in the file"
-    return Kept(rows, (f"repeats of a (user, item) pair, of which the {which} {by} is kept: {len(pair) - len(rows):,}",))
+    return KeptRows(rows, (f"repeats of a (user, item) pair, of which the {which} {by} is kept: {len(pair) - len(rows):,}",))
 
 
-def _refuse_repeat(table: Table, order: Int64Array, same: np.ndarray) -> None:
+def _refuse_repeat(table: ColumnTable, order: Int64Array, same: np.ndarray) -> None:
     later = int(np.maximum(order[1:], order[:-1])[same].min())
     fix = "choose duplicates='last' or 'first' (--duplicates last)"
     raise InputError(table.where(later), "the (user, item) pair occurs before", expected="one row per pair", fix=fix)
 
 
-def _refuse_conflict(table: Table, order: Int64Array, conflict: np.ndarray, value: Float32Array) -> None:
+def _refuse_conflict(table: ColumnTable, order: Int64Array, conflict: np.ndarray, value: Float32Array) -> None:
     if not conflict.any():
         return
     later = np.maximum(order[1:], order[:-1])[conflict]

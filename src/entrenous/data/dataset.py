@@ -11,7 +11,7 @@ from typing import Literal, final
 from ..core.discover import offers, pick
 from ..core.errors import InputError
 from .divided import Divided
-from .fetch import Source, fetch
+from .fetch import FileSource, fetch
 from .home import VARIABLE, data_home, find
 from .interactions import Interactions
 from .published import Published
@@ -39,7 +39,7 @@ class Dataset:
     read: Callable[[Path], Interactions]
     folder: str | None = None
     files: tuple[str, ...] = ()
-    sources: tuple[Source, ...] = ()
+    sources: tuple[FileSource, ...] = ()
     published: Mapping[str, Callable[[Path], Published]] = field(default_factory=dict)
     divided: Mapping[str, Callable[[Path], Divided]] = field(default_factory=dict)
 
@@ -56,7 +56,7 @@ class Dataset:
         """Whether the data set can be loaded without a network."""
         return self.synthetic or find(self.path, *self.files) is not None
 
-    def fetch(self, say: Callable[[str], None] | None = None) -> Source | None:
+    def fetch(self, say: Callable[[str], None] | None = None) -> FileSource | None:
         """Download the data set unless it is there; returns the source used. say: gets progress messages (standard error by
         default).
 

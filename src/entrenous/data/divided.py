@@ -21,7 +21,7 @@ ROWS, NEGATIVES = "pepper_splits", "pepper_negatives"
 LIST = "negative_item_ids"
 
 
-class Against(NamedTuple):
+class HeldOutNegatives(NamedTuple):
     """The held-out rows of one part with their negatives: user, item text [m]; candidates text [m, k], in the published order."""
 
     user: Array
@@ -40,7 +40,7 @@ class Divided(NamedTuple):
     user: Array
     item: Array
     part: Array
-    against: dict[str, Against]
+    against: dict[str, HeldOutNegatives]
     tabled: int
     lacking: int
     source: str
@@ -95,7 +95,7 @@ def _texts(frame: Any, column: str, where: str) -> Array:
     return frame[column].cast(pl.String).fill_null("").to_numpy().astype(np.str_)
 
 
-def _against(frame: Any, label: str, where: str) -> Against:
+def _against(frame: Any, label: str, where: str) -> HeldOutNegatives:
     """The rows of one part; every list has the same length."""
     import polars as pl
 
@@ -106,4 +106,6 @@ def _against(frame: Any, label: str, where: str) -> Against:
     if len(lengths) > 1 or lengths == [0]:
         raise InputError(where, f"the lists of {label} rows differ in length", expected="as many negatives for each row")
     flat = own[LIST].explode().cast(pl.String).fill_null("").to_numpy().astype(np.str_)
-    return Against(_texts(own, "user_id", where), _texts(own, "item_id", where), flat.reshape(own.height, *lengths or (0,)))
+    return HeldOutNegatives(
+        _texts(own, "user_id", where), _texts(own, "item_id", where), flat.reshape(own.height, *lengths or (0,))
+    )

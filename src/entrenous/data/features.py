@@ -11,7 +11,7 @@ from ..core.errors import InputError
 from ..core.types import Array
 from ..core.vocabulary import Vocabulary
 from .columns import FEATURES, USUAL, find_usual
-from .table import Table
+from .table import ColumnTable
 
 LONGEST = 300  # characters of a title or a category; the rest is cut
 YEAR = "release_year"  # RecBole keeps the year apart from the title
@@ -30,7 +30,7 @@ U_ITEM = (
 )  # MovieLens-100K: one column of 0 and 1 for each genre
 
 
-def features(table: Table, items: Vocabulary, *, columns: Mapping[str, str] | None = None) -> dict[str, Array]:
+def features(table: ColumnTable, items: Vocabulary, *, columns: Mapping[str, str] | None = None) -> dict[str, Array]:
     """Item features from a table with one row per item, text [items], "" where an item is not in the table.
 
     columns: {feature: column}; by default `title`, `category`, `lat` and `lon` under their usual names. Several categories of an item are
@@ -54,7 +54,7 @@ def features(table: Table, items: Vocabulary, *, columns: Mapping[str, str] | No
     return out
 
 
-def _text(table: Table, column: str) -> list[str]:
+def _text(table: ColumnTable, column: str) -> list[str]:
     import polars as pl
 
     series = table.frame[column]
@@ -65,7 +65,7 @@ def _text(table: Table, column: str) -> list[str]:
     return [str(text)[:LONGEST] for text in series.cast(pl.String).fill_null("").str.strip_chars().to_list()]
 
 
-def _feature(table: Table, feature: str, column: str) -> list[str]:
+def _feature(table: ColumnTable, feature: str, column: str) -> list[str]:
     texts = _text(table, column)
     if feature == "category" and table.types.get(column) == "token_seq":
         return ["|".join(text.split()) for text in texts]
@@ -74,7 +74,7 @@ def _feature(table: Table, feature: str, column: str) -> list[str]:
     return texts
 
 
-def _from_flags(table: Table) -> list[str]:
+def _from_flags(table: ColumnTable) -> list[str]:
     flags: list[Any] = [_text(table, genre) for genre in GENRES]
     return ["|".join(genre for genre, flag in zip(GENRES, row, strict=True) if flag == "1") for row in zip(*flags, strict=True)]
 

@@ -30,7 +30,7 @@ class Unavailable(Exception):
     """A source could not be used; the next one is tried."""
 
 
-class Source(Protocol):
+class FileSource(Protocol):
     """Something that yields the files of a data set. members: {file name in the cache: where it is in the source}."""
 
     @property
@@ -123,7 +123,7 @@ def _members(raw: bytes, sha256: str, members: Mapping[str, str]) -> dict[str, b
         raise Unavailable(str(wrong)) from None
 
 
-def fetch(name: str, sources: Sequence[Source], folder: Path, say: Say, *, terms: str = "") -> Source:
+def fetch(name: str, sources: Sequence[FileSource], folder: Path, say: Say, *, terms: str = "") -> FileSource:
     """Caches the files of the first source that works in `folder`, each written whole; returns that source.
 
     Raises InputError with every source's reason if none works, and if the folder cannot be written to.

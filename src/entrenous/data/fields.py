@@ -10,7 +10,7 @@ import numpy as np
 from ..core.errors import InputError
 from ..core.types import BoolArray, Float32Array, Int32Array
 from ..core.vocabulary import Vocabulary
-from .table import Table
+from .table import ColumnTable
 
 ID_LIMIT = 256  # characters
 WHOLE = r"^-?(0|[1-9]\d*)$"
@@ -21,7 +21,7 @@ COMMA_DECIMAL = re.compile(r"[+-]?\d+,\d+")
 THOUSANDS = re.compile(r"[+-]?\d{1,3}([,.' ]\d{3})+([.,]\d+)?")
 
 
-class Ids(NamedTuple):
+class IdColumn(NamedTuple):
     """A column of external ids as numbers. code: int32 [rows]; names: the distinct ids in index order."""
 
     code: Int32Array
@@ -29,12 +29,12 @@ class Ids(NamedTuple):
     notes: tuple[str, ...]
 
 
-def refuse(table: Table, bad: BoolArray, problem: str, *, expected: str, fix: str = "") -> NoReturn:
+def refuse(table: ColumnTable, bad: BoolArray, problem: str, *, expected: str, fix: str = "") -> NoReturn:
     """Raise InputError for the first row where `bad`, bool [rows], is true."""
     raise InputError(table.where(int(np.argmax(bad))), problem, expected=expected, fix=fix)
 
 
-def ids(table: Table, name: str, kind: str) -> Ids:
+def ids(table: ColumnTable, name: str, kind: str) -> IdColumn:
     """The ids of a column, which are text whatever the source: "007" and "7" are two ids.
 
     Indices follow the ids' order, as numbers if all are whole numbers, else as text; so the order of the rows does not matter.
@@ -50,10 +50,10 @@ def ids(table: Table, name: str, kind: str) -> Ids:
     notes = _check_ids(table, column, distinct, kind, whole)
     distinct = distinct.gather(distinct.cast(pl.Int64).arg_sort()) if whole else distinct.sort()
     index = column.replace_strict(distinct, pl.Series(np.arange(len(distinct), dtype=np.int32)), return_dtype=pl.Int32)
-    return Ids(index.to_numpy(), Vocabulary(distinct.to_numpy().astype(np.str_), kind=kind), notes)
+    return IdColumn(index.to_numpy(), Vocabulary(distinct.to_numpy().astype(np.str_), kind=kind), notes)
 
 
-def _id_text(table: Table, name: str, kind: str) -> Any:
+def _id_text(table: ColumnTable, name: str, kind: str) -> Any:
     """The column as text without blanks around, "" where there is none."""
     import polars as pl
 
@@ -72,7 +72,7 @@ def _id_text(table: Table, name: str, kind: str) -> Any:
     return column.cast(pl.String).fill_null("").str.strip_chars()
 
 
-def _check_ids(table: Table, column: Any, distinct: Any, kind: str, whole: bool) -> tuple[str, ...]:
+def _check_ids(table: ColumnTable, column: Any, distinct: Any, kind: str, whole: bool) -> tuple[str, ...]:
     def first(bad: Any) -> str | None:
         return distinct.filter(bad)[0] if bad.any() else None
 
@@ -96,7 +96,7 @@ def _check_ids(table: Table, column: Any, distinct: Any, kind: str, whole: bool)
     return (f"{kind} ids that start like a formula, kept as text: {formulas:,}",) if formulas else ()
 
 
-def _check_large(table: Table, column: Any, distinct: Any, kind: str) -> None:
+def _check_large(table: ColumnTable, column: Any, distinct: Any, kind: str) -> None:
     """Among whole numbers, one beyond 64 bits is an overflow or has been rounded; among texts it is a text like any other."""
     import polars as pl
 
@@ -113,7 +113,7 @@ def _check_large(table: Table, column: Any, distinct: Any, kind: str) -> None:
         )
 
 
-def values(table: Table, name: str, scale: tuple[float, float] | None) -> Float32Array:
+def values(table: ColumnTable, name: str, scale: tuple[float, float] | None) -> Float32Array:
     """Ratings or counts, float32 [rows]. Raises InputError for one that is missing, no number, not finite or outside `scale`."""
     import polars as pl
 
@@ -153,7 +153,7 @@ def shown(text: Any, bad: BoolArray) -> str:
     return str(text[int(np.argmax(bad))])[:40]
 
 
-def refuse_number(table: Table, bad: BoolArray, text: object, what: str) -> NoReturn:
+def refuse_number(table: ColumnTable, bad: BoolArray, text: object, what: str) -> NoReturn:
     """Raise InputError that says how the first bad field fails to be a number."""
     field = "" if text is None else str(text)[:40]
     if field == "":
@@ -168,6 +168,6 @@ def refuse_number(table: Table, bad: BoolArray, text: object, what: str) -> NoRe
     refuse(table, bad, f"the {what} '{field}' is not a number", expected="a number such as 4 or 3.5", fix=fix)
 
 
-def is_cut(table: Table, bad: BoolArray) -> bool:
+def is_cut(table: ColumnTable, bad: BoolArray) -> bool:
     """Whether the first bad row is the last one of a file that does not end with a line end."""
     return not table.whole and int(np.argmax(bad)) == len(bad) - 1

@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any, NoReturn
 
 from ..core.errors import InputError
-from .table import Reading, Table
+from .table import ColumnTable, Reading
 from .text import read_text
 
 LIMIT = 4 << 30  # bytes in a file, also after decompression
@@ -56,7 +56,7 @@ MAGIC = (
 )
 
 
-def read_table(path: Path, reading: Reading) -> Table:
+def read_table(path: Path, reading: Reading) -> ColumnTable:
     """Read the table in a file. Raises InputError with the file, the line if it has one, and what to do."""
     suffixes = [suffix.lower() for suffix in path.suffixes] or [""]
     if suffixes[-1] in OTHERS:
@@ -201,7 +201,7 @@ UNPACKERS: dict[str, Callable[[bytes, Path], bytes]] = {
 }
 
 
-def _parquet(raw: bytes, source: str) -> Table:
+def _parquet(raw: bytes, source: str) -> ColumnTable:
     import polars as pl
 
     if not raw.endswith(b"PAR1"):
@@ -217,7 +217,7 @@ def _parquet(raw: bytes, source: str) -> Table:
         ) from None
     if frame.height == 0:
         raise InputError(source, "there are no rows", expected="at least one row")
-    return Table(frame=frame, source=source)
+    return ColumnTable(frame=frame, source=source)
 
 
 @contextmanager

@@ -13,19 +13,19 @@ from .features import U_ITEM, features
 from .files import read_bytes, read_table
 from .home import find
 from .interactions import Interactions
-from .table import Reading, Table, stack
+from .table import ColumnTable, Reading, stack
 
 EXPECTED = "interactions.parquet (or .csv, .tsv), NAME.inter, u.data, ratings.dat or ratings.csv"
 
 
-class Pair(NamedTuple):
+class SetFiles(NamedTuple):
     """The files of a data set: its rows, and its items if there is such a file."""
 
     rows: Path
     items: Path | None
 
 
-def pair(folder: Path) -> Pair:
+def pair(folder: Path) -> SetFiles:
     """Find the file of rows and the file of items in a folder. Raises InputError if no known one is there."""
     layouts = (
         (("interactions", "checkins"), ("items",)),
@@ -37,7 +37,7 @@ def pair(folder: Path) -> Pair:
     for names, items in layouts:
         rows = find(folder, *names)
         if rows is not None:
-            return Pair(rows, find(folder, *items))
+            return SetFiles(rows, find(folder, *items))
     raise InputError(str(folder), "it is a folder without known files", expected=EXPECTED, fix="name the file you mean")
 
 
@@ -81,7 +81,7 @@ def read_parts(
     return data if path is None else add_features(data, path, columns=columns)
 
 
-def _part(folder: Path, stem: str, reading: Reading) -> Table:
+def _part(folder: Path, stem: str, reading: Reading) -> ColumnTable:
     path = find(folder, stem)
     if path is None:
         raise InputError(str(folder / stem), "no such file", expected=f"{stem}.parquet, .csv or .tsv")

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import InputError
-from .table import Table
+from .table import ColumnTable
 
 
-def from_any(frame: Any, name: str) -> Table:
+def from_any(frame: Any, name: str) -> ColumnTable:
     """A Table from a polars frame, anything with the Arrow PyCapsule interface (pyarrow, recent pandas), a pandas frame, or a
     mapping of columns.
 
@@ -20,7 +20,7 @@ def from_any(frame: Any, name: str) -> Table:
     converted = _convert(frame, name)
     if converted.height == 0:
         raise InputError(name, "there are no rows", expected="at least one row")
-    return Table(frame=converted, source=name)
+    return ColumnTable(frame=converted, source=name)
 
 
 def _convert(frame: Any, name: str) -> Any:

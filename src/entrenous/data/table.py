@@ -1,4 +1,4 @@
-"""`Table`: what a reader hands on, columns and where each row came from; and `Reading`: how the user wants a file read."""
+"""`ColumnTable`: what a reader hands on, columns and where each row came from; and `Reading`: how the user wants a file read."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _check_text_options(delimiter: str | None, encoding: str) -> None:
 
 @final
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Table:
+class ColumnTable:
     """Columns and where their rows came from.
 
     frame: a polars.DataFrame; all columns are text where the source is a text file.
@@ -82,7 +82,7 @@ class Table:
     whole: bool = True
     types: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    parts: tuple[Table, ...] = ()
+    parts: tuple[ColumnTable, ...] = ()
 
     def where(self, row: int) -> str:
         """`file:line` of a row, or `file:row n` (counting from 0) where the source has no lines."""
@@ -98,7 +98,7 @@ class Table:
         return f"{self.source}:{line}"
 
 
-def stack(tables: Sequence[Table]) -> Table:
+def stack(tables: Sequence[ColumnTable]) -> ColumnTable:
     """Tables with the same columns, one under the other. Raises InputError if the columns differ."""
     import polars as pl
 
@@ -112,4 +112,4 @@ def stack(tables: Sequence[Table]) -> Table:
         ) from None
     notes = tuple(note for table in tables for note in table.notes)
     whole, source = all(table.whole for table in tables), " + ".join(table.source for table in tables)
-    return Table(frame=frame, source=source, parts=tuple(tables), whole=whole, types=first.types, notes=notes)
+    return ColumnTable(frame=frame, source=source, parts=tuple(tables), whole=whole, types=first.types, notes=notes)

@@ -16,7 +16,7 @@ from ..core.errors import InputError
 from ..core.types import Array, Int64Array
 from .columns import is_header, positional, typed_names
 from .encoding import plain_text
-from .table import Reading, Table
+from .table import ColumnTable, Reading
 
 LINE_LIMIT = 65_536  # bytes in one line
 BLOCK = 1 << 24  # bytes checked at a time
@@ -36,7 +36,7 @@ class Layout(NamedTuple):
     quoted: bool
 
 
-def read_text(raw: bytes, source: str, reading: Reading, *, delimiter: str | None = None, typed: bool = False) -> Table:
+def read_text(raw: bytes, source: str, reading: Reading, *, delimiter: str | None = None, typed: bool = False) -> ColumnTable:
     """The table in the bytes of a text file.
 
     delimiter: what the file's ending stands for; `reading.delimiter` comes first, the first line decides if both are None.
@@ -55,7 +55,7 @@ def read_text(raw: bytes, source: str, reading: Reading, *, delimiter: str | Non
     return _table(text, layout, source, lead + 1, whole, notes)
 
 
-def _table(text: bytes, layout: Layout, source: str, first: int, whole: bool, notes: list[str]) -> Table:
+def _table(text: bytes, layout: Layout, source: str, first: int, whole: bool, notes: list[str]) -> ColumnTable:
     if layout.header:
         text, first = text[text.index(b"\n") + 1 :], first + 1
     if not text:
@@ -67,7 +67,7 @@ def _table(text: bytes, layout: Layout, source: str, first: int, whole: bool, no
         text = re.sub(rb"\n{2,}", b"\n", text).lstrip(b"\n")
         notes.append(f"blank lines skipped: {len(blank):,}")
     frame = _split(text, layout, source)
-    return Table(
+    return ColumnTable(
         frame=frame, source=source, first_line=first, blank=tuple(blank), whole=whole, types=layout.types, notes=tuple(notes)
     )
 

@@ -10,7 +10,7 @@ from ..core.errors import InputError
 from ..core.types import BoolArray, Int64Array
 from .fields import refuse, refuse_number, shown
 from .interactions import NO_TIME
-from .table import Table
+from .table import ColumnTable
 
 LATEST = 4_102_444_800  # 2100-01-01; a later time is a mistake
 FORMATS = (
@@ -32,7 +32,7 @@ class Times(NamedTuple):
     notes: tuple[str, ...]
 
 
-def times(table: Table, name: str) -> Times:
+def times(table: ColumnTable, name: str) -> Times:
     """The times of a column: seconds, milli-, micro- or nanoseconds (told apart by size, row by row), or dates in UTC.
 
     Raises InputError for one that is negative, after 2100, or not a time. A missing time is allowed and counted.
@@ -72,7 +72,7 @@ def _parse(column: Any, pattern: str) -> Any:
     return column.str.to_datetime(pattern, strict=False, time_unit="us", time_zone="UTC" if "%z" in pattern else None)
 
 
-def _dates(table: Table, column: Any, missing: BoolArray, pattern: str) -> Times:
+def _dates(table: ColumnTable, column: Any, missing: BoolArray, pattern: str) -> Times:
     text = column if pattern.startswith("%a") else column.str.replace(r"^(\d{4}-\d\d-\d\d)T", "${1} ").str.replace("Z$", "")
     parsed = _parse(text, pattern)
     bad = parsed.is_null().to_numpy() & ~missing
@@ -88,7 +88,7 @@ def _dates(table: Table, column: Any, missing: BoolArray, pattern: str) -> Times
     return _stamps(table, column, parsed, missing, ("times are dates, read as UTC",))
 
 
-def _stamps(table: Table, column: Any, parsed: Any, missing: BoolArray, notes: tuple[str, ...]) -> Times:
+def _stamps(table: ColumnTable, column: Any, parsed: Any, missing: BoolArray, notes: tuple[str, ...]) -> Times:
     """Seconds from a polars column of dates; one without a time zone is UTC."""
     import polars as pl
 
@@ -101,7 +101,7 @@ def _stamps(table: Table, column: Any, parsed: Any, missing: BoolArray, notes: t
     return _finish(table, seconds, missing, notes)
 
 
-def _numbers(table: Table, column: Any, missing: BoolArray) -> Times:
+def _numbers(table: ColumnTable, column: Any, missing: BoolArray) -> Times:
     import polars as pl
 
     real = column.cast(pl.Float64, strict=False)
@@ -115,7 +115,7 @@ def _numbers(table: Table, column: Any, missing: BoolArray) -> Times:
     return _scaled(table, column, size, exact, missing)
 
 
-def _scaled(table: Table, column: Any, size: Any, exact: Int64Array, missing: BoolArray) -> Times:
+def _scaled(table: ColumnTable, column: Any, size: Any, exact: Int64Array, missing: BoolArray) -> Times:
     """Seconds from numbers of any unit."""
     whole = np.where(exact >= 0, exact, np.floor(np.minimum(size, 9e18)).astype(np.int64))
     seconds, notes, known = whole.copy(), [], size <= LATEST
@@ -130,17 +130,17 @@ def _scaled(table: Table, column: Any, size: Any, exact: Int64Array, missing: Bo
     return _finish(table, seconds, missing, tuple(notes))
 
 
-def _refuse_negative(table: Table, column: Any, bad: BoolArray) -> NoReturn:
+def _refuse_negative(table: ColumnTable, column: Any, bad: BoolArray) -> NoReturn:
     problem = f"the time {shown(column, bad)} is before 1970"
     refuse(table, bad, problem, expected="seconds since 1970, not negative", fix="correct it or remove the row")
 
 
-def _refuse_late(table: Table, column: Any, bad: BoolArray) -> NoReturn:
+def _refuse_late(table: ColumnTable, column: Any, bad: BoolArray) -> NoReturn:
     problem = f"the time {shown(column, bad)} is after the year 2100"
     refuse(table, bad, problem, expected="seconds since 1970", fix="correct it, check which column it is, or remove the row")
 
 
-def _finish(table: Table, seconds: Int64Array, missing: BoolArray, notes: tuple[str, ...]) -> Times:
+def _finish(table: ColumnTable, seconds: Int64Array, missing: BoolArray, notes: tuple[str, ...]) -> Times:
     present = ~missing
     if not present.any():
         return Times(None, ("no row has a time",))
@@ -151,7 +151,7 @@ def _finish(table: Table, seconds: Int64Array, missing: BoolArray, notes: tuple[
     return Times(np.where(missing, NO_TIME, seconds), notes)
 
 
-def _refuse_cut(table: Table, seconds: Int64Array, present: BoolArray) -> None:
+def _refuse_cut(table: ColumnTable, seconds: Int64Array, present: BoolArray) -> None:
     """A file that ends within the digits of its last time looks whole; the time itself gives it away."""
     last, others = len(seconds) - 1, seconds[:-1][present[:-1]]
     plausible = len(others) and int(others.min()) >= FIRST

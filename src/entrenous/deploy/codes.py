@@ -72,7 +72,7 @@ def reason(said: bytes) -> str:
 
 
 @final
-class Refused(EntrenousError):
+class FrameRefused(EntrenousError):
     """Raised for a frame that is not accepted, with a code and a text that has none of its content."""
 
     def __init__(self, code: Code, text: str = "") -> None:

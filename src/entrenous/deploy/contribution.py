@@ -1,7 +1,8 @@
-"""What a node's devices contribute to a round, as the body of a frame, and the checks it must pass before it comes near a model.
+"""Contributions of a node's devices to a round, as the body of a frame, and the checks they must pass before they come near a model.
 
 `update`: one device sends its Update as it is. `sum`: several devices of one node are added up on the node, in the integers that the
-server adds in, so that the server sees no device of a gateway by itself; the total is the same to the bit.
+server adds in, so that the server sees no device of a gateway by itself, but for what the algorithm shows singly; the total is the same
+to the bit.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ import numpy as np
 from ..core.declared import Contract, bound
 from ..core.protocols import Catalogue, FederatedAlgorithm
 from ..core.types import Array, Int32Array, Int64Array
-from ..core.update import LIMIT, NO_GROUPS, STEP, Shown, Total, Update, add_update, merge_totals
+from ..core.update import LIMIT, NO_GROUPS, STEP, ShownArrays, Total, Update, add_update, merge_totals
 from ..wire import tensors
-from ..wire.tensors import Field, Malformed, Schema
-from .codes import Code, Refused
+from ..wire.tensors import Malformed, Schema, TensorField
+from .codes import Code, FrameRefused
 
 ONE = int(1 / STEP)  # the weight of a device, in steps of the fixed point
 MOST = int(LIMIT / STEP)  # one value of one device, in steps of the fixed point
@@ -26,7 +27,7 @@ WIDEST = 1 << 24  # a dimension of an array, at most
 
 
 def agreed(algorithm: FederatedAlgorithm, catalogue: Catalogue) -> Contract:
-    """What contributions to a configured algorithm look like: what it declares, with the numbers of this federation."""
+    """The contract of a configured algorithm in this federation, by which contributions are read and checked."""
     return bound(algorithm, catalogue)
 
 
@@ -57,7 +58,7 @@ def _rows(contract: Contract) -> int:
 
 
 def of_update(update: Update) -> bytes:
-    """The body of an `update`: of one device."""
+    """Encodes the update of one device as the body of an `update`."""
     group = {"group": update.group} if update.groups > 1 else {}
     return tensors.write(
         {
@@ -72,7 +73,7 @@ def of_update(update: Update) -> bytes:
 
 
 def of_total(total: Total) -> bytes:
-    """The body of a `sum`: of the items that anybody sent a row for."""
+    """Encodes a sum as the body of a `sum`, with the items that anybody sent a row for."""
     item = np.flatnonzero(total.senders).astype(np.int32)
     rows = {name: row[item] for name, row in total.rows.items()}
     return tensors.write(
@@ -82,7 +83,7 @@ def of_total(total: Total) -> bytes:
 
 
 def shown_of(total: Total) -> dict[str, Array]:
-    """What devices show singly, by the names it travels under."""
+    """The arrays that devices show singly, by the names under which they travel."""
     if not total.shown:
         return {}
     arrays = {name: np.concatenate([part.arrays[name] for part in total.shown]) for name in total.shown[0].arrays}
@@ -101,7 +102,7 @@ def _named(kind: str, arrays: dict[str, Array]) -> dict[str, Array]:
 
 
 def read_update(body: memoryview, contract: Contract, user: int) -> Update:
-    """The Update of one device, that of `user`. Raises Refused."""
+    """Reads the update of one device, that of `user`. Raises FrameRefused."""
     arrays = _read(body, _schema(contract, 1, "f4", _rows(contract)))
     item = arrays["item"]
     _check_items(item, contract)
@@ -124,7 +125,7 @@ def read_update(body: memoryview, contract: Contract, user: int) -> Update:
 
 
 def read_total(body: memoryview, contract: Contract, users: Int64Array) -> Total:
-    """The sum of the devices of `users`. Raises Refused."""
+    """Reads the sum of the devices of `users`. Raises FrameRefused."""
     m = len(users)
     arrays = _read(body, _schema(contract, m, "i8", min(contract.sizes["items"], m * _rows(contract))))
     item, senders = arrays["item"], arrays["senders"]
@@ -149,34 +150,34 @@ def read_total(body: memoryview, contract: Contract, users: Int64Array) -> Total
 
 
 def add(total: Total, contribution: Update | Total) -> Total:
-    """`total` with a contribution that was read, in place."""
+    """Adds a contribution that was read to `total`, in place."""
     return add_update(total, contribution) if isinstance(contribution, Update) else merge_totals(total, contribution)
 
 
-def checked_shown(arrays: dict[str, Array], contract: Contract, users: Int64Array) -> tuple[Shown, ...]:
-    """What the devices of `users` show, of arrays that were read. Raises Refused."""
+def checked_shown(arrays: dict[str, Array], contract: Contract, users: Int64Array) -> tuple[ShownArrays, ...]:
+    """The arrays that the devices of `users` show, checked. Raises FrameRefused."""
     found = _checked_shown(arrays, contract, users)
     return (found,) if found.arrays else ()
 
 
-def shown_schema(contract: Contract, m: int) -> dict[str, Field]:
-    """What m devices show."""
+def shown_schema(contract: Contract, m: int) -> dict[str, TensorField]:
+    """The expected arrays of what m devices show."""
     shown = contract.way("shown")
-    fields = {f"shown.{name}": Field("f4", (m, *shape)) for name, shape in shown.items()}
-    return {"sender": Field("i8", (m,)), **fields} if shown else {}
+    fields = {f"shown.{name}": TensorField("f4", (m, *shape)) for name, shape in shown.items()}
+    return {"sender": TensorField("i8", (m,)), **fields} if shown else {}
 
 
-def _schema(contract: Contract, m: int, kind: str, most: int) -> dict[str, Field]:
+def _schema(contract: Contract, m: int, kind: str, most: int) -> dict[str, TensorField]:
     """Names and types of either form, and how many items at most; of the other shapes `_check_shapes` says better what is wrong."""
     parts = {f"row.{name}": shape for name, shape in contract.way("rows").items()}
     parts |= {f"dense.{name}": shape for name, shape in contract.way("dense").items()}
-    free = {name: Field(kind, ((0, WIDEST),) * (1 + len(shape))) for name, shape in parts.items()}
-    alone = {"group": Field("i4", (m,))} if kind == "f4" and contract.groups > 1 else {}
-    summed = {"senders": Field("i8", ((0, WIDEST),))} if kind == "i8" else {}
+    free = {name: TensorField(kind, ((0, WIDEST),) * (1 + len(shape))) for name, shape in parts.items()}
+    alone = {"group": TensorField("i4", (m,))} if kind == "f4" and contract.groups > 1 else {}
+    summed = {"senders": TensorField("i8", ((0, WIDEST),))} if kind == "i8" else {}
     weights = m if kind == "f4" else contract.groups
     return {
-        "item": Field("i4", ((0, most),)),
-        "weight": Field(kind, (weights,)),
+        "item": TensorField("i4", ((0, most),)),
+        "weight": TensorField(kind, (weights,)),
         **alone,
         **summed,
         **free,
@@ -189,7 +190,7 @@ def _read(body: memoryview, schema: Schema) -> dict[str, Array]:
         return tensors.read(body, schema)
     except Malformed as bad:
         codes = {"dtype": Code.WRONG_TYPE, "names": Code.WRONG_ARRAYS, "bounds": Code.TOO_MANY_ROWS, "shape": Code.WRONG_COUNT}
-        raise Refused(codes.get(bad.code, Code.MALFORMED), bad.code) from None
+        raise FrameRefused(codes.get(bad.code, Code.MALFORMED), bad.code) from None
 
 
 def _check_shapes(arrays: dict[str, Array], contract: Contract, n: int, m: int) -> None:
@@ -231,16 +232,16 @@ def _check_numbers(name: str, array: Array, beyond: Code) -> None:
         _refuse(beyond, f"'{name}': a value beyond +-{LIMIT:.0f}")
 
 
-def _checked_shown(arrays: dict[str, Array], contract: Contract, users: Int64Array) -> Shown:
+def _checked_shown(arrays: dict[str, Array], contract: Contract, users: Int64Array) -> ShownArrays:
     if not contract.way("shown"):
-        return Shown(users[:0], {})
+        return ShownArrays(users[:0], {})
     sender = arrays["sender"]
     if not np.array_equal(np.sort(sender), users):
         _refuse(Code.WRONG_SENDER, "other users than those who were asked")
     shown = _part(arrays, "shown")
     for name, array in shown.items():
         _check_numbers(name, array, Code.TOO_LARGE)
-    return Shown(sender, shown)
+    return ShownArrays(sender, shown)
 
 
 def _part(arrays: dict[str, Array], kind: str) -> dict[str, Array]:
@@ -248,4 +249,4 @@ def _part(arrays: dict[str, Array], kind: str) -> dict[str, Array]:
 
 
 def _refuse(code: Code, text: str = "") -> NoReturn:
-    raise Refused(code, text)
+    raise FrameRefused(code, text)

@@ -29,7 +29,7 @@ from .flower.keys import make_node_key
 from .frames import is_name
 from .node import read_identity, read_items
 from .node_store import NodeStore
-from .terms import FORMAT, Member, Roll, Terms, read_json, write_text
+from .terms import FORMAT, FederationTerms, Member, Roll, read_json, write_text
 
 INVITED = (
     "terms.json",
@@ -40,7 +40,7 @@ INVITED = (
 )  # what an operator sends to a node; the last with TLS
 
 
-class Request(NamedTuple):
+class EnrolmentRequest(NamedTuple):
     """A node's request to take part. key: its Ed25519 identity, hexadecimal; transport: its EC P-384 key, OpenSSH."""
 
     name: str
@@ -68,7 +68,7 @@ class Request(NamedTuple):
         return Member(Ed25519PublicKey.from_public_bytes(bytes.fromhex(self.key)), np.arange(start, start + count))
 
 
-def identity(folder: Path, name: str) -> Request:
+def identity(folder: Path, name: str) -> EnrolmentRequest:
     """Make a node's keys, readable by their owner alone, and request.json with their public halves.
 
     Raises InputError for a name that no node may have, and for a folder that has keys already.
@@ -79,7 +79,7 @@ def identity(folder: Path, name: str) -> Request:
     key = Ed25519PrivateKey.generate()
     write_identity(folder / "identity.key", key)
     make_node_key(folder / "flower.key")
-    request = Request(
+    request = EnrolmentRequest(
         name, key.public_key().public_bytes_raw().hex(), (folder / "flower.pub").read_text(encoding="ascii").strip()
     )
     write_text(folder / "request.json", json.dumps({"format": FORMAT, **request._asdict()}, indent=1))
@@ -95,7 +95,7 @@ def join(
 
     Raises InputError for an invitation that is another node's or for another number of users, and for rows of items not on the list.
     """
-    terms, key = Terms.read(invitation / "terms.json"), read_identity(folder / "identity.key")
+    terms, key = FederationTerms.read(invitation / "terms.json"), read_identity(folder / "identity.key")
     name = str(read_json(folder / "request.json")["name"])
     member = Roll.read(invitation / "roll.json", terms.users).members.get(name)
     if member is None or member.key.public_bytes_raw() != key.public_key().public_bytes_raw():

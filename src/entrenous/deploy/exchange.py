@@ -8,9 +8,9 @@ from threading import Event
 from typing import NamedTuple, final
 
 from ..core.errors import EntrenousError
-from .codes import Refused
+from .codes import FrameRefused
 from .frames import opened, signed_by
-from .link import Link
+from .link import ServerLink
 from .terms import Roll
 
 LONG = 3.0  # seconds between two words about who is waited for
@@ -19,7 +19,7 @@ AGAIN = 30.0  # seconds after which a node that has not answered is asked again:
 WINDOW = 1 << 26  # bytes of requests under way, about
 
 
-class Sent(NamedTuple):
+class SentRequest(NamedTuple):
     """A request that has been sent: to which address, when (monotonic seconds), of how many bytes."""
 
     address: str
@@ -34,7 +34,7 @@ class Greeted(NamedTuple):
     nonce: bytes
 
 
-class Stopped(EntrenousError):
+class ServerStopped(EntrenousError):
     """Raised when the server is told to stop. It can go on from its folder."""
 
 
@@ -44,7 +44,7 @@ class Exchange:
     waits: is called now and then with the names of missing nodes. bytes_down, messages: sent so far."""
 
     def __init__(
-        self, link: Link, run: str, roll: Roll, hello: Callable[[], bytes], stop: Event, waits: Callable[[list[str]], None]
+        self, link: ServerLink, run: str, roll: Roll, hello: Callable[[], bytes], stop: Event, waits: Callable[[list[str]], None]
     ) -> None:
         self._link, self._run, self._roll, self._hello, self._stop, self._waits = link, run, roll, hello, stop, waits
         self._addresses: dict[str, str] = {}  # of nodes, by name
@@ -64,8 +64,8 @@ class Exchange:
         seconds: float,
     ) -> None:
         """Ask the nodes `missing()` until there are none or the time is up, and again if they do not answer. request: makes
-        the frame for a node; take: handles an answer. Raises Stopped."""
-        sent: dict[str, Sent] = {}
+        the frame for a node; take: handles an answer. Raises ServerStopped."""
+        sent: dict[str, SentRequest] = {}
         began = told = time.monotonic()
         while (left := missing()) and time.monotonic() - began < seconds:
             self._look_around()
@@ -78,11 +78,11 @@ class Exchange:
                     take(frame)
 
     def pause(self, seconds: float) -> None:
-        """Wait for some seconds. Raises Stopped when the server is told to stop meanwhile."""
+        """Wait for some seconds. Raises ServerStopped when the server is told to stop meanwhile."""
         if self._stop.wait(seconds):
-            raise Stopped
+            raise ServerStopped
 
-    def _ask(self, left: Collection[str], request: Callable[[str], bytes], sent: dict[str, Sent], seconds: float) -> None:
+    def _ask(self, left: Collection[str], request: Callable[[str], bytes], sent: dict[str, SentRequest], seconds: float) -> None:
         """Asks those of `left` who are there and have no request under way, as far as these fit into WINDOW; who was never asked first."""
         now = time.monotonic()
         here = [name for name in left if name in self._addresses]
@@ -95,16 +95,16 @@ class Exchange:
                 break
             address, frame = self._addresses[name], request(name)
             self._link.send(address, frame, seconds)
-            sent[name], room = Sent(address, now, len(frame)), room - len(frame)
+            sent[name], room = SentRequest(address, now, len(frame)), room - len(frame)
             self.bytes_down, self.messages = self.bytes_down + len(frame), self.messages + 1
 
-    def _is_under_way(self, sent: Sent, address: str, now: float) -> bool:
+    def _is_under_way(self, sent: SentRequest, address: str, now: float) -> bool:
         return sent.address == address and now - sent.when < AGAIN
 
     def _look_around(self) -> None:
         """Who is there? Addresses that have not said so are asked."""
         if self._stop.is_set():
-            raise Stopped
+            raise ServerStopped
         present, now = dict.fromkeys(self._link.present()), time.monotonic()
         self._addresses = {name: address for name, address in self._addresses.items() if address in present}
         self._greeted = {address: when for address, when in self._greeted.items() if address in present}
@@ -119,7 +119,7 @@ class Exchange:
         """Takes the name of a node, if this is one's. It repeats the number it was asked with, so that no old one leads elsewhere."""
         try:
             found = opened(frame, 0)
-        except Refused:
+        except FrameRefused:
             return False
         member = self._roll.members.get(found.node)
         if found.head.kind != "hello" or found.head.run != self._run or member is None or not signed_by(found, member.key):

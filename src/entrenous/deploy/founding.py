@@ -18,19 +18,19 @@ from ..core.errors import InputError, at_least
 from ..core.protocols import Catalogue
 from ..data.interactions import Interactions
 from ..privacy.secure_sum.terms import Floors
-from .enrolment import Request, identity, join, write_identity
+from .enrolment import EnrolmentRequest, identity, join, write_identity
 from .flower.keys import make_keys
 from .items import Items, items_of
-from .terms import Member, Roll, Terms, read_json, write_text
+from .terms import FederationTerms, Member, Roll, read_json, write_text
 
 PORT = 8443
 EVERYWHERE = "0.0.0.0", "::", ""
 
 
-class Founded(NamedTuple):
+class FoundedFederation(NamedTuple):
     """The folders of a new federation. nodes: by name; for a node that is yet to join, its invitation."""
 
-    terms: Terms
+    terms: FederationTerms
     server: Path
     nodes: dict[str, Path]
 
@@ -58,15 +58,16 @@ class Place(NamedTuple):
 
 
 def found_server(
-    folder: Path, items: str, catalogue: Catalogue, requests: Sequence[tuple[Request, int]], place: Place, **more: Any
-) -> Founded:
+    folder: Path, items: str, catalogue: Catalogue, requests: Sequence[tuple[EnrolmentRequest, int]], place: Place, **more: Any
+) -> FoundedFederation:
     """A server's folder, and an invitation for each node that asked: `folder`/server, `folder`/invitations/NAME.
 
     items: the list of items, `items_text`. catalogue: of all nodes together. requests: with the number of users each may have. more: the
-    other `Terms`. Raises InputError for terms that make no sense, before anything is written, and for a folder that is there already.
+    other `FederationTerms`. Raises InputError for terms that make no sense, before anything is written, and for a folder that is there
+    already.
     """
     key = Ed25519PrivateKey.generate()
-    terms = Terms.parse(
+    terms = FederationTerms.parse(
         {**catalogue._asdict(), "items_sha256": hashlib.sha256(items.encode()).hexdigest(), "nonce": secrets.token_hex(8),
          "server": key.public_key().public_bytes_raw().hex(), **more}, "terms",
     )  # fmt: skip
@@ -85,12 +86,12 @@ def found_server(
         make_keys(server / "keys", (), names=place.names)
     for request, _ in requests:
         write_invitation(folder, request, roll)
-    return Founded(terms, server, invitations)
+    return FoundedFederation(terms, server, invitations)
 
 
 def found(
     folder: Path, train: Interactions, *, nodes: int, floors: Floors | None = None, place: Place | None = None, **more: Any
-) -> Founded:
+) -> FoundedFederation:
     """Found a whole federation on this machine: `nodes` nodes share the users of `train` in order. floors: the least that the
     nodes insist on in secure sums; more: as for `found_server`."""
     at_least("--nodes", nodes, 1)
@@ -104,7 +105,7 @@ def found(
     made = found_server(folder, items_text(items_of(train)), train.catalogue, requests, place or Place(), **more)
     for name, users in shares.items():
         join(folders[name], made.nodes[name], train.of_users(users), floors)
-    return Founded(made.terms, made.server, folders)
+    return FoundedFederation(made.terms, made.server, folders)
 
 
 def free_port() -> int:
@@ -129,7 +130,7 @@ def invitation_of(folder: Path, name: str) -> Path:
     return folder / "invitations" / name
 
 
-def write_invitation(folder: Path, request: Request, roll: Roll) -> Path:
+def write_invitation(folder: Path, request: EnrolmentRequest, roll: Roll) -> Path:
     """Write the folder to send to a node of the federation in `folder`, and add the node's key to those that may connect."""
     server, own = folder / "server", invitation_of(folder, request.name)
     place = Place(**read_json(server / "place.json")).checked()
@@ -144,7 +145,7 @@ def write_invitation(folder: Path, request: Request, roll: Roll) -> Path:
     return own
 
 
-def _roll(requests: Sequence[tuple[Request, int]], users: int) -> Roll:
+def _roll(requests: Sequence[tuple[EnrolmentRequest, int]], users: int) -> Roll:
     """Numbers for the users of each node, one node after the other."""
     members: dict[str, Member] = {}
     start = 0

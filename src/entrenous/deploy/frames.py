@@ -16,7 +16,7 @@ import msgspec
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from .codes import Code, Refused
+from .codes import Code, FrameRefused
 
 MAGIC, VERSION, SIGNATURE = b"ENTR", 1, 64
 START = struct.Struct("<4sBI")
@@ -68,38 +68,38 @@ def seal(key: Ed25519PrivateKey, kind: str, body: bytes = b"", *, run: str, node
 
 
 def opened(buffer: bytes, largest: int = BODY) -> Frame:
-    """Parse a frame and check its lengths and digest, without copying or parsing the body. Raises Refused."""
+    """Parse a frame and check its lengths and digest, without copying or parsing the body. Raises FrameRefused."""
     view = memoryview(buffer)
     length = head_length(view[: START.size])
     if len(view) < START.size + length + SIGNATURE:
-        raise Refused(Code.TRUNCATED, f"{len(view)} bytes")
+        raise FrameRefused(Code.TRUNCATED, f"{len(view)} bytes")
     said = bytes(view[START.size : START.size + length])
     head = _head(said)
     if head.size > largest:
-        raise Refused(Code.TOO_LONG, f"a body of {head.size} bytes, at most {largest}")
+        raise FrameRefused(Code.TOO_LONG, f"a body of {head.size} bytes, at most {largest}")
     body = view[START.size + length + SIGNATURE :]
     if len(body) != head.size:
         code = Code.TRUNCATED if len(body) < head.size else Code.WRONG_LENGTH
-        raise Refused(code, f"{len(body)} bytes of a body of {head.size}")
+        raise FrameRefused(code, f"{len(body)} bytes of a body of {head.size}")
     if hashlib.sha256(body).digest() != head.digest:
-        raise Refused(Code.WRONG_DIGEST)
+        raise FrameRefused(Code.WRONG_DIGEST)
     return Frame(head, said, bytes(view[START.size + length : START.size + length + SIGNATURE]), body)
 
 
 def head_length(start: memoryview | bytes) -> int:
-    """The length of a frame's header, from its first bytes. Raises Refused for one too long, before it is read."""
+    """The length of a frame's header, from its first bytes. Raises FrameRefused for one too long, before it is read."""
     start = bytes(start)
     if start[:4] != MAGIC[: len(start)]:
         if start.startswith(PACKED):
-            raise Refused(Code.COMPRESSED, "frames are not compressed")
-        raise Refused(Code.NOT_A_FRAME)
+            raise FrameRefused(Code.COMPRESSED, "frames are not compressed")
+        raise FrameRefused(Code.NOT_A_FRAME)
     if len(start) < START.size:
-        raise Refused(Code.TRUNCATED, f"{len(start)} bytes")
+        raise FrameRefused(Code.TRUNCATED, f"{len(start)} bytes")
     _, version, length = START.unpack(start)
     if version != VERSION:
-        raise Refused(Code.WRONG_VERSION, f"version {version}, expected {VERSION}")
+        raise FrameRefused(Code.WRONG_VERSION, f"version {version}, expected {VERSION}")
     if length > HEAD:
-        raise Refused(Code.TOO_LONG, f"a head of {length} bytes, at most {HEAD}")
+        raise FrameRefused(Code.TOO_LONG, f"a head of {length} bytes, at most {HEAD}")
     return int(length)
 
 
@@ -107,13 +107,13 @@ def _head(said: bytes) -> Head:
     try:
         head = msgspec.msgpack.decode(said, type=Head)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as bad:
-        raise Refused(Code.BAD_HEAD, type(bad).__name__) from None
+        raise FrameRefused(Code.BAD_HEAD, type(bad).__name__) from None
     if not is_name(head.node):
-        raise Refused(Code.BAD_NAME, "1 to 64 of a-z, 0-9, - and .")
+        raise FrameRefused(Code.BAD_NAME, "1 to 64 of a-z, 0-9, - and .")
     if head.order != "<":
-        raise Refused(Code.WRONG_BYTE_ORDER, "arrays are little-endian")
+        raise FrameRefused(Code.WRONG_BYTE_ORDER, "arrays are little-endian")
     if head.size < 0 or head.round < 0 or head.attempt < 0:
-        raise Refused(Code.BAD_HEAD, "a negative number")
+        raise FrameRefused(Code.BAD_HEAD, "a negative number")
     return head
 
 

@@ -15,7 +15,7 @@ from ..core.declared import Contract
 from ..core.types import Int64Array
 from ..core.update import Total, Update
 from . import contribution
-from .codes import Code, Refused, reason
+from .codes import Code, FrameRefused, reason
 from .contribution import largest_body
 from .frames import Frame, opened, signed_by
 from .journal import FRAME, Journal
@@ -41,7 +41,7 @@ class Receipt(NamedTuple):
 
 
 @final
-class Intake:
+class RoundIntake:
     """Takes the answers of one round after the other.
 
     roll: who may send. counts: how often each code was given, over all rounds of this process.
@@ -96,57 +96,57 @@ class Intake:
             self.taken[node] = digest
             self._nonces.add(found.head.nonce)
             return self.said(Code.ACCEPTED, node, "")
-        except Refused as why:
+        except FrameRefused as why:
             return self.said(why.code, node, why.text)
 
     # ---- one check after the other ---------------------------------------------------------------------------------------------------
 
     def identified(self, frame: Frame) -> str:
-        """The node that signed a frame. Raises Refused."""
+        """The node that signed a frame. Raises FrameRefused."""
         name = frame.node
         if name not in self.roll.members:
-            raise Refused(Code.UNKNOWN_NODE)
+            raise FrameRefused(Code.UNKNOWN_NODE)
         if not signed_by(frame, self.roll.members[name].key):
             others = (other for other, member in self.roll.members.items() if other != name and signed_by(frame, member.key))
             other = next(others, None) if len(self.roll.members) <= 1000 else None  # a flood of these must not cost a search each
-            raise Refused(Code.BAD_SIGNATURE if other is None else Code.FOREIGN_SIGNATURE)
+            raise FrameRefused(Code.BAD_SIGNATURE if other is None else Code.FOREIGN_SIGNATURE)
         return name
 
     def _checked(self, frame: Frame, node: str, digest: bytes) -> Update | Total:
-        """What a frame contributes. Raises Refused."""
+        """What a frame contributes. Raises FrameRefused."""
         head = frame.head
         if head.kind == "refused":
-            raise Refused(Code.WITHHELD, reason(bytes(frame.body[:120])))
+            raise FrameRefused(Code.WITHHELD, reason(bytes(frame.body[:120])))
         if head.kind not in ("update", "sum"):
-            raise Refused(Code.WRONG_KIND)
+            raise FrameRefused(Code.WRONG_KIND)
         now = self.belonging(frame, node, self._open)
         if node in self.taken:
-            raise Refused(Code.DUPLICATE if self.taken[node] == digest else Code.CONFLICT)
+            raise FrameRefused(Code.DUPLICATE if self.taken[node] == digest else Code.CONFLICT)
         if head.nonce in self._nonces or len(head.nonce) != 16:
-            raise Refused(Code.REPLAYED_NONCE)
+            raise FrameRefused(Code.REPLAYED_NONCE)
         users = now.asked[node]
         if head.about.get("users") != len(users) or (head.kind == "update") != (len(users) == 1):
-            raise Refused(Code.WRONG_COUNT, "of devices")
+            raise FrameRefused(Code.WRONG_COUNT, "of devices")
         if head.kind == "update":
             return contribution.read_update(frame.body, self.contract, int(users[0]))
         return contribution.read_total(frame.body, self.contract, users)
 
     def belonging(self, frame: Frame, node: str, now: Open | None) -> Open:
         """The open round `now`, if a frame of a node is for it: of this run, this round and this model, from one who was asked. Raises
-        Refused."""
+        FrameRefused."""
         head = frame.head
         if head.run != self.run:
-            raise Refused(Code.WRONG_RUN)
+            raise FrameRefused(Code.WRONG_RUN)
         if now is None or (head.round < now.round and node in self._missed.get(head.round, ())):
-            raise Refused(Code.LATE)
+            raise FrameRefused(Code.LATE)
         if head.round != now.round:
-            raise Refused(Code.PAST_ROUND if head.round < now.round else Code.FUTURE_ROUND)
+            raise FrameRefused(Code.PAST_ROUND if head.round < now.round else Code.FUTURE_ROUND)
         if head.model != now.model:
-            raise Refused(Code.WRONG_MODEL)
+            raise FrameRefused(Code.WRONG_MODEL)
         if head.items != self.contract.sizes["items"]:
-            raise Refused(Code.WRONG_ITEMS)
+            raise FrameRefused(Code.WRONG_ITEMS)
         if node not in now.asked:
-            raise Refused(Code.NOT_ASKED)
+            raise FrameRefused(Code.NOT_ASKED)
         return now
 
     def said(self, code: Code, node: str | None, text: str) -> Receipt:

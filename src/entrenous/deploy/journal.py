@@ -21,7 +21,7 @@ RECORD = struct.Struct("<II")
 FRAME, MARK = b"F", b"M"  # a frame that was taken; a decision of the server
 
 
-class Record(NamedTuple):
+class JournalRecord(NamedTuple):
     """One entry of a journal. kind: FRAME for an accepted message, MARK for a decision of the server."""
 
     kind: bytes
@@ -61,7 +61,7 @@ class Journal:
         os.close(self._file)
 
 
-def records(path: Path) -> Iterator[Record]:
+def records(path: Path) -> Iterator[JournalRecord]:
     """The complete records of a journal file, in the order in which they were written."""
     content, at = path.read_bytes(), 0
     while at + RECORD.size < len(content):
@@ -69,5 +69,5 @@ def records(path: Path) -> Iterator[Record]:
         said = content[at + RECORD.size : at + RECORD.size + length]
         if len(said) < length or length < 1 or zlib.crc32(said) != check:
             return
-        yield Record(said[:1], said[1:])
+        yield JournalRecord(said[:1], said[1:])
         at += RECORD.size + length

@@ -11,7 +11,7 @@ from typing import Protocol, final
 Answer = Callable[[bytes], bytes]  # a node's side: the answer to a request
 
 
-class Link(Protocol):
+class ServerLink(Protocol):
     """The server's connection to the nodes. An address says where a node is; its signed frames say which node it is."""
 
     def present(self) -> list[str]:
@@ -30,8 +30,8 @@ class Link(Protocol):
 
 
 @final
-class MemoryLink:
-    """A `Link` to nodes in this process, each in a thread: for tests, and to see what a real network adds."""
+class MemoryServerLink:
+    """A `ServerLink` to nodes in this process, each in a thread: for tests, and to see what a real network adds."""
 
     def __init__(self, nodes: Mapping[str, Answer], workers: int = 2) -> None:
         self._nodes, self._asked = dict(nodes), list[tuple[str, Future[bytes]]]()

@@ -13,17 +13,17 @@ from datetime import datetime
 from pathlib import Path
 
 from ..core.errors import InputError, at_least
-from .enrolment import Request
+from .enrolment import EnrolmentRequest
 from .flower.keys import expiry, make_keys, names_of
 from .founding import write_invitation
 from .node_store import NodeStore
-from .terms import FORMAT, Roll, Terms, read_json, write_text
+from .terms import FORMAT, FederationTerms, Roll, read_json, write_text
 
 OUT = "shut-out"
 PARTS = "server.crt", "server.key"
 
 
-def invite(folder: Path, requests: Sequence[tuple[Request, int]]) -> list[Path]:
+def invite(folder: Path, requests: Sequence[tuple[EnrolmentRequest, int]]) -> list[Path]:
     """Add nodes to the membership list of an existing federation, each with a number of users, and write their invitations. The
     server reads the list when it next starts.
 
@@ -76,7 +76,7 @@ def rewind(folder: Path, number: int) -> int:
     Raises InputError for a round to come, and for secure sums: two sums of one round may tell what a node sent.
     """
     at_least("--to", number, 0)
-    if Terms.read(folder / "terms.json").secure == "masks":
+    if FederationTerms.read(folder / "terms.json").secure == "masks":
         problem = "two secure sums of one round may tell what a node has sent"
         raise InputError(str(folder), problem, fix="found the federation anew with `entrenous federation new`")
     with closing(NodeStore(folder / "store.sqlite")) as store:
@@ -113,9 +113,9 @@ def certificate_ends(server: Path) -> datetime | None:
     return expiry(server / "keys") if (server / "keys" / "server.crt").exists() else None
 
 
-def _opened(folder: Path) -> tuple[Path, Terms, Roll]:
+def _opened(folder: Path) -> tuple[Path, FederationTerms, Roll]:
     server = folder / "server"
-    terms = Terms.read(server / "terms.json")
+    terms = FederationTerms.read(server / "terms.json")
     if terms.secure == "masks":
         problem = "every node of a secure sum has agreed on who takes part"
         raise InputError(str(folder), problem, fix="found the federation anew with `entrenous federation new`")

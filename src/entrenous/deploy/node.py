@@ -28,27 +28,27 @@ from ..federation.trial import of_devices
 from ..privacy.secure_sum.terms import Floors
 from ..runs.store import model_sha256
 from ..wire.download import read_download
-from ..wire.tensors import Field, Malformed
+from ..wire.tensors import Malformed, TensorField
 from . import contribution
-from .codes import Code, Refused
+from .codes import Code, FrameRefused
 from .frames import Frame, opened, seal, signed_by
-from .node_store import Given, NodeStore
-from .request import Request
+from .node_store import GivenAnswer, NodeStore
+from .request import NodeRequest
 from .secure import KINDS
 from .secure_node import SecureSide
-from .terms import Roll, Terms, check_format, read_json
+from .terms import FederationTerms, Roll, check_format, read_json
 
 START = "start"  # the fact that names the newest start of the server that this node has worked for
 
 
 @final
-class Node:
-    """One node, from its folder: node.json, terms.json, items.json, identity.key, store.sqlite. Answers one request at a time."""
+class FederatedNode:
+    """One node, opened from its folder: node.json, terms.json, items.json, identity.key, store.sqlite. Answers one request at a time."""
 
     def __init__(self, folder: Path, *, threads: int = 1) -> None:
         about = read_json(folder / "node.json")
         check_format(folder / "node.json", about.get("format"))
-        self.folder, self.name, self.terms = folder, str(about["name"]), Terms.read(folder / "terms.json")
+        self.folder, self.name, self.terms = folder, str(about["name"]), FederationTerms.read(folder / "terms.json")
         self.key = read_identity(folder / "identity.key")
         self.algorithm = self.terms.make(about.get("own"))
         self.items, places = read_items(folder / "items.json", self.terms.items_sha256)
@@ -72,7 +72,7 @@ class Node:
         self.store.close()
 
     def answer(self, request: bytes) -> bytes:
-        """The answer to a request: what was asked for, or why not. Requests that come together are answered one after the other."""
+        """Answers a request: with what was asked for, or why not. Requests that come together are answered one after the other."""
         with self._turn:
             return self._answer(request)
 
@@ -83,13 +83,13 @@ class Node:
             head = frame.head
             about = {"round": head.round, "attempt": head.attempt, "model": head.model, "items": self.terms.items}
             if not signed_by(frame, self.terms.server_key):
-                raise Refused(Code.BAD_SIGNATURE, "not the server of this federation")
+                raise FrameRefused(Code.BAD_SIGNATURE, "not the server of this federation")
             if frame.head.run != self.terms.run:
-                raise Refused(Code.WRONG_RUN, "other terms than this node has")
+                raise FrameRefused(Code.WRONG_RUN, "other terms than this node has")
             if frame.head.kind not in self._kinds:
-                raise Refused(Code.WRONG_KIND)
+                raise FrameRefused(Code.WRONG_KIND)
             return self._kinds[frame.head.kind](frame)
-        except Refused as why:
+        except FrameRefused as why:
             return self._seal("refused", f"{why.code.value}\n{why.text}".encode(), **about)
         except (EntrenousError, OSError, Error) as why:  # not finite, a full disk: by class alone, the text may name rows
             return self._seal("refused", f"{Code.FAILED.value}\n{type(why).__name__}".encode(), **about)
@@ -120,54 +120,55 @@ class Node:
         """A model for all of the node's users, to recommend by."""
         kept = self.store.model()
         if kept is not None and frame.head.round < kept[0]:
-            raise Refused(Code.PAST_ROUND, "a newer model has come")
+            raise FrameRefused(Code.PAST_ROUND, "a newer model has come")
         download, _ = self._read(frame, {}, len(self.shard.users))
         self.store.receive_model(frame.head.round, arrays_of(download))
         return self._seal("taken", round=frame.head.round)
 
     # ---- the parts of a round, which a secure one has too ----------------------------------------------------------------------------
 
-    def read_request(self, frame: Frame, more: dict[str, Field] | None = None) -> tuple[Request, dict[str, Array]]:
-        """What a request asks for, and the arrays that are `more` than usual. Raises Refused for users that are not the node's, and for
-        another model than was announced."""
+    def read_request(self, frame: Frame, more: dict[str, TensorField] | None = None) -> tuple[NodeRequest, dict[str, Array]]:
+        """Reads what a request asks for, and the arrays that are `more` than usual. Raises FrameRefused for users that are not the
+        node's, and for another model than was announced."""
         m, head = frame.head.about.get("users", 0), frame.head
         if not 1 <= m <= len(self.shard.users):
-            raise Refused(Code.WRONG_COUNT, f"asked for {m} users")
-        download, arrays = self._read(frame, {"users": Field("i8", (m,)), **(more or {})}, m)
+            raise FrameRefused(Code.WRONG_COUNT, f"asked for {m} users")
+        download, arrays = self._read(frame, {"users": TensorField("i8", (m,)), **(more or {})}, m)
         users = arrays.pop("users")
         if len(np.unique(users)) != m or np.any(np.diff(users) < 0) or not np.isin(users, self.shard.users).all():
-            raise Refused(Code.NOT_ASKED, "users that this node does not serve")
+            raise FrameRefused(Code.NOT_ASKED, "users that this node does not serve")
         if self._for_all and bytes.fromhex(model_sha256(arrays_of(download))) != head.model:
-            raise Refused(Code.WRONG_MODEL, "the download is not the model that was announced")
+            raise FrameRefused(Code.WRONG_MODEL, "the download is not the model that was announced")
         asked = hashlib.sha256(b"%d %s" % (head.round, head.model) + users.tobytes()).digest()
         start = head.about.get("start", 0)
-        return Request(head.round, users, download, asked, start), {name: arrays[name] for name in more or {}}
+        return NodeRequest(head.round, users, download, asked, start), {name: arrays[name] for name in more or {}}
 
-    def _train_one(self, request: Request) -> tuple[State, Update]:
+    def _train_one(self, request: NodeRequest) -> tuple[State, Update]:
         """The private state afterwards, and what the one device sends."""
         devices, key = self._before(request)
         return devices, self.shard.update(request.download, devices, request.users, key)
 
-    def train_sum(self, request: Request) -> tuple[State, Total]:
-        """The private state afterwards, and the sum of what the devices send, to be given back to the shard."""
+    def train_sum(self, request: NodeRequest) -> tuple[State, Total]:
+        """Trains the devices of a request. Returns their private state afterwards, and the sum of what they send, to be given back to
+        the shard."""
         devices, key = self._before(request)
         total, _ = self.shard.work(request.download, devices, request.users, key, delivered=True)
         return devices, total
 
-    def keep(self, request: Request, answer: bytes, devices: State, facts: Mapping[str, str] | None = None) -> None:
-        """Private state, answer and facts on the disk, before the answer leaves."""
+    def keep(self, request: NodeRequest, answer: bytes, devices: State, facts: Mapping[str, str] | None = None) -> None:
+        """Writes private state, answer and facts to the disk, before the answer leaves."""
         model = arrays_of(request.download) if self._for_all else None
         facts = {**(facts or {}), START: str(request.start)}
-        self.store.advance(Given(request.round, request.asked, answer), arrays_of(devices), model, facts)
+        self.store.advance(GivenAnswer(request.round, request.asked, answer), arrays_of(devices), model, facts)
 
     def seal_for(self, frame: Frame, kind: str, body: bytes) -> bytes:
-        """An answer to a request of a round."""
+        """Signs an answer to a request of a round, as a frame."""
         head = frame.head
         return self._seal(kind, body, round=head.round, attempt=head.attempt, model=head.model, items=self.terms.items,
                           about={"users": head.about.get("users", 0)})  # fmt: skip
 
     def recommender(self) -> tuple[int, OwnRecommender]:
-        """Of which round the newest model that came is, and what scores by it. Raises InputError if none has come."""
+        """The newest model that came: its round, and what scores by it. Raises InputError if none has come."""
         found, newest = self.store.model(), self.store.newest_state()
         if found is None or newest is None:
             raise InputError(str(self.folder), "no model has come yet", fix="run the node until its first round is over")
@@ -177,15 +178,15 @@ class Node:
 
     # ---- small parts -----------------------------------------------------------------------------------------------------------------
 
-    def _before(self, request: Request) -> tuple[State, np.uint64]:
+    def _before(self, request: NodeRequest) -> tuple[State, np.uint64]:
         """All devices' private state as it was before a round, and the key of what they draw in it. Only a server that has started again,
-        from an older checkpoint, may go back. Raises Refused."""
+        from an older checkpoint, may go back. Raises FrameRefused."""
         number, newest = request.round, self.store.newest_state()
         if newest is not None and number < newest[0] and request.start <= int(self.store.fact(START) or -1):
-            raise Refused(Code.PAST_ROUND, "a request from before")  # lost on the way and found: what came after it stays
+            raise FrameRefused(Code.PAST_ROUND, "a request from before")  # lost on the way and found: what came after it stays
         arrays = self.store.state_before(number)
         if arrays is None:
-            raise Refused(Code.PAST_ROUND, f"round {number} is too long ago")
+            raise FrameRefused(Code.PAST_ROUND, f"round {number} is too long ago")
         private = self.contract.declaration.keeps
         assert private is not None  # of every algorithm around a server
         return private(**arrays), np.uint64(local_key(self._rounds, number))
@@ -195,14 +196,14 @@ class Node:
         """Whether every device receives the same, so that the announced model is what comes."""
         return self.contract.declaration.deliver is None
 
-    def _read(self, frame: Frame, more: dict[str, Field], devices: int) -> tuple[State, dict[str, Array]]:
-        """The download of a request for as many devices, held against the declaration, and further arrays. Raises Refused."""
+    def _read(self, frame: Frame, more: dict[str, TensorField], devices: int) -> tuple[State, dict[str, Array]]:
+        """The download of a request for as many devices, held against the declaration, and further arrays. Raises FrameRefused."""
         try:
             return read_download(frame.body, self.contract, devices, more)
         except Malformed as bad:
-            raise Refused(Code.MALFORMED, bad.code) from None
+            raise FrameRefused(Code.MALFORMED, bad.code) from None
         except ContractError as bad:
-            raise Refused(Code.MALFORMED, str(bad)) from None
+            raise FrameRefused(Code.MALFORMED, str(bad)) from None
 
     def _seal(self, kind: str, body: bytes = b"", **fields: Any) -> bytes:
         return seal(self.key, kind, body, run=self.terms.run, node=self.name, **fields)
@@ -210,7 +211,7 @@ class Node:
 
 @final
 class OwnRecommender:
-    """A node's users, scored on the node. download: as it was delivered for all of them; data: their rows."""
+    """A recommender of a node's users, scored on the node. download: as it was delivered for all of them; data: their rows."""
 
     def __init__(
         self, algorithm: FederatedAlgorithm, contract: Contract, download: State, devices: State, data: Interactions
@@ -218,13 +219,13 @@ class OwnRecommender:
         self._algorithm, self._contract, self._download, self._devices, self._data = algorithm, contract, download, devices, data
 
     def scores(self, users: Int64Array) -> Float32Array:
-        """float32 [len(users), items]. users: places among the node's users."""
+        """Scores of every item, float32 [len(users), items]. users: places among the node's users."""
         devices = type(self._devices)(*(array[users] for array in self._devices))
         return self._algorithm.score(of_devices(self._contract, self._download, users), devices, self._data.histories(users))
 
 
 def read_identity(path: Path) -> Ed25519PrivateKey:
-    """An Ed25519 private key, hexadecimal, in a file that only its owner reads."""
+    """Reads a node's Ed25519 private key, hexadecimal, from a file that only its owner reads. Raises InputError."""
     try:
         return Ed25519PrivateKey.from_private_bytes(bytes.fromhex(path.read_text(encoding="ascii").strip()))
     except (OSError, ValueError) as bad:
@@ -232,7 +233,7 @@ def read_identity(path: Path) -> Ed25519PrivateKey:
 
 
 def read_items(path: Path, sha256: str) -> tuple[Vocabulary, Float64Array | None]:
-    """The list of items that all number alike, and where they are, float64 [items, 2] degrees, if that is known."""
+    """Reads the list of items that all number alike, and where they are, float64 [items, 2] degrees, if that is known."""
     try:
         said = path.read_bytes()
     except OSError as bad:

@@ -33,7 +33,7 @@ create table model (one integer primary key check (one = 1), round integer not n
 """
 
 
-class Given(NamedTuple):
+class GivenAnswer(NamedTuple):
     """An answer that a node gave. asked: sha256 of the request."""
 
     round: int
@@ -122,13 +122,13 @@ class NodeStore:
         with self._db:
             self._db.execute("insert into state values (0, ?)", (_blob(private),))
 
-    def answered(self, number: int) -> Given | None:
+    def answered(self, number: int) -> GivenAnswer | None:
         """The answer that the node gave in round `number`; None if there is none."""
         found = self._db.execute("select round, asked, frame from answer where round = ?", (number,)).fetchone()
-        return None if found is None else Given(*found)
+        return None if found is None else GivenAnswer(*found)
 
     def advance(
-        self, given: Given, private: Mapping[str, Array], download: Mapping[str, Array] | None, facts: Mapping[str, str]
+        self, given: GivenAnswer, private: Mapping[str, Array], download: Mapping[str, Array] | None, facts: Mapping[str, str]
     ) -> None:
         """Store what a round changed, in one transaction: the private state, the answer, facts, and the model if all users
         received the same."""

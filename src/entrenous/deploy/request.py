@@ -8,7 +8,7 @@ from ..core.protocols import State
 from ..core.types import Int64Array
 
 
-class Request(NamedTuple):
+class NodeRequest(NamedTuple):
     """A request to train, checked: of which round, which of the node's users, with which model."""
 
     round: int

@@ -20,9 +20,9 @@ from ..core.types import Array
 from ..evaluate.recommend import recommend as best_items
 from ..runs.store import model_sha256, read_arrays
 from .lock import holding
-from .node import Node
+from .node import FederatedNode
 from .node_store import NodeStore
-from .terms import Terms, read_json
+from .terms import FederationTerms, read_json
 
 Say = Callable[[str], None]
 PARENT = "ENTRENOUS_PARENT"  # who started a process for a trial
@@ -33,12 +33,12 @@ LOOK = 0.5  # seconds between two looks at the server's status
 def run_server(folder: Path, stop: threading.Event, say: Say, *, insecure: bool = False) -> None:
     """Run a server until its rounds are done or `stop` is set. Raises InputError for a folder or an address that cannot be
     used."""
-    from .flower.superlink import Plan, supervise
+    from .flower.superlink import SuperlinkPlan, supervise
 
     place = read_json(folder / "place.json")
-    Terms.read(folder / "terms.json")
+    FederationTerms.read(folder / "terms.json")
     keys = folder / "keys" if place["tls"] else None
-    plan = Plan(state=folder, host=place["host"], port=int(place["port"]), keys=keys, insecure=insecure)
+    plan = SuperlinkPlan(state=folder, host=place["host"], port=int(place["port"]), keys=keys, insecure=insecure)
     with _telling(folder, say):
         supervise(plan, stop, say)
 
@@ -51,7 +51,7 @@ def run_node(
     from .flower.node import serve
 
     about = read_json(folder / "node.json")
-    with holding(folder / "lock"), closing(Node(folder, threads=threads)) as node:
+    with holding(folder / "lock"), closing(FederatedNode(folder, threads=threads)) as node:
         if most is not None and len(node.shard.users) > most:
             problem = f"'{node.name}' has {len(node.shard.users)} users"
             raise InputError(str(folder), problem, expected=f"at most {most}", fix="run it with `entrenous gateway`")
@@ -157,7 +157,7 @@ def recommend(folder: Path, user: str | None, n: int) -> tuple[str, int, list[di
 
     Raises InputError for a node that has no model yet, and for a user that is not one of its own.
     """
-    node = Node(folder)
+    node = FederatedNode(folder)
     try:
         number, recommender = node.recommender()
         place = 0 if user is None else node.rows.users.index(user)
@@ -189,7 +189,7 @@ class Gathered(NamedTuple):
 def gathered(folder: Path) -> Gathered:
     """The model of a federation whose folders are all on this machine, server and private vectors together, as a simulation
     stores it. Only a trial can do this: otherwise no one has all folders."""
-    terms = Terms.read(folder / "server" / "terms.json")
+    terms = FederationTerms.read(folder / "server" / "terms.json")
     arrays, _ = read_arrays(folder / "server" / "model.safetensors")
     parts: dict[int, dict[str, Array]] = {}
     for path in sorted((folder / "nodes").iterdir()):

@@ -6,25 +6,25 @@ import numpy as np
 
 from ..core.declared import Contract
 from ..core.types import Array, Int64Array
-from ..core.update import Shown
-from ..privacy.secure_sum.terms import Terms as SumTerms
+from ..core.update import ShownArrays
+from ..privacy.secure_sum.terms import SumTerms
 from ..wire import tensors
-from ..wire.tensors import Field, Malformed
+from ..wire.tensors import Malformed, TensorField
 from . import contribution
-from .codes import Code, Refused
+from .codes import Code, FrameRefused
 from .frames import Frame
-from .terms import Terms
+from .terms import FederationTerms
 
 KINDS = ("advert", "share", "mask", "consent", "unmask")  # in the order of secure_sum's stages
 MESSAGE = 1 << 30  # bytes of a message, at most
 
 
-def beside(terms: Terms) -> tuple[str, ...]:
+def beside(terms: FederationTerms) -> tuple[str, ...]:
     """The names of the arrays that a secure sum does not hide, because the algorithm's server must see them for each device."""
     return tuple(contribution.agreed(terms.make(), terms.catalogue).way("shown"))
 
 
-def sum_terms(terms: Terms, number: int, attempt: int, model: bytes, length: int) -> SumTerms:
+def sum_terms(terms: FederationTerms, number: int, attempt: int, model: bytes, length: int) -> SumTerms:
     """The terms of one attempt at the sum of a round."""
     return SumTerms(run=terms.run, round=number, attempt=attempt, model=model, length=length)
 
@@ -34,13 +34,13 @@ def upload(message: bytes, shown: dict[str, Array]) -> bytes:
     return tensors.write({"message": np.frombuffer(message, np.uint8), **shown})
 
 
-def uploaded(frame: Frame, contract: Contract, users: Int64Array) -> tuple[bytes, tuple[Shown, ...]]:
-    """The masked vector of an answer, and what each device of `users` shows beside it. Raises Refused."""
+def uploaded(frame: Frame, contract: Contract, users: Int64Array) -> tuple[bytes, tuple[ShownArrays, ...]]:
+    """The masked vector of an answer, and what each device of `users` shows beside it. Raises FrameRefused."""
     if frame.head.kind != "mask":
         return bytes(frame.body), ()
-    schema = {"message": Field("u1", ((0, MESSAGE),)), **contribution.shown_schema(contract, len(users))}
+    schema = {"message": TensorField("u1", ((0, MESSAGE),)), **contribution.shown_schema(contract, len(users))}
     try:
         arrays = tensors.read(frame.body, schema)
     except Malformed as bad:
-        raise Refused(Code.MALFORMED, bad.code) from None
+        raise FrameRefused(Code.MALFORMED, bad.code) from None
     return arrays["message"].tobytes(), contribution.checked_shown(arrays, contract, users)

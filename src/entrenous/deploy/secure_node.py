@@ -12,18 +12,18 @@ from ..core.protocols import State
 from ..core.types import Array
 from ..core.update import Total
 from ..federation.shard import Shard
-from ..privacy.secure_sum.client import Client
-from ..privacy.secure_sum.refusal import Refused as NotSaid
+from ..privacy.secure_sum.client import SecureSumClient
+from ..privacy.secure_sum.refusal import SumRefused
 from ..privacy.secure_sum.terms import Floors, Roll
 from ..privacy.secure_sum.vector import pack, rows_of, size
-from ..wire.tensors import Field
+from ..wire.tensors import TensorField
 from . import contribution
-from .codes import Code, Refused
+from .codes import Code, FrameRefused
 from .frames import Frame
 from .node_store import NodeStore
-from .request import Request
+from .request import NodeRequest
 from .secure import KINDS, MESSAGE, sum_terms, upload
-from .terms import Terms
+from .terms import FederationTerms
 
 MASKED = "masked"  # the fact that names the newest round of which this node's masked input has left
 
@@ -33,13 +33,13 @@ class TrainingNode(Protocol):
 
     name: str
     key: Ed25519PrivateKey
-    terms: Terms
+    terms: FederationTerms
     store: NodeStore
     shard: Shard
 
-    def read_request(self, frame: Frame, more: dict[str, Field] | None = None) -> tuple[Request, dict[str, Array]]: ...
-    def train_sum(self, request: Request) -> tuple[State, Total]: ...
-    def keep(self, request: Request, answer: bytes, devices: State, facts: Mapping[str, str] | None = None) -> None: ...
+    def read_request(self, frame: Frame, more: dict[str, TensorField] | None = None) -> tuple[NodeRequest, dict[str, Array]]: ...
+    def train_sum(self, request: NodeRequest) -> tuple[State, Total]: ...
+    def keep(self, request: NodeRequest, answer: bytes, devices: State, facts: Mapping[str, str] | None = None) -> None: ...
     def seal_for(self, frame: Frame, kind: str, body: bytes) -> bytes: ...
 
 
@@ -51,41 +51,41 @@ class SecureSide:
     def __init__(self, node: TrainingNode, roll: Roll, floors: Floors) -> None:
         self._node, self._roll, self._floors = node, roll, floors
         self._length = size(node.shard.contract.empty_total())
-        self._client: Client | None = None
+        self._client: SecureSumClient | None = None
         self._answers: dict[bytes, bytes] = {}  # of this attempt, by the sha256 of what was asked
 
     def answer(self, frame: Frame) -> bytes:
-        """The node's message for a stage of a secure sum. The same request gets the same answer. Raises Refused."""
+        """The node's message for a stage of a secure sum. The same request gets the same answer. Raises FrameRefused."""
         asked = hashlib.sha256(frame.head.kind.encode() + frame.head.digest).digest()
         client = self._of_attempt(frame)
         if asked in self._answers:
             return self._answers[asked]
         try:
             body = self._said(client, frame)
-        except NotSaid as why:
-            raise Refused(Code.WITHHELD, f"{why.code}: {why.text}") from None
+        except SumRefused as why:
+            raise FrameRefused(Code.WITHHELD, f"{why.code}: {why.text}") from None
         answer = self._node.seal_for(frame, frame.head.kind, body) if frame.head.kind != "mask" else body
         self._answers[asked] = answer
         return answer
 
-    def _of_attempt(self, frame: Frame) -> Client:
+    def _of_attempt(self, frame: Frame) -> SecureSumClient:
         """The client of this attempt: a new one for the first stage of a new attempt."""
         head = frame.head
         current = None if self._client is None else (self._client.terms.round, self._client.terms.attempt)
         if self._client is not None and current == (head.round, head.attempt):
             return self._client
         if head.kind != KINDS[0]:
-            raise Refused(Code.NOT_ASKED, "this node does not take part in this attempt: it was not there when it began")
+            raise FrameRefused(Code.NOT_ASKED, "this node does not take part in this attempt: it was not there when it began")
         if current is not None and current > (head.round, head.attempt):
-            raise Refused(Code.PAST_ROUND)
+            raise FrameRefused(Code.PAST_ROUND)
         if int(self._node.store.fact(MASKED) or -1) >= head.round:
-            raise Refused(Code.PAST_ROUND, "this node's masked input of this round has left before")
+            raise FrameRefused(Code.PAST_ROUND, "this node's masked input of this round has left before")
         terms = sum_terms(self._node.terms, head.round, head.attempt, head.model, self._length)
         identity = self._node.key.private_bytes_raw()
-        self._client, self._answers = Client(terms, self._roll, self._node.name, identity, self._floors), {}
+        self._client, self._answers = SecureSumClient(terms, self._roll, self._node.name, identity, self._floors), {}
         return self._client
 
-    def _said(self, client: Client, frame: Frame) -> bytes:
+    def _said(self, client: SecureSumClient, frame: Frame) -> bytes:
         body = bytes(frame.body)
         if frame.head.kind == "advert":
             return client.advertise()
@@ -95,10 +95,10 @@ class SecureSide:
             return self._masked(client, frame)
         return client.consent(body) if frame.head.kind == "consent" else client.unmask(body)
 
-    def _masked(self, client: Client, frame: Frame) -> bytes:
+    def _masked(self, client: SecureSumClient, frame: Frame) -> bytes:
         """Trains, masks, and has the disk know it before anything leaves: the whole answer."""
         node = self._node
-        request, arrays = node.read_request(frame, {"inbox": Field("u1", ((0, MESSAGE),))})
+        request, arrays = node.read_request(frame, {"inbox": TensorField("u1", ((0, MESSAGE),))})
         devices, total = node.train_sum(request)
         try:
             message = client.mask(arrays["inbox"].tobytes(), pack(total._replace(shown=())), rows_of(total))

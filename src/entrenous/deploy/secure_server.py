@@ -13,21 +13,21 @@ from typing import Any, NamedTuple, Protocol, TypeVar, final
 from ..core.declared import Contract
 from ..core.protocols import State
 from ..core.types import Int64Array
-from ..core.update import Shown, Total
+from ..core.update import ShownArrays, Total
 from ..privacy.secure_sum import messages as stages
-from ..privacy.secure_sum.refusal import Refused as NotTaken
-from ..privacy.secure_sum.server import Server as Sum
-from ..privacy.secure_sum.terms import Terms as SumTerms
+from ..privacy.secure_sum.refusal import SumRefused
+from ..privacy.secure_sum.server import SecureSumServer
+from ..privacy.secure_sum.terms import SumTerms
 from ..privacy.secure_sum.vector import size, unpack
-from .codes import Code, Refused, reason
+from .codes import Code, FrameRefused, reason
 from .contribution import MOST, largest_body
 from .exchange import Exchange
 from .frames import Frame, opened
-from .intake import Intake, Open
+from .intake import Open, RoundIntake
 from .journal import FRAME, MARK, Journal
 from .secure import KINDS, sum_terms, uploaded
 from .server_folder import ServerFolder
-from .terms import Roll, Terms
+from .terms import FederationTerms, Roll
 
 T = TypeVar("T")
 LONGEST = 30.0  # seconds between two attempts, at most
@@ -38,11 +38,11 @@ class AskingServer(Protocol):
     round."""
 
     folder: ServerFolder
-    terms: Terms
+    terms: FederationTerms
     roll: Roll
     contract: Contract
     exchange: Exchange
-    intake: Intake
+    intake: RoundIntake
 
     def kept(self, what: str, act: Callable[[], T]) -> T: ...
     def enough(self, now: Open, answered: set[str]) -> bool: ...
@@ -69,8 +69,8 @@ class SecureRound:
         self._roll = {name: member.key.public_bytes_raw() for name, member in server.roll.members.items()}
         self._empty = server.contract.empty_total()  # the sum of nobody
         self._gone: set[str] = set()  # who has refused a stage of this attempt, or was not heard in time
-        self._shown: dict[str, tuple[Shown, ...]] = {}
-        self._sum: Sum | None = None  # None: what was asked for is not known, as far as a damaged journal tells
+        self._shown: dict[str, tuple[ShownArrays, ...]] = {}
+        self._sum: SecureSumServer | None = None  # None: what was asked for is not known, as far as a damaged journal tells
         self._taking: bytes | None = None  # the frame whose message is being taken
 
     def run(self) -> Total:
@@ -87,7 +87,7 @@ class SecureRound:
             journal = server.kept("journal", lambda: server.folder.journal(number, attempt))  # noqa: B023  # used at once
             try:
                 return self._attempt(attempt, journal)
-            except NotTaken as why:
+            except SumRefused as why:
                 server.folder.log(f"round {number}, attempt {attempt}: {why.text}; nothing was revealed, the model is unchanged")
                 if self._sum is None or self._sum.stage >= stages.MASKED:
                     return self._empty
@@ -108,7 +108,7 @@ class SecureRound:
                 self._hear(stage, own)
         return self._total(own)
 
-    def _stages(self, attempt: int, own: Sum) -> list[Stage]:
+    def _stages(self, attempt: int, own: SecureSumServer) -> list[Stage]:
         """What is asked at each stage, of those who were heard at the one before."""
 
         def seal(kind: str, body: bytes, name: str) -> bytes:
@@ -127,7 +127,7 @@ class SecureRound:
         )
         return [Stage(number, ask) for number, ask in enumerate(asks)]
 
-    def _hear(self, stage: Stage, own: Sum) -> None:
+    def _hear(self, stage: Stage, own: SecureSumServer) -> None:
         """Asks for the messages of a stage until all have come, or enough of them when the time is up. The first question of a stage
         closes the one before. Raises NotTaken if too few are there for it to be worth going on."""
         server, number = self._server, stage.number
@@ -139,7 +139,7 @@ class SecureRound:
         server.exchange.gather(missing, stage.request, self._take, server.terms.deadline)
         while number <= stages.MASKED and not server.enough(self._now, set(own.heard(number))):
             if not missing():
-                raise NotTaken("threshold", f"{stages.STAGES[number]}: too many nodes withhold theirs")
+                raise SumRefused("threshold", f"{stages.STAGES[number]}: too many nodes withhold theirs")
             server.exchange.gather(missing, stage.request, self._take, server.terms.deadline)
         self._gone |= missing()
 
@@ -155,20 +155,20 @@ class SecureRound:
             server.kept("journal", lambda: self._read(frame, found, node))
             server.received(frame)
             server.intake.said(Code.ACCEPTED, node, "")
-        except Refused as why:
+        except FrameRefused as why:
             if why.code is Code.WITHHELD and node is not None:
                 self._gone.add(node)
             server.intake.said(why.code, node, why.text)
-        except NotTaken as why:
+        except SumRefused as why:
             server.intake.said(Code.NOT_SUMMED, node, f"{why.code}: {why.text}")
 
     def _check(self, found: Frame) -> None:
         head, attempt = found.head, 0 if self._sum is None else self._sum.terms.attempt
         self._server.intake.belonging(found, found.node, self._now)
         if head.kind == "refused" and head.attempt == attempt:
-            raise Refused(Code.WITHHELD, reason(bytes(found.body[:120])))
+            raise FrameRefused(Code.WITHHELD, reason(bytes(found.body[:120])))
         if head.kind not in KINDS:
-            raise Refused(Code.WRONG_KIND)
+            raise FrameRefused(Code.WRONG_KIND)
 
     def _read(self, frame: bytes, found: Frame, node: str) -> None:
         """Hands a message to the sum, which journals the frame before it counts."""
@@ -193,7 +193,7 @@ class SecureRound:
         else:
             self._journal.append(FRAME, self._taking)
 
-    def _restored(self, terms: SumTerms, attempt: int) -> Sum:
+    def _restored(self, terms: SumTerms, attempt: int) -> SecureSumServer:
         """The sum as the journal has it."""
         records = []
         for record in self._server.folder.recorded(self._now.round, attempt):
@@ -205,15 +205,15 @@ class SecureRound:
                     self._shown[found.node] = shown
             else:
                 records.append(record.content)
-        return Sum.rebuilt(terms, self._roll, records, self._record)
+        return SecureSumServer.rebuilt(terms, self._roll, records, self._record)
 
     # ---- the end -------------------------------------------------------------------------------------------------------------------------
 
-    def _total(self, own: Sum) -> Total:
+    def _total(self, own: SecureSumServer) -> Total:
         """The sum of the survivors, held against what their devices can have sent. Raises NotTaken."""
         names = sorted(own.heard(stages.MASKED))
         total, devices = unpack(own.total(), self._empty), sum(len(self._now.asked[name]) for name in names)
         most = max((int(abs(array).max(initial=0)) for array in (*total.rows.values(), *total.dense.values())), default=0)
         if total.devices != devices or most > devices * MOST or int(total.senders.max(initial=0)) > devices:
-            raise NotTaken("vector", "the sum is none that these devices can have: a node lied, and the sum does not say which")
+            raise SumRefused("vector", "the sum is none that these devices can have: a node lied, and the sum does not say which")
         return total._replace(shown=tuple(part for name in names for part in self._shown.get(name, ())))

@@ -19,13 +19,13 @@ from ..core.update import Total
 from ..federation.ledger import Ledger
 from ..runs.store import model_sha256
 from ..wire.download import write_download
-from .codes import Code, Refused
+from .codes import Code, FrameRefused
 from .contribution import agreed
-from .exchange import Exchange, Stopped
+from .exchange import Exchange, ServerStopped
 from .frames import opened, seal
-from .intake import Intake, Open
+from .intake import Open, RoundIntake
 from .journal import FRAME
-from .link import Link
+from .link import ServerLink
 from .secure_server import SecureRound
 from .server_folder import ServerFolder, failed
 
@@ -34,7 +34,7 @@ FAREWELL = 30.0  # seconds for the nodes to take the trained model
 NAME, NAMED = "server", 20  # nodes that the status names, at most
 
 
-def serve(link: Link, folder: Path, stop: Event | None = None, progress: Progress = silent) -> str | None:
+def serve(link: ServerLink, folder: Path, stop: Event | None = None, progress: Progress = silent) -> str | None:
     """Run a federation from the state in its folder to its end. Returns the sha256 of the trained model, None if told to stop
     before.
 
@@ -42,8 +42,8 @@ def serve(link: Link, folder: Path, stop: Event | None = None, progress: Progres
     """
     held = ServerFolder(folder)
     try:
-        return Server(held, link, stop or Event(), progress).run()
-    except Stopped:
+        return FederationServer(held, link, stop or Event(), progress).run()
+    except ServerStopped:
         held.log("stopped")
         return None
     finally:
@@ -51,17 +51,17 @@ def serve(link: Link, folder: Path, stop: Event | None = None, progress: Progres
 
 
 @final
-class Server:
+class FederationServer:
     """The server of one federation: asks nodes to train, sums their updates, and stores each new model before it is used."""
 
-    def __init__(self, folder: ServerFolder, link: Link, stop: Event, progress: Progress = silent) -> None:
+    def __init__(self, folder: ServerFolder, link: ServerLink, stop: Event, progress: Progress = silent) -> None:
         self.folder, self.terms, self.roll = folder, folder.terms, folder.roll
         self.algorithm, catalogue = self.terms.make(), self.terms.catalogue
         self.exchange = Exchange(link, self.terms.run, self.roll, lambda: self.seal("hello"), stop, self._wait)
         self._progress, self._key = progress, key_of(self.terms.seed, "rounds")
         self._took: list[float] = []  # seconds, of each round of this process
         self.contract = agreed(self.algorithm, catalogue)
-        self.intake = Intake(self.terms.run, self.roll, self.contract, folder.log)
+        self.intake = RoundIntake(self.terms.run, self.roll, self.contract, folder.log)
         found = folder.newest(self.algorithm)
         first = self.algorithm.init_server(catalogue, key_of(self.terms.seed, "server"))
         self.round, self.state, self.ledger = found or (0, first, Ledger())
@@ -158,7 +158,7 @@ class Server:
         waiting = set(everyone)
 
         def take(frame: bytes) -> None:
-            with suppress(Refused):
+            with suppress(FrameRefused):
                 found = opened(frame)
                 if found.head.kind in ("update", "sum"):
                     self.intake.receive(frame)  # late

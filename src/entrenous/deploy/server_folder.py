@@ -20,10 +20,10 @@ from ..core.protocols import FederatedAlgorithm, State, arrays_of
 from ..federation.ledger import Ledger
 from ..runs import store
 from ..runs.recommenders import restore_state
-from .journal import Journal, Record, records
+from .journal import Journal, JournalRecord, records
 from .lock import locked
 from .node import read_identity
-from .terms import FORMAT, Roll, Terms, check_format, write_text
+from .terms import FORMAT, FederationTerms, Roll, check_format, write_text
 
 PHASE = "server"
 
@@ -34,7 +34,7 @@ class ServerFolder:
     written to."""
 
     def __init__(self, path: Path) -> None:
-        self.path, self.terms = path, Terms.read(path / "terms.json")
+        self.path, self.terms = path, FederationTerms.read(path / "terms.json")
         self.roll = Roll.read(path / "roll.json", self.terms.users)
         self.key = read_identity(path / "identity.key")
         try:
@@ -89,7 +89,7 @@ class ServerFolder:
         for path in self.path.glob("round-*.journal"):
             path.unlink(missing_ok=True)
 
-    def recorded(self, number: int, attempt: int = 0) -> list[Record]:
+    def recorded(self, number: int, attempt: int = 0) -> list[JournalRecord]:
         """The records that were journalled for a round before the server restarted."""
         path = self._journal_path(number, attempt)
         return list(records(path)) if path.exists() else []

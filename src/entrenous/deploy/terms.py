@@ -24,7 +24,7 @@ FORMAT = 1  # of all files of a federation: another one is refused by its number
 
 
 @final
-class Terms(Settings):
+class FederationTerms(Settings):
     """The terms of a federation, which never change while it runs: their hash is its identity."""
 
     format: int = Field(FORMAT, description="of the files; a program refuses one that it does not know")

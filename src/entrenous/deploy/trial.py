@@ -11,15 +11,15 @@ from typing import Any, final
 
 from ..privacy.secure_sum.terms import Floors
 from ..runs import pipeline
-from ..runs.plan import Plan, check, material, usual_protocol
-from .founding import Founded, Place, found, free_port
+from ..runs.plan import RunPlan, check, material, usual_protocol
+from .founding import FoundedFederation, Place, found, free_port
 from .running import gathered, recommend, run_all, status
 from .terms import read_json, write_text
 
 
 @final
 @dataclass(frozen=True)
-class Trial:
+class TrialPlan:
     """The plan of a federation that a simulation can repeat. protocol: None = the usual one for algorithm and data."""
 
     algorithm: str
@@ -30,14 +30,14 @@ class Trial:
     settings: Mapping[str, Any] = field(default_factory=dict)
     load: Mapping[str, Any] = field(default_factory=dict)
 
-    def plan(self) -> Plan:
+    def plan(self) -> RunPlan:
         """The plan of the same training in a simulation, as `entrenous run` would make it."""
         protocol = self.protocol or usual_protocol(self.data, self.algorithm)
-        return Plan(algorithm=self.algorithm, data=self.data, protocol=protocol, seed=self.seed, rounds=self.rounds,
+        return RunPlan(algorithm=self.algorithm, data=self.data, protocol=protocol, seed=self.seed, rounds=self.rounds,
                     settings=self.settings, load=self.load)  # fmt: skip
 
 
-def begin(folder: Path, trial: Trial, *, nodes: int, secure: str = "none", port: int = 0) -> Founded:
+def begin(folder: Path, trial: TrialPlan, *, nodes: int, secure: str = "none", port: int = 0) -> FoundedFederation:
     """Make a federation in `folder` whose nodes each have the training rows of a part of the users. Raises InputError.
 
     The floors of secure sums are lowered to what so few nodes can meet: for trying it out only.
@@ -58,7 +58,7 @@ def carry_out(folder: Path, say: Callable[[str], None]) -> dict[str, Any]:
     """Run a federation to its end, then the same training in a simulation. Returns how they compare, and what a node
     recommends to its first user. lost: rounds that were not counted, since an interrupted secure sum is never tried again;
     then the models differ."""
-    trial = Trial(**read_json(folder / "trial.json"))
+    trial = TrialPlan(**read_json(folder / "trial.json"))
     plan = trial.plan()
     if not (folder / "server" / "model.safetensors").exists():
         run_all(folder, say)

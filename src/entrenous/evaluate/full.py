@@ -15,7 +15,7 @@ from .ranking import Ranking
 from .recommend import empty_lists, tie_places
 
 
-class Field(NamedTuple):
+class CompetingItems(NamedTuple):
     """The items that compete in a ranking. known: bool [items], the items with a training row, or all; ptr [users + 1], item:
     those that each user consumed already; place: int32 [items], the order of equal scores."""
 
@@ -32,17 +32,17 @@ class Full(NamedTuple):
     best: TopN
 
 
-def field_of(train: Interactions, also_mask: Interactions | None, seed: int, cold: bool = False) -> Field:
+def field_of(train: Interactions, also_mask: Interactions | None, seed: int, cold: bool = False) -> CompetingItems:
     """The items that compete after training on `train`. Items in the rows of `also_mask` are left out of a user's list as
     well. cold: whether items without a training row compete too."""
     known, place = (train.popularity > 0) | cold, tie_places(len(train.items), seed)
     if also_mask is None:
-        return Field(known, train.ptr, train.item, place)
+        return CompetingItems(known, train.ptr, train.item, place)
     _same_shape(train, also_mask, "also_mask")
     pairs = np.union1d(_pairs(train), _pairs(also_mask))
     user, item = np.divmod(pairs, len(train.items))
     ptr = np.searchsorted(user, np.arange(len(train.users) + 1))
-    return Field(known, ptr.astype(np.int64), item.astype(np.int32), place)
+    return CompetingItems(known, ptr.astype(np.int64), item.astype(np.int32), place)
 
 
 def check(train: Interactions, also_mask: Interactions | None, rows: Interactions) -> None:
@@ -85,7 +85,7 @@ def empty_full(users: Int64Array, rows: Interactions, n: int) -> Full:
     return Full(ranking, empty_lists(len(users), n))
 
 
-def rank_block(full: Full, part: slice, scores: Float32Array, field: Field, rows: Interactions) -> None:
+def rank_block(full: Full, part: slice, scores: Float32Array, field: CompetingItems, rows: Interactions) -> None:
     """Fill in the ranks and lists of the users `part` (positions in full.ranking.user), whose scores are given."""
     users, best = full.ranking.user[part], full.best
     ranking = full.ranking

@@ -16,7 +16,7 @@ import numpy as np
 from .significance import friedman, holm, wilcoxon
 
 
-class Against(NamedTuple):
+class LossWinRow(NamedTuple):
     """One system against another over the same cells.
 
     losses, wins: cells in which ours is worse, better; the rest are ties. p_less: exact one-sided Wilcoxon, that ours errs less;
@@ -31,24 +31,24 @@ class Against(NamedTuple):
     holm: float
 
 
-class Table(NamedTuple):
+class LossWinTable(NamedTuple):
     """A comparison of one system with others. rows: ours against each other system; ranks: mean rank of every system over the
     cells, 1 = least error; p: of Friedman's test."""
 
-    rows: tuple[Against, ...]
+    rows: tuple[LossWinRow, ...]
     ranks: dict[str, float]
     p: float
 
 
-def against(ours: str, errors: Mapping[str, Sequence[float]]) -> Table:
+def against(ours: str, errors: Mapping[str, Sequence[float]]) -> LossWinTable:
     """Compare the system `ours` with every other one. errors: {system: its error in each cell}; lower is better."""
     of = {name: np.asarray(values, np.float64) for name, values in errors.items()}
     mine, others = of[ours], [name for name in of if name != ours]
     less = [wilcoxon(mine, of[name], alternative="less").p for name in others]
     both = [wilcoxon(mine, of[name]).p for name in others]
     rows = [
-        Against(name, int((mine > of[name]).sum()), int((mine < of[name]).sum()), one, two, float(corrected))
+        LossWinRow(name, int((mine > of[name]).sum()), int((mine < of[name]).sum()), one, two, float(corrected))
         for name, one, two, corrected in zip(others, less, both, holm(both), strict=True)
     ]
     ranked = friedman(errors, higher_is_better=False)
-    return Table(tuple(rows), ranked.mean_rank, ranked.p)
+    return LossWinTable(tuple(rows), ranked.mean_rank, ranked.p)

@@ -10,7 +10,7 @@ import numpy as np
 from ..core.arrays import ranks_among
 from ..core.types import Float32Array, Int64Array
 from ..split.types import Held
-from .full import Field
+from .full import CompetingItems
 from .ranking import Ranking
 
 
@@ -20,7 +20,7 @@ def empty_sampled(held: Held) -> Ranking:
     return Ranking(np.arange(m + 1), np.empty(m, np.int64), np.empty(m, np.int64), held.rows.user.astype(np.int64))
 
 
-def rank_block(ranking: Ranking, users: Int64Array, scores: Float32Array, field: Field, held: Held) -> None:
+def rank_block(ranking: Ranking, users: Int64Array, scores: Float32Array, field: CompetingItems, held: Held) -> None:
     """Fill in the queries of `users` (ascending, every user with held-out rows in between included), whose scores are given.
 
     A candidate without a training row stands behind all others; a held-out item without one is missed.

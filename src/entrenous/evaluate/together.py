@@ -17,7 +17,7 @@ from numba import njit
 
 from ..core.types import BoolArray, Float32Array, Float64Array, Int32Array, Int64Array
 from ..split.types import Held
-from .full import Field
+from .full import CompetingItems
 from .metrics.f1 import f1
 from .ranking import Ranking
 
@@ -36,7 +36,7 @@ def empty_together(held: Held) -> Ranking | None:
     return Ranking(ptr, np.empty(len(held.rows), np.int64), np.empty(len(users), np.int64), users)
 
 
-def rank_block(ranking: Ranking, part: slice, scores: Float32Array, field: Field, held: Held) -> None:
+def rank_block(ranking: Ranking, part: slice, scores: Float32Array, field: CompetingItems, held: Held) -> None:
     """Fill in the ranks of the users `part` (positions in ranking.user), whose scores are given.
 
     As in the sampled ranking a candidate without a training row stands behind all others, and a held-out item without one is

@@ -78,7 +78,7 @@ class Gossip:
     # ---- from the start, or from where it was interrupted ----------------------------------------------------------------------------
 
     def start(self) -> Swarm:
-        """Time 0: every node has the base model, has trained it on its rows, and knows some peers."""
+        """The state at time 0: every node has the base model, has trained it on its rows, and knows some peers."""
         n, width = len(self._everyone), len(self._base)
         pool, counts = Pool(width, 2 * n + len(JUNK)), Counts(*(np.zeros(n, np.int64) for _ in Counts._fields))
         self._junk(pool)
@@ -93,12 +93,12 @@ class Gossip:
         return swarm
 
     def restored(self, number: int, arrays: dict[str, Array]) -> Swarm:
-        """The swarm that `Swarm.arrays` described, after round `number`."""
+        """The state of all nodes that `Swarm.arrays` described, after round `number`."""
         kept = len(JUNK) if self.network.bad else 0
         return restored(arrays, number, type(self._first_state(self._everyone[:1])), kept)
 
     def advance(self, swarm: Swarm, until: int) -> Swarm:
-        """`swarm` once `until` rounds (units of time) are over. Overwrites it."""
+        """Runs `swarm` until `until` rounds (units of time) are over. Overwrites it."""
         if not self._checked:
             self._checked = swarm.round + 1.0
             check_kept(self.contract, swarm.nodes, len(self._everyone))
@@ -278,12 +278,12 @@ class Gossip:
 
 
 def node_keys(seed: int, who: Int64Array) -> UInt64Array:
-    """What nodes draw from, uint64 [m]: event number e of a node from `folded(key, e)`."""
+    """Keys that nodes draw from, uint64 [m]: event number e of a node from `folded(key, e)`."""
     return folds(fold_name(key_of(seed, "gossip"), "node"), who)
 
 
 def weighting_keys(seed: int, who: Int64Array) -> UInt64Array:
-    """What nodes draw their weighting sets from, uint64 [m]."""
+    """Keys that nodes draw their weighting sets from, uint64 [m]."""
     return folds(fold_name(key_of(seed, "gossip"), "weighting"), who)
 
 
@@ -293,17 +293,17 @@ def base_model(algorithm: GossipAlgorithm, catalogue: Catalogue, seed: int) -> F
 
 
 def first_known(who: Int64Array, n: int, keys: UInt64Array, count: Int64Array) -> Int32Array:
-    """Whom each of n nodes knows at its start number `count`, int32 [m, at most KNOWN]; keys: of `node_keys`, [m]."""
+    """The peers that each of n nodes knows at its start number `count`, int32 [m, at most KNOWN]; keys: of `node_keys`, [m]."""
     return introduced(who, n, min(KNOWN, n - 1), folded(keys, -1 - count))
 
 
 def first_nodes(algorithm: GossipAlgorithm, who: Int64Array, known: Int32Array, width: int, seed: int) -> State:
-    """The private state of nodes before their first event, leading axis [m]."""
+    """The initial private state of nodes before their first event, leading axis [m]."""
     return algorithm.init_nodes(who, known, width, fold_name(key_of(seed, "gossip"), "private"))
 
 
 def device_data(data: Interactions, weighting: Held | None, avoid: Interactions | None = None) -> DeviceData:
-    """What each user's device has: its rows and the weighting set that the protocol gives it, none without."""
+    """The data of each user's device: its rows and the weighting set that the protocol gives it, none without."""
     histories = data.histories(np.arange(len(data.users)), avoid)
     if weighting is None:
         return DeviceData(

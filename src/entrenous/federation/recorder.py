@@ -21,7 +21,7 @@ View = Literal["single", "sum"]
 
 
 class Seen(NamedTuple):
-    """What was seen in one round.
+    """Arrays that were seen in one round.
 
     round: its number. received: {name: array}, the download as the server has it before it is delivered. users: int64 [m], whose devices
     took part, ascending. sent: {name: array}; in the view `single` `ptr` int64 [m + 1] and `item` int32 [n], then rows [n, ...], dense and
@@ -49,12 +49,12 @@ class Recorder:
         self._turn = Lock()
 
     def sent(self, users: Int64Array, update: Update) -> None:
-        """Takes down what a block of devices sends, after its limits."""
+        """Records what a block of devices sends, after its limits."""
         with self._turn:
             self._parts.append((users.copy(), update))
 
     def ended(self, number: int, contract: Contract, download: State, total: Total) -> None:
-        """Takes down a round that is over: what devices received, and what the server sees of it in this view."""
+        """Records a round that is over: what devices received, and what the server sees of it in this view."""
         order = sorted(self._parts, key=lambda part: int(part[0][0]))
         users = np.concatenate([part for part, _ in order] or [np.empty(0, np.int64)])
         sent = _singly(contract, [update for _, update in order]) if self.view == "single" else _summed(contract, total)

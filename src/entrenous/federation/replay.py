@@ -24,7 +24,7 @@ START, PUSH, MESSAGE = range(3)  # kinds of events
 KINDS = ("start", "push", "message")
 
 
-class Event(NamedTuple):
+class PeerEvent(NamedTuple):
     """One event of a peer. sender: the sender's number of a received model, else -1; push: the number of the push at its
     sender, -1 for a start; digest: of the model that was sent or received (wire.pushed), empty for a start."""
 
@@ -41,7 +41,7 @@ class Recording(NamedTuple):
     number: int
     seed: int
     data: DeviceData
-    events: Sequence[Event]
+    events: Sequence[PeerEvent]
 
 
 class Replayed(NamedTuple):
@@ -104,17 +104,17 @@ class _Replay:
             self.done[d] += 1
         return self.done[d] - began
 
-    def _start(self, d: int, event: Event, key: UInt64Array) -> None:
+    def _start(self, d: int, event: PeerEvent, key: UInt64Array) -> None:
         self.algorithm.on_start(self.pool, _one(d), self.nodes, _one(d), self.data, key)
 
-    def _push(self, d: int, event: Event, key: UInt64Array) -> None:
+    def _push(self, d: int, event: PeerEvent, key: UInt64Array) -> None:
         headers = self.algorithm.on_timer(self.nodes, _one(d), self.data, key).headers
         self._same(d, event, digest(pack(self.pool[d])))
         name = self.recordings[d].number, event.push
         if self.awaited[name]:
             self.sent[name] = self.pool[d].copy(), headers, event.digest
 
-    def _message(self, d: int, event: Event, key: UInt64Array) -> None:
+    def _message(self, d: int, event: PeerEvent, key: UInt64Array) -> None:
         name = event.sender, event.push
         model, headers, sent = self.sent[name]
         self._same(d, event, sent)
@@ -127,7 +127,7 @@ class _Replay:
         if not self.awaited[name]:
             del self.sent[name]
 
-    def _same(self, d: int, event: Event, found: bytes) -> None:
+    def _same(self, d: int, event: PeerEvent, found: bytes) -> None:
         if found != event.digest:
             raise ReplayError(f"{self._at(d)}: the model is {found.hex()[:12]} here, {event.digest.hex()[:12]} in the recording")
 

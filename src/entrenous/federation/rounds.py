@@ -15,11 +15,11 @@ from ..data.interactions import Interactions
 from .executors import Executor, Threads
 from .ledger import Ledger
 from .recorder import Recorder
-from .shard import Devices, Limit, Shard
+from .shard import FederatedDevices, Limit, Shard
 
 
 class Training(NamedTuple):
-    """Where a federation stands: the server's model, all devices' private state (leading axis = users), rounds done, bytes sent.
+    """The state of a federation: the server's model, all devices' private state (leading axis = users), rounds done, bytes sent.
 
     `devices` is overwritten round by round, as a device overwrites its own state; `server` never is.
     """
@@ -53,7 +53,7 @@ class Rounds:
         limits: Sequence[Limit] = (),
         block: int = 0,
         avoid: Interactions | None = None,
-        everybody: Devices | None = None,
+        everybody: FederatedDevices | None = None,
         recorder: Recorder | None = None,
     ) -> None:
         self.catalogue = data.catalogue
@@ -62,19 +62,19 @@ class Rounds:
         self.data, self.avoid, self.seed, self.limits = data, avoid, seed, tuple(limits)
         self.executor: Executor = executor or Threads(1)
         self._here, self._recorder = everybody is None, recorder
-        self.everybody: Devices = everybody or Shard(
+        self.everybody: FederatedDevices = everybody or Shard(
             self.algorithm, self.catalogue, data, np.arange(self.catalogue.users),
             executor=self.executor, limits=limits, block=block, avoid=avoid, recorder=recorder,
         )  # fmt: skip
         self._key = key_of(seed, "rounds")
 
     def start(self) -> Training:
-        """Round 0: the server's first model and every device's first private state."""
+        """The state before the first round: the server's initial model and every device's initial private state."""
         server = self.algorithm.init_server(self.catalogue, key_of(self.seed, "server"))
         return Training(server, self.everybody.init_devices(key_of(self.seed, "devices")), 0, Ledger())
 
     def advance(self, training: Training, until: int) -> Training:
-        """`training` after round `until`. A run of one-device rounds is compiled as a whole where the algorithm can."""
+        """Runs `training` until round `until`. A run of one-device rounds is compiled as a whole where the algorithm can."""
         solo = self.contract.declaration.solo_rounds
         if solo is not None and self._alone():
             return self._advance_solo(training, until, solo)
@@ -88,7 +88,7 @@ class Rounds:
         return self._here and self.contract.cohort == 1 and not watched
 
     def one_round(self, training: Training) -> Training:
-        """Select, download, local on every selected device, limit, add, aggregate."""
+        """Runs one round: select, download, local on every selected device, limit, add, aggregate."""
         number, stage = training.round, self.executor.stage
         with stage(number, "select"):
             users = self.algorithm.select(training.server, self.catalogue, np.uint64(select_key(self._key, number)))

@@ -27,15 +27,15 @@ SHARES = 4  # blocks a worker, so that the workers finish together
 TRIED = 4  # devices that are tried out before the first round
 
 
-class Private(Protocol):
-    """Where a shard's histories are: `Interactions`, or a node's own store. `rows` count from 0 in the order of the shard's users;
+class PrivateHistories(Protocol):
+    """The source of a shard's histories: `Interactions`, or a node's own store. `rows` count from 0 in the order of the shard's users;
     `avoid`: as in `Interactions.histories`."""
 
     def histories(self, users: Int64Array, avoid: Any = None) -> Histories: ...
 
 
-class Devices(Protocol):
-    """All devices of a federation, wherever they are, as `Rounds` sees them: a `Shard` of everybody, or shards in other processes."""
+class FederatedDevices(Protocol):
+    """Devices of a whole federation, wherever they are, as `Rounds` sees them: a `Shard` of everybody, or shards in other processes."""
 
     def init_devices(self, key: np.uint64) -> State: ...
     def work(self, download: State, devices: State, users: Int64Array, key: np.uint64) -> tuple[Total, Ledger]: ...
@@ -66,7 +66,7 @@ class Shard:
         self,
         algorithm: FederatedAlgorithm,
         catalogue: Catalogue,
-        data: Private,
+        data: PrivateHistories,
         users: Int64Array,
         *,
         executor: Executor | None = None,
@@ -86,13 +86,14 @@ class Shard:
         self._tried = False  # whether some devices were tried out: in the first round, and in every one of a strict executor
 
     def init_devices(self, key: np.uint64) -> State:
-        """The first private state of the shard's users: leading axis = users."""
+        """The initial private state of the shard's users, leading axis = users."""
         return self.algorithm.init_devices(self.users, key)
 
     def work(
         self, download: State, devices: State, users: Int64Array, key: np.uint64, *, delivered: bool = False
     ) -> tuple[Total, Ledger]:
-        """Local training on the devices of `users`, the limits, and the sum of what they send; what was sent up, without what came down.
+        """Runs local training on the devices of `users`, applies the limits, and adds up what they send. Returns the sum, and the ledger
+        of what was sent up, without what came down.
 
         users: int64, federation numbers, all of this shard. devices: the private state of the shard, whose rows of these users are
         overwritten once all of them are done; when a device fails, none is. download: the algorithm's, or with `delivered` what it
@@ -114,7 +115,8 @@ class Shard:
         return merged, sent
 
     def update(self, download: State, devices: State, users: Int64Array, key: np.uint64) -> Update:
-        """What the devices of `users` send, before anybody adds it up; `devices` and `users` as in `work`. download: delivered for them."""
+        """The update of the devices of `users`, before anybody adds it up; `devices` and `users` as in `work`. download: delivered for
+        them."""
         checked = self.try_first(download, devices, users, key, whole=True)
         rows = self._rows(users)
         own, histories, received = _some(devices, rows), self.data.histories(rows, self.avoid), read_only(download)
@@ -127,10 +129,11 @@ class Shard:
         return update
 
     def try_first(self, download: State, devices: State, users: Int64Array, key: np.uint64, *, whole: bool = False) -> bool:
-        """In the first round, and in each one of a strict executor: trains a few of the devices of `users` twice, changes nothing, and
-        holds what they do against the declaration. Arguments as in `work`; whole: the download is delivered for exactly these users.
+        """Checks devices against the declaration in the first round, and in each one of a strict executor: trains a few of the devices
+        of `users` twice and changes nothing. Arguments as in `work`; whole: the download is delivered for exactly these users.
 
-        Returns whether it was such a round. Raises ContractError."""
+        Returns whether it was such a round. Raises ContractError.
+        """
         if (self._tried and not self.executor.strict) or not len(users):
             return False
         self._try_out(download, devices, users, key, whole)
@@ -148,7 +151,7 @@ class Shard:
         try_local(self.contract, self.algorithm, received, _some(devices, rows[some]), histories, users[some], key)
 
     def release(self, total: Total) -> None:
-        """Takes back what `work` gave: zeroed, and used again."""
+        """Takes back a sum that `work` gave, sets it to 0, and uses its memory again."""
         self._free.put(clear_total(total))
 
     def _blocks(self, users: Int64Array) -> list[Int64Array]:

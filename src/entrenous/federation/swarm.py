@@ -19,7 +19,7 @@ RESTART, SWITCH, TIMER, ARRIVAL = range(
 )  # kinds of events; at the same time the lower first, so that all push before any receives
 
 
-class Event(NamedTuple):
+class EventBatch(NamedTuple):
     """An event of some nodes at one time. about: int64, the number of a timer, or the place of an arriving message."""
 
     kind: int
@@ -32,7 +32,7 @@ class Calendar:
     """The event queue: events in the order of time; at the same time the lower kind first, then the one scheduled earlier."""
 
     def __init__(self) -> None:
-        self.heap: list[tuple[float, int, int, Event]] = []
+        self.heap: list[tuple[float, int, int, EventBatch]] = []
         self.counter = 0
 
     def schedule(self, kind: int, time: Float64Array, node: Int64Array, about: Int64Array) -> None:
@@ -42,14 +42,14 @@ class Calendar:
         for low, high in zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True):
             some = order[low:high]
             if len(some):
-                heappush(self.heap, (float(time[some[0]]), kind, self.counter, Event(kind, node[some], about[some])))
+                heappush(self.heap, (float(time[some[0]]), kind, self.counter, EventBatch(kind, node[some], about[some])))
                 self.counter += 1
 
     def next_time(self) -> float:
         """The time of the next event; infinity if there is none."""
         return self.heap[0][0] if self.heap else float("inf")
 
-    def pop(self) -> tuple[float, Event]:
+    def pop(self) -> tuple[float, EventBatch]:
         """Remove the next event and return it with its time."""
         time, _, _, event = heappop(self.heap)
         return time, event
@@ -74,7 +74,9 @@ class Calendar:
         found.counter = int(arrays["counter"][-1])
         for k, (time, kind) in enumerate(zip(arrays["time"].tolist(), arrays["kind"].tolist(), strict=True)):
             part = slice(int(ptr[k]), int(ptr[k + 1]))
-            found.heap.append((time, kind, int(arrays["counter"][k]), Event(kind, arrays["node"][part], arrays["about"][part])))
+            found.heap.append(
+                (time, kind, int(arrays["counter"][k]), EventBatch(kind, arrays["node"][part], arrays["about"][part]))
+            )
         heapify(found.heap)
         return found
 

@@ -13,7 +13,7 @@ from .swarm import ARRIVAL, RESTART, SWITCH, TIMER, Swarm
 
 
 class Happening(NamedTuple):
-    """The events of one stretch of time in order, one row for each node concerned. time, kind, node, about: as in `Event`."""
+    """The events of one stretch of time in order, one row for each node concerned. time, kind, node, about: as in `EventBatch`."""
 
     time: Float64Array
     kind: Int64Array

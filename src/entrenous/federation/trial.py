@@ -1,4 +1,4 @@
-"""Device functions called as they are everywhere: what goes in cannot be written to, what goes wrong is said in one line."""
+"""Calls of device functions that are the same everywhere: what goes in cannot be written to, what goes wrong is said in one line."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ def local(
     contract: Contract, algorithm: FederatedAlgorithm, received: State, own: State, histories: Histories, users: Int64Array,
     key: np.uint64,
 ) -> tuple[State, Update]:  # fmt: skip
-    """`algorithm.local` with a download that is read-only. Raises ContractError, with the name of the array, where it writes to it."""
+    """Calls `algorithm.local` with a download that is read-only. Raises ContractError, with the name of the array, where it writes to
+    it."""
     try:
         private, update = algorithm.local(received, own, histories, users, key)
     except Exception as error:
@@ -46,9 +47,10 @@ def try_local(
     contract: Contract, algorithm: FederatedAlgorithm, received: State, own: State, histories: Histories, users: Int64Array,
     key: np.uint64,
 ) -> None:  # fmt: skip
-    """Trains some devices twice and keeps nothing: holds what they send against the declaration, and the second time against the first.
+    """Trains some devices twice and keeps nothing: checks what they send against the declaration, and the second time against the first.
 
-    Warns (EntrenousWarning) where all that a device sends would become 0 in fixed point. Raises ContractError."""
+    Warns (EntrenousWarning) where all that a device sends would become 0 in fixed point. Raises ContractError.
+    """
     mine = type(own)(*(array.copy() for array in own))
     private, update = local(contract, algorithm, received, mine, histories, users, key)
     for name, array in arrays_of(own).items():
@@ -66,7 +68,8 @@ def try_local(
 
 
 def of_devices(contract: Contract, delivered: State, rows: Int64Array) -> State:
-    """What some of the devices receive, of a download that was delivered for more: read-only. rows: int64, their places among those."""
+    """The part of a delivered download that some of its devices receive, read-only. rows: int64, their places among the devices that it
+    was delivered for."""
     own = {field.name for field in contract.receives if field.axes.sizes[:1] == ("devices",)}
     arrays = arrays_of(delivered)
     return read_only(type(delivered)(**{name: array[rows] if name in own else array for name, array in arrays.items()}))

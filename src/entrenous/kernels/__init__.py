@@ -1,1 +1,1 @@
-"""The arithmetic of one device, in plain loops compiled with numba."""
+"""The arithmetic of single devices and peers: scores, gradients and local training of the models, in plain loops compiled with numba."""

@@ -22,10 +22,10 @@ from ..core.simd import LANES, every, inside, load, padded, store, sum_of, zeros
 from ..core.types import BoolArray, Float32Array, Float64Array, Int32Array, Int64Array
 
 
-class Rates(NamedTuple):
-    """How a device learns. steps: local iterations. reg: of p_u. reg_bias: of b_u - start. noise: variance of a rating around its
-    prediction, 0 = p_u is taken to be exact. bias: whether b_u moves. predict: whether decoys have the prediction of the new p_u, b_u for
-    a rating (else the user's mean)."""
+class BiasedMFRates(NamedTuple):
+    """Constants of a device's training. steps: local iterations. reg: of p_u. reg_bias: of b_u - start. noise: variance of a rating
+    around its prediction, 0 = p_u is taken to be exact. bias: whether b_u moves. predict: whether decoys have the prediction of the new
+    p_u, b_u for a rating (else the user's mean)."""
 
     steps: int
     reg: np.float32
@@ -35,7 +35,7 @@ class Rates(NamedTuple):
     predict: bool
 
 
-class Rows(NamedTuple):
+class BiasedMFRows(NamedTuple):
     """Rated items and decoys of m devices (see `privacy.decoys.Mixed`), and where each device's b_u starts, float32 [m]."""
 
     ptr: Int64Array
@@ -45,8 +45,8 @@ class Rows(NamedTuple):
     start: Float32Array
 
 
-class Room(NamedTuple):
-    """Memory that a device works in. n: N, [F, W] with rows padded to W. s, z, x, p, old: [1, W]. c: the covariance, [F, W]; a: [F, F]."""
+class BiasedMFRoom(NamedTuple):
+    """Working memory of a device. n: N, [F, W] with rows padded to W. s, z, x, p, old: [1, W]. c: the covariance, [F, W]; a: [F, F]."""
 
     n: Float32Array
     s: Float32Array
@@ -59,7 +59,13 @@ class Room(NamedTuple):
 
 
 def gradients(
-    q: Float32Array, b: Float32Array, v: Float32Array, p: Float32Array, offset: Float32Array, rows: Rows, rates: Rates
+    q: Float32Array,
+    b: Float32Array,
+    v: Float32Array,
+    p: Float32Array,
+    offset: Float32Array,
+    rows: BiasedMFRows,
+    rates: BiasedMFRates,
 ) -> tuple[Float32Array, Float32Array]:
     """Moves p and offset in place and returns the gradients of q_i, float32 [n, K, F], and b_i, float32 [n, K], for every row (eq. 10,
     halved), of K models that know nothing of each other.
@@ -72,7 +78,7 @@ def gradients(
     width = padded(factors)
     g_q, g_b = np.empty((len(rows.item), members, factors), np.float32), np.empty((len(rows.item), members), np.float32)
     s, z, x, mine, old = (zeros(1, width) for _ in range(5))
-    room = Room(zeros(factors, width), s, z, x, mine, old, zeros(factors, width), np.empty((factors, factors)))
+    room = BiasedMFRoom(zeros(factors, width), s, z, x, mine, old, zeros(factors, width), np.empty((factors, factors)))
     for k in range(members):
         _gradients(q, b, v, p, offset, k, rows, rates, room, g_q, g_b)
     return g_q, g_b
@@ -80,8 +86,8 @@ def gradients(
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _gradients(
-    q: Float32Array, b: Float32Array, v: Float32Array, p: Float32Array, offset: Float32Array, k: int, rows: Rows, rates: Rates,
-    room: Room, g_q: Float32Array, g_b: Float32Array,
+    q: Float32Array, b: Float32Array, v: Float32Array, p: Float32Array, offset: Float32Array, k: int,
+    rows: BiasedMFRows, rates: BiasedMFRates, room: BiasedMFRoom, g_q: Float32Array, g_b: Float32Array,
 ) -> None:  # fmt: skip
     """Model k of all devices, one device after the other."""
     ptr, item, value, rated = rows.ptr, rows.item, rows.value, rows.rated
@@ -138,8 +144,8 @@ def _gradients(
 
 
 @inside
-def clear(room: Room) -> None:
-    """The sums of a device begin at 0."""
+def clear(room: BiasedMFRoom) -> None:
+    """Sets the sums of a device to 0."""
     none = every(np.float32(0))
     for f in range(0, room.n.size, LANES):
         store(room.n, f, none)
@@ -150,7 +156,7 @@ def clear(room: Room) -> None:
 
 @inside
 def add_square(n: Float32Array, x: Float32Array, factors: int) -> None:
-    """N += x x'."""
+    """Adds the outer product of an item vector with itself, N += x x'."""
     width = n.shape[1]
     for k in range(factors):
         weight = every(x[0, k])
@@ -160,9 +166,15 @@ def add_square(n: Float32Array, x: Float32Array, factors: int) -> None:
 
 @inside
 def descend(
-    room: Room, factors: int, count: np.float32, total: np.float32, d: np.float32, rates: Rates, spread: np.float32
+    room: BiasedMFRoom,
+    factors: int,
+    count: np.float32,
+    total: np.float32,
+    d: np.float32,
+    rates: BiasedMFRates,
+    spread: np.float32,
 ) -> np.float32:
-    """The local iterations: p in place, and the new d = b_u - start. A coordinate that nothing holds stays where it is."""
+    """Runs the local iterations: p in place, and the new d = b_u - start. A coordinate that nothing holds stays where it is."""
     n, s, z, p, width, reg = room.n, room.s, room.z, room.p, room.n.shape[1], rates.reg + spread
     for _ in range(rates.steps):
         if rates.bias and count + rates.reg_bias > 0:
@@ -181,8 +193,8 @@ def descend(
 
 
 @inside
-def covariance(room: Room, factors: int, reg: np.float32, noise: np.float32) -> None:
-    """c = noise (N + reg 1)^-1, by Cholesky's factor L and its inverse: c = noise (L^-1)' L^-1."""
+def covariance(room: BiasedMFRoom, factors: int, reg: np.float32, noise: np.float32) -> None:
+    """The covariance of p_u, c = noise (N + reg 1)^-1, by Cholesky's factor L and its inverse: c = noise (L^-1)' L^-1."""
     a, n, c = room.a, room.n, room.c
     for k in range(factors):
         for m in range(k + 1):

@@ -20,8 +20,8 @@ MAGIC = np.float32(3 << 22)  # x + MAGIC - MAGIC is x rounded to a whole number 
 SMALL = np.float32(1 << 44)  # a sum of squares below it
 
 
-class Numbers(NamedTuple):
-    """Local iterations, the server's rate, the device's, both lambdas, and whether decoys are rated by prediction."""
+class BiasedSGDNumbers(NamedTuple):
+    """Constants of a round: local iterations, the server's rate, the device's, both lambdas, and whether decoys are rated by prediction."""
 
     steps: int
     rate: np.float32
@@ -31,7 +31,7 @@ class Numbers(NamedTuple):
     predict: bool
 
 
-class Rows(NamedTuple):
+class BiasedSGDRows(NamedTuple):
     """Rated items and decoys of m devices (`Mixed`), the constant of each device's predictions and its mean rating, float32 [m]."""
 
     ptr: Int64Array
@@ -42,8 +42,8 @@ class Rows(NamedTuple):
     mean: Float32Array
 
 
-class Room(NamedTuple):
-    """Memory that a device works in. p, old, g: [1, W], padded. own: int64 [longest], its rows that are rated."""
+class BiasedSGDRoom(NamedTuple):
+    """Working memory of a device. p, old, g: [1, W], padded. own: int64 [longest], its rows that are rated."""
 
     p: Float32Array
     old: Float32Array
@@ -51,10 +51,10 @@ class Room(NamedTuple):
     own: Int64Array
 
 
-def room_for(ptr: Int64Array, factors: int) -> Room:
-    """Room for the device with the most rows."""
+def room_for(ptr: Int64Array, factors: int) -> BiasedSGDRoom:
+    """Working memory that suffices for the device with the most rows."""
     width, longest = padded(factors), int(np.diff(ptr).max(initial=0))
-    return Room(zeros(1, width), zeros(1, width), zeros(1, width), np.empty(longest, np.int64))
+    return BiasedSGDRoom(zeros(1, width), zeros(1, width), zeros(1, width), np.empty(longest, np.int64))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -68,7 +68,7 @@ def _mean(ptr: Int64Array, value: Float32Array, out: Float32Array) -> None:
 
 
 def means(histories: Histories, middle: np.float32) -> Float32Array:
-    """Each device's mean rating, float32 [m]; `middle` for those that rated nothing."""
+    """Mean ratings of devices, float32 [m]; `middle` for those that rated nothing."""
     out = np.full(len(histories.ptr) - 1, middle, np.float32)
     _mean(histories.ptr, histories.value, out)
     return out
@@ -76,7 +76,7 @@ def means(histories: Histories, middle: np.float32) -> Float32Array:
 
 @inside
 def dot(p: Float32Array, q: Float32Array, at: int, factors: int) -> np.float32:
-    """p . the `factors` numbers of q from flat position `at`; p: [1, W], padded."""
+    """The inner product of p and the `factors` numbers of q from flat position `at`; p: [1, W], padded."""
     out = every(np.float32(0))
     for f in range(0, p.shape[1], LANES):
         out = out + load(p, f) * load(q, at + f, factors - f)
@@ -85,9 +85,16 @@ def dot(p: Float32Array, q: Float32Array, at: int, factors: int) -> np.float32:
 
 @inside
 def learn(
-    q: Float32Array, b: Float32Array, rows: Rows, d: int, numbers: Numbers, room: Room, factors: int, bias: np.float32
+    q: Float32Array,
+    b: Float32Array,
+    rows: BiasedSGDRows,
+    d: int,
+    numbers: BiasedSGDNumbers,
+    room: BiasedSGDRoom,
+    factors: int,
+    bias: np.float32,
 ) -> np.float32:
-    """The local iterations of device d (11): room.p in place, and the new b_u. Leaves what p was in room.old."""
+    """Runs the local iterations of device d (eq. 11): room.p in place, and the new b_u. Leaves what p was in room.old."""
     item, value, rated, mine, own, stride, count = rows.item, rows.value, rows.rated, room.p, room.own, q.shape[1], 0
     rate, start, keep_bias = numbers.local_rate, rows.start[d], ONE - numbers.local_rate * numbers.reg_bias
     keep = every(ONE - rate * numbers.reg)
@@ -110,10 +117,10 @@ def learn(
 
 @inside
 def error(
-    q: Float32Array, b: Float32Array, rows: Rows, d: int, r: int, predict: bool, room: Room, factors: int,
+    q: Float32Array, b: Float32Array, rows: BiasedSGDRows, d: int, r: int, predict: bool, room: BiasedSGDRoom, factors: int,
     now: np.float32, was: np.float32,
 ) -> np.float32:  # fmt: skip
-    """e of row r, with a decoy's rating made up (6). now, was: b_u after and before the local iterations."""
+    """The error e of row r, with a decoy's rating made up (eq. 6). now, was: b_u after and before the local iterations."""
     i = np.int64(rows.item[r])
     at = i * q.shape[1]
     by_new = now + dot(room.p, q, at, factors)
@@ -123,7 +130,7 @@ def error(
 
 
 def visits(
-    q: Float32Array, b: Float32Array, p: Float32Array, bias: Float32Array, rows: Rows, numbers: Numbers
+    q: Float32Array, b: Float32Array, p: Float32Array, bias: Float32Array, rows: BiasedSGDRows, numbers: BiasedSGDNumbers
 ) -> tuple[Float32Array, Float32Array, Float32Array, Float32Array]:
     """The visits of m devices, each by itself, all from the same q, b: p, b_u after the local iterations, and the gradients of q_i, float32
     [n, F], and b_i, float32 [n], for every row.
@@ -138,8 +145,8 @@ def visits(
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _visits(
-    q: Float32Array, b: Float32Array, p: Float32Array, bias: Float32Array, rows: Rows, numbers: Numbers, room: Room,
-    g_q: Float32Array, g_b: Float32Array,
+    q: Float32Array, b: Float32Array, p: Float32Array, bias: Float32Array, rows: BiasedSGDRows, numbers: BiasedSGDNumbers,
+    room: BiasedSGDRoom, g_q: Float32Array, g_b: Float32Array,
 ) -> None:  # fmt: skip
     """`visits`: p, bias in place; g_q, g_b: what is sent."""
     factors, mine, g, reg = p.shape[1], room.p, room.g, every(numbers.reg)
@@ -162,7 +169,8 @@ def _visits(
 
 
 class InTurn(NamedTuple):
-    """The federation while devices come one after the other. q: float32 [items, W], padded; b: [items]; p: [m, F]; bias: b_u, [m]."""
+    """The state of a federation while devices come one after the other. q: float32 [items, W], padded; b: [items]; p: [m, F]; bias: b_u,
+    [m]."""
 
     q: Float32Array
     b: Float32Array
@@ -171,22 +179,22 @@ class InTurn(NamedTuple):
 
 
 def in_turn(q: Float32Array, b: Float32Array, p: Float32Array, bias: Float32Array) -> InTurn:
-    """Copies for `solo` to work on; q: float32 [items, F]."""
+    """Copies of a federation's state, padded, for `solo` to work on; q: float32 [items, F]."""
     wide = zeros(len(q), padded(q.shape[1]))
     wide[:, : q.shape[1]] = q
     return InTurn(wide, b.copy(), p.copy(), bias.copy())
 
 
-def solo(work: InTurn, rows: Rows, numbers: Numbers, first: int, last: int) -> bool:
-    """Devices first .. last - 1 one after the other, each followed by the server's step (13) along what it sent, in fixed point: `work` in
-    place; False if a value cannot be sent."""
+def solo(work: InTurn, rows: BiasedSGDRows, numbers: BiasedSGDNumbers, first: int, last: int) -> bool:
+    """Runs devices first .. last - 1 one after the other, each followed by the server's step (eq. 13) along what it sent, in fixed
+    point: `work` in place. Returns False if a value cannot be sent."""
     return bool(_solo(*work, rows, numbers, room_for(rows.ptr, work.p.shape[1]), first, last))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _solo(
-    q: Float32Array, b: Float32Array, p: Float32Array, bias: Float32Array, rows: Rows, numbers: Numbers, room: Room,
-    first: int, last: int,
+    q: Float32Array, b: Float32Array, p: Float32Array, bias: Float32Array, rows: BiasedSGDRows, numbers: BiasedSGDNumbers,
+    room: BiasedSGDRoom, first: int, last: int,
 ) -> bool:  # fmt: skip
     """`solo`. No row of a device depends on another's item, so each item can move as soon as its gradient is known."""
     factors, mine, ok, width = p.shape[1], room.p, True, q.shape[1]
@@ -209,8 +217,8 @@ def _solo(
 
 
 @inside
-def step_row(q: Float32Array, at: int, e: np.float32, numbers: Numbers, room: Room) -> bool:
-    """q_i, which begins at flat position `at`, moves along its gradient in steps of 2^-16; False if that cannot be sent."""
+def step_row(q: Float32Array, at: int, e: np.float32, numbers: BiasedSGDNumbers, room: BiasedSGDRoom) -> bool:
+    """Moves q_i, which begins at flat position `at`, along its gradient in steps of 2^-16. Returns False if that cannot be sent."""
     mine, g, ok, squares = room.p, room.g, True, every(np.float32(0))
     width, reg, rate, magic = mine.shape[1], every(numbers.reg), every(numbers.rate), every(MAGIC)
     for f in range(0, width, LANES):

@@ -11,7 +11,7 @@ CHUNK = 2048  # items scored together: their factors and scores stay in the firs
 
 
 def scores(p: Float32Array, q: Float32Array, b: Float32Array) -> Float32Array:
-    """x_ui of eq. 1 for every item. p: [m, F], q: [items, F], b: [items] -> float32 [m, items].
+    """Scores x_ui (FPL eq. 1) of every item. p: [m, F], q: [items, F], b: [items] -> float32 [m, items].
 
     A user's scores are the same bits in whatever block they are computed, on a server or on a device; BLAS would not promise that.
     """

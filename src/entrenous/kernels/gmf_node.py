@@ -28,8 +28,8 @@ from ..core.types import Float32Array, Float64Array, Int32Array, Int64Array, UIn
 DECAY, EPSILON, ONE = np.float32(0.999), np.float32(1e-7), np.float32(1)
 
 
-class Shape(NamedTuple):
-    """The layout of a model. stride: items, rounded up; width: numbers in a row."""
+class GMFShape(NamedTuple):
+    """The layout of a GMF model in one row of numbers. stride: items, rounded up; width: numbers in a row."""
 
     items: int
     factors: int
@@ -37,9 +37,10 @@ class Shape(NamedTuple):
     width: int
 
 
-class Rates(NamedTuple):
-    """How a node learns: learning rates of item, user and output vectors; reg: the part by which a step shortens the vectors that it moves,
-    for each unit of learning rate (decoupled, Loshchilov & Hutter 2019); passes and negatives for each consumed item."""
+class GMFRates(NamedTuple):
+    """Constants of a node's training: learning rates of item, user and output vectors; reg: the part by which a step shortens the
+    vectors that it moves, for each unit of learning rate (decoupled, Loshchilov & Hutter 2019); passes and negatives for each consumed
+    item."""
 
     item: np.float32
     user: np.float32
@@ -49,9 +50,10 @@ class Rates(NamedTuple):
     negatives: int
 
 
-class Private(NamedTuple):
-    """What never leaves the nodes, the leading axis of each array. user: their user vectors; item_square, user_square, output_square:
-    running mean squares of gradients, of each item's vector, the user vector, the output layer; steps: that a node has made."""
+class GMFPrivate(NamedTuple):
+    """The private state of nodes, which never leaves them; the leading axis of each array is nodes. user: their user vectors;
+    item_square, user_square, output_square: running mean squares of gradients, of each item's vector, the user vector, the output layer;
+    steps: that a node has made."""
 
     user: Annotated[Float32Array, axes("factors")]
     item_square: Annotated[Float32Array, axes("stride")]
@@ -60,9 +62,9 @@ class Private(NamedTuple):
     steps: Annotated[Int64Array, axes(least=0)]
 
 
-def shape_of(items: int, factors: int) -> Shape:
-    """The layout for a catalogue."""
-    return Shape(items, factors, padded(items), factors * padded(items) + padded(factors + 1))
+def shape_of(items: int, factors: int) -> GMFShape:
+    """The layout of a model for so many items and factors."""
+    return GMFShape(items, factors, padded(items), factors * padded(items) + padded(factors + 1))
 
 
 @inside
@@ -80,7 +82,7 @@ def _scores(model: Float32Array, user: Float32Array, factors: int, stride: int, 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def scores(pool: Float32Array, at: Int64Array, user: Float32Array, who: Int64Array, items: int, factors: int) -> Float32Array:
-    """The logit of every item for the users of nodes `who` by the models pool[at], float32 [m, items]."""
+    """Scores of every item for the users of nodes `who` by the models pool[at], float32 [m, items]: logits of y_ui."""
     stride = -(-items // LANES) * LANES
     out, row = np.empty((len(at), items), np.float32), np.empty(stride, np.float32)
     for d in range(len(at)):
@@ -91,7 +93,7 @@ def scores(pool: Float32Array, at: Int64Array, user: Float32Array, who: Int64Arr
 
 @njit(cache=True, nogil=True)
 def discounts(n: int) -> Float64Array:
-    """log 2 / log(p + 2) for the places p = 0 .. n - 1, float64 [n] (PEPPER, eq. 5)."""
+    """Discounts log 2 / log(p + 2) of the places p = 0 .. n - 1, float64 [n] (PEPPER, eq. 5)."""
     out = np.empty(n, np.float64)
     for p in range(n):
         out[p] = math.log(2.0) / math.log(p + 2.0)
@@ -100,7 +102,7 @@ def discounts(n: int) -> Float64Array:
 
 @inside
 def place(score: Float32Array, item: int, candidates: Int32Array) -> int:
-    """How many candidates are not behind the item: its place p, from 0; equal scores count against it."""
+    """The place p of an item among candidates, from 0: how many of them are not behind it; equal scores count against it."""
     own, p = score[item], 0
     for c in range(len(candidates)):
         other = candidates[c]
@@ -141,18 +143,18 @@ def performance(
 def train(
     pool: Float32Array,
     at: Int64Array,
-    private: Private,
+    private: GMFPrivate,
     who: Int64Array,
     ptr: Int64Array,
     item: Int32Array,
     avoid_ptr: Int64Array,
     avoid: Int32Array,
-    rates: Rates,
+    rates: GMFRates,
     items: int,
     factors: int,
     keys: UInt64Array,
 ) -> None:
-    """Each node d trains the model pool[at[d]] on its own rows item[ptr[who[d]]:ptr[who[d] + 1]], in place."""
+    """Trains the model pool[at[d]] of each node d in place on its own rows item[ptr[who[d]]:ptr[who[d] + 1]]."""
     stride = -(-items // LANES) * LANES
     score, error, step = np.empty(stride, np.float32), np.zeros(stride, np.float32), np.zeros(stride, np.float32)
     shrink = np.zeros(stride, np.float32)
@@ -206,9 +208,9 @@ def _errors(
 def _step(
     model: Float32Array,
     user: Float32Array,
-    private: Private,
+    private: GMFPrivate,
     u: int,
-    rates: Rates,
+    rates: GMFRates,
     factors: int,
     stride: int,
     consumed: int,

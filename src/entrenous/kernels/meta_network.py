@@ -4,8 +4,8 @@
     A_u = low(h_0) [items, L],   B_u = rise(h_1) [L, D],   the item table is A_u B_u;
     first(h_2): a layer D -> P with biases,   second(h_3): a layer P -> 1 with a bias
 
-All parameters are one flat vector, of which `Meta` holds views: an optimiser needs no more. Sums go sixteen at a time in a fixed order
-(core/simd.py), user by user: the same bits in whatever block a user is computed, which BLAS would not promise.
+All parameters are one flat vector, of which `MetaParameters` holds views: an optimiser needs no more. Sums go sixteen at a time in a fixed
+order (core/simd.py), user by user: the same bits in whatever block a user is computed, which BLAS would not promise.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from ..core.types import Float32Array, Int64Array
 GENERATORS = 4  # of low, rise, first and second
 
 
-class Sizes(NamedTuple):
-    """users, items; user: length of e_u; taste: of c; hidden: H; low: L; item: D; predictor: P. taste and hidden are multiples of 16."""
+class MetaSizes(NamedTuple):
+    """Sizes of the meta network. users, items; user: length of e_u; taste: of c; hidden: H; low: L; item: D; predictor: P. taste and
+    hidden are multiples of 16."""
 
     users: int
     items: int
@@ -41,16 +42,16 @@ class Sizes(NamedTuple):
 
     @property
     def shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Of the arrays of `Meta`, in its order."""
+        """Shapes of the arrays of `MetaParameters`, in its order."""
         rise, second, h = self.low * self.item, self.predictor + 1, self.hidden
         inner = (GENERATORS, h, self.taste), (GENERATORS, h)
         outer = (self.items * self.low, h), (self.items * self.low,), (rise, h), (rise,), (self.first, h), (self.first,)
         return (self.users, self.user), (self.user, self.taste), *inner, *outer, (second, h), (second,)
 
 
-class Meta(NamedTuple):
-    """user: e_u [users, user]; memory: M [user, taste]; inner: W_g [4, H, taste], inner0: w_g; then the output layers of the four
-    generators, weights [outputs, H] and biases [outputs]. All float32, views of one vector."""
+class MetaParameters(NamedTuple):
+    """Parameters of the meta network. user: e_u [users, user]; memory: M [user, taste]; inner: W_g [4, H, taste], inner0: w_g; then the
+    output layers of the four generators, weights [outputs, H] and biases [outputs]. All float32, views of one vector."""
 
     user: Float32Array
     memory: Float32Array
@@ -66,9 +67,9 @@ class Meta(NamedTuple):
     second0: Float32Array
 
 
-class Generated(NamedTuple):
-    """What the meta network makes for m users. low: A_u float32 [m, items, L]; rise: B_u [m, L, D]; first: [m, (D + 1) P], weights
-    [D, P] and then biases; second: [m, P + 1], weights and a bias."""
+class GeneratedModels(NamedTuple):
+    """Models that the meta network makes for m users. low: A_u float32 [m, items, L]; rise: B_u [m, L, D]; first: [m, (D + 1) P],
+    weights [D, P] and then biases; second: [m, P + 1], weights and a bias."""
 
     low: Float32Array
     rise: Float32Array
@@ -76,18 +77,20 @@ class Generated(NamedTuple):
     second: Float32Array
 
 
-def views(theta: Float32Array, sizes: Sizes) -> Meta:
-    """The parts of a parameter (or gradient) vector."""
+def views(theta: Float32Array, sizes: MetaSizes) -> MetaParameters:
+    """The parts of a flat parameter (or gradient) vector, as views in their shapes."""
     counts = [int(np.prod(shape)) for shape in sizes.shapes]
     ends = np.cumsum(counts)
-    return Meta(*(theta[end - n : end].reshape(shape) for n, end, shape in zip(counts, ends, sizes.shapes, strict=True)))
+    return MetaParameters(
+        *(theta[end - n : end].reshape(shape) for n, end, shape in zip(counts, ends, sizes.shapes, strict=True))
+    )
 
 
-def first_parameters(sizes: Sizes, key: np.uint64, shared_std: float) -> Float32Array:
-    """Xavier-normal weights, std^2 = 2 / (inputs + outputs) of each layer. Biases are 0, but those of output layers, which are what all
-    users' models have in common, N(0, shared_std^2)."""
+def first_parameters(sizes: MetaSizes, key: np.uint64, shared_std: float) -> Float32Array:
+    """Initial parameters: Xavier-normal weights, std^2 = 2 / (inputs + outputs) of each layer. Biases are 0, but those of output layers,
+    which are what all users' models have in common, N(0, shared_std^2)."""
     parts = []
-    for name, shape in zip(Meta._fields, sizes.shapes, strict=True):
+    for name, shape in zip(MetaParameters._fields, sizes.shapes, strict=True):
         if name.endswith("0"):
             std = 0 if name == "inner0" else shared_std
             parts.append(normals(folds(fold_name(key, name), np.arange(int(np.prod(shape)))), 1, std))
@@ -98,8 +101,8 @@ def first_parameters(sizes: Sizes, key: np.uint64, shared_std: float) -> Float32
     return np.concatenate([part.ravel() for part in parts])
 
 
-def generate(meta: Meta, sizes: Sizes, users: Int64Array) -> Generated:
-    """The models of some users."""
+def generate(meta: MetaParameters, sizes: MetaSizes, users: Int64Array) -> GeneratedModels:
+    """The item tables and predictors that the meta network makes for some users (eq. 3-11)."""
     m, rise = len(users), (sizes.low, sizes.item)
     c, h = np.zeros((m, sizes.taste), np.float32), np.empty((m, GENERATORS, sizes.hidden), np.float32)
     for d in range(m):
@@ -110,7 +113,7 @@ def generate(meta: Meta, sizes: Sizes, users: Int64Array) -> Generated:
     ):
         outs.append(np.empty((m, len(bias)), np.float32))
         _outputs(weight, bias, h, g, outs[-1])
-    return Generated(outs[0].reshape(m, sizes.items, sizes.low), outs[1].reshape(m, *rise), outs[2], outs[3])
+    return GeneratedModels(outs[0].reshape(m, sizes.items, sizes.low), outs[1].reshape(m, *rise), outs[2], outs[3])
 
 
 @njit(cache=True, inline="always")
@@ -131,7 +134,7 @@ def _add(a: Float32Array, at_a: int, x: np.float32, b: Float32Array, at_b: int, 
 
 
 @njit(cache=True, nogil=True)
-def _hidden(meta: Meta, u: int, c: Float32Array, h: Float32Array) -> None:
+def _hidden(meta: MetaParameters, u: int, c: Float32Array, h: Float32Array) -> None:
     """c = e_u M and the four h_g = relu(W_g c + w_g). c: [taste]; h: [4, H]."""
     user, memory, inner, inner0 = meta.user, meta.memory, meta.inner, meta.inner0
     taste, hidden, zero = memory.shape[1], inner.shape[1], np.float32(0)
@@ -155,7 +158,7 @@ def _outputs(weight: Float32Array, bias: Float32Array, h: Float32Array, g: int, 
 
 @njit(cache=True, nogil=True)
 def back(
-    meta: Meta,
+    meta: MetaParameters,
     users: Int64Array,
     item: Float32Array,
     low: Float32Array,
@@ -163,7 +166,7 @@ def back(
     first: Float32Array,
     second: Float32Array,
     scale: np.float32,
-    out: Meta,
+    out: MetaParameters,
 ) -> None:
     """Adds to `out` the gradient of a loss by the meta network's parameters, from `scale` times those by what it made for `users`.
 

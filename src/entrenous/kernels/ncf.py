@@ -30,7 +30,7 @@ from ..core.types import Float32Array, Int32Array, Int64Array, UInt64Array
 
 
 class NCFShape(NamedTuple):
-    """Where everything is. Numbers are padded to whole lanes: the numbers that fill up are 0 and stay so.
+    """The layout of a model in flat arrays. Numbers are padded to whole lanes: the numbers that fill up are 0 and stay so.
 
     factors: length of p^G. embedding: length of p^M. gmf, mlp: the same, padded. width: int64 [L + 1], padded widths of a_0 .. a_L.
     weight, bias: int64 [L], where W_l [width[l], width[l + 1]] and b_l begin in `network`; head: where h begins, h_0 follows it;
@@ -49,7 +49,7 @@ class NCFShape(NamedTuple):
 
     @property
     def row(self) -> int:
-        """Numbers in a user's or an item's embedding."""
+        """Numbers in a user's or an item's embedding, with padding."""
         return self.factors + self.embedding
 
     @property
@@ -89,7 +89,8 @@ def forward(
     act: Float32Array,
     pre: Float32Array,
 ) -> np.float32:
-    """h . [p^G * q^G ; a_L] + h_0 of the padded embeddings at flat positions u of `user` and i of `item`; leaves act and pre behind."""
+    """The logit h . [p^G * q^G ; a_L] + h_0 of the padded embeddings at flat positions u of `user` and i of `item`; leaves act and pre
+    behind."""
     gmf, mlp, head, widths, weights, biases = shape.gmf, shape.mlp, shape.head, shape.width, shape.weight, shape.bias
     layers, last = len(weights), widths[len(weights)]
     total = every(np.float32(0))
@@ -159,7 +160,7 @@ def backward(
 
 @inside
 def slope(logit: np.float32, label: bool) -> np.float32:
-    """y_ui less its label: the slope of the loss, without the digits that 1 - y_ui would lose where y_ui is nearly 1."""
+    """The slope of the loss by the logit, y_ui less its label, without the digits that 1 - y_ui would lose where y_ui is nearly 1."""
     return -logistic(-logit) if label else logistic(logit)
 
 
@@ -177,9 +178,9 @@ def adam(moments: Float32Array, m: int, v: int, gradient: Lanes, c1: Lanes, c2: 
 
 
 class NCFRates(NamedTuple):
-    """How a device learns. user, item, network: learning rates of the three parts. reg: of the embeddings, for each sample.
-    pull: how strongly network and user are held to where they are anchored (Ditto's lambda). adam: by Adam with this
-    epsilon, not by SGD."""
+    """Constants of a device's training. user, item, network: learning rates of the three parts. reg: of the embeddings, for each sample.
+    pull: how strongly network and user are held to where they are anchored (Ditto's lambda). adam: by Adam with this epsilon, not by
+    SGD."""
 
     user: np.float32
     item: np.float32
@@ -204,9 +205,9 @@ class NCFData(NamedTuple):
 
 
 class NCFLearnt(NamedTuple):
-    """What m devices learnt. ptr, item: as in an Update, ascending within a device, since the order of learning would tell what was
-    consumed; row: float32 [n, row], how the item's embedding moved; network: float32 [m, network], how the network moved; user:
-    float32 [m, row], the new user embeddings."""
+    """Moves and new embeddings that m devices learnt. ptr, item: as in an Update, ascending within a device, since the order of learning
+    would tell what was consumed; row: float32 [n, row], how the item's embedding moved; network: float32 [m, network], how the network
+    moved; user: float32 [m, row], the new user embeddings."""
 
     ptr: Int64Array
     item: Int32Array
@@ -215,7 +216,7 @@ class NCFLearnt(NamedTuple):
     user: Float32Array
 
 
-class _Room(NamedTuple):
+class _NCFDeviceRoom(NamedTuple):
     """Memory for the devices of one call. ptr, item, moved: as in NCFLearnt. Of one device at a time: row, its copies of item embeddings
     (padded), and row_at, where an item's is (-1 = not copied yet); u, net (what it learns), their gradients, anchors and Adam's moments;
     act, pre, back: the tower's outputs, what the rectifier received, and the gradient on its way back. Of a batch: gradient, of which
@@ -248,7 +249,7 @@ def train(
     shape: NCFShape, rates: NCFRates, user: Float32Array, item: Float32Array, network: Float32Array, group: Int32Array, data: NCFData,
     *, user_anchor: Float32Array | None = None, network_anchor: Float32Array | None = None,
 ) -> NCFLearnt:  # fmt: skip
-    """What the m devices of `data` learn from private copies of the model.
+    """Trains private copies of the model on each of the m devices of `data`, and returns what they learnt.
 
     user: float32 [m, row], each device's own. item: float32 [items, row], read only where a device touches it. network: float32
     [groups, network], of which device d starts from number group[d] (int32 [m]). The anchors, float32 like user and [m, network] or
@@ -270,14 +271,14 @@ def _check_groups(group: Int32Array, network: Float32Array) -> None:
         raise ValueError(f"groups from {group.min()} to {group.max()}, where there are {len(network)} networks")
 
 
-def _room(shape: NCFShape, rates: NCFRates, data: NCFData, items: int) -> _Room:
+def _room(shape: NCFShape, rates: NCFRates, data: NCFData, items: int) -> _NCFDeviceRoom:
     counts, avoided = np.diff(data.ptr), np.diff(data.avoid_ptr)
     touched = np.minimum(counts * (1 + rates.negatives * rates.epochs), items)
     width, most, longest = shape.gmf + shape.mlp, int(touched.max(initial=0)), int(counts.max(initial=0))
     batch = min(rates.batch, max(1, longest * (1 + rates.negatives)))
     layers = int(shape.width.sum()) + LANES
     net = shape.network
-    return _Room(
+    return _NCFDeviceRoom(
         ptr=np.zeros(len(counts) + 1, np.int64),
         item=np.empty(int(touched.sum()), np.int32),
         moved=np.empty((int(touched.sum()) + LANES, shape.row), np.float32),  # the last row's lanes may reach beyond it
@@ -312,7 +313,8 @@ def descend(
     what: Float32Array, gradient: Float32Array, anchor: Float32Array, size: int, moments: Float32Array, m: int, v: int, rates: NCFRates,
     rate: np.float32, mean: Lanes, c1: Lanes, c2: Lanes,
 ) -> None:  # fmt: skip
-    """A step of `what` along the mean gradient and the pull to its anchor; the gradient is 0 then. m, v: where its moments begin."""
+    """Takes a step of `what` along the mean gradient and the pull to its anchor, and sets the gradient to 0. m, v: where its moments
+    begin."""
     none, pull, epsilon = every(np.float32(0)), every(rates.pull), every(rates.epsilon)
     for f in range(0, size, LANES):
         step, x = mean * load(gradient, f), load(what, f)
@@ -327,7 +329,7 @@ def descend(
 @njit(cache=True, nogil=True, error_model="numpy")
 def _train(
     shape: NCFShape, rates: NCFRates, table: Float32Array, user: Float32Array, networks: Float32Array, group: Int32Array, data: NCFData,
-    user_anchors: Float32Array, network_anchors: Float32Array, shared: bool, room: _Room, moved: Float32Array,
+    user_anchors: Float32Array, network_anchors: Float32Array, shared: bool, room: _NCFDeviceRoom, moved: Float32Array,
 ) -> int:  # fmt: skip
     """All devices one after the other; writes what they learnt and returns how many rows that is. `user` changes in place."""
     ptr, history, avoid_ptr, avoid, keys = data.ptr, data.item, data.avoid_ptr, data.avoid, data.keys
@@ -455,7 +457,7 @@ def _train(
 
 
 def init_network(shape: NCFShape, layers: tuple[int, ...], key: np.uint64) -> Float32Array:
-    """The first non-embedding part, float32 [network]: W uniform as Glorot and Bengio (2010) have it, h as LeCun has it, biases 0."""
+    """The initial non-embedding part, float32 [network]: W uniform as Glorot and Bengio (2010) have it, h as LeCun has it, biases 0."""
     out, inputs = np.zeros(shape.network, np.float32), 2 * shape.embedding
     for layer, outputs in enumerate(layers):
         wide, narrow = int(shape.width[layer]), int(shape.width[layer + 1])
@@ -482,7 +484,7 @@ def _uniforms(key: np.uint64, rows: int, columns: int, limit: float) -> Float32A
 
 
 def scores(shape: NCFShape, user: Float32Array, item: Float32Array, network: Float32Array, group: Int32Array) -> Float32Array:
-    """h . [..] + h_0 of every item, whose order is that of y_ui: float32 [m, items]. Arguments as in `train`."""
+    """Scores of every item, float32 [m, items]: the logits h . [..] + h_0, whose order is that of y_ui. Arguments as in `train`."""
     _check_groups(group, network)
     out, tower = np.empty((len(user), len(item)), np.float32), int(shape.width.sum()) + LANES
     room = zeros(1, tower), zeros(1, tower), zeros(1, shape.network)

@@ -32,9 +32,9 @@ NO_TIME, NOWHERE = np.iinfo(np.int64).min, -1  # as in data/interactions.py; wha
 ZERO, ONE, TWO = np.float32(0), np.float32(1), np.float32(2)
 
 
-class Rows(NamedTuple):
-    """What n devices have, as in Histories. time: NO_TIME where not known; row: breaks ties in time; both int64. point: float32 [items, 3],
-    core.geography.points of all venues."""
+class PRMERows(NamedTuple):
+    """The histories of n devices, as in `Histories`. time: NO_TIME where not known; row: breaks ties in time; both int64. point: float32
+    [items, 3], `core.geography.points` of all venues."""
 
     ptr: Int64Array
     item: Int32Array
@@ -45,8 +45,9 @@ class Rows(NamedTuple):
     point: Float32Array
 
 
-class Rates(NamedTuple):
-    """How a node learns. rate: of SGD; reg: lambda; alpha: weight of P against S; tau: seconds, 0 = no gap is too long; epochs: passes."""
+class PRMERates(NamedTuple):
+    """Constants of a node's training. rate: of SGD; reg: lambda; alpha: weight of P against S; tau: seconds, 0 = no gap is too long;
+    epochs: passes."""
 
     rate: np.float32
     reg: np.float32
@@ -57,14 +58,14 @@ class Rates(NamedTuple):
 
 @njit(cache=True, inline="always")
 def spatial_weight(square: np.float32) -> np.float32:
-    """w = (1 + km)^0.25 of two points on the unit sphere whose straight distance squared is `square` (eq. 10); 1 if it is not known where
-    one of them is."""
+    """The weight w = (1 + km)^0.25 (eq. 10) of two points on the unit sphere whose straight distance squared is `square`; 1 if it is not
+    known where one of them is."""
     w = np.sqrt(np.sqrt(ONE + kilometres(square)))
     return w if square >= ZERO else ONE
 
 
 def width_of(items: int, factors: int) -> int:
-    """Numbers in a model."""
+    """Numbers in a model of so many venues and factors."""
     return padded(2 * factors * items)
 
 
@@ -80,7 +81,7 @@ def in_order(time: Int64Array, row: Int64Array) -> Int64Array:
 
 @njit(cache=True, nogil=True)
 def previous(time: Int64Array, order: Int64Array, tau: int) -> Int64Array:
-    """For each of a device's rows, the position of the one before it, int64 [n]; NOWHERE for the first, for one without a time, and where
+    """The predecessor of each of a device's rows, as its position, int64 [n]; NOWHERE for the first, for one without a time, and where
     more than `tau` seconds lie between."""
     out = np.full(len(order), NOWHERE, np.int64)
     for t in range(1, len(order)):
@@ -99,12 +100,12 @@ def train(
     at: Int64Array,
     user: Float32Array,
     who: Int64Array,
-    rows: Rows,
-    rates: Rates,
+    rows: PRMERows,
+    rates: PRMERates,
     items: int,
     keys: UInt64Array,
 ) -> None:
-    """Each node d trains the model pool[at[d]], and user[who[d]], on its own rows, in place."""
+    """Trains the model pool[at[d]] of each node d, and its user vector user[who[d]], in place on its own rows."""
     for d in range(len(at)):
         u = who[d]
         low, high = rows.ptr[u], rows.ptr[u + 1]
@@ -119,7 +120,7 @@ def train(
 @inside
 def _epoch(
     model: Float32Array, user: Float32Array, own: Int32Array, other: Int32Array, before: Int64Array, order: Int64Array,
-    drawn: Int32Array, point: Float32Array, rates: Rates, items: int, key: np.uint64,
+    drawn: Int32Array, point: Float32Array, rates: PRMERates, items: int, key: np.uint64,
 ) -> int:  # fmt: skip
     """A step for each of a device's rows, in random order. own: its venues, each after own[before[r]]; other: never drawn as j; point:
     float32 [3 items]. Writes `order` and what it has `drawn`; returns how many steps these were."""
@@ -157,7 +158,7 @@ def unobserved(own: Int32Array, other: Int32Array, r: int, k: int, left: int) ->
 
 @inside
 def square(a: Float32Array, at: int, b: Float32Array, to: int, n: int) -> np.float32:
-    """|x - y|^2 of n numbers each, x from number `at` on, y from number `to` on."""
+    """The squared distance |x - y|^2 of n numbers each, x from number `at` on, y from number `to` on."""
     total = ZERO
     for k in range(n):
         gap = a[at + k] - b[to + k]
@@ -166,8 +167,10 @@ def square(a: Float32Array, at: int, b: Float32Array, to: int, n: int) -> np.flo
 
 
 @inside
-def step(model: Float32Array, user: Float32Array, c: int, i: int, j: int, w_i: np.float32, w_j: np.float32, rates: Rates) -> None:
-    """Ascends ln sigma(z) - reg |theta|^2 once. Without a venue c to come from, D is |U - P|^2."""
+def step(
+    model: Float32Array, user: Float32Array, c: int, i: int, j: int, w_i: np.float32, w_j: np.float32, rates: PRMERates
+) -> None:
+    """Takes one step of ascent of ln sigma(z) - reg |theta|^2. Without a venue c to come from, D is |U - P|^2."""
     factors, width = len(user), 2 * len(user)
     p_i, p_j, s_c, s_i, s_j = width * i, width * j, width * c + factors, width * i + factors, width * j + factors
     alpha = ONE if c == NOWHERE else rates.alpha
@@ -194,9 +197,9 @@ def step(model: Float32Array, user: Float32Array, c: int, i: int, j: int, w_i: n
 # ---- learning from a model that others learn from too ---------------------------------------------------------------------------------
 
 
-class Sent(NamedTuple):
-    """What m devices learnt from one model. ptr, item: as in an Update, ascending within a device; row: float32 [n, 2 factors], how a
-    venue's vectors moved; user: float32 [m, factors], the new user vectors."""
+class PRMELearnt(NamedTuple):
+    """Moves and new vectors that m devices learnt from one model. ptr, item: as in an Update, ascending within a device; row: float32
+    [n, 2 factors], how a venue's vectors moved; user: float32 [m, factors], the new user vectors."""
 
     ptr: Int64Array
     item: Int32Array
@@ -204,20 +207,20 @@ class Sent(NamedTuple):
     user: Float32Array
 
 
-def moves(table: Float32Array, user: Float32Array, rows: Rows, rates: Rates, keys: UInt64Array) -> Sent:
-    """What each of m devices learns on its rows from `table`, float32 [items, 2 factors], and its own user vector, user[d]; neither
-    changes."""
+def moves(table: Float32Array, user: Float32Array, rows: PRMERows, rates: PRMERates, keys: UInt64Array) -> PRMELearnt:
+    """The moves that each of m devices learns on its rows from `table`, float32 [items, 2 factors], and its own user vector, user[d];
+    neither changes."""
     counts = np.diff(rows.ptr)
     most = int(np.minimum(counts * (1 + rates.epochs), len(table)).sum())
     ptr, item, row = np.zeros(len(user) + 1, np.int64), np.empty(most, np.int32), np.empty((most, table.shape[1]), np.float32)
     table, learnt = np.ascontiguousarray(table), user.copy()
     n = _moves(table, table.copy(), learnt, rows, rates, keys, ptr, item, row)
-    return Sent(ptr, item[:n], row[:n], learnt)
+    return PRMELearnt(ptr, item[:n], row[:n], learnt)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _moves(
-    table: Float32Array, own_table: Float32Array, user: Float32Array, rows: Rows, rates: Rates, keys: UInt64Array, ptr: Int64Array,
+    table: Float32Array, own_table: Float32Array, user: Float32Array, rows: PRMERows, rates: PRMERates, keys: UInt64Array, ptr: Int64Array,
     item: Int32Array, out: Float32Array,
 ) -> int:  # fmt: skip
     """Writes ptr, item, out and `user`; returns how many rows moved. own_table: a copy, on which one device after the other learns."""

@@ -1,4 +1,4 @@
-"""How near venues are to a user by PRME-G (kernels/prme_node.py): the scores of all venues, and how well a model ranks a weighting set.
+"""Scores of venues by PRME-G (kernels/prme_node.py), and the performance of a model on a weighting set.
 
 A list has no venue to come from, so it takes those that the device has been to: the score of a venue l is -D(u, c, l) of the nearest
 such c, of the latest, or in the mean over all c.
@@ -14,14 +14,15 @@ from numba import njit
 from ..core.geography import AXES
 from ..core.simd import inside
 from ..core.types import Float32Array, Float64Array, Int32Array, Int64Array
-from .prme_node import ONE, ZERO, Rows, in_order, spatial_weight
+from .prme_node import ONE, ZERO, PRMERows, in_order, spatial_weight
 
 NEAREST, MEAN, LATEST = range(3)  # how the venues that a list may begin from become one score
 TILE = 512  # venues scored at once: their vectors stay in the first-level cache
 
 
-class Room(NamedTuple):
-    """Memory to score TILE venues at once. vector: float32 [2 factors + 3, TILE], P, S and point; by_user, by_venue, total: [TILE]."""
+class PRMEScoreRoom(NamedTuple):
+    """Working memory to score TILE venues at once. vector: float32 [2 factors + 3, TILE], P, S and point; by_user, by_venue, total:
+    [TILE]."""
 
     vector: Float32Array
     by_user: Float32Array
@@ -30,19 +31,19 @@ class Room(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def room_of(factors: int) -> Room:
-    """Room for vectors of this length."""
+def room_of(factors: int) -> PRMEScoreRoom:
+    """Working memory for vectors of this length."""
     tile = np.empty((2 * factors + AXES, TILE), np.float32)
-    return Room(tile, np.empty(TILE, np.float32), np.empty(TILE, np.float32), np.empty(TILE, np.float32))
+    return PRMEScoreRoom(tile, np.empty(TILE, np.float32), np.empty(TILE, np.float32), np.empty(TILE, np.float32))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def score(
     model: Float32Array, user: Float32Array, start: Int32Array, venue: Int32Array, point: Float32Array, how: int, alpha: np.float32,
-    room: Room, out: Float32Array,
+    room: PRMEScoreRoom, out: Float32Array,
 ) -> None:  # fmt: skip
-    """-D(u, c, v) of venues v over the venues c in `start`: of the nearest c, or the mean; -|U - P_l|^2 without any. point: float32
-    [3 items]; out: float32 [len(venue)]."""
+    """Scores -D(u, c, v) of venues v over the venues c in `start`: of the nearest c, or the mean; -|U - P_l|^2 without any. point:
+    float32 [3 items]; out: float32 [len(venue)]."""
     factors = len(user)
     tile, by_user, by_venue, total = room.vector, room.by_user, room.by_venue, room.total
     for low in range(0, len(venue), TILE):
@@ -95,9 +96,16 @@ def starts(item: Int32Array, time: Int64Array, row: Int64Array, how: int) -> Int
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def scores(
-    pool: Float32Array, at: Int64Array, user: Float32Array, who: Int64Array, rows: Rows, how: int, alpha: np.float32, items: int
+    pool: Float32Array,
+    at: Int64Array,
+    user: Float32Array,
+    who: Int64Array,
+    rows: PRMERows,
+    how: int,
+    alpha: np.float32,
+    items: int,
 ) -> Float32Array:
-    """The score of every venue for the users of nodes `who` by the models pool[at], float32 [m, items]."""
+    """Scores of every venue for the users of nodes `who` by the models pool[at], float32 [m, items]."""
     out, everything, room = np.empty((len(at), items), np.float32), np.arange(items).astype(np.int32), room_of(user.shape[1])
     for d in range(len(at)):
         u, own = who[d], slice(rows.ptr[who[d]], rows.ptr[who[d] + 1])
@@ -108,7 +116,7 @@ def scores(
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def performance(
-    pool: Float32Array, at: Int64Array, user: Float32Array, who: Int64Array, rows: Rows, how: int, alpha: np.float32, ptr: Int64Array,
+    pool: Float32Array, at: Int64Array, user: Float32Array, who: Int64Array, rows: PRMERows, how: int, alpha: np.float32, ptr: Int64Array,
     item: Int32Array, candidates: Int32Array, n: int,
 ) -> Float64Array:  # fmt: skip
     """F1 at n of the models pool[at] on the nodes' weighting sets, float64 [m] (PEPPER, eq. 6 to 8): all weighting items of a node in one
@@ -138,7 +146,7 @@ def listed(relevant: Int32Array, candidates: Int32Array) -> Int32Array:
 
 @njit(cache=True, nogil=True)
 def hits(score: Float32Array, relevant: int, n: int) -> int:
-    """How many of the first `relevant` are among the n best; equal scores count against them."""
+    """The number of the first `relevant` venues among the n best; equal scores count against them."""
     found = 0
     for k in range(relevant):
         ahead = -1  # itself

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from ..core.contract import Sent, shown
+from ..core.contract import SentArray, shown
 from ..core.errors import InputError
 from ..core.keys import draw, folds, uniform
 from ..core.simd import LANES, every, load, sum_of
@@ -15,8 +15,8 @@ from ..core.types import Float32Array, Float64Array, Int32Array, Int64Array
 ITERATIONS = 20  # Lloyd's; a later call starts from the centroids of an earlier one, so few are needed
 
 
-def shown_user(size: str) -> Sent:
-    """The declaration of the user embedding that a device shows, of that many numbers."""
+def shown_user(size: str) -> SentArray:
+    """The declaration of the user embedding, of so many numbers, that a device shows to the server."""
     return shown(
         "user",
         size,
@@ -36,7 +36,8 @@ def check_clusters(clusters: int, users: int, cohort: int | None) -> None:
 
 
 def delegates_of(cluster: Int32Array, m: int, key: np.uint64) -> Int64Array:
-    """m users, ascending: one of each cluster at random, in a round robin over the clusters. cluster: int32 [users]."""
+    """The delegates of a round: m users, ascending, one of each cluster at random, in a round robin over the clusters. cluster: int32
+    [users]."""
     order = np.argsort(folds(key, np.arange(len(cluster))), kind="stable")  # a random order of the users
     turn = np.empty(len(cluster), np.int64)
     turn[np.argsort(cluster[order], kind="stable")] = np.concatenate([np.arange(size) for size in np.bincount(cluster)])
@@ -46,10 +47,11 @@ def delegates_of(cluster: Int32Array, m: int, key: np.uint64) -> Int64Array:
 def with_progress(
     user: Float32Array, cluster: Int32Array, clusters: int, delegates: Int64Array, learnt: Float32Array, discount: float
 ) -> Float32Array:
-    """All user embeddings after a round: delegates' as they learnt them, subordinates' moved by `discount` times the mean move of their
+    """User embeddings after a round: delegates' as they learnt them, subordinates' moved by `discount` times the mean move of their
     cluster's delegates (by 0 without any).
 
-    user: float32 [users, row], before; delegates: int64 [m]; learnt: float32 [m, row]."""
+    user: float32 [users, row], before; delegates: int64 [m]; learnt: float32 [m, row].
+    """
     moves = np.zeros((clusters, user.shape[1]))
     np.add.at(moves, cluster[delegates], (learnt - user[delegates]).astype(np.float64))
     counted = np.maximum(np.bincount(cluster[delegates], minlength=clusters), 1)[:, None]
@@ -62,9 +64,11 @@ def with_progress(
 
 
 def first_centroids(points: Float32Array, clusters: int, key: np.uint64) -> Float32Array:
-    """k-means++ (Arthur and Vassilvitskii 2007): each next centroid is a point drawn by its squared distance from those there are.
+    """Initial centroids by k-means++ (Arthur and Vassilvitskii 2007): each next centroid is a point drawn by its squared distance from
+    those there are.
 
-    points: float32 [n, d], n >= clusters. Returns float32 [clusters, d]."""
+    points: float32 [n, d], n >= clusters. Returns float32 [clusters, d].
+    """
     out = np.empty((clusters, points.shape[1]), np.float32)
     _first(points, out, np.uint64(key))
     return out

@@ -9,31 +9,31 @@ import numpy as np
 
 from ..core.types import Float64Array
 from ..evaluate.significance import Comparison, holm, paired_t
-from .cell import Look
+from .cell import CurvePoint
 
 S = TypeVar("S")
 SIGNIFICANT = 0.05
 
 
-def user_means(looks: Sequence[Look], metric: str) -> Float64Array:
+def user_means(looks: Sequence[CurvePoint], metric: str) -> Float64Array:
     """Each user's mean over seeds, float64 [users]."""
     return np.mean([look.per_user[metric] for look in looks], axis=0)
 
 
-def mean_fairness(looks: Sequence[Look], metric: str) -> float:
+def mean_fairness(looks: Sequence[CurvePoint], metric: str) -> float:
     """A figure of fairness, mean over seeds."""
     return float(np.mean([look.fairness[metric] for look in looks]))
 
 
 def against(
-    data: str, looks: Mapping[S, Sequence[Look]], a: S, others: Sequence[S], metrics: Sequence[str]
+    data: str, looks: Mapping[S, Sequence[CurvePoint]], a: S, others: Sequence[S], metrics: Sequence[str]
 ) -> list[dict[str, Any]]:
     """Student's paired t of `a` and each of the others, over users' means; Holm over the pairs of a metric."""
     return tested_pairs(data, looks, [(a, other) for other in others if looks.get(other) and looks.get(a)], metrics)
 
 
 def tested_pairs(
-    data: str, looks: Mapping[S, Sequence[Look]], pairs: Sequence[tuple[S, S]], metrics: Sequence[str]
+    data: str, looks: Mapping[S, Sequence[CurvePoint]], pairs: Sequence[tuple[S, S]], metrics: Sequence[str]
 ) -> list[dict[str, Any]]:
     """Student's paired t of each pair, over users' means; Holm over the pairs of a metric. t: None where it is infinite."""
     found: list[dict[str, Any]] = []
@@ -46,7 +46,7 @@ def tested_pairs(
     return found
 
 
-def _compared(looks: Mapping[S, Sequence[Look]], a: S, b: S, metric: str) -> Comparison:
+def _compared(looks: Mapping[S, Sequence[CurvePoint]], a: S, b: S, metric: str) -> Comparison:
     return paired_t(user_means(looks[a], metric), user_means(looks[b], metric))
 
 

@@ -10,7 +10,7 @@ from .between_systems import SIGNIFICANT, against, verdict
 from .fpl_findings import agreement
 from .opened import cali3f
 from .study import Study, System
-from .table import Table, Trained, Values
+from .table import PaperTable, Trained, Values
 from .values import printed
 
 METRICS = ("hr@10", "ndcg@10")
@@ -99,7 +99,7 @@ def _figure(trained: Trained) -> dict[str, str]:
 
 
 EXPERIMENTS = {
-    "cali3f-table2": Table(
+    "cali3f-table2": PaperTable(
         title="accuracy of central and federated NCF (Cali3F, table II)",
         data=cali3f(),
         systems=systems_of,

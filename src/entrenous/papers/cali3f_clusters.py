@@ -14,19 +14,19 @@ from ..evaluate.significance import paired_spread
 from ..report.figures import lines
 from .between_systems import SIGNIFICANT, mean_fairness, user_means
 from .cali3f_convergence import on_curves
-from .cell import Look
+from .cell import CurvePoint
 from .opened import cali3f
-from .pace import Pace
+from .pace import ConvergencePace
 from .result import Row
 from .study import Study, System
-from .table import Table, Trained, Values, system_rows
+from .table import PaperTable, Trained, Values, system_rows
 from .values import printed
 
 STD, CHANCE, WORST, NDCG = "std_ndcg@10", "std_by_chance", "worst_decile_auc", "ndcg@10"
 DRAWN = {"fairness": (STD, CHANCE), "worst-tenth": (WORST,)}  # by figure
 ROUNDS, BEST, FEWEST = "rounds to the best", "best ndcg@10", "clusters with the fewest rounds"
 PAPER = printed("cali3f", "fig5")
-Pair = tuple[Sequence[Look], Sequence[Look]]  # personalised, not
+Pair = tuple[Sequence[CurvePoint], Sequence[CurvePoint]]  # personalised, not
 
 
 def with_clusters(model: str, clusters: int, *, personalised: bool = True) -> System:
@@ -135,11 +135,11 @@ def each_number(study: Study) -> list[System]:
     return [with_clusters("gmf", p) for p in clusters_of(study, "gmf")]
 
 
-def _values(mine: Sequence[Pace], metric: str) -> list[float]:
+def _values(mine: Sequence[ConvergencePace], metric: str) -> list[float]:
     return [pace.best.rounds if metric == ROUNDS else pace.best.metrics[RANKING.metric] for pace in mine]
 
 
-def paces_of(trained: Trained) -> dict[int, Sequence[Pace]]:
+def paces_of(trained: Trained) -> dict[int, Sequence[ConvergencePace]]:
     """{P: the pace of each seed}, without those that diverged."""
     return {dict(system.more)["clusters"]: mine for system, mine in trained.more.items() if mine}
 
@@ -154,7 +154,7 @@ def rounds_rows(trained: Trained) -> list[Row]:
     return [*rows, *(fewest_rows(study, found) if found else [])]
 
 
-def fewest_rows(study: Study, found: Mapping[int, Sequence[Pace]]) -> list[Row]:
+def fewest_rows(study: Study, found: Mapping[int, Sequence[ConvergencePace]]) -> list[Row]:
     """The P with the fewest rounds in each seed."""
     fewest = [min(found, key=lambda p: found[p][n].best.rounds) for n in range(len(study.curve_seeds))]
     system, values = System("cali3f-gmf"), Values_of(fewest)
@@ -172,7 +172,7 @@ def rounds_notes(trained: Trained) -> list[str]:
     return [*(influence(trained.study, found) if found else []), *clusters_note(trained.study, "gmf")]
 
 
-def influence(study: Study, found: Mapping[int, Sequence[Pace]]) -> list[str]:
+def influence(study: Study, found: Mapping[int, Sequence[ConvergencePace]]) -> list[str]:
     """How much the best NDCG@10 and the rounds to it differ between numbers of clusters."""
     ndcg, rounds = ({p: float(np.mean(_values(mine, metric))) for p, mine in found.items()} for metric in (BEST, ROUNDS))
     quality, time = (max(of.values()) / min(of.values()) for of in (ndcg, rounds))
@@ -186,7 +186,7 @@ def influence(study: Study, found: Mapping[int, Sequence[Pace]]) -> list[str]:
     ]
 
 
-def _within_seeds(found: Mapping[int, Sequence[Pace]]) -> str:
+def _within_seeds(found: Mapping[int, Sequence[ConvergencePace]]) -> str:
     """How much rounds differ between seeds at one P, to read the factor by."""
     factors = [max(values) / min(values) for mine in found.values() if len(values := _values(mine, ROUNDS)) > 1]
     return f" (between seeds at one P, by {np.mean(factors):.2f} on average)" if factors else ""
@@ -205,7 +205,7 @@ def _rounds_figure(trained: Trained, metric: str) -> str:
 
 
 EXPERIMENTS = {
-    "cali3f-fig4": Table(
+    "cali3f-fig4": PaperTable(
         title="fairness with and without personalisation over clusters (Cali3F, figure 4)",
         data=cali3f(("ml-100k",)),
         systems=both_forms,
@@ -214,7 +214,7 @@ EXPERIMENTS = {
         findings=(fairness_notes,),
         figures=fairness_figures,
     ),
-    "cali3f-fig5": Table(
+    "cali3f-fig5": PaperTable(
         title="rounds to the best over clusters (Cali3F, figure 5)",
         data=cali3f(("ml-100k",)),
         systems=each_number,

@@ -10,7 +10,7 @@ from .opened import cali3f
 from .pace import WITHIN, near_round, paces
 from .result import Row
 from .study import Study, System, mean_curve
-from .table import Table, Trained, system_rows
+from .table import PaperTable, Trained, system_rows
 from .values import printed
 
 MODELS = {"gmf": "GMF", "mlp": "MLP", "neumf": "NeuMF"}
@@ -85,7 +85,7 @@ def _figure(trained: Trained, model: str) -> str:
 
 
 EXPERIMENTS = {
-    "cali3f-fig3": Table(
+    "cali3f-fig3": PaperTable(
         title="convergence of Cali3F and FedAvg (Cali3F, figure 3)",
         data=cali3f(),
         systems=[system for model in MODELS for system in three(model)],

@@ -9,12 +9,12 @@ import numpy as np
 from ..evaluate.goal import RANKING
 from ..evaluate.significance import paired_spread
 from .between_systems import SIGNIFICANT, mean_fairness, user_means
-from .cell import Look
+from .cell import CurvePoint
 from .opened import cali3f
-from .pace import WITHIN, Pace, paces, reached
+from .pace import WITHIN, ConvergencePace, paces, reached
 from .result import Row
 from .study import Curves, Study, System
-from .table import Table, Trained, system_rows
+from .table import PaperTable, Trained, system_rows
 from .values import printed
 
 STD, CHANCE, WORST = "std_ndcg@10", "std_by_chance", "worst_decile_auc"
@@ -87,12 +87,12 @@ def _time(trained: Trained, system: System) -> list[Row]:
     return system_rows(alone, system, values, TABLE_3, seeds=study.curve_seeds, protocol=said)
 
 
-def ratios(mine: Sequence[Pace], fedavg: Sequence[Pace]) -> list[float]:
+def ratios(mine: Sequence[ConvergencePace], fedavg: Sequence[ConvergencePace]) -> list[float]:
     """Seconds over FedAvg's, seed by seed."""
     return [a.near.cpu_seconds / b.near.cpu_seconds for a, b in zip(mine, fedavg, strict=True)]
 
 
-def _sent(look: Look) -> int:
+def _sent(look: CurvePoint) -> int:
     return look.ledger["bytes_up"] + look.ledger["bytes_down"]
 
 
@@ -138,7 +138,7 @@ def _same_goal(curves: Curves, triple: Sequence[System]) -> str:
 
 
 EXPERIMENTS = {
-    "cali3f-table3": Table(
+    "cali3f-table3": PaperTable(
         title="fairness and time of FedAvg, Ditto and Cali3F over NeuMF (Cali3F, table III)",
         data=cali3f(("ml-1m", "ml-100k")),
         systems=SYSTEMS,

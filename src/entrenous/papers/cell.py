@@ -13,7 +13,7 @@ import numpy as np
 
 from ..core.discover import modules
 from ..data.interactions import Interactions
-from ..runs.plan import Plan, make, network_of
+from ..runs.plan import RunPlan, make, network_of
 from ..split.types import Held, Split
 from .program import program_sha256
 
@@ -28,8 +28,8 @@ class Cell:
     """One training: `algorithm` with `settings` on the training rows of `part`, evaluated after each number of epochs in `looks`.
 
     Where an algorithm knows no epochs, they are rounds; a centralised one has the single look 0. network: what is between peers that
-    gossip, as in `Plan`. lengths: of lists, 10 among them. kept: metrics whose per-user values are kept at every look, of validation too,
-    and with them what happened to each node that gossips.
+    gossip, as in `RunPlan`. lengths: of lists, 10 among them. kept: metrics whose per-user values are kept at every look, of
+    validation too, and with them what happened to each node that gossips.
     """
 
     algorithm: str
@@ -48,16 +48,16 @@ class Cell:
         return f"{self.part}: {self.algorithm} " + " ".join(f"{name}={value}" for name, value in said.items())
 
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> RunPlan:
         """What of it is a plan."""
-        return Plan(algorithm=self.algorithm, settings=self.settings, network=self.network)
+        return RunPlan(algorithm=self.algorithm, settings=self.settings, network=self.network)
 
     def made(self, rows: Interactions) -> Any:
         """The algorithm. Raises InputError for a setting it does not take."""
         return make(self.plan, rows)
 
 
-class Look(NamedTuple):
+class CurvePoint(NamedTuple):
     """One evaluation. metrics: means over users by name. by_category: as in Evaluation. ledger: what was sent until then.
 
     per_user: some metrics in the order of ascending users, of test cells only.
@@ -87,7 +87,7 @@ class Outcome(NamedTuple):
     measured: machine and moment, the same for cells whose seconds can be compared; "" where others ran beside it.
     """
 
-    looks: list[Look]
+    looks: list[CurvePoint]
     failed: str
     seconds: float
     measured: str = ""
@@ -95,7 +95,7 @@ class Outcome(NamedTuple):
 
 @final
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Part:
+class CellPart:
     """What a cell trains on (`rows`) and what it is evaluated on (`held`).
 
     masked: further rows that do not compete. weighting: the nodes' weighting sets, of a protocol that gives them.
@@ -118,7 +118,7 @@ class Part:
         return " ".join([self.rows.sha256(), self.held.rows.sha256(), *masked, *drawn, *self.also])
 
 
-Parts = Mapping[str, Part]
+Parts = Mapping[str, CellPart]
 
 
 def parts_of(split: Split) -> Parts:
@@ -127,15 +127,15 @@ def parts_of(split: Split) -> Parts:
     Validation rows that the tested model was not trained on do not compete with the test rows, as in `entrenous run`.
     """
     if split.validation is None:
-        return {"test": Part(rows=split.final_train, held=split.test)}
+        return {"test": CellPart(rows=split.final_train, held=split.test)}
     masked, weighting = None if split.refit else split.validation.rows, split.weighting_sets
     return {
-        "test": Part(rows=split.final_train, held=split.test, masked=masked, weighting=weighting),
-        "validation": Part(rows=split.train, held=split.validation, weighting=weighting),
+        "test": CellPart(rows=split.final_train, held=split.test, masked=masked, weighting=weighting),
+        "validation": CellPart(rows=split.train, held=split.validation, weighting=weighting),
     }
 
 
-def identity(cell: Cell, part: Part) -> str:
+def identity(cell: Cell, part: CellPart) -> str:
     """40 hex digits of all that determines an outcome: settings with their defaults, seed, looks, rows, and the program."""
     algorithm = cell.made(part.rows)
     plan = {

@@ -18,7 +18,7 @@ from ..evaluate.ratings import ERRORS
 from ..evaluate.significance import holm, paired_spread, paired_t, wilcoxon
 from ..federation.executors import Threads
 from ..runs.pipeline import Run, run
-from ..runs.plan import Plan, check, make, usual_protocol
+from ..runs.plan import RunPlan, check, make, usual_protocol
 from ..split.protocol import GIVEN
 
 TESTED = ("hr@10", "ndcg@10")
@@ -52,14 +52,14 @@ def compare(
     Threads(threads)
     protocol = protocol or usual_protocol(data, *algorithms)
     for name in algorithms:  # all of them before any is trained
-        check(Plan(algorithm=name, protocol=protocol, rounds=rounds, given=given, load=load or {}))
+        check(RunPlan(algorithm=name, protocol=protocol, rounds=rounds, given=given, load=load or {}))
     if isinstance(data, str) and protocol == GIVEN:
         data, given = given or data, None
     by_folder = isinstance(data, str) and protocol == GIVEN  # each run reads a split in files
     rows = data if by_folder or not isinstance(data, str) else read(data, **load_arguments(load or {}))
     if isinstance(rows, Interactions):
         for name in algorithms:
-            make(Plan(algorithm=name), rows)
+            make(RunPlan(algorithm=name), rows)
     runs: dict[str, list[Run]] = {}
     for number, name in enumerate(algorithms):
         runs[name] = []

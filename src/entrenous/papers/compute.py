@@ -22,7 +22,7 @@ from ..runs.plan import network_of
 from ..runs.recommenders import Federation, Fitted, Standing, federated, fitted
 from ..runs.train import advance, federation_of, fit_central
 from ..split.types import Held
-from .cell import Cell, Look, N, Outcome, Part
+from .cell import Cell, CellPart, CurvePoint, N, Outcome
 
 T = TypeVar("T")
 Nodes = dict[str, list[int]]  # as in Look
@@ -31,7 +31,7 @@ KEPT_SAMPLED = (f"hr@{N}", f"ndcg@{N}")  # of a sampled ranking, where a user ha
 BLOCK_BYTES = 128 << 20  # of devices that each send a row for every item: what a block shares (FCF's Gram matrix) is made once
 
 
-class Stopped(Exception):
+class ComputeStopped(Exception):
     """Another cell failed, or the user interrupted."""
 
 
@@ -42,12 +42,12 @@ class Spent(NamedTuple):
     cpu: float = 0.0
 
 
-def compute(cell: Cell, part: Part, tick: Callable[[Cell, int], None], stop: Event, warm: bool = False) -> Outcome:
+def compute(cell: Cell, part: CellPart, tick: Callable[[Cell, int], None], stop: Event, warm: bool = False) -> Outcome:
     """Trains and evaluates a cell. A training that diverges ends there and says so. tick: told of looks as they are done.
 
     warm: a round is trained and thrown away first, so that no time goes into compiling or loading what is compiled.
     """
-    began, looks, failed = time.perf_counter(), list[Look](), ""
+    began, looks, failed = time.perf_counter(), list[CurvePoint](), ""
     try:
         for epochs, model, spent, nodes in _trained(cell, part, stop, warm):
             looks.append(_look(cell, part, epochs, model, spent)._replace(nodes=nodes))
@@ -58,14 +58,14 @@ def compute(cell: Cell, part: Part, tick: Callable[[Cell, int], None], stop: Eve
     return Outcome(looks, failed, round(time.perf_counter() - began, 3))
 
 
-def _look(cell: Cell, part: Part, epochs: int, model: Fitted, spent: Spent) -> Look:
+def _look(cell: Cell, part: CellPart, epochs: int, model: Fitted, spent: Spent) -> CurvePoint:
     if predicts_ratings(model.recommender.algorithm):
         return _rating_look(cell, part, epochs, model, spent)
     found, *further = [_evaluated(cell, part, held, model) for held in (part.held, *part.also.values())]
     usual = () if cell.part == "validation" else KEPT if found.candidates_ranking is None else KEPT_SAMPLED
     kept = [name for name in dict.fromkeys((*usual, *cell.kept)) if name in found.per_user]
     fair = {} if found.candidates_ranking is None else fairness(found.per_user, found.candidates_ranking, N).named()
-    return Look(
+    return CurvePoint(
         epochs=epochs,
         rounds=model.rounds,
         metrics=found.metrics,
@@ -80,11 +80,11 @@ def _look(cell: Cell, part: Part, epochs: int, model: Fitted, spent: Spent) -> L
     )
 
 
-def _rating_look(cell: Cell, part: Part, epochs: int, model: Fitted, spent: Spent) -> Look:
+def _rating_look(cell: Cell, part: CellPart, epochs: int, model: Fitted, spent: Spent) -> CurvePoint:
     """A look at predicted ratings, without any ranking. by_category: the errors of groups of users and items."""
     held, tested = part.held.rows, cell.part == "test"
     found = rate(model.recommender, held, label=cell.algorithm)
-    return Look(
+    return CurvePoint(
         epochs=epochs,
         rounds=model.rounds,
         metrics=found.metrics,
@@ -96,12 +96,12 @@ def _rating_look(cell: Cell, part: Part, epochs: int, model: Fitted, spent: Spen
     )
 
 
-def _evaluated(cell: Cell, part: Part, held: Held, model: Fitted) -> Evaluation:
+def _evaluated(cell: Cell, part: CellPart, held: Held, model: Fitted) -> Evaluation:
     recommender, label = model.recommender, cell.algorithm
     return evaluate(recommender, part.rows, held, label=label, n=cell.lengths, seed=cell.seed, also_mask=part.masked)
 
 
-def _trained(cell: Cell, part: Part, stop: Event, warm: bool) -> Iterator[tuple[int, Fitted, Spent, Nodes]]:
+def _trained(cell: Cell, part: CellPart, stop: Event, warm: bool) -> Iterator[tuple[int, Fitted, Spent, Nodes]]:
     """(epochs, model, time, nodes) for each look: one training, seen on its way."""
     rows, algorithm, check = part.rows, cell.made(part.rows), _checking(stop)
     if not federated(algorithm):
@@ -128,7 +128,7 @@ def _nodes(federation: Federation, training: Standing) -> Nodes:
     return {**counts, "bad": federation._draws.bad.astype(int).tolist()}
 
 
-def _federation(cell: Cell, part: Part, algorithm: Any) -> Federation:
+def _federation(cell: Cell, part: CellPart, algorithm: Any) -> Federation:
     network, block = network_of(cell.plan), _block(algorithm, part.rows)
     return federation_of(algorithm, part.rows, seed=cell.seed, block=block, network=network, weighting=part.weighting)
 
@@ -145,7 +145,7 @@ def _checking(stop: Event) -> Progress:
 
     def check(done: int, total: int, what: str) -> None:
         if stop.is_set():
-            raise Stopped
+            raise ComputeStopped
 
     return check
 

@@ -14,7 +14,7 @@ from ..data.sets.foursquare_italy import read
 from .effort import Budget
 from .fpl_grid import FULL, QUICK
 from .result import Context
-from .source import Source
+from .source import RowSource
 from .study import Study
 from .values import printed
 
@@ -67,5 +67,5 @@ def countries(context: Context, notes: Sequence[str] = ()) -> list[Study]:
 
 def fpl_study(context: Context, data: Interactions) -> Study:
     """One data set under FPL's protocol."""
-    source, grid = Source(data.name, "temporal-80-20", label=data.name), context.grid or (QUICK if context.quick else FULL)
+    source, grid = RowSource(data.name, "temporal-80-20", label=data.name), context.grid or (QUICK if context.quick else FULL)
     return Study(source=source, data=data, cells=context.cells, budget=Budget(), grid=grid, quick=grid.quick, seed=context.seed)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from .cell import Look
+from .cell import CurvePoint
 from .opened import pepper
 from .pepper_accuracy import MOVIELENS, WHOLE_MOVIELENS, split_note
 from .pepper_tails import figure, tails
 from .study import System
-from .table import Table, Trained, Values, timed_on_test_rows
+from .table import PaperTable, Trained, Values, timed_on_test_rows
 
 SYSTEMS = tuple(
     map(
@@ -29,7 +29,7 @@ def measured(trained: Trained, system: System) -> Values:
     return values_of(trained.looks[system], int((trained.study.part("test").rows.counts > 0).sum()))
 
 
-def values_of(looks: Sequence[Look], users: int) -> dict[str, list[float]]:
+def values_of(looks: Sequence[CurvePoint], users: int) -> dict[str, list[float]]:
     """A value for each seed. What one place collects is not counted: it is the users' rows themselves."""
     return {
         **{name: [look.metrics[name] for look in looks] for name in ("hr@20", HR, "ndcg@10")},
@@ -71,7 +71,7 @@ def _figure(trained: Trained) -> dict[str, str]:
 
 
 EXPERIMENTS = {
-    "decentralisation-cost": Table(
+    "decentralisation-cost": PaperTable(
         title="GMF in one place, around a server and between peers (beyond PEPPER)",
         data=pepper(MOVIELENS, WHOLE_MOVIELENS),
         systems=SYSTEMS,

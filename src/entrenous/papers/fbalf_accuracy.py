@@ -11,15 +11,14 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ..evaluate.loss_win import Against, against
-from ..evaluate.loss_win import Table as LossWin
+from ..evaluate.loss_win import LossWinRow, LossWinTable, against
 from ..evaluate.ratings import ERRORS
 from ..report.figures import bars
 from .opened import rated
 from .result import Found, Row, row
 from .source import ratings
 from .study import Looks, Study, System
-from .table import Table, Trained
+from .table import PaperTable, Trained
 from .values import Printed, printed
 
 
@@ -98,7 +97,7 @@ def statistics(done: Sequence[Trained]) -> Found:
     return found
 
 
-def loss_win(systems: Sequence[System], tested: Mapping[str, Looks]) -> LossWin:
+def loss_win(systems: Sequence[System], tested: Mapping[str, Looks]) -> LossWinTable:
     """FBALF against the others over the cells."""
     errors = {
         str(system): [
@@ -109,11 +108,11 @@ def loss_win(systems: Sequence[System], tested: Mapping[str, Looks]) -> LossWin:
     return against(str(FBALF), errors)
 
 
-def statistic_rows(label: str, table: LossWin, names: Sequence[str], *, paper: bool) -> list[Row]:
+def statistic_rows(label: str, table: LossWinTable, names: Sequence[str], *, paper: bool) -> list[Row]:
     """A row for each system and statistic."""
     said = f"means over folds of {', '.join(ERRORS)} on {', '.join(names)}; Wilcoxon exact; Holm over the systems compared with"
     rows = []
-    for pair in (*table.rows, Against(str(FBALF), 0, 0, float("nan"), float("nan"), float("nan"))):
+    for pair in (*table.rows, LossWinRow(str(FBALF), 0, 0, float("nan"), float("nan"), float("nan"))):
         ours: dict[str, float] = {"F-rank": table.ranks[pair.other]}
         if pair.other != str(FBALF):
             ours |= {"losses": float(pair.losses), "wins": float(pair.wins), "p (less)": pair.p_less}
@@ -134,7 +133,7 @@ def _figure(trained: Trained) -> dict[str, str]:
 
 
 EXPERIMENTS = {
-    "fbalf-table3": Table(
+    "fbalf-table3": PaperTable(
         title="accuracy of federated rating prediction (FBALF, table 3)",
         data=rated(*SOURCES),
         systems=systems_of,

@@ -11,12 +11,12 @@ import numpy as np
 
 from ..evaluate.groups import EVERYBODY, GENEROUS, OFFSET, POPULAR, RARE, STRICT
 from ..report.figures import bars
-from .cell import Look
+from .cell import CurvePoint
 from .opened import rated
 from .result import Row
 from .source import ratings
 from .study import System
-from .table import Table, Trained, system_rows
+from .table import PaperTable, Trained, system_rows
 
 # All begin at the middle of the scale: without b_u, p_u alone would have to make up a whole rating from 0, which diverges.
 FBALF = System("fbalf-bayes", own=(("start", "middle"),))
@@ -44,7 +44,7 @@ def rows_of(trained: Trained) -> list[Row]:
     return rows
 
 
-def _values(looks: Sequence[Look], measure: str, group: str) -> list[float]:
+def _values(looks: Sequence[CurvePoint], measure: str, group: str) -> list[float]:
     """One value a fold."""
     return [look.by_category[measure][group] for look in looks]
 
@@ -75,7 +75,7 @@ def _figure(trained: Trained) -> dict[str, str]:
 
 
 EXPERIMENTS = {
-    "fbalf-bias": Table(
+    "fbalf-bias": PaperTable(
         title="what the biases buy, by group of users and items (FBALF, section 4.2.1)",
         data=rated(*map(ratings, ("ml-100k", "yahoo-r3", "ml-1m"))),
         systems=tuple(VARIANTS.values()),

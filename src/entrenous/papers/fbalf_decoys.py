@@ -8,13 +8,13 @@ import numpy as np
 
 from ..evaluate.ratings import ERRORS
 from ..report.figures import lines
-from .cell import Look
+from .cell import CurvePoint
 from .fbalf_accuracy import FBALF, FEDREC_B, FEDREC_PP_B
 from .opened import rated
 from .result import Row
 from .source import ratings
 from .study import System
-from .table import Table, Trained, system_rows
+from .table import PaperTable, Trained, system_rows
 from .values import printed
 
 RHO = (0, 1, 2, 3)
@@ -38,7 +38,7 @@ def rows_of(trained: Trained) -> list[Row]:
     return rows
 
 
-def _values(looks: Sequence[Look], metric: str) -> list[float]:
+def _values(looks: Sequence[CurvePoint], metric: str) -> list[float]:
     """One value a fold."""
     if metric == BYTES:
         return [look.ledger["bytes_up"] / look.ledger["device_rounds"] / 1e3 for look in looks]
@@ -72,7 +72,7 @@ def _figure(trained: Trained, metric: str) -> str:
 
 
 EXPERIMENTS = {
-    "fbalf-rho": Table(
+    "fbalf-rho": PaperTable(
         title="error and bytes over rho (FBALF, eq. 6; FedRec)",
         data=rated(*map(ratings, ("ml-100k", "ml-1m"))),
         systems=tuple(AT_RHO.values()),

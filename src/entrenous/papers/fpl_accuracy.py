@@ -22,7 +22,7 @@ from .fpl_search import rows_of_metrics, searched, twin
 from .fpl_training_gain import training_gain
 from .result import Row
 from .study import System
-from .table import Table, Trained
+from .table import PaperTable, Trained
 from .values import printed
 
 ACCURACY, DIVERSITY = ("precision@10", "recall@10"), ("item_coverage@10", "gini@10")
@@ -85,7 +85,7 @@ def computation_note(trained: Trained) -> list[str]:
 
 
 EXPERIMENTS = {
-    "fpl-table2": Table(
+    "fpl-table2": PaperTable(
         title="accuracy of the baselines and of FPL (FPL, table 2)",
         data=countries,
         train=searched,
@@ -105,7 +105,7 @@ EXPERIMENTS = {
         ),
         figures=_accuracy_figure,
     ),
-    "fpl-table3": Table(
+    "fpl-table3": PaperTable(
         title="diversity of the baselines and of FPL (FPL, table 3)",
         data=countries,
         train=searched,

@@ -10,13 +10,13 @@ from ..evaluate.metrics.bias_disparity import source_bias
 from ..evaluate.protocol import categories
 from ..evaluate.ranking import Lists
 from ..report.figures import bars
-from .cell import Look
+from .cell import CurvePoint
 from .countries import countries
 from .fpl_findings import protocol_note
 from .fpl_search import row_of, searched, twin
 from .result import Row, row
 from .study import Study, System
-from .table import Table, Trained
+from .table import PaperTable, Trained
 from .values import printed
 
 CATEGORIES = {
@@ -66,7 +66,7 @@ def disparity_rows(trained: Trained, bias: list[Row]) -> list[Row]:
     return [{name: value for name, value in row.items() if name not in ("pi", "settings", "epochs")} for row in rows]
 
 
-def disparity(looks: Sequence[Look]) -> dict[str, float]:
+def disparity(looks: Sequence[CurvePoint]) -> dict[str, float]:
     """BD@10 by category, of the one evaluation that there is."""
     return looks[0].by_category["bias_disparity@10"] if looks else {}
 
@@ -98,7 +98,7 @@ def bias_notes(trained: Trained) -> list[str]:
     return [*said, f"{trained.name}, mean |BD| over categories, least biased first: {listed}. (Table 6 prints Brazil only.)"]
 
 
-def _mean_size(looks: Sequence[Look]) -> float:
+def _mean_size(looks: Sequence[CurvePoint]) -> float:
     return float(np.mean(np.abs(list(disparity(looks).values()))))
 
 
@@ -113,7 +113,7 @@ def _figure(trained: Trained) -> dict[str, str]:
 
 
 EXPERIMENTS = {
-    "fpl-table6": Table(
+    "fpl-table6": PaperTable(
         title="bias disparity by category (FPL, tables 5 and 6)",
         data=countries,
         train=searched,

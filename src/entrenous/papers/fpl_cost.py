@@ -18,7 +18,7 @@ from .fpl_grid import CONFIGURATIONS, PRINTED, RUN
 from .fpl_points import lines_of, point_row, points_of, swept
 from .result import Context, Found, Row, row
 from .study import Study
-from .table import Table, Trained
+from .table import PaperTable, Trained
 from .values import printed
 
 PI = tuple(n / 10 for n in range(1, 11))
@@ -145,7 +145,7 @@ def _figure(trained: Trained) -> dict[str, str]:
 
 
 EXPERIMENTS = {
-    "fpl-table4": Table(
+    "fpl-table4": PaperTable(
         title="communication cost against precision (FPL, table 4)",
         before=without_rows,
         data=if_present,

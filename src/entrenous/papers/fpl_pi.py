@@ -13,7 +13,7 @@ from .countries import countries
 from .fpl_accuracy import BEST_PI, TABLE_2, TABLE_3
 from .fpl_points import Point, compared_line, lines_of, point_row, points_of, swept
 from .result import Row
-from .table import Table, Trained
+from .table import PaperTable, Trained
 
 METRIC = "f1@10 of means"  # "the harmonic mean between Precision and Recall"
 PATH = ("item_coverage@10", "precision@10")
@@ -127,7 +127,7 @@ def path_figure(trained: Trained) -> dict[str, str]:
 
 
 EXPERIMENTS = {
-    "fpl-fig2": Table(
+    "fpl-fig2": PaperTable(
         title="F1 over pi (FPL, figure 2)",
         data=countries,
         train=swept,
@@ -137,7 +137,7 @@ EXPERIMENTS = {
         findings=(f1_notes,),
         figures=f1_figure,
     ),
-    "fpl-fig3": Table(
+    "fpl-fig3": PaperTable(
         title="item coverage against precision over pi (FPL, figure 3)",
         data=countries,
         train=swept,

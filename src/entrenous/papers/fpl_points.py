@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from .cell import Look
+from .cell import CurvePoint
 from .fpl_grid import PRINTED, RUN
 from .fpl_search import FPL_SYSTEMS, Chosen, Search, twin
 from .result import Row, row
@@ -21,7 +21,7 @@ class Point(NamedTuple):
 
     pi: float
     chosen: Chosen
-    look: Look
+    look: CurvePoint
 
 
 Points = Mapping[System, list[Point]]

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import NamedTuple, final
 
 from ..core.errors import InputError
-from .cell import Cell, Look, Outcome
+from .cell import Cell, CurvePoint, Outcome
 from .fpl_grid import CONFIGURATIONS, FCF, PRINTED, QUICK, RUN, Grid
 from .result import Row, row
 from .study import Study, System
@@ -153,13 +153,13 @@ class Search:
 
     # ---- the test rows, opened once the settings are chosen --------------------------------------------------------------------
 
-    def tested(self) -> dict[System, list[Look]]:
+    def tested(self) -> dict[System, list[CurvePoint]]:
         """What each system scored on the test rows with its chosen settings; nothing if it has none or diverged."""
         looks = iter(self.test_looks([choice for choice in self.chosen.values() if choice is not None]))
         every = {system: None if choice is None else next(looks) for system, choice in self.chosen.items()}
         return {system: [] if look is None else [look] for system, look in every.items()}
 
-    def test_looks(self, choices: Sequence[Chosen]) -> list[Look | None]:
+    def test_looks(self, choices: Sequence[Chosen]) -> list[CurvePoint | None]:
         """The evaluation of each choice on the test rows; None where training diverged."""
         cells = [
             Cell(algorithm=choice.algorithm, settings=choice.settings, part="test", looks=(choice.epochs,), seed=self.study.seed)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ..evaluate.significance import Comparison, paired_t
 from .between_systems import SIGNIFICANT
-from .cell import Cell, Look
+from .cell import Cell, CurvePoint
 from .fpl_grid import PRINTED, RUN
 from .fpl_search import CHOSEN_BY, Chosen, Search
 from .result import Found, Row, row
@@ -56,14 +56,14 @@ def budgets_of(plus: Chosen, bpr: Chosen, t: int) -> dict[str, TripleBudget]:
     }
 
 
-def _row(search: Search, name: str, budget: TripleBudget, metric: str, look: Look) -> Row:
+def _row(search: Search, name: str, budget: TripleBudget, metric: str, look: CurvePoint) -> Row:
     settings = budget.chosen.settings
     said = f"{search.protocol(System(name), budget.chosen)}; not a row of the paper: {budget.words}"
     more = {"reading": "", "pi": settings.get("pi"), "settings": settings, "epochs": budget.chosen.epochs}
     return row(search.study.name, name, metric, paper=None, obtained=look.metrics[metric], protocol=said, **more)
 
 
-def _note(study: Study, plus: Chosen, reference: Look, found: Mapping[str, Look]) -> str:
+def _note(study: Study, plus: Chosen, reference: CurvePoint, found: Mapping[str, CurvePoint]) -> str:
     return (
         f"{study.name}, the gain of '+' (P@10, pi {plus.settings['pi']:g}, {plus.epochs} epochs; pFPL+ as run takes "
         f"{triples(study)} times the triples of an epoch as printed). On equal triples, {plus.epochs} X+: pFPL "
@@ -74,7 +74,7 @@ def _note(study: Study, plus: Chosen, reference: Look, found: Mapping[str, Look]
     )
 
 
-def _share(reference: Look, found: Mapping[str, Look]) -> str:
+def _share(reference: CurvePoint, found: Mapping[str, CurvePoint]) -> str:
     """How much of the gain of pFPL+ as run a pFPL with as many triples has."""
     base, long = found[SHORT].metrics[CHOSEN_BY], found[LONG]
     gain, by_training = reference.metrics[CHOSEN_BY] - base, long.metrics[CHOSEN_BY] - base
@@ -83,14 +83,14 @@ def _share(reference: Look, found: Mapping[str, Look]) -> str:
     return f"pFPL on as many triples {_at(long)}, {said}; pFPL+ as run against it {_against(reference, long)}."
 
 
-def _at(look: Look) -> str:
+def _at(look: CurvePoint) -> str:
     return f"{look.metrics[CHOSEN_BY]:.5f}"
 
 
-def _against(a: Look, b: Look) -> str:
+def _against(a: CurvePoint, b: CurvePoint) -> str:
     test = _test(a, b)
     return f"{test.difference:+.5f} (paired t, p = {test.p:.2g})"
 
 
-def _test(a: Look, b: Look) -> Comparison:
+def _test(a: CurvePoint, b: CurvePoint) -> Comparison:
     return paired_t(a.per_user[CHOSEN_BY], b.per_user[CHOSEN_BY])  # type: ignore[arg-type]

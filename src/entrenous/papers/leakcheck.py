@@ -21,7 +21,7 @@ from ..core.types import Float32Array, Float64Array, Int64Array
 from ..data.interactions import Interactions
 from ..evaluate.protocol import evaluate
 from ..evaluate.ranking import Ranking
-from ..runs.plan import Plan, check, material
+from ..runs.plan import RunPlan, check, material
 from ..runs.recommenders import check_trainable
 from ..split.types import Held
 
@@ -74,7 +74,7 @@ def leakcheck(
     leaky_negatives: draw negatives from "not in train, validation or test", as the field's leaky samplers do, to see the check fail.
     """
     name = data if isinstance(data, str) else data.name
-    plan = Plan(algorithm="fpl", data=name, protocol=protocol, seed=seed, rounds=rounds, given=given, load=load or {})
+    plan = RunPlan(algorithm="fpl", data=name, protocol=protocol, seed=seed, rounds=rounds, given=given, load=load or {})
     check(plan)
     rows, parts = material(plan, None if isinstance(data, str) else data)
     split = parts[0]

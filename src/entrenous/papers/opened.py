@@ -10,7 +10,7 @@ from ..core.errors import InputError
 from ..data.interactions import Interactions
 from .effort import FULL, QUICK, Budget, Effort, pepper_budget
 from .result import Context
-from .source import Source, ratings
+from .source import RowSource, ratings
 from .study import Study
 
 Open = Callable[[Context, list[str]], list[Study]]
@@ -19,7 +19,7 @@ KEPT = tuple(f"{metric}@{n}" for metric in ("hr", "ndcg", "f1_user") for n in LE
 FOLDS = 5
 
 
-def opened(sources: Iterable[Source], made: Callable[[Source], Study], needed: str, notes: list[str]) -> list[Study]:
+def opened(sources: Iterable[RowSource], made: Callable[[RowSource], Study], needed: str, notes: list[str]) -> list[Study]:
     """The studies of the sources that are there and can be split; the others are named in a note. needed: a part that they must have."""
     found = []
     for source in sources:
@@ -40,7 +40,7 @@ def cali3f_study(context: Context, effort: Effort, data: Interactions) -> Study:
     """Cali3F's systems on one data set under the protocol of its budget."""
     budget = effort.budget(data.name)
     return Study(
-        source=Source(data.name, budget.protocol, label=data.name),
+        source=RowSource(data.name, budget.protocol, label=data.name),
         data=data,
         cells=context.cells,
         budget=budget,
@@ -58,7 +58,7 @@ def cali3f(only: Sequence[str] = ()) -> Open:
     def opens(context: Context, notes: list[str]) -> list[Study]:
         effort = context.effort or (QUICK if context.quick else FULL)
         names = [name for name in effort.budgets if not only or name in only]
-        sources = [Source(name) for name in names] if context.data is None else [Source(context.data.name)]
+        sources = [RowSource(name) for name in names] if context.data is None else [RowSource(context.data.name)]
         return opened(sources, lambda source: cali3f_study(context, effort, context.data or source.read()), "test", notes)
 
     return opens
@@ -67,7 +67,7 @@ def cali3f(only: Sequence[str] = ()) -> Open:
 # ---- FBALF ---------------------------------------------------------------------------------------------------------------------------
 
 
-def rating_study(context: Context, source: Source) -> Study:
+def rating_study(context: Context, source: RowSource) -> Study:
     """Rating prediction under cross-validation (section 5.1.4); quick: two folds of five."""
     data = replace(source.read() if context.data is None else context.data, name=str(source))
     budget = Budget(folds=2 if context.quick else FOLDS)
@@ -76,7 +76,7 @@ def rating_study(context: Context, source: Source) -> Study:
     )
 
 
-def rated(*sources: Source) -> Open:
+def rated(*sources: RowSource) -> Open:
     """These data sets, the first alone in quick runs, or the context's own."""
 
     def opens(context: Context, notes: list[str]) -> list[Study]:
@@ -90,7 +90,7 @@ def rated(*sources: Source) -> Open:
 # ---- PEPPER --------------------------------------------------------------------------------------------------------------------------
 
 
-def pepper_study(context: Context, source: Source, data: Interactions | None = None, **more: Any) -> Study:
+def pepper_study(context: Context, source: RowSource, data: Interactions | None = None, **more: Any) -> Study:
     """PEPPER's systems on one split."""
     more.setdefault("budget", pepper_budget(source.data, context.quick))
     return Study(
@@ -107,12 +107,12 @@ def pepper_study(context: Context, source: Source, data: Interactions | None = N
     )
 
 
-def pepper(*sources: Source) -> Open:
+def pepper(*sources: RowSource) -> Open:
     """These splits, the first alone in quick runs, or the context's own data under the 85-15 rule."""
 
     def opens(context: Context, notes: list[str]) -> list[Study]:
         several = sources[:1] if context.quick else sources
-        own = several if context.data is None else (Source(context.data.name, "pepper-85-15"),)
+        own = several if context.data is None else (RowSource(context.data.name, "pepper-85-15"),)
         return opened(own, lambda source: pepper_study(context, source, context.data), "validation", notes)
 
     return opens

@@ -1,4 +1,4 @@
-"""`Pace`: how soon a curve over rounds comes near its best."""
+"""`ConvergencePace`: how soon a curve over rounds comes near its best."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import NamedTuple
 import numpy as np
 
 from ..evaluate.goal import RANKING
-from .cell import Look, Outcome
+from .cell import CurvePoint, Outcome
 
 WITHIN = 0.05  # "within 5 % of the best": the first look at 95 % of it or more
 
 
-class Pace(NamedTuple):
+class ConvergencePace(NamedTuple):
     """A curve on validation. best: its highest look, the earliest of equals; near: the first within WITHIN of it; last: its end."""
 
-    best: Look
-    near: Look
-    last: Look
+    best: CurvePoint
+    near: CurvePoint
+    last: CurvePoint
 
     @property
     def omitted(self) -> float:
@@ -31,26 +31,26 @@ class Pace(NamedTuple):
         return self.best is self.last
 
 
-def pace(outcome: Outcome) -> Pace | None:
+def pace(outcome: Outcome) -> ConvergencePace | None:
     """The pace of one training; None if it diverged before the first look."""
     if not outcome.looks:
         return None
     best = max(outcome.looks, key=lambda look: look.metrics[RANKING.metric])
     near = reached(outcome, (1 - WITHIN) * best.metrics[RANKING.metric])
-    return Pace(best, best if near is None else near, outcome.looks[-1])
+    return ConvergencePace(best, best if near is None else near, outcome.looks[-1])
 
 
-def paces(outcomes: Sequence[Outcome]) -> list[Pace]:
+def paces(outcomes: Sequence[Outcome]) -> list[ConvergencePace]:
     """The paces of several seeds; none if one of them diverged."""
     several = [found for outcome in outcomes if (found := pace(outcome)) is not None]
     return several if len(several) == len(outcomes) else []
 
 
-def reached(outcome: Outcome, level: float) -> Look | None:
+def reached(outcome: Outcome, level: float) -> CurvePoint | None:
     """The first look at a level of RANKING's metric or more; None if there is none."""
     return next((look for look in outcome.looks if look.metrics[RANKING.metric] >= level), None)
 
 
-def near_round(several: Sequence[Pace]) -> float:
+def near_round(several: Sequence[ConvergencePace]) -> float:
     """The round at which curves come near their best, mean over seeds."""
     return float(np.mean([found.near.rounds for found in several]))

@@ -15,16 +15,16 @@ from ..report.figures import bars
 from .between_systems import SIGNIFICANT, against, verdict
 from .opened import LENGTHS, pepper
 from .result import Row
-from .source import Source
+from .source import RowSource
 from .study import System
-from .table import Table, Trained
+from .table import PaperTable, Trained
 from .values import printed
 
 FEDERATED, GOSSIP = ("fedavg", "reptile", "fedfast"), ("gossip-average", "gossip-age", "gossip-reptile", "pepper")
 CENTRAL = ("ials", "popular")
-MOVIELENS, FOURSQUARE, GOWALLA = Source("ml-100k"), Source("foursquare-nyc"), Source("gowalla-nyc-pepper")
-WHOLE_MOVIELENS, WHOLE_FOURSQUARE = Source("ml-100k", "pepper-given-943"), Source("foursquare-nyc", "pepper-85-15", 10)
-WHOLE_GOWALLA = Source("gowalla-nyc", "pepper-85-15", 10)
+MOVIELENS, FOURSQUARE, GOWALLA = RowSource("ml-100k"), RowSource("foursquare-nyc"), RowSource("gowalla-nyc-pepper")
+WHOLE_MOVIELENS, WHOLE_FOURSQUARE = RowSource("ml-100k", "pepper-given-943"), RowSource("foursquare-nyc", "pepper-85-15", 10)
+WHOLE_GOWALLA = RowSource("gowalla-nyc", "pepper-85-15", 10)
 TARGET = {"hr@20": 0.793, "hr@10": 0.612, "hr@5": 0.476}  # what PEPPER must reach on the authors' users of MovieLens-100K
 
 
@@ -140,9 +140,9 @@ def _figure(trained: Trained, metric: str) -> dict[str, str]:
     return {f"{metric}-{trained.study.source.slug}": drawing}
 
 
-def accuracy(number: int, what: str, model: str, metric: str, *sources: Source) -> Table:
+def accuracy(number: int, what: str, model: str, metric: str, *sources: RowSource) -> PaperTable:
     """One of the tables 2 to 7."""
-    return Table(
+    return PaperTable(
         title=f"{what} (PEPPER, table {number})",
         data=pepper(*sources),
         systems=systems_of(model),

@@ -14,7 +14,7 @@ from .opened import pepper
 from .pepper_accuracy import MOVIELENS
 from .pepper_tails import figure, tails
 from .study import Study, System
-from .table import Table, Trained, Values
+from .table import PaperTable, Trained, Values
 from .values import printed
 
 ALPHAS = tuple(n / 10 for n in range(11))
@@ -85,7 +85,7 @@ def _mean_figure(trained: Trained) -> str:
 
 
 EXPERIMENTS = {
-    "pepper-fig8": Table(
+    "pepper-fig8": PaperTable(
         title="sensitivity to alpha (PEPPER, figure 8)",
         data=pepper(MOVIELENS),
         systems=systems_of,

@@ -20,7 +20,7 @@ from .pace import WITHIN
 from .pepper_accuracy import GOSSIP, MOVIELENS
 from .pepper_tails import steps
 from .study import Study, System
-from .table import Table, Trained, Values
+from .table import PaperTable, Trained, Values
 from .values import printed
 
 CONVERGED = "hr@20"
@@ -167,7 +167,7 @@ def view_notes(trained: Trained) -> list[str]:
 
 
 EXPERIMENTS = {
-    "pepper-fig9": Table(
+    "pepper-fig9": PaperTable(
         title="computing time and rounds until a node's model has converged (PEPPER, figure 9)",
         data=pepper(MOVIELENS),
         systems=SYSTEMS,
@@ -177,7 +177,7 @@ EXPERIMENTS = {
         findings=(convergence_note, saved_rounds),
         figures=_figures,
     ),
-    "pepper-table8": Table(
+    "pepper-table8": PaperTable(
         title="a peer set of 3 or 6: accuracy, rounds, seconds (PEPPER, table 8)",
         data=pepper(MOVIELENS),
         systems=tuple(VIEW_SYSTEMS.values()),

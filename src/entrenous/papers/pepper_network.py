@@ -14,20 +14,20 @@ import numpy as np
 
 from ..core.declared import bound
 from ..report.figures import bars
-from .cell import Look
+from .cell import CurvePoint
 from .opened import pepper
 from .pepper_accuracy import MOVIELENS
 from .pepper_tails import tails
 from .result import Row
 from .study import Study, System
-from .table import Table, Train, Trained, system_rows
+from .table import PaperTable, Train, Trained, system_rows
 
 HR = "hr@10"
 WITHIN_NETWORK, WITHIN_BAD = 0.03, 0.02  # HR@10 that a harsh network, and one node in ten sending rubbish, may cost
 SHORT = "0.1"  # periods that a message takes where nodes push at moments of their own
 BASES = (System("pepper-gmf"), System("gossip-average-gmf"))
 Networks = Mapping[str, Mapping[str, Any]]  # {what it is called: settings of federation.network.Network}
-SeedLooks = Sequence[Sequence[Look]]  # two looks for each seed
+SeedLooks = Sequence[Sequence[CurvePoint]]  # two looks for each seed
 
 
 def churn(study: Study, base: System, rounds: int) -> Networks:
@@ -76,7 +76,7 @@ def on_networks(networks: Callable[[Study, System, int], Networks], times: Seque
     """
 
     def train(study: Study, bases: list[System]) -> Trained:
-        every, rounds = dict[System, list[list[Look]]](), dict[System, int]()
+        every, rounds = dict[System, list[list[CurvePoint]]](), dict[System, int]()
         for base in bases:
             rounds[base] = study.rounds([base])[base]
             several = [base, *(base.over(**how) for how in networks(study, base, rounds[base]).values())]
@@ -134,7 +134,7 @@ def costs(clean: SeedLooks, other: SeedLooks, at: int = 0) -> list[float]:
     return [hit_ratio(a[at], b[at]) - hit_ratio(b[at], b[at]) for a, b in zip(clean, other, strict=False) if at < len(b)]
 
 
-def hit_ratio(look: Look, of: Look) -> float:
+def hit_ratio(look: CurvePoint, of: CurvePoint) -> float:
     """Mean HR@10 of the users whose nodes are not bad in the training `of`."""
     values, bad = np.array(look.per_user[HR]), np.array(of.nodes["bad"], bool)
     good = ~bad if len(bad) == len(values) else np.ones(len(values), bool)
@@ -178,9 +178,9 @@ def _figure(trained: Trained) -> dict[str, str]:
     return {f"cost-{trained.study.source.slug}": drawing}
 
 
-def under(what: str, networks: Callable[[Study, System, int], Networks], times: Sequence[int]) -> Table:
+def under(what: str, networks: Callable[[Study, System, int], Networks], times: Sequence[int]) -> PaperTable:
     """One of the four."""
-    return Table(
+    return PaperTable(
         title=f"gossip with {what} (beyond PEPPER)",
         data=pepper(MOVIELENS),
         systems=BASES,

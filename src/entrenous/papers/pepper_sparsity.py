@@ -26,14 +26,14 @@ from .between_systems import against, verdict
 from .opened import opened, pepper_study
 from .pepper_accuracy import WHOLE_MOVIELENS
 from .result import Context, Found
-from .source import Source
+from .source import RowSource
 from .study import Study, System
-from .table import Table, Trained
+from .table import PaperTable, Trained
 
 CLUSTERS, STARTS = 3, 5  # the best of some starts, by the sum of squared distances
 SYSTEMS = tuple(map(System, ("pepper-gmf", "fedavg-gmf", "gossip-average-gmf", "ials", "popular")))
 METRICS = ("hr@20", "hr@10", "ndcg@10")
-ORIGINAL = Source("ml-100k", "pepper-85-15")
+ORIGINAL = RowSource("ml-100k", "pepper-85-15")
 PRINTED = {"dense": (0.64, 579), "original": (0.93, 943), "sparse": (0.99, 201)}  # sparsity, users
 POSSIBLE = 1_682, 100_000  # items and ratings of MovieLens-100K
 
@@ -90,11 +90,11 @@ def studies(context: Context, notes: list[str]) -> list[Study]:
     """One for each set, with the settings chosen on all users."""
     made = sets(whole(context))
 
-    def study(source: Source) -> Study:
+    def study(source: RowSource) -> Study:
         data = next(some for some in made.values() if some.name == source.data)
         return pepper_study(context, source, data, chosen_on=str(WHOLE_MOVIELENS))
 
-    return opened([Source(some.name, ORIGINAL.protocol) for some in made.values()], study, "test", notes)
+    return opened([RowSource(some.name, ORIGINAL.protocol) for some in made.values()], study, "test", notes)
 
 
 def sets_note(context: Context) -> Found:
@@ -136,7 +136,7 @@ def _figure(done: Sequence[Trained]) -> Found:
 
 
 EXPERIMENTS = {
-    "pepper-fig7": Table(
+    "pepper-fig7": PaperTable(
         title="PEPPER and FedAvg on dense and sparse MovieLens-100K (PEPPER, figure 7)",
         before=sets_note,
         data=studies,

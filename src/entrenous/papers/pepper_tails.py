@@ -13,7 +13,7 @@ import numpy as np
 from ..core.types import Float64Array
 from ..evaluate.tail import distribution, tail
 from ..report.figures import lines
-from .cell import Look
+from .cell import CurvePoint
 from .opened import pepper
 from .pepper_accuracy import (
     FEDERATED,
@@ -26,16 +26,16 @@ from .pepper_accuracy import (
     systems_of,
 )
 from .result import Row
-from .source import Source
+from .source import RowSource
 from .study import Looks
-from .table import Table, Trained, system_rows
+from .table import PaperTable, Trained, system_rows
 
 N = 20  # the figures' K
 PERCENTS = (5, 10, 25, 50)
 Points = tuple[Float64Array, Float64Array]
 
 
-def tails(looks: Sequence[Look], metric: str) -> dict[str, list[float]]:
+def tails(looks: Sequence[CurvePoint], metric: str) -> dict[str, list[float]]:
     """Mean, percentiles (p5, ..) and the mean of the worst tenth of users, a value for each seed."""
     each = [tail(look.per_user[metric], PERCENTS) for look in looks]
     low = {f"{metric} p{p}": [one.percentile[p] for one in each] for p in PERCENTS}
@@ -91,10 +91,10 @@ def _figures(trained: Trained, metrics: Sequence[str]) -> dict[str, str]:
     return {f"{m.replace('@', '-')}-{slug}": figure(f"{m}, {trained.name}", m, trained.looks) for m in metrics}
 
 
-def over_users(number: int, what: str, model: str, measures: Sequence[str], *sources: Source) -> Table:
+def over_users(number: int, what: str, model: str, measures: Sequence[str], *sources: RowSource) -> PaperTable:
     """One of the figures 4 to 6."""
     metrics = [f"{measure}@{N}" for measure in measures]
-    return Table(
+    return PaperTable(
         title=f"{what} (PEPPER, figure {number})",
         data=pepper(*sources),
         systems=systems_of(model, ("ials",)),

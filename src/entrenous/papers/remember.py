@@ -14,11 +14,11 @@ from typing import TypeAlias, final
 
 from ..core.protocols import Progress, silent
 from ..runs.store import write_atomically
-from .cell import FORMAT, Cell, Look, Outcome, Part, Parts, identity
+from .cell import FORMAT, Cell, CellPart, CurvePoint, Outcome, Parts, identity
 from .compute import compute
 
 Tick: TypeAlias = Callable[[Cell, int], None]
-Pair: TypeAlias = tuple[Part, Cell]
+Pair: TypeAlias = tuple[CellPart, Cell]
 
 
 @final
@@ -108,7 +108,7 @@ def read(path: Path, name: str) -> Outcome | None:
         kept = json.loads(path.read_text())
         if kept["format"] != FORMAT or kept["cell"] != name:
             return None
-        return Outcome([Look(**look) for look in kept["looks"]], kept["failed"], kept["seconds"], kept.get("measured", ""))
+        return Outcome([CurvePoint(**look) for look in kept["looks"]], kept["failed"], kept["seconds"], kept.get("measured", ""))
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

@@ -16,10 +16,10 @@ from .fpl_grid import Grid
 from .remember import Cells
 from .render import write
 from .result import Context, ExperimentResult
-from .table import Table
+from .table import PaperTable
 
 
-def experiments() -> dict[str, Table]:
+def experiments() -> dict[str, PaperTable]:
     """Every experiment by name: the EXPERIMENTS of the files of this package."""
     return dict(sorted(offers("papers", "EXPERIMENTS").items()))
 
@@ -46,7 +46,7 @@ def run_experiment(
 
     Raises InputError for an unknown name, for missing data (with where to get it) and for an `out` that cannot be written to.
     """
-    experiment: Table = pick("experiment", name, experiments())
+    experiment: PaperTable = pick("experiment", name, experiments())
     if out is not None and not writable(out):
         raise InputError("--out", f"{out} cannot be written to", expected="a folder you may write to", fix="choose another")
     began, folder = time.perf_counter(), cache or (data_home() / "experiments" if out is None else out / "cells")

@@ -1,4 +1,4 @@
-"""`Source`: which rows an experiment is about, and how some of them are held out."""
+"""`RowSource`: which rows an experiment is about, and how some of them are held out."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..data.interactions import Interactions
 from ..data.load import load
 
 
-class Source(NamedTuple):
+class RowSource(NamedTuple):
     """Where rows come from. least: rows that a user and an item must have. label: what tables call it, "" = data and protocol."""
 
     data: str
@@ -29,10 +29,10 @@ class Source(NamedTuple):
         return load(self.data, min_rows=self.least)
 
 
-def ratings(data: str, least: int = 1) -> Source:
+def ratings(data: str, least: int = 1) -> RowSource:
     """Ratings under five-fold cross-validation, without users and items that have fewer than `least`.
 
     >>> str(ratings("ml-1m", 10))
     'ml-1m, 10 or more ratings'
     """
-    return Source(data, "kfold-5", least, f"{data}, {least} or more ratings" if least > 1 else data)
+    return RowSource(data, "kfold-5", least, f"{data}, {least} or more ratings" if least > 1 else data)

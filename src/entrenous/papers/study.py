@@ -17,11 +17,11 @@ from ..runs.recommenders import federated
 from ..split.leave_one_out import draw_candidates
 from ..split.protocol import splits
 from ..split.types import Held
-from .cell import Cell, Look, N, Outcome, Part, Parts, parts_of
+from .cell import Cell, CellPart, CurvePoint, N, Outcome, Parts, parts_of
 from .effort import Budget
 from .fpl_grid import Grid
 from .remember import Cells, Pair
-from .source import Source
+from .source import RowSource
 from .values import Settings, Tuned, said, settings_of_cali3f, tuned
 
 
@@ -67,7 +67,7 @@ class System(NamedTuple):
 
 
 Curves = Mapping[System, Sequence[Outcome]]  # an outcome for each seed
-Looks = Mapping[System, Sequence[Look]]  # a look for each seed or fold, none of a system that diverged
+Looks = Mapping[System, Sequence[CurvePoint]]  # a look for each seed or fold, none of a system that diverged
 
 
 @final
@@ -81,7 +81,7 @@ class Study:
     grid: what FPL's search tries.
     """
 
-    source: Source
+    source: RowSource
     data: Interactions
     cells: Cells
     budget: Budget
@@ -112,7 +112,7 @@ class Study:
         """The seeds of curves."""
         return tuple(range(self.seed, self.seed + self.budget.curve_seeds))
 
-    def part(self, name: str, seed: int | None = None) -> Part:
+    def part(self, name: str, seed: int | None = None) -> CellPart:
         """`validation` or `test` of the split of a seed, or of a fold. Raises InputError if the protocol does not suit the data."""
         if not self._parts and self.budget.folds:
             self._parts.update(enumerate(map(parts_of, splits(self.source.protocol, self.data, seed=self.seed))))
@@ -132,7 +132,7 @@ class Study:
         test = parts["test"]
         candidates = draw_candidates(self.data, test.held.rows.user, drawn, key(seed, "candidates", "test"))
         also = {f"loo-{drawn}": Held(test.held.rows, candidates)}
-        return {**parts, "test": Part(rows=test.rows, held=test.held, masked=test.masked, also=also)}
+        return {**parts, "test": CellPart(rows=test.rows, held=test.held, masked=test.masked, also=also)}
 
     # ---- what is trained ---------------------------------------------------------------------------------------------------------
 
@@ -238,19 +238,21 @@ class Study:
 
     # ---- the test rows -----------------------------------------------------------------------------------------------------------
 
-    def tested(self, systems: Sequence[System], seeds: Sequence[int] | None = None) -> dict[System, list[Look]]:
+    def tested(self, systems: Sequence[System], seeds: Sequence[int] | None = None) -> dict[System, list[CurvePoint]]:
         """What each scores on the test rows, once a seed or fold; the list is empty if a training diverged."""
         found = self.tested_at(systems, (1,), self.seeds if seeds is None else seeds)
         return {system: [look for look, *_ in looks] for system, looks in found.items()}
 
-    def tested_at(self, systems: Sequence[System], times: Sequence[int], seeds: Sequence[int]) -> dict[System, list[list[Look]]]:
+    def tested_at(
+        self, systems: Sequence[System], times: Sequence[int], seeds: Sequence[int]
+    ) -> dict[System, list[list[CurvePoint]]]:
         """The same after 1, 2, .. times the number of rounds: a list of looks for each seed."""
         until = self.rounds(systems)
         looks = {system: tuple(time * until[system] for time in times) for system in systems}
         pairs = [self.pair(system, "test", seed, looks[system], self.kept) for system in systems for seed in seeds]
         return _whole(self._by_system(systems, self.cells.outcomes_of(pairs)), len(times))
 
-    def timed_tests(self, systems: Sequence[System]) -> dict[System, list[Look]]:
+    def timed_tests(self, systems: Sequence[System]) -> dict[System, list[CurvePoint]]:
         """As `tested`, one after another: within a seed, their seconds can be compared."""
         until = self.rounds(systems)
         found = self._timed(
@@ -283,7 +285,7 @@ class Study:
         return named if candidates is None else f"{named}, {candidates.shape[1]} candidates"
 
 
-def _whole(found: Curves, times: int) -> dict[System, list[list[Look]]]:
+def _whole(found: Curves, times: int) -> dict[System, list[list[CurvePoint]]]:
     """The looks of every seed; none of a system of which a training diverged."""
     each = {system: [one.looks for one in outcomes] for system, outcomes in found.items()}
     return {system: mine if all(len(looks) == times for looks in mine) else [] for system, mine in each.items()}

@@ -1,4 +1,4 @@
-"""`Table`: a table or figure of a paper as a declaration, and the one engine that trains and measures what it declares."""
+"""`PaperTable`: a table or figure of a paper as a declaration, and the one engine that trains and measures what it declares."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, final
 import numpy as np
 
 from ..core.errors import InputError
-from .cell import Look, Outcome
+from .cell import CurvePoint, Outcome
 from .result import Context, Found, Row, row
 from .study import Study, System
 from .values import Printed
@@ -27,7 +27,7 @@ class Trained:
     study: Study
     systems: Sequence[System]
     quick: bool = False
-    looks: Mapping[System, Sequence[Look]] = field(default_factory=dict)
+    looks: Mapping[System, Sequence[CurvePoint]] = field(default_factory=dict)
     rounds: Mapping[System, int] = field(default_factory=dict)
     curves: Mapping[System, Sequence[Outcome]] = field(default_factory=dict)
     more: Any = None
@@ -62,7 +62,7 @@ def timed_on_test_rows(study: Study, systems: list[System]) -> Trained:
 
 @final
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Table:
+class PaperTable:
     """A table or figure of a paper.
 
     title: what it is. data: opens its data sets, and names those that are absent. systems: what is trained.

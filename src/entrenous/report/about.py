@@ -10,7 +10,7 @@ from ..core.discover import modules
 from ..runs.store import protocol_of
 from . import numbers
 from .markup import Child, Html, facts, folded, join, table, tag
-from .runs import Group, Shown, data_name, given_settings, in_order, kind, kind_of
+from .runs import Group, ShownRun, data_name, given_settings, in_order, kind, kind_of
 
 
 def lead(found: list[Group]) -> Html:
@@ -49,7 +49,7 @@ def what_was_run(group: Group) -> Html:
     )
 
 
-def _row(shown: Shown) -> list[Child]:
+def _row(shown: ShownRun) -> list[Child]:
     m = shown.manifest
     rounds = numbers.count(m["rounds"]) if m["rounds"] else "none"
     took = m["seconds"]
@@ -75,7 +75,7 @@ def _list(sentences: list[str]) -> Html:
     )
 
 
-def _identity(shown: Shown) -> Html:
+def _identity(shown: ShownRun) -> Html:
     m = shown.manifest
     pairs: list[tuple[Child, Child]] = [
         ("run", m["run"]),
@@ -97,7 +97,7 @@ def _rounds(m: dict[str, Any]) -> str:
     return f"{m['rounds']}, {'as asked' if m['rounds_asked'] is not None else 'the default'}{looked}"
 
 
-def settings(shown: Shown) -> Html:
+def settings(shown: ShownRun) -> Html:
     """Every setting that was in force, and what it means. Defaults are known if this version made the run."""
     own, preset = kind_of(shown.manifest["algorithm"])
     given: dict[str, Any] = shown.manifest["settings"]
@@ -114,7 +114,7 @@ def settings(shown: Shown) -> Html:
     return table("Settings", ["setting", "value", "meaning"], rows, text=(1,), prose=(2,))
 
 
-def network(shown: Shown) -> Html | None:
+def network(shown: ShownRun) -> Html | None:
     """The settings of the simulated network of a run, as HTML; None where there is a server, or one place."""
     if not shown.gossips:
         return None

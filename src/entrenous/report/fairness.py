@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..evaluate.significance import holm, paired_spread
 from . import numbers
 from .markup import Child, Html, join, table, tag
-from .runs import MAIN, Group, Shown
+from .runs import MAIN, Group, ShownRun
 from .users import LEVEL, pairs
 
 _WORDS = (
@@ -55,5 +55,5 @@ def _tests(group: Group) -> Html | None:
     return table(said, head, rows, text=(1,), label=f"Tests of the spread of {MAIN}")
 
 
-def _verdict(a: Shown, b: Shown, difference: float, p: float) -> Child:
+def _verdict(a: ShownRun, b: ShownRun, difference: float, p: float) -> Child:
     return tag("span", (a if difference > 0 else b).named(), " spreads more", class_="run") if p <= LEVEL else "could be chance"

@@ -61,7 +61,7 @@ _STYLE: dict[Any, Any] = {
 _DRAWING = Lock()  # Matplotlib's settings belong to the process, and it is not safe to draw on two threads
 
 
-class Look(NamedTuple):
+class FigureFormat(NamedTuple):
     """The size and names of a figure. width, height: inches, without the legend. name: begins the ids, unique on a page."""
 
     title: str
@@ -105,7 +105,7 @@ def lines(
         if log_x:
             axes.set_xscale("log")
 
-    return _svg(Look(title, x_label, y_label, name=name), draw)
+    return _svg(FigureFormat(title, x_label, y_label, name=name), draw)
 
 
 def scatter(
@@ -136,7 +136,7 @@ def scatter(
         _reference(axes, numbers, reference, "")
         axes.margins(0.1)
 
-    return _svg(Look(title, x_label, y_label, name=name), draw)
+    return _svg(FigureFormat(title, x_label, y_label, name=name), draw)
 
 
 def bars(
@@ -178,7 +178,7 @@ def bars(
 
     block = max(0.22, 0.06 + (0.13 if len(groups) < 6 else 0.09) * len(series))
     height = 1.0 + len(groups) * block
-    return _svg(Look(title, x_label, y_label, height=height, name=name), draw)
+    return _svg(FigureFormat(title, x_label, y_label, height=height, name=name), draw)
 
 
 def colour(number: int) -> str:
@@ -216,7 +216,7 @@ def _said(name: str) -> str:
 # ---- from axes to text --------------------------------------------------------------------------------------------------------
 
 
-def _svg(look: Look, draw: Callable[[Any], None]) -> str:
+def _svg(look: FigureFormat, draw: Callable[[Any], None]) -> str:
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -248,7 +248,7 @@ def _legend(figure: Any, axes: Any) -> None:
     figure.legend(handles, names, loc="outside lower center", ncols=columns, handlelength=1.8, columnspacing=1.4)
 
 
-def _tidied(text: str, look: Look) -> str:
+def _tidied(text: str, look: FigureFormat) -> str:
     """The <svg> element alone, with a title for those who cannot see it and with ids that no other figure has."""
     text = text[text.index("<svg") :]
     text = re.sub(r"<!--.*?-->|<metadata>.*?</metadata>|<style.*?</style>", "", text, flags=re.DOTALL)

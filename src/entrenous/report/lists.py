@@ -7,7 +7,7 @@ from typing import Any
 
 from . import figures, numbers
 from .markup import Child, Html, folded, join, table, tag
-from .runs import Group, Shown, in_order, is_main, kind
+from .runs import Group, ShownRun, in_order, is_main, kind
 from .theme import figure, side_by_side
 
 MOST = 20  # categories that are drawn; the tables have all of them
@@ -24,11 +24,11 @@ def by_category(group: Group) -> Html | None:
     return join([_bars(group, name) for name in main], folded("By category in numbers", [_table(group, name) for name in names]))
 
 
-def _values(group: Group, name: str) -> dict[Shown, dict[str, float]]:
+def _values(group: Group, name: str) -> dict[ShownRun, dict[str, float]]:
     return {shown: of for shown in group.runs if (of := shown.manifest["by_category"].get(name))}
 
 
-def _categories(values: Mapping[Shown, dict[str, float]]) -> list[str]:
+def _categories(values: Mapping[ShownRun, dict[str, float]]) -> list[str]:
     return sorted({category for of in values.values() for category in of})
 
 
@@ -43,7 +43,7 @@ def _bars(group: Group, name: str) -> Html:
     return join(said, side_by_side(*(_column(group, name, values, part) for part in (drawn[:half], drawn[half:]) if part)))
 
 
-def _column(group: Group, name: str, values: Mapping[Shown, dict[str, float]], categories: Sequence[str]) -> Html:
+def _column(group: Group, name: str, values: Mapping[ShownRun, dict[str, float]], categories: Sequence[str]) -> Html:
     every = [value for of in values.values() for value in of.values()]
     room = 0.04 * (max(every) - min(every)) or 0.1
     span = f"{categories[0]} to {categories[-1]}" if len(categories) < len(_categories(values)) else "by category"
@@ -69,7 +69,7 @@ def _table(group: Group, name: str) -> Html:
     return table(tag("code", name), ["category", *(shown.named() for shown in values)], rows, label=f"{name} by category")
 
 
-def top(shown: Shown, recommended: Sequence[Mapping[str, Any]], user: str | None) -> Html:
+def top(shown: ShownRun, recommended: Sequence[Mapping[str, Any]], user: str | None) -> Html:
     """The best items for one user, best first: [{"item", "title", "score"}]."""
     titled = any(one["title"] for one in recommended)
     head = ["place", *(["title"] if titled else []), "item", "score"]

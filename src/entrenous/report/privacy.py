@@ -6,7 +6,7 @@ from ..core.declared import declared
 from ..runs.plan import algorithm_of
 from . import numbers
 from .markup import Child, Html, join, table, tag
-from .runs import Group, Shown, kind_of
+from .runs import Group, ShownRun, kind_of
 
 
 def what_left(group: Group) -> Html:
@@ -15,7 +15,7 @@ def what_left(group: Group) -> Html:
     sent = [shown for shown in group.runs if shown.device_rounds]
     gossip, served = ([shown for shown in sent if shown.gossips is without] for without in (True, False))
     kept = [shown for shown in group.runs if not shown.device_rounds]
-    alike: dict[int, list[Shown]] = {}  # what leaves a device depends on the algorithm, not on settings or seed
+    alike: dict[int, list[ShownRun]] = {}  # what leaves a device depends on the algorithm, not on settings or seed
     for shown in sent:
         alike.setdefault(id(kind_of(shown.manifest["algorithm"])[0]), []).append(shown)
     return join(
@@ -26,7 +26,7 @@ def what_left(group: Group) -> Html:
     )
 
 
-def _traffic(runs: list[Shown]) -> Html:
+def _traffic(runs: list[ShownRun]) -> Html:
     said = join(tag("b", "Sent and received"), ", on average: counted from the arrays themselves, framing excluded")
     head = ["run", "up", "rows up", "down", "vectors", "rounds", "up", "down", "up", "down"]
     counted = table(said, head, [_counted(shown) for shown in runs], label="Sent and received")
@@ -37,7 +37,7 @@ def _traffic(runs: list[Shown]) -> Html:
     return join(_with_spans(counted, spans), tag("p", words, _exceptions(runs), class_="small"))
 
 
-def _exceptions(runs: list[Shown]) -> str:
+def _exceptions(runs: list[ShownRun]) -> str:
     """What sums are over, and what is not part of them."""
     folds = " Sums over all folds." if any("folds" in shown.manifest for shown in runs) else ""
     searched = any(shown.manifest["patience"] for shown in runs)
@@ -50,7 +50,7 @@ def _with_spans(html: Html, spans: list[tuple[str, int]]) -> Html:
     return Html(html.replace("<thead>", f"<thead>{tag('tr', cells, class_='spans')}", 1))
 
 
-def _counted(shown: Shown) -> list[Child]:
+def _counted(shown: ShownRun) -> list[Child]:
     ledger, users = shown.manifest["ledger"], shown.manifest["catalogue"]["users"]
     times = shown.device_rounds
     a_round: list[Child] = [
@@ -67,7 +67,7 @@ def _counted(shown: Shown) -> list[Child]:
     return [shown.named(), *a_round, *a_device, numbers.size(ledger["bytes_up"]), numbers.size(ledger["bytes_down"])]
 
 
-def _pushed(runs: list[Shown]) -> Html:
+def _pushed(runs: list[ShownRun]) -> Html:
     """Messages and bytes between nodes without a server."""
     said = join(tag("b", "Pushed and received"), ", on average: counted from the messages themselves, framing excluded")
     head = ["run", "messages", "sent", "received", "pushes", "sent", "received", "messages", "sent", "reached nobody", "refused"]
@@ -80,7 +80,7 @@ def _pushed(runs: list[Shown]) -> Html:
     return join(_with_spans(counted, spans), tag("p", words, _exceptions(runs), class_="small"))
 
 
-def _messages(shown: Shown) -> list[Child]:
+def _messages(shown: ShownRun) -> list[Child]:
     ledger, users, pushes = shown.manifest["ledger"], shown.manifest["catalogue"]["users"], shown.device_rounds
     up, down = ledger["bytes_up"], ledger["bytes_down"]
     a_push: list[Child] = [numbers.count(ledger["messages"] / pushes), numbers.size(up / pushes), numbers.size(down / pushes)]
@@ -94,7 +94,7 @@ def _messages(shown: Shown) -> list[Child]:
     return [shown.named(), *a_push, *a_node, *everything]
 
 
-def _disclosed(runs: list[Shown]) -> Html:
+def _disclosed(runs: list[ShownRun]) -> Html:
     name = runs[0].manifest["algorithm"]
     found = declared(algorithm_of(name, {})).sends if kind_of(name)[0] is not None else ()
     names = [join(", " if n else None, shown.named()) for n, shown in enumerate(runs)]
@@ -106,7 +106,7 @@ def _disclosed(runs: list[Shown]) -> Html:
     return table(said, head, rows, prose=(1, 2), label=f"What leaves a device under {runs[0].manifest['algorithm']}")
 
 
-def _central(shown: Shown) -> Html:
+def _central(shown: ShownRun) -> Html:
     rows = shown.manifest["catalogue"]
     said = (
         f" is centralised: the server sees every history, {rows['interactions']:,} interactions of {rows['users']:,} users. "

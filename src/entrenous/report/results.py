@@ -8,10 +8,10 @@ from ..core.types import Float64Array
 from ..evaluate.summary import interval
 from . import figures, numbers
 from .markup import Child, Html, facts, folded, join, table, tag
-from .runs import MAIN, Group, Shown, in_order, is_error, is_main, leading, of_lists
+from .runs import MAIN, Group, ShownRun, in_order, is_error, is_main, leading, of_lists
 from .theme import figure, side_by_side
 
-Values = Callable[[Shown], dict[str, float]]  # the metrics of a run under one ranking; empty if it was not ranked so
+Values = Callable[[ShownRun], dict[str, float]]  # the metrics of a run under one ranking; empty if it was not ranked so
 
 _SAME = 1e-9
 
@@ -36,7 +36,7 @@ def _errors(group: Group) -> Html | None:
     return _side_by_side(group, words, "Predicted ratings", lambda shown: shown.manifest["metrics"], is_error, best=True)
 
 
-def full_ranking(shown: Shown) -> dict[str, float]:
+def full_ranking(shown: ShownRun) -> dict[str, float]:
     """The metrics of the full ranking, which is the only one unless the protocol samples candidates."""
     return shown.manifest["full_ranking" if shown.sampled else "metrics"]
 
@@ -88,7 +88,7 @@ def _metric_row(group: Group, name: str, values: Values, best: bool) -> list[Chi
     return row
 
 
-def _bounds(shown: Shown, name: str, of: dict[str, float]) -> Html | None:
+def _bounds(shown: ShownRun, name: str, of: dict[str, float]) -> Html | None:
     """The interval of the mean, where the stored per-user values are those that the number is the mean of: those of `metrics`,
     unless they are means over folds."""
     values = per_user(shown, name)
@@ -98,7 +98,7 @@ def _bounds(shown: Shown, name: str, of: dict[str, float]) -> Html | None:
     return tag("small", numbers.metric(low), " to ", numbers.metric(high))
 
 
-def per_user(shown: Shown, name: str) -> Float64Array | None:
+def per_user(shown: ShownRun, name: str) -> Float64Array | None:
     """A metric of every evaluated user; None if it was not stored."""
     return shown.run.users.get(name) if name != "user" else None
 

@@ -23,7 +23,7 @@ FIRST = (*ERRORS, "ndcg@10", "hr@10", "recall@10", "precision@10", "f1@10", "map
 
 @final
 @dataclass(frozen=True, eq=False)
-class Shown:
+class ShownRun:
     """A run as it appears in a report. number: its place in its group, which gives its colour."""
 
     run: StoredRun
@@ -63,7 +63,7 @@ class Group(NamedTuple):
 
     title: str
     slug: str
-    runs: tuple[Shown, ...]
+    runs: tuple[ShownRun, ...]
 
     @property
     def ranking(self) -> str:
@@ -92,7 +92,7 @@ def groups(runs: Sequence[StoredRun]) -> list[Group]:
 
 
 def _group(runs: list[StoredRun], slug: str) -> Group:
-    shown = [Shown(run, label, number) for number, (run, label) in enumerate(zip(runs, labels(runs), strict=True))]
+    shown = [ShownRun(run, label, number) for number, (run, label) in enumerate(zip(runs, labels(runs), strict=True))]
     return Group(f"{data_name(runs[0].manifest)}, {protocol_of(runs[0].manifest)}", slug, tuple(shown))
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from . import figures, numbers
 from .markup import Child, Html, folded, join, table, tag
-from .runs import ERRORS, FIRST, MAIN, Group, Shown, is_error
+from .runs import ERRORS, FIRST, MAIN, Group, ShownRun, is_error
 from .theme import figure, side_by_side
 
 Line = dict[str, Any]  # of trace.jsonl
@@ -25,13 +25,13 @@ def learning(group: Group) -> Html:
     return join(tag("p", _words(looked)), _curves(group, looked), missing, traces)
 
 
-def looks(shown: Shown) -> list[Line]:
+def looks(shown: ShownRun) -> list[Line]:
     """The validation metrics in the first phase of a run's trace: of the first fold, and of the search for the number of
     rounds if there was one."""
     return [line for line in shown.run.trace if line["phase"] == shown.run.trace[0]["phase"] and line["validation"]]
 
 
-def _why(shown: Shown) -> Html:
+def _why(shown: ShownRun) -> Html:
     if not shown.device_rounds:
         return join("trained in one place, without rounds.")
     return join(
@@ -39,13 +39,13 @@ def _why(shown: Shown) -> Html:
     )
 
 
-def _words(looked: dict[Shown, list[Line]]) -> str:
+def _words(looked: dict[ShownRun, list[Line]]) -> str:
     said = "Measured on the validation rows while training; the test rows are opened once, at the end."
     folds = any("folds" in shown.manifest for shown in looked)
     return f"{said} Shown is the first fold." if folds else said
 
 
-def _curves(group: Group, looked: dict[Shown, list[Line]]) -> Html:
+def _curves(group: Group, looked: dict[ShownRun, list[Line]]) -> Html:
     metric = next(
         (name for name in FIRST if all(name in lines[0]["validation"] for lines in looked.values())), next(iter(_first(looked)))
     )
@@ -75,7 +75,7 @@ def _curve(group: Group, series: dict[str, tuple[list[float], list[float]]], met
     return figure(svg)
 
 
-def _first(looked: dict[Shown, list[Line]]) -> dict[str, float]:
+def _first(looked: dict[ShownRun, list[Line]]) -> dict[str, float]:
     return next(iter(looked.values()))[0]["validation"]
 
 
@@ -83,7 +83,7 @@ def _bytes(line: Line) -> float:
     return float(line["bytes_up"] + line["bytes_down"])
 
 
-def _trace(shown: Shown, lines: list[Line]) -> Html:
+def _trace(shown: ShownRun, lines: list[Line]) -> Html:
     names = [name for name in SHOWN if name in lines[0]["validation"]] or list(lines[0]["validation"])[:3]
     sign = -1 if is_error(names[0]) else 1
     best = max(lines, key=lambda line: (sign * line["validation"].get(names[0], 0.0), -line["round"]))

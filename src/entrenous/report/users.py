@@ -13,7 +13,7 @@ from ..evaluate.summary import PERCENTILES, interval, summarise
 from . import figures, numbers
 from .markup import Child, Html, folded, join, table, tag
 from .results import per_user
-from .runs import FIRST, Group, Shown, in_order, is_error, is_main, kind, main_of
+from .runs import FIRST, Group, ShownRun, in_order, is_error, is_main, kind, main_of
 from .theme import figure, side_by_side
 
 LEVEL = 0.05
@@ -52,7 +52,7 @@ def _tails(group: Group, name: str) -> Html:
     return table(said, head, rows, label=f"{name} per user")
 
 
-def _tail(shown: Shown, values: Float64Array) -> list[Child]:
+def _tail(shown: ShownRun, values: Float64Array) -> list[Child]:
     found = summarise(values, seed=shown.manifest["seed"])
     bounds = join(numbers.metric(found.low), " to ", numbers.metric(found.high))
     tails = [numbers.metric(found.percentiles[p]) for p in PERCENTILES]
@@ -92,11 +92,11 @@ def distribution(values: Float64Array) -> tuple[Float64Array, Float64Array]:
 # ---- significance -------------------------------------------------------------------------------------------------------------
 
 
-class Pair(NamedTuple):
+class RunPair(NamedTuple):
     """Two runs and the values of the users that both evaluated."""
 
-    a: Shown
-    b: Shown
+    a: ShownRun
+    b: ShownRun
     left: Float64Array
     right: Float64Array
 
@@ -117,7 +117,7 @@ def significance(group: Group) -> Html | None:
     return join([tag("p", words), tables[0], more] if tables else None, _unpaired(group))
 
 
-def pairs(group: Group, name: str) -> list[Pair]:
+def pairs(group: Group, name: str) -> list[RunPair]:
     """Every two runs whose users can be paired on a metric."""
     found = []
     for a, b in combinations(group.runs, 2):
@@ -126,7 +126,7 @@ def pairs(group: Group, name: str) -> list[Pair]:
             continue
         _, of_a, of_b = np.intersect1d(a.run.users["user"], b.run.users["user"], assume_unique=True, return_indices=True)
         if len(of_a) > 1:
-            found.append(Pair(a, b, left[of_a], right[of_b]))
+            found.append(RunPair(a, b, left[of_a], right[of_b]))
     return found
 
 
@@ -151,12 +151,12 @@ def _tests(group: Group, name: str) -> Html | None:
     return table(said, head, rows, text=(1,), label=f"Tests of {name}")
 
 
-def _difference(pair: Pair, mean: float) -> Html:
+def _difference(pair: RunPair, mean: float) -> Html:
     low, high = interval(pair.left - pair.right, seed=pair.a.manifest["seed"])
     return join(numbers.signed(mean), tag("small", numbers.signed(low), " to ", numbers.signed(high)))
 
 
-def _verdict(pair: Pair, difference: float, t: float, w: float) -> Child:
+def _verdict(pair: RunPair, difference: float, t: float, w: float) -> Child:
     if t <= LEVEL and w <= LEVEL:
         return join((pair.a if difference > 0 else pair.b).named(), " is higher")
     return "the tests disagree" if t <= LEVEL or w <= LEVEL else "could be chance"
@@ -164,7 +164,7 @@ def _verdict(pair: Pair, difference: float, t: float, w: float) -> Child:
 
 def _unpaired(group: Group) -> Html | None:
     """Which runs are not tested against each other, and why. (Those of other groups have sections of their own.)"""
-    seeds: dict[int, list[Shown]] = {}
+    seeds: dict[int, list[ShownRun]] = {}
     for shown in group.runs:
         seeds.setdefault(shown.manifest["seed"], []).append(shown)
     if len(seeds) < 2:

@@ -1,1 +1,1 @@
-"""One run from a plan to a folder: split, train, evaluate, store; and a stored run opened again."""
+"""Runs: from a plan to a folder (split, train, evaluate, store), and a stored run opened again."""

@@ -17,12 +17,12 @@ from ..evaluate.protocol import Evaluation
 from ..federation.ledger import Ledger
 from ..split.types import Split
 from . import store
-from .plan import Plan
+from .plan import RunPlan
 from .recommenders import Algorithm, Fitted, federated
 
 
 class Fold(NamedTuple):
-    """What was trained and found on one split: the fitted algorithm, its evaluation, its training rows, and seconds of both."""
+    """The training and evaluation of one split: the fitted algorithm, its evaluation, its training rows, and seconds of both."""
 
     fitted: Fitted
     evaluation: Evaluation
@@ -31,7 +31,7 @@ class Fold(NamedTuple):
     evaluate_seconds: float
 
 
-def opening(plan: Plan, rows: Interactions, by_name: bool) -> dict[str, Any]:
+def opening(plan: RunPlan, rows: Interactions, by_name: bool) -> dict[str, Any]:
     """The manifest of a run before it is trained. Settings that are not numbers or text (a Choice) are described, not stored."""
     asked = asdict(plan)
     return {
@@ -51,7 +51,7 @@ def opening(plan: Plan, rows: Interactions, by_name: bool) -> dict[str, Any]:
     }
 
 
-def ignored(plan: Plan, algorithm: Algorithm) -> list[str]:
+def ignored(plan: RunPlan, algorithm: Algorithm) -> list[str]:
     """Notes on options that were given and mean nothing to a centralised algorithm."""
     asked = [name for name, value in (("rounds", plan.rounds), ("every", plan.every), ("patience", plan.patience)) if value]
     if federated(algorithm) or not asked:
@@ -72,7 +72,8 @@ def between(network: Mapping[str, Any], algorithm: Algorithm, split: Split) -> l
 
 
 def closing(parts: list[Split], folds: list[Fold], leak: list[str], said: list[str]) -> dict[str, Any]:
-    """What a finished run adds to its manifest: means over folds, sums of bytes and seconds. leak: the first notes; said: the last ones."""
+    """Entries that a finished run adds to its manifest: means over folds, sums of bytes and seconds. leak: the first notes; said: the
+    last ones."""
     first, ledger = folds[0], Ledger()
     for fold in folds:
         ledger = ledger.plus(fold.fitted.ledger)

@@ -1,4 +1,4 @@
-"""The arrows: data -> split -> federate -> recommend -> evaluate -> store. What `entrenous run` does, as one function."""
+"""One run as a function, from data to a stored result: split, train, evaluate, store. What `entrenous run` does."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from ..data.interactions import Interactions
 from ..evaluate.protocol import Evaluation, evaluate
 from ..federation.executors import Debug, Executor, Threads
 from ..federation.workers.crew import Crew
-from ..federation.workers.engine import Asked, crew
+from ..federation.workers.engine import EngineOptions, crew
 from ..federation.workers.rounds import refuse
 from ..federation.workers.shards import ShardHand
 from ..split.protocol import GIVEN
 from ..split.types import Split
 from . import store
 from .manifest import Fold, between, closing, ignored, opening
-from .plan import TRACE, Material, Plan, check, check_parts, leaky, make, material, network_of, usual_protocol
+from .plan import TRACE, Material, RunPlan, check, check_parts, leaky, make, material, network_of, usual_protocol
 from .recommenders import (
     Algorithm,
     CentralRecommender,
@@ -55,16 +55,16 @@ class Run:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """Mean over users (and folds) by name, under the run's protocol."""
+        """Metrics by name under the run's protocol, as means over users (and folds)."""
         return self.manifest["metrics"]
 
     def recommend(self, user: str, n: int = 10) -> list[dict[str, Any]]:
-        """The n best items for a user, by external ids: [{"item", "title", "score"}]."""
+        """Recommendations for a user: the n best items by external ids, [{"item", "title", "score"}]."""
         label, seed = self.manifest["algorithm"], self.manifest["seed"]
         return recommendations(self.recommender, self.train, user, n, label=label, seed=seed)
 
     def predict(self, user: str, *items: str) -> list[dict[str, Any]]:
-        """What a user would rate some items, by external ids: see `stored.predictions`."""
+        """Predicted ratings of a user for some items, by external ids: see `runs.reopen.predictions`."""
         return predictions(self.recommender, self.train, user, items, label=self.manifest["algorithm"])
 
 
@@ -90,7 +90,7 @@ def run(
     debug: bool = False,
     progress: Progress = silent,
 ) -> Run:
-    """Splits, trains, evaluates and, with `out`, stores. See `Plan` for what determines the result.
+    """Splits, trains, evaluates and, with `out`, stores. See `RunPlan` for what determines the result.
 
     protocol: None = the usual one: loo-99, kfold-5 for an algorithm that predicts ratings, PEPPER's for one that gossips.
     given: the folder of a given split; it is then the data. negatives: "leaky" shows what the field's leaky samplers do, with a
@@ -104,14 +104,14 @@ def run(
     if isinstance(data, str) and given is not None and protocol == GIVEN:
         data, given = given, None
     protocol = protocol or usual_protocol(data, algorithm)
-    plan = Plan(
+    plan = RunPlan(
         algorithm=algorithm, data=_lasting(data) if isinstance(data, str) else data.name, protocol=protocol, seed=seed, rounds=rounds,
         settings=settings or {}, patience=patience, every=every, given=None if given is None else _lasting(given),
         load={name: _lasting(value) if name == "items" else value for name, value in (load or {}).items()},
         negatives=negatives, network=network or {},
     )  # fmt: skip
     check(plan)
-    asked = Asked(workers, ray, threads)
+    asked = EngineOptions(workers, ray, threads)
     asked.check()
     between_nodes = dict(network_of(plan))  # read once, as settings are: a file of delays may change
     at_least("--checkpoint-every", checkpoint_every, 0)
@@ -141,7 +141,7 @@ def resume(
     """Continues an interrupted run from its newest checkpoint to the model an uninterrupted run ends with. workers, ray: as of `run`,
     whatever the run was begun with."""
     at_least("--checkpoint-every", checkpoint_every, 0)
-    asked = Asked(workers, ray, threads)
+    asked = EngineOptions(workers, ray, threads)
     asked.check()
     executor = Threads(threads)
     stored = store.unfinished(run_name, root)
@@ -159,7 +159,7 @@ def resume(
 
 
 @contextmanager
-def _crew(asked: Asked, plan: Plan, what: Material, made: Algorithm, debug: bool = False) -> Iterator[Crew | None]:
+def _crew(asked: EngineOptions, plan: RunPlan, what: Material, made: Algorithm, debug: bool = False) -> Iterator[Crew | None]:
     """The workers that were asked for, or None. Raises InputError for what they cannot share out."""
     if not asked:
         yield None
@@ -176,7 +176,7 @@ def _lasting(name: str) -> str:
     return str(Path(name).resolve()) if name not in datasets() and Path(name).exists() else name
 
 
-def _opened(plan: Plan, rows: Interactions, by_name: bool, out: Path | None) -> tuple[Path | None, dict[str, Any]]:
+def _opened(plan: RunPlan, rows: Interactions, by_name: bool, out: Path | None) -> tuple[Path | None, dict[str, Any]]:
     """The folder of a new run under `out`, and what its manifest says until training is done."""
     manifest = opening(plan, rows, by_name)
     if out is None:
@@ -221,7 +221,7 @@ def _keep_traces(network: dict[str, Any], folder: Path) -> dict[str, Any]:
     return kept
 
 
-def _execute(plan: Plan, what: Material, algorithm: Algorithm, begun: dict[str, Any], watch: Watch) -> Run:
+def _execute(plan: RunPlan, what: Material, algorithm: Algorithm, begun: dict[str, Any], watch: Watch) -> Run:
     if leaky(plan):
         warnings.warn(LEAK, EntrenousWarning, stacklevel=3)
     trace: list[dict[str, Any]] = []
@@ -241,7 +241,7 @@ def _execute(plan: Plan, what: Material, algorithm: Algorithm, begun: dict[str, 
     )
 
 
-def _fold(plan: Plan, algorithm: Algorithm, split: Split, watch: Watch, trace: list[dict[str, Any]], fold: str) -> Fold:
+def _fold(plan: RunPlan, algorithm: Algorithm, split: Split, watch: Watch, trace: list[dict[str, Any]], fold: str) -> Fold:
     """Train, then open the test rows once."""
     rows = split.final_train
     began = time.perf_counter()

@@ -1,4 +1,4 @@
-"""`Plan`: what determines a result, checked before anything is loaded; and what it needs: rows, splits, an algorithm."""
+"""`RunPlan`: what determines a result, checked before anything is loaded; and what it needs: rows, splits, an algorithm."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ NEGATIVES = ("train", "leaky")  # what devices draw as negatives: what is not in
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Plan:
-    """What determines a result. Two runs of one plan end with the same model bytes and the same metrics.
+class RunPlan:
+    """The settings that determine a result. Two runs of one plan end with the same model bytes and the same metrics.
 
     algorithm: a name of `entrenous algorithms`. settings: its hyper-parameters where they differ from the defaults.
     data: a data set, file or folder. load: how to read the file (`data.options.LoadOptions`), such as {"item": "venue"}.
@@ -58,7 +58,8 @@ class Plan:
 
 
 def usual_protocol(data: str | Interactions, *algorithms_named: str) -> str:
-    """How rows are held out unless said otherwise: what is usual for every one of the algorithms on this data, `loo-99` if they differ.
+    """The usual protocol by which rows are held out: what is usual for every one of the algorithms on this data, `loo-99` if they
+    differ.
 
     An algorithm may declare what is usual for it (`Traits.usual_protocols`). Raises InputError for an unknown algorithm.
     """
@@ -77,13 +78,14 @@ def _usual(traits: Traits, data: str) -> str:
 
 
 class Material(NamedTuple):
-    """What a plan works on. rows: all rows, held-out ones too: the identity of the data. parts: one split, or one a fold."""
+    """Rows and splits that a plan works on. rows: all rows, held-out ones too: the identity of the data. parts: one split, or one a
+    fold."""
 
     rows: Interactions
     parts: list[Split]
 
 
-def check(plan: Plan) -> None:
+def check(plan: RunPlan) -> None:
     """Refuses an unknown algorithm, settings it does not have and numbers that make no sense, before anything is loaded."""
     for name, least in (("rounds", 1), ("seed", 0), ("patience", 0), ("every", 0)):
         at_least(f"--{name}", getattr(plan, name), least)
@@ -106,7 +108,7 @@ def check(plan: Plan) -> None:
         raise InputError("--given", f"the protocol is {plan.protocol}", expected=f"--protocol {GIVEN}")
 
 
-def material(plan: Plan, data: Interactions | None = None) -> Material:
+def material(plan: RunPlan, data: Interactions | None = None) -> Material:
     """Loads (unless `data` is at hand) and splits. The rows are those of the split where it has users of its own (`pepper-given`)."""
     if plan.protocol == GIVEN:
         parts = splits(GIVEN, data, seed=plan.seed, given=plan.given or plan.data)
@@ -116,22 +118,23 @@ def material(plan: Plan, data: Interactions | None = None) -> Material:
     return Material(rows if parts[0].train.users is rows.users else parts[0].all_rows, parts)
 
 
-def network_of(plan: Plan) -> Network:
-    """What is between the peers. Raises InputError for a setting that makes no sense."""
+def network_of(plan: RunPlan) -> Network:
+    """The network between the peers of a plan. Raises InputError for a setting that makes no sense."""
     return Network.read(plan.network)
 
 
 def algorithm_of(name: str, settings: Mapping[str, Any]) -> Algorithm:
-    """An algorithm by its name, with settings that are numbers and text. Raises InputError."""
+    """An algorithm by its name, with settings that are numbers and text. Raises InputError for a name or a setting that does not exist."""
     kind, preset = kind_of(name)
     made: Algorithm = kind.parse({**preset, **settings})
     return made
 
 
-def make(plan: Plan, rows: Interactions) -> Algorithm:
-    """The algorithm of a plan. `pi=@file.csv` is read here, where user and item ids are known.
+def make(plan: RunPlan, rows: Interactions) -> Algorithm:
+    """Makes the algorithm of a plan, with its settings. `pi=@file.csv` is read here, where user and item ids are known.
 
-    Raises InputError for settings that do not fit the rows, such as more clusters than users."""
+    Raises InputError for settings that do not fit the rows, such as more clusters than users.
+    """
     made: Any = algorithm_of(plan.algorithm, {name: _value(value, rows) for name, value in plan.settings.items()})
     cohort = dict(made).get("cohort", 0)
     if "cohort" in plan.settings and cohort > len(rows.users):  # a default only says how many at most
@@ -141,7 +144,7 @@ def make(plan: Plan, rows: Interactions) -> Algorithm:
     return made
 
 
-def check_parts(plan: Plan, parts: list[Split]) -> None:
+def check_parts(plan: RunPlan, parts: list[Split]) -> None:
     """Refuses splits on which the plan cannot be carried out."""
     for part in parts:
         check_trainable(part.final_train)
@@ -150,7 +153,7 @@ def check_parts(plan: Plan, parts: list[Split]) -> None:
             raise InputError("--patience", problem, fix="train for a fixed number of rounds")
 
 
-def leaky(plan: Plan) -> bool:
+def leaky(plan: RunPlan) -> bool:
     """Whether devices are kept from drawing held-out items as negatives. Raises InputError for a choice that is none."""
     if plan.negatives not in NEGATIVES:
         problem, fix = f"unknown choice '{plan.negatives}'", did_you_mean(plan.negatives, NEGATIVES)

@@ -1,4 +1,4 @@
-"""What training ends with, central, federated or between peers: a recommender, and its state as named arrays that can be stored."""
+"""Recommenders that training ends with, central, federated or between peers, and their state as named arrays that can be stored."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Standing = Training | Swarm  # where it stands
 
 
 class Biases(NamedTuple):
-    """The parts of predicted ratings that no taste explains. user: float32 [m], with any constant; item: float32 [items]."""
+    """Parts of predicted ratings that no taste explains. user: float32 [m], with any constant; item: float32 [items]."""
 
     user: Float32Array
     item: Float32Array
@@ -36,7 +36,8 @@ class Biases(NamedTuple):
 @final
 @dataclass(frozen=True, eq=False)
 class FederatedRecommender:
-    """Every user scored on their own device: the downloaded model, their private state, their own history."""
+    """A federation's recommender, which scores every user on their own device: the downloaded model, their private state, their own
+    history."""
 
     algorithm: FederatedAlgorithm
     download: State
@@ -45,15 +46,15 @@ class FederatedRecommender:
 
     @property
     def contract(self) -> Contract:
-        """What the algorithm declares, in the federation of these users."""
+        """The algorithm's declaration with the sizes of the federation of these users."""
         return bound(self.algorithm, self.data.catalogue)
 
     def scores(self, users: Int64Array) -> Float32Array:
-        """float32 [len(users), items]."""
+        """Scores of every item for some users, float32 [len(users), items]."""
         return self.algorithm.score(*self._on_devices(users))
 
     def biases(self, users: Int64Array) -> Biases | None:
-        """What of a prediction is the user's and what the item's; None if the algorithm does not tell them apart."""
+        """Biases of the users and of the items in predicted ratings; None if the algorithm does not tell them apart."""
         of = declared(self.algorithm).biases
         return None if of is None else Biases(*of(*self._on_devices(users)))
 
@@ -66,8 +67,9 @@ class FederatedRecommender:
 @final
 @dataclass(frozen=True, eq=False)
 class GossipRecommender:
-    """Every user scored on their own node, by its own model. models: float32 [n, width]. private: all of their training rows, which a
-    node that trains before it scores may draw negatives beside: as in `FederatedRecommender`, never a leak."""
+    """A gossip algorithm's recommender, which scores every user on their own node, by its own model. models: float32 [n, width].
+    private: all of their training rows, which a node that trains before it scores may draw negatives beside: as in
+    `FederatedRecommender`, never a leak."""
 
     algorithm: GossipAlgorithm
     models: Float32Array
@@ -75,28 +77,28 @@ class GossipRecommender:
     private: DeviceData
 
     def scores(self, users: Int64Array) -> Float32Array:
-        """float32 [len(users), items]."""
+        """Scores of every item for some users, float32 [len(users), items]."""
         return self.algorithm.score(self.models, users, self.nodes, users, self.private)
 
     def biases(self, users: Int64Array) -> None:
-        """No gossip algorithm predicts ratings."""
+        """Biases in predicted ratings: None, since no gossip algorithm predicts ratings."""
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class CentralRecommender:
-    """A centralised model over the training data it saw."""
+    """A centralised model's recommender, over the training data it saw."""
 
     algorithm: CentralAlgorithm
     model: State
     data: Interactions
 
     def scores(self, users: Int64Array) -> Float32Array:
-        """float32 [len(users), items]."""
+        """Scores of every item for some users, float32 [len(users), items]."""
         return self.algorithm.score(self.model, self.data, users)
 
     def biases(self, users: Int64Array) -> Biases | None:
-        """As of a federated recommender."""
+        """Biases of the users and of the items in predicted ratings; None if the algorithm does not tell them apart."""
         of = declared(self.algorithm).biases
         return None if of is None else Biases(*of(self.model, self.data, users))
 
@@ -111,7 +113,7 @@ class Fitted(NamedTuple):
 
 
 def fitted(rounds: Federation, training: Standing) -> Fitted:
-    """The recommender of a federation, as it stands."""
+    """The recommender of a federation in its present state."""
     if isinstance(rounds, Gossip):
         assert isinstance(training, Swarm)
         return _of_nodes(rounds, training)
@@ -169,7 +171,7 @@ def restore(
 
 
 def restore_training(rounds: Federation, number: int, arrays: Mapping[str, Array]) -> Standing:
-    """The training that `checkpoint_arrays` described."""
+    """The state of training that `checkpoint_arrays` described."""
     if isinstance(rounds, Gossip):
         return rounds.restored(number, dict(arrays))
     server = restore_state(rounds.algorithm, "holds", "server", arrays)
@@ -178,7 +180,7 @@ def restore_training(rounds: Federation, number: int, arrays: Mapping[str, Array
 
 
 def checkpoint_arrays(training: Standing) -> dict[str, Array]:
-    """All of a training but its round number."""
+    """Named arrays of a state of training, all of it but its round number."""
     if isinstance(training, Swarm):
         return training.arrays()
     states = {**_prefixed("server", training.server), **_prefixed("devices", training.devices)}

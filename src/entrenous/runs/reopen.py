@@ -1,4 +1,4 @@
-"""A stored run, used again: its plan, its data checked to be what it was, its model, its recommendations."""
+"""A stored run, used again: its plan, its data checked to be the same as then, its model, its recommendations."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ..core.protocols import Recommender
 from ..data.interactions import Interactions
 from ..evaluate.recommend import recommend, score_blocks
 from . import store
-from .plan import TRACE, Material, Plan, make, material
+from .plan import TRACE, Material, RunPlan, make, material
 from .recommenders import CentralRecommender, FederatedRecommender, GossipRecommender, restore
 
 KEPT = ("algorithm", "data", "protocol", "seed", "settings", "patience", "every", "given", "load")
 
 
-def plan_of(run: store.StoredRun) -> Plan:
-    """The plan a stored run was made by. Raises InputError for a manifest that does not say."""
+def plan_of(run: store.StoredRun) -> RunPlan:
+    """The plan by which a stored run was made. Raises InputError for a manifest that does not say."""
     if not run.manifest.get("data_by_name", True):
         raise InputError(str(run.path), "this run was made from objects in memory", fix="use the Run object in Python")
     missing = [name for name in (*KEPT, "rounds_asked", "data_sha256") if name not in run.manifest]
@@ -35,7 +35,7 @@ def plan_of(run: store.StoredRun) -> Plan:
     kept["negatives"] = run.manifest.get("negatives", "train")  # runs of earlier versions had no choice
     kept["settings"] = {name: _own_file(value, "@", run) for name, value in kept["settings"].items()}
     kept["network"] = {name: _own_file(value, TRACE, run) for name, value in run.manifest.get("network", {}).items()}
-    return Plan(**kept, rounds=run.manifest["rounds_asked"])
+    return RunPlan(**kept, rounds=run.manifest["rounds_asked"])
 
 
 def _own_file(value: Any, mark: str, run: store.StoredRun) -> Any:
@@ -44,8 +44,8 @@ def _own_file(value: Any, mark: str, run: store.StoredRun) -> Any:
     return f"{mark}{run.path / value.removeprefix(mark)}" if own else value
 
 
-def material_of(run: store.StoredRun, plan: Plan) -> Material:
-    """The rows and splits of a stored run. Raises EntrenousError when the data is not what it was."""
+def material_of(run: store.StoredRun, plan: RunPlan) -> Material:
+    """The rows and splits of a stored run. Raises EntrenousError when the data has changed since."""
     found = material(plan)
     if found.rows.sha256() != run.manifest["data_sha256"]:
         raise EntrenousError(
@@ -68,7 +68,7 @@ def reopen(run: store.StoredRun) -> tuple[FederatedRecommender | GossipRecommend
 
 
 def predicted(run: store.StoredRun, user: str, items: Sequence[str]) -> list[dict[str, Any]]:
-    """`predictions` of a stored run."""
+    """Predicted ratings of a stored run: see `predictions`."""
     recommender, train = reopen(run)
     return predictions(recommender, train, user, items, label=run.manifest["algorithm"])
 
@@ -81,7 +81,7 @@ def predictions(
     *,
     label: str,
 ) -> list[dict[str, Any]]:
-    """What a user would rate some items, by external ids, clipped to the scale of the data.
+    """Predicted ratings of a user for some items, by external ids, clipped to the scale of the data.
 
     [{"item", "title", "prediction", "unclipped", "user_bias", "item_bias", "interaction", "rated"}]: `unclipped` is the sum of the three
     before the last, which are None where the algorithm does not tell them apart; `rated`: the rating in the training rows, or None.
@@ -116,7 +116,7 @@ def predictions(
 
 
 def recommended(run: store.StoredRun, user: str, n: int = 10) -> list[dict[str, Any]]:
-    """`recommendations` of a stored run."""
+    """Recommendations of a stored run for one user: see `recommendations`."""
     recommender, train = reopen(run)
     return recommendations(recommender, train, user, n, label=run.manifest["algorithm"], seed=run.manifest["seed"])
 

@@ -33,7 +33,7 @@ FINISHED = ("metrics", "model_sha256", "rounds", "bytes", "seconds")  # in the m
 
 
 class StoredRun(NamedTuple):
-    """A run read back. users: {metric: float64 [m], "user": int64 [m]}."""
+    """A run read back from its folder. users: {metric: float64 [m], "user": int64 [m]}."""
 
     path: Path
     manifest: dict[str, Any]
@@ -42,12 +42,12 @@ class StoredRun(NamedTuple):
 
 
 def protocol_of(manifest: Mapping[str, Any]) -> str:
-    """The protocol as it is shown: the name, and a word about negatives that leak."""
+    """The protocol of a run as it is shown: the name, and a word about negatives that leak."""
     return f"{manifest['protocol']}{' LEAKY' if manifest.get('negatives') == 'leaky' else ''}"
 
 
 def model_sha256(arrays: Mapping[str, Array]) -> str:
-    """The identity of a model: names, types, shapes and bytes of its arrays, in name order."""
+    """The identity of a model, a SHA-256: of names, types, shapes and bytes of its arrays, in name order."""
     digest = hashlib.sha256()
     for name in sorted(arrays):
         array = np.asarray(arrays[name], order="C")
@@ -57,7 +57,7 @@ def model_sha256(arrays: Mapping[str, Array]) -> str:
 
 
 def new_folder(root: Path, stem: str) -> Path:
-    """A new folder `root/<stem>`, or `<stem>-2`, `-3`, ... when that is taken."""
+    """Makes a new folder `root/<stem>`, or `<stem>-2`, `-3`, ... when that is taken."""
     try:
         root.mkdir(parents=True, exist_ok=True)
         for number in range(1, 100_000):
@@ -75,17 +75,17 @@ def new_folder(root: Path, stem: str) -> Path:
 
 
 def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
-    """manifest.json, readable by people."""
+    """Writes manifest.json, readable by people."""
     write_atomically(folder / "manifest.json", (json.dumps({"format": FORMAT, **manifest}, indent=2) + "\n").encode())
 
 
 def write_trace(folder: Path, trace: list[dict[str, Any]]) -> None:
-    """trace.jsonl."""
+    """Writes trace.jsonl, one line for each evaluated point of training."""
     write_atomically(folder / "trace.jsonl", "".join(json.dumps(line) + "\n" for line in trace).encode())
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Array], **about: str) -> None:
-    """A safetensors file whose metadata carries `about` and the sha256 of it and the arrays. They are not copied: the models of a
+    """Writes a safetensors file whose metadata carries `about` and the sha256 of it and the arrays. They are not copied: the models of a
     thousand peers are gigabytes."""
     whole = {name: np.asarray(array, order="C") for name, array in sorted(arrays.items())}
     header: dict[str, Any] = {"__metadata__": {**about, "sha256": _seal(whole, about)}}
@@ -116,7 +116,7 @@ def _seal(arrays: Mapping[str, Array], about: Mapping[str, str]) -> str:
 
 
 def read_arrays(path: Path) -> tuple[dict[str, Array], dict[str, str]]:
-    """Arrays and metadata of `write_arrays`. Raises EntrenousError, naming the file, when a byte has changed."""
+    """Reads arrays and metadata that `write_arrays` wrote. Raises EntrenousError, naming the file, when a byte has changed."""
     from safetensors import SafetensorError, safe_open
 
     try:
@@ -144,7 +144,7 @@ class Checkpoint(NamedTuple):
 
 
 def write_checkpoint(folder: Path, phase: str, number: int, arrays: Mapping[str, Array], **about: str) -> None:
-    """The state of a phase after round `number`; the two newest of each phase are kept, in case the newest is damaged."""
+    """Writes the state of a phase after round `number`; the two newest of each phase are kept, in case the newest is damaged."""
     write_arrays(folder / f"checkpoint-{phase}-{number:09d}.safetensors", arrays, phase=phase, round=str(number), **about)
     for old in _checkpoints(folder, phase)[:-2]:
         old.unlink(missing_ok=True)
@@ -169,7 +169,7 @@ def _checkpoints(folder: Path, phase: str = "*") -> list[Path]:
 
 
 def has_checkpoint(folder: Path) -> bool:
-    """Whether an unfinished run has anything to continue from."""
+    """Whether an unfinished run has a checkpoint from which it can continue."""
     return bool(_checkpoints(folder))
 
 
@@ -205,12 +205,12 @@ def _is_finished(folder: Path) -> bool:
 
 
 def folders(root: Path) -> list[Path]:
-    """All runs under `root`, by name."""
+    """Folders of all runs under `root`, by name."""
     return sorted(path.parent for path in root.glob("*/manifest.json")) if root.is_dir() else []
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """manifest.json, checked for its format and for what every run has."""
+    """Reads manifest.json, checked for its format and for what every run has."""
     path = folder / "manifest.json"
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
@@ -228,20 +228,20 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 
 def read(run: str, root: Path) -> StoredRun:
-    """A run with its trace and per-user metrics."""
+    """Reads a run with its trace and per-user metrics."""
     path = find(run, root)
     users = path / "users.safetensors"
     return StoredRun(path, read_manifest(path), _read_trace(path), read_arrays(users)[0] if users.is_file() else {})
 
 
 def unfinished(run: str, root: Path) -> StoredRun:
-    """A run as it is continued: its checkpoints say all there is to say, so nothing but the manifest is read."""
+    """Reads a run that is to be continued: its checkpoints say all there is to say, so nothing but the manifest is read."""
     path = find(run, root)
     return StoredRun(path, read_manifest(path), [], {})
 
 
 def remove(folder: Path) -> None:
-    """Deletes a run."""
+    """Deletes the folder of a run."""
     shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -1,4 +1,4 @@
-"""One training from start, or from its checkpoint, to the end: looks at validation, checkpoints, early stopping."""
+"""Training from start, or from a checkpoint, to the end: evaluation on validation rows, checkpoints, early stopping."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ..federation.workers.crew import Crew
 from ..federation.workers.rounds import ShardedRounds
 from ..split.types import Held, Split
 from . import store
-from .plan import Plan, leaky, network_of
+from .plan import RunPlan, leaky, network_of
 from .recommenders import (
     Algorithm,
     Federation,
@@ -42,7 +42,7 @@ PROGRESS_STEPS = 100  # how often a long training reports
 @final
 @dataclass(frozen=True, kw_only=True)
 class Watch:
-    """What happens beside the rounds.
+    """Settings of what happens beside the rounds of a training: looks at validation, early stopping, checkpoints.
 
     every: rounds between looks at validation, 0 = none. patience: looks without a better one after which training stops, 0 = never.
     checkpoint_every: rounds between checkpoints in `folder`, 0 = none. crew: workers that have the devices; None = they are here.
@@ -57,8 +57,8 @@ class Watch:
     crew: Crew | None = None
 
 
-def train(plan: Plan, algorithm: Algorithm, split: Split, watch: Watch, trace: list[dict[str, Any]], fold: str) -> Fitted:
-    """The algorithm of a plan, trained on a split. The one place where a run is trained, whatever the kind of algorithm.
+def train(plan: RunPlan, algorithm: Algorithm, split: Split, watch: Watch, trace: list[dict[str, Any]], fold: str) -> Fitted:
+    """Trains the algorithm of a plan on a split: the one place where a run is trained, whatever the kind of algorithm.
 
     A centralised one is fitted. In rounds, with patience, a first training finds the best round on validation and a second one ends there;
     else one goes to the end. Both start from round 0 with the same seed, so without refitting the second repeats the first, to the bit.
@@ -78,7 +78,7 @@ def train(plan: Plan, algorithm: Algorithm, split: Split, watch: Watch, trace: l
 
 
 class Periodic(NamedTuple):
-    """Something to do every `every` rounds, and after the last; `act` returns True to stop training there."""
+    """A callback for every `every` rounds, and after the last; `act` returns True to stop training there."""
 
     every: int
     act: Callable[[Standing], bool]
@@ -99,7 +99,8 @@ def train_phase(
     watch: Watch,
     trace: list[dict[str, Any]],
 ) -> Fitted:
-    """`algorithm` after round `until` (or fewer with patience), continuing from the newest checkpoint of this `phase` if there is one.
+    """Trains `algorithm` until round `until` (or fewer with patience), continuing from the newest checkpoint of this `phase` if there is
+    one.
 
     Appends one line for each look at validation to `trace`. avoid: as in `Rounds`; network, weighting: as in `Gossip`.
     """
@@ -131,8 +132,8 @@ def federation_of(
     block: int = 0,
     crew: Crew | None = None,
 ) -> Federation:
-    """What trains an algorithm: rounds around a server (of which `block` and `crew` are), or gossip between peers (`network` and
-    `weighting`)."""
+    """The simulation that trains an algorithm: rounds around a server (of which `block` and `crew` are), or gossip between peers
+    (`network` and `weighting`)."""
     if is_gossip(algorithm):
         return Gossip(algorithm, data, seed=seed, executor=executor, avoid=avoid, network=network, weighting=weighting)
     if crew is not None:
@@ -143,7 +144,7 @@ def federation_of(
 def advance(
     rounds: Federation, training: Standing, until: int, periodic: Sequence[Periodic] = (), progress: Progress = silent
 ) -> Standing:
-    """`training` after round `until`, or after the round in which a callback said stop."""
+    """Runs `training` until round `until`, or until the round in which a callback says stop."""
     stride = max(1, until // PROGRESS_STEPS)
     while training.round < until:
         marks = [training.round + step - training.round % step for step in (stride, *(task.every for task in periodic))]
@@ -156,7 +157,7 @@ def advance(
 
 
 def fit_central(algorithm: CentralAlgorithm, data: Interactions, seed: int, progress: Progress = silent) -> Fitted:
-    """A centralised algorithm trained on `data`."""
+    """Trains a centralised algorithm on `data`."""
     return fitted_central(algorithm, algorithm.fit(data, key(seed, "fit"), progress), data)
 
 

@@ -23,7 +23,7 @@ import numpy as np
 
 from ..core.errors import InputError
 from ..data.interactions import NO_TIME, Interactions
-from .given import Table
+from .given import CandidateColumns
 from .types import Held, Split
 
 Format = Literal["csv", "parquet"]
@@ -82,11 +82,13 @@ def _columns(rows: Interactions) -> dict[str, Any]:
     return columns if rows.row is None else {**columns, "row": rows.row[order]}
 
 
-def _table(held: Held) -> Table:
+def _table(held: Held) -> CandidateColumns:
     assert held.candidates is not None
     at, column = np.nonzero(held.candidates >= 0)
     rows = held.rows
-    return Table(rows.users.ids[rows.user[at]], rows.items.ids[rows.item[at]], rows.items.ids[held.candidates[at, column]])
+    return CandidateColumns(
+        rows.users.ids[rows.user[at]], rows.items.ids[rows.item[at]], rows.items.ids[held.candidates[at, column]]
+    )
 
 
 def _save(path: Path, columns: dict[str, Any], format: Format) -> None:

@@ -22,7 +22,7 @@ from .cut import cold_notes, pairs_of
 from .types import Held, Split
 
 
-class Table(NamedTuple):
+class CandidateColumns(NamedTuple):
     """Candidates as three parallel columns of external ids: `user`'s held-out `item` is ranked against `candidate`."""
 
     user: Array
@@ -63,15 +63,15 @@ def given(
     return split._replace(notes=notes + cold_notes(split, split.final_train))
 
 
-def _table(columns: Any) -> Table | None:
-    if columns is None or isinstance(columns, Table):
+def _table(columns: Any) -> CandidateColumns | None:
+    if columns is None or isinstance(columns, CandidateColumns):
         return columns
     present = list(getattr(columns, "columns", columns))
-    missing = [name for name in Table._fields if name not in present]
+    missing = [name for name in CandidateColumns._fields if name not in present]
     if missing:
         problem = f"no column {missing[0]} among {', '.join(map(str, present))[:200]}"
         raise InputError("candidates", problem, expected="columns user, item, candidate")
-    return Table(*(np.asarray(columns[name]).astype(np.str_) for name in Table._fields))
+    return CandidateColumns(*(np.asarray(columns[name]).astype(np.str_) for name in CandidateColumns._fields))
 
 
 def _share_ids(parts: dict[str, Interactions], candidates: list[Array]) -> dict[str, Interactions]:
@@ -150,7 +150,7 @@ def _refuse_overlap(parts: dict[str, Interactions]) -> None:
             raise InputError("protocol given", problem, expected="disjoint parts", fix=f"remove them from {a} or {b}")
 
 
-def _rows(rows: Interactions, table: Table | None, label: str) -> Int32Array | None:
+def _rows(rows: Interactions, table: CandidateColumns | None, label: str) -> Int32Array | None:
     """The candidates of each held-out row, int32 [rows, k], in the table's order, -1 where a row has fewer."""
     if table is None:
         return None

@@ -31,7 +31,7 @@ from ..core.keys import key
 from ..core.types import Array, BoolArray, Int32Array, Int64Array
 from ..core.vocabulary import Vocabulary
 from ..data.dataset import divided
-from ..data.divided import PARTS, Against, Divided
+from ..data.divided import PARTS, Divided, HeldOutNegatives
 from ..data.interactions import NO_TIME, Interactions, build
 from .cut import assemble, pairs_of, percents, share, shuffled, without_test
 from .leave_one_out import draw_candidates
@@ -98,7 +98,7 @@ def _check_free(data: Interactions, tested: BoolArray) -> None:
 # ---- what they published ---------------------------------------------------------------------------------------------------------
 
 
-class Rows(NamedTuple):
+class PublishedRows(NamedTuple):
     """Distinct published rows, ascending by pair: pair int64 [n] = user * items + item in the split's own numbers, part int64 [n]."""
 
     pair: Int64Array
@@ -127,7 +127,7 @@ def _given(data: Interactions, found: Divided, n: int, name: str) -> Split:
     return between_peers(assemble(name, whole, *masks, refit=False, notes=notes, candidates=candidates))
 
 
-def _distinct(found: Divided, names: Vocabulary, data: Interactions) -> Rows:
+def _distinct(found: Divided, names: Vocabulary, data: Interactions) -> PublishedRows:
     """The rows of these users, each in one part."""
     user, item = names.indices(found.user.tolist()), data.items.indices(found.item.tolist())
     if (strange := np.flatnonzero((user >= 0) & (item < 0))).size:
@@ -144,10 +144,12 @@ def _distinct(found: Divided, names: Vocabulary, data: Interactions) -> Rows:
     for label, part_of, others in (("test", TEST, "training"), ("validation", VALIDATION, "training or test")):
         if moved[part_of]:
             notes.append(f"published {label} rows left out, as they are also {others} rows: {moved[part_of]:,}")
-    return Rows(pair, each[first] % len(PARTS), tuple(notes))
+    return PublishedRows(pair, each[first] % len(PARTS), tuple(notes))
 
 
-def _interactions(data: Interactions, found: Divided, names: Vocabulary, rows: Rows) -> tuple[Interactions, tuple[str, ...]]:
+def _interactions(
+    data: Interactions, found: Divided, names: Vocabulary, rows: PublishedRows
+) -> tuple[Interactions, tuple[str, ...]]:
     """The rows with the values and times of the data; those that it lacks (see `Divided.lacking`) have value 1 and no time."""
     user, item = np.divmod(rows.pair, len(data.items))
     theirs = data.users.indices(names.ids.tolist()).astype(np.int64)
@@ -186,7 +188,7 @@ class Candidates(NamedTuple):
     notes: tuple[str, ...]
 
 
-def _candidates(against: Against, whole: Interactions, pairs: Int64Array, label: str) -> Candidates:
+def _candidates(against: HeldOutNegatives, whole: Interactions, pairs: Int64Array, label: str) -> Candidates:
     """The published negatives of the held-out rows `pairs` (ascending) of the part `label`, in the published order."""
     user, item = whole.users.indices(against.user.tolist()), whole.items.indices(against.item.tolist())
     own = np.flatnonzero((user >= 0) & (item >= 0))

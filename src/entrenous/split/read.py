@@ -19,7 +19,7 @@ from ..core.types import Array
 from ..core.vocabulary import Vocabulary
 from ..data.interactions import NO_TIME, Interactions, build
 from .export import ABOUT, ESCAPED, FEATURE
-from .given import Table, given
+from .given import CandidateColumns, given
 from .types import Split, between_peers
 
 PARTS = ("train", "validation", "test")
@@ -54,7 +54,7 @@ def _find(folder: Path, part: str) -> Path | None:
     return next((path for ending in ENDINGS if (path := folder / f"{part}.{ending}").exists()), None)
 
 
-def _foreign_candidates(folder: Path, part: str) -> Table | None:
+def _foreign_candidates(folder: Path, part: str) -> CandidateColumns | None:
     from ..data.columns import USUAL, find_usual
     from ..data.files import read_table
     from ..data.table import Reading
@@ -69,12 +69,12 @@ def _foreign_candidates(folder: Path, part: str) -> Table | None:
         "candidate": ("candidate", "candidate_id", "negative", "negative_item_id"),
     }
     names = {kind: find_usual(frame.columns, some) or kind for kind, some in usual.items()}
-    return Table(
+    return CandidateColumns(
         *(_text(frame.rename({names[kind]: kind} if names[kind] in frame.columns else {}), kind, path) for kind in usual)
     )
 
 
-def _given(parts: dict[str, Interactions], tables: dict[str, Table | None], *, name: str, refit: bool) -> Split:
+def _given(parts: dict[str, Interactions], tables: dict[str, CandidateColumns | None], *, name: str, refit: bool) -> Split:
     return given(
         parts["train"],
         parts["test"],
@@ -89,7 +89,7 @@ def _given(parts: dict[str, Interactions], tables: dict[str, Table | None], *, n
 # ---- what `write` wrote
 
 
-class Ids(NamedTuple):
+class SplitIds(NamedTuple):
     """The external ids and the item features of an exported split."""
 
     users: Vocabulary
@@ -100,7 +100,7 @@ class Ids(NamedTuple):
 def _exported(folder: Path) -> Split:
     about, items = _about(folder / ABOUT), _load(folder, "items")
     labels = [label for label in items.columns if label.startswith(FEATURE)]
-    ids = Ids(
+    ids = SplitIds(
         Vocabulary(_text(_load(folder, "users"), "user", folder / "users"), kind="user"),
         Vocabulary(_text(items, "item", folder / "items"), kind="item"),
         {label.removeprefix(FEATURE): _text(items, label, folder / "items") for label in labels},
@@ -147,7 +147,7 @@ def _load(folder: Path, part: str) -> Any:
         raise InputError(str(folder / part), f"cannot be read: {problem}", expected="a table with a header") from None
 
 
-def _part(folder: Path, part: str, ids: Ids, about: dict[str, Any]) -> Interactions:
+def _part(folder: Path, part: str, ids: SplitIds, about: dict[str, Any]) -> Interactions:
     frame, path = _load(folder, part), folder / part
     user, item = _listed(ids.users, _text(frame, "user", path), path), _listed(ids.items, _text(frame, "item", path), path)
     value, time, row = (_numbers(frame, name, path) for name in ("value", "time", "row"))
@@ -164,11 +164,11 @@ def _listed(names: Vocabulary, ids: Array, path: Path) -> Array:
     return found
 
 
-def _candidates(folder: Path, part: str) -> Table | None:
+def _candidates(folder: Path, part: str) -> CandidateColumns | None:
     if not _present(folder, part):
         return None
     frame = _load(folder, part)
-    return Table(*(_text(frame, name, folder / part) for name in Table._fields))
+    return CandidateColumns(*(_text(frame, name, folder / part) for name in CandidateColumns._fields))
 
 
 def _text(frame: Any, name: str, path: Path) -> Array:
@@ -180,7 +180,7 @@ def _text(frame: Any, name: str, path: Path) -> Array:
             str(path), f"no column '{name}'", expected=f"'{name}'", fix=f"the columns are: {', '.join(frame.columns)[:200]}"
         )
     column = frame[name].cast(pl.String).fill_null("").to_numpy().astype(np.str_)
-    if name in Table._fields and len(column) and bool((column == "").any()):
+    if name in CandidateColumns._fields and len(column) and bool((column == "").any()):
         raise InputError(f"{path}:{int(np.argmax(column == '')) + 2}", f"the {name} is empty", expected="an id")
     return column
 

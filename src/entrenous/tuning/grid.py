@@ -19,8 +19,8 @@ from ..evaluate.goal import Goal, goal_of, look
 from ..federation.executors import Threads
 from ..federation.workers.calls import prepare, spread
 from ..federation.workers.crew import About, about_here
-from ..federation.workers.engine import Asked, crew
-from ..runs.plan import Plan, check, make, material, usual_protocol
+from ..federation.workers.engine import EngineOptions, crew
+from ..runs.plan import RunPlan, check, make, material, usual_protocol
 from ..runs.recommenders import Fitted, Standing, Trained, check_trainable, federated, fitted
 from ..runs.train import Periodic, advance, federation_of, fit_central
 from ..split.types import Held
@@ -29,7 +29,7 @@ Looks = dict[int, dict[str, float]]  # {round: {metric: value on the validation 
 Stop = Callable[[int, int, float], bool]  # (round, of how many, the goal's metric): is this training not worth going on with?
 
 
-class Part(NamedTuple):
+class TuningPart(NamedTuple):
     """The rows of a split that tuning may use, without its test rows. weighting: the nodes' weighting sets, where the protocol
     defines them."""
 
@@ -44,9 +44,9 @@ class Task:
     """What every candidate setting is tried on. parts: training and validation rows for seeds 0, 1, ..; plan: all other
     options of the run; every: rounds between two evaluations, as in `tune`."""
 
-    plan: Plan
+    plan: RunPlan
     rows: Interactions
-    parts: list[Part]
+    parts: list[TuningPart]
     every: int
     threads: int
 
@@ -88,7 +88,7 @@ def tune(
     Returns {"rows": [{"settings", "rounds", "validation": {metric: mean over seeds}}], "failed": [{"settings", "reason"}], ...};
     a combination whose training diverges is among the failed. Raises InputError when all are.
     """
-    fixed, asked = dict(settings or {}), Asked(workers, ray, threads)
+    fixed, asked = dict(settings or {}), EngineOptions(workers, ray, threads)
     asked.check()
     if not grid or not all(grid.values()):
         raise InputError(
@@ -122,11 +122,11 @@ def tune(
 
 def planned(
     algorithm: str, data: str | Interactions, protocol: str | None, rounds: int | None, load: Mapping[str, Any] | None
-) -> Plan:
+) -> RunPlan:
     """The plan without settings. It is not checked yet."""
     name = data if isinstance(data, str) else data.name
     protocol = protocol or usual_protocol(data, algorithm)
-    return Plan(algorithm=algorithm, data=name, protocol=protocol, rounds=rounds, load=load or {})
+    return RunPlan(algorithm=algorithm, data=name, protocol=protocol, rounds=rounds, load=load or {})
 
 
 def refuse_both(fixed: Mapping[str, Any], chosen: Mapping[str, Any], where: str) -> None:
@@ -135,7 +135,7 @@ def refuse_both(fixed: Mapping[str, Any], chosen: Mapping[str, Any], where: str)
         raise InputError(f"{where} {name}", "it is fixed with --set too", fix="leave one of the two out")
 
 
-def begin(plan: Plan, data: str | Interactions, *, seeds: int, every: int, threads: int) -> Task:
+def begin(plan: RunPlan, data: str | Interactions, *, seeds: int, every: int, threads: int) -> Task:
     """Loads and splits once for each seed. Raises InputError for what cannot be trained on, or chosen on."""
     for option, value, least in (("--seeds", seeds, 1), ("--every", every, 0), ("--threads", threads, 0)):
         at_least(option, value, least)
@@ -146,7 +146,7 @@ def begin(plan: Plan, data: str | Interactions, *, seeds: int, every: int, threa
             problem = "there are no validation rows to choose on"
             raise InputError(f"protocol {split.name}", problem, fix="use a protocol that holds some out")
         check_trainable(split.train)
-        parts.append(Part(split.train, split.validation, split.weighting_sets))
+        parts.append(TuningPart(split.train, split.validation, split.weighting_sets))
     return Task(plan=plan, rows=found.rows, parts=parts, every=every, threads=threads)
 
 
@@ -215,7 +215,7 @@ class Each(Protocol):
 
 
 @contextmanager
-def trying(asked: Asked, task: Task, most: int) -> Iterator[Each]:
+def trying(asked: EngineOptions, task: Task, most: int) -> Iterator[Each]:
     """A function that trains candidates, one after the other in this process or at once in workers, at most `most` unless their
     number was given.
 

@@ -19,11 +19,11 @@ from ..core.keys import key
 from ..core.protocols import Progress, silent
 from ..data.interactions import Interactions
 from ..evaluate.goal import Goal
-from ..federation.workers.engine import Asked
+from ..federation.workers.engine import EngineOptions
 from ..runs.plan import check
 from .grid import Each, Task, Tried, attempt, begin, described, failed, made, ordered, planned, refuse_both, rows_of, trying
 from .space import Choices, Range, read_space
-from .trials import Trial, append, begin_file, check_file
+from .trials import TuningTrial, append, begin_file, check_file
 
 TRIALS = 30  # when their number is not given
 RANDOM = 10  # trials drawn at random before there is anything to learn from
@@ -74,7 +74,11 @@ def search(
     out: a file that gets a line for each finished trial; resume: go on with the trials in it.
     Returns {"rows": [{"trial", "settings", "rounds": of the best look, "validation"}], "stopped": [..], "failed": [..], ...}.
     """
-    fixed, plan, asked = dict(settings or {}), planned(algorithm, data, protocol, rounds, load), Asked(workers, ray, threads)
+    fixed, plan, asked = (
+        dict(settings or {}),
+        planned(algorithm, data, protocol, rounds, load),
+        EngineOptions(workers, ray, threads),
+    )
     asked.check()
     if ray is not None and workers is None:
         raise InputError(
@@ -116,7 +120,7 @@ def _identity(task: Task) -> dict[str, Any]:
     return {**described(task), "rounds": task.plan.rounds, "every": task.every, "rows_sha256": digests}
 
 
-def _summary(past: list[Trial], fixed: Mapping[str, Any], goal: Goal) -> dict[str, Any]:
+def _summary(past: list[TuningTrial], fixed: Mapping[str, Any], goal: Goal) -> dict[str, Any]:
     """What was found; a setting that came again counts once."""
     once = list({json.dumps(trial.settings): trial for trial in reversed(past)}.values())[::-1]
     rows = [
@@ -133,7 +137,7 @@ def _summary(past: list[Trial], fixed: Mapping[str, Any], goal: Goal) -> dict[st
     }
 
 
-def _so_far(past: list[Trial], goal: Goal) -> str:
+def _so_far(past: list[TuningTrial], goal: Goal) -> str:
     looks = [best_look(trial, goal) for trial in past if not (trial.stopped or trial.reason)]
     return f"trials, best {goal.metric} {min(looks, key=goal.key)[goal.metric]:.4f}" if looks else "trials"
 
@@ -141,7 +145,7 @@ def _so_far(past: list[Trial], goal: Goal) -> str:
 # ---- one trial ------------------------------------------------------------------------------------------------------------------
 
 
-def _batch(each: Each, optuna: Any, told: Told, past: list[Trial], until: int) -> Iterator[Trial]:
+def _batch(each: Each, optuna: Any, told: Told, past: list[TuningTrial], until: int) -> Iterator[TuningTrial]:
     """The trials after `past` to the end of its batch, or to `until`, in their order, each as soon as those before it are there."""
     before = past[: len(past) // told.at_once * told.at_once]
     asked = _asked(optuna, told, before, min(told.at_once, until - len(before)))
@@ -155,11 +159,11 @@ def _batch(each: Each, optuna: Any, told: Told, past: list[Trial], until: int) -
         while json.dumps(settings) not in known:
             place, tried = next(ended)
             known[json.dumps(drawn[new[place]])] = tried
-        yield Trial(trial=number, settings=settings, **known[json.dumps(settings)]._asdict())
+        yield TuningTrial(trial=number, settings=settings, **known[json.dumps(settings)]._asdict())
         number += 1
 
 
-def _tried(task: Task, told: Told, before: list[Trial], place: int, settings: Mapping[str, Any]) -> Tried:
+def _tried(task: Task, told: Told, before: list[TuningTrial], place: int, settings: Mapping[str, Any]) -> Tried:
     """The trial in this place of the batch after `before`."""
     every = {**told.fixed, **settings}
     try:
@@ -170,7 +174,7 @@ def _tried(task: Task, told: Told, before: list[Trial], place: int, settings: Ma
     return attempt(task, every, partial(_worse, asked))
 
 
-def _asked(optuna: Any, told: Told, before: list[Trial], many: int) -> list[Any]:
+def _asked(optuna: Any, told: Told, before: list[TuningTrial], many: int) -> list[Any]:
     """Optuna's first `many` trials of the batch after `before`. Those of a batch know what the others draw, not what comes of it."""
     study = _study(optuna, told, before)
     with _quiet(optuna):
@@ -183,7 +187,7 @@ def _worse(asked: Any, number: int, until: int, value: float) -> bool:
     return bool(until // WARM <= number < until and asked.should_prune())
 
 
-def _study(optuna: Any, told: Told, past: list[Trial]) -> Any:
+def _study(optuna: Any, told: Told, past: list[TuningTrial]) -> Any:
     """Optuna's study of `past`, with randomness of its own for the next batch: nothing else is remembered from batch to batch."""
     own, space, goal = (
         int(key(told.seed, "search", len(past))) & 0xFFFFFFFF,
@@ -198,7 +202,7 @@ def _study(optuna: Any, told: Told, past: list[Trial]) -> Any:
     return study
 
 
-def _frozen(optuna: Any, space: Space, trial: Trial, goal: Goal) -> Any:
+def _frozen(optuna: Any, space: Space, trial: TuningTrial, goal: Goal) -> Any:
     """A trial as Optuna knows it. One that failed is worth nothing rather than unknown, so that the search keeps away from there."""
     worthless = LARGE if goal.lower else 0.0
     state = optuna.trial.TrialState.PRUNED if trial.stopped else optuna.trial.TrialState.COMPLETE
@@ -211,7 +215,7 @@ def _frozen(optuna: Any, space: Space, trial: Trial, goal: Goal) -> Any:
     )
 
 
-def best_look(trial: Trial, goal: Goal) -> dict[str, float]:
+def best_look(trial: TuningTrial, goal: Goal) -> dict[str, float]:
     """The best look of a trial that did not fail, mean over seeds."""
     return min((row["validation"] for row in rows_of(trial.settings, Tried(trial.looks))), key=goal.key)
 

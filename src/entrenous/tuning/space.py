@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, get_args
 
 from ..core.errors import InputError, did_you_mean
-from ..runs.plan import Plan, check, kind_of
+from ..runs.plan import RunPlan, check, kind_of
 
 DIGITS = 4  # of a drawn number: what a table shows is what was tried
 
@@ -108,7 +108,7 @@ def _types(annotation: Any) -> set[Any]:
 def _check_value(algorithm: str, name: str, value: Any, where: str) -> None:
     """Refuses a value that its own setting refuses; the others stand at their defaults, and what they say to it does not count."""
     try:
-        check(Plan(algorithm=algorithm, settings={name: value}))
+        check(RunPlan(algorithm=algorithm, settings={name: value}))
     except InputError as bad:
         if bad.where == f"--set {name}":
             raise InputError(f"{where} {name}", bad.problem, expected=bad.expected, fix=bad.fix) from None

@@ -18,7 +18,7 @@ from ..core.files import write_atomically
 from ..evaluate.goal import GOALS, Goal
 
 
-class Trial(BaseModel):
+class TuningTrial(BaseModel):
     """One setting tried, as a line of the file.
 
     trial: its number, from 0. settings: those searched for. looks: by seed, {round: {metric: value on validation}}.
@@ -56,7 +56,7 @@ def check_file(path: Path | None, resume: bool) -> None:
         raise InputError(f"--out {path}", "it is there already", fix="go on with it with --resume, or name another file")
 
 
-def begin_file(path: Path | None, about: dict[str, Any], resume: bool) -> list[Trial]:
+def begin_file(path: Path | None, about: dict[str, Any], resume: bool) -> list[TuningTrial]:
     """The trials in the file at `path`, which a new search makes; None = no file. about: what must be the same for a search to go on.
 
     A line that was being written when the search was killed is cut off. Raises InputError for another search's file or a damaged one.
@@ -87,9 +87,9 @@ def _check_same(path: Path, line: bytes, about: dict[str, Any]) -> None:
         )
 
 
-def _read(path: Path, number: int, line: bytes) -> Trial:
+def _read(path: Path, number: int, line: bytes) -> TuningTrial:
     try:
-        trial = Trial.model_validate_json(line)
+        trial = TuningTrial.model_validate_json(line)
     except ValidationError:
         trial = None
     if trial is None or trial.trial != number:
@@ -99,7 +99,7 @@ def _read(path: Path, number: int, line: bytes) -> Trial:
     return trial
 
 
-def append(path: Path, trial: Trial) -> None:
+def append(path: Path, trial: TuningTrial) -> None:
     """Append a trial as a line of the file, and return when it is on the disk."""
     with open(path, "a", encoding="utf-8") as file:
         file.write(trial.model_dump_json() + "\n")

@@ -11,9 +11,9 @@ from ..core.declared import Contract, read_only
 from ..core.enforce import check_arrays
 from ..core.protocols import State, arrays_of
 from ..core.types import Array
-from .tensors import Buffer, Extent, Field, read, write
+from .tensors import Buffer, Extent, TensorField, read, write
 
-BOOLEAN = Field("u1", ())  # booleans do not travel: bytes of 0 and 1 do
+BOOLEAN = TensorField("u1", ())  # booleans do not travel: bytes of 0 and 1 do
 
 
 def write_download(download: State, more: Mapping[str, Array]) -> bytes:
@@ -22,7 +22,9 @@ def write_download(download: State, more: Mapping[str, Array]) -> bytes:
     return write({**{name: array.view(np.uint8) if array.dtype == np.bool_ else array for name, array in arrays.items()}, **more})
 
 
-def read_download(body: Buffer, contract: Contract, devices: int, more: Mapping[str, Field]) -> tuple[State, dict[str, Array]]:
+def read_download(
+    body: Buffer, contract: Contract, devices: int, more: Mapping[str, TensorField]
+) -> tuple[State, dict[str, Array]]:
     """A download for as many devices, read-only, and the further arrays that were agreed on.
 
     Raises wire.tensors.Malformed for other names, types, shapes or layouts, and ContractError for a value that the declaration excludes.
@@ -35,10 +37,10 @@ def read_download(body: Buffer, contract: Contract, devices: int, more: Mapping[
     return read_only(kind(**own)), {name: arrays[name] for name in more}
 
 
-def download_schema(contract: Contract, devices: int) -> dict[str, Field]:
+def download_schema(contract: Contract, devices: int) -> dict[str, TensorField]:
     """The names, types and shapes of a download for as many devices."""
     return {
-        field.name: Field(_kind(field.dtype), tuple(_extent(contract, size, devices) for size in field.axes.sizes))
+        field.name: TensorField(_kind(field.dtype), tuple(_extent(contract, size, devices) for size in field.axes.sizes))
         for field in contract.receives
     }
 

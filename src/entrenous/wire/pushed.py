@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 
 from ..core.types import Float32Array
-from .tensors import Buffer, Field, read, write
+from .tensors import Buffer, TensorField, read, write
 
 DIGEST_BYTES = 32
 
@@ -17,7 +17,7 @@ def pack(model: Float32Array) -> bytes:
 
 def unpack(body: Buffer, width: int) -> Float32Array:
     """The model of a body, float32 [width], a view of it. Raises wire.tensors.Malformed for anything else."""
-    return read(body, {"model": Field("f4", (width,))})["model"]
+    return read(body, {"model": TensorField("f4", (width,))})["model"]
 
 
 def packed_bytes(width: int) -> int:

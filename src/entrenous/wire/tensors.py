@@ -38,14 +38,14 @@ class Malformed(EntrenousError):
         super().__init__(f"{code}: {text}")
 
 
-class Field(NamedTuple):
+class TensorField(NamedTuple):
     """One agreed array. dtype: a key of KINDS or anything numpy calls so ("f4"); shape: each dimension a number, or (low, high)."""
 
     dtype: str
     shape: tuple[Extent, ...]
 
 
-Schema: TypeAlias = Mapping[str, Field]
+Schema: TypeAlias = Mapping[str, TensorField]
 
 
 def write(arrays: Mapping[str, Array]) -> bytes:
@@ -62,9 +62,9 @@ def write(arrays: Mapping[str, Array]) -> bytes:
     return b"".join([len(said).to_bytes(8, "little"), said, *(whole[name].reshape(-1).view(np.uint8).data for name in names)])
 
 
-def schema_of(arrays: Mapping[str, Array]) -> dict[str, Field]:
+def schema_of(arrays: Mapping[str, Array]) -> dict[str, TensorField]:
     """The schema that accepts exactly the names, types and shapes of these arrays."""
-    return {name: Field(_kind(array.dtype), array.shape) for name, array in arrays.items()}
+    return {name: TensorField(_kind(array.dtype), array.shape) for name, array in arrays.items()}
 
 
 def largest(schema: Schema) -> int:
@@ -115,7 +115,7 @@ def _no_number(text: str) -> NoReturn:
     raise ValueError(text)  # NaN and Infinity, which JSON does not have
 
 
-def _span(name: str, entry: Any, field: Field) -> tuple[int, int]:
+def _span(name: str, entry: Any, field: TensorField) -> tuple[int, int]:
     """Where an array lies, once its type and shape are what was agreed."""
     if not isinstance(entry, dict) or entry.keys() != {"dtype", "shape", "data_offsets"}:
         _bad("entry", f"'{name}' has not exactly dtype, shape and data_offsets")
@@ -153,7 +153,7 @@ def _check_layout(spans: list[tuple[int, int]], room: int) -> None:
         _bad("size", f"the arrays take {end} bytes, the message has {room}")
 
 
-def _array(data: memoryview, start: int, shape: list[int], field: Field) -> Array:
+def _array(data: memoryview, start: int, shape: list[int], field: TensorField) -> Array:
     array = np.frombuffer(data, np.dtype(field.dtype), _product(shape), start) if _product(shape) else np.empty(0, field.dtype)
     array = array if array.flags.aligned else array.copy()
     array.flags.writeable = False
@@ -174,7 +174,7 @@ def _kind(dtype: Any) -> str:
     return kind
 
 
-def _count(field: Field) -> int:
+def _count(field: TensorField) -> int:
     return _product([extent[1] if isinstance(extent, tuple) else extent for extent in field.shape])
 
 

@@ -21,8 +21,8 @@ from paths import HELPERS, PYTHONPATH
 
 from entrenous.core.errors import EntrenousError, InputError
 from entrenous.deploy.flower.keys import Keys, load_node_keys, make_keys
-from entrenous.deploy.flower.node import Node, serve, serve_many
-from entrenous.deploy.flower.superlink import Plan, Supervisor, supervise
+from entrenous.deploy.flower.node import FlowerNode, serve, serve_many
+from entrenous.deploy.flower.superlink import SuperlinkPlan, Supervisor, supervise
 
 HERE = HELPERS
 
@@ -36,20 +36,20 @@ def echo(frame: bytes) -> bytes:
     return frame
 
 
-def plan_of(state: Path, names: list[str], *, target: str = "rounds", **rounds: float) -> Plan:
+def plan_of(state: Path, names: list[str], *, target: str = "rounds", **rounds: float) -> SuperlinkPlan:
     make_keys(state / "keys", names)
     (state / "plan.json").write_text(
         json.dumps({"nodes": len(names), "rounds": 3, "size": 100, "again": 5.0, "pause": 0.0, **rounds})
     )
-    return Plan(state=state, port=0, keys=state / "keys", target=f"flower_processes:{target}")
+    return SuperlinkPlan(state=state, port=0, keys=state / "keys", target=f"flower_processes:{target}")
 
 
-def node_of(state: Path, name: str) -> Node:
-    return Node(load_node_keys(state / "keys" / "ca.crt", state / "keys" / "nodes" / f"{name}.key"), echo)
+def node_of(state: Path, name: str) -> FlowerNode:
+    return FlowerNode(load_node_keys(state / "keys" / "ca.crt", state / "keys" / "nodes" / f"{name}.key"), echo)
 
 
 @contextmanager
-def nodes_at(address: str, nodes: list[Node]) -> Iterator[list[str]]:
+def nodes_at(address: str, nodes: list[FlowerNode]) -> Iterator[list[str]]:
     stop, said = threading.Event(), list[str]()
     thread = threading.Thread(target=serve_many, args=(address, nodes, stop), kwargs={"say": said.append})
     thread.start()
@@ -116,7 +116,7 @@ def test_a10_who_is_refused_and_how(tmp_path: Path) -> None:
         (tmp_path / "other" / "nodes" / "stranger.pub").rename(tmp_path / "keys" / "nodes" / "stranger.pub")
         running._looked = 0.0
         running.step()  # its key is let in while the server runs
-        with nodes_at(running.address, [Node(wrong["not registered"], echo)]) as said:
+        with nodes_at(running.address, [FlowerNode(wrong["not registered"], echo)]) as said:
             time.sleep(1.0)
         assert said == []
         (tmp_path / "keys" / "nodes" / "broken.pub").unlink()
@@ -197,17 +197,17 @@ def test_the_end_of_the_supervisor_is_the_end_of_all(tmp_path: Path, number: sig
 
 
 def test_a_server_that_refuses_says_why(tmp_path: Path) -> None:
-    plan = Plan(state=tmp_path, port=0, target="flower_processes:refuses")
+    plan = SuperlinkPlan(state=tmp_path, port=0, target="flower_processes:refuses")
     with pytest.raises(EntrenousError, match="plan: asks for the impossible"):
         supervise(plan, threading.Event(), lambda _: None)
 
 
 def test_a10_plain_text_is_for_loopback(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"plain text to 0\.0\.0\.0"):
-        Supervisor(Plan(state=tmp_path, host="0.0.0.0"))
+        Supervisor(SuperlinkPlan(state=tmp_path, host="0.0.0.0"))
     with pytest.raises(InputError, match=r"plain text to 192\.0\.2\.1"):
         serve("192.0.2.1:8443", Keys(), echo, threading.Event())
-    Supervisor(Plan(state=tmp_path, host="0.0.0.0", insecure=True))
+    Supervisor(SuperlinkPlan(state=tmp_path, host="0.0.0.0", insecure=True))
 
 
 def _free_port() -> int:

@@ -17,10 +17,10 @@ iroh_link = pytest.importorskip("entrenous.deploy.peers.iroh_link")
 
 from entrenous.deploy.peers import serving  # noqa: E402
 from entrenous.deploy.peers.book import Contact  # noqa: E402
-from entrenous.deploy.peers.frames import Offer, Record, Reply, Shuffle, frame, read_message  # noqa: E402
+from entrenous.deploy.peers.frames import AddressRecord, Offer, Reply, Shuffle, frame, read_message  # noqa: E402
 from entrenous.deploy.peers.identity import Self, new_key, public_key, ticket  # noqa: E402
 from entrenous.deploy.peers.lines import FAILED, Lines  # noqa: E402
-from entrenous.deploy.peers.node import Node  # noqa: E402
+from entrenous.deploy.peers.node import PeerNode  # noqa: E402
 from entrenous.deploy.peers.peer import Peer, pace  # noqa: E402
 from entrenous.deploy.peers.port import LinkError, Machine  # noqa: E402
 from entrenous.wire.pushed import digest, pack, packed_bytes  # noqa: E402
@@ -49,7 +49,7 @@ class Scene:
         for number in (VICTIM, FRIEND):
             link = await self.link(secret(number))
             known = [Contact(VICTIM, self.links[0].key, tuple(self.links[0].addresses()))]
-            node = Node(self.of, number, rows[number], self.of.seed)
+            node = PeerNode(self.of, number, rows[number], self.of.seed)
             made = pace(PERIOD)._replace(interval=0.0, ban=1.5)
             peers.append(Peer(self.of, self_of(self.of, number), node, link, Machine(), bootstraps=known, pace=made))
         self.victim, self.friend = peers
@@ -74,7 +74,7 @@ class Scene:
     async def stream(self, link: Any = None) -> Any:
         return await (await self.dial(link)).open()
 
-    def record(self, me: Self | None = None, wall: float = 0.0) -> Record:
+    def record(self, me: Self | None = None, wall: float = 0.0) -> AddressRecord:
         return (me or self.foe_self).record(["127.0.0.1:9"], wall or Machine().wall())
 
     def offer(self, model: np.ndarray | None = None, push: int = 1, **more: Any) -> tuple[Offer, bytes]:

@@ -22,19 +22,19 @@ from entrenous.deploy.peers.conduct import Conduct
 from entrenous.deploy.peers.frames import (
     CARRIED,
     LONGEST,
+    AddressRecord,
     Offer,
     ProtocolError,
-    Record,
     Reply,
     Shuffle,
     frame,
     message_of,
 )
 from entrenous.deploy.peers.identity import Self, Verifier, public_key, ticket
-from entrenous.deploy.peers.intake import BODIES, WAITING, Intake, deadline
+from entrenous.deploy.peers.intake import BODIES, WAITING, PeerIntake, deadline
 from entrenous.deploy.peers.keeping import Keeping
-from entrenous.deploy.peers.node import Node, Received
-from entrenous.federation.replay import Event
+from entrenous.deploy.peers.node import PeerNode, ReceivedModel
+from entrenous.federation.replay import PeerEvent
 from entrenous.wire.pushed import digest, pack, packed_bytes, unpack
 from entrenous.wire.tensors import schema_of
 
@@ -42,7 +42,7 @@ OF = charter(100)
 NOW = 1_800_000_000.0
 
 
-def record(number: int, wall: float = NOW, address: str = "127.0.0.1:1", schema: bytes = OF.schema) -> Record:
+def record(number: int, wall: float = NOW, address: str = "127.0.0.1:1", schema: bytes = OF.schema) -> AddressRecord:
     key = bytes([number]) * 32
     return Self(key, schema, number, ticket(OPERATOR, schema, number, public_key(key))).record([address], wall)
 
@@ -183,8 +183,8 @@ def test_three_errors_in_a_row_ban_for_a_while_and_one_good_deed_forgives() -> N
     assert len(conduct._of) <= 1024
 
 
-def intake(interval: float = 0.0) -> Intake:
-    return Intake(OF, book(), Conduct(interval, 1.0), Counter())
+def intake(interval: float = 0.0) -> PeerIntake:
+    return PeerIntake(OF, book(), Conduct(interval, 1.0), Counter())
 
 
 def test_back_pressure_costs_an_answer_and_not_a_model() -> None:
@@ -205,8 +205,8 @@ def test_back_pressure_costs_an_answer_and_not_a_model() -> None:
     assert [slow.offered(key[1], offer(1, n), t, NOW) for n, t in ((0, 0.0), (1, 0.5))] == ["go", "busy"]
 
 
-def received(number: int, push: int = 0) -> Received:
-    return Received(number, push, None, np.zeros(1, np.float32), bytes([push]) * 32)  # type: ignore[arg-type]
+def received(number: int, push: int = 0) -> ReceivedModel:
+    return ReceivedModel(number, push, None, np.zeros(1, np.float32), bytes([push]) * 32)  # type: ignore[arg-type]
 
 
 def test_a_body_has_three_seconds_and_a_hundred_kilobytes_a_second() -> None:
@@ -238,18 +238,18 @@ def test_ten_thousand_damaged_bodies_are_models_or_errors() -> None:
 
 def test_what_is_kept_is_whole_private_and_verified(tmp_path: Path) -> None:
     path = tmp_path / "state.sqlite"
-    node = Node(charter(8), 3, rows_of(8)[3], 3)
+    node = PeerNode(charter(8), 3, rows_of(8)[3], 3)
     node.start()
     keeping = Keeping(path)
     keeping.save(node.arrays(), 0, node.fresh, {"a": 1}, [record(5)])
-    keeping.save(node.arrays(), 1, [Event(2, 5, 9, b"x" * 32)], {"a": 2}, [record(6)])
+    keeping.save(node.arrays(), 1, [PeerEvent(2, 5, 9, b"x" * 32)], {"a": 2}, [record(6)])
     keeping.close()
     assert path.stat().st_mode & 0o077 == 0
     again = Keeping(path, reading=True)
     kept = again.load(schema_of(node.arrays()))
     assert kept is not None and kept.about == {"a": 2} == again.about() and [one.number for one in again.met()] == [6]
-    assert again.events() == [Event(0, -1, -1, b""), Event(2, 5, 9, b"x" * 32)] and again.taken() == [(5, 9, b"x" * 32)]
-    other = Node(charter(8), 3, rows_of(8)[3], 3)
+    assert again.events() == [PeerEvent(0, -1, -1, b""), PeerEvent(2, 5, 9, b"x" * 32)] and again.taken() == [(5, 9, b"x" * 32)]
+    other = PeerNode(charter(8), 3, rows_of(8)[3], 3)
     other.restore(kept.arrays)
     assert other.push().body == node.push().body and other.nodes.view.tolist() == node.nodes.view.tolist()  # type: ignore[attr-defined]
     again.close()
@@ -265,7 +265,7 @@ def test_what_is_kept_is_whole_private_and_verified(tmp_path: Path) -> None:
 
 
 def test_a_state_of_another_algorithm_is_refused(tmp_path: Path) -> None:
-    node, other = (Node(charter(8, name), 3, rows_of(8)[3], 3) for name in ("pepper-gmf", "gossip-average-gmf"))
+    node, other = (PeerNode(charter(8, name), 3, rows_of(8)[3], 3) for name in ("pepper-gmf", "gossip-average-gmf"))
     keeping = Keeping(tmp_path / "state.sqlite")
     keeping.save(node.arrays(), 0, [], {}, [])
     with pytest.raises(EntrenousError, match="state cannot be read"):

@@ -18,7 +18,7 @@ from small_gossip import shop
 
 from entrenous.core.errors import EntrenousError, InputError
 from entrenous.deploy.peers.folder import Folder
-from entrenous.deploy.peers.founding import Founded, found
+from entrenous.deploy.peers.founding import FoundedPeers, found
 from entrenous.deploy.peers.keeping import Keeping
 from entrenous.deploy.peers.running import check, recommend, restored, status
 from entrenous.deploy.peers.showing import LOG, Processes
@@ -38,11 +38,11 @@ def processes() -> Iterator[Processes]:
             running.stop(seconds=10)
 
 
-def founded(folder: Path, peers: int, algorithm: str = "pepper-gmf", **more: Any) -> Founded:
+def founded(folder: Path, peers: int, algorithm: str = "pepper-gmf", **more: Any) -> FoundedPeers:
     return found(folder / "peers", shop(peers, items=60, each=12), peers, algorithm, settings=SETTINGS, period=PERIOD, **more)
 
 
-def until(made: Founded, holds: Callable[[dict[Path, dict[str, Any]]], bool], seconds: float = 60.0) -> None:
+def until(made: FoundedPeers, holds: Callable[[dict[Path, dict[str, Any]]], bool], seconds: float = 60.0) -> None:
     """Waits until something holds for the status of all peers."""
     end = time.monotonic() + seconds
     while not holds(now := {path: status(path) for path in made.peers}):
@@ -63,7 +63,7 @@ def merged(path: Path) -> int:
     return int(status(path).get("tally", {}).get("merged", 0))
 
 
-def goes_on(made: Founded, processes: Processes, pushed: int = 6) -> None:
+def goes_on(made: FoundedPeers, processes: Processes, pushed: int = 6) -> None:
     """Every running peer pushes again, and takes something."""
     before = {path: (pushes(path), merged(path)) for path in processes.of}
     until(made, lambda now: all(
@@ -71,7 +71,7 @@ def goes_on(made: Founded, processes: Processes, pushed: int = 6) -> None:
     ))  # fmt: skip
 
 
-def a_life(made: Founded, processes: Processes, deaths: int) -> None:
+def a_life(made: FoundedPeers, processes: Processes, deaths: int) -> None:
     """All begin; one of them is killed and comes back, as often as asked; if that is more than once, a bootstrap dies too, for ever."""
     for path in made.peers:
         processes.start(path)
@@ -85,7 +85,7 @@ def a_life(made: Founded, processes: Processes, deaths: int) -> None:
     assert processes.stop() == []
 
 
-def same(made: Founded) -> None:
+def same(made: FoundedPeers) -> None:
     verdicts = check(made.peers)
     assert len(verdicts) == len(made.peers)
     for one in verdicts:

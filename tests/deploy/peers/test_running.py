@@ -12,7 +12,7 @@ from entrenous.core.errors import NonFiniteError
 from entrenous.deploy.peers.folder import STATE, Folder
 from entrenous.deploy.peers.founding import found
 from entrenous.deploy.peers.keeping import Keeping
-from entrenous.deploy.peers.node import RANKED, Node
+from entrenous.deploy.peers.node import RANKED, PeerNode
 from entrenous.deploy.peers.running import recommend
 from entrenous.evaluate.recommend import tie_places
 
@@ -34,7 +34,7 @@ def folder(tmp_path: Path) -> Folder:
 
 
 def test_equal_scores_stand_in_the_order_of_the_federation(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Node, "scores", lambda node: np.ones(ITEMS, np.float32))
+    monkeypatch.setattr(PeerNode, "scores", lambda node: np.ones(ITEMS, np.float32))
     own = {folder.items.ids[i] for i in folder.rows().histories.item}
     order = [folder.items.ids[i] for i in np.argsort(tie_places(ITEMS, SEED))]
     listed = [row["item"] for row in recommend(folder.path, ITEMS)]
@@ -52,13 +52,13 @@ def test_the_best_scores_stand_first(folder: Folder) -> None:
 
 
 def test_nothing_is_ranked_by_scores_that_are_no_numbers(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Node, "scores", lambda node: np.full(ITEMS, np.nan, np.float32))
+    monkeypatch.setattr(PeerNode, "scores", lambda node: np.full(ITEMS, np.nan, np.float32))
     with pytest.raises(NonFiniteError, match="pepper-gmf: a score of user '2' is NaN"):
         recommend(folder.path, 5)
 
 
 def test_the_hit_rate_of_equal_scores_is_that_of_their_order(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Node, "scores", lambda node: np.ones(ITEMS, np.float32))
+    monkeypatch.setattr(PeerNode, "scores", lambda node: np.ones(ITEMS, np.float32))
     node, place = folder.node(), tie_places(ITEMS, SEED)
     sets = node.data.weighing
     ahead = [sum(place[j] < place[i] for j in others if j >= 0) for i, others in zip(sets.item, sets.candidates, strict=True)]

@@ -19,7 +19,7 @@ from entrenous.data.synthetic import synthetic
 from entrenous.federation.rounds import Rounds, Training
 from entrenous.federation.workers import rounds as sharded
 from entrenous.federation.workers.crew import Crew
-from entrenous.federation.workers.engine import Asked, crew
+from entrenous.federation.workers.engine import EngineOptions, crew
 from entrenous.federation.workers.rounds import ShardedRounds
 from entrenous.federation.workers.shards import ShardHand, bounds
 from entrenous.runs.recommenders import checkpoint_arrays, fitted, restore_training
@@ -42,7 +42,7 @@ def data() -> Interactions:
 
 @pytest.fixture(scope="module")
 def two() -> Iterator[Crew]:
-    with crew(Asked(2, None, 1), ShardHand, 50) as hired:
+    with crew(EngineOptions(2, None, 1), ShardHand, 50) as hired:
         yield hired
 
 

@@ -19,7 +19,7 @@ from entrenous.core.errors import EntrenousError, EntrenousWarning, InputError
 from entrenous.data.interactions import Interactions
 from entrenous.federation.workers.calls import prepare, spread
 from entrenous.federation.workers.crew import Crew
-from entrenous.federation.workers.engine import Asked, crew
+from entrenous.federation.workers.engine import EngineOptions, crew
 from entrenous.tuning.grid import TrialHand, tune
 from entrenous.tuning.search import search
 
@@ -31,7 +31,7 @@ SPACE = {"learning_rate": "0.001..1:log", "factors": "2..6", "pi": "0.5,1"}
 
 @pytest.fixture(scope="module")
 def two() -> Iterator[Crew]:
-    with crew(Asked(2, None, 1), TrialHand, 2) as hired:
+    with crew(EngineOptions(2, None, 1), TrialHand, 2) as hired:
         yield hired
 
 
@@ -40,7 +40,7 @@ def kept(two: Crew, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who asks for workers gets those that are there: to start some takes seconds."""
 
     @contextmanager
-    def the_same(asked: Asked, *_: Any) -> Iterator[Crew]:
+    def the_same(asked: EngineOptions, *_: Any) -> Iterator[Crew]:
         assert asked
         yield two
 

@@ -6,13 +6,13 @@ import sys
 
 import pytest
 
-from entrenous.benches.secure_sum import BENCHES, Table, measure
+from entrenous.benches.secure_sum import BENCHES, SummedTable, measure
 from entrenous.core.errors import InputError
 
 
 def test_the_bench_sums_exactly_and_counts_what_is_sent() -> None:
     asked: list[str] = []
-    tables = (Table(50, 3, 64), Table(50, 3, 32))
+    tables = (SummedTable(50, 3, 64), SummedTable(50, 3, 32))
     found = measure(parties=10, tables=tables, dropouts=(0.0, 0.3), progress=lambda done, of, what: asked.append(what))
     assert len(asked) == 4 and [found[key] for key in found if key.startswith("exact")] == [True] * 4
     for mark, plain in (("50x3", 1200), ("50x3_32_bits", 600)):

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from secure_sum_in_memory import terms
 
 from entrenous.core.errors import InputError
-from entrenous.core.update import Shown, Total
+from entrenous.core.update import ShownArrays, Total
 from entrenous.privacy.secure_sum import messages as m
 from entrenous.privacy.secure_sum import primitives as p
 from entrenous.privacy.secure_sum.graph import COMPLETE, degree, graph, quorum, threshold
-from entrenous.privacy.secure_sum.refusal import CODES, Refused
+from entrenous.privacy.secure_sum.refusal import CODES, SumRefused
 from entrenous.privacy.secure_sum.shamir import PRIME, combine, split, weights
 from entrenous.privacy.secure_sum.terms import checked
-from entrenous.privacy.secure_sum.vector import Rows, pack, rows_of, size, unpack
+from entrenous.privacy.secure_sum.vector import SumRows, pack, rows_of, size, unpack
 
 # ---- graph -------------------------------------------------------------------------------------------------------------------------
 
@@ -232,10 +232,10 @@ def test_messages_are_read_strictly() -> None:
         m.encode([bytes(32)] * 3 + [bytes(31)]),
         b"\x91" * 9000,
     ):
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(SumRefused) as refused:
             m.decode(bad, m.Advert, 10_000)
         assert refused.value.code == "malformed"
-    with pytest.raises(Refused, match="size: "):
+    with pytest.raises(SumRefused, match="size: "):
         m.decode(good, m.Advert, len(good) - 1)
 
 
@@ -247,7 +247,7 @@ def test_sets_of_places_as_bits() -> None:
 
 
 def test_refusals_are_one_line_with_a_code() -> None:
-    refused = Refused("floor", "a\nb")
+    refused = SumRefused("floor", "a\nb")
     assert str(refused) == "secure sum: floor: a\nb" and refused.code in CODES
 
 
@@ -293,10 +293,10 @@ def test_what_is_no_vector_of_the_total() -> None:
         with pytest.raises(InputError, match="expected int64"):
             unpack(wrong, total)
     with pytest.raises(InputError, match="shows arrays singly"):
-        pack(total._replace(shown=(Shown(np.zeros(1, np.int64), {}),)))
+        pack(total._replace(shown=(ShownArrays(np.zeros(1, np.int64), {}),)))
 
 
 def test_row_occupancy() -> None:
     total = some_total(4, 2, 1, 0)._replace(senders=np.array([3, 0, 0, 1]))
-    assert rows_of(total) == Rows(4, 4) and rows_of(total._replace(rows={})) == Rows(4, 0)
-    assert Rows(85, 1700).occupancy(100) == 5.0 and Rows(4, 0).occupancy(7) == 7.0
+    assert rows_of(total) == SumRows(4, 4) and rows_of(total._replace(rows={})) == SumRows(4, 0)
+    assert SumRows(85, 1700).occupancy(100) == 5.0 and SumRows(4, 0).occupancy(7) == 7.0

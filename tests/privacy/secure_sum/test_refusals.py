@@ -29,31 +29,31 @@ from entrenous.core.errors import InputError
 from entrenous.privacy.secure_sum import client as client_module
 from entrenous.privacy.secure_sum import messages as m
 from entrenous.privacy.secure_sum import primitives as p
-from entrenous.privacy.secure_sum.client import Client
+from entrenous.privacy.secure_sum.client import SecureSumClient
 from entrenous.privacy.secure_sum.graph import quorum
-from entrenous.privacy.secure_sum.refusal import Refused
-from entrenous.privacy.secure_sum.server import Server
+from entrenous.privacy.secure_sum.refusal import SumRefused
+from entrenous.privacy.secure_sum.server import SecureSumServer
 from entrenous.privacy.secure_sum.shamir import combine
-from entrenous.privacy.secure_sum.terms import Floors, Terms
-from entrenous.privacy.secure_sum.vector import Rows
+from entrenous.privacy.secure_sum.terms import Floors, SumTerms
+from entrenous.privacy.secure_sum.vector import SumRows
 
-Sum = tuple[dict[str, Client], Server]
+Sum = tuple[dict[str, SecureSumClient], SecureSumServer]
 
 
-def refused(code: str, call: Callable[[], object]) -> Refused:
-    with pytest.raises(Refused) as found:
+def refused(code: str, call: Callable[[], object]) -> SumRefused:
+    with pytest.raises(SumRefused) as found:
         call()
     assert found.value.code == code, found.value
     assert "\n" not in str(found.value)
     return found.value
 
 
-def started(parties: int, about: Terms | None = None, floors: Floors = SMALL) -> Sum:
+def started(parties: int, about: SumTerms | None = None, floors: Floors = SMALL) -> Sum:
     agreed = about or terms()
-    return clients(parties, agreed, floors), Server(agreed, roll(parties))
+    return clients(parties, agreed, floors), SecureSumServer(agreed, roll(parties))
 
 
-def until_masked(parties: int, gone: Iterable[str] = (), about: Terms | None = None) -> Sum:
+def until_masked(parties: int, gone: Iterable[str] = (), about: SumTerms | None = None) -> Sum:
     found, server = started(parties, about)
     shared(advertised(found, server), server)
     return masked(found, server, vectors(parties), list(gone)), server
@@ -63,7 +63,7 @@ def signed(data: bytes) -> m.Signed:
     return m.decode(data, m.Signed, 1 << 20)
 
 
-def again(data: bytes, signer: Client, **fields: object) -> bytes:
+def again(data: bytes, signer: SecureSumClient, **fields: object) -> bytes:
     """A message with other fields and no new signature."""
     old = signed(data)
     return m.encode(m.Signed(**{name: fields.get(name, getattr(old, name)) for name in old.__struct_fields__}))  # type: ignore[arg-type]
@@ -92,31 +92,31 @@ def test_rows_that_too_few_devices_fill() -> None:
     parties, server = started(6, floors=Floors(cohort=2, occupancy=10))
     shared(advertised(parties, server), server)
     values = vectors(6)[name(0)]
-    for rows in (Rows(10, 10), Rows(16, 10), Rows(0, 5), Rows(1, 0)):
+    for rows in (SumRows(10, 10), SumRows(16, 10), SumRows(0, 5), SumRows(1, 0)):
         refused("occupancy", lambda rows=rows: parties[name(0)].mask(server.inbox(name(0)), values, rows))
     assert parties[name(0)].used == frozenset()
-    assert parties[name(0)].mask(server.inbox(name(0)), values, Rows(17, 10))  # 10.2 devices a row
+    assert parties[name(0)].mask(server.inbox(name(0)), values, SumRows(17, 10))  # 10.2 devices a row
 
 
 def test_rows_that_too_few_are_left_to_fill() -> None:
     parties, server = started(6, floors=Floors(cohort=2, occupancy=10))
     shared(advertised(parties, server), server)
     for k in range(5):
-        server.add_masked(parties[name(k)].mask(server.inbox(name(k)), vectors(6)[name(k)], Rows(17, 10)))
+        server.add_masked(parties[name(k)].mask(server.inbox(name(k)), vectors(6)[name(k)], SumRows(17, 10)))
     refused("occupancy", lambda: parties[name(0)].consent(server.survivors(name(0))))
 
 
 def test_noise_on_every_row_makes_up_for_empty_ones() -> None:
     parties, server = started(6, floors=Floors(cohort=2, occupancy=10, noise=True))
     shared(advertised(parties, server), server)
-    assert parties[name(0)].mask(server.inbox(name(0)), vectors(6)[name(0)], Rows(1, 1000))
+    assert parties[name(0)].mask(server.inbox(name(0)), vectors(6)[name(0)], SumRows(1, 1000))
 
 
 def test_a7_another_model_is_seen_by_all() -> None:
     """A7. The server shows one client another model: the honest intake refuses the advert, and under a server that does not, the client
     and all others see that the roster states two models, and withhold."""
     parties, server = started(6)
-    victim = Client(terms(model=OTHER), roll(6), name(3), identity(3), SMALL)
+    victim = SecureSumClient(terms(model=OTHER), roll(6), name(3), identity(3), SMALL)
     parties[name(3)] = victim
     refused("model", lambda: server.add_advert(victim.advertise()))
     adverts = [signed(client.advertise()) for client in parties.values()]
@@ -138,8 +138,8 @@ def test_a_round_is_summed_once() -> None:
     assert used == {("a run", 3)}
     for attempt, before, allowed in ((1, used, False), (1, frozenset(), True), (0, used | {("another run", 3)}, False)):
         about = terms(attempt=attempt)
-        others, server = clients(4, about), Server(about, roll(4))
-        others[name(0)] = Client(about, roll(4), name(0), identity(0), SMALL, before)
+        others, server = clients(4, about), SecureSumServer(about, roll(4))
+        others[name(0)] = SecureSumClient(about, roll(4), name(0), identity(0), SMALL, before)
         shared(advertised(others, server), server)
         ask = lambda: others[name(0)].mask(server.inbox(name(0)), values[name(0)], ALL)  # noqa: B023, E731
         if allowed:
@@ -148,7 +148,7 @@ def test_a_round_is_summed_once() -> None:
             refused("used", ask)
             assert others[name(0)].used == before
     fresh = terms(round=4)
-    assert Client(fresh, roll(4), name(0), identity(0), SMALL, used).used == used
+    assert SecureSumClient(fresh, roll(4), name(0), identity(0), SMALL, used).used == used
 
 
 def test_a4_never_both_kinds_of_share() -> None:
@@ -223,7 +223,7 @@ def test_a_ring_that_fell_apart() -> None:
     """Above 128 parties a list of survivors with two gaps in the ring is refused: each part would have a sum of its own."""
     about = terms()
     parties = clients(150, about)
-    server = Server(about, roll(150))
+    server = SecureSumServer(about, roll(150))
     advertised(parties, server)
     roster = server.roster()
     victim = parties[name(0)]
@@ -287,7 +287,7 @@ def test_stages_come_in_order() -> None:
 def test_a_client_must_be_on_the_roll_as_itself() -> None:
     for who, key in ((name(1), identity(0)), ("stranger", identity(0))):
         with pytest.raises(InputError, match="is not in the roll with this identity"):
-            Client(terms(), roll(2), who, key)
+            SecureSumClient(terms(), roll(2), who, key)
 
 
 # ---- rosters -----------------------------------------------------------------------------------------------------------------------
@@ -312,7 +312,9 @@ def test_rosters_that_the_server_made_up() -> None:
     refused("unknown", ask([*adverts, m.Signed(m.ADVERT, 3, 0, "zoe", body, forged.signature)]))
     refused("round", ask([*adverts[:4], m.Signed(m.ADVERT, 2, 0, name(4), adverts[4].body, adverts[4].signature)]))
     refused("stage", ask([*adverts[:4], m.Signed(m.SHARES, 3, 0, name(4), adverts[4].body, adverts[4].signature)]))
-    own = signed(Client(terms(), roll(5), name(0), identity(0), SMALL).advertise())  # of a client that was before this one
+    own = signed(
+        SecureSumClient(terms(), roll(5), name(0), identity(0), SMALL).advertise()
+    )  # of a client that was before this one
     refused("roster", ask([own, *adverts[1:]]))
     refused("floor", ask(adverts[:1]))
 
@@ -423,9 +425,9 @@ def test_messages_the_server_refuses() -> None:
     refused("stage", lambda: server.add_shares(good))
     assert server.heard(m.ADVERT) == frozenset()
     advertised(parties, server)
-    refused("duplicate", lambda: server.add_advert(Client(terms(), roll(5), name(0), identity(0), SMALL).advertise()))
+    refused("duplicate", lambda: server.add_advert(SecureSumClient(terms(), roll(5), name(0), identity(0), SMALL).advertise()))
     server.roster()
-    refused("stage", lambda: server.add_advert(Client(terms(), roll(5), name(0), identity(0), SMALL).advertise()))
+    refused("stage", lambda: server.add_advert(SecureSumClient(terms(), roll(5), name(0), identity(0), SMALL).advertise()))
 
 
 def test_replays_of_another_sum() -> None:
@@ -481,13 +483,13 @@ def test_later_messages_the_server_refuses() -> None:
 def test_a_journal_that_is_none() -> None:
     journal: list[bytes] = []
     agreed = terms()
-    server = Server(agreed, roll(3), journal.append)
+    server = SecureSumServer(agreed, roll(3), journal.append)
     shared(advertised(clients(3), server), server)
-    refused("malformed", lambda: Server.rebuilt(agreed, roll(3), [*journal[:2], b"\xff"]))
-    refused("stage", lambda: Server.rebuilt(agreed, roll(3), journal[::-1]))
-    refused("stage", lambda: Server.rebuilt(agreed, roll(3), [*journal, m.encode(m.Close(0))]))
-    refused("threshold", lambda: Server.rebuilt(agreed, roll(3), [m.encode(m.Close(0))]))
-    refused("round", lambda: Server.rebuilt(terms(round=9), roll(3), journal))
+    refused("malformed", lambda: SecureSumServer.rebuilt(agreed, roll(3), [*journal[:2], b"\xff"]))
+    refused("stage", lambda: SecureSumServer.rebuilt(agreed, roll(3), journal[::-1]))
+    refused("stage", lambda: SecureSumServer.rebuilt(agreed, roll(3), [*journal, m.encode(m.Close(0))]))
+    refused("threshold", lambda: SecureSumServer.rebuilt(agreed, roll(3), [m.encode(m.Close(0))]))
+    refused("round", lambda: SecureSumServer.rebuilt(terms(round=9), roll(3), journal))
 
 
 # ---- mutations ---------------------------------------------------------------------------------------------------------------------
@@ -532,7 +534,7 @@ def test_thousands_of_mutated_messages_are_refused_and_change_nothing() -> None:
             bad = mutated(message, rng)
             if bad != message:
                 tried += 1
-                with pytest.raises(Refused) as found:
+                with pytest.raises(SumRefused) as found:
                     receive(bad)
                 codes.add(found.value.code)
 

@@ -25,9 +25,9 @@ from secure_sum_in_memory import (
 from entrenous.federation.rounds import Rounds
 from entrenous.privacy.secure_sum import messages as m
 from entrenous.privacy.secure_sum import primitives as p
-from entrenous.privacy.secure_sum.client import Client
-from entrenous.privacy.secure_sum.refusal import Refused
-from entrenous.privacy.secure_sum.server import Server
+from entrenous.privacy.secure_sum.client import SecureSumClient
+from entrenous.privacy.secure_sum.refusal import SumRefused
+from entrenous.privacy.secure_sum.server import SecureSumServer
 from entrenous.privacy.secure_sum.statements import about_pair
 from entrenous.privacy.secure_sum.terms import Floors
 
@@ -35,14 +35,14 @@ from entrenous.privacy.secure_sum.terms import Floors
 def everyone_in(parties: int, values: dict[str, np.ndarray], **about: object) -> np.ndarray:
     length = len(next(iter(values.values())))
     agreed = terms(length, **about)
-    total, senders = summed(clients(parties, agreed), Server(agreed, roll(parties)), values)
+    total, senders = summed(clients(parties, agreed), SecureSumServer(agreed, roll(parties)), values)
     assert senders == list(values)
     return total
 
 
 def exact(parties: int, gone: list[list[str]], length: int = 40) -> None:
     values, agreed = vectors(parties, length), terms(length)
-    total, senders = summed(clients(parties, agreed), Server(agreed, roll(parties)), values, gone)
+    total, senders = summed(clients(parties, agreed), SecureSumServer(agreed, roll(parties)), values, gone)
     assert len(senders) == parties - len({*gone[0], *gone[1], *gone[2]})
     assert total.dtype == np.int64 and np.array_equal(total, plain(values, senders))
 
@@ -87,7 +87,7 @@ def test_32_bit_words_hold_what_fits_and_the_client_refuses_what_may_not() -> No
     assert np.array_equal(everyone_in(6, values, bits=32), plain(values, values))
     for far in (limit + 1, -limit - 1, np.iinfo(np.int64).min):
         values[name(0)][0] = far
-        with pytest.raises(Refused, match="does not fit 32-bit words"):
+        with pytest.raises(SumRefused, match="does not fit 32-bit words"):
             everyone_in(6, values, bits=32)
 
 
@@ -123,7 +123,7 @@ def test_a3_a_hundred_rounds_to_the_last_bit() -> None:
     for number in range(100):
         parties, gone = 20, dropouts(20, (0.0, 0.1, 0.3)[number % 3], 2, number)
         values, agreed = vectors(parties, seed=number), terms(round=number)
-        total, senders = summed(clients(parties, agreed), Server(agreed, roll(parties)), values, gone)
+        total, senders = summed(clients(parties, agreed), SecureSumServer(agreed, roll(parties)), values, gone)
         assert np.array_equal(total, plain(values, senders))
 
 
@@ -141,7 +141,7 @@ def uniform(bits: int) -> bool:
     seen = []
     for attempt in range(10):
         agreed = terms(500, bits=bits, attempt=attempt)
-        server, parties = Server(agreed, roll(10)), clients(10, agreed)
+        server, parties = SecureSumServer(agreed, roll(10)), clients(10, agreed)
         shared(advertised(parties, server), server)
         for each, client in parties.items():
             upload = m.decode(client.mask(server.inbox(each), np.zeros(500, np.int64), ALL), m.Signed, 1 << 20)
@@ -156,13 +156,13 @@ def uniform(bits: int) -> bool:
 def test_an_upload_that_comes_too_late_keeps_its_own_mask() -> None:
     """Its pairs' masks are known by then, since the neighbours gave up their shares; the own mask still covers it."""
     agreed, values, late = terms(), vectors(6), name(2)
-    server, parties = Server(agreed, roll(6)), clients(6, agreed)
+    server, parties = SecureSumServer(agreed, roll(6)), clients(6, agreed)
     shared(advertised(parties, server), server)
     upload = parties[late].mask(server.inbox(late), values[late], ALL)
     here = masked(parties, server, values, [late])
     unmasked(consented(here, server), server)
     server.total()
-    with pytest.raises(Refused, match="too late"):
+    with pytest.raises(SumRefused, match="too late"):
         server.add_masked(upload)
     met, words = parties[late]._met, np.frombuffer(m.decode(upload, m.Signed, 1 << 20).body, np.uint64).copy()
     assert met is not None
@@ -184,25 +184,29 @@ def test_a_server_made_again_from_its_journal_gives_the_same_total(every: int) -
         """A server that is thrown away and made again as soon as its journal has grown by `every` records."""
 
         def __init__(self) -> None:
-            self.server, self.at = Server(agreed, roll(8), journal.append), 0
+            self.server, self.at = SecureSumServer(agreed, roll(8), journal.append), 0
 
         def __getattr__(self, method: str) -> object:
             nonlocal deaths
             if len(journal) >= self.at + every:
-                self.server, self.at, deaths = Server.rebuilt(agreed, roll(8), journal, journal.append), len(journal), deaths + 1
+                self.server, self.at, deaths = (
+                    SecureSumServer.rebuilt(agreed, roll(8), journal, journal.append),
+                    len(journal),
+                    deaths + 1,
+                )
             return getattr(self.server, method)
 
     server = Dying()
     total, senders = summed(clients(8, agreed), server, values, [[], [name(1)], [name(5)], [], []])  # type: ignore[arg-type]
     assert deaths >= len(journal) // (every + 1) - 1 and len(journal) == 8 + 7 + 6 + 6 + 6 + 4
     assert np.array_equal(total, plain(values, senders))
-    assert np.array_equal(Server.rebuilt(agreed, roll(8), journal).total(), total)
+    assert np.array_equal(SecureSumServer.rebuilt(agreed, roll(8), journal).total(), total)
 
 
 def test_the_same_question_again_has_the_same_answer() -> None:
     """A receipt that was lost costs nothing, on either side."""
     agreed, values = terms(), vectors(4)
-    server, parties = Server(agreed, roll(4)), clients(4, agreed)
+    server, parties = SecureSumServer(agreed, roll(4)), clients(4, agreed)
     for client in parties.values():
         assert client.advertise() == client.advertise()
         assert [server.add_advert(client.advertise()) for _ in range(2)] == [True, False]
@@ -224,7 +228,7 @@ def test_the_same_question_again_has_the_same_answer() -> None:
 
 def test_the_defaults_are_the_floors_of_the_study() -> None:
     assert Floors() == Floors(cohort=100, occupancy=10.0, noise=False)
-    client = Client(terms(), roll(2), name(0), (0).to_bytes(32, "big"))
+    client = SecureSumClient(terms(), roll(2), name(0), (0).to_bytes(32, "big"))
     assert client.floors == Floors() and client.floors != SMALL
 
 
@@ -233,7 +237,7 @@ def test_two_sums_of_the_same_vectors_share_no_byte_string() -> None:
     agreed, values = terms(), vectors(3)
     sent = []
     for _ in range(2):
-        server, parties = Server(agreed, roll(3)), clients(3, agreed)
+        server, parties = SecureSumServer(agreed, roll(3)), clients(3, agreed)
         shared(advertised(parties, server), server)
         sent.append([parties[each].mask(server.inbox(each), values[each], ALL) for each in parties])
     assert not {*sent[0]} & {*sent[1]}

@@ -34,7 +34,7 @@ nothing = ClientApp()
 
 
 @final
-class Secret:
+class SecretAuth:
     """HTTP authentication that sends the secret of the state folder with every call."""
 
     def __init__(self, secret: str) -> None:
@@ -52,7 +52,7 @@ def operator(address: str, ca: bytes | None, secret: str) -> Iterator[ControlHtt
     from flwr.supercore.control import ControlHttpClient
     from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
 
-    seen: list[Any] = [RuntimeVersionHttpInterceptor(component_name="flwr CLI"), Secret(secret)]
+    seen: list[Any] = [RuntimeVersionHttpInterceptor(component_name="flwr CLI"), SecretAuth(secret)]
     with ControlHttpClient.from_server_address(address, ca is None, ca, seen) as client:
         yield client
 

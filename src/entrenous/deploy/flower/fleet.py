@@ -29,7 +29,7 @@ CALL_SECONDS = 20.0  # without a byte, then the connection is taken for lost
 OBJECT_SECONDS = 30.0  # how long the parts of a message may still be under way from the server
 
 
-class Request(NamedTuple):
+class FleetMessage(NamedTuple):
     """A message to this node: Flower's, and the frame in it."""
 
     message: Message
@@ -63,7 +63,7 @@ class Session:
 
         return bool(self.client.SendNodeHeartbeat(SendNodeHeartbeatRequest(node=self.node, heartbeat_interval=seconds)).success)
 
-    def request(self) -> Request | None:
+    def request(self) -> FleetMessage | None:
         """The next message for this node, whole; None if there is none, or if it is not ours."""
         from flwr.common.serde import message_from_proto
         from flwr.proto.fleet_pb2 import PullMessagesRequest
@@ -77,7 +77,7 @@ class Session:
         if frame is None:
             self.confirm(message)
             return None
-        return Request(message, frame)
+        return FleetMessage(message, frame)
 
     def confirm(self, message: Message) -> None:
         """Tell the server that `message` was received, so that it may delete its copy."""

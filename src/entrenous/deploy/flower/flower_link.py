@@ -21,7 +21,7 @@ POLL = 0.1  # s between two questions where it does not
 LISTING = 1.0  # s between two questions who is there
 
 
-class Asked(NamedTuple):
+class FlowerInFlight(NamedTuple):
     """A request in flight: to which address, and until when its answer counts (monotonic seconds)."""
 
     address: str
@@ -39,7 +39,7 @@ class Coming(NamedTuple):
 
 @final
 class FlowerLink:
-    """A `Link` over Flower. `send` and `present` never wait for the SuperLink; while it is down only the link's threads wait.
+    """A `ServerLink` over Flower. `send` and `present` never wait for the SuperLink; while it is down only the link's threads wait.
 
     Losses (no answer in time, node gone, push refused, malformed answer) are counted in `lost`.
     """
@@ -50,7 +50,7 @@ class FlowerLink:
         self._client._interceptors += (Waiting(HELD),)
         self._out: SimpleQueue[tuple[str, bytes, float]] = SimpleQueue()
         self._in: SimpleQueue[tuple[str, bytes]] = SimpleQueue()
-        self._asked: dict[str, Asked] = {}
+        self._asked: dict[str, FlowerInFlight] = {}
         self._coming: dict[str, Coming] = {}
         self._present: list[str] = []
         self._listed, self._wake, self._stopped = threading.Event(), threading.Event(), threading.Event()
@@ -150,7 +150,7 @@ class FlowerLink:
         for (address, _, seconds), identity in zip(batch, taken.message_ids, strict=False):
             if identity:
                 self.lost -= 1
-                self._asked[identity] = Asked(address, time.monotonic() + seconds)
+                self._asked[identity] = FlowerInFlight(address, time.monotonic() + seconds)
                 self._any.set()
 
     def _receiving(self) -> None:

@@ -25,7 +25,7 @@ HEARTBEAT = 15.0  # s; a node that is silent for twice as long is gone
 Say = Callable[[str], None]
 
 
-class Node(NamedTuple):
+class FlowerNode(NamedTuple):
     """One of many nodes in a process: its key, and the function that answers requests."""
 
     keys: Keys
@@ -70,7 +70,7 @@ def serve(
 
 def serve_many(
     address: str,
-    nodes: Sequence[Node],
+    nodes: Sequence[FlowerNode],
     stop: threading.Event,
     *,
     insecure: bool = False,
@@ -80,7 +80,7 @@ def serve_many(
     """Many nodes as threads of this process, each with its key and its answers, until all have ended. Raises the first InputError."""
     failures: list[InputError] = []
 
-    def one(node: Node) -> None:
+    def one(node: FlowerNode) -> None:
         try:
             serve(address, node.keys, node.answer, stop, insecure=insecure, heartbeat=heartbeat, say=say)
         except InputError as error:

@@ -31,7 +31,7 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class SuperlinkPlan:
     """The settings of a server to be supervised. keys: a folder of `make_keys` (None = plain text, no node authentication); its
     nodes/*.pub may connect, also those added later.
 
@@ -47,7 +47,7 @@ class Plan:
     body: int = 64 << 20
 
 
-def supervise(plan: Plan, stop: threading.Event, say: Say = print) -> None:
+def supervise(plan: SuperlinkPlan, stop: threading.Event, say: Say = print) -> None:
     """Run SuperLink and server until the target returns or `stop` is set; both have then ended. The caller turns SIGTERM into
     `stop`.
 
@@ -64,7 +64,7 @@ def supervise(plan: Plan, stop: threading.Event, say: Say = print) -> None:
 class Supervisor:
     """A SuperLink and a server's process, each in a process group of its own, on sockets that this process holds open."""
 
-    def __init__(self, plan: Plan, say: Say = print, stopping: threading.Event | None = None) -> None:
+    def __init__(self, plan: SuperlinkPlan, say: Say = print, stopping: threading.Event | None = None) -> None:
         if plan.keys is None:
             refuse_plain("server", plan.host, plan.insecure)
         self.plan, self.say, self._stopping = plan, say, stopping or threading.Event()

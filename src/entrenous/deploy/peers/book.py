@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, final
 
-from .frames import CARRIED, ProtocolError, Record
+from .frames import CARRIED, AddressRecord, ProtocolError
 from .identity import Verifier
 
 LARGEST = 64  # records
@@ -27,7 +27,7 @@ class Contact(NamedTuple):
 class Entry:
     """A record, how often in a row its peer could not be reached, and the time (Host.now) before which it is not tried again."""
 
-    record: Record
+    record: AddressRecord
     failures: int = 0
     not_before: float = 0.0
 
@@ -49,7 +49,7 @@ class Book:
         self._retry: dict[int, tuple[int, float]] = {}  # of contacts without a record: failures, not before
         self._gone: dict[int, int] = {}  # number -> issued, of the record by which it could not be reached
 
-    def take(self, records: Iterable[Record], wall: float) -> int:
+    def take(self, records: Iterable[AddressRecord], wall: float) -> int:
         """Verify records and store the new ones. Returns how many had expired. Raises ProtocolError for a forged one."""
         stale = 0
         for one in records:
@@ -61,7 +61,7 @@ class Book:
                 stale += 1
         return stale
 
-    def put(self, one: Record, wall: float) -> None:
+    def put(self, one: AddressRecord, wall: float) -> None:
         """Verify a record and store it unless a newer one is stored. Raises ProtocolError for a forged or expired record, and
         for a number that belongs to another key."""
         held = self.entries.get(one.number)
@@ -124,7 +124,7 @@ class Book:
         if entry is not None:
             entry.failures, entry.not_before = 0, 0.0
 
-    def some(self, wanted: Sequence[int], below: Callable[[int], int], besides: int, most: int = CARRIED) -> list[Record]:
+    def some(self, wanted: Sequence[int], below: Callable[[int], int], besides: int, most: int = CARRIED) -> list[AddressRecord]:
         """Records to send to another peer, at most `most`: those it asked for, then others at random, never the one of the
         receiver (`besides`)."""
         held = {n: entry.record for n, entry in self.entries.items() if n != besides and not entry.failures}
@@ -138,12 +138,12 @@ class Book:
         """The numbers among `numbers` for which there is no record, without repeats."""
         return [n for n in dict.fromkeys(numbers) if n >= 0 and n != self.own and self.contact(n) is None]
 
-    def _remember(self, one: Record) -> None:
+    def _remember(self, one: AddressRecord) -> None:
         self.past.pop(one.number, None)
         self.past[one.number] = _contact(one)
         if len(self.past) > self.largest:
             del self.past[next(iter(self.past))]
 
 
-def _contact(one: Record) -> Contact:
+def _contact(one: AddressRecord) -> Contact:
     return Contact(one.number, one.id, one.addresses)

@@ -30,7 +30,7 @@ from .folder import (
     Bootstrap,
     Folder,
     Invitation,
-    Secret,
+    PeerSecret,
     charter_of,
     items_sha256,
     read_operator,
@@ -43,7 +43,7 @@ CHARTER, REQUEST, NUMBERS, INVITATIONS = "charter.json", "request.json", "number
 NAME = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-.")
 
 
-class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class PeerEnrolmentRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A peer's request to take part. key: its public key, 64 hexadecimal digits; listen, advertise: as in its invitation."""
 
     name: str
@@ -53,10 +53,10 @@ class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     format: int = FORMAT
 
     @staticmethod
-    def read(path: Path) -> Request:
+    def read(path: Path) -> PeerEnrolmentRequest:
         """Read a request from a file. Raises InputError that names the file."""
         try:
-            found = msgspec.json.decode(path.read_bytes(), type=Request)
+            found = msgspec.json.decode(path.read_bytes(), type=PeerEnrolmentRequest)
             known = _is_name(found.name) and len(bytes.fromhex(found.key)) == 32 and found.format == FORMAT
         except (OSError, ValueError):
             known = False
@@ -71,7 +71,7 @@ class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return [one for one in self.advertise or [self.listen] if not one.endswith(":0")]
 
 
-def identity(folder: Path, name: str, listen: str, advertise: Sequence[str] = ()) -> Request:
+def identity(folder: Path, name: str, listen: str, advertise: Sequence[str] = ()) -> PeerEnrolmentRequest:
     """Make a peer's key, readable by its owner alone, and its request. Raises InputError for a folder that has a key already."""
     if not _is_name(name):
         raise InputError("--name", f"got {name!r}", expected="1 to 64 of a-z, 0-9, - and .")
@@ -85,15 +85,15 @@ def identity(folder: Path, name: str, listen: str, advertise: Sequence[str] = ()
         raise InputError(str(folder / SECRET), "there is a key already", fix="choose another folder")
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     key = new_key()
-    write_json(folder / SECRET, Secret(key.hex(), secrets.randbits(63)), private=True)
-    request = Request(name, public_key(key).hex(), listen, list(advertise))
+    write_json(folder / SECRET, PeerSecret(key.hex(), secrets.randbits(63)), private=True)
+    request = PeerEnrolmentRequest(name, public_key(key).hex(), listen, list(advertise))
     write_json(folder / REQUEST, request)
     return request
 
 
 def begin(
-    folder: Path, items: Path, requests: Sequence[Request], algorithm: str, *, name: str, settings: Mapping[str, Any], users: int = 0,
-    seed: int = 0, draws: str = "secret", period: float = 10.0,
+    folder: Path, items: Path, requests: Sequence[PeerEnrolmentRequest], algorithm: str, *, name: str, settings: Mapping[str, Any],
+    users: int = 0, seed: int = 0, draws: str = "secret", period: float = 10.0,
 ) -> list[Path]:  # fmt: skip
     """Found a federation of the peers that sent a request: write its shared settings, the operator's key, and an invitation for
     each. users: the most peers that there may ever be, 0 = as many as requests.
@@ -125,7 +125,7 @@ def begin(
     return invite(folder, requests)
 
 
-def invite(folder: Path, requests: Sequence[Request]) -> list[Path]:
+def invite(folder: Path, requests: Sequence[PeerEnrolmentRequest]) -> list[Path]:
     """Make invitations for peers, folders to be sent to them. Raises InputError for a name or key that has a number, and when
     none is left."""
     operator = read_operator(folder / OPERATOR)
@@ -164,7 +164,7 @@ def join(folder: Path, invitation: Path, rows: Interactions) -> int:
         raise InputError(
             rows.name, f"{len(unknown)} items that are not on the federation's list, such as '{unknown[0]}'", fix=fix
         )
-    secret = msgspec.json.decode((folder / SECRET).read_bytes(), type=Secret) if (folder / SECRET).is_file() else None
+    secret = msgspec.json.decode((folder / SECRET).read_bytes(), type=PeerSecret) if (folder / SECRET).is_file() else None
     found = Folder(invitation)
     if secret is None or not _is_for(found, secret):
         raise InputError(
@@ -176,7 +176,7 @@ def join(folder: Path, invitation: Path, rows: Interactions) -> int:
     return len(rows)
 
 
-def _is_for(found: Folder, secret: Secret) -> bool:
+def _is_for(found: Folder, secret: PeerSecret) -> bool:
     """Whether the invitation's ticket is the operator's word for this key."""
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -197,7 +197,7 @@ def _is_name(name: str) -> bool:
     return 0 < len(name) <= 64 and set(name) <= NAME and name[0] not in "-."
 
 
-def _numbered(given: Mapping[str, Any], requests: Sequence[Request], charter: Charter) -> dict[str, Any]:
+def _numbered(given: Mapping[str, Any], requests: Sequence[PeerEnrolmentRequest], charter: Charter) -> dict[str, Any]:
     """Numbers for those who ask, after those that were given."""
     found = dict(given)
     for one in requests:

@@ -31,8 +31,8 @@ from ..lock import holding, is_held
 from .book import Contact
 from .charter import Charter, vars_of
 from .identity import Self, public_key
-from .keeping import Keeping, Kept
-from .node import Node
+from .keeping import Keeping, SavedPeerState
+from .node import PeerNode
 
 INVITATION, SECRET, ROWS, ITEMS, STATE, LOCK = (
     "invitation.json", "secret.json", "rows.csv", "items.csv", "state.sqlite", "lock",
@@ -63,7 +63,7 @@ class Invitation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     advertise: list[str] = []
 
 
-class Secret(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class PeerSecret(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The secrets of a peer. key: its private key, 64 hexadecimal digits; draws: the number that its random draws follow from
     if they are secret."""
 
@@ -111,11 +111,11 @@ class Folder:
         return charter
 
     @cached_property
-    def secret(self) -> Secret:
+    def secret(self) -> PeerSecret:
         """The secret key of this peer, and the number that its random draws follow from. Raises InputError if others may read
         the file."""
         path = self.path / SECRET
-        found: Secret = read_json(path, Secret)
+        found: PeerSecret = read_json(path, PeerSecret)
         if os.name == "posix" and path.stat().st_mode & 0o077:
             raise InputError(
                 str(path), "others may read it", expected="mode 0600", fix=f"chmod 600 {path}; and ask for a new ticket"
@@ -170,15 +170,15 @@ class Folder:
         own = Histories(ptr, item, value, ptr, item, time, row_of, items.places)
         return DeviceData(own, Weighing(np.zeros(2, np.int64), np.empty(0, np.int32), np.empty((0, 1), np.int32)))
 
-    def node(self) -> Node:
+    def node(self) -> PeerNode:
         """A node with this peer's settings and rows, before its first event."""
-        return Node(self.charter, self.invitation.number, self.rows(), self.seed)
+        return PeerNode(self.charter, self.invitation.number, self.rows(), self.seed)
 
     def bootstraps(self) -> list[Contact]:
         """The contacts of the bootstrap peers, which a new peer asks first."""
         return [one.contact() for one in self.invitation.bootstraps]
 
-    def kept(self, node: Node) -> Kept | None:
+    def kept(self, node: PeerNode) -> SavedPeerState | None:
         """The state that was last saved for `node`; None if nothing was saved. Raises EntrenousError if it is damaged."""
         if not (self.path / STATE).is_file():
             return None

@@ -25,7 +25,7 @@ from .folder import (
     SECRET,
     Bootstrap,
     Invitation,
-    Secret,
+    PeerSecret,
     charter_of,
     items_sha256,
     write_json,
@@ -36,7 +36,7 @@ BOOTSTRAPS = 2
 OPERATOR = "operator.key"
 
 
-class Founded(NamedTuple):
+class FoundedPeers(NamedTuple):
     """A federation of peers on disk: its folder, its shared settings, and the folder of each peer."""
 
     folder: Path
@@ -54,7 +54,7 @@ def found(
     seed: int = 0,
     draws: str = "secret",
     period: float = 10.0,
-) -> Founded:
+) -> FoundedPeers:
     """Make the folders `peer-00` .. for the first `peers` users of a data set, each with its user's rows alone. The first two
     are the bootstraps, on ports of this machine that are free now. Raises InputError."""
     at_least("--peers", peers, BOOTSTRAPS + 1)
@@ -82,11 +82,11 @@ def found(
         said = ticket(operator, charter.schema, n, public_key(key)).hex()
         listen = bootstraps[n].addresses[0] if n < BOOTSTRAPS else "127.0.0.1:0"
         write_json(path / INVITATION, Invitation(charter_of(charter), n, said, bootstraps, listen))
-        write_json(path / SECRET, Secret(key.hex(), secrets.randbits(63)), private=True)
+        write_json(path / SECRET, PeerSecret(key.hex(), secrets.randbits(63)), private=True)
         write_rows(path / ROWS, data, n)
         _write_items(path / ITEMS, data, ids)
         paths.append(path)
-    return Founded(folder, charter, paths)
+    return FoundedPeers(folder, charter, paths)
 
 
 def whole(algorithm: str, settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -32,7 +32,7 @@ class ProtocolError(Exception):
         super().__init__(code)
 
 
-class Record(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class AddressRecord(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """A signed statement of a peer's addresses. issued: unix seconds, from which it is valid for a while; ticket: the
     operator's signature of (number, id); signature: by the peer's own key."""
 
@@ -44,7 +44,7 @@ class Record(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     signature: Signature
 
 
-Records: TypeAlias = Annotated[tuple[Record, ...], Meta(max_length=CARRIED)]
+Records: TypeAlias = Annotated[tuple[AddressRecord, ...], Meta(max_length=CARRIED)]
 
 
 class Shuffle(Struct, frozen=True, tag="shuffle", forbid_unknown_fields=True):
@@ -60,7 +60,7 @@ class Offer(Struct, frozen=True, tag="offer", forbid_unknown_fields=True):
     """The offer of a model, with the header that goes with it (`core.gossip.Headers`). push: its number at its sender."""
 
     schema: Annotated[bytes, Meta(min_length=16, max_length=16)]
-    record: Record
+    record: AddressRecord
     push: Count
     size: Annotated[int, Meta(ge=0, lt=1 << 62)]
     digest: Key

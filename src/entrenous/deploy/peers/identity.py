@@ -15,7 +15,7 @@ import msgspec
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from .frames import ProtocolError, Record
+from .frames import AddressRecord, ProtocolError
 
 KEY_BYTES = 32
 TICKET, RECORD = b"entrenous peer ticket 1\0", b"entrenous peer record 1\0"  # what is signed begins with what it is for
@@ -41,7 +41,7 @@ def _ticket(schema: bytes, number: int, peer: bytes) -> bytes:
     return TICKET + schema + number.to_bytes(4, "little") + peer
 
 
-def _record(schema: bytes, one: Record) -> bytes:
+def _record(schema: bytes, one: AddressRecord) -> bytes:
     return RECORD + schema + msgspec.msgpack.encode((one.id, one.number, one.addresses, one.issued))
 
 
@@ -53,10 +53,10 @@ class Self(NamedTuple):
     number: int
     ticket: bytes
 
-    def record(self, addresses: Sequence[str], wall: float) -> Record:
+    def record(self, addresses: Sequence[str], wall: float) -> AddressRecord:
         """A record of this peer, signed with its key, that says it can be reached at `addresses`; issued at wall-clock time
         `wall`."""
-        bare = Record(public_key(self.secret), self.number, tuple(addresses)[:4], int(wall), self.ticket, b"\0" * 64)
+        bare = AddressRecord(public_key(self.secret), self.number, tuple(addresses)[:4], int(wall), self.ticket, b"\0" * 64)
         signature = Ed25519PrivateKey.from_private_bytes(self.secret).sign(_record(self.schema, bare))
         return msgspec.structs.replace(bare, signature=signature)
 
@@ -69,7 +69,7 @@ class Verifier:
         self.schema, self.users, self.life = schema, users, life
         self._operator = Ed25519PublicKey.from_public_bytes(operator)
 
-    def check(self, one: Record, wall: float, *, ticket: bool = True) -> None:
+    def check(self, one: AddressRecord, wall: float, *, ticket: bool = True) -> None:
         """Raise ProtocolError for a forged record, or one too old (`stale`, which a correct peer may pass on). ticket: False
         where the operator's signature has been checked before."""
         if one.number >= self.users or one.issued > wall + SKEW:
@@ -83,6 +83,6 @@ class Verifier:
         except (InvalidSignature, ValueError):
             raise ProtocolError("record") from None
 
-    def is_fresh(self, one: Record, wall: float) -> bool:
+    def is_fresh(self, one: AddressRecord, wall: float) -> bool:
         """Whether a record has not expired at wall-clock time `wall`."""
         return wall < one.issued + self.life

@@ -1,4 +1,4 @@
-"""`Intake`: what a receiver decides about offers and bodies, and the models that wait for the node. No socket, no clock.
+"""`PeerIntake`: what a receiver decides about offers and bodies, and the models that wait for the node. No socket, no clock.
 
 A body is never read before all of the offer is right, and never believed before its digest, layout and numbers are.
 """
@@ -19,7 +19,7 @@ from .book import Book
 from .charter import Charter
 from .conduct import Conduct
 from .frames import Offer, ProtocolError
-from .node import Received
+from .node import ReceivedModel
 
 WAITING = 4  # models that wait for the node, or are on their way, at most
 BODIES = 3  # that are read at once
@@ -29,14 +29,14 @@ REFUSED = {1: "not-finite", 2: "too-large", 3: "size"}  # core.gossip's codes
 
 
 @final
-class Intake:
+class PeerIntake:
     """The receiving side of one peer: which offered models it accepts, and the accepted ones that wait for the node. tally:
     counts of what happened, by name."""
 
     def __init__(self, charter: Charter, book: Book, conduct: Conduct, tally: Counter[str]) -> None:
         self.charter, self.book, self.conduct, self.tally = charter, book, conduct, tally
         self.size, self.largest, self.width = charter.body_bytes, charter.made.largest, charter.made.width
-        self.waiting: OrderedDict[int, Received] = OrderedDict()
+        self.waiting: OrderedDict[int, ReceivedModel] = OrderedDict()
         self.reading: dict[int, bytes] = {}  # sender -> digest, of bodies under way
         self._seen: dict[int, OrderedDict[tuple[int, bytes], None]] = {}
         self._refusal(np.zeros(self.width, np.float32))  # is compiled before anybody waits for it
@@ -78,7 +78,7 @@ class Intake:
         """Free the space that was reserved for a body that did not come."""
         self.reading.pop(offer.record.number, None)
 
-    def judged(self, offer: Offer, body: bytearray) -> Received:
+    def judged(self, offer: Offer, body: bytearray) -> ReceivedModel:
         """The model in a received body, checked. Raises ProtocolError if it is not the offered one, malformed, not finite or
         too large. Takes long for a large body; run it in a thread."""
         if digest(body) != offer.digest:
@@ -89,13 +89,13 @@ class Intake:
             raise ProtocolError(f"body-{bad.code}") from None
         if (refused := self._refusal(model)) != ACCEPTED:
             raise ProtocolError(REFUSED[refused])
-        return Received(offer.record.number, offer.push, headers_of(offer, self.width), model, offer.digest)
+        return ReceivedModel(offer.record.number, offer.push, headers_of(offer, self.width), model, offer.digest)
 
     def _refusal(self, model: Float32Array) -> int:
         """As the algorithm itself would say: what is refused there must not become an event."""
         return int(refusals(model[None], np.zeros(1, np.int64), np.array([self.width]), self.largest)[0])
 
-    def arrived(self, one: Received) -> None:
+    def arrived(self, one: ReceivedModel) -> None:
         """Queue a model for the node. It replaces an older one of the same sender."""
         self.reading.pop(one.sender, None)
         self.remember(one.sender, one.push, one.digest)
@@ -103,7 +103,7 @@ class Intake:
             self.tally["received.replaced"] += 1
         self.waiting[one.sender] = one
 
-    def next(self) -> Received | None:
+    def next(self) -> ReceivedModel | None:
         """Take the model that has waited longest; None if none waits."""
         return self.waiting.popitem(last=False)[1] if self.waiting else None
 

@@ -134,7 +134,7 @@ def _both(listen: str) -> tuple[str, ...]:
 
 @final
 class IrohLink:
-    """An iroh endpoint: a `Link` over QUIC."""
+    """An iroh endpoint: a `PeerLink` over QUIC."""
 
     def __init__(self, endpoint: Any, listen: str, advertise: Sequence[str]) -> None:
         self._endpoint, self._advertise = endpoint, list(advertise)
@@ -165,7 +165,7 @@ class IrohLink:
                 raise LinkError(_said(error)) from None
             if found is None:
                 raise LinkError("the endpoint is closed")
-            return _Arriving(found)
+            return _IrohArriving(found)
 
     async def close(self) -> None:
         """Close the endpoint and all its connections. Never raises."""
@@ -176,7 +176,7 @@ class IrohLink:
 
 
 @final
-class _Arriving:
+class _IrohArriving:
     def __init__(self, incoming: Any) -> None:
         self._incoming = incoming
 

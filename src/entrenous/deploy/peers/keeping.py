@@ -17,9 +17,9 @@ import msgspec
 
 from ...core.errors import EntrenousError
 from ...core.types import Array
-from ...federation.replay import MESSAGE, Event
+from ...federation.replay import MESSAGE, PeerEvent
 from ...wire.tensors import Malformed, Schema, read, write
-from .frames import Record
+from .frames import AddressRecord
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS node (id INTEGER PRIMARY KEY CHECK (id = 0), arrays BLOB NOT NULL, sha256 BLOB NOT NULL, about TEXT NOT NULL);
@@ -29,7 +29,7 @@ CREATE TABLE IF NOT EXISTS record (number INTEGER PRIMARY KEY, record BLOB NOT N
 SEEN = 4096  # events, the newest, by which a peer knows what it has taken already
 
 
-class Kept(NamedTuple):
+class SavedPeerState(NamedTuple):
     """A state read from the disk. about: the summary shown to people."""
 
     arrays: dict[str, Array]
@@ -59,7 +59,12 @@ class Keeping:
         self._file.close()
 
     def save(
-        self, arrays: Mapping[str, Array], first: int, events: Sequence[Event], about: Mapping[str, Any], met: Sequence[Record]
+        self,
+        arrays: Mapping[str, Array],
+        first: int,
+        events: Sequence[PeerEvent],
+        about: Mapping[str, Any],
+        met: Sequence[AddressRecord],
     ) -> None:
         """Store a state, and the events that led to it since the last one, in one transaction. first: the number of the first
         event."""
@@ -72,7 +77,7 @@ class Keeping:
             file.execute("DELETE FROM record")
             file.executemany("INSERT INTO record VALUES (?, ?)", [(r.number, msgspec.msgpack.encode(r)) for r in met])
 
-    def load(self, schema: Schema) -> Kept | None:
+    def load(self, schema: Schema) -> SavedPeerState | None:
         """The stored state; None if none was stored. Raises EntrenousError if it is damaged or has other arrays than `schema`."""
         row = self._one("SELECT arrays, sha256, about FROM node")
         if row is None:
@@ -81,7 +86,7 @@ class Keeping:
         try:
             if hashlib.sha256(body).digest() != sha256:
                 raise Malformed("size", "its content does not match its sha256")
-            return Kept(read(body, schema), json.loads(about))
+            return SavedPeerState(read(body, schema), json.loads(about))
         except (Malformed, ValueError) as cause:
             fix = "restore the folder from a backup, or delete state.sqlite to begin anew"
             raise EntrenousError(f"{self.path}: the state cannot be read ({cause}); {fix}") from None
@@ -91,18 +96,18 @@ class Keeping:
         row = self._one("SELECT about FROM node")
         return {} if row is None else dict(json.loads(row[0]))
 
-    def events(self) -> list[Event]:
+    def events(self) -> list[PeerEvent]:
         """All stored events in the order in which they happened."""
-        return [Event(*row) for row in self._all("SELECT kind, sender, push, digest FROM event ORDER BY number")]
+        return [PeerEvent(*row) for row in self._all("SELECT kind, sender, push, digest FROM event ORDER BY number")]
 
     def taken(self) -> list[tuple[int, int, bytes]]:
         """The newest models that were accepted, as (sender, push, digest), oldest first."""
         found = self._all(f"SELECT sender, push, digest FROM event WHERE kind = {MESSAGE} ORDER BY number DESC LIMIT {SEEN}")
         return [(int(sender), int(push), bytes(sha)) for sender, push, sha in reversed(found)]
 
-    def met(self) -> list[Record]:
+    def met(self) -> list[AddressRecord]:
         """The stored records of other peers, by which to reach them after a restart."""
-        return [msgspec.msgpack.decode(row[0], type=Record) for row in self._all("SELECT record FROM record")]
+        return [msgspec.msgpack.decode(row[0], type=AddressRecord) for row in self._all("SELECT record FROM record")]
 
     def _one(self, query: str) -> Any:
         found = self._all(query)

@@ -8,7 +8,7 @@ from typing import final
 
 from .book import Contact
 from .frames import Message, ProtocolError, Reply, frame, read_message
-from .port import Connection, Link, LinkError, Stream
+from .port import Connection, LinkError, PeerLink, Stream
 
 KEPT = 8  # connections, at least
 CONNECT, ANSWER = 4.0, 4.0  # seconds for a connection, and for the answer to a control frame
@@ -23,7 +23,7 @@ class Lines:
     After any error the connection is closed: one to a peer whose process has died looks sound for half a minute.
     """
 
-    def __init__(self, link: Link, kept: int = KEPT) -> None:
+    def __init__(self, link: PeerLink, kept: int = KEPT) -> None:
         self._link, self.kept = link, kept
         self._kept: OrderedDict[bytes, Connection] = OrderedDict()
         self._used: dict[bytes, int] = {}

@@ -98,25 +98,25 @@ class Hub:
 
     def __init__(self, latency: float = 0.01, cut: Callable[[bytes, bytes], bool] = lambda one, other: False) -> None:
         self.latency, self.cut = latency, cut
-        self.links: dict[str, MemoryLink] = {}
+        self.links: dict[str, MemoryPeerLink] = {}
         self.count = 0
 
-    def link(self, key: bytes, address: str = "") -> MemoryLink:
+    def link(self, key: bytes, address: str = "") -> MemoryPeerLink:
         """Connect a new peer to the network, at the given address or at an unused one."""
         self.count += 1
-        found = MemoryLink(self, key, address or f"memory:{self.count}")
+        found = MemoryPeerLink(self, key, address or f"memory:{self.count}")
         self.links[found.address] = found
         return found
 
-    def kill(self, link: MemoryLink) -> None:
+    def kill(self, link: MemoryPeerLink) -> None:
         """Take a peer off the network as SIGKILL would: others wait for answers that do not come."""
         self.links.pop(link.address, None)
         link.dead = True
 
 
 @final
-class MemoryLink:
-    """The connection of one simulated peer to the network; a `Link`."""
+class MemoryPeerLink:
+    """The connection of one simulated peer to the network; a `PeerLink`."""
 
     def __init__(self, hub: Hub, key: bytes, address: str) -> None:
         self.hub, self.key, self.address, self.dead = hub, key, address, False
@@ -138,7 +138,7 @@ class MemoryLink:
             raise LinkError("another key")
         near, far = MemoryConnection(self, there), MemoryConnection(there, self)
         near.other, far.other = far, near
-        there.arriving.put_nowait(_Arriving(far))
+        there.arriving.put_nowait(_MemoryArriving(far))
         return near
 
     async def accept(self) -> Arriving:
@@ -151,7 +151,7 @@ class MemoryLink:
 
 
 @final
-class _Arriving:
+class _MemoryArriving:
     def __init__(self, connection: MemoryConnection) -> None:
         self._connection = connection
 
@@ -168,7 +168,7 @@ class MemoryConnection:
 
     other: MemoryConnection
 
-    def __init__(self, own: MemoryLink, there: MemoryLink) -> None:
+    def __init__(self, own: MemoryPeerLink, there: MemoryPeerLink) -> None:
         self.own, self.there, self.peer = own, there, there.key
         self.closed = asyncio.Event()
         self._offered: deque[Stream] = deque()

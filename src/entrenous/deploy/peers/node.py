@@ -1,4 +1,4 @@
-"""`Node`: one node of a gossip algorithm on a device of its own. The functions and the keys are those of federation/gossip.py.
+"""`PeerNode`: one node of a gossip algorithm on a device of its own. The functions and the keys are those of federation/gossip.py.
 
 It has a pool of two models, its own and a received one, and nothing of anybody else's. It opens no socket and reads no clock.
 """
@@ -19,7 +19,7 @@ from ...evaluate.metrics.hr import hr
 from ...evaluate.ranking import Ranking
 from ...evaluate.recommend import tie_places
 from ...federation.gossip import base_model, first_known, first_nodes, node_keys, weighting_keys
-from ...federation.replay import MESSAGE, PUSH, START, Event
+from ...federation.replay import MESSAGE, PUSH, START, PeerEvent
 from ...wire.pushed import digest, pack
 from .charter import Charter
 
@@ -38,7 +38,7 @@ class Pushed(NamedTuple):
     digest: bytes
 
 
-class Received(NamedTuple):
+class ReceivedModel(NamedTuple):
     """A model from another peer, verified and well-formed. model: float32 [width]."""
 
     sender: int
@@ -49,7 +49,7 @@ class Received(NamedTuple):
 
 
 @final
-class Node:
+class PeerNode:
     """One node of a gossip algorithm, with its own data. `fresh` collects the events since its state was last saved. Not to be
     called from two threads at once."""
 
@@ -65,13 +65,13 @@ class Node:
         self.pool: Float32Array = np.stack([base, base])
         self._tie_seed = charter.seed  # equal scores stand in one order at all peers, as in a simulation
         self.events = self.pushes = 0
-        self.fresh: list[Event] = []
+        self.fresh: list[PeerEvent] = []
 
     def start(self) -> None:
         """Train the base model once on the node's rows, unless that has happened."""
         if self.events == 0:
             self.algorithm.on_start(self.pool, OWN, self.nodes, OWN, self.data, self._next_key())
-            self._note(Event(START, -1, -1, b""))
+            self._note(PeerEvent(START, -1, -1, b""))
 
     def push(self) -> Pushed:
         """Handle a timer: choose receivers by the algorithm and pack the node's model for them."""
@@ -79,10 +79,10 @@ class Node:
         body, number = pack(self.pool[0]), self.pushes
         self.pushes += 1
         found = Pushed(number, tuple(int(to) for to in sent.to[0] if to != NOBODY), sent.headers, body, digest(body))
-        self._note(Event(PUSH, self.number, number, found.digest))
+        self._note(PeerEvent(PUSH, self.number, number, found.digest))
         return found
 
-    def receive(self, one: Received) -> int:
+    def receive(self, one: ReceivedModel) -> int:
         """Merge a received model and train, as the algorithm does. Returns ACCEPTED, or why not (`core.gossip.REFUSALS`), in
         which case nothing has changed."""
         self.pool[1] = one.model
@@ -90,13 +90,13 @@ class Node:
         arrivals = Arrivals(self.pool, OWN, OWN, RECEIVED, OWN, one.headers, key)
         refused = int(self.algorithm.on_message(arrivals, self.nodes, self.data)[0])
         if refused == ACCEPTED:
-            self._note(Event(MESSAGE, one.sender, one.push, one.digest))
+            self._note(PeerEvent(MESSAGE, one.sender, one.push, one.digest))
         return refused
 
     def _next_key(self) -> UInt64Array:
         return folded(self._key, np.array([self.events]))
 
-    def _note(self, event: Event) -> None:
+    def _note(self, event: PeerEvent) -> None:
         self.events += 1
         self.fresh.append(event)
 

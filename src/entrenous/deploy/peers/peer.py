@@ -22,15 +22,15 @@ from ...core.gossip import ACCEPTED
 from .book import Book, Contact
 from .charter import Charter
 from .conduct import Conduct
-from .frames import ProtocolError, Record
+from .frames import AddressRecord, ProtocolError
 from .identity import Self, Verifier
-from .intake import Intake
+from .intake import PeerIntake
 from .keeping import Keeping
 from .lines import KEPT, Lines
-from .node import Node, Pushed, Received
-from .port import Host, Link
+from .node import PeerNode, Pushed, ReceivedModel
+from .port import Host, PeerLink
 from .sending import Sender
-from .serving import CONNECTIONS, Server
+from .serving import CONNECTIONS, PeerServer
 
 CRASHES, WITHIN = 5, 60.0  # failures of one loop in so many seconds that end the peer
 BAN = 60.0  # seconds
@@ -38,7 +38,7 @@ OTHERS = 5  # connections that are kept beside those of a view: for exchanges of
 RENEWALS = 5  # of its record, by a peer, in the time that one is good for
 
 
-class Pace(NamedTuple):
+class PeerTimes(NamedTuple):
     """Time limits of a peer, in seconds. period: between two pushes; life: of a record; interval: between two offers of one
     peer; ban: how long a peer is banned."""
 
@@ -48,10 +48,10 @@ class Pace(NamedTuple):
     ban: float = BAN
 
 
-def pace(period: float) -> Pace:
+def pace(period: float) -> PeerTimes:
     """The time limits that follow from the seconds between two pushes: records live for five periods, and an offer may come
     half a period early."""
-    return Pace(period, max(15.0, 5 * period), period / 2)
+    return PeerTimes(period, max(15.0, 5 * period), period / 2)
 
 
 class _Stop(Exception):
@@ -67,13 +67,13 @@ class Peer:
         self,
         charter: Charter,
         me: Self,
-        node: Node,
-        link: Link,
+        node: PeerNode,
+        link: PeerLink,
         host: Host,
         *,
         keeping: Keeping | None = None,
         bootstraps: Sequence[Contact] = (),
-        pace: Pace,
+        pace: PeerTimes,
         say: Callable[[str], None] = lambda line: None,
     ) -> None:
         self.charter, self.me, self.node, self.link, self.host = charter, me, node, link, host
@@ -83,12 +83,12 @@ class Peer:
             me.number, Verifier(charter.schema, bytes.fromhex(charter.operator), charter.users, pace.life), bootstraps
         )
         self.conduct = Conduct(pace.interval, pace.ban)
-        self.intake = Intake(charter, self.book, self.conduct, self.tally)
+        self.intake = PeerIntake(charter, self.book, self.conduct, self.tally)
         self.lines = Lines(link, max(KEPT, min(charter.made.view + OTHERS, CONNECTIONS // 2)))
         self.sender = Sender(self.book, self.lines, host, self.tally, self.record)
         self._woken, self._stopping = asyncio.Event(), asyncio.Event()
-        self.server = Server(self.intake, self.book, self.conduct, host, self.tally, self.record, self._named, self._woken)
-        self._own: Record | None = None
+        self.server = PeerServer(self.intake, self.book, self.conduct, host, self.tally, self.record, self._named, self._woken)
+        self._own: AddressRecord | None = None
         self._crashes: dict[str, list[float]] = {}
         self._tasks: asyncio.TaskGroup | None = None
         self._turn = Lock()
@@ -212,7 +212,7 @@ class Peer:
             self._save()
             return pushed
 
-    def _receive(self, one: Received) -> int:
+    def _receive(self, one: ReceivedModel) -> int:
         with self._turn:
             return self.node.receive(one)
 
@@ -244,7 +244,7 @@ class Peer:
 
     # ---- what others and people see ----------------------------------------------------------------------------------------------------
 
-    def record(self) -> Record:
+    def record(self) -> AddressRecord:
         """The current signed record of this peer (key, number, addresses), renewed when it gets old."""
         wall = self.host.wall()
         if self._own is None or wall - self._own.issued > self.pace.life / RENEWALS:

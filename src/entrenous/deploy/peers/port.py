@@ -42,7 +42,7 @@ class Arriving(Protocol):
     async def refuse(self) -> None: ...
 
 
-class Link(Protocol):
+class PeerLink(Protocol):
     """The access of one peer to the network: it dials other peers and accepts their connections. key: its public key, 32
     bytes, which is part of its address."""
 

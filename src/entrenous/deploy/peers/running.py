@@ -19,7 +19,7 @@ from ...federation.replay import Recording, Replayed, replay
 from ...runs.store import model_sha256
 from .folder import STATE, Folder
 from .keeping import Keeping
-from .node import Node
+from .node import PeerNode
 from .peer import Peer, pace
 from .port import Machine
 
@@ -41,7 +41,7 @@ def run(path: Path, say: Callable[[str], None]) -> None:
     say(f"peer {me.number}: saved after event {node.events}")
 
 
-async def _run(folder: Folder, node: Node, keeping: Keeping, say: Callable[[str], None]) -> None:
+async def _run(folder: Folder, node: PeerNode, keeping: Keeping, say: Callable[[str], None]) -> None:
     from .iroh_link import listen
 
     invitation, charter = folder.invitation, folder.charter
@@ -88,7 +88,7 @@ def recommend(path: Path, n: int) -> list[dict[str, Any]]:
 class _Own:
     """The one user of a peer, as a recommender."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: PeerNode) -> None:
         self._node = node
 
     def scores(self, users: Int64Array) -> Float32Array:
@@ -103,7 +103,7 @@ def _rows_of(folder: Folder) -> Interactions:
                         items=Vocabulary(folder.items.ids, kind="item"))  # fmt: skip
 
 
-def restored(folder: Folder) -> Node:
+def restored(folder: Folder) -> PeerNode:
     """The node of a peer in the state in which it was last saved. Raises InputError if the peer never ran."""
     node = folder.node()
     kept = folder.kept(node)
@@ -153,7 +153,7 @@ def check(paths: Sequence[Path]) -> list[Verdict]:
     return [_verdict(d, node, again, len(recordings[d].events)) for d, node in enumerate(nodes)]
 
 
-def _verdict(d: int, node: Node, again: Replayed, events: int) -> Verdict:
+def _verdict(d: int, node: PeerNode, again: Replayed, events: int) -> Verdict:
     """The model and all private arrays count."""
     own = {"model": node.pool[0], **{name: array[0] for name, array in node.nodes._asdict().items()}}
     theirs = {"model": again.models[d], **{name: array[d] for name, array in again.nodes._asdict().items()}}

@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, final
 
 from .book import Book, Contact
-from .frames import CARRIED, Offer, ProtocolError, Record, Shuffle
+from .frames import CARRIED, AddressRecord, Offer, ProtocolError, Shuffle
 from .intake import deadline
 from .lines import FAILED, Lines
 from .node import Pushed
@@ -23,7 +23,7 @@ class Sender:
     """The sending side of one peer. record: makes its own current record. A push is skipped while the previous push to that
     peer is in flight."""
 
-    def __init__(self, book: Book, lines: Lines, host: Host, tally: Counter[str], record: Callable[[], Record]) -> None:
+    def __init__(self, book: Book, lines: Lines, host: Host, tally: Counter[str], record: Callable[[], AddressRecord]) -> None:
         self.book, self.lines, self.host, self.tally, self.record = book, lines, host, tally, record
         self.under_way: set[int] = set()
         self.told: dict[int, int] = {}  # number that has no record -> who named it

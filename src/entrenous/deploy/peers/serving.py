@@ -1,4 +1,4 @@
-"""`Server`: the receiving end of a peer. Connections are few and have time limits; every stream is one request; protocol
+"""`PeerServer`: the receiving end of a peer. Connections are few and have time limits; every stream is one request; protocol
 errors are counted."""
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from typing import final
 
 from .book import Book
 from .conduct import Conduct
-from .frames import CARRIED, Offer, ProtocolError, Record, Reply, Shuffle, frame, read_message
-from .intake import Intake, deadline
+from .frames import CARRIED, AddressRecord, Offer, ProtocolError, Reply, Shuffle, frame, read_message
+from .intake import PeerIntake, deadline
 from .lines import ANSWER
-from .node import Received
+from .node import ReceivedModel
 from .port import Arriving, Connection, Host, LinkError, Stream
 from .sending import Spawn
 
@@ -25,18 +25,18 @@ IDLE = 60.0  # seconds without a request, after which a connection is closed; th
 
 
 @final
-class Server:
+class PeerServer:
     """The receiving end of one peer. named: is called with a sender and the peer numbers that its message names; woken: is set
     when a model waits for the node."""
 
     def __init__(
         self,
-        intake: Intake,
+        intake: PeerIntake,
         book: Book,
         conduct: Conduct,
         host: Host,
         tally: Counter[str],
-        record: Callable[[], Record],
+        record: Callable[[], AddressRecord],
         named: Callable[[int, tuple[int, ...]], None],
         woken: asyncio.Event,
     ) -> None:
@@ -161,7 +161,7 @@ class Server:
         self.woken.set()
         await _say(stream, Reply("ok"))
 
-    async def _read(self, offer: Offer, stream: Stream) -> Received:
+    async def _read(self, offer: Offer, stream: Stream) -> ReceivedModel:
         """The body of an offer, once it is known to be a model."""
         await _say(stream, Reply("go"))
         async with asyncio.timeout(deadline(offer.size)):

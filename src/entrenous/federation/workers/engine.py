@@ -29,7 +29,7 @@ QUIET = {
 NO_CLUSTER = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 
 
-class Asked(NamedTuple):
+class EngineOptions(NamedTuple):
     """What --workers, --ray and --threads ask for.
 
     workers: None = as many as the cluster has CPUs. ray: None = this machine alone, else a cluster's address. threads: of each
@@ -58,7 +58,7 @@ class Asked(NamedTuple):
 
 
 @contextmanager
-def crew(asked: Asked, kind: type[Hand], most: int) -> Iterator[Crew]:
+def crew(asked: EngineOptions, kind: type[Hand], most: int) -> Iterator[Crew]:
     """Start workers of one kind, at most `most` unless their number was asked for. They end with the context, and so does Ray
     unless it ran before.
 
@@ -72,7 +72,7 @@ def crew(asked: Asked, kind: type[Hand], most: int) -> Iterator[Crew]:
 
 
 @contextmanager
-def engine(asked: Asked) -> Iterator[Any]:
+def engine(asked: EngineOptions) -> Iterator[Any]:
     """Ray, started as `asked` says, or connected to if this program already uses it; shut down at the end of `with` if it was
     started here."""
     ray = _ray(asked.ray is None)
@@ -130,7 +130,7 @@ def _secured() -> bool:
     return any(name in os.environ for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"))
 
 
-def _start(ray: Any, asked: Asked) -> None:
+def _start(ray: Any, asked: EngineOptions) -> None:
     """Ray for this run alone, on loopback, behind a token that nobody else on the machine has. RAY_ADDRESS is not looked at."""
     constants: Any = importlib.import_module("ray._private.ray_constants")
     constants.ENABLE_RAY_CLUSTER = False  # where Ray has no clusters it listens on loopback

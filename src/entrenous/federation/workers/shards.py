@@ -20,7 +20,7 @@ from .crew import About, Crew, about_here
 PLACES = ("lat", "lon")  # of the features of items, what devices use
 
 
-class Given(NamedTuple):
+class ShardInput(NamedTuple):
     """What a worker is given once: the algorithm and its users' rows. users: int64 [m]; data, avoid: of these users alone,
     user r is users[r]."""
 
@@ -40,7 +40,7 @@ class ShardHand:
         """The process id, the machine's name and the library versions of this worker."""
         return about_here()
 
-    def hold(self, given: Given) -> None:
+    def hold(self, given: ShardInput) -> None:
         """Load the rows of some users and build their shard, without private state yet."""
         data, avoid = _own(given.data), None if given.avoid is None else _own(given.avoid)
         users, executor = given.users.copy(), Threads(given.threads)
@@ -128,10 +128,10 @@ class Shards:
         """Discard the workers' private state, so that the next round loads it again."""
         self._loaded = None
 
-    def _given(self, low: int, high: int) -> Given:
+    def _given(self, low: int, high: int) -> ShardInput:
         users = np.arange(low, high)
         data, avoid = _part(self._data, users), None if self._avoid is None else _part(self._avoid, users)
-        return Given(self._algorithm, self._data.catalogue, data, avoid, users, self._crew.threads)
+        return ShardInput(self._algorithm, self._data.catalogue, data, avoid, users, self._crew.threads)
 
 
 def bounds(counts: Int64Array, many: int) -> list[tuple[int, int]]:

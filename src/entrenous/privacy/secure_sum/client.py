@@ -1,4 +1,4 @@
-"""`Client`: one party of a secure sum. It trusts the server for nothing but to pass messages on."""
+"""`SecureSumClient`: one party of a secure sum. It trusts the server for nothing but to pass messages on."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ...core.types import Int64Array
 from . import messages as m
 from . import primitives as p
 from .graph import Graph, graph
-from .refusal import Code, Refused, require
+from .refusal import Code, SumRefused, require
 from .shamir import split
 from .statements import EMPTY, about_box, about_box_key, about_own, about_pair, commitment, read_advert
-from .terms import Floors, Roll, Terms, checked
-from .vector import Rows
+from .terms import Floors, Roll, SumTerms, checked
+from .vector import SumRows
 
 Used = frozenset[tuple[str, int]]  # (run, round) of every masked input that has left
 LIST_LIMIT = 512  # bytes of a list from the server for each party, at most
@@ -55,10 +55,10 @@ class Met(NamedTuple):
 
 
 @final
-class Client:
+class SecureSumClient:
     """advertise, share, mask, consent, unmask: in this order, each once; the same question again gets the same answer.
 
-    Every refusal is a `Refused`, after which the state is as before and nothing secret has left.
+    Every refusal is a `SumRefused`, after which the state is as before and nothing secret has left.
 
     Args:
         terms, roll: what is summed, and the parties' identities: as agreed beforehand, not as the server says.
@@ -70,7 +70,7 @@ class Client:
     """
 
     def __init__(
-        self, terms: Terms, roll: Roll, name: str, identity: bytes, floors: Floors | None = None, used: Used = frozenset()
+        self, terms: SumTerms, roll: Roll, name: str, identity: bytes, floors: Floors | None = None, used: Used = frozenset()
     ) -> None:
         self.terms, self.roll, self.name, self.floors, self.used = terms, checked(roll), name, floors or Floors(), used
         if self.roll.get(name) != p.identity_of(identity):
@@ -84,7 +84,7 @@ class Client:
         self._held: dict[int, tuple[bytes, bytes]] = {}  # the same of each neighbour that shared
         self._sharers: list[int] = []
         self._survivors: list[int] = []
-        self._rows = Rows(0, 0)
+        self._rows = SumRows(0, 0)
         self._views = [b""]  # what was seen by the end of each stage
 
     def advertise(self) -> bytes:
@@ -92,12 +92,12 @@ class Client:
         return self._once(m.ADVERT, b"", self._advertise)
 
     def share(self, roster: bytes) -> bytes:
-        """Stage 2: shares of both of this client's secrets, encrypted for each neighbour of the roster. Raises Refused."""
+        """Stage 2: shares of both of this client's secrets, encrypted for each neighbour of the roster. Raises SumRefused."""
         return self._once(m.SHARES, roster, lambda: self._share(roster))
 
-    def mask(self, inbox: bytes, vector: Int64Array, rows: Rows) -> bytes:
+    def mask(self, inbox: bytes, vector: Int64Array, rows: SumRows) -> bytes:
         """Stage 3: the vector with all masks added. vector: int64 [terms.length]; rows: how many item rows this client adds to
-        (`vector.rows_of`). Raises Refused."""
+        (`vector.rows_of`). Raises SumRefused."""
         require(vector.dtype == np.int64 and vector.shape == (self.terms.length,), "vector",
                 f"{vector.dtype} {vector.shape}; expected int64 ({self.terms.length},)")  # fmt: skip
         asked = hashlib.sha256(inbox + np.ascontiguousarray(vector).tobytes()).digest()
@@ -105,12 +105,12 @@ class Client:
 
     def consent(self, survivors: bytes) -> bytes:
         """Stage 4: the client's signature of the list of survivors. It will never sign another list in this attempt. Raises
-        Refused."""
+        SumRefused."""
         return self._once(m.CONSENT, survivors, lambda: self._consent(survivors))
 
     def unmask(self, consents: bytes) -> bytes:
         """Stage 5: for each neighbour one share, of the seed of one that sent its vector, or of the mask key of one that did
-        not. All secrets are then forgotten. Raises Refused."""
+        not. All secrets are then forgotten. Raises SumRefused."""
         return self._once(m.UNMASKING, consents, lambda: self._unmask(consents))
 
     # ---- stages ------------------------------------------------------------------------------------------------------------------
@@ -137,7 +137,7 @@ class Client:
         self._views.append(met.view)
         return answer
 
-    def _mask(self, inbox: bytes, vector: Int64Array, rows: Rows) -> bytes:
+    def _mask(self, inbox: bytes, vector: Int64Array, rows: SumRows) -> bytes:
         met, said = self._others(), m.decode(inbox, m.Inbox, self._limit(m.BOX + 8))
         about = (self.terms.run, self.terms.round)
         require(about not in self.used, "used", f"round {about[1]} of run {about[0]}: this client's masked input has left before")
@@ -230,7 +230,7 @@ class Client:
         met = self._others()
         found = m.from_bits(bits, len(met.names))
         if found is None or not set(found) <= set(among):
-            raise Refused(code, "a list of parties that cannot be")
+            raise SumRefused(code, "a list of parties that cannot be")
         require(met.me in found, code, "this client is not on the list")
         near = len(set(found) & set(met.around))
         require(
@@ -240,7 +240,7 @@ class Client:
         )
         return found
 
-    def _enough(self, alive: list[int], rows: Rows) -> None:
+    def _enough(self, alive: list[int], rows: SumRows) -> None:
         least = max(self.floors.cohort, self._others().graph.quorum)
         require(len(alive) >= least, "floor", f"{len(alive)} parties are left; at least {least}")
         occupancy, floor = rows.occupancy(len(alive)), self.floors.occupancy
@@ -256,7 +256,7 @@ class Client:
     def _opened(self, met: Met, place: int, box: bytes) -> tuple[bytes, bytes]:
         plain = p.unseal(self._box_keys[place], box, about_box(met.view, place, met.me))
         if plain is None:
-            raise Refused("box", f"the box of '{met.names[place][:40]}' does not open: changed, or for another roster")
+            raise SumRefused("box", f"the box of '{met.names[place][:40]}' does not open: changed, or for another roster")
         return plain[: m.SHARE], plain[m.SHARE :]
 
     def _box_key(self, met: Met, place: int) -> bytes:
@@ -280,7 +280,7 @@ class Client:
 
     def _others(self) -> Met:
         if self._met is None:
-            raise Refused("stage", "no roster yet")
+            raise SumRefused("stage", "no roster yet")
         return self._met
 
     def _limit(self, each: int) -> int:

@@ -13,7 +13,7 @@ from typing import Annotated, TypeVar
 import msgspec
 from msgspec import Meta
 
-from .refusal import Refused, require
+from .refusal import SumRefused, require
 
 DOMAIN = "entrenous secure sum 1"
 MAX_PARTIES, MAX_NAME = 4096, 128
@@ -112,12 +112,12 @@ def encode(message: object) -> bytes:
 
 
 def decode(data: bytes, kind: type[T], limit: int) -> T:
-    """Decode a message of the type `kind`. Raises Refused `size` above `limit` bytes, and `malformed` for anything else."""
+    """Decode a message of the type `kind`. Raises SumRefused `size` above `limit` bytes, and `malformed` for anything else."""
     require(len(data) <= limit, "size", f"{len(data)} bytes; at most {limit}")
     try:
         return msgspec.msgpack.decode(data, type=kind)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise Refused("malformed", f"no {getattr(kind, '__name__', 'message')}: {error}") from None
+        raise SumRefused("malformed", f"no {getattr(kind, '__name__', 'message')}: {error}") from None
 
 
 def limit_of(stage: int, nbytes: int) -> int:

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from ...core.types import Array
 from .messages import encode
-from .refusal import Refused
+from .refusal import SumRefused
 
 BLOCK = 1 << 16  # bytes of every mask made and added at a time: zeros, mask and sum stay in the second-level cache
 
@@ -46,12 +46,12 @@ def public_of(private: bytes) -> bytes:
 
 
 def agree(private: X25519PrivateKey, public: bytes) -> bytes:
-    """The secret that two parties derive from one's private and the other's public key. Raises Refused `keys` for a point of
+    """The secret that two parties derive from one's private and the other's public key. Raises SumRefused `keys` for a point of
     low order."""
     try:
         return private.exchange(X25519PublicKey.from_public_bytes(public))
     except ValueError:
-        raise Refused("keys", "a public key that no one can agree with") from None
+        raise SumRefused("keys", "a public key that no one can agree with") from None
 
 
 def derive(secret: bytes, *about: object) -> bytes:

@@ -1,4 +1,4 @@
-"""`Refused`: what a secure sum will not do, by code."""
+"""`SumRefused`: what a secure sum will not do, by code."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CODES: tuple[str, ...] = get_args(Code)
 
 
 @final
-class Refused(EntrenousError):
+class SumRefused(EntrenousError):
     """Raised for a message or step that is refused, with a code and one line. Nothing secret has left, and the state is as it
     was."""
 
@@ -45,6 +45,6 @@ class Refused(EntrenousError):
 
 
 def require(condition: bool, code: Code, text: str) -> None:
-    """Raise Refused with a code and a text unless `condition` holds."""
+    """Raise SumRefused with a code and a text unless `condition` holds."""
     if not condition:
-        raise Refused(code, text)
+        raise SumRefused(code, text)

@@ -1,4 +1,5 @@
-"""`Server`: it passes messages on and adds up. What it knows follows from its journal, so a server that died is made again from that."""
+"""`SecureSumServer`: it passes messages on and adds up. What it knows follows from its journal, so a server that died is made again
+from that."""
 
 from __future__ import annotations
 
@@ -14,9 +15,9 @@ from ...core.types import Array, Int64Array
 from . import messages as m
 from . import primitives as p
 from .graph import Graph, graph
-from .refusal import Refused, require
+from .refusal import SumRefused, require
 from .statements import read_advert, said_by
-from .terms import Roll, Terms, checked
+from .terms import Roll, SumTerms, checked
 from .unmasking import Answers, masks_left
 
 
@@ -28,11 +29,11 @@ class Said(NamedTuple):
 
 
 @final
-class Server:
+class SecureSumServer:
     """add_advert, roster, add_shares, inbox, add_masked, survivors, add_consent, consents, add_unmasking, total.
 
     An `add_` takes a client's envelope and returns False for one that came before: an answer whose receipt was lost.
-    The first `roster()`, `inbox()`, `survivors()` and `consents()` each close the stage before them; Refused `threshold` then says that
+    The first `roster()`, `inbox()`, `survivors()` and `consents()` each close the stage before them; SumRefused `threshold` then says that
     too few have answered: the caller waits longer, or gives the attempt up. Every other refusal leaves the state as it was, too.
 
     Args:
@@ -40,7 +41,7 @@ class Server:
         journal: gets every accepted message and every closing of a stage, before its effect can be seen from outside; `rebuilt` takes them.
     """
 
-    def __init__(self, terms: Terms, roll: Roll, journal: Callable[[bytes], None] | None = None) -> None:
+    def __init__(self, terms: SumTerms, roll: Roll, journal: Callable[[bytes], None] | None = None) -> None:
         self.terms, self.roll, self.stage = terms, checked(roll), m.ADVERT
         self._journal = journal or (lambda record: None)
         self._digest = terms.digest(self.roll)
@@ -59,9 +60,9 @@ class Server:
 
     @classmethod
     def rebuilt(
-        cls, terms: Terms, roll: Roll, records: Iterable[bytes], journal: Callable[[bytes], None] | None = None
-    ) -> Server:
-        """A server in the state that its journal records. Raises Refused for records of another sum."""
+        cls, terms: SumTerms, roll: Roll, records: Iterable[bytes], journal: Callable[[bytes], None] | None = None
+    ) -> SecureSumServer:
+        """A server in the state that its journal records. Raises SumRefused for records of another sum."""
         server = cls(terms, roll)
         for record in records:
             limit = max(m.limit_of(stage, terms.nbytes) for stage in range(len(m.STAGES)))
@@ -81,24 +82,24 @@ class Server:
     # ---- what clients send -------------------------------------------------------------------------------------------------------
 
     def add_advert(self, data: bytes) -> bool:
-        """Accept a client's public keys. Returns False for a copy of what was accepted before. Raises Refused."""
+        """Accept a client's public keys. Returns False for a copy of what was accepted before. Raises SumRefused."""
         return self._add(m.ADVERT, data)
 
     def add_shares(self, data: bytes) -> bool:
-        """Accept a client's encrypted shares for its neighbours. Returns False for a copy. Raises Refused."""
+        """Accept a client's encrypted shares for its neighbours. Returns False for a copy. Raises SumRefused."""
         return self._add(m.SHARES, data)
 
     def add_masked(self, data: bytes) -> bool:
-        """Accept a client's masked vector and add it to the sum. Returns False for a copy. Raises Refused."""
+        """Accept a client's masked vector and add it to the sum. Returns False for a copy. Raises SumRefused."""
         return self._add(m.MASKED, data)
 
     def add_consent(self, data: bytes) -> bool:
-        """Accept a client's signature of the list of survivors. Returns False for a copy. Raises Refused."""
+        """Accept a client's signature of the list of survivors. Returns False for a copy. Raises SumRefused."""
         return self._add(m.CONSENT, data)
 
     def add_unmasking(self, data: bytes) -> bool:
         """Accept the shares by which the masks of dropped clients, and survivors' own masks, are removed. Returns False for a
-        copy. Raises Refused."""
+        copy. Raises SumRefused."""
         return self._add(m.UNMASKING, data)
 
     # ---- what clients are sent ---------------------------------------------------------------------------------------------------
@@ -133,7 +134,7 @@ class Server:
     def total(self) -> Int64Array:
         """The exact sum of the survivors' vectors, int64 [length].
 
-        Raises Refused `threshold` while too few clients have unmasked, and `shares` if the shares give other secrets than were
+        Raises SumRefused `threshold` while too few clients have unmasked, and `shares` if the shares give other secrets than were
         committed to: some client lied, and this attempt is lost.
         """
         require(self.stage == m.UNMASKING, "stage", f"{m.STAGES[self.stage]} is still open")
@@ -165,7 +166,7 @@ class Server:
         return True
 
     def _read(self, stage: int, signed: m.Signed, body: bytes) -> Callable[[], None]:
-        """What accepting a message will do. Raises Refused if it is not to be accepted."""
+        """What accepting a message will do. Raises SumRefused if it is not to be accepted."""
         if stage == m.ADVERT:
             return self._read_advert(signed)
         place = self._on(min(stage - 1, m.MASKED), signed.sender)
@@ -205,7 +206,7 @@ class Server:
         return partial(self._shares.__setitem__, place, shares)
 
     def _close(self, stage: int) -> None:
-        """Takes no more of a stage. Refused `threshold` if too few were heard; nothing happens if it was closed before."""
+        """Takes no more of a stage. SumRefused `threshold` if too few were heard; nothing happens if it was closed before."""
         if stage < self.stage:
             return
         require(stage == self.stage, "stage", f"{m.STAGES[self.stage]} is still open")
@@ -232,7 +233,7 @@ class Server:
     def _on(self, stage: int, name: str) -> int:
         """The place of who was heard at a closed stage."""
         if name not in self._said[stage]:
-            raise Refused("unknown", f"'{name[:40]}' was not heard at {m.STAGES[stage]}")
+            raise SumRefused("unknown", f"'{name[:40]}' was not heard at {m.STAGES[stage]}")
         return self._place[name]
 
     def _bits(self, stage: int) -> bytes:

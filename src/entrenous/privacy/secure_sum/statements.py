@@ -7,7 +7,7 @@ import hashlib
 from . import messages as m
 from . import primitives as p
 from .refusal import require
-from .terms import Roll, Terms
+from .terms import Roll, SumTerms
 
 EMPTY = hashlib.sha256(b"").digest()
 Purpose = tuple[str, bytes, int, int]
@@ -43,7 +43,7 @@ def pair(u: int, v: int) -> tuple[int, int]:
     return (u, v) if u < v else (v, u)
 
 
-def read_advert(terms: Terms, roll: Roll, digest: bytes, signed: m.Signed) -> m.Advert:
+def read_advert(terms: SumTerms, roll: Roll, digest: bytes, signed: m.Signed) -> m.Advert:
     """The advert in an envelope: of a known party, for this attempt, signed. The model is for the caller to look at."""
     said_by(terms, roll, signed, m.ADVERT)
     body = hashlib.sha256(signed.body).digest()
@@ -53,8 +53,8 @@ def read_advert(terms: Terms, roll: Roll, digest: bytes, signed: m.Signed) -> m.
     return m.decode(signed.body, m.Advert, m.SLACK)
 
 
-def said_by(terms: Terms, roll: Roll, signed: m.Signed, stage: int) -> None:
-    """Raise Refused unless a signed message belongs to this stage and attempt, and its sender is a party of the sum."""
+def said_by(terms: SumTerms, roll: Roll, signed: m.Signed, stage: int) -> None:
+    """Raise SumRefused unless a signed message belongs to this stage and attempt, and its sender is a party of the sum."""
     require(signed.stage == stage, "stage", f"a message for {m.STAGES[signed.stage]} where {m.STAGES[stage]} was expected")
     at, expected = (signed.round, signed.attempt), (terms.round, terms.attempt)
     require(at == expected, "round", f"round {at[0]}, attempt {at[1]}; expected {expected[0]}, {expected[1]}")

@@ -1,4 +1,4 @@
-"""What all parties of a secure sum know beforehand (`Terms`), and what a client insists on (`Floors`)."""
+"""What all parties of a secure sum know beforehand (`SumTerms`), and what a client insists on (`Floors`)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Roll = Mapping[str, bytes]  # party -> raw Ed25519 public key, 32 bytes
 
 
 @dataclass(frozen=True)
-class Terms:
+class SumTerms:
     """What the parties of one secure sum agree on beforehand.
 
     run: identity of the federation. round: whose updates are summed. attempt: how often this was tried before. model: sha256 of

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from . import primitives as p
 from .graph import Graph
 from .messages import Advert
-from .refusal import Refused, require
+from .refusal import SumRefused, require
 from .shamir import combine, weights
 from .statements import about_own, about_pair, commitment
 
@@ -27,7 +27,7 @@ class Answers(NamedTuple):
 
 
 def masks_left(answers: Answers) -> tuple[list[bytes], list[bytes]]:
-    """Keys of the masks to add and to subtract. Raises Refused `threshold` or `shares`."""
+    """Keys of the masks to add and to subtract. Raises SumRefused `threshold` or `shares`."""
     found, alive = secrets_of(answers), set(answers.survivors)
     plus: list[bytes] = []
     minus = [p.derive(found[u], *about_own(answers.view, u)) for u in answers.survivors]
@@ -52,7 +52,7 @@ def secrets_of(answers: Answers) -> dict[int, bytes]:
         factors[points] = factors.get(points) or weights(points)
         secret = combine({x: answers.shares[x - 1][owner] for x in points}, factors[points])
         if secret is None or not _as_advertised(secret, answers.adverts[owner], owner in alive):
-            raise Refused("shares", "shares of a party give another secret than it committed to: it or a neighbour lied")
+            raise SumRefused("shares", "shares of a party give another secret than it committed to: it or a neighbour lied")
         found[owner] = secret
     return found
 

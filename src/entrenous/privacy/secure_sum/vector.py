@@ -12,7 +12,7 @@ from ...core.types import Int64Array
 from ...core.update import Total
 
 
-class Rows(NamedTuple):
+class SumRows(NamedTuple):
     """The number of item rows a client adds to (of all its devices together, decoys included), and the number there are."""
 
     sent: int
@@ -23,9 +23,9 @@ class Rows(NamedTuple):
         return parties * self.sent / self.out_of if self.out_of else float(parties)
 
 
-def rows_of(total: Total) -> Rows:
+def rows_of(total: Total) -> SumRows:
     """How many item rows were added into `total`, and how many there are."""
-    return Rows(int(total.senders.sum()), len(total.senders) if total.rows else 0)
+    return SumRows(int(total.senders.sum()), len(total.senders) if total.rows else 0)
 
 
 def pack(total: Total) -> Int64Array:
