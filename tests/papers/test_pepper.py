@@ -15,6 +15,7 @@ from entrenous.core.discover import algorithms
 from entrenous.data.load import load
 from entrenous.papers import (
     decentralisation_cost,
+    effort,
     pepper_accuracy,
     pepper_alpha,
     pepper_cost,
@@ -288,7 +289,7 @@ def test_the_sets_are_data_of_their_own():
 @pytest.fixture
 def short(monkeypatch):
     """A few rounds of everything."""
-    monkeypatch.setattr("entrenous.papers.effort.PEPPER_QUICK", REACH)
+    monkeypatch.setitem(effort.PEPPER, "quick", REACH)
 
 
 def run(name: str, folder: Path, **more):
