@@ -11,25 +11,15 @@ from ..evaluate.protocol import categories
 from ..evaluate.ranking import Lists
 from ..report.figures import bars
 from .cell import Look
-from .countries import countries
 from .fpl_findings import protocol_note
 from .fpl_search import row_of, searched, twin
+from .opened import countries
 from .result import Row, row
 from .study import Study, System
 from .table import Table, Trained
-from .values import printed
+from .values import printed, stored
 
-CATEGORIES = {
-    "A&E": "Arts & Entertainment",
-    "C&U": "College & University",
-    "Food": "Food",
-    "NS": "Nightlife Spot",
-    "O&R": "Outdoors & Recreation",
-    "P&OP": "Professional & Other Places",
-    "Res": "Residence",
-    "S&S": "Shop & Service",
-    "T&T": "Travel & Transport",
-}
+CATEGORIES = stored("printed", "fpl")["table5"]["categories"]  # {short name: the one in the data}
 SOURCE = "source bias"
 PAPER = printed("fpl", "table5", "table6")
 SHOWN = (System("popular"), System("bpr-mf"), System("pfpl+", reading="run"))  # in the figure
