@@ -17,9 +17,9 @@ from entrenous.core.discover import algorithms
 from entrenous.core.errors import InputError
 from entrenous.data.load import load
 from entrenous.papers import cali3f_accuracy, cali3f_clusters, cali3f_convergence, cali3f_time, render, source, values
-from entrenous.papers.between_systems import against, verdict
 from entrenous.papers.cell import CurvePoint, Outcome
 from entrenous.papers.effort import FULL, QUICK, Budget, Effort
+from entrenous.papers.findings import against, verdict
 from entrenous.papers.opened import cali3f_study
 from entrenous.papers.pace import pace, paces, reached
 from entrenous.papers.remember import Cells
@@ -294,8 +294,8 @@ def test_the_same_goal_by_hand():
 
 def row_of(name, system, values):
     """The row of a system's HR@10 on data of this name, with the numbers of table II."""
-    trained = Trained(study=study(rows=replace(data(), name=name)), systems=[system])
-    return system_rows(trained, system, {"hr@10": values}, TABLE_2, seeds=range(len(values)))[0]
+    trained = Trained(study=study(rows=replace(data(), name=name)), systems=[system], seeds=range(len(values)))
+    return system_rows(trained, system, {"hr@10": values}, TABLE_2)[0]
 
 
 def test_a_row_is_a_mean_over_seeds_with_all_of_their_values():

@@ -16,6 +16,10 @@ DATA = random_data(users=30, items=40, rows=700)
 PARTS = parts_of(splits("temporal-80-20", DATA)[0])
 
 
+def with_parts(cells):
+    return [(PARTS[one.part], one) for one in cells]
+
+
 def cell(algorithm="pfpl", part="validation", looks=(1, 2), seed=0, **settings):
     return Cell(algorithm=algorithm, settings=settings, part=part, looks=looks, seed=seed)
 
@@ -30,21 +34,21 @@ def untimed(look):
 
 def test_a_cell_is_computed_once_and_then_remembered(tmp_path):
     first, again = Cells(tmp_path), Cells(tmp_path)
-    found = first.outcomes(PARTS, [cell(factors=3), cell("popular", looks=(0,))])
+    found = first.outcomes_of(with_parts([cell(factors=3), cell("popular", looks=(0,))]))
     assert first.computed == 2 and len(list(tmp_path.glob("*.json"))) == 2
-    assert again.outcomes(PARTS, [cell(factors=3), cell("popular", looks=(0,))]) == found and again.computed == 0
+    assert again.outcomes_of(with_parts([cell(factors=3), cell("popular", looks=(0,))])) == found and again.computed == 0
 
 
 def test_without_a_folder_cells_are_remembered_as_long_as_the_object_lives():
     cells = Cells(None)
-    cells.outcomes(PARTS, [cell(factors=3)])
-    cells.outcomes(PARTS, [cell(factors=3), cell(factors=3)])
+    cells.outcomes_of(with_parts([cell(factors=3)]))
+    cells.outcomes_of(with_parts([cell(factors=3), cell(factors=3)]))
     assert cells.computed == 1
 
 
 def test_looks_on_the_way_are_those_of_separate_trainings():
-    (together,) = Cells(None).outcomes(PARTS, [cell("sfpl+", looks=(1, 3), factors=3)])
-    (alone,) = Cells(None).outcomes(PARTS, [cell("sfpl+", looks=(3,), factors=3)])
+    (together,) = Cells(None).outcomes_of(with_parts([cell("sfpl+", looks=(1, 3), factors=3)]))
+    (alone,) = Cells(None).outcomes_of(with_parts([cell("sfpl+", looks=(3,), factors=3)]))
     assert untimed(together.looks[1]) == untimed(alone.looks[0])
     assert [look.epochs for look in together.looks] == [1, 3]
     assert together.looks[0].metrics != together.looks[1].metrics
@@ -52,12 +56,12 @@ def test_looks_on_the_way_are_those_of_separate_trainings():
 
 def test_threads_change_nothing():
     several = [cell(name, factors=3, pi=pi) for name in ("sfpl", "pfpl+") for pi in (0.0, 0.5, 1.0)]
-    one, four = (without_seconds(Cells(None, threads=threads).outcomes(PARTS, several)) for threads in (1, 4))
+    one, four = (without_seconds(Cells(None, threads=threads).outcomes_of(with_parts(several))) for threads in (1, 4))
     assert one == four
 
 
 def test_the_part_decides_the_rows_and_only_test_cells_keep_per_user_values():
-    validation, test = Cells(None).outcomes(PARTS, [cell("popular", looks=(0,)), cell("popular", "test", looks=(0,))])
+    validation, test = Cells(None).outcomes_of(with_parts([cell("popular", looks=(0,)), cell("popular", "test", looks=(0,))]))
     assert validation.looks[0].per_user == {}
     per_user = test.looks[0].per_user["precision@10"]
     assert sum(per_user) / len(per_user) == pytest.approx(test.looks[0].metrics["precision@10"])
@@ -74,27 +78,27 @@ def test_a_killed_run_computes_only_what_is_missing(tmp_path, monkeypatch):
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
         patched.setattr(cells_module, "compute", killed)
-        Cells(tmp_path, threads=1).outcomes(PARTS, several)
+        Cells(tmp_path, threads=1).outcomes_of(with_parts(several))
     kept = len(list(tmp_path.glob("*.json")))
     assert 0 < kept < 4
     resumed = Cells(tmp_path)
-    found = without_seconds(resumed.outcomes(PARTS, several))
+    found = without_seconds(resumed.outcomes_of(with_parts(several)))
     assert resumed.computed == 4 - kept
-    assert found == without_seconds(Cells(None).outcomes(PARTS, several))
+    assert found == without_seconds(Cells(None).outcomes_of(with_parts(several)))
 
 
 @pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"format": 0}'])
 def test_a_damaged_file_is_computed_again(tmp_path, damage):
-    found = Cells(tmp_path).outcomes(PARTS, [cell(factors=3)])
+    found = Cells(tmp_path).outcomes_of(with_parts([cell(factors=3)]))
     (path,) = tmp_path.glob("*.json")
     path.write_bytes(damage)
     again = Cells(tmp_path)
-    assert without_seconds(again.outcomes(PARTS, [cell(factors=3)])) == without_seconds(found) and again.computed == 1
+    assert without_seconds(again.outcomes_of(with_parts([cell(factors=3)]))) == without_seconds(found) and again.computed == 1
     assert read(path, path.stem) is not None
 
 
 def test_a_file_says_what_it_is(tmp_path):
-    Cells(tmp_path).outcomes(PARTS, [cell(factors=3)])
+    Cells(tmp_path).outcomes_of(with_parts([cell(factors=3)]))
     (path,) = tmp_path.glob("*.json")
     kept = json.loads(path.read_text())
     assert kept["algorithm"] == "pfpl" and kept["settings"] == {"factors": 3} and kept["cell"] == path.stem
@@ -102,10 +106,10 @@ def test_a_file_says_what_it_is(tmp_path):
 
 def test_a_training_that_diverges_says_so_and_is_remembered(tmp_path):
     several = [cell("bpr-mf", looks=(0,), learning_rate=1e30, epochs=3), cell("popular", looks=(0,))]
-    diverged, popular = Cells(tmp_path).outcomes(PARTS, several)
+    diverged, popular = Cells(tmp_path).outcomes_of(with_parts(several))
     assert diverged.looks == [] and "diverged" in diverged.failed and popular.looks
     again = Cells(tmp_path)
-    assert again.outcomes(PARTS, several)[0].failed == diverged.failed and again.computed == 0
+    assert again.outcomes_of(with_parts(several))[0].failed == diverged.failed and again.computed == 0
 
 
 def test_identity_depends_on_settings_seed_looks_part_and_rows():
@@ -193,5 +197,5 @@ def test_metrics_are_part_of_a_program_though_they_are_found_by_name(monkeypatch
 def test_progress_counts_looks():
     seen = []
     several = [cell(factors=2), cell(factors=3), cell("popular", looks=(0,))]
-    Cells(None, progress=lambda done, total, what: seen.append((done, total))).outcomes(PARTS, several)
+    Cells(None, progress=lambda done, total, what: seen.append((done, total))).outcomes_of(with_parts(several))
     assert seen == [(n, 5) for n in range(1, 6)]

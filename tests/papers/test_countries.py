@@ -8,10 +8,10 @@ import pytest
 from paths import SHARED
 
 from entrenous.data.home import VARIABLE
-from entrenous.papers.countries import COUNTRIES, countries, fpl_study, rows_of
 from entrenous.papers.fpl_bias import source_rows
 from entrenous.papers.fpl_findings import order_control, top_pop
 from entrenous.papers.fpl_grid import QUICK
+from entrenous.papers.opened import COUNTRIES, countries, fpl_study, rows_of
 from entrenous.papers.remember import Cells
 from entrenous.papers.result import Context
 from entrenous.papers.study import Study

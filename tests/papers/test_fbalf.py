@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from entrenous.data.interactions import Interactions
-from entrenous.papers import fbalf_accuracy, fbalf_bias, fbalf_decoys, values
+from entrenous.papers import fbalf_accuracy, fbalf_bias, values
 from entrenous.papers.effort import Budget
+from entrenous.papers.measures import KB_UP
 from entrenous.papers.opened import FOLDS, rated
 from entrenous.papers.remember import Cells
 from entrenous.papers.result import Context
@@ -140,7 +141,7 @@ def test_what_the_biases_buy_is_told_for_every_group() -> None:
 def test_decoys_cost_bytes_in_proportion_and_fedrec_plus_plus_nothing_else() -> None:
     result = run_experiment("fbalf-rho", data=data(), threads=1)
     of = {(row["system"], row["metric"]): row["obtained"] for row in result.rows}
-    none, one = (of[f"fbalf-bayes, rho {rho}", fbalf_decoys.BYTES] for rho in (0, 1))
+    none, one = (of[f"fbalf-bayes, rho {rho}", KB_UP] for rho in (0, 1))
     assert one / none == pytest.approx(2, abs=0.05)
     assert of["fedrec++, rho 3", "rmse"] == of["fedrec++, rho 0", "rmse"] == of["fedrec, hybrid filling, rho 0", "rmse"]
     assert of["fedrec, user average, rho 3", "rmse"] != of["fedrec, user average, rho 0", "rmse"]

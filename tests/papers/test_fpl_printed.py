@@ -5,7 +5,7 @@ import math
 import pytest
 
 from entrenous.papers import fpl_accuracy, fpl_bias, fpl_cost, fpl_pi
-from entrenous.papers.countries import COUNTRIES, present, rows_of
+from entrenous.papers.opened import COUNTRIES, present, rows_of
 from entrenous.papers.runner import experiments
 from entrenous.papers.values import printed, stored
 

@@ -15,6 +15,7 @@ from entrenous.core.discover import algorithms
 from entrenous.data.load import load
 from entrenous.papers import (
     decentralisation_cost,
+    effort,
     pepper_accuracy,
     pepper_alpha,
     pepper_cost,
@@ -25,6 +26,7 @@ from entrenous.papers import (
 )
 from entrenous.papers.cell import CurvePoint, Outcome, identity
 from entrenous.papers.effort import Budget
+from entrenous.papers.findings import agreement
 from entrenous.papers.opened import KEPT, pepper, pepper_study
 from entrenous.papers.remember import Cells
 from entrenous.papers.result import Context
@@ -206,11 +208,11 @@ def test_the_target_is_held_against_the_means_over_seeds():
 
 def test_order_by_hand():
     rows = [
-        {"system": s, "metric": "hr@10", "paper": p, "obtained": o}
+        {"data": "d", "system": s, "metric": "hr@10", "paper": p, "obtained": o}
         for s, p, o in (("a", 0.1, 0.2), ("b", 0.2, 0.3), ("c", 0.3, 0.1))
     ]
-    (note,) = pepper_accuracy.order("d", "hr@10", rows)
-    assert "a 2.00, b 1.50, c 0.33. 1 of 3 pairs" in note
+    (note,) = agreement(rows, "hr@10")
+    assert "a 2.00, b 1.50, c 0.33." in note and "1 of 3 pairs" in note
 
 
 def test_claims_count_those_that_differ_for_sure():
@@ -290,7 +292,7 @@ def test_the_sets_are_data_of_their_own():
 @pytest.fixture
 def short(monkeypatch):
     """A few rounds of everything."""
-    monkeypatch.setattr("entrenous.papers.effort.PEPPER_QUICK", REACH)
+    monkeypatch.setitem(effort.PEPPER, "quick", REACH)
 
 
 def run(name: str, folder: Path, **more):

@@ -16,11 +16,11 @@ from entrenous.core.vocabulary import Vocabulary
 from entrenous.data.home import VARIABLE
 from entrenous.data.interactions import Interactions, build
 from entrenous.papers import fpl_cost
-from entrenous.papers.countries import fpl_study
 from entrenous.papers.effort import Budget, Effort
-from entrenous.papers.fpl_findings import agreement
+from entrenous.papers.findings import agreement
 from entrenous.papers.fpl_grid import FULL, QUICK
 from entrenous.papers.fpl_search import FPL_SYSTEMS, SYSTEMS, Search
+from entrenous.papers.opened import fpl_study
 from entrenous.papers.remember import Cells
 from entrenous.papers.render import markdown
 from entrenous.papers.result import Context, row

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..report.figures import bars
-from .between_systems import SIGNIFICANT, against, verdict
-from .fpl_findings import agreement
+from .findings import SIGNIFICANT, against, agrees, bars_beside_paper, verdict
 from .opened import cali3f
 from .study import Study, System
 from .table import PaperTable, Trained, Values
@@ -58,11 +56,6 @@ def protocol_note(trained: Trained) -> list[str]:
     ]
 
 
-def agreement_note(trained: Trained) -> list[str]:
-    """NDCG@10 beside the paper's."""
-    return agreement([row for row in trained.rows if "Cali3F" not in row["system"]], METRICS[1])
-
-
 def claims(data: str, tests: Sequence[Mapping[str, Any]]) -> list[str]:
     """The two claims of section IV-D: Cali3F outperforms FedAvg, and what is trained in one place is better still."""
     of = {test["b"]: test for test in tests if test["metric"] == METRICS[1]}
@@ -91,11 +84,7 @@ def readings(trained: Trained) -> list[str]:
 
 
 def _figure(trained: Trained) -> dict[str, str]:
-    drawn = [row for row in trained.rows if row["metric"] == METRICS[1] and row["obtained"] is not None]
-    ours, names = {"NDCG@10": [row["obtained"] for row in drawn]}, [row["system"] for row in drawn]
-    paper = {"NDCG@10": [float("nan") if row["paper"] is None else row["paper"] for row in drawn]}
-    title = f"Table II: {trained.name}"
-    return {f"ndcg-{trained.name}": bars(names, ours, x_label="NDCG@10", y_label="", title=title, reference=paper)}
+    return {f"ndcg-{trained.name}": bars_beside_paper(trained.rows, METRICS[1], "NDCG@10", f"Table II: {trained.name}")}
 
 
 EXPERIMENTS = {
@@ -108,7 +97,7 @@ EXPERIMENTS = {
         tests=tests_of,
         findings=(
             protocol_note,
-            agreement_note,
+            agrees(METRICS[1], without="Cali3F's settings"),
             lambda trained: claims(trained.name, trained.tests),
             readings,
         ),

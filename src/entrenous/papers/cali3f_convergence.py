@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ..evaluate.goal import RANKING
 from ..report.figures import lines
+from .findings import still_rising
 from .opened import cali3f
-from .pace import WITHIN, near_round, paces
-from .result import Row
+from .pace import WITHIN, ConvergencePace, near_round, paces
 from .study import Study, System, mean_curve
-from .table import PaperTable, Trained, system_rows
+from .table import PaperTable, Trained, Values
 from .values import printed
 
 MODELS = {"gmf": "GMF", "mlp": "MLP", "neumf": "NeuMF"}
@@ -26,25 +28,21 @@ def three(model: str) -> tuple[System, System, System]:
 
 def on_curves(study: Study, systems: list[System]) -> Trained:
     """Trains on the way to no test; `more` is {system: the pace of each seed}."""
-    curves = study.curves(systems)
+    curves, budget = study.curves(systems), study.budget
     near = {system: paces(outcomes) for system, outcomes in curves.items()}
-    return Trained(study=study, systems=systems, curves=curves, more=near)
+    said = f"; on validation, a look every {budget.every} rounds up to {budget.horizon}"
+    return Trained(study=study, systems=systems, curves=curves, more=near, seeds=study.curve_seeds, conditions=said)
 
 
-def rows_of(trained: Trained) -> list[Row]:
+def values_of(trained: Trained, system: System) -> Values:
     """The best, and how soon it is nearly reached."""
-    study, rows = trained.study, list[Row]()
-    said = f"; on validation, a look every {study.budget.every} rounds up to {study.budget.horizon}"
-    for system in trained.systems:
-        mine = trained.more[system]
-        values: dict[str, list[float]] = {
-            BEST: [pace.best.metrics[RANKING.metric] for pace in mine],
-            AT: [pace.best.rounds for pace in mine],
-            NEAR: [pace.near.rounds for pace in mine],
-            OMITTED: [pace.omitted for pace in mine],
-        }
-        rows += system_rows(trained, system, values, PAPER, seeds=study.curve_seeds, protocol=said)
-    return rows
+    mine: Sequence[ConvergencePace] = trained.more[system]
+    return {
+        BEST: [pace.best.metrics[RANKING.metric] for pace in mine],
+        AT: [pace.best.rounds for pace in mine],
+        NEAR: [pace.near.rounds for pace in mine],
+        OMITTED: [pace.omitted for pace in mine],
+    }
 
 
 def sooner(trained: Trained) -> list[str]:
@@ -70,7 +68,7 @@ def omitted(trained: Trained) -> list[str]:
     paper = PAPER["ml-1m", "cali3f-gmf", OMITTED]
     return [
         f"{trained.name}, the rounds that Cali3F can omit, of those to its best: {share or 'none'} (paper, ML-1M: {paper:.1%}).",
-        *([f"{trained.name}, still rising at round {trained.study.budget.horizon}: {', '.join(rising)}."] if rising else []),
+        *still_rising(trained, rising),
     ]
 
 
@@ -90,8 +88,8 @@ EXPERIMENTS = {
         data=cali3f(),
         systems=[system for model in MODELS for system in three(model)],
         train=on_curves,
+        metrics=values_of,
         printed=PAPER,
-        rows=rows_of,
         findings=(sooner, omitted),
         figures=_figures,
     )

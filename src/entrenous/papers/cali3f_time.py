@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from ..evaluate.goal import RANKING
 from ..evaluate.significance import paired_spread
-from .between_systems import SIGNIFICANT, mean_fairness, user_means
-from .cell import CurvePoint
+from .findings import SIGNIFICANT, still_rising, user_means
+from .measures import CHANCE, CPU_SECONDS, FAIRNESS, MB_SENT, ROUNDS, STD, WORST, each, mean
 from .opened import cali3f
 from .pace import WITHIN, ConvergencePace, paces, reached
 from .result import Row
 from .study import Curves, Study, System
-from .table import PaperTable, Trained, system_rows
+from .table import PaperTable, Trained, Values, metric_rows, on_test_rows
 from .values import printed
 
-STD, CHANCE, WORST = "std_ndcg@10", "std_by_chance", "worst_decile_auc"
-RATIO, SECONDS, ROUNDS, MEGABYTES = "time, x FedAvg", "CPU s", "rounds", "MB sent"
+RATIO = "time, x FedAvg"
 FEDAVG, DITTO, CALI3F = map(System, ("fedavg-neumf", "ditto-neumf", "cali3f-neumf"))
 SHARED = tuple(system._replace(shared=True) for system in (FEDAVG, DITTO))
 TRIPLES = {"own": (FEDAVG, DITTO, CALI3F), "shared": (*SHARED, CALI3F)}
@@ -29,25 +29,18 @@ TABLE_3 = printed("cali3f", "table3")
 def trained_and_timed(study: Study, systems: list[System]) -> Trained:
     """Time on validation, one after another in one run; fairness on the test rows, each at its own best round."""
     curves = study.timed_curves(systems, study.curve_seeds)
-    looks, rounds = study.tested(systems), study.rounds(systems)
     near = {system: paces(outcomes) for system, outcomes in curves.items()}
-    return Trained(study=study, systems=systems, looks=looks, rounds=rounds, curves=curves, more=near)
+    return replace(on_test_rows(study, systems), curves=curves, more=near)
 
 
 def rows_of(trained: Trained) -> list[Row]:
     """Fairness of each system, then its time."""
-    fairness = [row for system in trained.systems for row in _fairness(trained, system)]
-    return [*fairness, *(row for system in trained.systems for row in _time(trained, system))]
+    said = f"; validation NDCG@10, a look every {trained.study.budget.every} rounds"
+    timed = replace(trained, rounds={}, seeds=trained.study.curve_seeds, conditions=said)
+    return [*metric_rows(trained, (*FAIRNESS, "ndcg@10"), TABLE_3), *metric_rows(timed, time_of, TABLE_3)]
 
 
 # ---- fairness ----------------------------------------------------------------------------------------------------------------------
-
-
-def _fairness(trained: Trained, system: System) -> list[Row]:
-    looks = trained.looks[system]
-    values = {metric: [look.fairness[metric] for look in looks] for metric in (STD, CHANCE, WORST)}
-    values["ndcg@10"] = [look.metrics["ndcg@10"] for look in looks]
-    return system_rows(trained, system, values, TABLE_3)
 
 
 def fairness_notes(trained: Trained) -> list[str]:
@@ -60,8 +53,8 @@ def _fairer(trained: Trained, other: System) -> str:
     test = paired_spread(*(user_means(looks, "ndcg@10") for looks in pair))
     fairer = "spreads less over users than" if test.difference < 0 else "spreads more over users than"
     verb = fairer if test.p < SIGNIFICANT else "cannot be told apart in spread from"
-    chance = " and ".join(f"{mean_fairness(looks, STD) - mean_fairness(looks, CHANCE):+.4f}" for looks in pair)
-    worst = " and ".join(f"{mean_fairness(looks, WORST):.4f}" for looks in pair)
+    chance = " and ".join(f"{mean(looks, STD) - mean(looks, CHANCE):+.4f}" for looks in pair)
+    worst = " and ".join(f"{mean(looks, WORST):.4f}" for looks in pair)
     return (
         f"{trained.name}: the paper says that {other} is fairer than FedAvg. Here it {verb} FedAvg (std of NDCG@10 over "
         f"users, means over seeds, {test.difference:+.4f}, p = {test.p:.2g}). Above the std by chance at the same hit rate: "
@@ -72,28 +65,17 @@ def _fairer(trained: Trained, other: System) -> str:
 # ---- time --------------------------------------------------------------------------------------------------------------------------
 
 
-def _time(trained: Trained, system: System) -> list[Row]:
+def time_of(trained: Trained, system: System) -> Values:
     """To the first evaluation within WITHIN of the best. Cali3F's ratio beside FedAvg with Cali3F's settings is in the notes."""
-    study, mine, fedavg = trained.study, trained.more[system], trained.more[SHARED[0] if system.shared else FEDAVG]
-    values: dict[str, list[float]] = {
-        SECONDS: [pace.near.cpu_seconds for pace in mine],
-        ROUNDS: [pace.near.rounds for pace in mine],
-        MEGABYTES: [_sent(pace.near) / 1e6 for pace in mine],
-    }
-    if mine and fedavg:
-        values = {RATIO: ratios(mine, fedavg), **values}
-    said = f"; validation NDCG@10, a look every {study.budget.every} rounds"
-    alone = Trained(study=study, systems=[system])
-    return system_rows(alone, system, values, TABLE_3, seeds=study.curve_seeds, protocol=said)
+    mine, fedavg = trained.more[system], trained.more[SHARED[0] if system.shared else FEDAVG]
+    near = [pace.near for pace in mine]
+    values = {name: each(near, name) for name in (CPU_SECONDS, ROUNDS, MB_SENT)}
+    return {RATIO: ratios(mine, fedavg), **values} if mine and fedavg else values
 
 
 def ratios(mine: Sequence[ConvergencePace], fedavg: Sequence[ConvergencePace]) -> list[float]:
     """Seconds over FedAvg's, seed by seed."""
     return [a.near.cpu_seconds / b.near.cpu_seconds for a, b in zip(mine, fedavg, strict=True)]
-
-
-def _sent(look: CurvePoint) -> int:
-    return look.ledger["bytes_up"] + look.ledger["bytes_down"]
 
 
 def time_notes(trained: Trained) -> list[str]:
@@ -111,7 +93,7 @@ def time_notes(trained: Trained) -> list[str]:
                 f"(paper: {paper}). {_same_goal(trained.curves, triple)}"
             )
     rising = [str(system) for system in SYSTEMS if any(pace.rising for pace in near[system])]
-    return [*said, *([f"{trained.name}, still rising at the last look: {', '.join(rising)}."] if rising else [])]
+    return [*said, *still_rising(trained, rising)]
 
 
 def _measured(trained: Trained) -> str:

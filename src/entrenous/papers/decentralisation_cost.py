@@ -6,9 +6,9 @@ the best that one place has.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from .cell import CurvePoint
+from .measures import CPU_SECONDS, MB_SENT, each
 from .opened import pepper
 from .pepper_accuracy import MOVIELENS, WHOLE_MOVIELENS, split_note
 from .pepper_tails import figure, tails
@@ -21,28 +21,25 @@ SYSTEMS = tuple(
         ("popular", "ials", "central-gmf", "fedavg-gmf", "fedfast-gmf", "gossip-average-gmf", "gossip-reptile-gmf", "pepper-gmf"),
     )
 )
-HR, MEGABYTES, SECONDS = "hr@10", "MB a user", "CPU s"
+HR, MEGABYTES = "hr@10", "MB a user"
+WORST = f"{HR} worst 10 %"
 
 
-def measured(trained: Trained, system: System) -> Values:
-    """A value for each seed."""
-    return values_of(trained.looks[system], int((trained.study.part("test").rows.counts > 0).sum()))
-
-
-def values_of(looks: Sequence[CurvePoint], users: int) -> dict[str, list[float]]:
+def values_of(trained: Trained, system: System) -> Values:
     """A value for each seed. What one place collects is not counted: it is the users' rows themselves."""
+    looks, users = trained.looks[system], int((trained.study.part("test").rows.counts > 0).sum())
     return {
-        **{name: [look.metrics[name] for look in looks] for name in ("hr@20", HR, "ndcg@10")},
-        f"{HR} worst 10 %": tails(looks, HR)[f"{HR} worst 10 %"],
-        MEGABYTES: [(look.ledger["bytes_up"] + look.ledger["bytes_down"]) / 1e6 / users for look in looks],
-        SECONDS: [look.cpu_seconds for look in looks],
+        **{name: each(looks, name) for name in ("hr@20", HR, "ndcg@10")},
+        WORST: tails(looks, HR)[WORST],
+        MEGABYTES: [megabytes / users for megabytes in each(looks, MB_SENT)],
+        CPU_SECONDS: each(looks, CPU_SECONDS),
     }
 
 
 def steps_note(trained: Trained) -> list[str]:
     """What each step away from one place costs."""
     mean = {
-        str(system): {name: sum(some) / len(some) for name, some in measured(trained, system).items()}
+        str(system): {name: sum(some) / len(some) for name, some in values_of(trained, system).items()}
         for system, looks in trained.looks.items()
         if looks
     }
@@ -59,10 +56,9 @@ def steps_note(trained: Trained) -> list[str]:
 
 
 def _change(a: Mapping[str, float], b: Mapping[str, float]) -> str:
-    worst = f"{HR} worst 10 %"
     return (
-        f"HR@10 {b[HR] - a[HR]:+.4f}, NDCG@10 {b['ndcg@10'] - a['ndcg@10']:+.4f}, worst tenth {b[worst] - a[worst]:+.4f}, MB a user "
-        f"{a[MEGABYTES]:.1f} -> {b[MEGABYTES]:.1f}, CPU s {a[SECONDS]:.1f} -> {b[SECONDS]:.1f}"
+        f"HR@10 {b[HR] - a[HR]:+.4f}, NDCG@10 {b['ndcg@10'] - a['ndcg@10']:+.4f}, worst tenth {b[WORST] - a[WORST]:+.4f}, MB a user "
+        f"{a[MEGABYTES]:.1f} -> {b[MEGABYTES]:.1f}, CPU s {a[CPU_SECONDS]:.1f} -> {b[CPU_SECONDS]:.1f}"
     )
 
 
@@ -76,7 +72,7 @@ EXPERIMENTS = {
         data=pepper(MOVIELENS, WHOLE_MOVIELENS),
         systems=SYSTEMS,
         train=timed_on_test_rows,
-        metrics=measured,
+        metrics=values_of,
         findings=(split_note, steps_note),
         figures=_figure,
     )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
+
+from .values import stored, tuples
 
 
 @final
@@ -61,32 +63,20 @@ class Effort:
         return self.budgets.get(data, self.other)
 
 
-FEDERATED = ("fedfast-neumf", "ditto-neumf", "reptile-neumf")
-DRAWN = 100  # section IV-B
-FULL = Effort(
-    quick=False,
-    budgets={
-        "ml-100k": Budget(protocol="loo-99", drawn=DRAWN, seeds=5, horizon=150, every=3, beyond=("popular", *FEDERATED)),
-        "ml-1m": Budget(protocol="ncf-99", drawn=DRAWN, horizon=120, every=5),
-        "pinterest-20": Budget(protocol="ncf-99", drawn=DRAWN, horizon=60, every=10),
-    },
-    other=Budget(protocol="loo-99", drawn=DRAWN, horizon=100),
-    clusters=(5, 10, 20, 30, 50, 100),
-)
-QUICK = Effort(
-    quick=True,
-    budgets={"ml-100k": Budget(protocol="loo-99", drawn=DRAWN, seeds=2, horizon=20)},
-    other=Budget(protocol="loo-99", drawn=DRAWN, horizon=20),
-    clusters=(5, 20, 50),
-    epochs=10,
-)
+def _budget(known: Mapping[str, Any]) -> Budget:
+    return Budget(**tuples(known))
 
-# PEPPER's: of MovieLens, of data sets of places (up to 38,333 on every node, where few rounds are enough), and the quick one
-PEPPER_MOVIELENS = Budget(seeds=3, gossip=(600, 20), horizon=150, every=5, first=False)
-PEPPER_PLACES = Budget(gossip=(300, 20), horizon=100, every=5, first=False)
-PEPPER_QUICK = Budget(seeds=2, gossip=(40, 20), horizon=20, every=10, first=False)
+
+def _effort(name: str) -> Effort:
+    known = tuples(stored("trained", "budgets")["cali3f"][name])
+    budgets = {data: _budget(budget) for data, budget in known.pop("budgets").items()}
+    return Effort(budgets=budgets, other=_budget(known.pop("other")), **known)
+
+
+FULL, QUICK = _effort("full"), _effort("quick")
+PEPPER = {name: _budget(known) for name, known in stored("trained", "budgets")["pepper"].items()}
 
 
 def pepper_budget(data: str, quick: bool) -> Budget:
     """How much is trained of PEPPER's systems on a data set."""
-    return PEPPER_QUICK if quick else PEPPER_MOVIELENS if data.startswith("ml-100k") else PEPPER_PLACES
+    return PEPPER["quick" if quick else "movielens" if data.startswith("ml-100k") else "places"]

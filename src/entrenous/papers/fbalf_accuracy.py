@@ -13,7 +13,8 @@ import numpy as np
 
 from ..evaluate.loss_win import LossWinRow, LossWinTable, against
 from ..evaluate.ratings import ERRORS
-from ..report.figures import bars
+from .findings import bars_beside_paper
+from .measures import each, mean
 from .opened import rated
 from .result import Found, Row, row
 from .source import ratings
@@ -73,7 +74,7 @@ def partial_note(trained: Trained) -> list[str]:
 
 def lead(trained: Trained) -> list[str]:
     """FBALF's lead over the best of the others, by RMSE, in every fold."""
-    rmse = {system: [look.metrics["rmse"] for look in own] for system, own in trained.looks.items() if own}
+    rmse = {system: each(own, "rmse") for system, own in trained.looks.items() if own}
     others = [system for system in rmse if system != FBALF and system in FEDERATED]
     if FBALF not in rmse or not others:
         return [f"{trained.name}: {FBALF} diverged, or there is nothing to compare it with."]
@@ -99,12 +100,7 @@ def statistics(done: Sequence[Trained]) -> Found:
 
 def loss_win(systems: Sequence[System], tested: Mapping[str, Looks]) -> LossWinTable:
     """FBALF against the others over the cells."""
-    errors = {
-        str(system): [
-            float(np.mean([look.metrics[metric] for look in looks[system]])) for looks in tested.values() for metric in ERRORS
-        ]
-        for system in systems
-    }
+    errors = {str(system): [mean(looks[system], metric) for looks in tested.values() for metric in ERRORS] for system in systems}
     return against(str(FBALF), errors)
 
 
@@ -124,12 +120,9 @@ def statistic_rows(label: str, table: LossWinTable, names: Sequence[str], *, pap
 
 
 def _figure(trained: Trained) -> dict[str, str]:
-    drawn = [row for row in trained.rows if row["metric"] == "rmse" and row["obtained"] is not None]
-    ours, names = {"RMSE": [row["obtained"] for row in drawn]}, [row["system"] for row in drawn]
-    paper = {"RMSE": [float("nan") if row["paper"] is None else row["paper"] for row in drawn]}
-    title, least = f"Table 3: {trained.name}", trained.study.source.least
+    least = trained.study.source.least
     file = f"rmse-{trained.name.partition(',')[0]}" + (f"-{least}" if least > 1 else "")
-    return {file: bars(names, ours, x_label="RMSE", y_label="", title=title, reference=paper)}
+    return {file: bars_beside_paper(trained.rows, "rmse", "RMSE", f"Table 3: {trained.name}")}
 
 
 EXPERIMENTS = {

@@ -13,10 +13,9 @@ from ..evaluate.groups import EVERYBODY, GENEROUS, OFFSET, POPULAR, RARE, STRICT
 from ..report.figures import bars
 from .cell import CurvePoint
 from .opened import rated
-from .result import Row
 from .source import ratings
 from .study import System
-from .table import PaperTable, Trained, system_rows
+from .table import PaperTable, Trained, Values
 
 # All begin at the middle of the scale: without b_u, p_u alone would have to make up a whole rating from 0, which diverges.
 FBALF = System("fbalf-bayes", own=(("start", "middle"),))
@@ -26,22 +25,19 @@ VARIANTS = {
     "user bias only": FBALF.replaced(item_bias=False),
     "no bias": FBALF.replaced(user_bias=False, item_bias=False),
 }
+VARIANTS = {name: system._replace(called=f"{FBALF}, {name}") for name, system in VARIANTS.items()}
 GROUPS = (EVERYBODY, STRICT, GENEROUS, RARE, POPULAR)
 MEASURES = ("rmse", "mae", OFFSET)
 
 
-def rows_of(trained: Trained) -> list[Row]:
-    """FBALF with both biases, with one of them, with none: the other settings are those chosen for it with both."""
-    rows = []
-    for name, system in VARIANTS.items():
-        looks = trained.looks[system]
-        values = {
-            measure if group == EVERYBODY else f"{measure}, {group}": _values(looks, measure, group)
-            for measure in MEASURES
-            for group in GROUPS
-        }
-        rows += system_rows(trained, system, values, {}, called=f"{FBALF}, {name}")
-    return rows
+def values_of(trained: Trained, system: System) -> Values:
+    """Every measure of every group; the other settings are those chosen for both biases."""
+    looks = trained.looks[system]
+    return {
+        measure if group == EVERYBODY else f"{measure}, {group}": _values(looks, measure, group)
+        for measure in MEASURES
+        for group in GROUPS
+    }
 
 
 def _values(looks: Sequence[CurvePoint], measure: str, group: str) -> list[float]:
@@ -79,7 +75,7 @@ EXPERIMENTS = {
         title="what the biases buy, by group of users and items (FBALF, section 4.2.1)",
         data=rated(*map(ratings, ("ml-100k", "yahoo-r3", "ml-1m"))),
         systems=tuple(VARIANTS.values()),
-        rows=rows_of,
+        metrics=values_of,
         findings=(gains,),
         figures=_figure,
     )

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
-from ..report.figures import bars
-from .between_systems import tested_pairs
-from .countries import countries
-from .fpl_findings import (
-    agreement,
-    epochs_note,
-    fcf_note,
-    order_note,
-    pi_note,
-    protocol_note,
-    significance_note,
-    system_of,
-)
-from .fpl_search import rows_of_metrics, searched, twin
-from .fpl_training_gain import training_gain
-from .result import Row
-from .study import System
-from .table import PaperTable, Trained
+from ..evaluate.significance import Comparison, paired_t
+from .cell import Cell, CurvePoint
+from .findings import SIGNIFICANT, agrees, bars_beside_paper, tested_pairs
+from .fpl_findings import epochs_note, fcf_note, order_note, pi_note, protocol_note, significance_note
+from .fpl_grid import PRINTED, RUN
+from .fpl_search import CHOSEN_BY, Chosen, Search, rows_of_metrics, searched, twin
+from .opened import countries
+from .result import Found, Row
+from .study import Study, System
+from .table import PaperTable, Trained, system_of
 from .values import printed
 
 ACCURACY, DIVERSITY = ("precision@10", "recall@10"), ("item_coverage@10", "gini@10")
@@ -47,26 +40,93 @@ def pairwise_tests(trained: Trained) -> list[dict[str, Any]]:
     return tested_pairs(trained.name, trained.looks, list(combinations(once, 2)), ACCURACY)
 
 
-def accuracy_note(trained: Trained) -> list[str]:
-    """P@10 beside the paper's."""
-    return agreement(trained.rows, ACCURACY[0], over_top_pop=True)
-
-
 def _accuracy_figure(trained: Trained) -> dict[str, str]:
-    rows = trained.rows[: len(trained.systems) * len(ACCURACY)]
-    some = [row for row in rows if row["metric"] == ACCURACY[0] and row["obtained"] is not None and not twin(system_of(row))]
-    paper = {"P@10": [float("nan") if row["paper"] is None else row["paper"] for row in some]}
-    ours, names = {"P@10": [row["obtained"] for row in some]}, [str(system_of(row)) for row in some]
-    title = f"Table 2: {trained.name}"
-    return {f"precision-{trained.name}": bars(names, ours, x_label="P@10", y_label="", title=title, reference=paper)}
+    own = [row for row in trained.rows[: len(trained.systems) * len(ACCURACY)] if not twin(system_of(row))]
+    return {f"precision-{trained.name}": bars_beside_paper(own, ACCURACY[0], "P@10", f"Table 2: {trained.name}")}
+
+
+# ---- how much of the gain of FPL+ is more training: as many triples without the local computation -------------------------------------
+
+SHORT, SHORT_PLUS, LONG, LONG_BPR = "pfpl, short", "pfpl+, short", "pfpl, long", "bpr-mf, long"
+
+
+class TripleBudget(NamedTuple):
+    """A training with a given number of triples."""
+
+    words: str
+    chosen: Chosen
+
+
+def training_gain(trained: Trained) -> Found:
+    """pFPL, pFPL+ and BPR-MF on equal numbers of triples, at the pi and epochs that validation chose for pFPL+ as run."""
+    search, as_run = trained.more, System("pfpl+", reading=RUN)
+    plus, bpr, reference = search.chosen[as_run], search.chosen[System("bpr-mf")], trained.looks[as_run]
+    if plus is None or bpr is None or not reference:
+        return Found()
+    budgets = budgets_of(plus, bpr, triples(trained.study))
+    tested = dict(zip(budgets, search.test_looks([budget.chosen for budget in budgets.values()]), strict=True))
+    found = {name: look for name, look in tested.items() if look is not None}
+    rows = [_row(search, name, budgets[name], metric, look) for name, look in found.items() for metric in ACCURACY]
+    notes = [_note(trained.study, plus, reference[0], found)] if len(found) == len(budgets) else []
+    return Found(rows=rows, notes=notes)
+
+
+def triples(study: Study) -> int:
+    """T of FPL+ on all training rows."""
+    rows = study.part("test").rows
+    return int(Cell(algorithm="pfpl+", settings={}, part="test").made(rows).configured(rows.catalogue).triples)
+
+
+def budgets_of(plus: Chosen, bpr: Chosen, t: int) -> dict[str, TripleBudget]:
+    """Trainings with E epochs of X+ triples, and with E T of them, which is what pFPL+ as run takes in E epochs."""
+    few, many, settings = plus.epochs, plus.epochs * t, {**plus.settings, "rounds_per_epoch": PRINTED}
+    return {
+        SHORT: TripleBudget(f"{few} X+ triples, T = 1", Chosen("pfpl", settings, few)),
+        SHORT_PLUS: TripleBudget(f"{few} X+ triples, T = {t}", Chosen("pfpl+", settings, few)),
+        LONG: TripleBudget(f"{many} X+ triples, T = 1: as many as pfpl+ (run)", Chosen("pfpl", settings, many)),
+        LONG_BPR: TripleBudget(f"{many} X+ triples: as many as pfpl+ (run)", Chosen("bpr-mf", {**bpr.settings, "epochs": many})),
+    }
+
+
+def _row(search: Search, name: str, budget: TripleBudget, metric: str, look: CurvePoint) -> Row:
+    words = f"; not a row of the paper: {budget.words}"
+    return search.row(System(name), budget.chosen, metric, paper=None, obtained=look.metrics[metric], words=words)
+
+
+def _note(study: Study, plus: Chosen, reference: CurvePoint, found: Mapping[str, CurvePoint]) -> str:
+    return (
+        f"{study.name}, the gain of '+' (P@10, pi {plus.settings['pi']:g}, {plus.epochs} epochs; pFPL+ as run takes "
+        f"{triples(study)} times the triples of an epoch as printed). On equal triples, {plus.epochs} X+: pFPL "
+        f"{_at(found[SHORT])}, pFPL+ {_at(found[SHORT_PLUS])}: the local computation alone is worth "
+        f"{_against(found[SHORT_PLUS], found[SHORT])}. "
+        f"pFPL+ as run {_at(reference)}, against pFPL {_against(reference, found[SHORT])}. {_share(reference, found)} "
+        f"Centralised BPR-MF on as many triples {_at(found[LONG_BPR])}; pFPL+ as run against it {_against(reference, found[LONG_BPR])}."
+    )
+
+
+def _share(reference: CurvePoint, found: Mapping[str, CurvePoint]) -> str:
+    """How much of the gain of pFPL+ as run a pFPL with as many triples has."""
+    base, long = found[SHORT].metrics[CHOSEN_BY], found[LONG]
+    gain, by_training = reference.metrics[CHOSEN_BY] - base, long.metrics[CHOSEN_BY] - base
+    sure = gain > 0 and _test(reference, found[SHORT]).p < SIGNIFICANT
+    said = f"which is {by_training / gain:.0%} of that gain" if sure else "so there is no significant gain to explain"
+    return f"pFPL on as many triples {_at(long)}, {said}; pFPL+ as run against it {_against(reference, long)}."
+
+
+def _at(look: CurvePoint) -> str:
+    return f"{look.metrics[CHOSEN_BY]:.5f}"
+
+
+def _against(a: CurvePoint, b: CurvePoint) -> str:
+    test = _test(a, b)
+    return f"{test.difference:+.5f} (paired t, p = {test.p:.2g})"
+
+
+def _test(a: CurvePoint, b: CurvePoint) -> Comparison:
+    return paired_t(a.per_user[CHOSEN_BY], b.per_user[CHOSEN_BY])  # type: ignore[arg-type]
 
 
 # ---- table 3 -------------------------------------------------------------------------------------------------------------------------
-
-
-def diversity_note(trained: Trained) -> list[str]:
-    """IC@10 and Gini@10 beside the paper's."""
-    return [note for metric in DIVERSITY for note in agreement(trained.rows, metric)]
 
 
 def computation_note(trained: Trained) -> list[str]:
@@ -95,7 +155,7 @@ EXPERIMENTS = {
         tests=pairwise_tests,
         findings=(
             protocol_note,
-            accuracy_note,
+            agrees(ACCURACY[0], over_top_pop=True),
             order_note,
             lambda trained: training_gain(trained).notes,
             fcf_note,
@@ -112,6 +172,6 @@ EXPERIMENTS = {
         metrics=DIVERSITY,
         printed=TABLE_3,
         rows=lambda trained: rows_of_metrics(trained, DIVERSITY, TABLE_3),
-        findings=(protocol_note, diversity_note, computation_note),
+        findings=(protocol_note, agrees(*DIVERSITY), computation_note),
     ),
 }

@@ -11,25 +11,15 @@ from ..evaluate.protocol import categories
 from ..evaluate.ranking import Lists
 from ..report.figures import bars
 from .cell import CurvePoint
-from .countries import countries
 from .fpl_findings import protocol_note
 from .fpl_search import row_of, searched, twin
+from .opened import countries
 from .result import Row, row
 from .study import Study, System
 from .table import PaperTable, Trained
-from .values import printed
+from .values import printed, stored
 
-CATEGORIES = {
-    "A&E": "Arts & Entertainment",
-    "C&U": "College & University",
-    "Food": "Food",
-    "NS": "Nightlife Spot",
-    "O&R": "Outdoors & Recreation",
-    "P&OP": "Professional & Other Places",
-    "Res": "Residence",
-    "S&S": "Shop & Service",
-    "T&T": "Travel & Transport",
-}
+CATEGORIES = stored("printed", "fpl")["table5"]["categories"]  # {short name: the one in the data}
 SOURCE = "source bias"
 PAPER = printed("fpl", "table5", "table6")
 SHOWN = (System("popular"), System("bpr-mf"), System("pfpl+", reading="run"))  # in the figure
@@ -56,7 +46,7 @@ def source_rows(study: Study) -> list[Row]:
 
 
 def disparity_rows(trained: Trained, bias: list[Row]) -> list[Row]:
-    """BD@10 of every system and category. Table 6 is of Brazil, so only Brazil's rows have a paper's number."""
+    """BD@10 of every system and category. PaperTable 6 is of Brazil, so only Brazil's rows have a paper's number."""
     metrics = [row["metric"].replace("B_T", "BD") for row in bias]
     of = {
         system: {f"BD {short(name)}": value for name, value in disparity(looks).items()}
@@ -95,7 +85,7 @@ def bias_notes(trained: Trained) -> list[str]:
         )
     size = {str(system): _mean_size(looks) for system, looks in trained.looks.items() if looks and not twin(system)}
     listed = ", ".join(f"{name} {value:.2f}" for name, value in sorted(size.items(), key=lambda entry: entry[1]))
-    return [*said, f"{trained.name}, mean |BD| over categories, least biased first: {listed}. (Table 6 prints Brazil only.)"]
+    return [*said, f"{trained.name}, mean |BD| over categories, least biased first: {listed}. (PaperTable 6 prints Brazil only.)"]
 
 
 def _mean_size(looks: Sequence[CurvePoint]) -> float:

@@ -13,11 +13,11 @@ from ..federation.rounds import Rounds
 from ..report.figures import scatter
 from ..runs.train import advance
 from .cell import Cell
-from .countries import COUNTRIES, Country, countries
 from .fpl_grid import CONFIGURATIONS, PRINTED, RUN
-from .fpl_points import lines_of, point_row, points_of, swept
+from .fpl_pi import Point, lines_of, point_rows, points_of, swept
+from .opened import COUNTRIES, Country, countries
 from .result import Context, Found, Row, row
-from .study import Study
+from .study import Study, System
 from .table import PaperTable, Trained
 from .values import printed
 
@@ -122,18 +122,16 @@ def counted(data: Interactions, seed: int) -> Found:
 
 def cost_rows(trained: Trained) -> list[Row]:
     """Precision of each configuration and pi beside its cost, by formula and as counted."""
-    catalogue, rows = trained.study.part("test").rows.catalogue, list[Row]()
+    catalogue = trained.study.part("test").rows.catalogue
     shape = Country(trained.name, trained.name, catalogue.users, catalogue.items, catalogue.interactions)
-    for system, mine in points_of(trained).items():
-        for point in mine:
-            formula = tcc(shape, system.algorithm, point.pi, point.chosen.epochs, system.reading)
-            values = {
-                COST: formula / UNIT,
-                COUNTED: point.look.ledger["vectors"] / UNIT,
-                PRECISION_AT: point.look.metrics[PRECISION_AT],
-            }
-            rows += [point_row(trained, system, point, metric, value, PAPER) for metric, value in values.items()]
-    return rows
+
+    def values(system: System, point: Point) -> dict[str, float]:
+        look = point.look
+        formula = tcc(shape, system.algorithm, point.pi, point.chosen.epochs, system.reading)
+        counted = look.ledger["vectors"]
+        return {COST: formula / UNIT, COUNTED: counted / UNIT, PRECISION_AT: look.metrics[PRECISION_AT]}
+
+    return point_rows(trained, values, PAPER)
 
 
 def _figure(trained: Trained) -> dict[str, str]:

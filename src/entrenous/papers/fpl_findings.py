@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import combinations
-
-import numpy as np
 
 from ..data.interactions import Interactions
 from ..split.protocol import splits
-from .between_systems import SIGNIFICANT
 from .cell import Cell, parts_of
+from .findings import POPULAR, SIGNIFICANT
 from .fpl_grid import FCF
 from .fpl_search import CHOSEN_BY, FPL_SYSTEMS, Search, computed_as, twin
-from .result import Row
-from .study import Study, System
-from .table import Trained
+from .study import Study
+from .table import Trained, system_of
 from .values import printed
-
-NEAR = 1.25  # within a quarter
-POPULAR = "popular"
 
 
 def protocol_note(trained: Trained) -> list[str]:
@@ -37,45 +29,6 @@ def protocol_note(trained: Trained) -> list[str]:
             if not looks
         ),
     ]
-
-
-def agreement(rows: Sequence[Row], metric: str, *, over_top_pop: bool = False) -> list[str]:
-    """How our figures relate to the paper's: ratios, and how many pairs of systems stand in the same order.
-
-    over_top_pop: also each system over Top-Pop, which divides out how hard the test rows are.
-    The paper's FCF is compared with the form it ran; sfpl and pfpl count once.
-    """
-    both = {
-        str(system): (row["paper"], row["obtained"])
-        for row in rows
-        if row["metric"] == metric and row["paper"] and row["obtained"] is not None
-        if not twin(system := system_of(row)) and system.algorithm != "fcf"
-    }
-    if len(both) < 2:
-        return []
-    pairs = [(both[a], both[b]) for a, b in combinations(both, 2) if both[a][0] != both[b][0]]
-    same = sum((a[0] - b[0]) * (a[1] - b[1]) > 0 for a, b in pairs)
-    ratio = {name: ours / paper for name, (paper, ours) in both.items()}
-    near = ", ".join(name for name, value in ratio.items() if 1 / NEAR <= value <= NEAR) or "none"
-    listed = ", ".join(f"{name} {value:.2f}" for name, value in ratio.items())
-    return [
-        f"{rows[0]['data']}, {metric}, ours / paper: {listed}. Median {np.median(list(ratio.values())):.2f}; within a quarter of "
-        f"the paper: {near}. {same} of {len(pairs)} pairs of systems stand in the paper's order."
-        f"{_relative(both) if over_top_pop and POPULAR in both else ''}"
-    ]
-
-
-def system_of(row: Row) -> System:
-    """The system of a row."""
-    return System(row["system"], reading=row.get("reading", ""))
-
-
-def _relative(both: Mapping[str, tuple[float, float]]) -> str:
-    paper, ours = both[POPULAR]
-    listed = ", ".join(
-        f"{name} {o / ours:.2f} ({p / paper:.2f})" for name, (p, o) in both.items() if name not in (POPULAR, "random")
-    )
-    return f" Over Top-Pop, ours (paper): {listed}."
 
 
 def fcf_note(trained: Trained) -> list[str]:

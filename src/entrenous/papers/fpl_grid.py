@@ -5,13 +5,13 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from typing import final
+
+from .values import Settings, stored, tuples
 
 PRINTED, RUN = "printed", "run"  # the two readings of rounds per epoch (FPL.rounds_per_epoch)
 CONFIGURATIONS = ("sfpl", "sfpl+", "pfpl", "pfpl+")  # section 5.2
 FCF = ("fcf", "fcf-huawei")  # as published, and as the paper compared with
-TENTHS = tuple(n / 10 for n in range(11))
-Settings = dict[str, Any]
 
 
 @final
@@ -88,27 +88,4 @@ def said(values: Sequence[float]) -> str:
     return "{" + ", ".join(some if len(some) < 4 else [*some[:2], "...", some[-1]]) + "}"
 
 
-FULL = Grid(
-    quick=False,
-    neighbours=tuple(range(10, 101, 10)),
-    learning_rates=(0.005, 0.05, 0.5),
-    factors=(10, 20, 50),
-    epochs=(10, 20, 30, 40, 50),
-    pi=TENTHS,
-    run_pi=TENTHS,
-    run_epochs=(10, 20, 30, 40, 50),
-    fcf_rounds=(10, 20, 30, 40, 50),
-    vae=((200, 100, 50), (300, 100, 100), (600, 200, 200)),  # "50, 100, and 200 epochs, respectively"
-)
-QUICK = Grid(
-    quick=True,
-    neighbours=(20, 60, 100),
-    learning_rates=(0.05,),
-    factors=(10, 20),
-    epochs=(10, 30),
-    pi=(0.0, 0.1, 0.5, 1.0),
-    run_pi=(0.1, 0.5),
-    run_epochs=(5, 10),
-    fcf_rounds=(10,),
-    vae=(),
-)
+FULL, QUICK = (Grid(**tuples(stored("trained", "grids")[name])) for name in ("full", "quick"))

@@ -5,18 +5,95 @@ The paper's curves are drawings; tables 2 and 3 give their best points.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
 import numpy as np
 
 from ..evaluate.significance import paired_t
 from ..report.figures import lines, scatter
-from .countries import countries
+from .cell import CurvePoint
 from .fpl_accuracy import BEST_PI, TABLE_2, TABLE_3
-from .fpl_points import Point, compared_line, lines_of, point_row, points_of, swept
+from .fpl_grid import PRINTED, RUN
+from .fpl_search import FPL_SYSTEMS, Chosen, Search, twin
+from .opened import countries
 from .result import Row
+from .study import Study, System
 from .table import PaperTable, Trained
+from .values import Printed
 
 METRIC = "f1@10 of means"  # "the harmonic mean between Precision and Recall"
 PATH = ("item_coverage@10", "precision@10")
+NAMES = {"sfpl": "sFPL", "sfpl+": "sFPL+", "pfpl": "pFPL", "pfpl+": "pFPL+"}
+
+
+class Point(NamedTuple):
+    """One training: its pi and other settings, and what it scored on the test rows."""
+
+    pi: float
+    chosen: Chosen
+    look: CurvePoint
+
+
+Points = Mapping[System, list[Point]]
+
+
+def swept(study: Study, systems: Sequence[System]) -> Trained:
+    """The `train` of tables over pi; `more` is (the Search, the points of each configuration and reading by ascending pi).
+
+    Points that diverged are not among them.
+    """
+    search = Search(study)
+    sweeps = {system: sorted(search.sweeps[system].items()) for system in FPL_SYSTEMS}
+    looks = iter(search.test_looks([chosen for sweep in sweeps.values() for _, chosen in sweep]))
+    every = {system: [(pi, chosen, next(looks)) for pi, chosen in sweep] for system, sweep in sweeps.items()}
+    points = {
+        system: [Point(pi, chosen, look) for pi, chosen, look in sweep if look is not None] for system, sweep in every.items()
+    }
+    return Trained(study=study, systems=FPL_SYSTEMS, more=(search, points))
+
+
+def points_of(trained: Trained) -> Points:
+    """The points of each configuration and reading."""
+    points: Points = trained.more[1]
+    return points
+
+
+def point_rows(trained: Trained, values: Callable[[System, Point], Mapping[str, float]], paper: Printed) -> list[Row]:
+    """A row for each configuration, reading of the epoch, pi and value; the paper's numbers are under `SYSTEM pi PI`."""
+    search: Search = trained.more[0]
+    return [
+        search.row(
+            system,
+            point.chosen,
+            metric,
+            paper=paper.get((trained.name, f"{system.algorithm} pi {point.pi:g}", metric)),
+            obtained=value,
+        )
+        for system, mine in points_of(trained).items()
+        for point in mine
+        for metric, value in values(system, point).items()
+    ]
+
+
+def lines_of(points: Points) -> dict[str, list[Point]]:
+    """{name in a figure: points with pi > 0}, as the paper draws them; with T = 1 both readings are one line."""
+    lines = {name_of(system): [point for point in mine if point.pi > 0] for system, mine in points.items() if not twin(system)}
+    return {name: mine for name, mine in lines.items() if mine}
+
+
+def name_of(system: System) -> str:
+    """`pFPL`, `pFPL+ (run)`."""
+    name = NAMES[system.algorithm]
+    return f"{name} ({system.reading})" if system.algorithm.endswith("+") else name
+
+
+def compared_line(name: str) -> str:
+    """The line that a printed point stands beside: of FPL+ the epoch as run, as the authors' program has it."""
+    return name_of(System(name, reading=RUN if name.endswith("+") else PRINTED))
+
+
+# ---- figure 2 ------------------------------------------------------------------------------------------------------------------------
 
 
 def f1(precision: float, recall: float) -> float:
@@ -46,9 +123,8 @@ def f1_of(point: Point) -> float:
 
 
 def f1_rows(trained: Trained) -> list[Row]:
-    """A row for each configuration, reading of the epoch and pi."""
-    points = points_of(trained).items()
-    return [point_row(trained, system, point, METRIC, f1_of(point), PRINTED_F1) for system, mine in points for point in mine]
+    """F1 of each configuration, reading of the epoch and pi."""
+    return point_rows(trained, lambda _, point: {METRIC: f1_of(point)}, PRINTED_F1)
 
 
 def f1_notes(trained: Trained) -> list[str]:
@@ -73,19 +149,20 @@ def _ends(little: Point, most: Point) -> str:
     return f"{f1_of(little):.4f} at {little.pi:g}, {f1_of(most):.4f} at {most.pi:g} (p = {p:.2g})"
 
 
-def _best(trained: Trained) -> dict[str, float]:
-    """The printed best pi of each configuration."""
-    return {system: pi for (data, system), pi in BEST_PI.items() if data == trained.name}
+def marked(trained: Trained, drawn: Mapping[str, list[Point]]) -> dict[str, tuple[str, float]]:
+    """{a line that is drawn: what the paper printed of it is stored under, and the pi of it}."""
+    printed = {
+        compared_line(system): (f"{system} pi {pi:g}", pi) for (data, system), pi in BEST_PI.items() if data == trained.name
+    }
+    return {line: at for line, at in printed.items() if line in drawn}
 
 
 def f1_figure(trained: Trained) -> dict[str, str]:
     """F1 over pi."""
-    drawn = lines_of(points_of(trained))
-    series = {name: ([point.pi for point in mine], [f1_of(point) for point in mine]) for name, mine in drawn.items()}
-    at = {system: (pi, PRINTED_F1[trained.name, f"{system} pi {pi:g}", METRIC]) for system, pi in _best(trained).items()}
-    reference = {compared_line(name): ([pi], [value]) for name, (pi, value) in at.items() if compared_line(name) in series}
-    drawing = lines(series, x_label="pi", y_label="F1@10", title=f"Figure 2: {trained.name}", reference=reference)
-    return {f"f1-{trained.name}": drawing}
+    drawn, name = lines_of(points_of(trained)), trained.name
+    series = {line: ([point.pi for point in mine], [f1_of(point) for point in mine]) for line, mine in drawn.items()}
+    reference = {line: ([pi], [PRINTED_F1[name, stored, METRIC]]) for line, (stored, pi) in marked(trained, drawn).items()}
+    return {f"f1-{name}": lines(series, x_label="pi", y_label="F1@10", title=f"Figure 2: {name}", reference=reference)}
 
 
 # ---- figure 3 ------------------------------------------------------------------------------------------------------------------------
@@ -93,12 +170,7 @@ def f1_figure(trained: Trained) -> dict[str, str]:
 
 def path_rows(trained: Trained) -> list[Row]:
     """Item coverage and precision of each configuration, reading and pi."""
-    return [
-        point_row(trained, system, point, metric, point.look.metrics[metric], PRINTED_PATH)
-        for system, mine in points_of(trained).items()
-        for point in mine
-        for metric in PATH
-    ]
+    return point_rows(trained, lambda _, point: {metric: point.look.metrics[metric] for metric in PATH}, PRINTED_PATH)
 
 
 def _column(mine: list[Point], metric: str) -> list[float]:
@@ -117,13 +189,12 @@ def path_note(trained: Trained) -> list[str]:
 
 def path_figure(trained: Trained) -> dict[str, str]:
     """The paths, joined by ascending pi."""
-    drawn = lines_of(points_of(trained))
-    series = {name: (_column(mine, PATH[0]), _column(mine, PATH[1])) for name, mine in drawn.items()}
-    at = {s: [PRINTED_PATH[trained.name, f"{s} pi {pi:g}", metric] for metric in PATH] for s, pi in _best(trained).items()}
-    reference = {compared_line(name): (pair[0], pair[1]) for name, pair in at.items() if compared_line(name) in series}
-    title, labels = f"Figure 3: {trained.name}, pi up to 1 (white)", {"x_label": "IC@10, items recommended", "y_label": "P@10"}
-    drawing = scatter(series, title=title, reference=reference, joined=True, **labels)
-    return {f"coverage-precision-{trained.name}": drawing}
+    drawn, name = lines_of(points_of(trained)), trained.name
+    series = {line: (_column(mine, PATH[0]), _column(mine, PATH[1])) for line, mine in drawn.items()}
+    at = {line: [PRINTED_PATH[name, stored, metric] for metric in PATH] for line, (stored, _) in marked(trained, drawn).items()}
+    reference = {line: (coverage, precision) for line, (coverage, precision) in at.items()}
+    title, labels = f"Figure 3: {name}, pi up to 1 (white)", {"x_label": "IC@10, items recommended", "y_label": "P@10"}
+    return {f"coverage-precision-{name}": scatter(series, title=title, reference=reference, joined=True, **labels)}
 
 
 EXPERIMENTS = {

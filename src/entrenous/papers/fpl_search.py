@@ -81,6 +81,24 @@ class Search:
         ]
         return "; ".join(filter(None, parts))
 
+    def row(
+        self, system: System, chosen: Chosen | None, metric: str, *, paper: float | None, obtained: float | None, words: str = ""
+    ) -> Row:
+        """A row of a system with chosen settings. words: added to its protocol."""
+        settings = None if chosen is None else chosen.settings
+        return row(
+            self.study.name,
+            system.algorithm,
+            metric,
+            paper=paper,
+            obtained=obtained,
+            protocol=self.protocol(system, chosen) + words,
+            reading=system.reading,
+            pi=(settings or {}).get("pi"),
+            settings=settings,
+            epochs=None if chosen is None else chosen.epochs,
+        )
+
     def why_absent(self, system: System) -> str:
         """Why a system has no figure of ours."""
         if system.algorithm == "vae" and not self.grid.vae:
@@ -186,20 +204,9 @@ def searched(study: Study, systems: Sequence[System]) -> Trained:
 def row_of(trained: Trained, system: System, metric: str, obtained: float | None, printed: Printed) -> Row:
     """A row of one system. The paper's one FCF stands beside both of ours."""
     search: Search = trained.more
-    chosen, name = search.chosen[system], "fcf" if system.algorithm in FCF else system.algorithm
-    said = search.protocol(system, chosen) + ("" if trained.looks[system] else f"; {search.why_absent(system)}")
-    return row(
-        trained.name,
-        system.algorithm,
-        metric,
-        paper=printed.get((trained.name, name, metric)),
-        obtained=obtained,
-        protocol=said,
-        reading=system.reading,
-        pi=None if chosen is None else chosen.settings.get("pi"),
-        settings=None if chosen is None else chosen.settings,
-        epochs=None if chosen is None else chosen.epochs,
-    )
+    paper = printed.get((trained.name, "fcf" if system.algorithm in FCF else system.algorithm, metric))
+    absent = "" if trained.looks[system] else f"; {search.why_absent(system)}"
+    return search.row(system, search.chosen[system], metric, paper=paper, obtained=obtained, words=absent)
 
 
 def rows_of_metrics(trained: Trained, metrics: Sequence[str], printed: Printed) -> list[Row]:

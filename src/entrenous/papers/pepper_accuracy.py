@@ -8,13 +8,10 @@ of all users, stand below without. Centralised systems are not in the paper.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import combinations
 from typing import Any
 
-from ..report.figures import bars
-from .between_systems import SIGNIFICANT, against, verdict
+from .findings import SIGNIFICANT, against, agrees, bars_beside_paper, verdict
 from .opened import LENGTHS, pepper
-from .result import Row
 from .source import RowSource
 from .study import System
 from .table import PaperTable, Trained
@@ -81,17 +78,6 @@ def claims(data: str, model: str, metric: str, tests: Sequence[Mapping[str, Any]
     return said
 
 
-def order(data: str, metric: str, rows: Sequence[Row]) -> list[str]:
-    """How many pairs of systems stand in the paper's order."""
-    both = [row for row in rows if row["metric"] == metric and row["paper"] is not None and row["obtained"] is not None]
-    pairs = [(a, b) for a, b in combinations(both, 2) if a["paper"] != b["paper"]]
-    same = sum((a["paper"] - b["paper"]) * (a["obtained"] - b["obtained"]) > 0 for a, b in pairs)
-    listed = ", ".join(f"{row['system']} {row['obtained'] / row['paper']:.2f}" for row in both)
-    return (
-        [f"{data}, {metric}, ours / paper: {listed}. {same} of {len(pairs)} pairs stand in the paper's order."] if pairs else []
-    )
-
-
 def target(trained: Trained) -> list[str]:
     """Whether PEPPER reaches what it must on MovieLens-100K, and how far it is from iALS."""
     if trained.study.source.data != MOVIELENS.data:
@@ -125,19 +111,14 @@ def findings_of(model: str, metric: str) -> tuple[Any, ...]:
     return (
         split_note,
         lambda trained: claims(trained.name, model, at, trained.tests),
-        lambda trained: order(trained.name, at, trained.rows),
+        agrees(at),
         *([target] if metric == "hr" else []),
     )
 
 
 def _figure(trained: Trained, metric: str) -> dict[str, str]:
     at = metrics_of(metric)[1]
-    drawn = [row for row in trained.rows if row["metric"] == at and row["obtained"] is not None]
-    paper = {at: [float("nan") if row["paper"] is None else row["paper"] for row in drawn]}
-    reference = paper if any(row["paper"] is not None for row in drawn) else None
-    ours, names = {at: [row["obtained"] for row in drawn]}, [row["system"] for row in drawn]
-    drawing = bars(names, ours, x_label=at, y_label="", title=trained.name, reference=reference)
-    return {f"{metric}-{trained.study.source.slug}": drawing}
+    return {f"{metric}-{trained.study.source.slug}": bars_beside_paper(trained.rows, at, at, trained.name)}
 
 
 def accuracy(number: int, what: str, model: str, metric: str, *sources: RowSource) -> PaperTable:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..report.figures import lines
-from .between_systems import against, verdict
+from .findings import against, verdict
 from .opened import pepper
 from .pepper_accuracy import MOVIELENS
 from .pepper_tails import figure, tails

@@ -8,6 +8,7 @@ node's best. A node's seconds are the models it had received by then, times the 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ from .pace import WITHIN
 from .pepper_accuracy import GOSSIP, MOVIELENS
 from .pepper_tails import steps
 from .study import Study, System
-from .table import PaperTable, Trained, Values
+from .table import PaperTable, Trained, Values, on_test_rows
 from .values import printed
 
 CONVERGED = "hr@20"
@@ -133,8 +134,7 @@ HR, RATIO = "hr@20", "CPU, x view 3"
 
 def on_both(study: Study, systems: list[System]) -> Trained:
     """HR on the test rows at each one's best round; rounds and seconds of the curves."""
-    looks, rounds = study.tested(systems), study.rounds(systems)
-    return Trained(study=study, systems=systems, looks=looks, rounds=rounds, more=costs_of_all(study, systems))
+    return replace(on_test_rows(study, systems), more=costs_of_all(study, systems))
 
 
 def view_values(trained: Trained, system: System) -> Values:

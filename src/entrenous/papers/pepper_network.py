@@ -18,9 +18,8 @@ from .cell import CurvePoint
 from .opened import pepper
 from .pepper_accuracy import MOVIELENS
 from .pepper_tails import tails
-from .result import Row
 from .study import Study, System
-from .table import PaperTable, Train, Trained, system_rows
+from .table import PaperTable, Train, Trained, Values
 
 HR = "hr@10"
 WITHIN_NETWORK, WITHIN_BAD = 0.03, 0.02  # HR@10 that a harsh network, and one node in ten sending rubbish, may cost
@@ -72,51 +71,47 @@ def bad(study: Study, base: System, rounds: int) -> Networks:
 def on_networks(networks: Callable[[Study, System, int], Networks], times: Sequence[int]) -> Train:
     """PEPPER and decentralised FedAvg over a clean network and under each of the others, after so many times their rounds.
 
-    `more` is {system: a list of evaluations for each seed}; `systems` the networks of all bases.
+    `systems` are all of them, the clean one first of each base; `more` is {system: a list of evaluations for each seed}.
     """
 
     def train(study: Study, bases: list[System]) -> Trained:
         every, rounds = dict[System, list[list[CurvePoint]]](), dict[System, int]()
         for base in bases:
-            rounds[base] = study.rounds([base])[base]
-            several = [base, *(base.over(**how) for how in networks(study, base, rounds[base]).values())]
-            every |= study.tested_at(several, times, study.seeds)
-        named = {base: {"clean": base, **_named(study, base, rounds[base], networks)} for base in bases}
-        return Trained(study=study, systems=bases, rounds=rounds, more=(every, named))
+            until = study.rounds([base])[base]
+            several = {"clean": base} | {name: base.over(**how) for name, how in networks(study, base, until).items()}
+            called = [system._replace(called=f"{base}, {name}") for name, system in several.items()]
+            every |= study.tested_at(called, times, study.seeds)
+            rounds |= dict.fromkeys(called, until)
+        return Trained(study=study, systems=list(every), rounds=rounds, more=every)
 
     return train
 
 
-def _named(study: Study, base: System, rounds: int, networks: Callable[[Study, System, int], Networks]) -> dict[str, System]:
-    return {name: base.over(**how) for name, how in networks(study, base, rounds).items()}
+def by_base(trained: Trained) -> dict[System, list[System]]:
+    """{base: it over a clean network, and over each of the others}."""
+    return {base: [system for system in trained.systems if system.base == base] for base in BASES}
 
 
-def rows_of(trained: Trained) -> list[Row]:
-    """A row for each base, network and metric."""
-    rows, (looks, every) = list[Row](), trained.more
-    for base, named in every.items():
-        for name, system in named.items():
-            alone = Trained(study=trained.study, systems=[system], rounds={system: trained.rounds[base]})
-            rows += system_rows(alone, system, values_of(looks[system]), {}, called=f"{base}, {name}")
-    return rows
+def name_of(system: System) -> str:
+    """Of the network alone."""
+    return str(system).removeprefix(f"{system.base}, ")
 
 
-def costs_of(trained: Trained, base: System) -> dict[str, list[float]]:
+def costs_of(trained: Trained, several: Sequence[System]) -> dict[System, list[float]]:
     """What each network costs, seed by seed."""
-    looks, every = trained.more
-    return {name: costs(looks[base], looks[system]) for name, system in every[base].items() if system != base}
+    clean, *others = several
+    return {system: costs(trained.more[clean], trained.more[system]) for system in others}
 
 
 def verdicts(trained: Trained) -> list[str]:
     """What each network costs each base."""
-    looks, every = trained.more
-    return [verdict(trained.study, b, trained.rounds[b], costs_of(trained, b), looks, every[b]) for b in trained.systems]
+    return [verdict(trained, base, several) for base, several in by_base(trained).items() if several]
 
 
-def values_of(looks: SeedLooks) -> dict[str, list[float]]:
+def values_of(trained: Trained, system: System) -> Values:
     """What is told of a network: how well it recommends, and what of the traffic arrives. Empty lists if a training diverged."""
-    first = [look for look, *_ in looks]
-    later = [look for _, *rest in looks for look in rest]
+    first = [look for look, *_ in trained.more[system]]
+    later = [look for _, *rest in trained.more[system] for look in rest]
     served = [(look.ledger["messages"], look.ledger["lost"], look.ledger["refused"]) for look in first]
     return {
         **{name: [look.metrics[name] for look in first] for name in ("hr@20", HR, "ndcg@10")},
@@ -141,36 +136,32 @@ def hit_ratio(look: CurvePoint, of: CurvePoint) -> float:
     return float(values[good].mean())
 
 
-def verdict(
-    study: Study,
-    base: System,
-    rounds: int,
-    cost: Mapping[str, Sequence[float]],
-    looks: Mapping[System, SeedLooks],
-    named: Mapping[str, System],
-) -> str:
+def verdict(trained: Trained, base: System, several: Sequence[System]) -> str:
     """What each network costs, and whether that is as little as it has to be."""
-    said, missed = [], []
-    for name, gap in cost.items():
-        rubbish = "bad" in dict(named[name].network)
-        most = WITHIN_BAD if rubbish else WITHIN_NETWORK
-        later = costs(looks[base], looks[named[name]], 1)
+    cost, said, missed = costs_of(trained, several), list[str](), list[str]()
+    rubbish = any("bad" in dict(system.network) for system in several)
+    most = WITHIN_BAD if rubbish else WITHIN_NETWORK
+    for system, gap in cost.items():
+        name, later = name_of(system), costs(trained.more[several[0]], trained.more[system], 1)
         if len(gap):
             said.append(f"{name} {np.mean(gap):+.4f}" + (f" (twice the rounds {np.mean(later):+.4f})" if later else ""))
-            missed += [name] if np.mean(gap) > most and not name.startswith("bad 0.3") else []
+            missed += [name] if np.mean(gap) > most and name != "bad 0.3" else []
         else:
             said.append(f"{name}: diverged")
-    what = "HR@10 that it costs" + (
-        ", of users whose nodes are good" if any("bad" in dict(other.network) for other in named.values()) else ""
-    )
-    limit = f"at most {WITHIN_BAD} with one bad node in ten" if "bad 0.1" in cost else f"at most {WITHIN_NETWORK}"
+    what = "HR@10 that it costs" + (", of users whose nodes are good" if rubbish else "")
+    limit = f"at most {most}" + (" with one bad node in ten" if rubbish else "")
     kept = f"missed by {', '.join(missed)}" if missed else "kept"
-    return f"{study.name}, {base}, {rounds} rounds, {what}, mean over seeds: {'; '.join(said)}. It has to be {limit}: {kept}."
+    return (
+        f"{trained.name}, {base}, {trained.rounds[several[0]]} rounds, {what}, mean over seeds: {'; '.join(said)}. It has to be "
+        f"{limit}: {kept}."
+    )
 
 
 def _figure(trained: Trained) -> dict[str, str]:
     drawn = {
-        str(base): {name: float(np.mean(gap)) for name, gap in costs_of(trained, base).items() if gap} for base in trained.systems
+        str(base): {name_of(system): float(np.mean(gap)) for system, gap in costs_of(trained, several).items() if gap}
+        for base, several in by_base(trained).items()
+        if several
     }
     names = list(dict.fromkeys(name for cost in drawn.values() for name in cost))
     series = {base: [cost.get(name, float("nan")) for name in names] for base, cost in drawn.items()}
@@ -185,7 +176,7 @@ def under(what: str, networks: Callable[[Study, System, int], Networks], times: 
         data=pepper(MOVIELENS),
         systems=BASES,
         train=on_networks(networks, times),
-        rows=rows_of,
+        metrics=values_of,
         findings=(verdicts,),
         figures=_figure,
     )

@@ -18,11 +18,11 @@ import numpy as np
 
 from ..core.keys import key
 from ..core.types import Float32Array, Int32Array
-from ..core.vocabulary import Vocabulary
-from ..data.interactions import Interactions, build
+from ..data.filters import compact
+from ..data.interactions import Interactions
 from ..kernels.user_clusters import first_centroids, k_means
 from ..report.figures import bars
-from .between_systems import against, verdict
+from .findings import against, verdict
 from .opened import opened, pepper_study
 from .pepper_accuracy import WHOLE_MOVIELENS
 from .result import Context, Found
@@ -42,7 +42,7 @@ def sets(data: Interactions) -> dict[str, Interactions]:
     """{"dense": .., "original": .., "sparse": ..}."""
     cluster = clusters(data)
     each = np.array([data.counts[cluster == c].mean() if (cluster == c).any() else np.nan for c in range(CLUSTERS)])
-    dense, sparse = (part(data, cluster == c) for c in (np.nanargmax(each), np.nanargmin(each)))
+    dense, sparse = (compact(data.select((cluster == c)[data.user])) for c in (np.nanargmax(each), np.nanargmin(each)))
     named = {"dense": dense, "original": data, "sparse": sparse}
     return {name: replace(some, name=f"{data.name}, {name}") for name, some in named.items()}
 
@@ -58,22 +58,6 @@ def clusters(data: Interactions) -> Int32Array:
 
 def _spread(points: Float32Array, cluster: Int32Array, centroids: Float32Array) -> float:
     return float(np.square(points - centroids[cluster]).sum(dtype=np.float64))
-
-
-def part(data: Interactions, users: np.ndarray) -> Interactions:
-    """The rows of some users, bool [users], with their items alone."""
-    keep = users[data.user]
-    owners, user = np.unique(data.user[keep], return_inverse=True)
-    known, item = np.unique(data.item[keep], return_inverse=True)
-    return build(
-        user,
-        item,
-        value=data.value[keep],
-        time=None if data.time is None else data.time[keep],
-        users=Vocabulary([data.users[u] for u in owners.tolist()], kind="user"),
-        items=Vocabulary([data.items[i] for i in known.tolist()], kind="item"),
-        name=data.name,
-    )
 
 
 def sparsity(data: Interactions, items: int = 0) -> float:

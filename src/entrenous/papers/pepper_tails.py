@@ -15,16 +15,7 @@ from ..evaluate.tail import distribution, tail
 from ..report.figures import lines
 from .cell import CurvePoint
 from .opened import pepper
-from .pepper_accuracy import (
-    FEDERATED,
-    FOURSQUARE,
-    GOSSIP,
-    MOVIELENS,
-    WHOLE_FOURSQUARE,
-    WHOLE_MOVIELENS,
-    pepper_of,
-    systems_of,
-)
+from .pepper_accuracy import FEDERATED, FOURSQUARE, GOSSIP, MOVIELENS, WHOLE_FOURSQUARE, WHOLE_MOVIELENS, pepper_of, systems_of
 from .result import Row
 from .source import RowSource
 from .study import Looks

@@ -14,7 +14,7 @@ from typing import TypeAlias, final
 
 from ..core.protocols import Progress, silent
 from ..runs.store import write_atomically
-from .cell import FORMAT, Cell, CellPart, CurvePoint, Outcome, Parts, identity
+from .cell import FORMAT, Cell, CellPart, CurvePoint, Outcome, identity
 from .compute import compute
 
 Tick: TypeAlias = Callable[[Cell, int], None]
@@ -33,12 +33,8 @@ class Cells:
         self._progress, self._workers = progress, threads or cores()
         self._memory: dict[str, Outcome] = {}
 
-    def outcomes(self, parts: Parts, cells: Sequence[Cell]) -> list[Outcome]:
-        """The outcome of each cell, computed if it is not remembered; long ones had better come first."""
-        return self.outcomes_of([(parts[cell.part], cell) for cell in cells])
-
     def outcomes_of(self, pairs: Sequence[Pair]) -> list[Outcome]:
-        """The same for cells of several splits, each with its part."""
+        """The outcome of each cell, computed if it is not remembered; long ones had better come first."""
         names = [identity(cell, part) for part, cell in pairs]
         missing = {name: pair for name, pair in zip(names, pairs, strict=True) if self._recalled(name) is None}
         if missing:

@@ -57,31 +57,21 @@ class Context:
 @final
 @dataclass(frozen=True, kw_only=True)
 class ExperimentResult:
-    """A finished experiment. computed: trainings that were not remembered. folder: where it was written, if it was."""
+    """A finished experiment, and what it found, as in `Found`.
+
+    computed: trainings that were not remembered. folder: where it was written, if it was.
+    """
 
     name: str
     title: str
     quick: bool
-    found: Found
+    rows: list[Row]
+    notes: list[str]
+    figures: dict[str, str]
+    tests: list[dict[str, Any]]
     seconds: float = 0.0
     computed: int = 0
     folder: Path | None = None
-
-    @property
-    def rows(self) -> list[Row]:
-        return self.found.rows
-
-    @property
-    def notes(self) -> list[str]:
-        return self.found.notes
-
-    @property
-    def figures(self) -> dict[str, str]:
-        return self.found.figures
-
-    @property
-    def tests(self) -> list[dict[str, Any]]:
-        return self.found.tests
 
     def as_json(self) -> dict[str, Any]:
         """What `entrenous experiment NAME --json` prints; figures by file."""

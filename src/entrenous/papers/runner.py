@@ -60,7 +60,7 @@ def run_experiment(
         name=name,
         title=experiment.title,
         quick=quick,
-        found=found,
+        **vars(found),
         seconds=round(time.perf_counter() - began, 1),
         computed=cells.computed,
         folder=None if out is None else out / (f"{name}-quick" if quick else name),

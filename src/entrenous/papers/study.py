@@ -30,7 +30,7 @@ class System(NamedTuple):
 
     own: settings that make it what the label says. more: settings in place of the chosen ones. network: what is between peers.
     shared: with Cali3F's settings. own_rounds: whether the number of rounds is chosen for it alone, not for the algorithm with the chosen
-    settings. reading: of FPL's rounds per epoch, "" for systems without epochs of triples.
+    settings. reading: of FPL's rounds per epoch, "" for systems without epochs of triples. called: its name in a table, "" = made of these.
     """
 
     algorithm: str
@@ -41,8 +41,11 @@ class System(NamedTuple):
     shared: bool = False
     own_rounds: bool = False
     reading: str = ""
+    called: str = ""
 
     def __str__(self) -> str:
+        if self.called:
+            return self.called
         replaced = [f"{name} {str(value).lower()}" for name, value in (*self.more, *self.network)]
         name = f"{self.name} ({self.reading})" if self.reading else self.name
         return ", ".join([name, *(["Cali3F's settings"] if self.shared else []), *replaced])
@@ -156,10 +159,6 @@ class Study:
         rows = self.part("test").rows
         algorithm = self.cell(system, "test", self.seed, ()).made(rows)
         return algorithm.configured(rows.catalogue) if federated(algorithm) else algorithm
-
-    def fits(self, system: System) -> bool:
-        """Whether there are users, and devices in a round, for its settings."""
-        return not self.misfit(system)
 
     def misfit(self, system: System) -> str:
         """Why a system cannot be trained here; "" if it can."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..core.errors import InputError
 from .cell import CurvePoint, Outcome
+from .measures import each
 from .result import Context, Found, Row, row
 from .study import Study, System
 from .values import Printed
@@ -21,16 +22,18 @@ class Trained:
     """What was trained for a table on one data set, and what the table made of it.
 
     looks: evaluations on test rows, one for each seed. rounds: how long each system was trained. curves: evaluations on validation rows.
-    more: what a table's own `train` adds. rows, tests: as in `Found`, there once the findings are asked for.
+    more: what a table's own `train` adds. seeds: of the values in its rows, () = the study's. conditions: added to every row's protocol.
+    rows, tests: as in `Found`, there once the findings are asked for.
     """
 
     study: Study
     systems: Sequence[System]
-    quick: bool = False
     looks: Mapping[System, Sequence[CurvePoint]] = field(default_factory=dict)
     rounds: Mapping[System, int] = field(default_factory=dict)
     curves: Mapping[System, Sequence[Outcome]] = field(default_factory=dict)
     more: Any = None
+    seeds: Sequence[int] = ()
+    conditions: str = ""
     rows: list[Row] = field(default_factory=list)
     tests: list[dict[str, Any]] = field(default_factory=list)
 
@@ -45,6 +48,7 @@ class Trained:
 
 
 Values: TypeAlias = Mapping[str, Sequence[float]]  # {metric: the value of every seed}
+Metrics: TypeAlias = Sequence[str] | Callable[[Trained, System], Values]
 Train: TypeAlias = Callable[[Study, list[System]], Trained]
 
 
@@ -66,7 +70,7 @@ class PaperTable:
     """A table or figure of a paper.
 
     title: what it is. data: opens its data sets, and names those that are absent. systems: what is trained.
-    metrics: what is measured of a test, by name, or a function of what was trained and a system. train: how it is trained and evaluated.
+    metrics: what is measured, as in `metric_rows`. train: how it is trained and evaluated.
     printed: the paper's numbers. rows: makes the rows, where metrics are not enough. tests: between systems.
     findings: paragraphs in words. figures: {name: SVG}. before, after: what needs no training, and what needs all data sets.
     """
@@ -74,7 +78,7 @@ class PaperTable:
     title: str
     data: Callable[[Context, list[str]], Sequence[Study]]
     systems: Sequence[System] | Callable[[Study], Sequence[System]] = ()
-    metrics: Sequence[str] | Callable[[Trained, System], Values] = ()
+    metrics: Metrics = ()
     train: Train = on_test_rows
     printed: Printed = field(default_factory=dict)
     rows: Callable[[Trained], list[Row]] | None = None
@@ -90,7 +94,7 @@ class PaperTable:
         done = []
         for study in self.data(context, found.notes):
             try:
-                trained = self.measured(study, found.notes, context.quick)
+                trained = self.measured(study, found.notes)
             except InputError as refused:
                 found.notes.append(f"{study.name}, left out: {refused}")
                 continue
@@ -102,52 +106,40 @@ class PaperTable:
             found.add(self.after(done))
         return found
 
-    def measured(self, study: Study, notes: list[str], quick: bool = False) -> Trained:
+    def measured(self, study: Study, notes: list[str]) -> Trained:
         """Trains on one data set and measures: rows and tests."""
         systems = self.systems(study) if callable(self.systems) else self.systems
         trained = self.train(study, study.fitting(systems, notes))
-        trained.quick = quick
-        trained.rows = self.rows(trained) if self.rows else self._rows(trained)
+        trained.rows = self.rows(trained) if self.rows else metric_rows(trained, self.metrics, self.printed)
         trained.tests = self.tests(trained) if self.tests else []
         return trained
 
-    def _rows(self, trained: Trained) -> list[Row]:
-        return [
-            line
-            for system in trained.systems
-            for line in system_rows(trained, system, self.values(trained, system), self.printed)
-        ]
 
-    def values(self, trained: Trained, system: System) -> Values:
-        """What is measured of a system."""
-        if callable(self.metrics):
-            return self.metrics(trained, system)
-        return {metric: [look.metrics[metric] for look in trained.looks[system]] for metric in self.metrics}
+def metric_rows(trained: Trained, metrics: Metrics, printed: Printed) -> list[Row]:
+    """A row for each system and metric. metrics: names, or a function that measures a system."""
+
+    def values(system: System) -> Values:
+        return metrics(trained, system) if callable(metrics) else {name: each(trained.looks[system], name) for name in metrics}
+
+    return [line for system in trained.systems for line in system_rows(trained, system, values(system), printed)]
 
 
-def system_rows(
-    trained: Trained,
-    system: System,
-    values: Values,
-    printed: Printed,
-    *,
-    called: str = "",
-    seeds: Sequence[int] = (),
-    **more: Any,
-) -> list[Row]:
-    """A row for each metric of a system. called: its name in the table, and in what was printed. seeds: of the values, if not all.
-
-    more: goes into the rows; `protocol` is added to the protocol.
-    """
-    study, rounds, used = trained.study, trained.rounds.get(system), seeds or trained.study.seeds
-    said = study.protocol(system, used, None if study.budget.folds else rounds) + more.pop("protocol", "")
-    more = {"settings": study.settings(system), **({} if study.budget.folds else {"seeds": list(used), "epochs": rounds}), **more}
-    looked_up = called or str(system._replace(shared=False))
+def system_rows(trained: Trained, system: System, values: Values, printed: Printed) -> list[Row]:
+    """A row for each metric of a system, and the paper's number where it printed one for what the system is called."""
+    study, rounds, seeds = trained.study, trained.rounds.get(system), trained.seeds or trained.study.seeds
+    said = study.protocol(system, seeds, None if study.budget.folds else rounds) + trained.conditions
+    more = {"settings": study.settings(system), **({} if study.budget.folds else {"seeds": list(seeds), "epochs": rounds})}
     known = {} if system.network else printed
+    looked_up = str(system._replace(shared=False))
     return [
-        seed_row(study.name, called or str(system), metric, some, known.get((study.name, looked_up, metric)), said, **more)
+        seed_row(study.name, str(system), metric, some, known.get((study.name, looked_up, metric)), said, **more)
         for metric, some in values.items()
     ]
+
+
+def system_of(row: Row) -> System:
+    """The system of a row."""
+    return System(row["system"], reading=row.get("reading", ""))
 
 
 def seed_row(

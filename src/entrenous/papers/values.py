@@ -1,4 +1,4 @@
-"""What papers printed (`printed/*.toml`) and the settings that validation rows chose (`tuned/*.toml`), read once."""
+"""What papers printed (`printed/*.toml`), what validation rows chose (`tuned/*.toml`), how much is trained (`trained/*.toml`)."""
 
 from __future__ import annotations
 
@@ -25,6 +25,17 @@ class Tuned(NamedTuple):
 def stored(folder: str, name: str) -> dict[str, Any]:
     """The content of `<folder>/<name>.toml` beside this file."""
     return tomllib.loads((files(__package__) / folder / f"{name}.toml").read_text(encoding="utf-8"))
+
+
+def tuples(value: Any) -> Any:
+    """What TOML holds with its lists as tuples.
+
+    >>> tuples({"vae": [[200, 100], []]})
+    {'vae': ((200, 100), ())}
+    """
+    if isinstance(value, dict):
+        return {name: tuples(inner) for name, inner in value.items()}
+    return tuple(map(tuples, value)) if isinstance(value, list) else value
 
 
 def printed(paper: str, *sections: str) -> dict[tuple[str, str, str], float]:

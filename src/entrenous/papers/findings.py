@@ -1,0 +1,125 @@
+"""What tables of several papers find: paired t-tests between systems and what they say in words, agreement with the printed figures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import combinations
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ..core.types import Float64Array
+from ..evaluate.significance import holm, paired_t
+from ..report.figures import bars
+from .cell import CurvePoint
+from .fpl_search import twin
+from .result import Row
+from .table import Trained, system_of
+
+S = TypeVar("S")
+SIGNIFICANT = 0.05
+NEAR = 1.25  # within a quarter
+POPULAR = "popular"
+
+
+# ---- between systems, over users --------------------------------------------------------------------------------------------------
+
+
+def user_means(looks: Sequence[CurvePoint], metric: str) -> Float64Array:
+    """Each user's mean over seeds, float64 [users]."""
+    return np.mean([look.per_user[metric] for look in looks], axis=0)
+
+
+def against(
+    data: str, looks: Mapping[S, Sequence[CurvePoint]], a: S, others: Sequence[S], metrics: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Student's paired t of `a` and each of the others, over users' means; Holm over the pairs of a metric."""
+    return tested_pairs(data, looks, [(a, other) for other in others if looks.get(other) and looks.get(a)], metrics)
+
+
+def tested_pairs(
+    data: str, looks: Mapping[S, Sequence[CurvePoint]], pairs: Sequence[tuple[S, S]], metrics: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Student's paired t of each pair, over users' means; Holm over the pairs of a metric. t: None where it is infinite."""
+    found: list[dict[str, Any]] = []
+    for metric in metrics:
+        tests = [(a, b, paired_t(user_means(looks[a], metric), user_means(looks[b], metric))) for a, b in pairs]
+        for (a, b, test), adjusted in zip(tests, holm([test.p for _, _, test in tests]), strict=True):
+            t = test.statistic if abs(test.statistic) < float("inf") else None
+            measured = {"difference": test.difference, "t": t, "p": test.p, "p_holm": float(adjusted), "users": test.pairs}
+            found.append({"data": data, "a": str(a), "b": str(b), "metric": metric, **measured})
+    return found
+
+
+def verdict(test: Mapping[str, Any]) -> str:
+    """A test in words.
+
+    >>> verdict({"a": "x", "b": "y", "difference": 0.02, "p_holm": 0.001})
+    'x is above y by 0.0200 (p = 0.001)'
+    """
+    sure, lead = test["p_holm"] < SIGNIFICANT, test["difference"]
+    where = ("above" if lead > 0 else "below") if sure else "not told apart from"
+    by = f" by {abs(lead):.4f}" if sure else f", {lead:+.4f}"
+    return f"{test['a']} is {where} {test['b']}{by} (p = {test['p_holm']:.2g})"
+
+
+# ---- beside the paper, and on the way -----------------------------------------------------------------------------------------------
+
+
+def agrees(*metrics: str, over_top_pop: bool = False, without: str = "") -> Callable[[Trained], list[str]]:
+    """The finding `agreement` for metrics. without: rows of systems with this in their names are left out."""
+
+    def finding(trained: Trained) -> list[str]:
+        rows = [row for row in trained.rows if not without or without not in row["system"]]
+        return [note for metric in metrics for note in agreement(rows, metric, over_top_pop=over_top_pop)]
+
+    return finding
+
+
+def agreement(rows: Sequence[Row], metric: str, *, over_top_pop: bool = False) -> list[str]:
+    """How our figures relate to the paper's: ratios, and how many pairs of systems stand in the same order.
+
+    over_top_pop: also each system over Top-Pop, which divides out how hard the test rows are.
+    The paper's FCF is compared with the form it ran; sfpl and pfpl count once.
+    """
+    both = {
+        str(system): (row["paper"], row["obtained"])
+        for row in rows
+        if row["metric"] == metric and row["paper"] and row["obtained"] is not None
+        if not twin(system := system_of(row)) and system.algorithm != "fcf"
+    }
+    if len(both) < 2:
+        return []
+    pairs = [(both[a], both[b]) for a, b in combinations(both, 2) if both[a][0] != both[b][0]]
+    same = sum((a[0] - b[0]) * (a[1] - b[1]) > 0 for a, b in pairs)
+    ratio = {name: ours / paper for name, (paper, ours) in both.items()}
+    near = ", ".join(name for name, value in ratio.items() if 1 / NEAR <= value <= NEAR) or "none"
+    listed = ", ".join(f"{name} {value:.2f}" for name, value in ratio.items())
+    return [
+        f"{rows[0]['data']}, {metric}, ours / paper: {listed}. Median {np.median(list(ratio.values())):.2f}; within a quarter of "
+        f"the paper: {near}. {same} of {len(pairs)} pairs of systems stand in the paper's order."
+        f"{_relative(both) if over_top_pop and POPULAR in both else ''}"
+    ]
+
+
+def _relative(both: Mapping[str, tuple[float, float]]) -> str:
+    paper, ours = both[POPULAR]
+    listed = ", ".join(
+        f"{name} {o / ours:.2f} ({p / paper:.2f})" for name, (p, o) in both.items() if name not in (POPULAR, "random")
+    )
+    return f" Over Top-Pop, ours (paper): {listed}."
+
+
+def still_rising(trained: Trained, names: Iterable[str]) -> list[str]:
+    """Whose curves were best at their end: they might gain from more rounds."""
+    listed = ", ".join(names)
+    return [f"{trained.name}, still rising at round {trained.study.budget.horizon}: {listed}."] if listed else []
+
+
+def bars_beside_paper(rows: Sequence[Row], metric: str, label: str, title: str) -> str:
+    """A bar for each system with a figure of a metric, and marks at what the paper printed, if it printed any."""
+    drawn = [row for row in rows if row["metric"] == metric and row["obtained"] is not None]
+    paper = {label: [float("nan") if row["paper"] is None else row["paper"] for row in drawn]}
+    printed = any(row["paper"] is not None for row in drawn)
+    names, ours = [str(system_of(row)) for row in drawn], {label: [row["obtained"] for row in drawn]}
+    return bars(names, ours, x_label=label, y_label="", title=title, reference=paper if printed else None)

@@ -1,0 +1,56 @@
+"""What one evaluation tells by name, by hand; and rows that are named otherwise than their systems."""
+
+from dataclasses import replace
+
+import pytest
+from small_data import random_data
+
+from entrenous.papers.cell import CurvePoint
+from entrenous.papers.effort import Budget
+from entrenous.papers.findings import agrees, still_rising
+from entrenous.papers.measures import CPU_SECONDS, KB_UP, MB_SENT, ROUNDS, STD, each, mean, measured
+from entrenous.papers.remember import Cells
+from entrenous.papers.result import row
+from entrenous.papers.source import RowSource
+from entrenous.papers.study import Study, System
+from entrenous.papers.table import Trained, metric_rows
+
+LEDGER = {"bytes_up": 3_000_000, "bytes_down": 1_000_000, "device_rounds": 50}
+LOOK = CurvePoint(2, 7, {"hr@10": 0.5}, {}, LEDGER, {}, cpu_seconds=1.5, fairness={STD: 0.25})
+
+
+def trained(*systems: System, **more) -> Trained:
+    study = Study(
+        source=RowSource("small", "loo-10"), data=random_data(), cells=Cells(None), budget=Budget(horizon=9), family="ncf"
+    )
+    return Trained(study=study, systems=systems, **more)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("hr@10", 0.5), (STD, 0.25), (MB_SENT, 4), (KB_UP, 60), (CPU_SECONDS, 1.5), (ROUNDS, 7)]
+)
+def test_a_figure_by_name(name, value):
+    assert measured(LOOK, name) == value
+
+
+def test_figures_of_seeds():
+    other = LOOK._replace(metrics={"hr@10": 0.7})
+    assert each([LOOK, other], "hr@10") == [0.5, 0.7] and mean([LOOK, other], "hr@10") == pytest.approx(0.6)
+
+
+def test_a_row_has_what_its_system_is_called_and_says_under_which_conditions():
+    plain = System("popular")
+    named = plain._replace(called="popular, another")
+    mine = trained(plain, named, looks={plain: [LOOK], named: [LOOK]}, seeds=(3,), conditions="; at noon")
+    first, second = metric_rows(mine, ("hr@10",), {("small, loo-10", "popular, another", "hr@10"): 0.4})
+    assert (first["system"], first["paper"]) == ("popular", None) and (second["system"], second["paper"]) == (str(named), 0.4)
+    assert first["protocol"] == second["protocol"] and first["protocol"].endswith("seed 3; at noon") and first["seeds"] == [3]
+    assert named.name == "popular" and named.base == plain
+
+
+def test_findings_of_several_papers():
+    rows = [row("d", s, "m", paper=1, obtained=o, protocol="") for s, o in (("a", 1), ("b", 2), ("b, twice", 9))]
+    mine = replace(trained(), rows=rows)
+    (note,) = agrees("m", without="twice")(mine)
+    assert "a 1.00, b 2.00. Median 1.50" in note
+    assert still_rising(mine, ["a", "b"]) == ["small, loo-10, still rising at round 9: a, b."] and still_rising(mine, []) == []
