@@ -15,8 +15,6 @@ from entrenous.federation.rounds import Rounds
 from entrenous.testing import conform
 from tests.docstrings import FEW, public
 
-OPEN = {"papers"}  # whose short docstrings are still to be rewritten
-
 
 def test_the_algorithm_of_the_documentation_counts_popularity() -> None:
     page = (ROOT / "docs" / "add-your-own.md").read_text()
@@ -89,4 +87,4 @@ def test_the_glossary_can_be_found() -> None:
 
 def test_no_public_docstring_is_too_short_to_stand_alone() -> None:
     short = {".".join(one.module.split(".")[:2]) for one in public(SOURCE) if one.words <= FEW}
-    assert {module for module in short if not {module, module.split(".")[0]} & OPEN} == set()
+    assert {module for module in short} == set()

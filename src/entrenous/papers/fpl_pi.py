@@ -83,7 +83,7 @@ def lines_of(points: Points) -> dict[str, list[Point]]:
 
 
 def name_of(system: System) -> str:
-    """`pFPL`, `pFPL+ (run)`."""
+    """The label of a configuration in a figure, such as `pFPL` or `pFPL+ (run)`."""
     name = NAMES[system.algorithm]
     return f"{name} ({system.reading})" if system.algorithm.endswith("+") else name
 
@@ -158,7 +158,7 @@ def marked(trained: Trained, drawn: Mapping[str, list[Point]]) -> dict[str, tupl
 
 
 def f1_figure(trained: Trained) -> dict[str, str]:
-    """F1 over pi."""
+    """The figure of F1 over pi, one curve for each configuration, as SVG."""
     drawn, name = lines_of(points_of(trained)), trained.name
     series = {line: ([point.pi for point in mine], [f1_of(point) for point in mine]) for line, mine in drawn.items()}
     reference = {line: ([pi], [PRINTED_F1[name, stored, METRIC]]) for line, (stored, pi) in marked(trained, drawn).items()}

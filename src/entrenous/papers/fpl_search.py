@@ -62,7 +62,7 @@ class Search:
 
     @property
     def grid(self) -> Grid:
-        """What is tried."""
+        """The settings that the search tries on validation rows."""
         return self.study.grid or QUICK
 
     def outcomes(self, cells: Sequence[Cell]) -> list[Outcome]:

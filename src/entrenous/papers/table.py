@@ -39,7 +39,7 @@ class Trained:
 
     @property
     def name(self) -> str:
-        """Of the data."""
+        """The name of the data set that was trained on."""
         return self.study.name
 
     def means(self, systems: Iterable[System], metric: str) -> dict[str, float]:

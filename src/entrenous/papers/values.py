@@ -22,6 +22,7 @@ class Tuned(NamedTuple):
     by: str = ""
 
 
+@cache
 def stored(folder: str, name: str) -> dict[str, Any]:
     """The content of `<folder>/<name>.toml` beside this file."""
     return tomllib.loads((files(__package__) / folder / f"{name}.toml").read_text(encoding="utf-8"))
