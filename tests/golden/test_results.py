@@ -10,9 +10,14 @@ from paths import SHARED
 from tests.golden.record import RESULTS, cases, result
 
 CASES, EXPECTED = cases(), json.loads(RESULTS.read_text())
+QUICK = {
+    "fpl", "sfpl", "pfpl+", "fcf", "fedmf", "cali3f-neumf", "fedavg-gmf", "fedfast-gmf", "ditto-mlp", "reptile-gmf", "metamf", "rfrec",
+    "fbalf", "fbalf-bayes", "fedrec", "fedrec++", "pepper-gmf", "pepper-prme-g", "gossip-age-gmf", "gossip-average-gmf", "fedavg-prme-g",
+    "bpr-mf", "pmf", "central-gmf",
+}  # fmt: skip  # at least one of each file of algorithms; `make test-slow` runs all
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.slow]) for name in CASES])
 def test_the_result_is_what_it_was(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if not (SHARED / CASES[name].data.removesuffix("-pepper")).is_dir():
         pytest.skip(f"{CASES[name].data} is not here")

@@ -15,7 +15,7 @@ from entrenous.core.keys import key
 from entrenous.core.protocols import arrays_of
 from entrenous.wire import tensors
 from entrenous.wire.download import download_schema, read_download, write_download
-from entrenous.wire.tensors import Field, Malformed
+from entrenous.wire.tensors import Malformed, TensorField
 
 DATA = shop()
 RATED = DATA.catalogue._replace(scale=(1.0, 5.0))
@@ -34,7 +34,7 @@ def test_a_download_comes_back_to_the_bit(name: str) -> None:
     contract, download = delivered(name, [1, 4, 5])
     users = np.array([1, 4, 5])
     body = write_download(download, {"users": users})
-    found, more = read_download(body, contract, 3, {"users": Field("i8", (3,))})
+    found, more = read_download(body, contract, 3, {"users": TensorField("i8", (3,))})
     assert type(found) is type(download) and more["users"].tolist() == [1, 4, 5]
     for array, expected in arrays_of(download).items():
         got = arrays_of(found)[array]

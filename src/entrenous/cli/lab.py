@@ -53,7 +53,7 @@ def bench(name: str, /, *, threads: int = 0, json: bool = False) -> None:
     ----------
     name:
         fpl-epoch, fpl-round, sfpl-epoch, ncf-round, cali3f-ml-1m, rating-round, gossip, federation, federation-nodes, peers, peers-soak,
-        cluster, secure-sum, fedmf-paillier, scale, evaluate.
+        cluster, secure-sum, fedmf-paillier, scale, evaluate, contract.
     threads:
         Threads, 0 = all cores.
     json:
