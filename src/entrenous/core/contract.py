@@ -32,6 +32,16 @@ class UpTo(NamedTuple):
 Size: TypeAlias = str | int | UpTo
 
 
+def size_name(size: Size) -> str | int:
+    """The name of a size, or its number."""
+    return size.name if isinstance(size, UpTo) else size
+
+
+def upper_bound(size: Size) -> str | int:
+    """The name (or number) of what a size is at most: its own, except for one that arrays decide."""
+    return size.most if isinstance(size, UpTo) else size
+
+
 class Axes(NamedTuple):
     """The shape of an array in named sizes. Integers lie in least <= x < below, where a bound is given; floats are finite."""
 
@@ -82,7 +92,7 @@ class SentArray(NamedTuple):
         '[rows, factors] float32'
         """
         leading = ["rows"] if self.way == "rows" else []
-        extents = [*leading, *(str(size.name if isinstance(size, UpTo) else size) for size in self.sizes)]
+        extents = [*leading, *(str(size_name(size)) for size in self.sizes)]
         return f"[{', '.join(extents)}] {self.dtype}" if extents else self.dtype
 
 

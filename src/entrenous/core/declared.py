@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final, get_args, get_type_hin
 
 import numpy as np
 
-from .contract import Axes, SentArray, Size, Traits, UpTo
+from .contract import Axes, SentArray, Size, Traits, size_name, upper_bound
 from .errors import InputError, NonFiniteError
 from .gossip import GossipAlgorithm
 from .protocols import Catalogue, CentralAlgorithm, FederatedAlgorithm, State
@@ -60,7 +60,7 @@ class DeclaredArray(NamedTuple):
     def said(self) -> str:
         """Its shape, type and range in words, such as `[devices] int32 from 0, below clusters`."""
         bounds = self.axes
-        sizes = ", ".join(str(size.name if isinstance(size, UpTo) else size) for size in bounds.sizes)
+        sizes = ", ".join(str(size_name(size)) for size in bounds.sizes)
         low = "" if bounds.least is None else f" from {bounds.least}"
         high = "" if bounds.below is None else f"{',' if low else ''} below {bounds.below}"
         return f"{f'[{sizes}] ' if sizes else ''}{self.dtype}{low}{high}"
@@ -260,9 +260,9 @@ class Contract:
 
     def size(self, size: Size) -> int:
         """A size as a number; of one that arrays decide, the most it may be. Raises ContractError for a name that nothing decides."""
-        if isinstance(size, int):
-            return size
-        named = size.most if isinstance(size, UpTo) else size
+        named = upper_bound(size)
+        if isinstance(named, int):
+            return named
         if named not in self.sizes:
             known = ", ".join(sorted(self.sizes))
             raise ContractError(
@@ -309,7 +309,7 @@ def bound(algorithm: Any, catalogue: Catalogue) -> Contract:
     contract = Contract(declaration, _sizes(algorithm, catalogue), sends)
     fields = (*contract.receives, *contract.keeps)
     for sizes in (*(field.axes.sizes for field in fields), *(sent.sizes for sent in sends)):
-        contract.shape(tuple(size for size in sizes if (size.most if isinstance(size, UpTo) else size) != "devices"))
+        contract.shape(tuple(size for size in sizes if upper_bound(size) != "devices"))
     return contract
 
 

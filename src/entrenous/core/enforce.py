@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from .contract import Size, UpTo
+from .contract import Size, UpTo, size_name
 from .declared import Contract, ContractError, DeclaredArray, NotFiniteError
 from .gossip import Pushes
 from .protocols import State, arrays_of
@@ -73,18 +73,14 @@ def _check_shape(contract: Contract, where: str, got: tuple[int, ...], wanted: t
         else:
             ok &= extent == extent_of(contract, size, sizes)
     if not ok:
-        said = ", ".join(f"{_said(size)} = {extent_of(contract, size, sizes)}" for size in wanted) or "a single number"
+        said = ", ".join(f"{size_name(size)} = {extent_of(contract, size, sizes)}" for size in wanted) or "a single number"
         raise ContractError(where, f"the shape {got}", expected=said)
 
 
 def extent_of(contract: Contract, size: Size, sizes: Mapping[str, int]) -> int:
     """A size as a number: of this delivery if it has one, else of the federation."""
-    name = size.name if isinstance(size, UpTo) else size
+    name = size_name(size)
     return sizes[name] if isinstance(name, str) and name in sizes else contract.size(size)
-
-
-def _said(size: Size) -> str:
-    return str(size.name if isinstance(size, UpTo) else size)
 
 
 def _check_values(contract: Contract, where: str, array: Array, field: DeclaredArray, sizes: Mapping[str, int]) -> None:
@@ -98,7 +94,7 @@ def _check_values(contract: Contract, where: str, array: Array, field: DeclaredA
     if bounds.least is not None and low < bounds.least:
         raise ContractError(where, f"the number {low}", expected=f"at least {bounds.least}")
     if bounds.below is not None and high >= (most := extent_of(contract, bounds.below, sizes)):
-        raise ContractError(where, f"the number {high}", expected=f"below {_said(bounds.below)} = {most}")
+        raise ContractError(where, f"the number {high}", expected=f"below {size_name(bounds.below)} = {most}")
 
 
 # ---- updates --------------------------------------------------------------------------------------------------------------------------

@@ -20,9 +20,7 @@ from .recorder import Recorder
 from .trial import local, of_devices, try_local
 
 Limit = Callable[[Update], Update]  # clip, noise, quantise, mask: what limits disclosure, on the device
-BLOCK_BYTES = (
-    1 << 22
-)  # update bytes of a block of devices: a part of the third-level cache, and enough devices to share a call's costs
+BLOCK_BYTES = 1 << 22  # update bytes of a block of devices: a part of the third-level cache, and enough to share a call's costs
 SHARES = 4  # blocks a worker, so that the workers finish together
 TRIED = 4  # devices that are tried out before the first round
 
@@ -120,13 +118,20 @@ class Shard:
         checked = self.try_first(download, devices, users, key, whole=True)
         rows = self._rows(users)
         own, histories, received = _some(devices, rows), self.data.histories(rows, self.avoid), read_only(download)
+        private, update = self._limited(received, own, histories, users, key, checked)
+        _write_back(devices, rows, private)
+        return update
+
+    def _limited(
+        self, received: State, own: State, histories: Histories, users: Int64Array, key: np.uint64, checked: bool
+    ) -> tuple[State, Update]:
+        """The new private state of devices, and what they send once it is checked and limited."""
         private, update = local(self.contract, self.algorithm, received, own, histories, users, key)
         if checked:
             check_update(self.contract, update, users, private)
-        _write_back(devices, rows, private)
         for limit in self.limits:
             update = limit(update)
-        return update
+        return private, update
 
     def try_first(self, download: State, devices: State, users: Int64Array, key: np.uint64, *, whole: bool = False) -> bool:
         """Checks devices against the declaration in the first round, and in each one of a strict executor: trains a few of the devices
@@ -172,11 +177,7 @@ class Shard:
             private, total, many, nbytes = self.sums(received, own, histories, users, work.key, self._total(work))
             sent = Ledger().up_counts(many, nbytes)
         else:
-            private, update = local(self.contract, self.algorithm, received, own, histories, users, work.key)
-            if work.checked:
-                check_update(self.contract, update, users, private)
-            for limit in self.limits:
-                update = limit(update)
+            private, update = self._limited(received, own, histories, users, work.key, work.checked)
             if self.recorder is not None:
                 self.recorder.sent(users, update)
             total, sent = add_update(self._total(work), update), Ledger().up(update)

@@ -23,14 +23,13 @@ def local(
     """Calls `algorithm.local` with a download that is read-only. Raises ContractError, with the name of the array, where it writes to
     it."""
     try:
-        private, update = algorithm.local(received, own, histories, users, key)
+        return algorithm.local(received, own, histories, users, key)
     except Exception as error:
         if not any(word in str(error) for word in SEALED):
             raise
         name = _written(algorithm, received, own, histories, users, key)
         where = f"{contract.name}: download '{name}'" if name else f"{contract.name}: download"
         raise ContractError(where, "`local` writes to it", expected="what a device receives stays as it is; copy first") from None
-    return private, update
 
 
 def _written(

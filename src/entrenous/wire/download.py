@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ..core.contract import Size, UpTo
+from ..core.contract import Size, UpTo, upper_bound
 from ..core.declared import Contract, read_only
 from ..core.enforce import check_arrays
 from ..core.protocols import State, arrays_of
@@ -51,8 +51,7 @@ def _kind(dtype: str) -> str:
 
 def _extent(contract: Contract, size: Size, devices: int) -> Extent:
     """A number; for a size that the arrays decide, from 0 to the most it may be."""
-    named = size.most if isinstance(size, UpTo) else size
-    number = devices if named == "devices" else contract.size(named)
+    number = devices if upper_bound(size) == "devices" else contract.size(size)
     return (0, number) if isinstance(size, UpTo) else number
 
 
