@@ -320,3 +320,20 @@ def test_a_system_is_at_most_four_files_beyond_core():
     found = systems()
     assert {"fpl", "cali3f", "fedrec++", "pepper-gmf", "pepper-prme-g"} <= found.keys()
     assert {name: len(files) for name, files in found.items() if len(files) > MOST}.keys() == EXCEPTED
+
+
+def test_from_a_csv_file_to_recommendations_is_at_most_15_files(tmp_path: Path) -> None:
+    from entrenous.runs.pipeline import run
+    from tests.csv_to_recommendation import MOST, WAY, callers
+
+    file = tmp_path / "ratings.csv"
+    file.write_text(
+        "user_id,item_id,timestamp\n" + "".join(f"u{u},i{7 * u * k % 131},{k}\n" for u in range(1, 21) for k in range(1, 8))
+    )
+    files = [name for name, _ in WAY]
+    called = callers(
+        lambda: run("fpl", str(file), protocol="loo-20", rounds=2, threads=1, settings={"cohort": 4}).recommend("u1")
+    )
+    assert len(set(files)) == len(WAY) <= MOST
+    unlinked = [step for place, step in enumerate(WAY) if place and not called.get(step, set()) & set(files[:place])]
+    assert unlinked == []  # each is called by one before it: nothing lies between

@@ -24,7 +24,8 @@ from entrenous.papers.compute import compute
 from entrenous.papers.leakcheck import leakcheck
 from entrenous.runs import pipeline as experiment
 from entrenous.runs import store
-from entrenous.runs.plan import RunPlan, material, usual_protocol
+from entrenous.runs.pipeline import material
+from entrenous.runs.plan import RunPlan, usual_protocol
 from entrenous.tuning.grid import tune
 
 USERS, VIEW = 30, 3

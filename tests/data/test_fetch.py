@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from entrenous.core.errors import InputError
+from entrenous.data.columns import Reading
 from entrenous.data.dataset import Dataset
 from entrenous.data.fetch import Archive, Unavailable, Wheel, fetch
 from entrenous.data.folders import read_folder
 from entrenous.data.home import data_home, write_atomic
-from entrenous.data.table import Reading
 
 ROWS = b"user_id,item_id\n1,a\n1,b\n2,b\n2,c\n"
 MEMBERS = {"interactions.csv": "set/data/rows.csv"}

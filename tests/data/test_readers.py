@@ -14,9 +14,9 @@ import pytest
 
 from entrenous.core.errors import InputError
 from entrenous.data import text
-from entrenous.data.columns import find_roles, is_header, plain, positional
+from entrenous.data.assemble import find_roles
+from entrenous.data.columns import Reading, is_header, plain, positional
 from entrenous.data.load import load
-from entrenous.data.table import Reading
 
 ROWS = [
     ("1", "10", "5", "881250949"),

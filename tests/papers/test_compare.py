@@ -116,7 +116,8 @@ def test_without_any_difference_p_is_1() -> None:
 
 
 def test_a_split_in_files(data: Interactions, tmp_path: Path) -> None:
-    from entrenous.runs.plan import RunPlan, material
+    from entrenous.runs.pipeline import material
+    from entrenous.runs.plan import RunPlan
     from entrenous.split.export import write
 
     (part,) = material(RunPlan(algorithm="popular", protocol="loo-20"), data).parts

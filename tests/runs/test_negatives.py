@@ -27,8 +27,9 @@ from entrenous.federation.rounds import Rounds
 from entrenous.papers.compare import compare
 from entrenous.report.html import write_report
 from entrenous.runs import store
-from entrenous.runs.pipeline import LEAK, Run, resume, run
+from entrenous.runs.pipeline import LEAK, Run, run
 from entrenous.runs.plan import RunPlan, check
+from entrenous.runs.reopen import resume
 from entrenous.runs.train import Watch, best_round, train_phase
 from entrenous.split.protocol import splits
 from entrenous.tuning.grid import tune

@@ -20,10 +20,9 @@ from entrenous.evaluate.fairness import fairness
 from entrenous.evaluate.protocol import evaluate
 from entrenous.federation import shard
 from entrenous.privacy.choice import Choice
-from entrenous.runs import pipeline as experiment
-from entrenous.runs import store
-from entrenous.runs.pipeline import Run, run
-from entrenous.runs.plan import RunPlan, material
+from entrenous.runs import reopen, store
+from entrenous.runs.pipeline import Run, material, run
+from entrenous.runs.plan import RunPlan
 from entrenous.runs.reopen import recommended
 
 SMALL: dict[str, Any] = {"protocol": "loo-20", "rounds": 6, "settings": {"factors": 5}}
@@ -328,7 +327,7 @@ def test_progress_goes_up_to_the_end(data: Interactions) -> None:
 
 def test_resume_is_for_runs_that_are_stored_by_name(data: Interactions, tmp_path: Path) -> None:
     made = run("pfpl+", data, out=tmp_path, **SMALL)
-    again = partial(experiment.resume, str(made.path), root=tmp_path)
+    again = partial(reopen.resume, str(made.path), root=tmp_path)
     with pytest.raises(InputError, match="this run is finished; there is nothing to resume"):
         again()
     assert made.path is not None

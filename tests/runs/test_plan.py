@@ -14,7 +14,8 @@ from entrenous.algorithms.fpl import FPL
 from entrenous.core.errors import InputError
 from entrenous.privacy.choice import Choice
 from entrenous.runs import plan as planning
-from entrenous.runs.plan import SEEDS, RunPlan, check, check_parts, make, material
+from entrenous.runs.pipeline import material
+from entrenous.runs.plan import SEEDS, RunPlan, check, check_parts, make
 from entrenous.split.export import write
 
 

@@ -17,7 +17,8 @@ from command_line import Command, Printed, write_shop
 
 from entrenous.core.errors import EntrenousWarning, InputError
 from entrenous.runs import store
-from entrenous.runs.pipeline import resume, run
+from entrenous.runs.pipeline import run
+from entrenous.runs.reopen import resume
 
 KEPT = (
     "model_sha256",

@@ -11,8 +11,8 @@ from command_line import Command, shop, write_shop
 from entrenous.core.errors import InputError
 from entrenous.data.interactions import Interactions
 from entrenous.evaluate.protocol import evaluate
-from entrenous.runs.pipeline import run
-from entrenous.runs.plan import RunPlan, material
+from entrenous.runs.pipeline import material, run
+from entrenous.runs.plan import RunPlan
 from entrenous.split.export import write
 from entrenous.split.types import Held
 from entrenous.tuning.grid import tune

@@ -18,7 +18,8 @@ from command_line import Command, shop, write_shop
 
 from entrenous.core.errors import InputError
 from entrenous.data.interactions import Interactions
-from entrenous.runs.plan import RunPlan, material
+from entrenous.runs.pipeline import material
+from entrenous.runs.plan import RunPlan
 from entrenous.split.export import write
 from entrenous.split.types import Held
 from entrenous.tuning import search as module

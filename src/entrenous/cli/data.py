@@ -11,12 +11,12 @@ from typing import Annotated, Any, final
 import cyclopts
 from cyclopts import Parameter
 
+from ..data.columns import Duplicates
 from ..data.dataset import Dataset, dataset, datasets
 from ..data.describe import describe
 from ..data.home import VARIABLE, data_home
 from ..data.interactions import Interactions
 from ..data.load import load
-from ..data.table import Duplicates
 
 app = cyclopts.App(
     name="data",

@@ -99,7 +99,7 @@ def run(
     json:
         Print one JSON object on stdout.
     """
-    from ..runs import pipeline
+    from ..runs import pipeline, reopen
 
     with progress_bar() as progress:
         if resume is not None:
@@ -107,7 +107,7 @@ def run(
                      "patience": patience, "set": settings, "given": given, "load": load, "negatives": negatives,
                      "network": network}  # fmt: skip
             _refuse_change(asked, store.unfinished(resume, out).manifest)
-            finished = pipeline.resume(resume, root=out, threads=threads, workers=workers, ray=ray,
+            finished = reopen.resume(resume, root=out, threads=threads, workers=workers, ray=ray,
                                          checkpoint_every=checkpoint_every, progress=progress)  # fmt: skip
         elif algorithm is None:
             raise InputError(
@@ -359,7 +359,8 @@ def split(data: str, protocol: str = "loo-99", /, *, to: Path, seed: int = 0, lo
     parquet:
         Parquet instead of CSV.
     """
-    from ..runs.plan import RunPlan, material
+    from ..runs.pipeline import material
+    from ..runs.plan import RunPlan
     from ..split.export import write
 
     parts = material(

@@ -1,18 +1,27 @@
-"""A Table to `Interactions`: roles, fields, repeated pairs, and whether there is enough to learn from."""
+"""A table to `Interactions`: which column is which, ids and values, repeated pairs, and whether there is enough to learn from."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from ..core.errors import InputError
+from ..core.errors import InputError, did_you_mean
 from ..core.types import Float32Array, Int64Array
-from .columns import Roles, find_roles
-from .fields import ids, values
+from .columns import USUAL, Reading, find_usual
 from .interactions import Interactions, build
-from .table import ColumnTable, Reading
+from .table import ColumnTable, ids, values
 from .times import times
+
+
+class Roles(NamedTuple):
+    """Column names by role; None = the data has no such column."""
+
+    user: str
+    item: str
+    value: str | None
+    time: str | None
 
 
 class KeptRows(NamedTuple):
@@ -48,6 +57,40 @@ def assemble(table: ColumnTable, reading: Reading, *, name: str) -> Interactions
 def _note(table: ColumnTable, roles: Roles) -> str:
     found = ", ".join(f"{role} = {column}" for role, column in roles._asdict().items() if column is not None)
     return f"read {table.source}: {found}"
+
+
+def find_roles(names: Sequence[str], reading: Reading, where: str) -> Roles:
+    """The column of each role. Raises InputError if a wanted one is missing or one column would have two roles."""
+    user = _find(names, "user", reading.user, where)
+    item = _find(names, "item", reading.item, where)
+    value, time = _find(names, "value", reading.value, where), _find(names, "time", reading.time, where)
+    if user is None or item is None:
+        role = "user" if user is None else "item"
+        raise InputError(
+            where,
+            f"no {role} column among {', '.join(names[:12])}" + (", ..." if len(names) > 12 else ""),
+            expected=f"a column named {USUAL[role][0]}, or a similar name",
+            fix=f"say which it is: {role}='NAME' in Python, --load {role}=NAME for a run, --{role} NAME for data check",
+        )
+    given = [name for name in (user, item, value, time) if name is not None]
+    if len(set(given)) < len(given):
+        raise InputError(
+            where,
+            "one column has two roles",
+            expected="different columns for user, item, value and time",
+            fix="check the names given",
+        )
+    return Roles(user, item, value, time)
+
+
+def _find(names: Sequence[str], role: str, wanted: str | None, where: str) -> str | None:
+    if wanted == "" and role in ("value", "time"):
+        return None
+    if wanted is not None:
+        if wanted not in names:
+            raise InputError(where, f"no column '{wanted}'", fix=did_you_mean(wanted, names))
+        return wanted
+    return find_usual(names, USUAL[role])
 
 
 def keep(table: ColumnTable, pair: Int64Array, value: Float32Array | None, time: Int64Array | None, reading: Reading) -> KeptRows:

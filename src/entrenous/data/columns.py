@@ -1,13 +1,16 @@
-"""Which column is which: the user, the item, the value, the time."""
+"""`Reading`: how the user wants a file read; and the usual names of columns, by which it is read where they say nothing."""
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Literal, final
+
+import numpy as np
 
 from ..core.errors import InputError, did_you_mean
-from .table import Reading
 
 # in order of preference; compared without case, blanks, - and _
 USUAL: dict[str, tuple[str, ...]] = {
@@ -39,13 +42,57 @@ LATE = 1e8  # a third column of at least this much is a time (1973), not a ratin
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
-class Roles(NamedTuple):
-    """Column names by role; None = the data has no such column."""
+Duplicates = Literal["same", "last", "first", "error"]
+DUPLICATES: tuple[Duplicates, ...] = ("same", "last", "first", "error")
 
-    user: str
-    item: str
-    value: str | None
-    time: str | None
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """How to read interactions. Nothing needs saying where a file has a header with usual names.
+
+    user, item, value, time: column names; None = find out; "" (value and time only) = the column is not wanted.
+    delimiter: of a text file: one character, or `::`; None = by the file's ending (`.csv`: comma, `.tsv` and `.inter`: tab) or by
+        its first line.
+    encoding: of a text file. names: the column names of a text file without a header.
+    duplicates: what to do where a (user, item) pair is repeated. "same" keeps the last row and refuses rows that disagree on the
+        value; "last" and "first" keep one whatever it says; "error" refuses any repeat. Order is time, then place in the file.
+    scale: (lowest, highest) value; one outside is refused.
+    part: the file is a part of a whole (a test file), so data too small to learn from is no error.
+
+    Raises InputError for an option that cannot be meant.
+    """
+
+    user: str | None = None
+    item: str | None = None
+    value: str | None = None
+    time: str | None = None
+    delimiter: str | None = None
+    encoding: str = "utf-8"
+    names: tuple[str, ...] | None = None
+    duplicates: Duplicates = "same"
+    scale: tuple[float, float] | None = None
+    part: bool = False
+
+    def __post_init__(self) -> None:
+        _check_text_options(self.delimiter, self.encoding)
+        if self.duplicates not in DUPLICATES:
+            raise InputError(
+                "duplicates", f"unknown policy '{self.duplicates}'", fix=did_you_mean(str(self.duplicates), DUPLICATES)
+            )
+        if self.scale is not None and not (np.all(np.isfinite(self.scale)) and self.scale[0] < self.scale[1]):
+            raise InputError("scale", f"got {self.scale}", expected="lowest and highest value, such as 1 5")
+
+
+def _check_text_options(delimiter: str | None, encoding: str) -> None:
+    if delimiter is not None and delimiter != "::" and (len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\n\r\0'):
+        raise InputError("delimiter", f"got {delimiter!r}", expected="one character such as , ; | or a tab, or ::")
+    try:
+        known = codecs.lookup(encoding)._is_text_encoding
+    except (LookupError, ValueError):
+        known = False
+    if not known:
+        raise InputError("encoding", f"unknown encoding '{encoding}'", expected="a name such as utf-8, latin-1, utf-16")
 
 
 def plain(name: str) -> str:
@@ -83,40 +130,6 @@ def positional(fields: Sequence[str]) -> tuple[str, ...] | None:
     if len(fields) == 3 and float(fields[2]) >= LATE:
         return ("user_id", "item_id", "timestamp")
     return POSITIONS[: len(fields)]
-
-
-def find_roles(names: Sequence[str], reading: Reading, where: str) -> Roles:
-    """The column of each role. Raises InputError if a wanted one is missing or one column would have two roles."""
-    user = _find(names, "user", reading.user, where)
-    item = _find(names, "item", reading.item, where)
-    value, time = _find(names, "value", reading.value, where), _find(names, "time", reading.time, where)
-    if user is None or item is None:
-        role = "user" if user is None else "item"
-        raise InputError(
-            where,
-            f"no {role} column among {', '.join(names[:12])}" + (", ..." if len(names) > 12 else ""),
-            expected=f"a column named {USUAL[role][0]}, or a similar name",
-            fix=f"say which it is: {role}='NAME' in Python, --load {role}=NAME for a run, --{role} NAME for data check",
-        )
-    given = [name for name in (user, item, value, time) if name is not None]
-    if len(set(given)) < len(given):
-        raise InputError(
-            where,
-            "one column has two roles",
-            expected="different columns for user, item, value and time",
-            fix="check the names given",
-        )
-    return Roles(user, item, value, time)
-
-
-def _find(names: Sequence[str], role: str, wanted: str | None, where: str) -> str | None:
-    if wanted == "" and role in ("value", "time"):
-        return None
-    if wanted is not None:
-        if wanted not in names:
-            raise InputError(where, f"no column '{wanted}'", fix=did_you_mean(wanted, names))
-        return wanted
-    return find_usual(names, USUAL[role])
 
 
 def find_usual(names: Sequence[str], usual: Sequence[str]) -> str | None:

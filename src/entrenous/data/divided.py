@@ -12,9 +12,9 @@ import numpy as np
 
 from ..core.errors import InputError
 from ..core.types import Array
+from .columns import Reading
 from .files import read_table
 from .home import find
-from .table import Reading
 
 PARTS = ("train", "test", "validation")
 ROWS, NEGATIVES = "pepper_splits", "pepper_negatives"

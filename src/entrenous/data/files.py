@@ -15,7 +15,8 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any, NoReturn
 
 from ..core.errors import InputError
-from .table import ColumnTable, Reading
+from .columns import Reading
+from .table import ColumnTable
 from .text import read_text
 
 LIMIT = 4 << 30  # bytes in a file, also after decompression

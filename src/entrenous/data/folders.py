@@ -9,11 +9,12 @@ from typing import NamedTuple
 
 from ..core.errors import InputError
 from .assemble import assemble
+from .columns import Reading
 from .features import U_ITEM, features
 from .files import read_bytes, read_table
 from .home import find
 from .interactions import Interactions
-from .table import ColumnTable, Reading, stack
+from .table import ColumnTable, stack
 
 EXPECTED = "interactions.parquet (or .csv, .tsv), NAME.inter, u.data, ratings.dat or ratings.csv"
 
@@ -53,13 +54,8 @@ def _recbole(folder: Path, ending: str) -> tuple[str, ...]:
 def read_folder(folder: Path, reading: Reading, *, name: str, items: Path | None = None) -> Interactions:
     """The interactions of a folder and what its items file says of the items. items: another items file."""
     files = pair(folder)
-    return read_files(files.rows, items or files.items, reading, name=name)
-
-
-def read_files(rows: Path, items: Path | None, reading: Reading, *, name: str) -> Interactions:
-    """The interactions of one file, with the features of another."""
-    data = assemble(read_table(rows, reading), reading, name=name)
-    return data if items is None else add_features(data, items)
+    data, about = assemble(read_table(files.rows, reading), reading, name=name), items or files.items
+    return data if about is None else add_features(data, about)
 
 
 def read_parts(

@@ -10,13 +10,14 @@ from typing import Any
 
 from ..core.errors import InputError, did_you_mean
 from .assemble import assemble
+from .columns import Duplicates, Reading
 from .dataset import datasets
 from .features import features
+from .files import read_table
 from .filters import binarise, k_core
-from .folders import add_features, read_files, read_folder
+from .folders import add_features, read_folder
 from .frames import from_any
 from .interactions import Interactions
-from .table import Duplicates, Reading
 
 
 def load(
@@ -93,7 +94,8 @@ def _from_path(name_or_path: str | Path, known: list[str], reading: Reading, ite
     if not looks_like_path:
         problem = f"unknown data set '{name_or_path}', and there is no such file"
         raise InputError("data", problem, expected="a name or a path", fix=did_you_mean(str(name_or_path), known))
-    return read_files(path, items, reading, name=path.name.split(".")[0] or path.name)
+    data = assemble(read_table(path, reading), reading, name=path.name.split(".")[0] or path.name)
+    return data if items is None else add_features(data, items)
 
 
 def from_frame(

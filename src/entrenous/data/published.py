@@ -10,10 +10,10 @@ import numpy as np
 
 from ..core.errors import InputError
 from ..core.types import Array, Int64Array
+from .columns import Reading
 from .files import read_bytes, read_table
 from .folders import pair
 from .home import find
-from .table import Reading
 
 LINE = re.compile(r"\((\d{1,9}),(\d{1,9})\)((?:\t\d{1,9})+)")  # (user,item), then its negatives
 

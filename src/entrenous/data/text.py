@@ -14,9 +14,9 @@ import numpy as np
 
 from ..core.errors import InputError
 from ..core.types import Array, Int64Array
-from .columns import is_header, positional, typed_names
+from .columns import Reading, is_header, positional, typed_names
 from .encoding import plain_text
-from .table import ColumnTable, Reading
+from .table import ColumnTable
 
 LINE_LIMIT = 65_536  # bytes in one line
 BLOCK = 1 << 24  # bytes checked at a time

@@ -8,9 +8,8 @@ import numpy as np
 
 from ..core.errors import InputError
 from ..core.types import BoolArray, Int64Array
-from .fields import refuse, refuse_number, shown
 from .interactions import NO_TIME
-from .table import ColumnTable
+from .table import ColumnTable, refuse, refuse_number, shown
 
 LATEST = 4_102_444_800  # 2100-01-01; a later time is a mistake
 FORMATS = (

@@ -18,13 +18,13 @@ from ..core.errors import EntrenousError, InputError
 from ..core.keys import key as key_of
 from ..core.keys import local_key
 from ..core.protocols import FederatedAlgorithm, State, arrays_of
+from ..core.trial import of_devices
 from ..core.types import Array, Float32Array, Float64Array, Int64Array
 from ..core.update import Total, Update
 from ..core.vocabulary import Vocabulary
 from ..data.interactions import Interactions
 from ..federation.executors import Threads
 from ..federation.shard import Shard
-from ..federation.trial import of_devices
 from ..privacy.secure_sum.terms import Floors
 from ..runs.store import model_sha256
 from ..wire.download import read_download

@@ -11,7 +11,8 @@ from typing import Any, final
 
 from ..privacy.secure_sum.terms import Floors
 from ..runs import pipeline
-from ..runs.plan import RunPlan, check, material, usual_protocol
+from ..runs.pipeline import material
+from ..runs.plan import RunPlan, check, usual_protocol
 from .founding import FoundedFederation, Place, found, free_port
 from .running import gathered, recommend, run_all, status
 from .terms import read_json, write_text

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from ..core.arrays import nonfinite_row, shuffle_places, top_n
-from ..core.errors import NonFiniteError
+from ..core.errors import NonFiniteError, at_least
 from ..core.keys import key
 from ..core.protocols import Recommender, TopN
 from ..core.types import Array, BoolArray, Float32Array, Int32Array, Int64Array
@@ -45,6 +46,29 @@ def recommend(
     for part, scores in score_blocks(recommender, data.users, len(data.items), users, label=label, block=block):
         top_n(scores, users[part], known, ptr, data.item, place, best.item[part], best.score[part])
     return best
+
+
+def recommendations(
+    recommender: Recommender, train: Interactions, user: str, n: int, *, label: str, seed: int
+) -> list[dict[str, Any]]:
+    """The n best items for one user: [{"item", "title", "score"}], external ids, best first; fewer where fewer are left.
+
+    Raises InputError for an unknown user, with the nearest known one.
+    """
+    at_least("--n", n, 1)
+    n = min(n, len(train.items))
+    best = recommend(recommender, train, np.array([train.users.index(user)]), n, label=label, seed=seed)
+    return [
+        {"item": train.items[item], "title": title_of(train, item), "score": score}
+        for item, score in zip(best.item[0].tolist(), best.score[0].tolist(), strict=True)
+        if item >= 0
+    ]
+
+
+def title_of(train: Interactions, item: int) -> str:
+    """What an item is called in the data; "" if that is not known."""
+    titles = train.features.get("title")
+    return "" if titles is None else str(titles[item])
 
 
 def empty_lists(m: int, n: int) -> TopN:

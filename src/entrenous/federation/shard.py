@@ -12,12 +12,12 @@ import numpy as np
 from ..core.declared import Contract, bound, read_only
 from ..core.enforce import check_received, check_update
 from ..core.protocols import Catalogue, FederatedAlgorithm, Histories, State
+from ..core.trial import local, of_devices, try_local
 from ..core.types import Int64Array
 from ..core.update import Total, Update, add_update, clear_total, merge_totals
 from .executors import Executor, Threads
 from .ledger import Ledger
 from .recorder import Recorder
-from .trial import local, of_devices, try_local
 
 Limit = Callable[[Update], Update]  # clip, noise, quantise, mask: what limits disclosure, on the device
 BLOCK_BYTES = 1 << 22  # update bytes of a block of devices: a part of the third-level cache, and enough to share a call's costs

@@ -21,7 +21,8 @@ from ..core.types import Float32Array, Float64Array, Int64Array
 from ..data.interactions import Interactions
 from ..evaluate.protocol import evaluate
 from ..evaluate.ranking import Ranking
-from ..runs.plan import RunPlan, check, material
+from ..runs.pipeline import material
+from ..runs.plan import RunPlan, check
 from ..runs.recommenders import check_trainable
 from ..split.types import Held
 

@@ -8,31 +8,34 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 from ..core.declared import predicts_ratings
-from ..core.errors import EntrenousError, EntrenousWarning, InputError, at_least
+from ..core.errors import EntrenousError, EntrenousWarning, at_least
 from ..core.protocols import Progress, silent
 from ..data.dataset import datasets
 from ..data.interactions import Interactions
+from ..data.load import load as load_rows
+from ..data.options import load_arguments
+from ..evaluate.predict import predictions
 from ..evaluate.protocol import Evaluation, evaluate
+from ..evaluate.recommend import recommendations
 from ..federation.executors import Debug, Executor, Threads
 from ..federation.workers.crew import Crew
 from ..federation.workers.engine import EngineOptions, crew
 from ..federation.workers.rounds import refuse
 from ..federation.workers.shards import ShardHand
-from ..split.protocol import GIVEN
+from ..split.protocol import GIVEN, splits
 from ..split.types import Split
 from . import store
 from .manifest import Fold, between, closing, ignored, opening
-from .plan import TRACE, Material, RunPlan, check, check_parts, leaky, make, material, network_of, usual_protocol
+from .plan import TRACE, RunPlan, check, check_parts, leaky, make, network_of, usual_protocol
 from .recommenders import (
     Algorithm,
     CentralRecommender,
     FederatedRecommender,
     GossipRecommender,
 )
-from .reopen import material_of, plan_of, predictions, recommendations
 from .train import Watch, train
 
 LENGTHS = (5, 10, 20)  # list lengths n of the metrics
@@ -64,8 +67,16 @@ class Run:
         return recommendations(self.recommender, self.train, user, n, label=label, seed=seed)
 
     def predict(self, user: str, *items: str) -> list[dict[str, Any]]:
-        """Predicted ratings of a user for some items, by external ids: see `runs.reopen.predictions`."""
+        """Predicted ratings of a user for some items, by external ids: see `evaluate.predict.predictions`."""
         return predictions(self.recommender, self.train, user, items, label=self.manifest["algorithm"])
+
+
+class Material(NamedTuple):
+    """Rows and splits that a plan works on. rows: all rows, held-out ones too: the identity of the data. parts: one split, or one a
+    fold."""
+
+    rows: Interactions
+    parts: list[Split]
 
 
 def run(
@@ -120,46 +131,28 @@ def run(
     made = make(plan, what.rows)  # settings are checked before anything is written
     check_parts(plan, what.parts)
     executor: Executor = Debug(lambda user: what.rows.users[user]) if debug else threads_executor
-    with _crew(asked, plan, what, made, debug) as hired:
+    with hired_crew(asked, plan, what, made, debug) as hired:
         folder, begun = _opened(plan, what.rows, by_name, None if out is None else Path(out))
         watch = Watch(every=every, patience=patience, checkpoint_every=checkpoint_every, folder=folder, executor=executor,
                       progress=progress, crew=hired)  # fmt: skip
         with _nothing_left_behind(folder):
-            return _execute(replace(plan, network=between_nodes), what, made, begun, watch)
+            return execute(replace(plan, network=between_nodes), what, made, begun, watch)
 
 
-def resume(
-    run_name: str,
-    *,
-    root: Path = Path("runs"),
-    threads: int = 0,
-    workers: int | None = None,
-    ray: str | None = None,
-    checkpoint_every: int | None = None,
-    progress: Progress = silent,
-) -> Run:
-    """Continues an interrupted run from its newest checkpoint to the model an uninterrupted run ends with. workers, ray: as of `run`,
-    whatever the run was begun with."""
-    at_least("--checkpoint-every", checkpoint_every, 0)
-    asked = EngineOptions(workers, ray, threads)
-    asked.check()
-    executor = Threads(threads)
-    stored = store.unfinished(run_name, root)
-    if stored.manifest["status"] == "finished":
-        raise InputError(
-            str(stored.path), "this run is finished", fix="there is nothing to resume; start another with `entrenous run`"
-        )
-    plan = plan_of(stored)
-    what = material_of(stored, plan)
-    made = make(plan, what.rows)
-    with _crew(asked, plan, what, made) as hired:
-        watch = Watch(every=plan.every, patience=plan.patience, checkpoint_every=checkpoint_every, folder=stored.path,
-                      executor=executor, progress=progress, crew=hired)  # fmt: skip
-        return _execute(plan, what, made, stored.manifest, watch)
+def material(plan: RunPlan, data: Interactions | None = None) -> Material:
+    """Loads (unless `data` is at hand) and splits. The rows are those of the split where it has users of its own (`pepper-given`)."""
+    if plan.protocol == GIVEN:
+        parts = splits(GIVEN, data, seed=plan.seed, given=plan.given or plan.data)
+        return Material(parts[0].all_rows, parts)
+    rows = load_rows(plan.data, **load_arguments(plan.load)) if data is None else data
+    parts = splits(plan.protocol, rows, seed=plan.seed)
+    return Material(rows if parts[0].train.users is rows.users else parts[0].all_rows, parts)
 
 
 @contextmanager
-def _crew(asked: EngineOptions, plan: RunPlan, what: Material, made: Algorithm, debug: bool = False) -> Iterator[Crew | None]:
+def hired_crew(
+    asked: EngineOptions, plan: RunPlan, what: Material, made: Algorithm, debug: bool = False
+) -> Iterator[Crew | None]:
     """The workers that were asked for, or None. Raises InputError for what they cannot share out."""
     if not asked:
         yield None
@@ -221,7 +214,8 @@ def _keep_traces(network: dict[str, Any], folder: Path) -> dict[str, Any]:
     return kept
 
 
-def _execute(plan: RunPlan, what: Material, algorithm: Algorithm, begun: dict[str, Any], watch: Watch) -> Run:
+def execute(plan: RunPlan, what: Material, algorithm: Algorithm, begun: dict[str, Any], watch: Watch) -> Run:
+    """Trains and evaluates every fold of a plan and, if `watch` has a folder, stores the run. begun: the manifest so far."""
     if leaky(plan):
         warnings.warn(LEAK, EntrenousWarning, stacklevel=3)
     trace: list[dict[str, Any]] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 from ..core.contract import Traits
 from ..core.declared import declared, is_gossip
@@ -14,11 +14,10 @@ from ..core.errors import InputError, at_least, did_you_mean
 from ..data.dataset import datasets
 from ..data.divided import present as divided_here
 from ..data.interactions import Interactions
-from ..data.load import load
 from ..data.options import load_arguments
 from ..federation.network import Network
 from ..privacy.choice import read_choice
-from ..split.protocol import GIVEN, splits
+from ..split.protocol import GIVEN
 from ..split.types import Split
 from .recommenders import Algorithm, check_trainable, federated
 
@@ -77,14 +76,6 @@ def _usual(traits: Traits, data: str) -> str:
     return next(one for one in own if "-given" not in one or one.removesuffix("-given") in parts)
 
 
-class Material(NamedTuple):
-    """Rows and splits that a plan works on. rows: all rows, held-out ones too: the identity of the data. parts: one split, or one a
-    fold."""
-
-    rows: Interactions
-    parts: list[Split]
-
-
 def check(plan: RunPlan) -> None:
     """Refuses an unknown algorithm, settings it does not have and numbers that make no sense, before anything is loaded."""
     for name, least in (("rounds", 1), ("seed", 0), ("patience", 0), ("every", 0)):
@@ -106,16 +97,6 @@ def check(plan: RunPlan) -> None:
         raise InputError("--load", f"the protocol is {GIVEN}", expected="files as `entrenous split` writes them, or usual ones")
     if plan.given is not None and plan.protocol != GIVEN:
         raise InputError("--given", f"the protocol is {plan.protocol}", expected=f"--protocol {GIVEN}")
-
-
-def material(plan: RunPlan, data: Interactions | None = None) -> Material:
-    """Loads (unless `data` is at hand) and splits. The rows are those of the split where it has users of its own (`pepper-given`)."""
-    if plan.protocol == GIVEN:
-        parts = splits(GIVEN, data, seed=plan.seed, given=plan.given or plan.data)
-        return Material(parts[0].all_rows, parts)
-    rows = load(plan.data, **load_arguments(plan.load)) if data is None else data
-    parts = splits(plan.protocol, rows, seed=plan.seed)
-    return Material(rows if parts[0].train.users is rows.users else parts[0].all_rows, parts)
 
 
 def network_of(plan: RunPlan) -> Network:

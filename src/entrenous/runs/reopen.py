@@ -1,20 +1,23 @@
-"""A stored run, used again: its plan, its data checked to be the same as then, its model, its recommendations."""
+"""A stored run, used again: continued, or opened for its plan, data (checked to be the same as then), model and recommendations."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from ..core.declared import predicts_ratings
 from ..core.errors import EntrenousError, InputError, at_least
-from ..core.protocols import Recommender
+from ..core.protocols import Progress, silent
 from ..data.interactions import Interactions
-from ..evaluate.recommend import recommend, score_blocks
+from ..evaluate.predict import predictions
+from ..evaluate.recommend import recommendations
+from ..federation.executors import Threads
+from ..federation.workers.engine import EngineOptions
 from . import store
-from .plan import TRACE, Material, RunPlan, make, material
+from .pipeline import Material, Run, execute, hired_crew, material
+from .plan import TRACE, RunPlan, make
 from .recommenders import CentralRecommender, FederatedRecommender, GossipRecommender, restore
+from .train import Watch
 
 KEPT = ("algorithm", "data", "protocol", "seed", "settings", "patience", "every", "given", "load")
 
@@ -68,77 +71,42 @@ def reopen(run: store.StoredRun) -> tuple[FederatedRecommender | GossipRecommend
 
 
 def predicted(run: store.StoredRun, user: str, items: Sequence[str]) -> list[dict[str, Any]]:
-    """Predicted ratings of a stored run: see `predictions`."""
+    """Predicted ratings of a stored run: see `evaluate.predict.predictions`."""
     recommender, train = reopen(run)
     return predictions(recommender, train, user, items, label=run.manifest["algorithm"])
 
 
-def predictions(
-    recommender: FederatedRecommender | GossipRecommender | CentralRecommender,
-    train: Interactions,
-    user: str,
-    items: Sequence[str],
-    *,
-    label: str,
-) -> list[dict[str, Any]]:
-    """Predicted ratings of a user for some items, by external ids, clipped to the scale of the data.
-
-    [{"item", "title", "prediction", "unclipped", "user_bias", "item_bias", "interaction", "rated"}]: `unclipped` is the sum of the three
-    before the last, which are None where the algorithm does not tell them apart; `rated`: the rating in the training rows, or None.
-    Raises InputError for an unknown id, with the nearest known one, and for an algorithm that does not predict ratings.
-    """
-    if not predicts_ratings(recommender.algorithm):
-        fix = "use entrenous recommend, or a run of an algorithm that predicts ratings, such as fbalf"
-        raise InputError("entrenous predict", f"{label} ranks items, it does not predict ratings", fix=fix)
-    who, which = train.users.index(user), [train.items.index(item) for item in items]
-    one, (low, high) = np.array([who]), train.rating_scale
-    _, (scores,) = next(score_blocks(recommender, train.users, len(train.items), one, label=label))
-    parts = recommender.biases(one)
-    own = slice(*train.ptr[who : who + 2])
-    rated = dict(zip(train.item[own].tolist(), train.value[own].tolist(), strict=True))
-
-    def told(item: int) -> dict[str, Any]:
-        score = float(scores[item])
-        user_bias, item_bias = (None, None) if parts is None else (float(parts.user[0]), float(parts.item[item]))
-        rest = None if user_bias is None or item_bias is None else score - user_bias - item_bias
-        return {
-            "item": train.items[item],
-            "title": _title(train, item),
-            "prediction": min(max(score, low), high),
-            "unclipped": score,
-            "user_bias": user_bias,
-            "item_bias": item_bias,
-            "interaction": rest,
-            "rated": rated.get(item),
-        }
-
-    return [told(item) for item in which]
-
-
 def recommended(run: store.StoredRun, user: str, n: int = 10) -> list[dict[str, Any]]:
-    """Recommendations of a stored run for one user: see `recommendations`."""
+    """Recommendations of a stored run for one user: see `evaluate.recommend.recommendations`."""
     recommender, train = reopen(run)
     return recommendations(recommender, train, user, n, label=run.manifest["algorithm"], seed=run.manifest["seed"])
 
 
-def recommendations(
-    recommender: Recommender, train: Interactions, user: str, n: int, *, label: str, seed: int
-) -> list[dict[str, Any]]:
-    """The n best items for one user: [{"item", "title", "score"}], external ids, best first; fewer where fewer are left.
-
-    Raises InputError for an unknown user, with the nearest known one.
-    """
-    at_least("--n", n, 1)
-    n = min(n, len(train.items))
-    best = recommend(recommender, train, np.array([train.users.index(user)]), n, label=label, seed=seed)
-    return [
-        {"item": train.items[item], "title": _title(train, item), "score": score}
-        for item, score in zip(best.item[0].tolist(), best.score[0].tolist(), strict=True)
-        if item >= 0
-    ]
-
-
-def _title(train: Interactions, item: int) -> str:
-    """What an item is called, "" if that is not known."""
-    titles = train.features.get("title")
-    return "" if titles is None else str(titles[item])
+def resume(
+    run_name: str,
+    *,
+    root: Path = Path("runs"),
+    threads: int = 0,
+    workers: int | None = None,
+    ray: str | None = None,
+    checkpoint_every: int | None = None,
+    progress: Progress = silent,
+) -> Run:
+    """Continues an interrupted run from its newest checkpoint to the model an uninterrupted run ends with. workers, ray: as of `run`,
+    whatever the run was begun with."""
+    at_least("--checkpoint-every", checkpoint_every, 0)
+    asked = EngineOptions(workers, ray, threads)
+    asked.check()
+    executor = Threads(threads)
+    stored = store.unfinished(run_name, root)
+    if stored.manifest["status"] == "finished":
+        raise InputError(
+            str(stored.path), "this run is finished", fix="there is nothing to resume; start another with `entrenous run`"
+        )
+    plan = plan_of(stored)
+    what = material_of(stored, plan)
+    made = make(plan, what.rows)
+    with hired_crew(asked, plan, what, made) as hired:
+        watch = Watch(every=plan.every, patience=plan.patience, checkpoint_every=checkpoint_every, folder=stored.path,
+                      executor=executor, progress=progress, crew=hired)  # fmt: skip
+        return execute(plan, what, made, stored.manifest, watch)

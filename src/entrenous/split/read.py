@@ -55,9 +55,8 @@ def _find(folder: Path, part: str) -> Path | None:
 
 
 def _foreign_candidates(folder: Path, part: str) -> CandidateColumns | None:
-    from ..data.columns import USUAL, find_usual
+    from ..data.columns import USUAL, Reading, find_usual
     from ..data.files import read_table
-    from ..data.table import Reading
 
     path = _find(folder, part)
     if path is None:

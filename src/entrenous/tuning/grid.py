@@ -20,7 +20,8 @@ from ..federation.executors import Threads
 from ..federation.workers.calls import prepare, spread
 from ..federation.workers.crew import About, about_here
 from ..federation.workers.engine import EngineOptions, crew
-from ..runs.plan import RunPlan, check, make, material, usual_protocol
+from ..runs.pipeline import material
+from ..runs.plan import RunPlan, check, make, usual_protocol
 from ..runs.recommenders import Fitted, Standing, Trained, check_trainable, federated, fitted
 from ..runs.train import Periodic, advance, federation_of, fit_central
 from ..split.types import Held

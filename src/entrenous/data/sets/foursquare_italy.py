@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..assemble import assemble
+from ..columns import Reading
 from ..dataset import Dataset
 from ..features import features
 from ..files import read_bytes
@@ -19,7 +20,7 @@ from ..filters import min_user_rows
 from ..folders import read_parts
 from ..home import find
 from ..interactions import Interactions
-from ..table import Reading, stack
+from ..table import stack
 from ..text import read_text
 
 LEAST = 20

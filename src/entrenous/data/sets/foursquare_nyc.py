@@ -9,13 +9,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from ...core.errors import InputError
+from ..columns import Reading
 from ..dataset import Dataset
 from ..divided import LIST, Divided, Frames, divided, read_frames
 from ..files import read_table
 from ..folders import read_parts
 from ..home import find
 from ..interactions import Interactions
-from ..table import Reading
 
 LACKING = 328  # of PEPPER's 24,384 pairs; a reconstructed check-in may be of a neighbouring user
 FEATURES = {"category": "category_code_pepper", "lat": "lat", "lon": "lon"}  # a number for each category; its name is not known

@@ -17,6 +17,7 @@ import numpy as np
 from ...core.errors import InputError
 from ...core.types import Int64Array
 from ...core.vocabulary import Vocabulary
+from ..columns import Reading
 from ..dataset import Dataset
 from ..divided import Divided
 from ..divided import pepper as read_divided
@@ -24,7 +25,6 @@ from ..files import read_table
 from ..folders import add_features, read_parts
 from ..home import find
 from ..interactions import NO_TIME, Interactions
-from ..table import Reading
 
 PLACE = {"lat": "lat", "lon": "lon"}
 MOVES = ("user_id", "row", "item_id", "next_item_id", "delta_seconds")

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import numpy as np
 
+from ..columns import Reading
 from ..dataset import Dataset
 from ..divided import Divided
 from ..divided import pepper as read_pepper
 from ..fetch import Archive, Wheel
 from ..folders import read_folder
 from ..interactions import Interactions
-from ..table import Reading
 
 TERMS = "research use, no redistribution, no commercial use without permission, cite Harper & Konstan 2015 (GroupLens)"
 CITATION = "F. M. Harper, J. A. Konstan: The MovieLens Datasets: History and Context. ACM TiiS 5(4), 2015. doi:10.1145/2827872"

@@ -12,6 +12,7 @@ import numpy as np
 
 from ...core.errors import InputError
 from ...core.types import Array, Int64Array
+from ..columns import Reading
 from ..dataset import Dataset
 from ..fetch import Archive
 from ..files import read_table
@@ -19,7 +20,6 @@ from ..folders import read_folder
 from ..home import find
 from ..interactions import Interactions
 from ..published import Published, from_tables, read_negatives
-from ..table import Reading
 from .ml_100k import CITATION, TERMS
 
 ARCHIVE = Archive(

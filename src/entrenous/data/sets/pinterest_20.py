@@ -9,11 +9,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from ...core.errors import InputError
+from ..columns import Reading
 from ..dataset import Dataset
 from ..folders import read_folder
 from ..interactions import Interactions
 from ..published import Published, from_tables
-from ..table import Reading
 
 ORIGIN = "github.com/hexiangnan/neural_collaborative_filtering Data/pinterest-20.*, as user_id, item_id, count"
 

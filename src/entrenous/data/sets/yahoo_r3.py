@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ..columns import Reading
 from ..dataset import Dataset
 from ..folders import read_parts
 from ..interactions import Interactions
-from ..table import Reading
 
 READING = Reading(scale=(1, 5))
 

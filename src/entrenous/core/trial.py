@@ -6,12 +6,12 @@ import warnings
 
 import numpy as np
 
-from ..core.declared import Contract, ContractError, read_only
-from ..core.enforce import check_same, check_update, vanishing
-from ..core.errors import EntrenousWarning
-from ..core.protocols import FederatedAlgorithm, Histories, State, arrays_of
-from ..core.types import Int64Array
-from ..core.update import Update
+from .declared import Contract, ContractError, read_only
+from .enforce import check_same, check_update, vanishing
+from .errors import EntrenousWarning
+from .protocols import FederatedAlgorithm, Histories, State, arrays_of
+from .types import Int64Array
+from .update import Update
 
 SEALED = ("read-only", "readonly", "read only")  # how NumPy and numba call an array that cannot be written to
 
