@@ -29,6 +29,7 @@ ORDER = (
     {"report"},
     {"papers"},
     {"benches"},
+    {"api"},
     {"cli"},
     {"__main__"},
 )

@@ -1,12 +1,11 @@
 """Entrenous ("between us"): recommendations without collecting anyone's history.
 
     >>> import entrenous
-    >>> data = entrenous.load("ml-100k")                                # doctest: +SKIP
-    >>> run = entrenous.run("pfpl+", data, protocol="loo-99", seed=0)   # doctest: +SKIP
-    >>> run.metrics["hr@10"]                                            # doctest: +SKIP
-    >>> run.recommend(user="42", n=10)                                  # doctest: +SKIP
+    >>> run = entrenous.run("fpl", "ml-100k", rounds=20)        # doctest: +SKIP
+    >>> run.metrics["hr@10"]                                    # doctest: +SKIP
+    >>> run.recommend("42", n=10)                               # doctest: +SKIP
 
-Importing this module loads NumPy and nothing heavier; the names below are loaded when they are first used.
+Importing this module loads nothing else; the names below are loaded when they are first used.
 """
 
 from __future__ import annotations
@@ -14,23 +13,49 @@ from __future__ import annotations
 from typing import Any
 
 __version__ = "0.1.0"
-_LAZY = {
+LAZY = {
+    # data in, results out
     "load": "entrenous.data.load",
     "from_frame": "entrenous.data.load",
     "synthetic": "entrenous.data.synthetic",
     "Interactions": "entrenous.data.interactions",
-    "run": "entrenous.runs.pipeline",
-    "compare": "entrenous.runs.pipeline",
+    "run": "entrenous.api.running",
+    "open": "entrenous.api.running",
+    "compare": "entrenous.papers.compare",
+    "Run": "entrenous.api.result",
+    "evaluate": "entrenous.evaluate.protocol",
+    # an algorithm of one's own
+    "Settings": "entrenous.core.settings",
+    "Float32Array": "entrenous.core.types",
+    "Int32Array": "entrenous.core.types",
+    "axes": "entrenous.core.contract",
+    "rows": "entrenous.core.contract",
+    "dense": "entrenous.core.contract",
+    "shown": "entrenous.core.contract",
+    "weight": "entrenous.core.contract",
+    "Traits": "entrenous.core.contract",
+    "Update": "entrenous.core.update",
+    "real": "entrenous.core.update",
+    "fold_name": "entrenous.core.keys",
+    "generator": "entrenous.core.generator",
+    "negatives": "entrenous.core.generator",
+    # a metric, a split or a data set of one's own
+    "QueryMetric": "entrenous.evaluate.metric_kinds",
+    "ListMetric": "entrenous.evaluate.metric_kinds",
+    "RatingMetric": "entrenous.evaluate.metric_kinds",
+    "Split": "entrenous.split.types",
+    "Held": "entrenous.split.types",
+    "Dataset": "entrenous.data.dataset",
 }
-__all__ = ["__version__", *_LAZY]
+__all__ = ["__version__", *LAZY]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
+    if name not in LAZY:
         raise AttributeError(f"module 'entrenous' has no attribute '{name}'")
     import importlib
 
-    return getattr(importlib.import_module(_LAZY[name]), name)
+    return getattr(importlib.import_module(LAZY[name]), name)
 
 
 def __dir__() -> list[str]:

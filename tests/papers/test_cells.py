@@ -5,10 +5,10 @@ import json
 import pytest
 from small_data import random_data
 
-from entrenous.papers import program
+from entrenous.core import program
+from entrenous.core.program import closure, program_sha256, without_docstrings
 from entrenous.papers import remember as cells_module
 from entrenous.papers.cell import COMPUTED_BY, Cell, identity, parts_of
-from entrenous.papers.program import closure, program_sha256, without_docstrings
 from entrenous.papers.remember import Cells, read
 from entrenous.split.protocol import splits
 
@@ -174,7 +174,7 @@ def test_a_change_in_what_a_training_imports_changes_its_identity(algorithm, mod
 
 
 def forget():
-    for cached in (program.program_sha256, program.imported):
+    for cached in (program.program_sha256, program.imported, program._sha256):
         cached.cache_clear()
 
 

@@ -15,7 +15,7 @@ from entrenous.core.errors import InputError
 from entrenous.data.interactions import Interactions
 from entrenous.evaluate.significance import holm, paired_spread
 from entrenous.papers.compare import compare
-from entrenous.runs.pipeline import Run, run
+from entrenous.runs.pipeline import RunResult, run
 
 SMALL: dict[str, Any] = {"protocol": "loo-20", "rounds": 4, "threads": 1}
 NAMES = ["popular", "random", "pfpl+"]
@@ -32,11 +32,11 @@ def found(data: Interactions) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def runs(data: Interactions) -> dict[str, list[Run]]:
+def runs(data: Interactions) -> dict[str, list[RunResult]]:
     return {name: [run(name, data, seed=seed, **SMALL) for seed in range(3)] for name in NAMES}
 
 
-def test_a_row_is_the_mean_over_seeds_of_the_same_runs(found: dict[str, Any], runs: dict[str, list[Run]]) -> None:
+def test_a_row_is_the_mean_over_seeds_of_the_same_runs(found: dict[str, Any], runs: dict[str, list[RunResult]]) -> None:
     assert (found["data"], found["protocol"], found["seeds"]) == ("shop", "loo-20", 3)
     assert [row["algorithm"] for row in found["rows"]] == NAMES
     for row in found["rows"]:
@@ -53,7 +53,7 @@ def test_a_row_is_the_mean_over_seeds_of_the_same_runs(found: dict[str, Any], ru
         assert len(row["train_seconds"]) == 3
 
 
-def test_each_other_is_tested_against_the_first_user_by_user(found: dict[str, Any], runs: dict[str, list[Run]]) -> None:
+def test_each_other_is_tested_against_the_first_user_by_user(found: dict[str, Any], runs: dict[str, list[RunResult]]) -> None:
     assert [(one["metric"], one["a"], one["b"]) for one in found["tests"]] == [
         ("hr@10", "popular", "random"),
         ("hr@10", "popular", "pfpl+"),
@@ -75,7 +75,7 @@ def test_holm_corrects_the_tests_of_one_metric(found: dict[str, Any]) -> None:
         assert high["holm_p"] == pytest.approx(max(min(1, 2 * low["t_p"]), high["t_p"]))  # and never overtakes the larger
 
 
-def test_fairness_is_the_mean_over_seeds_and_its_std_is_tested(found: dict[str, Any], runs: dict[str, list[Run]]) -> None:
+def test_fairness_is_the_mean_over_seeds_and_its_std_is_tested(found: dict[str, Any], runs: dict[str, list[RunResult]]) -> None:
     for row in found["rows"]:
         for name, value in row["fairness"].items():
             own = [one.manifest["fairness"][name] for one in runs[row["algorithm"]]]

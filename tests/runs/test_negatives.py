@@ -27,7 +27,7 @@ from entrenous.federation.rounds import Rounds
 from entrenous.papers.compare import compare
 from entrenous.report.html import write_report
 from entrenous.runs import store
-from entrenous.runs.pipeline import LEAK, Run, run
+from entrenous.runs.pipeline import LEAK, RunResult, run
 from entrenous.runs.plan import RunPlan, check
 from entrenous.runs.reopen import resume
 from entrenous.runs.train import Watch, best_round, train_phase
@@ -48,7 +48,7 @@ def command(capsys: pytest.CaptureFixture[str]) -> Command:
     return Command(capsys)
 
 
-def leaking(algorithm: str, data: Any, **options: Any) -> Run:
+def leaking(algorithm: str, data: Any, **options: Any) -> RunResult:
     """A leaky run, which must say so in exactly one warning."""
     with pytest.warns(EntrenousWarning) as said:
         made = run(algorithm, data, negatives="leaky", **options)

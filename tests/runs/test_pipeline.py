@@ -21,7 +21,7 @@ from entrenous.evaluate.protocol import evaluate
 from entrenous.federation import shard
 from entrenous.privacy.choice import Choice
 from entrenous.runs import reopen, store
-from entrenous.runs.pipeline import Run, material, run
+from entrenous.runs.pipeline import RunResult, material, run
 from entrenous.runs.plan import RunPlan
 from entrenous.runs.reopen import recommended
 
@@ -34,7 +34,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Interactions:
     return shop(tmp_path_factory.mktemp("shop"))
 
 
-def result(one: Run) -> tuple[Any, ...]:
+def result(one: RunResult) -> tuple[Any, ...]:
     """All that must not change."""
     names = (
         "model_sha256",
@@ -278,7 +278,7 @@ def test_choices_in_memory_train_but_cannot_be_reopened(data: Interactions, tmp_
     made = run("pfpl+", path, out=tmp_path / "runs", **chosen)
     assert made.manifest["settings"]["pi"].startswith("Choice(default=0.0, users=1, pairs=0, sha256=")
     assert made.manifest["ledger"]["rows_up"] > run("pfpl+", path, **nobody).manifest["ledger"]["rows_up"]
-    with pytest.raises(InputError, match="this run was made from objects in memory; use the Run object in Python"):
+    with pytest.raises(InputError, match="its setting pi was an object in memory, which is not stored"):
         recommended(store.read("latest", tmp_path / "runs"), "u3")
 
 
@@ -332,7 +332,7 @@ def test_resume_is_for_runs_that_are_stored_by_name(data: Interactions, tmp_path
         again()
     assert made.path is not None
     store.write_manifest(made.path, {**made.manifest, "status": "running"})
-    with pytest.raises(InputError, match="made from objects in memory"):
+    with pytest.raises(InputError, match="its rows and split were objects in memory; only the training rows are kept"):
         again()
 
 

@@ -11,9 +11,9 @@ import pytest
 from command_line import shop, write_shop
 
 from entrenous.algorithms.fpl import FPL
+from entrenous.core import discover
 from entrenous.core.errors import InputError
 from entrenous.privacy.choice import Choice
-from entrenous.runs import plan as planning
 from entrenous.runs.pipeline import material
 from entrenous.runs.plan import SEEDS, RunPlan, check, check_parts, make
 from entrenous.split.export import write
@@ -101,7 +101,7 @@ def test_more_devices_in_a_round_than_there_are(tmp_path: Path) -> None:
 def test_a_cohort_that_nobody_asked_for_is_everybody_where_there_are_fewer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(planning, "algorithms", lambda: {"many": partial(FPL, cohort=400)})
+    monkeypatch.setattr(discover, "algorithms", lambda: {"many": partial(FPL, cohort=400)})
     data = shop(tmp_path, users=10)
     assert make(RunPlan(algorithm="many"), data).configured(data.catalogue).cohort == 10  # type: ignore[union-attr]
 

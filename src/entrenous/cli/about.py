@@ -6,9 +6,8 @@ from typing import Any
 
 from ..core.declared import declared, fields_of
 from ..core.discover import algorithms as known_algorithms
-from ..core.discover import pick
+from ..core.discover import kind_of, maker_of
 from ..core.settings import Settings
-from ..runs.plan import kind_of
 from .console import emit_json, table
 
 NETWORK = "network"  # what `explain` knows beside the algorithms
@@ -44,10 +43,10 @@ def explain(algorithm: str, /, *, json: bool = False) -> None:
     json:
         Print one JSON object on stdout.
     """
-    maker = pick("algorithm", algorithm, {**known_algorithms(), NETWORK: None})
-    if maker is None:
+    if algorithm == NETWORK:
         _explain_network(json)
         return
+    maker = maker_of(algorithm)
     kind, preset = kind_of(algorithm)
     about = {
         **_row(algorithm, maker),

@@ -7,11 +7,14 @@ from typing import Any
 
 from ..core.errors import at_least
 from ..runs import store
-from .console import emit_json, table
+from .console import emit_json, say, table
 from .run import RUNS
 
 
-def recommend(run: str = "latest", /, *, user: str, n: int = 10, out: Path = RUNS, json: bool = False) -> None:
+def recommend(
+    run: str = "latest", /, *, user: str, n: int = 10, algorithm: str | None = None, todays_code: bool = False, out: Path = RUNS,
+    json: bool = False,
+) -> None:  # fmt: skip
     """Recommend items to one user of a stored run.
 
     Parameters
@@ -22,6 +25,10 @@ def recommend(run: str = "latest", /, *, user: str, n: int = 10, out: Path = RUN
         The user's id, as in the data.
     n:
         How many items.
+    algorithm:
+        Of a run that was trained by a class of one's own: its place, ./my_algo.py or my_module:MyAlgorithm.
+    todays_code:
+        Go on though the algorithm's code or a default is no longer what the run was made with.
     out:
         Where runs are stored.
     json:
@@ -31,14 +38,18 @@ def recommend(run: str = "latest", /, *, user: str, n: int = 10, out: Path = RUN
 
     at_least("--n", n, 1)
     stored = store.read(run, out)
-    items = recommended(stored, user, n)
+    items = recommended(stored, user, n, algorithm=algorithm, todays_code=todays_code)
     if json:
         emit_json({"run": stored.path.name, "user": user, "recommendations": items})
         return
+    _name_latest(run, stored)
     show_recommendations(user, items)
 
 
-def predict(run: str = "latest", /, *, user: str, item: list[str], out: Path = RUNS, json: bool = False) -> None:
+def predict(
+    run: str = "latest", /, *, user: str, item: list[str], algorithm: str | None = None, todays_code: bool = False, out: Path = RUNS,
+    json: bool = False,
+) -> None:  # fmt: skip
     """Predict what a user would rate an item, with the parts of it that are the user's bias and the item's.
 
     Example: entrenous predict latest --user 196 --item 242 --item 302
@@ -51,6 +62,10 @@ def predict(run: str = "latest", /, *, user: str, item: list[str], out: Path = R
         The user's id, as in the data.
     item:
         An item's id; may be repeated.
+    algorithm:
+        Of a run that was trained by a class of one's own: its place, ./my_algo.py or my_module:MyAlgorithm.
+    todays_code:
+        Go on though the algorithm's code or a default is no longer what the run was made with.
     out:
         Where runs are stored.
     json:
@@ -59,7 +74,7 @@ def predict(run: str = "latest", /, *, user: str, item: list[str], out: Path = R
     from ..runs.reopen import predicted
 
     stored = store.read(run, out)
-    found = predicted(stored, user, item)
+    found = predicted(stored, user, item, algorithm=algorithm, todays_code=todays_code)
     if json:
         emit_json({"run": stored.path.name, "user": user, "predictions": found})
         return
@@ -72,6 +87,12 @@ def predict(run: str = "latest", /, *, user: str, item: list[str], out: Path = R
     rows = [[row["item"], row["title"], *(row[name] for name in names)] for row in found]
     rows = [["" if value is None else value for value in row] for row in rows]
     table(headers, rows, title=f"What user {user} would rate, by {stored.manifest['algorithm']}")
+
+
+def _name_latest(asked: str, stored: store.StoredRun) -> None:
+    """Says on stderr which run `latest` was."""
+    if asked == "latest":
+        say(f"run {stored.path.name}, of {stored.manifest.get('started', 'an unknown time')}")
 
 
 def show_recommendations(user: str, items: list[dict[str, Any]]) -> None:

@@ -1,43 +1,15 @@
-"""What the command line shows: progress on stderr, results as a table or as one JSON object on stdout."""
+"""What the command line shows: results as a table or as one JSON object on stdout."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from ..core.protocols import Progress
-
 if TYPE_CHECKING:
     from rich.console import Console
-
-
-@contextmanager
-def progress_bar(shown: bool = True) -> Iterator[Progress]:
-    """A Progress that draws a bar on stderr, or prints ten lines where stderr is not a terminal."""
-    if not sys.stderr.isatty():
-        yield _lines if shown else _nothing
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bars
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    with Bars(*columns, console=Console(stderr=True), transient=True, disable=not shown) as bars:
-        task = bars.add_task("starting", total=None)
-        yield lambda done, total, what: bars.update(task, completed=done, total=total, description=what)
-
-
-def _lines(done: int, total: int, what: str) -> None:
-    if done == total or done * 10 // total != (done - max(1, total // 100)) * 10 // total:
-        print(f"{what} {done}/{total}", file=sys.stderr, flush=True)
-
-
-def _nothing(done: int, total: int, what: str) -> None:
-    pass
 
 
 def say(text: str) -> None:
@@ -84,12 +56,9 @@ def _text(value: Any) -> str:
 
 def announce_compilation(algorithm: str) -> None:
     """Says so when the device code of an algorithm has not been compiled on this machine yet."""
-    from functools import partial
+    from ..core.discover import kind_of
 
-    from ..core.discover import algorithms, pick
-
-    maker = pick("algorithm", algorithm, algorithms())
-    code = _device_code(maker.func if isinstance(maker, partial) else maker)
+    code = _device_code(kind_of(algorithm)[0])
     if not all(map(_compiled, code)):
         say(f"compiling {algorithm}'s device code for this machine: once, some seconds; cached afterwards")
 

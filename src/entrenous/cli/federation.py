@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import App, Parameter
 
 from ..core.errors import EntrenousError, InputError, at_least
+from ..core.own import is_place, short
 from ..core.settings import parse_assignments
 from .console import emit_json, say, table
 from .options import Load, need_libraries
@@ -47,7 +48,7 @@ def try_(
     data:
         A data set, file or folder.
     algorithm:
-        One with a server, of `entrenous algorithms`.
+        One with a server, of `entrenous algorithms`, or a class of one's own: ./my_algo.py.
     settings:
         A hyper-parameter, name=value; may be repeated.
     nodes:
@@ -74,7 +75,7 @@ def try_(
         )
         made = trial.begin(folder, plan, nodes=nodes, secure=secure, port=port)
         say(f"{nodes} nodes and a server in {folder}, with keys and certificates; run {made.terms.run}")
-        say_beside(made.terms)
+        say_beside(made.terms, algorithm if is_place(algorithm) else "")
     else:
         say(f"going on with {folder}")
     found = trial.carry_out(folder, say)
@@ -102,15 +103,14 @@ def _metrics(found: dict[str, Any], names: list[str]) -> str:
     return f"{shown} under {found['protocol']}; {found['rounds']} rounds, {found['seconds_a_round']:.2f} s each over the network"
 
 
-def say_beside(terms: Any) -> None:
+def say_beside(terms: Any, place: str = "") -> None:
     """Print which arrays of the algorithm secure sums do not hide."""
     from ..deploy.secure import beside
 
-    shown = beside(terms) if terms.secure == "masks" else ()
+    shown = beside(terms, place) if terms.secure == "masks" else ()
     if shown:
-        say(
-            f"note: secure sums do not hide what {terms.algorithm} shows of each user singly: {', '.join(shown)}; see entrenous explain"
-        )
+        own = short(terms.algorithm)
+        say(f"note: secure sums do not hide what {own} shows of each user singly: {', '.join(shown)}; see entrenous explain")
 
 
 @app.command

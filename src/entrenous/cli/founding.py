@@ -9,6 +9,7 @@ import numpy as np
 from cyclopts import Parameter
 
 from ..core.errors import InputError
+from ..core.own import is_place
 from ..core.protocols import Catalogue
 from ..core.settings import parse_assignments
 from .console import say
@@ -69,7 +70,7 @@ def new(
     folder:
         A new folder.
     algorithm:
-        One with a server, of `entrenous algorithms`.
+        One with a server, of `entrenous algorithms`; or a class of one's own, ./my_algo.py, which each node must be given.
     items:
         A CSV file with a column `item` and, if known, `title`, `lat` and `lon`: what all nodes number alike.
     rounds:
@@ -116,7 +117,7 @@ def new(
         folder, items_text(listed), catalogue, requests, place, algorithm=algorithm, rounds=rounds,
         settings=parse_assignments(settings or []), secure=secure, draws=draws, deadline=deadline, quorum=quorum, seed=seed,
     )  # fmt: skip
-    say_beside(made.terms)
+    say_beside(made.terms, algorithm if is_place(algorithm) else "")
     say(f"run {made.terms.run}; start it with: entrenous server {made.server}")
     say(f"send each node its folder of {folder / 'invitations'}; it joins with: entrenous federation join")
 
@@ -149,6 +150,7 @@ def join(
     floor: int = 100,
     occupancy: float = 10.0,
     own: Annotated[list[str] | None, Parameter(negative="")] = None,
+    algorithm: str = "",
     load: Load = None,
 ) -> None:
     """On a node: take up an invitation with the users' rows. They are copied into the node's own store and go nowhere else.
@@ -167,6 +169,9 @@ def join(
         Of secure sums: devices that fill a row on average, below which this node sends nothing.
     own:
         A setting that is the user's to decide, name=value, such as pi=0.5 in FPL: half of the positive updates are sent.
+    algorithm:
+        The file of the federation's algorithm, where that is none of `entrenous algorithms`: ./my_algo.py. Its code runs on this machine;
+        it must be the one that the federation agreed on.
     """
     need_libraries("federation", *LIBRARIES)
     from ..data.load import load as load_data
@@ -176,5 +181,5 @@ def join(
 
     # a device has one user: that a file is a part of a whole is as it should be
     rows = load_data(data, part=Path(data).exists(), **load_arguments(parse_assignments(load or [], "--load")))
-    users = take(folder, invitation, rows, Floors(floor, occupancy), parse_assignments(own or [], "--own"))
+    users = take(folder, invitation, rows, Floors(floor, occupancy), parse_assignments(own or [], "--own"), algorithm)
     say(f"{len(users)} users, {len(rows)} rows; run it with: entrenous {'device' if len(users) == 1 else 'gateway'} {folder}")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ..api.progress import progress_bar
 from ..core.discover import offers, pick
 from ..core.errors import at_least
 from ..core.settings import parse_assignments
 from .ask import show_recommendations
-from .console import announce_compilation, emit_json, progress_bar, say, table
+from .console import announce_compilation, emit_json, say, table
 from .options import Load
 from .run import RUNS
 

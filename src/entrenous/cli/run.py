@@ -8,10 +8,12 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from ..api.progress import progress_bar
 from ..core.errors import InputError
+from ..core.own import is_place, short
 from ..core.settings import parse_assignments
 from ..runs import store
-from .console import announce_compilation, emit_json, progress_bar, say, table
+from .console import announce_compilation, emit_json, say, table
 from .options import Load
 
 SHOWN = ("mae", "rmse", "hr@10", "ndcg@10", "precision@10", "recall@10", "mrr@10", "auc", "item_coverage@10", "gini@10")
@@ -42,6 +44,7 @@ def run(
     network: Annotated[list[str] | None, Parameter(negative="")] = None,
     out: Path = RUNS,
     resume: str | None = None,
+    todays_code: bool = False,
     debug: bool = False,
     json: bool = False,
 ) -> None:
@@ -52,7 +55,7 @@ def run(
     Parameters
     ----------
     algorithm:
-        A name of `entrenous algorithms`.
+        A name of `entrenous algorithms`, or a class of one's own: ./my_algo.py, ./my_algo.py:MyAlgorithm or my_module:MyAlgorithm.
     data:
         A data set of `entrenous data list`, or a file or folder.
     protocol:
@@ -93,7 +96,10 @@ def run(
     out:
         Where runs are stored.
     resume:
-        Continue this interrupted run, named as `entrenous runs` lists it; what determines its result comes from its manifest.
+        Continue this interrupted run, named as `entrenous runs` lists it; what determines its result comes from its manifest. One of an
+        algorithm of one's own needs its place beside: entrenous run ./my_algo.py --resume RUN.
+    todays_code:
+        With --resume: go on though the code or a library is no longer what the run began with.
     debug:
         One device at a time; an error then names the round, the stage and the device.
     json:
@@ -103,12 +109,15 @@ def run(
 
     with progress_bar() as progress:
         if resume is not None:
-            asked = {"algorithm": algorithm, "data": data, "protocol": protocol, "rounds": rounds, "seed": seed, "every": every,
-                     "patience": patience, "set": settings, "given": given, "load": load, "negatives": negatives,
-                     "network": network}  # fmt: skip
+            place = algorithm if algorithm is not None and is_place(algorithm) else None
+            asked = {
+                "algorithm": None if place else algorithm, "data": data, "protocol": protocol, "rounds": rounds, "seed": seed,
+                "every": every, "patience": patience, "set": settings, "given": given, "load": load, "negatives": negatives,
+                "network": network,
+            }  # fmt: skip
             _refuse_change(asked, store.unfinished(resume, out).manifest)
-            finished = reopen.resume(resume, root=out, threads=threads, workers=workers, ray=ray,
-                                         checkpoint_every=checkpoint_every, progress=progress)  # fmt: skip
+            finished = reopen.resume(resume, root=out, threads=threads, workers=workers, ray=ray, algorithm=place,
+                                     checkpoint_every=checkpoint_every, todays_code=todays_code, progress=progress)  # fmt: skip
         elif algorithm is None:
             raise InputError(
                 "entrenous run",
@@ -156,7 +165,7 @@ def show_run(manifest: dict[str, Any], name: str) -> None:
     table(
         headers,
         rows,
-        title=f"{manifest['algorithm']} on {manifest['data']}, seed {manifest['seed']}, {manifest['rounds']} rounds",
+        title=f"{short(manifest['algorithm'])} on {manifest['data']}, seed {manifest['seed']}, {manifest['rounds']} rounds",
     )
     for sentence in dict.fromkeys([*fair_sentences(manifest["fairness"]), *manifest["protocol_text"], *manifest["notes"]]):
         print(f"- {sentence}")

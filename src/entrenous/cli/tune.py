@@ -8,9 +8,10 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from ..api.progress import progress_bar
 from ..core.errors import InputError
 from ..core.settings import parse_assignments
-from .console import announce_compilation, emit_json, progress_bar, table
+from .console import announce_compilation, emit_json, table
 from .options import Load
 
 SHOWN = ("mae", "rmse", "hr@10", "ndcg@10")

@@ -1,17 +1,21 @@
 """Names to files: an algorithm, a data set, a split, a metric or an experiment is one file, and adding the file is enough.
 
-Each such file carries a module constant that says what it offers; nothing is registered by import order or by decorators.
+Each such file carries a module constant that says what it offers; nothing is registered by import order or by decorators. Installed
+packages add theirs by entry points (core/plugins.py), and an algorithm may be named by its place (core/own.py).
 """
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
-from functools import cache
+from collections.abc import Mapping
+from functools import cache, partial
 from types import ModuleType
 from typing import Any
 
 from .errors import InputError, did_you_mean
+from .own import is_place, load_place
+from .plugins import plugged
 
 
 @cache
@@ -40,6 +44,28 @@ def pick(kind: str, name: str, known: dict[str, Any]) -> Any:
     return known[name]
 
 
+def with_plugins(group: str, own: dict[str, Any]) -> dict[str, Any]:
+    """What files of this package offer, and what installed packages bring to `entrenous.GROUP`. Raises InputError for a name that is
+    taken."""
+    brought = plugged(group)
+    if taken := own.keys() & brought.keys():
+        raise InputError(
+            f"entrenous.{group}", f"a package offers '{min(taken)}', which is taken", fix="rename it or remove the package"
+        )
+    return {**own, **brought}
+
+
 def algorithms() -> dict[str, Any]:
-    """{name: callable(**settings) -> algorithm}: the ALGORITHMS of every file in `algorithms/` and `baselines/`."""
-    return {**offers("algorithms", "ALGORITHMS"), **offers("baselines", "ALGORITHMS")}
+    """{name: callable(**settings) -> algorithm}: the ALGORITHMS of every file in `algorithms/` and `baselines/`, and of packages."""
+    return with_plugins("algorithms", {**offers("algorithms", "ALGORITHMS"), **offers("baselines", "ALGORITHMS")})
+
+
+def maker_of(algorithm: str) -> Any:
+    """The callable(**settings) of an algorithm by its name or its place (core/own.py). Raises InputError for one that is not there."""
+    return load_place(algorithm) if is_place(algorithm) else pick("algorithm", algorithm, algorithms())
+
+
+def kind_of(algorithm: str) -> tuple[Any, Mapping[str, Any]]:
+    """The settings class of an algorithm, and the settings that its name presets. Raises InputError for a name that is not known."""
+    maker = maker_of(algorithm)
+    return (maker.func, maker.keywords) if isinstance(maker, partial) else (maker, {})

@@ -115,6 +115,15 @@ def normal(parent: np.uint64, counter: int) -> float:
 
 
 @njit(cache=True, nogil=True)
+def normal_range(parent: np.uint64, first: int, many: int) -> np.ndarray:
+    """The standard normal numbers `first` to `first + many - 1` of one key, float64 [many]."""
+    out = np.empty(many, np.float64)
+    for c in range(many):
+        out[c] = normal(parent, first + c)
+    return out
+
+
+@njit(cache=True, nogil=True)
 def normals(keys: UInt64Array, width: int, scale: float) -> np.ndarray:
     """N(0, scale^2) float32 [len(keys), width]: row r depends on keys[r] alone."""
     out = np.empty((len(keys), width), np.float32)

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from .contract import Traits
 from .errors import InputError, did_you_mean
 
 EXAMPLES = {
@@ -19,7 +20,13 @@ EXAMPLES = {
 class Settings(BaseModel):
     """Base of every algorithm's hyper-parameters. Unknown names are refused; every field carries a description."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, allow_inf_nan=False)
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        arbitrary_types_allowed=True,
+        allow_inf_nan=False,
+        ignored_types=(type, tuple, Traits),  # declarations (holds, sends, ..) are no settings
+    )
 
     @classmethod
     def parse(cls, values: Mapping[str, Any], where: str = "--set") -> Self:

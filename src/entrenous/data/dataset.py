@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, final
 
-from ..core.discover import offers, pick
+from ..core.discover import offers, pick, with_plugins
 from ..core.errors import InputError
 from .divided import Divided
 from .fetch import FileSource, fetch
@@ -89,8 +89,8 @@ def _say(text: str) -> None:
 
 
 def datasets() -> dict[str, Dataset]:
-    """Every named data set, by name, discovered in data/sets."""
-    return dict(sorted(offers("data.sets", "DATASETS").items()))
+    """Every named data set, by name, discovered in data/sets and in installed packages (`entrenous.datasets`)."""
+    return dict(sorted(with_plugins("datasets", offers("data.sets", "DATASETS")).items()))
 
 
 def dataset(name: str) -> Dataset:

@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from ..core.errors import InputError, at_least
 from ..core.files import write_private
+from ..core.own import lasting
 from ..core.types import Int32Array, Int64Array
 from ..core.vocabulary import Vocabulary
 from ..data.interactions import Interactions
@@ -87,11 +88,16 @@ def identity(folder: Path, name: str) -> EnrolmentRequest:
 
 
 def join(
-    folder: Path, invitation: Path, rows: Interactions, floors: Floors | None = None, own: Mapping[str, str] | None = None
+    folder: Path,
+    invitation: Path,
+    rows: Interactions,
+    floors: Floors | None = None,
+    own: Mapping[str, str] | None = None,
+    algorithm: str = "",
 ) -> Int64Array:
     """Takes an invitation up: the node's folder with its users' rows, whose items are called as in the federation. Returns the
     federation's numbers of rows.users, int64. floors: what the node insists on in secure sums; own: settings that are the user's to
-    decide, such as FPL's pi.
+    decide, such as FPL's pi; algorithm: the place of the federation's algorithm, where that is none of `entrenous algorithms`.
 
     Raises InputError for an invitation that is another node's or for another number of users, and for rows of items not on the list.
     """
@@ -109,12 +115,13 @@ def join(
         )
     items, _ = read_items(invitation / "items.json", terms.items_sha256)
     users = member.users
-    terms.make(own)  # for what it refuses
+    terms.make(own, algorithm)  # for what it refuses
     NodeStore.create(folder / "store.sqlite", with_items(rows, items.indices(rows.items.ids.tolist()), items), users).close()
     for part in INVITED:
         if (invitation / part).exists() and invitation != folder:
             shutil.copyfile(invitation / part, folder / part)
-    about: dict[str, Any] = {"format": FORMAT, "name": name, "floors": asdict(floors or Floors()), "own": dict(own or {})}
+    about: dict[str, Any] = {"format": FORMAT, "name": name, "floors": asdict(floors or Floors()), "own": dict(own or {}),
+                             "algorithm": lasting(algorithm) if algorithm else ""}  # fmt: skip
     write_text(folder / "node.json", json.dumps({**about, **read_json(invitation / "invitation.json")}, indent=1))
     return users
 

@@ -14,14 +14,17 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from ..core.discover import kind_of
 from ..core.errors import InputError, at_least
+from ..core.own import is_place, lasting, short
+from ..core.program import source_sha256
 from ..core.protocols import Catalogue
 from ..data.interactions import Interactions
 from ..privacy.secure_sum.terms import Floors
 from .enrolment import EnrolmentRequest, identity, join, write_identity
 from .flower.keys import make_keys
 from .items import Items, items_of
-from .terms import FederationTerms, Member, Roll, read_json, write_text
+from .terms import OWN, FederationTerms, Member, Roll, read_json, write_text
 
 PORT = 8443
 EVERYWHERE = "0.0.0.0", "::", ""
@@ -66,12 +69,15 @@ def found_server(
     other `FederationTerms`. Raises InputError for terms that make no sense, before anything is written, and for a folder that is there
     already.
     """
-    key = Ed25519PrivateKey.generate()
+    key, own = Ed25519PrivateKey.generate(), str(more["algorithm"]) if is_place(more["algorithm"]) else ""
+    if own:
+        more["algorithm"] = f"{OWN}:{short(own)}"
+    more["algorithm_sha256"] = source_sha256(kind_of(own or more["algorithm"])[0])
     terms = FederationTerms.parse(
         {**catalogue._asdict(), "items_sha256": hashlib.sha256(items.encode()).hexdigest(), "nonce": secrets.token_hex(8),
          "server": key.public_key().public_bytes_raw().hex(), **more}, "terms",
     )  # fmt: skip
-    terms.make()
+    terms.make(place=own)
     roll, place = _roll(requests, terms.users), place.checked()
     server, invitations = folder / "server", {request.name: invitation_of(folder, request.name) for request, _ in requests}
     if server.exists():
@@ -79,6 +85,8 @@ def found_server(
     server.mkdir(parents=True, mode=0o700)
     write_text(server / "terms.json", terms.text())
     write_text(server / "roll.json", roll.text())
+    if own:
+        write_text(server / "algorithm", lasting(own))
     (server / "items.json").write_text(items, encoding="utf-8")
     write_identity(server / "identity.key", key)
     write_text(server / "place.json", json.dumps(place._asdict(), indent=1))
@@ -95,6 +103,7 @@ def found(
     """Found a whole federation on this machine: `nodes` nodes share the users of `train` in order. floors: the least that the
     nodes insist on in secure sums; more: as for `found_server`."""
     at_least("--nodes", nodes, 1)
+    own = str(more["algorithm"]) if is_place(more["algorithm"]) else ""
     if nodes > len(train.users):
         raise InputError("--nodes", f"got {nodes}", expected=f"at most {len(train.users)}, the users of {train.name}")
     if folder.exists() and any(folder.iterdir()):
@@ -104,7 +113,7 @@ def found(
     requests = [(identity(folders[name], name), len(users)) for name, users in shares.items()]
     made = found_server(folder, items_text(items_of(train)), train.catalogue, requests, place or Place(), **more)
     for name, users in shares.items():
-        join(folders[name], made.nodes[name], train.of_users(users), floors)
+        join(folders[name], made.nodes[name], train.of_users(users), floors, algorithm=own)
     return FoundedFederation(made.terms, made.server, folders)
 
 

@@ -50,7 +50,7 @@ class FederatedNode:
         check_format(folder / "node.json", about.get("format"))
         self.folder, self.name, self.terms = folder, str(about["name"]), FederationTerms.read(folder / "terms.json")
         self.key = read_identity(folder / "identity.key")
-        self.algorithm = self.terms.make(about.get("own"))
+        self.algorithm = self.terms.make(about.get("own"), str(about.get("algorithm", "")))
         self.items, places = read_items(folder / "items.json", self.terms.items_sha256)
         self.store, self._turn = NodeStore(folder / "store.sqlite"), Lock()
         self.rows: Interactions = self.store.rows(self.items, places)

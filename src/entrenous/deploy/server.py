@@ -56,7 +56,7 @@ class FederationServer:
 
     def __init__(self, folder: ServerFolder, link: ServerLink, stop: Event, progress: Progress = silent) -> None:
         self.folder, self.terms, self.roll = folder, folder.terms, folder.roll
-        self.algorithm, catalogue = self.terms.make(), self.terms.catalogue
+        self.algorithm, catalogue = self.terms.make(place=folder.algorithm), self.terms.catalogue
         self.exchange = Exchange(link, self.terms.run, self.roll, lambda: self.seal("hello"), stop, self._wait)
         self._progress, self._key = progress, key_of(self.terms.seed, "rounds")
         self._took: list[float] = []  # seconds, of each round of this process

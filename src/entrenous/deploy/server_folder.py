@@ -37,6 +37,8 @@ class ServerFolder:
         self.path, self.terms = path, FederationTerms.read(path / "terms.json")
         self.roll = Roll.read(path / "roll.json", self.terms.users)
         self.key = read_identity(path / "identity.key")
+        own = path / "algorithm"  # the operator's own file, of an algorithm that is none of this package
+        self.algorithm = own.read_text(encoding="utf-8").strip() if own.exists() else ""
         try:
             self._lock = locked(path / "lock")
         except OSError as cause:

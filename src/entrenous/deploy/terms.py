@@ -15,11 +15,14 @@ from pydantic import Field
 from ..core.declared import bound, declared, is_federated
 from ..core.errors import InputError
 from ..core.files import write_atomically
+from ..core.own import is_place, short
+from ..core.program import source_sha256
 from ..core.protocols import Catalogue, FederatedAlgorithm
 from ..core.settings import Settings
 from ..core.types import Int64Array
 from ..runs.plan import algorithm_of
 
+OWN = "own"  # begins the name of an algorithm that is no part of this package or of an installed one
 FORMAT = 1  # of all files of a federation: another one is refused by its number
 
 
@@ -28,7 +31,12 @@ class FederationTerms(Settings):
     """The terms of a federation, which never change while it runs: their hash is its identity."""
 
     format: int = Field(FORMAT, description="of the files; a program refuses one that it does not know")
-    algorithm: str = Field(description="a name of `entrenous algorithms`, with a server")
+    algorithm: str = Field(
+        description="a name of `entrenous algorithms`, with a server; own:NAME for a class that each node is given"
+    )
+    algorithm_sha256: str = Field(
+        "", description="of the algorithm's source, which every node must have; an empty one is not checked"
+    )
     settings: dict[str, Any] = Field({}, description="its hyper-parameters where they differ from the defaults")
     rounds: int = Field(ge=1, le=10_000_000, description="rounds after which training is over")
     seed: int = Field(0, ge=0, description="names the randomness of the server, and of the nodes where draws are public")
@@ -65,11 +73,24 @@ class FederationTerms(Settings):
     def server_key(self) -> Ed25519PublicKey:
         return Ed25519PublicKey.from_public_bytes(bytes.fromhex(self.server))
 
-    def make(self, own: Mapping[str, Any] | None = None) -> FederatedAlgorithm:
-        """The algorithm, made concrete for this federation. own: a node's settings where its users decide (`decided_by_user`).
+    def make(self, own: Mapping[str, Any] | None = None, place: str = "") -> FederatedAlgorithm:
+        """The algorithm, made concrete for this federation.
 
-        Raises InputError for one without a server, and for settings that are not a user's to decide."""
-        made = algorithm_of(self.algorithm, {**self.settings, **(own or {})})
+        Args:
+            own: a node's settings where its users decide (`decided_by_user`).
+            place: of a class of one's own, as whoever runs this program named it: terms come from others, and a file runs when it is
+                loaded, so no place is ever taken from them.
+
+        Raises:
+            InputError: for an algorithm whose source is not that of the federation, one without a server, and settings that are not a
+                user's to decide.
+        """
+        if is_place(self.algorithm) and not place:
+            problem = f"the federation's algorithm, {short(self.algorithm)}, is none of `entrenous algorithms`"
+            fix = "ask the operator for it, read it, and name it: --algorithm ./FILE.py"
+            raise InputError("algorithm", problem, expected="its file", fix=fix)
+        made = algorithm_of(place or self.algorithm, {**self.settings, **(own or {})})
+        self._check_source(type(made))
         if not is_federated(made):
             problem = f"{self.algorithm} has no server with devices"
             raise InputError("algorithm", problem, fix="choose one such as fpl or cali3f-gmf")
@@ -82,6 +103,12 @@ class FederationTerms(Settings):
             problem = f"{self.algorithm} asks one device a round, and a sum of one hides nothing"
             raise InputError("--secure masks", problem, fix="choose an algorithm with more devices in a round")
         return configured
+
+    def _check_source(self, kind: type) -> None:
+        if self.algorithm_sha256 and source_sha256(kind) != self.algorithm_sha256:
+            problem = f"the source of {short(self.algorithm)} here is not the one that the federation agreed on"
+            fix = "use the same file and the same version of entrenous"
+            raise InputError("algorithm", problem, expected=f"sha256 {self.algorithm_sha256[:16]}...", fix=fix)
 
     def text(self) -> str:
         """The terms as the JSON text that is stored and hashed."""

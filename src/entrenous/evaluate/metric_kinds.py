@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
-from ..core.discover import offers
+from ..core.discover import offers, with_plugins
 from ..core.types import Float64Array, Int64Array
 from .ranking import Lists, Ranking
 
@@ -36,8 +36,8 @@ Metric: TypeAlias = QueryMetric | ListMetric | RatingMetric
 
 
 def metrics() -> dict[str, Metric]:
-    """Every metric by name, discovered in evaluate/metrics."""
-    return offers("evaluate.metrics", "METRICS")
+    """Every metric by name, discovered in evaluate/metrics and in installed packages (`entrenous.metrics`)."""
+    return with_plugins("metrics", offers("evaluate.metrics", "METRICS"))
 
 
 def title(name: str, metric: Metric, n: int) -> str:

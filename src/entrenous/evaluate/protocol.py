@@ -5,9 +5,10 @@ The protocol is part of the result: which items competed, how ties were broken, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, final
+from types import MappingProxyType
+from typing import NamedTuple, TypeAlias, final
 
 import numpy as np
 
@@ -17,11 +18,13 @@ from ..data.interactions import Interactions
 from ..split.types import Held
 from . import full, sampled, together
 from . import ratings as of_ratings
-from .metric_kinds import ListMetric, QueryMetric, metrics, title
+from .metric_kinds import ListMetric, Metric, QueryMetric, metrics, title
 from .ranking import Lists, Ranking
 from .recommend import score_blocks
 
 PerUser = dict[str, Float64Array]
+Metrics: TypeAlias = Mapping[str, Metric]
+NO_METRICS: Metrics = MappingProxyType({})
 
 
 @final
@@ -63,6 +66,7 @@ def evaluate(
     block: int | None = None,
     also_mask: Interactions | None = None,
     ratings: bool = False,
+    further: Mapping[str, Metric] = NO_METRICS,
 ) -> Evaluation:
     """Ranks the held-out rows of every user who has some, block by block.
 
@@ -70,6 +74,7 @@ def evaluate(
         recommended and rank last.
     also_mask: further rows that do not compete (validation rows, when testing a model that was not trained on them).
     ratings: whether the scores are predicted ratings, to be held against the true ones too.
+    further: metrics of one's own by name, beside those of evaluate/metrics.
     label: the algorithm, for errors. n: list lengths. seed: of the shuffle that orders equal scores. block: users scored at once.
 
     Raises NonFiniteError for a score that is NaN or infinite; InputError if there is nothing to evaluate or parts overlap.
@@ -90,9 +95,8 @@ def evaluate(
         if ratings:
             of_ratings.predict_block(predicted, users[part], scores, rows)
     lists = Lists(everything.best.item, users, field.known, train.popularity, *categories(train))
-    found = _summed_up(
-        Rankings(everything.ranking, among, whole), lists, lengths, sentences(train, held, field.known, also_mask, seed)
-    )
+    said = sentences(train, held, field.known, also_mask, seed)
+    found = _summed_up(Rankings(everything.ranking, among, whole), lists, lengths, said, {**metrics(), **further})
     return _with_ratings(found, rows, predicted, label) if ratings else found
 
 
@@ -116,10 +120,10 @@ class Rankings(NamedTuple):
     together: Ranking | None
 
 
-def _summed_up(rankings: Rankings, lists: Lists, lengths: Sequence[int], protocol: tuple[str, ...]) -> Evaluation:
+def _summed_up(rankings: Rankings, lists: Lists, lengths: Sequence[int], protocol: tuple[str, ...], of: Metrics) -> Evaluation:
     ranking, among, whole = rankings
-    per_user, of_lists = user_values(ranking, lengths), list_values(lists, lengths)
-    chosen = per_user if among is None else user_values(among, lengths)
+    per_user, of_lists = user_values(ranking, lengths, of), list_values(lists, lengths, of)
+    chosen = per_user if among is None else user_values(among, lengths, of)
     if whole is not None:
         chosen, protocol = chosen | together.user_f1(whole, lengths), (*protocol, together.SENTENCE)
     return Evaluation(
@@ -140,12 +144,12 @@ def _means(per_user: PerUser) -> dict[str, float]:
     return {name: float(values.mean()) for name, values in per_user.items()}
 
 
-def user_values(ranking: Ranking, lengths: Sequence[int]) -> PerUser:
+def user_values(ranking: Ranking, lengths: Sequence[int], of: Metrics | None = None) -> PerUser:
     """Every accuracy metric at every length, float64 [m]: the mean over each user's queries, in the order of ascending users."""
     _, query_user = np.unique(ranking.user, return_inverse=True)
     queries = np.bincount(query_user)
     found: PerUser = {}
-    for name, metric in metrics().items():
+    for name, metric in (metrics() if of is None else of).items():
         if isinstance(metric, QueryMetric):
             for n in lengths if metric.cutoff else lengths[:1]:
                 values = metric.value(ranking, n)
@@ -160,10 +164,10 @@ class ListValues(NamedTuple):
     by_category: dict[str, dict[str, float]]
 
 
-def list_values(lists: Lists, lengths: Sequence[int]) -> ListValues:
+def list_values(lists: Lists, lengths: Sequence[int], of: Metrics | None = None) -> ListValues:
     """Every metric of lists at every length; those the data cannot tell are left out."""
     values = ListValues({}, {})
-    of_lists = {name: metric for name, metric in metrics().items() if isinstance(metric, ListMetric)}
+    of_lists = {name: metric for name, metric in (metrics() if of is None else of).items() if isinstance(metric, ListMetric)}
     for name, metric, n in [(name, metric, n) for name, metric in of_lists.items() for n in lengths]:
         value = metric.value(lists, n)
         if isinstance(value, dict):

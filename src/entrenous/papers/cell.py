@@ -12,10 +12,10 @@ from typing import Any, Literal, NamedTuple, final
 import numpy as np
 
 from ..core.discover import modules
+from ..core.program import program_sha256
 from ..data.interactions import Interactions
 from ..runs.plan import RunPlan, make, network_of
 from ..split.types import Held, Split
-from .program import program_sha256
 
 FORMAT = 1  # of a remembered cell
 N = 10  # the list length that all of the papers' tables have

@@ -17,7 +17,7 @@ from ..evaluate.loss_win import against
 from ..evaluate.ratings import ERRORS
 from ..evaluate.significance import holm, paired_spread, paired_t, wilcoxon
 from ..federation.executors import Threads
-from ..runs.pipeline import Run, run
+from ..runs.pipeline import RunResult, run
 from ..runs.plan import RunPlan, check, make, usual_protocol
 from ..split.protocol import GIVEN
 
@@ -60,7 +60,7 @@ def compare(
     if isinstance(rows, Interactions):
         for name in algorithms:
             make(RunPlan(algorithm=name), rows)
-    runs: dict[str, list[Run]] = {}
+    runs: dict[str, list[RunResult]] = {}
     for number, name in enumerate(algorithms):
         runs[name] = []
         for seed in range(seeds):
@@ -81,7 +81,7 @@ def compare(
     }
 
 
-def _row(name: str, runs: list[Run]) -> dict[str, Any]:
+def _row(name: str, runs: list[RunResult]) -> dict[str, Any]:
     keys = list(runs[0].metrics)
     values = {key: [run.metrics[key] for run in runs] for key in keys}
     full, fair = [run.manifest.get("full_ranking") for run in runs], [run.manifest["fairness"] for run in runs]
@@ -98,7 +98,7 @@ def _row(name: str, runs: list[Run]) -> dict[str, Any]:
     }
 
 
-def _tests(metric: str, runs: dict[str, list[Run]]) -> list[dict[str, Any]]:
+def _tests(metric: str, runs: dict[str, list[RunResult]]) -> list[dict[str, Any]]:
     """The first algorithm against each other one, on `metric`."""
     first, *others = runs
     found: list[dict[str, Any]] = []
@@ -120,7 +120,7 @@ def _tests(metric: str, runs: dict[str, list[Run]]) -> list[dict[str, Any]]:
     return found
 
 
-def _loss_win(runs: dict[str, list[Run]]) -> dict[str, Any]:
+def _loss_win(runs: dict[str, list[RunResult]]) -> dict[str, Any]:
     """The first algorithm against each other one over every seed, fold and error."""
     errors = {
         name: [evaluation.metrics[metric] for one in of for evaluation in one.evaluations for metric in ERRORS]
@@ -130,7 +130,7 @@ def _loss_win(runs: dict[str, list[Run]]) -> dict[str, Any]:
     return {"loss_win": [row._asdict() for row in found.rows], "ranks": found.ranks, "friedman_p": found.p}
 
 
-def _spread_tests(runs: dict[str, list[Run]]) -> list[dict[str, Any]]:
+def _spread_tests(runs: dict[str, list[RunResult]]) -> list[dict[str, Any]]:
     """The first algorithm against each other one: is the standard deviation over users, of their means over seeds, the same?"""
     first, *others = runs
     found: list[dict[str, Any]] = []
@@ -149,7 +149,7 @@ def _correct(tests: list[dict[str, Any]], p: str) -> None:
         test["holm_p"] = float(corrected)
 
 
-def _per_user(metric: str, runs: list[Run]) -> Float64Array:
+def _per_user(metric: str, runs: list[RunResult]) -> Float64Array:
     """Each user's mean over seeds and folds, in the order of users; every run must have evaluated the same users."""
     users = np.unique(np.concatenate([evaluation.user for one in runs for evaluation in one.evaluations]))
     total, count = np.zeros(len(users)), np.zeros(len(users))

@@ -6,7 +6,7 @@ import os
 import time
 from pathlib import Path
 
-from ..core.discover import offers, pick
+from ..core.discover import offers, pick, with_plugins
 from ..core.errors import InputError
 from ..core.protocols import Progress, silent
 from ..data.home import data_home
@@ -21,7 +21,7 @@ from .table import PaperTable
 
 def experiments() -> dict[str, PaperTable]:
     """Every experiment by name: the EXPERIMENTS of the files of this package."""
-    return dict(sorted(offers("papers", "EXPERIMENTS").items()))
+    return dict(sorted(with_plugins("experiments", offers("papers", "EXPERIMENTS")).items()))
 
 
 def run_experiment(

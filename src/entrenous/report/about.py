@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from .. import __version__
 from ..core.discover import modules
 from ..runs.store import protocol_of
 from . import numbers
@@ -80,7 +79,8 @@ def _identity(shown: ShownRun) -> Html:
     pairs: list[tuple[Child, Child]] = [
         ("run", m["run"]),
         ("started", m["started"]),
-        ("entrenous", m["entrenous"]),
+        ("versions", ", ".join(f"{name} {one}" for name, one in m.get("versions", {}).items()) or "not said"),
+        *([("command", tag("code", m["command"]))] if m.get("command") else []),
         ("rounds", _rounds(m)),
         ("users evaluated", f"{m['users_evaluated']:,}"),
         ("model sha256", tag("code", m["model_sha256"])),
@@ -101,13 +101,14 @@ def settings(shown: ShownRun) -> Html:
     """Every setting that was in force, and what it means. Defaults are known if this version made the run."""
     own, preset = kind_of(shown.manifest["algorithm"])
     given: dict[str, Any] = shown.manifest["settings"]
-    if own is None or shown.manifest["entrenous"] != __version__:
-        said = "Settings that were given (the run is of another version, so its defaults are not shown)"
+    in_force: dict[str, Any] = shown.manifest.get("settings_in_force", {})
+    if own is None or in_force.keys() != own.model_fields.keys():
+        said = "Settings that were given (the run is of another version, so their meanings are not shown)"
         return table(said, ["setting", "value"], [[name, _value(value)] for name, value in given.items()], text=(1,))
     rows: list[list[Child]] = []
     for name, field in own.model_fields.items():
         source = _source(name, given, preset, shown.manifest["algorithm"])
-        value = given.get(name, preset.get(name, field.default))
+        value = in_force[name]
         rows.append([tag("code", name), join(_value(value), tag("small", source)), field.description or ""])
     if not rows:
         return tag("p", "The algorithm has no settings.", class_="small")

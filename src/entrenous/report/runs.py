@@ -187,5 +187,5 @@ def _all_have(group: Group, name: str) -> bool:
 
 def kind_of(algorithm: str) -> tuple[Any, dict[str, Any]]:
     """The settings class of an algorithm and what its name presets; (None, {}) if this version does not know it."""
-    maker = algorithms().get(algorithm)
+    maker = algorithms().get(algorithm)  # a report never runs the file of an algorithm of one's own
     return (maker.func, dict(maker.keywords)) if isinstance(maker, partial) else (maker, {})

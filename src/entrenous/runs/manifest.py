@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import __version__
 from ..core.declared import declared, is_gossip
+from ..core.own import short
 from ..data.interactions import Interactions
 from ..evaluate.fairness import fairness
 from ..evaluate.protocol import Evaluation
@@ -31,8 +31,8 @@ class Fold(NamedTuple):
     evaluate_seconds: float
 
 
-def opening(plan: RunPlan, rows: Interactions, by_name: bool) -> dict[str, Any]:
-    """The manifest of a run before it is trained. Settings that are not numbers or text (a Choice) are described, not stored."""
+def opening(plan: RunPlan, rows: Interactions, by_name: bool, objects: Sequence[str]) -> dict[str, Any]:
+    """The manifest of a run before it is trained. objects: settings that are neither numbers nor text (a Choice), which are described."""
     asked = asdict(plan)
     return {
         "run": None,
@@ -42,11 +42,11 @@ def opening(plan: RunPlan, rows: Interactions, by_name: bool) -> dict[str, Any]:
             for kind, given in (("settings", plan.settings), ("network", plan.network))
         },
         "data_by_name": by_name,
+        "settings_in_memory": list(objects),
         "rounds_asked": plan.rounds,
         "status": "running",
         "catalogue": rows.catalogue._asdict(),
         "data_sha256": rows.sha256(),
-        "entrenous": __version__,
         "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
     }
 
@@ -56,7 +56,9 @@ def ignored(plan: RunPlan, algorithm: Algorithm) -> list[str]:
     asked = [name for name, value in (("rounds", plan.rounds), ("every", plan.every), ("patience", plan.patience)) if value]
     if federated(algorithm) or not asked:
         return []
-    return [f"{plan.algorithm} is trained in one place, without rounds; ignored: {', '.join(f'--{name}' for name in asked)}"]
+    return [
+        f"{short(plan.algorithm)} is trained in one place, without rounds; ignored: {', '.join(f'--{name}' for name in asked)}"
+    ]
 
 
 def between(network: Mapping[str, Any], algorithm: Algorithm, split: Split) -> list[str]:

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, final
 
 from ..core.declared import predicts_ratings
 from ..core.errors import EntrenousError, EntrenousWarning, at_least
+from ..core.own import is_place, lasting, short
 from ..core.protocols import Progress, silent
+from ..core.types import Array
 from ..data.dataset import datasets
 from ..data.interactions import Interactions
+from ..data.kept import arrays_of_rows
 from ..data.load import load as load_rows
 from ..data.options import load_arguments
+from ..evaluate.metric_kinds import Metric
 from ..evaluate.predict import predictions
-from ..evaluate.protocol import Evaluation, evaluate
+from ..evaluate.protocol import NO_METRICS, Evaluation, evaluate
 from ..evaluate.recommend import recommendations
 from ..federation.executors import Debug, Executor, Threads
 from ..federation.workers.crew import Crew
@@ -29,6 +33,7 @@ from ..split.protocol import GIVEN, splits
 from ..split.types import Split
 from . import store
 from .manifest import Fold, between, closing, ignored, opening
+from .pins import pins
 from .plan import TRACE, RunPlan, check, check_parts, leaky, make, network_of, usual_protocol
 from .recommenders import (
     Algorithm,
@@ -36,7 +41,7 @@ from .recommenders import (
     FederatedRecommender,
     GossipRecommender,
 )
-from .train import Watch, train
+from .train import OnRound, Watch, train
 
 LENGTHS = (5, 10, 20)  # list lengths n of the metrics
 LEAK = (
@@ -47,13 +52,16 @@ LEAK = (
 
 @final
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Run:
-    """A finished run. manifest: what `entrenous run --json` prints. evaluations: one a fold. path: where it is stored, if it is."""
+class RunResult:
+    """A finished run. manifest: what `entrenous run --json` prints. evaluations: one a fold. trace: a line for each look at validation.
+    arrays: the trained state by name, of the first fold as are `recommender` and `train`. path: where it is stored, if it is."""
 
     manifest: dict[str, Any]
     recommender: FederatedRecommender | GossipRecommender | CentralRecommender
     train: Interactions
     evaluations: tuple[Evaluation, ...]
+    trace: tuple[dict[str, Any], ...] = ()
+    arrays: Mapping[str, Array] = field(default_factory=dict)
     path: Path | None = None
 
     @property
@@ -63,12 +71,12 @@ class Run:
 
     def recommend(self, user: str, n: int = 10) -> list[dict[str, Any]]:
         """Recommendations for a user: the n best items by external ids, [{"item", "title", "score"}]."""
-        label, seed = self.manifest["algorithm"], self.manifest["seed"]
+        label, seed = short(self.manifest["algorithm"]), self.manifest["seed"]
         return recommendations(self.recommender, self.train, user, n, label=label, seed=seed)
 
     def predict(self, user: str, *items: str) -> list[dict[str, Any]]:
         """Predicted ratings of a user for some items, by external ids: see `evaluate.predict.predictions`."""
-        return predictions(self.recommender, self.train, user, items, label=self.manifest["algorithm"])
+        return predictions(self.recommender, self.train, user, items, label=short(self.manifest["algorithm"]))
 
 
 class Material(NamedTuple):
@@ -100,7 +108,10 @@ def run(
     out: str | Path | None = None,
     debug: bool = False,
     progress: Progress = silent,
-) -> Run:
+    parts: Sequence[Split] = (),
+    metrics: Mapping[str, Metric] = NO_METRICS,
+    on_round: OnRound | None = None,
+) -> RunResult:
     """Splits, trains, evaluates and, with `out`, stores. See `RunPlan` for what determines the result.
 
     protocol: None = the usual one: loo-99, kfold-5 for an algorithm that predicts ratings, PEPPER's for one that gossips.
@@ -108,16 +119,22 @@ def run(
     warning (EntrenousWarning) and in every text about the run. threads: 0 = all cores; never changes a result.
     workers, ray: over so many processes of this machine, or of the Ray cluster at this address; they never change a result either.
     checkpoint_every: rounds, None = a tenth of the training, 0 = never. debug: one device at a time, so that an error names the device.
+    parts: a split of one's own, or one a fold, in place of a protocol; `data` is then its rows. metrics: further ones by name.
+    on_round: called after each round of training with its number and the metrics on validation, if these were just looked at.
     Raises InputError for anything that cannot be run, before anything is written.
     """
-    values = (*(settings or {}).values(), *(network or {}).values())
-    by_name = isinstance(data, str) and all(isinstance(value, str | int | float) for value in values)
+    by_name = isinstance(data, str) and not parts
+    objects = [
+        name for name, value in {**(settings or {}), **(network or {})}.items() if not isinstance(value, str | int | float)
+    ]
     if isinstance(data, str) and given is not None and protocol == GIVEN:
         data, given = given, None
-    protocol = protocol or usual_protocol(data, algorithm)
+    protocol = protocol or (parts[0].name if parts else usual_protocol(data, algorithm))
     plan = RunPlan(
-        algorithm=algorithm, data=_lasting(data) if isinstance(data, str) else data.name, protocol=protocol, seed=seed, rounds=rounds,
-        settings=settings or {}, patience=patience, every=every, given=None if given is None else _lasting(given),
+        algorithm=lasting(algorithm) if is_place(algorithm) else algorithm,
+        data=_lasting(data) if isinstance(data, str) else data.name,
+        protocol=protocol, seed=seed, rounds=rounds, settings=settings or {}, patience=patience, every=every,
+        given=None if given is None else _lasting(given),
         load={name: _lasting(value) if name == "items" else value for name, value in (load or {}).items()},
         negatives=negatives, network=network or {},
     )  # fmt: skip
@@ -127,14 +144,14 @@ def run(
     between_nodes = dict(network_of(plan))  # read once, as settings are: a file of delays may change
     at_least("--checkpoint-every", checkpoint_every, 0)
     threads_executor = Threads(threads)
-    what = material(plan, None if isinstance(data, str) else data)
+    what = Material(parts[0].all_rows, list(parts)) if parts else material(plan, None if isinstance(data, str) else data)
     made = make(plan, what.rows)  # settings are checked before anything is written
     check_parts(plan, what.parts)
     executor: Executor = Debug(lambda user: what.rows.users[user]) if debug else threads_executor
     with hired_crew(asked, plan, what, made, debug) as hired:
-        folder, begun = _opened(plan, what.rows, by_name, None if out is None else Path(out))
+        folder, begun = _opened(plan, what, made, by_name, objects, None if out is None else Path(out))
         watch = Watch(every=every, patience=patience, checkpoint_every=checkpoint_every, folder=folder, executor=executor,
-                      progress=progress, crew=hired)  # fmt: skip
+                      progress=progress, crew=hired, metrics=metrics, on_round=on_round)  # fmt: skip
         with _nothing_left_behind(folder):
             return execute(replace(plan, network=between_nodes), what, made, begun, watch)
 
@@ -169,17 +186,22 @@ def _lasting(name: str) -> str:
     return str(Path(name).resolve()) if name not in datasets() and Path(name).exists() else name
 
 
-def _opened(plan: RunPlan, rows: Interactions, by_name: bool, out: Path | None) -> tuple[Path | None, dict[str, Any]]:
-    """The folder of a new run under `out`, and what its manifest says until training is done."""
-    manifest = opening(plan, rows, by_name)
+def _opened(
+    plan: RunPlan, what: Material, made: Algorithm, by_name: bool, objects: list[str], out: Path | None
+) -> tuple[Path | None, dict[str, Any]]:
+    """The folder of a new run under `out`, and what its manifest says until training is done. Rows that were in memory alone are kept
+    there."""
+    manifest = opening(plan, what.rows, by_name, objects) | pins(made)
     if out is None:
         return None, manifest
     folder = store.new_folder(
-        out, f"{plan.algorithm}-{Path(plan.data).stem}-{plan.protocol}{'-leaky' if leaky(plan) else ''}-seed{plan.seed}"
+        out, f"{short(plan.algorithm)}-{Path(plan.data).stem}-{plan.protocol}{'-leaky' if leaky(plan) else ''}-seed{plan.seed}"
     )
     kept = {"settings": _keep_files(manifest["settings"], folder), "network": _keep_traces(manifest["network"], folder)}
     manifest |= {"run": folder.name, **kept}
     store.write_manifest(folder, manifest)
+    if not by_name:
+        store.write_arrays(folder / store.ROWS, arrays_of_rows(what.parts[0].final_train))
     return folder, manifest
 
 
@@ -214,7 +236,7 @@ def _keep_traces(network: dict[str, Any], folder: Path) -> dict[str, Any]:
     return kept
 
 
-def execute(plan: RunPlan, what: Material, algorithm: Algorithm, begun: dict[str, Any], watch: Watch) -> Run:
+def execute(plan: RunPlan, what: Material, algorithm: Algorithm, begun: dict[str, Any], watch: Watch) -> RunResult:
     """Trains and evaluates every fold of a plan and, if `watch` has a folder, stores the run. begun: the manifest so far."""
     if leaky(plan):
         warnings.warn(LEAK, EntrenousWarning, stacklevel=3)
@@ -226,11 +248,13 @@ def execute(plan: RunPlan, what: Material, algorithm: Algorithm, begun: dict[str
     if watch.folder is not None:
         _write(watch.folder, manifest, folds[0], trace)
     evaluations = tuple(fold.evaluation for fold in folds)
-    return Run(
+    return RunResult(
         manifest=manifest,
         recommender=folds[0].fitted.recommender,
         train=folds[0].train,
         evaluations=evaluations,
+        trace=tuple(trace),
+        arrays=folds[0].fitted.arrays,
         path=watch.folder,
     )
 
@@ -246,11 +270,12 @@ def _fold(plan: RunPlan, algorithm: Algorithm, split: Split, watch: Watch, trace
         model.recommender,
         rows,
         split.test,
-        label=plan.algorithm,
+        label=short(plan.algorithm),
         n=LENGTHS,
         seed=plan.seed,
         also_mask=masked,
         ratings=predicts_ratings(algorithm),
+        further=watch.metrics,
     )
     return Fold(model, found, rows, trained - began, time.perf_counter() - trained)
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, final
 
 from ..core.contract import Traits
 from ..core.declared import declared, is_gossip
-from ..core.discover import algorithms, pick
+from ..core.discover import kind_of
 from ..core.errors import InputError, at_least, did_you_mean
 from ..data.dataset import datasets
 from ..data.divided import present as divided_here
@@ -150,12 +149,6 @@ def _check_draws(name: str, algorithm: Any) -> None:
     raise InputError(
         "--negatives", f"{name} {why}", expected="an algorithm whose devices draw them, such as fpl", fix="leave it out"
     )
-
-
-def kind_of(algorithm: str) -> tuple[Any, Mapping[str, Any]]:
-    """The class of an algorithm, and the settings that its name presets. Raises InputError for a name that is not known."""
-    maker = pick("algorithm", algorithm, algorithms())
-    return (maker.func, maker.keywords) if isinstance(maker, partial) else (maker, {})
 
 
 def _value(value: Any, rows: Interactions) -> Any:

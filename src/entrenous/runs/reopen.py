@@ -7,14 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from ..core.errors import EntrenousError, InputError, at_least
+from ..core.own import is_place, short
 from ..core.protocols import Progress, silent
 from ..data.interactions import Interactions
+from ..data.kept import rows_from_arrays
 from ..evaluate.predict import predictions
 from ..evaluate.recommend import recommendations
 from ..federation.executors import Threads
 from ..federation.workers.engine import EngineOptions
 from . import store
-from .pipeline import Material, Run, execute, hired_crew, material
+from .pins import check_algorithm, check_program
+from .pipeline import Material, RunResult, execute, hired_crew, material
 from .plan import TRACE, RunPlan, make
 from .recommenders import CentralRecommender, FederatedRecommender, GossipRecommender, restore
 from .train import Watch
@@ -22,10 +25,20 @@ from .train import Watch
 KEPT = ("algorithm", "data", "protocol", "seed", "settings", "patience", "every", "given", "load")
 
 
-def plan_of(run: store.StoredRun) -> RunPlan:
-    """The plan by which a stored run was made. Raises InputError for a manifest that does not say."""
-    if not run.manifest.get("data_by_name", True):
-        raise InputError(str(run.path), "this run was made from objects in memory", fix="use the Run object in Python")
+def plan_of(run: store.StoredRun, algorithm: str | None = None) -> RunPlan:
+    """The plan by which a stored run was made.
+
+    Args:
+        run: the stored run.
+        algorithm: the place of the class, where the run was made by one of one's own: a file runs when it is loaded, so that what a run's
+            folder names is not enough.
+
+    Raises:
+        InputError: for a manifest that does not say, and for an algorithm of one's own that is not named.
+    """
+    if objects := run.manifest.get("settings_in_memory"):
+        problem = f"its setting {objects[0]} was an object in memory, which is not stored"
+        raise InputError(str(run.path), problem, expected="a number, a text or @file", fix="use the Run object in Python")
     missing = [name for name in (*KEPT, "rounds_asked", "data_sha256") if name not in run.manifest]
     if missing:
         raise InputError(
@@ -38,7 +51,19 @@ def plan_of(run: store.StoredRun) -> RunPlan:
     kept["negatives"] = run.manifest.get("negatives", "train")  # runs of earlier versions had no choice
     kept["settings"] = {name: _own_file(value, "@", run) for name, value in kept["settings"].items()}
     kept["network"] = {name: _own_file(value, TRACE, run) for name, value in run.manifest.get("network", {}).items()}
+    kept["algorithm"] = _algorithm(run, algorithm)
     return RunPlan(**kept, rounds=run.manifest["rounds_asked"])
+
+
+def _algorithm(run: store.StoredRun, named: str | None) -> str:
+    """The name of the run's algorithm, or the place that was named for it."""
+    own = str(run.manifest["algorithm"])
+    if is_place(own) and named is None:
+        problem = f"it was trained by an algorithm of one's own, {short(own)}, whose code runs when it is loaded"
+        raise InputError(str(run.path), problem, expected="its place", fix=f"name it, if you trust it: --algorithm {own}")
+    if named is not None and short(named) != short(own) and not named.endswith(".py"):
+        raise InputError("--algorithm", f"got {named}", expected=f"{own}, as the run was trained by it")
+    return own if named is None else named
 
 
 def _own_file(value: Any, mark: str, run: store.StoredRun) -> Any:
@@ -48,7 +73,10 @@ def _own_file(value: Any, mark: str, run: store.StoredRun) -> Any:
 
 
 def material_of(run: store.StoredRun, plan: RunPlan) -> Material:
-    """The rows and splits of a stored run. Raises EntrenousError when the data has changed since."""
+    """The rows and splits of a stored run. Raises EntrenousError when the data has changed since, or was in memory alone."""
+    if not run.manifest.get("data_by_name", True):
+        fix = "train again in Python"
+        raise InputError(str(run.path), "its rows and split were objects in memory; only the training rows are kept", fix=fix)
     found = material(plan)
     if found.rows.sha256() != run.manifest["data_sha256"]:
         raise EntrenousError(
@@ -57,29 +85,48 @@ def material_of(run: store.StoredRun, plan: RunPlan) -> Material:
     return found
 
 
-def reopen(run: store.StoredRun) -> tuple[FederatedRecommender | GossipRecommender | CentralRecommender, Interactions]:
-    """The trained recommender of a stored run (of its first fold), and the rows it was trained on."""
+def reopen(
+    run: store.StoredRun, *, algorithm: str | None = None, todays_code: bool = False
+) -> tuple[FederatedRecommender | GossipRecommender | CentralRecommender, Interactions]:
+    """The trained recommender of a stored run (of its first fold), and the rows it was trained on.
+
+    algorithm: as of `plan_of`. todays_code: whether to use the algorithm as it is now, where its code or a default has changed.
+    Raises InputError where it has and that is not asked for, and for a run that is not finished."""
     if run.manifest["status"] != "finished":
         raise InputError(str(run.path), "this run is not finished", fix=f"continue it with `entrenous run --resume {run.path}`")
-    plan = plan_of(run)
-    found = material_of(run, plan)
+    plan = plan_of(run, algorithm)
+    rows, train = _training_rows(run, plan)
+    made = make(plan, rows)
+    check_algorithm(run.manifest, made, str(run.path), todays_code)
     arrays, _ = store.read_arrays(run.path / "model.safetensors")
     if store.model_sha256(arrays) != run.manifest["model_sha256"]:
         raise EntrenousError(f"{run.path}: the model is not the one in the manifest; run it again")
-    train = found.parts[0].final_train
-    return restore(make(plan, found.rows), arrays, train), train
+    return restore(made, arrays, train), train
 
 
-def predicted(run: store.StoredRun, user: str, items: Sequence[str]) -> list[dict[str, Any]]:
+def _training_rows(run: store.StoredRun, plan: RunPlan) -> tuple[Interactions, Interactions]:
+    """All rows (or those that are kept), and the training rows of the first fold."""
+    if not run.manifest.get("data_by_name", True):
+        kept = rows_from_arrays(store.read_arrays(run.path / store.ROWS)[0])
+        return kept, kept
+    found = material_of(run, plan)
+    return found.rows, found.parts[0].final_train
+
+
+def predicted(
+    run: store.StoredRun, user: str, items: Sequence[str], *, algorithm: str | None = None, todays_code: bool = False
+) -> list[dict[str, Any]]:
     """Predicted ratings of a stored run: see `evaluate.predict.predictions`."""
-    recommender, train = reopen(run)
-    return predictions(recommender, train, user, items, label=run.manifest["algorithm"])
+    recommender, train = reopen(run, algorithm=algorithm, todays_code=todays_code)
+    return predictions(recommender, train, user, items, label=short(run.manifest["algorithm"]))
 
 
-def recommended(run: store.StoredRun, user: str, n: int = 10) -> list[dict[str, Any]]:
+def recommended(
+    run: store.StoredRun, user: str, n: int = 10, *, algorithm: str | None = None, todays_code: bool = False
+) -> list[dict[str, Any]]:
     """Recommendations of a stored run for one user: see `evaluate.recommend.recommendations`."""
-    recommender, train = reopen(run)
-    return recommendations(recommender, train, user, n, label=run.manifest["algorithm"], seed=run.manifest["seed"])
+    recommender, train = reopen(run, algorithm=algorithm, todays_code=todays_code)
+    return recommendations(recommender, train, user, n, label=short(run.manifest["algorithm"]), seed=run.manifest["seed"])
 
 
 def resume(
@@ -90,10 +137,12 @@ def resume(
     workers: int | None = None,
     ray: str | None = None,
     checkpoint_every: int | None = None,
+    algorithm: str | None = None,
+    todays_code: bool = False,
     progress: Progress = silent,
-) -> Run:
+) -> RunResult:
     """Continues an interrupted run from its newest checkpoint to the model an uninterrupted run ends with. workers, ray: as of `run`,
-    whatever the run was begun with."""
+    whatever the run was begun with. todays_code: go on though the code or a library is not what the run began with."""
     at_least("--checkpoint-every", checkpoint_every, 0)
     asked = EngineOptions(workers, ray, threads)
     asked.check()
@@ -103,9 +152,11 @@ def resume(
         raise InputError(
             str(stored.path), "this run is finished", fix="there is nothing to resume; start another with `entrenous run`"
         )
-    plan = plan_of(stored)
+    plan = plan_of(stored, algorithm)
     what = material_of(stored, plan)
     made = make(plan, what.rows)
+    check_algorithm(stored.manifest, made, str(stored.path), todays_code)
+    check_program(stored.manifest, str(stored.path), todays_code)
     with hired_crew(asked, plan, what, made) as hired:
         watch = Watch(every=plan.every, patience=plan.patience, checkpoint_every=checkpoint_every, folder=stored.path,
                       executor=executor, progress=progress, crew=hired)  # fmt: skip

@@ -4,6 +4,7 @@
                trace.jsonl         one line for each evaluated point of training
                users.safetensors   per-user metrics
                model.safetensors   the trained model
+               rows.safetensors    training rows, of a run whose data lived in memory alone
                checkpoint-<phase>-<round>.safetensors   the two newest states of each phase of an unfinished run
                <setting>.csv, network-<setting>.txt   the run's copies of files that settings were read from
 
@@ -26,6 +27,7 @@ from ..core.errors import EntrenousError, EntrenousWarning, InputError, did_you_
 from ..core.files import write_atomically
 from ..core.types import Array
 
+ROWS = "rows.safetensors"
 FORMAT = 2  # of the files below; a run of another format is refused by number
 ALWAYS = ("run", "status", "algorithm", "data", "protocol", "seed")  # in every manifest
 LETTERS = {"f": "F", "i": "I", "u": "U"}  # of safetensors' types

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple, TypeAlias, final
 
 from ..core.declared import is_central, is_gossip
 from ..core.keys import key
+from ..core.own import short
 from ..core.protocols import CentralAlgorithm, Progress, silent
 from ..data.interactions import Interactions
 from ..evaluate.goal import Goal, goal_of, look
+from ..evaluate.metric_kinds import Metric
 from ..federation.executors import Executor, Threads
 from ..federation.gossip import Gossip
 from ..federation.network import Network
@@ -36,6 +38,7 @@ from .recommenders import (
     restore_training,
 )
 
+OnRound: TypeAlias = Callable[[int, dict[str, float]], None]
 PROGRESS_STEPS = 100  # how often a long training reports
 
 
@@ -46,6 +49,7 @@ class Watch:
 
     every: rounds between looks at validation, 0 = none. patience: looks without a better one after which training stops, 0 = never.
     checkpoint_every: rounds between checkpoints in `folder`, 0 = none. crew: workers that have the devices; None = they are here.
+    metrics: further ones, by name. on_round: is told of each round, with the metrics of a look at validation if there was one.
     """
 
     every: int = 0
@@ -55,6 +59,8 @@ class Watch:
     executor: Executor = field(default_factory=lambda: Threads(1))
     progress: Progress = silent
     crew: Crew | None = None
+    metrics: Mapping[str, Metric] = field(default_factory=dict)
+    on_round: OnRound | None = None
 
 
 def train(plan: RunPlan, algorithm: Algorithm, split: Split, watch: Watch, trace: list[dict[str, Any]], fold: str) -> Fitted:
@@ -69,7 +75,7 @@ def train(plan: RunPlan, algorithm: Algorithm, split: Split, watch: Watch, trace
     assert not isinstance(algorithm, CentralAlgorithm)
     rows, until = split.final_train, plan.rounds or algorithm.default_rounds(split.final_train.catalogue)
     seen, avoid = split.validation if not split.refit else None, split.all_rows if leaky(plan) else None
-    run_phase = partial(train_phase, label=plan.algorithm, seed=plan.seed, avoid=avoid, network=network_of(plan),
+    run_phase = partial(train_phase, label=short(plan.algorithm), seed=plan.seed, avoid=avoid, network=network_of(plan),
                         weighting=split.weighting_sets, watch=watch, trace=trace)  # fmt: skip
     if plan.patience:
         run_phase(algorithm, split.train, until, phase=f"{fold}-select", validation=split.validation)
@@ -115,6 +121,8 @@ def train_phase(
         periodic.append(Periodic(watch.every, act))
     if watch.folder is not None and between:
         periodic.append(Periodic(between, partial(_checkpoint, watch.folder, phase, trace)))
+    if watch.on_round is not None:
+        periodic.append(Periodic(1, partial(_told, watch.on_round, phase, trace)))
     if patience_is_over(trace, phase, watch.patience, goal_of(algorithm)):  # it had stopped here before the interruption
         return fitted(rounds, training)
     return fitted(rounds, advance(rounds, training, until, periodic, watch.progress))
@@ -196,6 +204,12 @@ class _Look:
         }
         self._trace.append(line)
         return patience_is_over(self._trace, self._phase, self._patience, goal)
+
+
+def _told(on_round: OnRound, phase: str, trace: list[dict[str, Any]], now: Standing) -> bool:
+    looked = bool(trace) and trace[-1]["phase"] == phase and trace[-1]["round"] == now.round
+    on_round(now.round, trace[-1]["validation"] if looked else {})
+    return False
 
 
 def _checkpoint(folder: Path, phase: str, trace: list[dict[str, Any]], now: Standing) -> bool:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from ..core.discover import offers
+from ..core.discover import offers, with_plugins
 from ..core.errors import InputError, did_you_mean
 from ..data.interactions import Interactions
 from .given import with_features
@@ -17,9 +17,13 @@ GIVEN = "given"
 
 
 def protocols() -> list[str]:
-    """The names that files of this package offer, and `given`. A number in a name may be replaced by another one: `loo-99`,
-    `loo-50`."""
-    return sorted([*offers("split", "PROTOCOLS"), GIVEN])
+    """The names that files of this package and installed packages (`entrenous.splits`) offer, and `given`. A number in a name may be
+    replaced by another one: `loo-99`, `loo-50`."""
+    return sorted([*_known(), GIVEN])
+
+
+def _known() -> dict[str, Callable[..., list[Split]]]:
+    return with_plugins("splits", offers("split", "PROTOCOLS"))
 
 
 def splits(
@@ -48,7 +52,7 @@ def _given(given: Split | Path | str | None, data: Interactions | None) -> Split
 
 
 def _parse(protocol: str) -> tuple[Callable[..., list[Split]], list[int]]:
-    known = offers("split", "PROTOCOLS")
+    known = _known()
     for name, build in known.items():
         pattern = re.sub(r"\d+", r"(\\d{1,9})", re.escape(name))
         found = re.fullmatch(pattern, protocol)

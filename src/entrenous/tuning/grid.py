@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol, final
 
 import numpy as np
 
-from ..core.discover import algorithms, pick
+from ..core.discover import maker_of
 from ..core.errors import InputError, NonFiniteError, at_least
 from ..core.protocols import Progress, silent
 from ..data.interactions import Interactions
@@ -54,7 +54,7 @@ class Task:
     @property
     def goal(self) -> Goal:
         """The validation metric by which this task chooses settings."""
-        return goal_of(pick("algorithm", self.plan.algorithm, algorithms())())
+        return goal_of(maker_of(self.plan.algorithm)())
 
 
 class Tried(NamedTuple):

@@ -6,8 +6,9 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple, get_args
 
+from ..core.discover import kind_of
 from ..core.errors import InputError, did_you_mean
-from ..runs.plan import RunPlan, check, kind_of
+from ..runs.plan import RunPlan, check
 
 DIGITS = 4  # of a drawn number: what a table shows is what was tried
 

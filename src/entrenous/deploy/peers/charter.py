@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, final
 
+from ...core.discover import kind_of
 from ...core.errors import InputError
 from ...core.gossip_learning import GossipLearning
 from ...core.protocols import Catalogue
-from ...runs.plan import kind_of
 from ...wire.pushed import packed_bytes
 
 FORMAT = 1  # of the protocol between peers, and of what is in the charter

@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ...core.discover import kind_of
 from ...core.errors import InputError, at_least
 from ...core.files import write_private
 from ...core.gossip_learning import GossipLearning
 from ...data.interactions import NO_TIME, Interactions
-from ...runs.plan import kind_of
 from .charter import Charter
 from .folder import (
     INVITATION,

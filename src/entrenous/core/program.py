@@ -1,12 +1,16 @@
-"""`program_sha256`: the identity of the code that a training imports, so that a remembered outcome of other code is not taken for it."""
+"""The identity of the code that a training imports, so that an outcome of other code is not taken for its own."""
 
 from __future__ import annotations
 
 import ast
 import hashlib
+import inspect
+import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+
+from .. import LAZY
 
 PACKAGE, ROOT = __package__.partition(".")[0], Path(__file__).parent.parent
 
@@ -17,10 +21,53 @@ def program_sha256(*modules: str) -> str:
 
     Imports inside functions count, imports for type checking alone do not. Neither do comments, docstrings and layout.
     """
-    digest = hashlib.sha256()
-    for name in sorted(closure(*modules)):
-        digest.update(f"{name} {ast.dump(without_docstrings(_parsed(name)))}\n".encode())
-    return digest.hexdigest()
+    said = "".join(f"{name} {_sha256(name)}\n" for name in sorted(closure(*modules)))
+    return hashlib.sha256(said.encode()).hexdigest()
+
+
+@cache
+def _sha256(name: str) -> str:
+    return hashlib.sha256(ast.dump(without_docstrings(_parsed(name))).encode()).hexdigest()
+
+
+def source_sha256(kind: type) -> str:
+    """The identity of the source of a class and of what it imports from this package, directly or not; of a class of one's own too.
+
+    Of one's own its file counts, with the modules that it imports from the same folder; in a notebook the class alone. "" where no source
+    can be found, as at a bare prompt.
+    """
+    if kind.__module__.partition(".")[0] == PACKAGE:
+        return program_sha256(kind.__module__)
+    texts = _own_texts(kind)
+    trees = [ast.parse(text) for text in texts]
+    ours = {one for tree in trees for node in _imports(tree) for one in _targets(node, "")}
+    said = "".join(f"{ast.dump(without_docstrings(tree))}\n" for tree in trees)
+    return hashlib.sha256(f"{said}{program_sha256(*ours)}".encode()).hexdigest() if texts else ""
+
+
+def _own_texts(kind: type) -> list[str]:
+    """The source of a class that is not of this package, and of the modules beside it that it imports."""
+    file = getattr(sys.modules.get(kind.__module__), "__file__", None)
+    if file is None:
+        try:
+            return [inspect.cleandoc(inspect.getsource(kind))]
+        except (OSError, TypeError):
+            return []
+    found, waiting = dict[Path, str](), [Path(file)]
+    while waiting:
+        path = waiting.pop()
+        if path not in found:
+            found[path] = source_of(path)
+            names = [one for node in _imports(ast.parse(found[path])) for one in _named(node)]
+            waiting += [beside for name in names if (beside := path.with_name(f"{name}.py")).is_file()]
+    return [found[path] for path in sorted(found)]
+
+
+def _named(node: ast.Import | ast.ImportFrom) -> list[str]:
+    """The names by which a module beside this one may be imported: their first parts."""
+    if isinstance(node, ast.Import):
+        return [one.name.partition(".")[0] for one in node.names]
+    return [node.module.partition(".")[0]] if node.module else [one.name for one in node.names]
 
 
 def closure(*modules: str) -> set[str]:
@@ -60,7 +107,7 @@ def _targets(node: ast.Import | ast.ImportFrom, package: str) -> list[str]:
     base = ".".join(filter(None, (parent, node.module)))
     if base != PACKAGE and not base.startswith(f"{PACKAGE}."):
         return []
-    names = [f"{base}.{one.name}" for one in node.names]
+    names = [LAZY.get(one.name, f"{base}.{one.name}") if base == PACKAGE else f"{base}.{one.name}" for one in node.names]
     return [one for one in (base, *names) if path_of(one).is_file()]
 
 

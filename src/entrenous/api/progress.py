@@ -1,0 +1,41 @@
+"""Progress of long work on stderr: a bar on a terminal, ten lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ..core.protocols import Progress, silent
+
+
+@contextmanager
+def progress_bar(shown: bool = True) -> Iterator[Progress]:
+    """A Progress that draws a bar on stderr, or prints ten lines where stderr is not a terminal. shown: False = nothing."""
+    if not shown or not sys.stderr.isatty():
+        yield _lines if shown else silent
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bars
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
+        task = bars.add_task("starting", total=None)
+        yield lambda done, total, what: bars.update(task, completed=done, total=total, description=what)
+
+
+@contextmanager
+def asked_progress(progress: bool | Progress | None) -> Iterator[Progress]:
+    """The Progress that a caller asks for: True or False, a function of one's own, or None = where a person is likely to look, which is
+    a terminal or a notebook."""
+    if callable(progress):
+        yield progress
+        return
+    with progress_bar(sys.stderr.isatty() or "ipykernel" in sys.modules if progress is None else progress) as shown:
+        yield shown
+
+
+def _lines(done: int, total: int, what: str) -> None:
+    if done == total or done * 10 // total != (done - max(1, total // 100)) * 10 // total:
+        print(f"{what} {done}/{total}", file=sys.stderr, flush=True)

@@ -1,0 +1,39 @@
+"""Errors in the words of who reads them: Python speaks of arguments where the command line speaks of options."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ..core.errors import InputError
+
+SETTING = re.compile(r"--(set|network|own) ([a-z_]+)(?==|\b)")
+WITH = re.compile(r"--(set|network|load|own)\b")
+OPTION = re.compile(r"--([a-z][a-z-]*)")
+NAMES = {"set": "settings", "network": "network", "load": "load", "own": "own"}
+
+
+@contextmanager
+def in_python() -> Iterator[None]:
+    """A context in which an InputError speaks of arguments."""
+    try:
+        yield
+    except InputError as bad:
+        if OPTION.search(str(bad)) is None:
+            raise
+        said = [as_argument(text) for text in (bad.where, bad.problem, bad.expected, bad.fix)]
+        again = type(bad)(said[0], said[1], expected=said[2], fix=said[3])
+        raise again from None
+
+
+def as_argument(text: str) -> str:
+    """A text in which options are arguments.
+
+    >>> as_argument("--set pi: got 2"), as_argument("say how often to look with --every ROUNDS"), as_argument("--checkpoint-every: got -1")
+    ("settings['pi']: got 2", 'say how often to look with every=ROUNDS', 'checkpoint_every: got -1')
+    """
+    text = SETTING.sub(lambda found: f"{NAMES[found[1]]}['{found[2]}']", text)
+    text = WITH.sub(lambda found: NAMES[found[1]], text)
+    text = re.sub(r"--([a-z][a-z-]*) ([A-Z]{2,}|[0-9.]+)", lambda found: f"{found[1].replace('-', '_')}={found[2]}", text)
+    return OPTION.sub(lambda found: found[1].replace("-", "_"), text)

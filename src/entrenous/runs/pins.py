@@ -1,0 +1,87 @@
+"""What a stored run is tied to: its settings, its code, its libraries. Who uses it later is told where today's are others."""
+
+from __future__ import annotations
+
+import platform
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from .. import __version__
+from ..core.errors import InputError
+from ..core.program import program_sha256, source_sha256
+
+TRAINS = "entrenous.runs.train"  # with what it imports, the code behind every result
+LIBRARIES = ("numpy", "numba", "scipy", "polars")
+TODAY = "run it again, or say --todays-code to use today's"
+ALGORITHM, TRAINING = "algorithm_sha256", "program_sha256"
+
+
+def pins(algorithm: Any) -> dict[str, Any]:
+    """Entries of a manifest that determine its result.
+
+    Args:
+        algorithm: the instance that is trained.
+
+    Returns:
+        settings_in_force: every setting with its value, defaults too; algorithm_sha256: of the source of the algorithm and of what it
+        imports from this package; program_sha256: of the code that trains and evaluates; versions: of Python and the libraries;
+        command: what was typed, without folders.
+    """
+    return {
+        "settings_in_force": {name: _plain(value) for name, value in algorithm.model_dump().items()},
+        ALGORITHM: source_sha256(type(algorithm)),
+        TRAINING: program_sha256(TRAINS),
+        "versions": versions(),
+        "command": command(sys.argv),
+    }
+
+
+def versions() -> dict[str, str]:
+    """The versions of this package, Python, the machine's architecture and the libraries that compute."""
+    here = {"entrenous": __version__, "python": platform.python_version(), "machine": platform.machine()}
+    return here | {name: version(name) for name in LIBRARIES}
+
+
+def command(arguments: Sequence[str]) -> str:
+    """A command line as it can be typed again, the program without its folder; "" in Python, where none was typed."""
+    program = Path(arguments[0]).name if arguments else ""
+    return shlex.join(["entrenous", *arguments[1:]]) if program in ("entrenous", "__main__.py") else ""
+
+
+def check_algorithm(manifest: Mapping[str, Any], algorithm: Any, where: str, todays_code: bool = False) -> None:
+    """Refuses to use a stored model with an algorithm whose code or settings are not those it was trained with, unless `todays_code`."""
+    now = pins(algorithm)
+    if todays_code:
+        return
+    if ALGORITHM not in manifest:
+        problem = "the run does not say by which code it was made: it is of an earlier version"
+        raise InputError(where, problem, expected=f"{ALGORITHM} in its manifest", fix=TODAY)
+    if manifest[ALGORITHM] != now[ALGORITHM]:
+        raise InputError(where, f"the code of {manifest['algorithm']} has changed since the run", expected="the same", fix=TODAY)
+    changed = [name for name, value in manifest["settings_in_force"].items() if now["settings_in_force"].get(name) != value]
+    if changed:
+        raise InputError(where, f"the setting {changed[0]} is no longer what it was in the run", expected="the same", fix=TODAY)
+
+
+def check_program(manifest: Mapping[str, Any], where: str, todays_code: bool = False) -> None:
+    """Refuses to continue a run with other code or other libraries than it began with, unless `todays_code`."""
+    if todays_code:
+        return
+    if manifest.get(TRAINING) != program_sha256(TRAINS):
+        raise InputError(where, "the code that trains has changed since the run began", expected="the same", fix=TODAY)
+    begun, now = manifest["versions"], versions()
+    other = [name for name in begun if begun[name] != now.get(name)]
+    if other:
+        problem = f"{other[0]} was {begun[other[0]]} when the run began and is {now.get(other[0])}"
+        raise InputError(where, problem, expected="the same", fix=TODAY)
+
+
+def _plain(value: Any) -> Any:
+    """A setting as JSON has it; what is no number or text is described."""
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
