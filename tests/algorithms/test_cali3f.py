@@ -42,11 +42,12 @@ def hand_made(
     server: Cali3FServer, users: list[int], learnt: Any, item: Any, rows: Any, n: Any, dense: Any = None, **other: Any
 ) -> Cali3FServer:
     """The server after devices with these user embeddings, this one item each, moved by these rows, and these dense moves."""
-    from entrenous.algorithms._federated_ncf import averaged, shared
+    from entrenous.algorithms._federated_ncf import shared
+    from entrenous.core.averaging import weighted_moves
 
     algorithm = cali3f(**other)
     moved, n, ptr = np.asarray(rows, np.float32), np.asarray(n, np.float32), np.arange(len(users) + 1)
-    parts = shared(moved, np.abs(moved)) if algorithm.fast else averaged(moved, ptr, n)
+    parts = shared(moved, np.abs(moved)) if algorithm.fast else weighted_moves(moved, ptr, n)
     flat = np.zeros((len(users), algorithm.shape.network), np.float32) if dense is None else np.asarray(dense, np.float32)
     weighted = {"network": n[:, None] * flat, "local": n[:, None] * flat}
     shown = {"user": np.asarray(learnt, np.float32), "n": n[:, None]}

@@ -15,6 +15,7 @@ from typing import Annotated, ClassVar, NamedTuple, Protocol, Self, TypeAlias, f
 import numpy as np
 from pydantic import Field
 
+from ..core.averaging import HOW_MUCH, average, counts, weighted_moves
 from ..core.contract import SentArray, Traits, axes, dense, rows
 from ..core.keys import fold_name
 from ..core.protocols import Catalogue, Histories
@@ -22,18 +23,7 @@ from ..core.types import Float32Array, Int32Array, Int64Array
 from ..core.update import Total, Update, gathered
 from ..kernels import ncf
 from ..kernels.user_clusters import check_clusters, delegates_of, first_centroids, k_means, shown_user, with_progress
-from ._federated_ncf import (
-    HOW_MUCH,
-    NCFSettings,
-    average,
-    averaged,
-    counts,
-    data_of,
-    mean_network,
-    one_network,
-    shared,
-    weighted_mean,
-)  # fmt: skip
+from ._federated_ncf import NCFSettings, data_of, mean_network, one_network, shared, weighted_mean
 
 # ---- the two parts, whatever the model -----------------------------------------------------------------------------------------
 
@@ -185,7 +175,11 @@ class FedFast(NCFSettings):
         sent = ncf.train(self.shape, self.rates(), *w, one_network(len(users)), data)
         moved = sent.row
         size = np.abs(moved).mean(axis=1, keepdims=True)  # |w^k[i] - w[i]|_1 but for a factor that all shares have
-        item = {**averaged(moved, sent.ptr, weight), "share": 0 * size} if self._starts(download.round) else shared(moved, size)
+        item = (
+            {**weighted_moves(moved, sent.ptr, weight), "share": 0 * size}
+            if self._starts(download.round)
+            else shared(moved, size)
+        )
         network = {"network": weight[:, None] * sent.network}
         return devices, Update(sent.ptr, sent.item, item, network, weight, shown={"user": sent.user}, sender=users)
 

@@ -13,6 +13,7 @@ from typing import Annotated, ClassVar, NamedTuple, Self, final
 import numpy as np
 from pydantic import Field
 
+from ..core.averaging import ALIKE, HOW_MUCH, alike, average, counts, weighted_moves
 from ..core.contract import SentArray, Traits, axes, rows
 from ..core.keys import fold_name, folds
 from ..core.protocols import Catalogue, Histories
@@ -21,7 +22,6 @@ from ..core.types import Float32Array, Int32Array, Int64Array, UInt64Array
 from ..core.update import Total, Update
 from ..kernels import prme_node, prme_score
 from ..kernels.user_clusters import check_clusters, first_centroids, k_means, shown_user
-from ._federated_ncf import ALIKE, HOW_MUCH, alike, average, averaged, counts
 from ._prme import HOW, PRMESettings
 from .fedfast import Clusters, Decay, Startup, actv_agg_users, actv_samp, gamma_of
 
@@ -124,7 +124,7 @@ class FedAvgPRME(AveragedPRME):
     ) -> tuple[FedAvgPRMEDevices, Update]:
         """Local training, ClientUpdate(k, w) of FedAvg: E epochs; sends n_k (w_k - w) of the venues that the device touched."""
         sent, weight = self.learnt(download.item, devices.user, histories, users, key), counts(histories)
-        update = Update(sent.ptr, sent.item, averaged(sent.row, sent.ptr, weight), {}, weight)
+        update = Update(sent.ptr, sent.item, weighted_moves(sent.row, sent.ptr, weight), {}, weight)
         return FedAvgPRMEDevices(sent.user), update
 
     def aggregate(self, server: PRMEVenues, total: Total) -> PRMEVenues:
@@ -165,7 +165,7 @@ class ReptilePRME(AveragedPRME):
     ) -> tuple[ReptilePRMEDevices, Update]:
         """Local training: E epochs from w; sends w_k - w of the venues that the device touched."""
         sent, weight = self.learnt(download.item, devices.user, histories, users, key), alike(histories)
-        update = Update(sent.ptr, sent.item, averaged(sent.row, sent.ptr, weight), {}, weight)
+        update = Update(sent.ptr, sent.item, weighted_moves(sent.row, sent.ptr, weight), {}, weight)
         return ReptilePRMEDevices(sent.user, devices.key), update
 
     def aggregate(self, server: PRMEVenues, total: Total) -> PRMEVenues:
@@ -264,7 +264,7 @@ class FedFastPRME(FederatedPRME):
     ) -> tuple[FedFastPRMEDevices, Update]:
         """Local training: E epochs from w; sends n_k times the moves of venues, and shows the new user vector U."""
         sent, weight = self.learnt(download.item, download.user, histories, users, key), counts(histories)
-        moved = averaged(sent.row, sent.ptr, weight)
+        moved = weighted_moves(sent.row, sent.ptr, weight)
         return devices, Update(sent.ptr, sent.item, moved, {}, weight, shown={"user": sent.user}, sender=users)
 
     def aggregate(self, server: FedFastPRMEServer, total: Total) -> FedFastPRMEServer:
