@@ -10,6 +10,7 @@ from small_federations import ITEMS, SMALL, USERS, same, sent, shop, started, tr
 from within_contract import within_contract
 
 from entrenous.algorithms._federated_ncf import SHARE, SQUARE, data_of
+from entrenous.algorithms._user_clusters import k_means
 from entrenous.algorithms.cali3f import Cali3F, Cali3FServer
 from entrenous.algorithms.fedavg import FedAvg
 from entrenous.core.declared import ContractError, bound
@@ -20,7 +21,6 @@ from entrenous.core.update import Total, Update, add_update, empty_total
 from entrenous.data.interactions import Interactions
 from entrenous.federation.rounds import Rounds
 from entrenous.kernels import ncf
-from entrenous.kernels.user_clusters import k_means
 
 OFF = {"personalised": False, "fast": False, "sampled": False}
 

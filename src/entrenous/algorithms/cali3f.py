@@ -23,8 +23,8 @@ from ..core.sampling import cohort
 from ..core.types import Float32Array, Float64Array, Int32Array, Int64Array
 from ..core.update import Total, Update, gathered, real
 from ..kernels import ncf
-from ..kernels.user_clusters import check_clusters, delegates_of, first_centroids, k_means, shown_user, with_progress
 from ._federated_ncf import NCFSettings, data_of, mean_network, one_network, shared, weighted_mean
+from ._user_clusters import check_clusters, delegates_of, first_centroids, k_means, shown_user, with_progress
 
 
 class Cali3FServer(NamedTuple):
