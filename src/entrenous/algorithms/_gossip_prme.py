@@ -8,6 +8,7 @@ import numpy as np
 from numba import njit
 from pydantic import Field
 
+from ..core.arrays import others
 from ..core.contract import axes
 from ..core.gossip import DeviceData
 from ..core.gossip_node import GossipModel
@@ -88,22 +89,12 @@ def performance(
         u, own = who[d], slice(rows.ptr[who[d]], rows.ptr[who[d] + 1])
         low, high = ptr[u], ptr[u + 1]
         if high > low:
-            venue = listed(item[low:high], candidates[low])
+            venue = np.concatenate((item[low:high], others(candidates[low], item[low:high])))
             out = np.empty(len(venue), np.float32)
             start = prme.starts(rows.item[own], rows.time[own], rows.row[own], how)
             prme.score(pool[at[d]], user[u], start, venue, rows.point, how, alpha, room, out)
             f1[d] = 2.0 * hits(out, high - low, n) / (n + high - low)
     return f1
-
-
-@njit(cache=True, nogil=True)
-def listed(relevant: Int32Array, candidates: Int32Array) -> Int32Array:
-    """The relevant venues, ascending, then the candidates that are none of them and no gap (-1)."""
-    keep = np.empty(len(candidates), np.bool_)
-    for k in range(len(candidates)):
-        at = np.searchsorted(relevant, candidates[k])
-        keep[k] = candidates[k] >= 0 and not (at < len(relevant) and relevant[at] == candidates[k])
-    return np.concatenate((relevant, candidates[keep]))
 
 
 @njit(cache=True, nogil=True)
