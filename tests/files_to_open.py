@@ -28,13 +28,14 @@ SYSTEMS: dict[str, tuple[str, ...]] = {
     "fedmf": ("algorithms/fedmf.py",),
     "metamf": ("algorithms/metamf.py",),
     "rfrec": ("algorithms/rfrec.py",),
-    "prme-g around a server": ("algorithms/prme_baselines.py",),
+    "fedavg-prme-g": ("algorithms/fedavg_prme.py",),
+    "reptile-prme-g": ("algorithms/reptile_prme.py",),
+    "fedfast-prme-g": ("algorithms/fedfast_prme.py",),
 }
-EXCEPTED = {"prme-g around a server"}  # PEPPER's baselines: FedAvg, Reptile and FedFast of NCF, done again over PRME-G
 # One file has the policies, and names both models: a reader of one system opens the model of that system alone.
 GOSSIP = {
     "gmf": ("algorithms/pepper.py", "algorithms/_gossip_gmf.py", "kernels/gmf_node.py"),
-    "prme-g": ("algorithms/pepper.py", "algorithms/_prme.py", "kernels/prme_node.py", "kernels/prme_score.py"),
+    "prme-g": ("algorithms/pepper.py", "algorithms/_gossip_prme.py", "algorithms/_prme.py", "kernels/prme.py"),
 }
 
 

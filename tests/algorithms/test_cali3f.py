@@ -10,6 +10,7 @@ from small_federations import ITEMS, SMALL, USERS, same, sent, shop, started, tr
 from within_contract import within_contract
 
 from entrenous.algorithms._federated_ncf import SHARE, SQUARE, data_of
+from entrenous.algorithms._user_clusters import k_means
 from entrenous.algorithms.cali3f import Cali3F, Cali3FServer
 from entrenous.algorithms.fedavg import FedAvg
 from entrenous.core.declared import ContractError, bound
@@ -20,7 +21,6 @@ from entrenous.core.update import Total, Update, add_update, empty_total
 from entrenous.data.interactions import Interactions
 from entrenous.federation.rounds import Rounds
 from entrenous.kernels import ncf
-from entrenous.kernels.user_clusters import k_means
 
 OFF = {"personalised": False, "fast": False, "sampled": False}
 
@@ -42,11 +42,12 @@ def hand_made(
     server: Cali3FServer, users: list[int], learnt: Any, item: Any, rows: Any, n: Any, dense: Any = None, **other: Any
 ) -> Cali3FServer:
     """The server after devices with these user embeddings, this one item each, moved by these rows, and these dense moves."""
-    from entrenous.algorithms._federated_ncf import averaged, shared
+    from entrenous.algorithms._federated_ncf import shared
+    from entrenous.core.averaging import weighted_moves
 
     algorithm = cali3f(**other)
     moved, n, ptr = np.asarray(rows, np.float32), np.asarray(n, np.float32), np.arange(len(users) + 1)
-    parts = shared(moved, np.abs(moved)) if algorithm.fast else averaged(moved, ptr, n)
+    parts = shared(moved, np.abs(moved)) if algorithm.fast else weighted_moves(moved, ptr, n)
     flat = np.zeros((len(users), algorithm.shape.network), np.float32) if dense is None else np.asarray(dense, np.float32)
     weighted = {"network": n[:, None] * flat, "local": n[:, None] * flat}
     shown = {"user": np.asarray(learnt, np.float32), "n": n[:, None]}

@@ -10,13 +10,13 @@ from small_federations import ITEMS, SMALL, USERS, same, sent, shop, started, tr
 from within_contract import within_contract
 
 from entrenous.algorithms._federated_ncf import SHARE, SQUARE
+from entrenous.algorithms._user_clusters import k_means
 from entrenous.algorithms.fedavg import FedAvg
 from entrenous.algorithms.fedfast import FedFast, FedFastServer
 from entrenous.core.errors import InputError
 from entrenous.core.keys import key
 from entrenous.data.interactions import Interactions
 from entrenous.federation.rounds import Rounds
-from entrenous.kernels.user_clusters import k_means
 
 
 @pytest.fixture(scope="module")

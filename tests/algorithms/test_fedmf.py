@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from small_data import few_ratings
 
 from entrenous.algorithms.fedmf import FedMF
 from entrenous.core.errors import InputError, NonFiniteError
 from entrenous.core.keys import key
 from entrenous.core.update import Update
-from entrenous.core.vocabulary import Vocabulary
-from entrenous.data.interactions import Interactions, build
+from entrenous.data.interactions import Interactions
 from entrenous.federation.executors import Threads
 from entrenous.federation.rounds import Rounds, Training
 
@@ -24,12 +24,7 @@ MEANS: dict[str, Any] = {**PUBLISHED, "learning_rate": 0.1, "step": "mean"}
 
 @pytest.fixture
 def data() -> Interactions:
-    rng = np.random.default_rng(0)
-    has = rng.random((USERS, ITEMS)) < 0.4
-    has[EVERYONE, EVERYONE] = True
-    user, item = np.nonzero(has)
-    value = rng.integers(1, 6, len(user)).astype(np.float32)
-    return build(user, item, value=value, users=Vocabulary(size=USERS, kind="user"), items=Vocabulary(size=ITEMS, kind="item"))
+    return few_ratings(USERS, ITEMS)
 
 
 def unchanged(update: Update) -> Update:

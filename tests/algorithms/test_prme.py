@@ -10,8 +10,10 @@ import pytest
 from small_federations import sent, started
 from within_contract import within_contract
 
+from entrenous.algorithms.fedavg_prme import FedAvgPRME
+from entrenous.algorithms.fedfast_prme import FedFastPRME
 from entrenous.algorithms.pepper import GossipAgePRME, GossipAveragePRME, GossipReptilePRME, PepperPRME, drawn_weighting_sets
-from entrenous.algorithms.prme_baselines import FedAvgPRME, FedFastPRME, ReptilePRME
+from entrenous.algorithms.reptile_prme import ReptilePRME
 from entrenous.core.declared import bound
 from entrenous.core.discover import algorithms
 from entrenous.core.errors import InputError

@@ -9,9 +9,9 @@ import pytest
 from small_federations import ITEMS, SMALL, USERS, same, sent, shop, started, trained
 from within_contract import within_contract
 
-from entrenous.algorithms._federated_ncf import EACH
 from entrenous.algorithms.fedavg import FedAvg
 from entrenous.algorithms.reptile import Reptile
+from entrenous.core.averaging import EACH
 from entrenous.data.interactions import Interactions
 from entrenous.kernels import ncf
 

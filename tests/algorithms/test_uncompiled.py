@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import pytest
-from paths import PYTHONPATH
+from plain_python import printed_both_ways
 from small_federations import GOSSIP
 
 PROGRAM = """
-import warnings
-warnings.filterwarnings("ignore", category=RuntimeWarning)  # plain uint64 arithmetic announces that it wraps around
-import sys
 from small_federations import PLAIN
 from entrenous.algorithms.cali3f import Cali3F
 from entrenous.algorithms.ditto import Ditto
@@ -46,15 +39,13 @@ for algorithm, until in (
 """
 
 PEERS = """
-import sys, warnings
-warnings.filterwarnings("ignore", category=RuntimeWarning)
+import sys
 import numpy as np
 from small_federations import gossiping, shop
 from entrenous.federation.gossip import Gossip
 from entrenous.federation.network import Network
 from entrenous.runs.recommenders import fitted
 from entrenous.runs.store import model_sha256
-from paths import PYTHONPATH
 
 rough = Network.read({"clock": "random", "latency": "uniform:0.2:2", "churn": 0.2, "restarts": 0.05, "loss": 0.1, "bad": 0.2})
 gossip = Gossip(gossiping(sys.argv[1]), shop(10, 30), seed=1, network=rough)
@@ -64,26 +55,15 @@ print(model_sha256(result.arrays), model_sha256({"s": scores}), ",".join(map(str
 """
 
 
-def output(disable_jit: str, program: str = PROGRAM, *arguments: str) -> list[str]:
-    environment = {**os.environ, "NUMBA_DISABLE_JIT": disable_jit, "PYTHONPATH": PYTHONPATH}
-    done = subprocess.run(
-        [sys.executable, "-c", program, *arguments], env=environment, capture_output=True, text=True, timeout=240, check=False
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    return done.stdout.split()
-
-
 @pytest.mark.timeout(400)
 def test_plain_python_and_compiled_code_agree_to_the_bit() -> None:
-    compiled, plain = output("0"), output("1")
-    assert len(compiled) == 20 == len(set(compiled))
-    assert plain == compiled
+    found = printed_both_ways(PROGRAM).split()
+    assert len(found) == 20 == len(set(found))
 
 
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("name", GOSSIP)
 def test_peers_end_with_the_same_bytes_too(name: str) -> None:
     """Over a network on which everything happens: late and lost messages, churn, restarts, models that are refused."""
-    compiled, plain = output("0", PEERS, name), output("1", PEERS, name)
-    assert len(compiled) == 3 == len(set(compiled)) and int(compiled[2].split(",")[-1]) > 0
-    assert plain == compiled
+    found = printed_both_ways(PEERS, name).split()
+    assert len(found) == 3 == len(set(found)) and int(found[2].split(",")[-1]) > 0

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import subprocess
-import sys
 from typing import Any
 
 import ncf_by_autograd
 import numpy as np
 import pytest
 from autograd import grad
+from plain_python import printed_both_ways
 
 from entrenous.baselines import ncf as central
 from entrenous.baselines.ncf import CentralNCF, NCFModel, joined, learn
@@ -284,14 +282,6 @@ for settings in (
 """
 
 
-def output(disable_jit: str) -> list[str]:
-    env = {**os.environ, "NUMBA_DISABLE_JIT": disable_jit, "PYTHONWARNINGS": "ignore"}
-    ran = subprocess.run([sys.executable, "-c", PROGRAM], env=env, capture_output=True, text=True, timeout=120, check=False)
-    assert ran.returncode == 0, ran.stderr[-2000:]
-    return ran.stdout.split()
-
-
 def test_plain_python_gives_the_same_bytes():
-    compiled = output("0")
+    compiled = printed_both_ways(PROGRAM).split()
     assert len(set(compiled)) == 3 and all(len(digest) == len(hashlib.sha256().hexdigest()) for digest in compiled)
-    assert output("1") == compiled

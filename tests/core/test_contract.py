@@ -12,6 +12,7 @@ from mean_embedding import HOSTILE, Devices, MeanEmbedding, NoScore, Server
 
 from entrenous import run
 from entrenous.algorithms import fcf
+from entrenous.algorithms.fpl import FPL
 from entrenous.core.contract import Axes, Traits, UpTo, axes, dense, rows, shown
 from entrenous.core.declared import ContractError, bound, declared, fields_of
 from entrenous.core.enforce import check_arrays, check_received, vanishing
@@ -189,7 +190,8 @@ def test_a_run_ends_with_one_line_and_exit_code_2(
     assert not list(tmp_path.glob("runs/*"))
 
 
-def test_a_later_round_is_checked_under_debug_alone(data: Any) -> None:
+@pytest.mark.parametrize("executor", [Threads(1, strict=True), Debug()], ids=["strict", "debug"])
+def test_a_later_round_is_checked_by_a_strict_executor_alone(executor: Any, data: Any) -> None:
     class LaterNaN(MeanEmbedding):
         """Honest at first."""
 
@@ -198,8 +200,34 @@ def test_a_later_round_is_checked_under_debug_alone(data: Any) -> None:
 
     assert Rounds(LaterNaN(), data).advance(Rounds(LaterNaN(), data).start(), 2).round == 2
     with pytest.raises(Exception, match="download 'kind': the number 9"):
-        rounds = Rounds(LaterNaN(), data, executor=Debug())
+        rounds = Rounds(LaterNaN(), data, executor=executor)
         rounds.advance(rounds.start(), 2)
+
+
+def test_conform_sees_what_depends_on_company(data: Any) -> None:
+    class Sociable(MeanEmbedding):
+        """Its devices learn more in company."""
+
+        def local(self, download: Server, devices: Devices, histories: Any, users: Any, key: Any) -> Any:
+            after, update = super().local(download, devices, histories, users, key)
+            return Devices(after.p * np.float32(len(users))), update
+
+    with pytest.raises(ContractError, match=r"Sociable: .* depends on which devices train together"):
+        conform(Sociable(), data)
+
+
+def test_conform_sees_rounds_of_one_device_that_end_elsewhere_if_compiled_as_a_whole(
+    monkeypatch: pytest.MonkeyPatch, data: Any
+) -> None:
+    honest = FPL.solo_rounds
+
+    def further(self: FPL, server: Any, devices: Any, histories: Any, rounds: range, *rest: Any) -> Any:
+        return honest(self, server, devices, histories, range(rounds.start, rounds.stop + 1), *rest)
+
+    conform(FPL(cohort=1, triples=2), data)
+    monkeypatch.setattr(FPL, "solo_rounds", further)
+    with pytest.raises(ContractError, match=r"FPL: .* depends on which devices train together"):
+        conform(FPL(cohort=1, triples=2), data)
 
 
 def test_an_update_that_rounds_to_zero_is_warned_of(data: Any) -> None:

@@ -1,10 +1,6 @@
 """The compiled kernels of splits and evaluation against the same functions run as plain Python."""
 
-import os
-import subprocess
-import sys
-
-from paths import HELPERS
+from plain_python import printed_both_ways
 
 PROGRAM = """
 import hashlib, numpy as np
@@ -25,18 +21,5 @@ print(digest.hexdigest())
 """
 
 
-def digest(**environment):
-    ran = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", PROGRAM],
-        cwd=HELPERS,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=200,
-    )
-    assert ran.returncode == 0, ran.stderr[-2000:]
-    return ran.stdout.strip()
-
-
 def test_compiled_and_uncompiled_kernels_agree():
-    assert digest() == digest(NUMBA_DISABLE_JIT="1")
+    assert len(printed_both_ways(PROGRAM)) == 64

@@ -6,8 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+import pytest
 
+from entrenous.core.errors import InputError
 from entrenous.data.interactions import NO_TIME, Interactions
+from entrenous.split.protocol import splits
 
 
 def write_rows(home: Path, data: Interactions) -> Path:
@@ -77,3 +80,11 @@ def write_all_pepper(home: Path, data: Interactions, k: int = 99) -> Path:
     rows, folder = divided(data), home / "ml-100k"
     write_pepper(folder, rows, {row: free(data, row[0], k) for row in rows if row[2] != "train"})
     return folder
+
+
+def refused_split(match: str, data: Interactions, protocol: str) -> str:
+    """The one line with which a split is refused."""
+    with pytest.raises(InputError, match=match) as wrong:
+        splits(protocol, data)
+    assert "\n" not in str(wrong.value)
+    return str(wrong.value)

@@ -41,6 +41,18 @@ def random_data(users=40, items=30, rows=400, *, seed=0) -> Interactions:
     )
 
 
+def few_ratings(users: int, items: int, *, idle: bool = False) -> Interactions:
+    """Ratings 1 to 5, at least one of every user; idle: none of the last one."""
+    rng = np.random.default_rng(0)
+    has = rng.random((users, items)) < 0.4
+    has[np.arange(users), np.arange(users)] = True
+    has[-1] &= not idle
+    user, item = np.nonzero(has)
+    value = rng.integers(1, 6, len(user)).astype(np.float32)
+    names = Vocabulary(size=users, kind="user"), Vocabulary(size=items, kind="item")
+    return build(user, item, value=value, users=names[0], items=names[1])
+
+
 def rows_of(data: Interactions) -> set[tuple[str, str]]:
     """The rows as external ids."""
     return {(data.users[u], data.items[i]) for u, i in zip(data.user.tolist(), data.item.tolist(), strict=True)}

@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from entrenous.algorithms._gossip_prme import hits, performance
+from entrenous.algorithms._prme import moves
 from entrenous.core.geography import flat_points, kilometres, points
 from entrenous.core.keys import folds, key
-from entrenous.kernels import prme_node, prme_score
-from entrenous.kernels.prme_node import spatial_weight
+from entrenous.kernels import prme
+from entrenous.kernels.prme import spatial_weight
 
 ITEMS, FACTORS, NODES = 23, 3, 3
 WHO = np.arange(NODES)
@@ -27,20 +29,18 @@ def places(seed: int = 0) -> np.ndarray:
     return found
 
 
-def rows(**change: Any) -> prme_node.PRMERows:
+def rows(**change: Any) -> prme.PRMERows:
     own = {"ptr": PTR, "item": ITEM, "avoid_ptr": PTR, "avoid": ITEM, "time": TIME, "row": ROW}
-    return prme_node.PRMERows(**{**own, "point": points(places()).reshape(-1), **change})
+    return prme.PRMERows(**{**own, "point": points(places()).reshape(-1), **change})
 
 
-def rates(**change: Any) -> prme_node.PRMERates:
+def rates(**change: Any) -> prme.PRMERates:
     numbers = {"rate": 0.1, "reg": 0.01, "alpha": 0.3, "tau": 0, "epochs": 1} | change
-    return prme_node.PRMERates(
-        *(np.float32(numbers[name]) for name in ("rate", "reg", "alpha")), numbers["tau"], numbers["epochs"]
-    )
+    return prme.PRMERates(*(np.float32(numbers[name]) for name in ("rate", "reg", "alpha")), numbers["tau"], numbers["epochs"])
 
 
 def models(seed: int = 1) -> np.ndarray:
-    pool, random = np.zeros((NODES, prme_node.width_of(ITEMS, FACTORS)), np.float32), np.random.default_rng(seed)
+    pool, random = np.zeros((NODES, prme.width_of(ITEMS, FACTORS)), np.float32), np.random.default_rng(seed)
     pool[:, : 2 * FACTORS * ITEMS] = random.normal(0, 0.5, (NODES, 2 * FACTORS * ITEMS))
     return pool
 
@@ -108,31 +108,31 @@ def test_the_other_end_of_the_world_the_same_place_and_nowhere() -> None:
 
 
 def test_rows_follow_each_other_in_time() -> None:
-    order = prme_node.in_order(TIME[:5], ROW[:5])
+    order = prme.in_order(TIME[:5], ROW[:5])
     assert order.tolist() == [1, 3, 4, 2, 0]
-    before = prme_node.previous(TIME[:5], order, 0)
+    before = prme.previous(TIME[:5], order, 0)
     assert {(int(ITEM[c]), int(ITEM[i])) for i, c in enumerate(before) if c >= 0} == {(4, 9), (9, 20), (20, 8), (8, 1)}
 
 
 def test_equal_times_go_by_the_place_in_the_source_and_rows_without_a_time_stand_alone() -> None:
-    time = np.array([5, 5, prme_node.NO_TIME, 5, prme_node.NO_TIME], np.int64)
-    order = prme_node.in_order(time, np.array([8, 2, 9, 4, 1]))
+    time = np.array([5, 5, prme.NO_TIME, 5, prme.NO_TIME], np.int64)
+    order = prme.in_order(time, np.array([8, 2, 9, 4, 1]))
     assert order.tolist() == [4, 2, 1, 3, 0]
-    assert prme_node.previous(time, order, 0).tolist() == [3, -1, -1, 1, -1]
+    assert prme.previous(time, order, 0).tolist() == [3, -1, -1, 1, -1]
 
 
 def test_a_long_gap_cuts_the_sequence() -> None:
     time = np.array([0, 10, 25, 26], np.int64)
-    order = prme_node.in_order(time, np.arange(4))
-    assert prme_node.previous(time, order, 0).tolist() == [-1, 0, 1, 2]
-    assert prme_node.previous(time, order, 10).tolist() == [-1, 0, -1, 2]
-    assert prme_node.previous(time[:0], order[:0], 0).tolist() == []
+    order = prme.in_order(time, np.arange(4))
+    assert prme.previous(time, order, 0).tolist() == [-1, 0, 1, 2]
+    assert prme.previous(time, order, 10).tolist() == [-1, 0, -1, 2]
+    assert prme.previous(time[:0], order[:0], 0).tolist() == []
 
 
 def test_every_venue_but_the_observed_one_may_be_drawn_and_none_twice() -> None:
     own, avoid = np.array([2, 5, 9], np.int32), np.array([1, 2, 5, 9], np.int32)  # one more is avoided
     for r in range(3):
-        drawn = [prme_node.unobserved(own, avoid, r, k, 10 - 4) for k in range(10 - 4 + 2)]
+        drawn = [prme.unobserved(own, avoid, r, k, 10 - 4) for k in range(10 - 4 + 2)]
         assert sorted(drawn) == sorted({0, 3, 4, 6, 7, 8, 2, 5, 9} - {int(own[r])})
 
 
@@ -151,7 +151,7 @@ def test_a_step_is_the_gradient(c: int, i: int, j: int) -> None:
 
     model, u = start.copy(), user.copy()
     w_i, w_j = (np.float32(1 if c < 0 else weight(c, venue)) for venue in (i, j))
-    prme_node.step(model, u, c, i, j, w_i, w_j, how)
+    prme.step(model, u, c, i, j, w_i, w_j, how)
     vectors, theta = table(start), user.astype(np.float64)
     gradient_u, gradient = np.zeros(FACTORS), np.zeros((ITEMS, 2, FACTORS))
     for where, out in ((theta, gradient_u), (vectors, gradient)):
@@ -166,8 +166,8 @@ def test_a_step_is_the_gradient(c: int, i: int, j: int) -> None:
     assert np.abs(gradient_u).max() > 0.01 and np.abs(gradient).max() > 0.01
 
 
-def trained(pool: np.ndarray, user: np.ndarray, how: prme_node.PRMERates, own: prme_node.PRMERows, seed: int = 5) -> None:
-    prme_node.train(pool, WHO, user, WHO, own, how, ITEMS, folds(key(seed, "train"), WHO))
+def trained(pool: np.ndarray, user: np.ndarray, how: prme.PRMERates, own: prme.PRMERows, seed: int = 5) -> None:
+    prme.train(pool, WHO, user, WHO, own, how, ITEMS, folds(key(seed, "train"), WHO))
 
 
 def test_training_brings_what_follows_nearer_than_what_does_not() -> None:
@@ -184,7 +184,7 @@ def test_nodes_are_trained_by_their_names_each_on_its_own_rows() -> None:
     user, own = users(), rows()
     trained(whole, user, rates(epochs=2), own)
     some = np.array([2])
-    prme_node.train(alone, some, users(), some, own, rates(epochs=2), ITEMS, folds(key(5, "train"), some))
+    prme.train(alone, some, users(), some, own, rates(epochs=2), ITEMS, folds(key(5, "train"), some))
     assert alone[2].tobytes() == whole[2].tobytes() and alone[0].tobytes() == before[0].tobytes()
     assert whole[1].tobytes() == before[1].tobytes() and user[1].tobytes() == users()[1].tobytes()  # it has no rows
     assert not np.array_equal(whole[0], before[0]) and not np.array_equal(user[0], users()[0])
@@ -200,20 +200,20 @@ def test_what_is_avoided_is_never_pushed_away_and_who_avoids_everything_still_ha
 
 
 def test_a_device_with_one_venue_and_nothing_to_compare_learns_nothing() -> None:
-    own = prme_node.PRMERows(
+    own = prme.PRMERows(
         np.array([0, 1]), np.zeros(1, np.int32), np.array([0, 1]), np.zeros(1, np.int32), np.zeros(1, np.int64),
         np.zeros(1, np.int64), np.zeros(3, np.float32),
     )  # fmt: skip
     pool, user, here = np.ones((1, 16), np.float32), np.ones((1, FACTORS), np.float32), np.arange(1)
-    prme_node.train(pool, here, user, here, own, rates(), 1, folds(key(0), here))
+    prme.train(pool, here, user, here, own, rates(), 1, folds(key(0), here))
     assert (pool == 1).all() and (user == 1).all()
 
 
 def test_moves_are_what_training_changes_item_by_item() -> None:
     model, user, keys = models()[0], users(), folds(key(5, "train"), WHO)
-    sent = prme_node.moves(table(model).astype(np.float32).reshape(ITEMS, -1), user, rows(), rates(epochs=3), keys)
+    sent = moves(table(model).astype(np.float32).reshape(ITEMS, -1), user, rows(), rates(epochs=3), keys)
     pool, learnt = np.repeat(model[None], NODES, axis=0), users()
-    prme_node.train(pool, WHO, learnt, WHO, rows(), rates(epochs=3), ITEMS, keys)
+    prme.train(pool, WHO, learnt, WHO, rows(), rates(epochs=3), ITEMS, keys)
     assert sent.user.tobytes() == learnt.tobytes() and user.tobytes() == users().tobytes()
     for d in WHO:
         part = slice(sent.ptr[d], sent.ptr[d + 1])
@@ -232,15 +232,15 @@ def expected(node: int, how: int, pool: np.ndarray, user: np.ndarray, mine: np.n
     vectors, theta = table(pool[node]), user[node].astype(np.float64)
     if not len(mine):
         return np.array([-distance(theta, vectors, -1, venue) for venue in range(ITEMS)])
-    start = [latest] if how == prme_score.LATEST else mine.tolist()
+    start = [latest] if how == prme.LATEST else mine.tolist()
     each = np.array([[distance(theta, vectors, c, venue) for venue in range(ITEMS)] for c in start])
-    return -(each.mean(axis=0) if how == prme_score.MEAN else each.min(axis=0))
+    return -(each.mean(axis=0) if how == prme.MEAN else each.min(axis=0))
 
 
-@pytest.mark.parametrize("how", [prme_score.NEAREST, prme_score.MEAN, prme_score.LATEST])
+@pytest.mark.parametrize("how", [prme.NEAREST, prme.MEAN, prme.LATEST])
 def test_scores_are_minus_the_distances_from_where_the_user_has_been(how: int) -> None:
     pool, user = models(), users()
-    found = prme_score.scores(pool, WHO, user, WHO, rows(), how, np.float32(0.3), ITEMS)
+    found = prme.scores(pool, WHO, user, WHO, rows(), how, np.float32(0.3), ITEMS)
     assert found.dtype == np.float32 and found.shape == (NODES, ITEMS)
     for node, latest in ((0, 1), (1, None), (2, 0)):
         truth = expected(node, how, pool, user, ITEM[PTR[node] : PTR[node + 1]], latest)
@@ -248,16 +248,14 @@ def test_scores_are_minus_the_distances_from_where_the_user_has_been(how: int) -
 
 
 def test_more_venues_than_fit_into_a_tile_are_scored_as_any_others() -> None:
-    items, random = 2 * prme_score.TILE + 5, np.random.default_rng(4)
-    pool = random.normal(0, 0.5, (1, prme_node.width_of(items, FACTORS))).astype(np.float32)
+    items, random = 2 * prme.TILE + 5, np.random.default_rng(4)
+    pool = random.normal(0, 0.5, (1, prme.width_of(items, FACTORS))).astype(np.float32)
     point = points(np.stack([random.uniform(40, 41, items), random.uniform(-74, -73, items)], axis=1)).reshape(-1)
     here, own = np.arange(1), rows(ptr=np.array([0, 5]), point=point)
-    whole = prme_score.scores(pool, here, users(), here, own, prme_score.NEAREST, np.float32(0.3), items)[0]
+    whole = prme.scores(pool, here, users(), here, own, prme.NEAREST, np.float32(0.3), items)[0]
     some = random.permutation(items)[:40].astype(np.int32)
     out = np.empty(40, np.float32)
-    prme_score.score(
-        pool[0], users()[0], ITEM[:5], some, point, prme_score.NEAREST, np.float32(0.3), prme_score.room_of(FACTORS), out
-    )
+    prme.score(pool[0], users()[0], ITEM[:5], some, point, prme.NEAREST, np.float32(0.3), prme.room_of(FACTORS), out)
     assert out.tobytes() == whole[some].tobytes()
 
 
@@ -265,8 +263,8 @@ def test_performance_is_the_f1_of_a_node_s_weighting_venues_in_one_list() -> Non
     pool, user = models(), users()
     ptr, item = np.array([0, 2, 3, 3]), np.array([6, 11, 5], np.int32)
     candidates = np.array([[0, 2, 11, 12, -1, 13], [9, 9, 9, 9, 9, 9], [14, 15, -1, 16, 17, 18]], np.int32)
-    f1 = prme_score.performance(pool, WHO, user, WHO, rows(), prme_score.NEAREST, np.float32(0.3), ptr, item, candidates, 3)
-    scores = prme_score.scores(pool, WHO, user, WHO, rows(), prme_score.NEAREST, np.float32(0.3), ITEMS)
+    f1 = performance(pool, WHO, user, WHO, rows(), prme.NEAREST, np.float32(0.3), ptr, item, candidates, 3)
+    scores = prme.scores(pool, WHO, user, WHO, rows(), prme.NEAREST, np.float32(0.3), ITEMS)
     for node, relevant, others in ((0, [6, 11], [0, 2, 12, 13]), (1, [5], [14, 15, 16, 17, 18])):
         best = sorted([*relevant, *others], key=lambda venue: -scores[node, venue])[:3]
         hits = len(set(best) & set(relevant))
@@ -275,6 +273,6 @@ def test_performance_is_the_f1_of_a_node_s_weighting_venues_in_one_list() -> Non
 
 
 def test_equal_scores_count_against_the_weighting_venues() -> None:
-    assert prme_score.hits(np.zeros(4, np.float32), 1, 3) == 0
-    assert prme_score.hits(np.array([2, 1, 0, 1], np.float32), 2, 1) == 1
-    assert prme_score.hits(np.array([2, 1, 0, 1], np.float32), 2, 3) == 2
+    assert hits(np.zeros(4, np.float32), 1, 3) == 0
+    assert hits(np.array([2, 1, 0, 1], np.float32), 2, 1) == 1
+    assert hits(np.array([2, 1, 0, 1], np.float32), 2, 3) == 2

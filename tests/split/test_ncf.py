@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from command_line import Command
 from paths import SHARED
-from published_splits import free, write_ncf, write_rows
+from published_splits import free, refused_split, write_ncf, write_rows
 from small_data import interactions, rows_of
 
 from entrenous.core.errors import InputError
@@ -55,10 +55,7 @@ def command(capsys: pytest.CaptureFixture[str]) -> Command:
 
 def refused(match: str, data: Interactions = DATA, protocol: str = "ncf-99") -> str:
     """The one line with which a split is refused."""
-    with pytest.raises(InputError, match=match) as wrong:
-        splits(protocol, data)
-    assert "\n" not in str(wrong.value)
-    return str(wrong.value)
+    return refused_split(match, data, protocol)
 
 
 # ---- what it holds out -----------------------------------------------------------------------------------------------------------

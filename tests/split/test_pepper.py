@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from command_line import Command
 from paths import SHARED
-from published_splits import Part, free, write_pepper
+from published_splits import Part, free, refused_split, write_pepper
 from small_data import Popular, interactions, random_data, rows_of
 
 from entrenous.core.errors import InputError
@@ -68,10 +68,7 @@ def candidates(split: Split, user: str) -> list[str]:
 
 def refused(match: str, data: Interactions = DATA, protocol: str = "pepper-given") -> str:
     """The one line with which a split is refused."""
-    with pytest.raises(InputError, match=match) as wrong:
-        splits(protocol, data)
-    assert "\n" not in str(wrong.value)
-    return str(wrong.value)
+    return refused_split(match, data, protocol)
 
 
 # ---- pepper-given ----------------------------------------------------------------------------------------------------------------

@@ -8,12 +8,13 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 import numpy as np
 from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
-from ..core.contract import SentArray, Traits, axes, dense, rows, weight
+from ..core.averaging import average, moved_by, weighted_moves
+from ..core.contract import SentArray, Traits, axes, dense, rows
 from ..core.keys import fold_name, folds, normals
 from ..core.protocols import Catalogue, Histories
 from ..core.sampling import cohort
 from ..core.settings import Settings
-from ..core.types import Float32Array, Float64Array, Int32Array, Int64Array
+from ..core.types import Float32Array, Int32Array, Int64Array
 from ..core.update import Total, Update, real
 from ..kernels import ncf
 
@@ -118,16 +119,6 @@ def data_of(histories: Histories, users: Int64Array, key: np.uint64) -> ncf.NCFD
     return ncf.NCFData(histories.ptr, histories.item, histories.avoid_ptr, histories.avoid, folds(key, users))
 
 
-def counts(histories: Histories) -> Float32Array:
-    """The number of interactions n_k on each device, float32 [m]."""
-    return np.diff(histories.ptr).astype(np.float32)
-
-
-def alike(histories: Histories) -> Float32Array:
-    """Equal weights: EACH of every device that has interactions, 0 of one that has none; float32 [m]."""
-    return EACH * (counts(histories) > 0)
-
-
 def one_network(devices: int) -> Int32Array:
     """The number of the network that each device starts from where all share one: int32 [devices] of zeros."""
     return np.zeros(devices, np.int32)
@@ -137,24 +128,6 @@ def one_network(devices: int) -> Int32Array:
 
 SQUARE = np.float32(2.0**9)  # keeps squares of small steps above the grid of 2^-16, and those of steps up to 8 below its limit
 SHARE = np.float32(2.0**8)
-EACH = np.float32(2.0**8)  # what every device weighs where all count alike: keeps small moves above the grid of 2^-16
-HOW_MUCH = weight(when="each round: n_k", reveals="how many interactions the device has; in a sum, how many the cohort has")
-ALIKE = weight(
-    when="each round: 256, or 0 from a device without a history",
-    reveals="whether the device has a history; in a sum, how many have one",
-)
-
-
-def averaged(moved: Float32Array, ptr: Int64Array, weight: Float32Array) -> dict[str, Float32Array]:
-    """Rows of FedAvg: n_k (w_k - w) of each item that a device touched. moved: float32 [n, row], ordered by device as `ptr` says;
-    weight: n_k, float32 [m]."""
-    return {"item": np.repeat(weight, np.diff(ptr))[:, None] * moved}
-
-
-def average(item: Float32Array, total: Total, rate: float = 1.0) -> Float32Array:
-    """FedAvg's new item embeddings, w + rate sum_k (n_k / n) (w_k - w) over the round's devices, whether they touched an item or not
-    (McMahan et al. 2017, algorithm 1)."""
-    return _moved(item, rate * (real(total.rows["item"]) / max(float(real(total.weight).sum()), 1e-9)))
 
 
 def shared(moved: Float32Array, size: Float32Array) -> dict[str, Float32Array]:
@@ -166,18 +139,14 @@ def weighted_mean(item: Float32Array, total: Total) -> Float32Array:
     """Item embeddings as a mean weighted by the sizes of moves, w + sum_k size_k (w_k - w) / sum_k size_k = sum_k size_k w_k / sum_k
     size_k; items that nobody moved stay."""
     sizes, sums = real(total.rows["share"]) / SHARE, real(total.rows["item"]) / SQUARE
-    return _moved(item, sums / np.where(sizes > 0, sizes, 1))
+    return moved_by(item, sums / np.where(sizes > 0, sizes, 1))
 
 
 def mean_network(network: Float32Array, sums: Int64Array, weight: Int64Array, rate: float = 1.0) -> Float32Array:
     """The new non-embedding parts, w + rate sum_k (n_k / n) (w_k - w) within each group: float32 [groups, network]; a group without
     devices stays."""
     n = real(weight)[:, None]
-    return _moved(network, rate * (real(sums) / np.where(n > 0, n, 1)))
-
-
-def _moved(array: Float32Array, by: Float64Array) -> Float32Array:
-    return (array.astype(np.float64) + by).astype(np.float32)
+    return moved_by(network, rate * (real(sums) / np.where(n > 0, n, 1)))
 
 
 # ---- one global model, the mean of what a round's devices learnt: FedAvg, Ditto, Reptile ---------------------------------------
@@ -246,7 +215,7 @@ class AveragedNCF(NCFSettings):
         [m]. Returns the new w[U], and weight (w_k - w) of what was touched."""
         sent = ncf.train(self.shape, self.rates(), user, w.item, w.network, one_network(len(user)), data)
         return sent.user, Update(
-            sent.ptr, sent.item, averaged(sent.row, sent.ptr, weight), {"network": weight[:, None] * sent.network}, weight
+            sent.ptr, sent.item, weighted_moves(sent.row, sent.ptr, weight), {"network": weight[:, None] * sent.network}, weight
         )
 
     def averaged_model(self, w: GlobalNCF, total: Total, rate: float = 1.0) -> GlobalNCF:

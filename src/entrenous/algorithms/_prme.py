@@ -1,27 +1,31 @@
-"""PRME-G (kernels/prme_node.py): its settings and what it needs to know of a device, the same between peers and around a server; and the
-model that peers exchange, for data that says when and where."""
+"""PRME-G (kernels/prme.py): its settings and what it needs to know of a device, the same between peers and around a server; and the shared
+parts of the systems around a server, which are what PEPPER is compared with on data that says when and where.
+
+Y. Belal, A. Bellet, S. Ben Mokhtar, V. Nitu, "PEPPER: empowering user-centric recommender systems over gossip learning", 2022, section
+5.4.1: FedAvg, Reptile and FedFast. The two vectors of every venue, P and S, are on the server; FedAvg and Reptile leave the user's vector
+U on the device, FedFast shows it.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, final
+from typing import Annotated, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
+from numba import njit
 from pydantic import Field
 
-from ..core.contract import axes
+from ..core.contract import SentArray, Traits, axes, rows
 from ..core.errors import InputError
 from ..core.geography import flat_points
-from ..core.gossip import DeviceData
-from ..core.gossip_node import GossipModel
 from ..core.keys import fold_name, folds, normals
-from ..core.protocols import Histories
+from ..core.protocols import Catalogue, Histories
+from ..core.sampling import cohort
 from ..core.settings import Settings
-from ..core.types import Float32Array, Float64Array, Int64Array, UInt64Array
-from ..kernels import prme_node, prme_score
+from ..core.types import Float32Array, Int32Array, Int64Array, UInt64Array
+from ..kernels import prme
 
 HOUR = 3600  # seconds
-RANKED = 20  # n of the F1@n by which a model is judged
-HOW = {"nearest": prme_score.NEAREST, "mean": prme_score.MEAN, "latest": prme_score.LATEST}
+HOW = {"nearest": prme.NEAREST, "mean": prme.MEAN, "latest": prme.LATEST}
 
 
 class PRMESettings(Settings):
@@ -43,7 +47,7 @@ class PRMESettings(Settings):
         description="where a list begins: at the one of the user's venues that is nearest by D, at all of them, at the latest",
     )
 
-    def rows(self, own: Histories) -> prme_node.PRMERows:
+    def rows(self, own: Histories) -> prme.PRMERows:
         """The histories of devices with times and places, as the kernels need them. Raises InputError for data without times or without
         places."""
         if own.time is None:
@@ -52,12 +56,12 @@ class PRMESettings(Settings):
             problem, fix = "the data does not say where items are", "give items with columns lat and lon, in degrees"
             raise InputError("PRME-G", problem, expected="places, as in foursquare-nyc and gowalla-nyc", fix=fix)
         row = np.arange(len(own.item)) if own.row is None else own.row
-        return prme_node.PRMERows(own.ptr, own.item, own.avoid_ptr, own.avoid, own.time, row, flat_points(own.places))
+        return prme.PRMERows(own.ptr, own.item, own.avoid_ptr, own.avoid, own.time, row, flat_points(own.places))
 
-    def rates(self) -> prme_node.PRMERates:
+    def rates(self) -> prme.PRMERates:
         """Learning rate, regularisation and the other constants of local training."""
         numbers = np.float32(self.learning_rate), np.float32(self.reg), np.float32(self.preference)
-        return prme_node.PRMERates(*numbers, int(self.tau * HOUR), self.local_epochs)
+        return prme.PRMERates(*numbers, int(self.tau * HOUR), self.local_epochs)
 
     def first_users(self, users: Int64Array, key: np.uint64) -> Float32Array:
         """Initial user vectors, drawn from N(0, init_std^2), float32 [m, factors]; each user's depends on the key and the user number
@@ -69,61 +73,120 @@ class PRMESettings(Settings):
         return normals(folds(key, np.arange(items)), 2 * self.factors, self.init_std)
 
 
-# ---- between peers --------------------------------------------------------------------------------------------------------------------
+# ---- around a server ----------------------------------------------------------------------------------------------------------
 
 
-class PRMEPrivate(NamedTuple):
-    """The private state of nodes: the vector of each node's user, which never leaves it; times of visits do not either."""
+class PRMELearnt(NamedTuple):
+    """Moves and new vectors that m devices learnt from one model. ptr, item: as in an Update, ascending within a device; row: float32
+    [n, 2 factors], how a venue's vectors moved; user: float32 [m, factors], the new user vectors."""
 
-    user: Annotated[Float32Array, axes("factors")]
+    ptr: Int64Array
+    item: Int32Array
+    row: Float32Array
+    user: Float32Array
 
 
-@final
-class PRMEModel(PRMESettings, GossipModel):
-    """PRME-G on every node: the vectors of venues are exchanged, the user vector stays, and so do times."""
+def moves(table: Float32Array, user: Float32Array, rows: prme.PRMERows, rates: prme.PRMERates, keys: UInt64Array) -> PRMELearnt:
+    """The moves that each of m devices learns on its rows from `table`, float32 [items, 2 factors], and its own user vector, user[d];
+    neither changes."""
+    most = int(np.minimum(np.diff(rows.ptr) * (1 + rates.epochs), len(table)).sum())
+    ptr, item, row = np.zeros(len(user) + 1, np.int64), np.empty(most, np.int32), np.empty((most, table.shape[1]), np.float32)
+    table, learnt = np.ascontiguousarray(table), user.copy()
+    n = _moves(table, table.copy(), learnt, rows, rates, keys, ptr, item, row)
+    return PRMELearnt(ptr, item[:n], row[:n], learnt)
 
-    rounds: int = Field(80, ge=1, description="training length, in pushes of a node")
 
-    private: ClassVar[type] = PRMEPrivate
-    layout: ClassVar[str] = "[items, 2 factors] float32"
-    reveals: ClassVar[str] = (
-        "both vectors of every venue after merging and training on the device's transitions: venues that were visited, and which after "
-        "which, stand out in a model that few have merged into yet; user vector and times are not part of it"
+@njit(cache=True, nogil=True, error_model="numpy")
+def _moves(
+    table: Float32Array, own_table: Float32Array, user: Float32Array, rows: prme.PRMERows, rates: prme.PRMERates, keys: UInt64Array,
+    ptr: Int64Array, item: Int32Array, out: Float32Array,
+) -> int:  # fmt: skip
+    """Writes ptr, item, out and `user`; returns how many rows moved. own_table: a copy, on which one device after the other learns."""
+    total, items, width = 0, table.shape[0], table.shape[1]
+    for d in range(len(keys)):
+        met = np.empty((1 + rates.epochs) * (rows.ptr[d + 1] - rows.ptr[d]), np.int32)
+        n = prme.learn(own_table.ravel(), user[d], rows, d, rates, items, keys[d], met)
+        for v in np.unique(met[:n]) if n else met[:0]:
+            item[total] = v
+            for k in range(width):
+                out[total, k] = own_table[v, k] - table[v, k]
+                own_table[v, k] = table[v, k]
+            total += 1
+        ptr[d + 1] = total
+    return total
+
+
+def moves_of_venues(what: str) -> SentArray:
+    """The declaration of what leaves a device of every venue that it touched. what: "n_k times the move" or the like."""
+    return rows(
+        "item",
+        "vectors",
+        when=f"each round: {what} of both vectors of every venue that the device went to or drew as another",
+        reveals="seen singly, which venues were touched, and by the direction of the move which of them were visited, and which after "
+        "which; the touched ones are the history and a random venue for each visit. A sum over a cohort hides who sent what",
     )
 
-    @property
-    def width(self) -> int:
-        """Numbers in a model: two vectors for every venue, with padding."""
-        return prme_node.width_of(self._items, self.factors)
 
-    def init_model(self, key: np.uint64) -> Float32Array:
-        """The initial model, float32 [width]: the venues' vectors P and S ~ N(0, init_std^2)."""
-        model = np.zeros(self.width, np.float32)
-        first = self.first_items(self._items, key)
-        model[: first.size] = first.reshape(-1)
-        return model
+class FederatedPRME(PRMESettings):
+    """PRME-G on the devices of a federation: local training, scores, and the number of devices in a round."""
 
-    def init_private(self, users: Int64Array, key: np.uint64) -> PRMEPrivate:
-        """The initial private state of m nodes: user vectors U ~ N(0, init_std^2)."""
-        return PRMEPrivate(self.first_users(users, fold_name(key, "user")))
+    learning_rate: float = Field(0.02, gt=0, le=10, description="of SGD, one step for each transition")
+    cohort: int = Field(500, ge=0, description="m, devices in a round; 0 = all; at most all")
+    rounds: int = Field(100, ge=1, description="training length")
 
-    def train(self, pool: Float32Array, at: Int64Array, nodes: Any, who: Int64Array, data: DeviceData, keys: UInt64Array) -> None:
-        """Trains each of m models in place for `local_epochs` passes over the transitions of its node."""
-        prme_node.train(pool, at, nodes.user, who, self.rows(data.histories), self.rates(), self._items, keys)
+    traits: ClassVar[Traits] = Traits()
 
-    def judged(
-        self, pool: Float32Array, at: Int64Array, nodes: Any, who: Int64Array, data: DeviceData
-    ) -> tuple[Float64Array, ...]:
-        """Performance on the weighting items: F1@20, float64 [m] (PEPPER, eq. 6 to 8)."""
-        sets, alpha = data.weighing, np.float32(self.preference)
-        f1 = prme_score.performance(
-            pool, at, nodes.user, who, self.rows(data.histories), HOW[self.contexts], alpha, sets.ptr, sets.item, sets.candidates,
-            RANKED,
-        )  # fmt: skip
-        return (f1,)
+    def configured(self, catalogue: Catalogue) -> Self:
+        """A copy of the settings in which the cohort is a number of devices of this federation."""
+        return self.model_copy(update={"cohort": min(self.cohort, catalogue.users) or catalogue.users})
 
-    def score(self, pool: Float32Array, at: Int64Array, nodes: Any, who: Int64Array, data: DeviceData) -> Float32Array:
+    def default_rounds(self, catalogue: Catalogue) -> int:
+        """Training rounds if none are asked for: the setting `rounds`, of any data set."""
+        return self.rounds
+
+    def sizes(self, catalogue: Catalogue) -> dict[str, int]:
+        """Sizes of the declared arrays. vectors: numbers of both vectors of a venue. usual_rows: venues that a device touches with a
+        history of the mean length and no venue drawn twice."""
+        touched = catalogue.interactions / max(1, catalogue.users) * (1 + self.local_epochs)
+        return {"vectors": 2 * self.factors, "usual_rows": max(1, min(catalogue.items, int(touched)))}
+
+    def learnt(
+        self, item: Float32Array, user: Float32Array, histories: Histories, users: Int64Array, key: np.uint64
+    ) -> PRMELearnt:
+        """The result of local training: what each device learns in E passes over its transitions from the global model w."""
+        return moves(item, user, self.rows(histories), self.rates(), folds(key, users))
+
+    def scores(self, item: Float32Array, user: Float32Array, histories: Histories) -> Float32Array:
         """Scores of every venue l, float32 [m, items]: -D(u, c, l) (Feng et al. 2015, section 4), c being the previous venues that
         `contexts` chooses."""
-        alpha = np.float32(self.preference)
-        return prme_score.scores(pool, at, nodes.user, who, self.rows(data.histories), HOW[self.contexts], alpha, self._items)
+        here, pool = np.arange(len(user)), np.ascontiguousarray(item).reshape(1, -1)
+        how, alpha = HOW[self.contexts], np.float32(self.preference)
+        return prme.scores(pool, 0 * here, user, here, self.rows(histories), how, alpha, len(item))
+
+
+# ---- one global model, the mean of what a round's devices learnt: FedAvg, Reptile ------------------------------------------------
+
+
+class PRMEVenues(NamedTuple):
+    """The global model w. item: float32 [items, 2 factors], P and S of every venue. The server holds it; a device receives it whole."""
+
+    item: Annotated[Float32Array, axes("items", "vectors")]
+
+
+class AveragedPRME(FederatedPRME):
+    """The server's side of a plain average of PRME-G models."""
+
+    holds: ClassVar[type] = PRMEVenues
+    receives: ClassVar[type] = PRMEVenues
+
+    def init_server(self, catalogue: Catalogue, key: np.uint64) -> PRMEVenues:
+        """The initial global model w: the vectors P and S of every venue."""
+        return PRMEVenues(self.first_items(catalogue.items, fold_name(key, "item")))
+
+    def select(self, server: PRMEVenues, catalogue: Catalogue, key: np.uint64) -> Int64Array:
+        """The round's devices S_t: m of them, uniformly at random."""
+        return cohort(key, self.configured(catalogue).cohort, catalogue.users)
+
+    def download(self, server: PRMEVenues) -> PRMEVenues:
+        """The global model w, which every device of the round receives whole."""
+        return server

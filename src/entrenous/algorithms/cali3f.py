@@ -15,6 +15,7 @@ from typing import Annotated, ClassVar, NamedTuple, Self, final
 import numpy as np
 from pydantic import Field
 
+from ..core.averaging import HOW_MUCH, average, counts, weighted_moves
 from ..core.contract import SentArray, Traits, UpTo, axes, dense, rows, shown
 from ..core.keys import fold_name
 from ..core.protocols import Catalogue, Histories
@@ -22,19 +23,8 @@ from ..core.sampling import cohort
 from ..core.types import Float32Array, Float64Array, Int32Array, Int64Array
 from ..core.update import Total, Update, gathered, real
 from ..kernels import ncf
-from ..kernels.user_clusters import check_clusters, delegates_of, first_centroids, k_means, shown_user, with_progress
-from ._federated_ncf import (
-    HOW_MUCH,
-    NCFSettings,
-    average,
-    averaged,
-    counts,
-    data_of,
-    mean_network,
-    one_network,
-    shared,
-    weighted_mean,
-)  # fmt: skip
+from ._federated_ncf import NCFSettings, data_of, mean_network, one_network, shared, weighted_mean
+from ._user_clusters import check_clusters, delegates_of, first_centroids, k_means, shown_user, with_progress
 
 
 class Cali3FServer(NamedTuple):
@@ -175,7 +165,7 @@ class Cali3F(NCFSettings):
             sent = ncf.train(self.shape, self.rates(), *model, download.local, download.at, data)  # line 6
             moves["local"] = weight[:, None] * sent.network
         moved = sent.row
-        item = shared(moved, np.abs(moved)) if self.fast else averaged(moved, sent.ptr, weight)  # theta^d of (5)
+        item = shared(moved, np.abs(moved)) if self.fast else weighted_moves(moved, sent.ptr, weight)  # theta^d of (5)
         shows = {"user": sent.user, "n": weight[:, None]}
         return devices, Update(sent.ptr, sent.item, item, moves, weight, download.cluster, self.clusters, shows, users)
 

@@ -17,12 +17,13 @@ from typing import Annotated, ClassVar, NamedTuple, final
 import numpy as np
 from pydantic import Field
 
+from ..core.averaging import HOW_MUCH, counts
 from ..core.contract import SentArray, axes
 from ..core.protocols import Histories
 from ..core.types import BoolArray, Float32Array, Int64Array
 from ..core.update import Total, Update
 from ..kernels import ncf
-from ._federated_ncf import HOW_MUCH, AveragedNCF, GlobalNCF, counts, data_of, moves_of_w
+from ._federated_ncf import AveragedNCF, GlobalNCF, data_of, moves_of_w
 
 
 class DittoDevices(NamedTuple):

@@ -8,79 +8,31 @@ implementation does and the paper does not say.
 
 from __future__ import annotations
 
-import math
 from functools import partial
-from typing import Annotated, ClassVar, NamedTuple, Protocol, Self, TypeAlias, final
+from typing import Annotated, ClassVar, NamedTuple, Self, final
 
 import numpy as np
-from pydantic import Field
 
+from ..core.averaging import HOW_MUCH, average, counts, weighted_moves
 from ..core.contract import SentArray, Traits, axes, dense, rows
 from ..core.keys import fold_name
 from ..core.protocols import Catalogue, Histories
 from ..core.types import Float32Array, Int32Array, Int64Array
-from ..core.update import Total, Update, gathered
+from ..core.update import Total, Update
 from ..kernels import ncf
-from ..kernels.user_clusters import check_clusters, delegates_of, first_centroids, k_means, shown_user, with_progress
-from ._federated_ncf import (
-    HOW_MUCH,
-    NCFSettings,
-    average,
-    averaged,
-    counts,
-    data_of,
-    mean_network,
-    one_network,
-    shared,
-    weighted_mean,
-)  # fmt: skip
-
-# ---- the two parts, whatever the model -----------------------------------------------------------------------------------------
-
-Clusters: TypeAlias = Annotated[int, Field(ge=1, le=100000, description="p, clusters of users")]
-Decay: TypeAlias = Annotated[
-    float,
-    Field(ge=0, le=1000, description="gamma_t = exp(-decay t): the share of delegates' progress that others take in round t"),
-]
-Startup: TypeAlias = Annotated[
-    bool, Field(description="a first round in which every device trains and FedAvg adds up, before the first clusters")
-]
-
-
-class ClusteredUsers(Protocol):
-    """A server state whose user embeddings are clustered, as ActvSAMP and ActvAGG need it. user: float32 [users, row]; cluster: int32
-    [users]; centroids: float32 [p, row]; round: int64 [1], rounds done."""
-
-    @property
-    def user(self) -> Float32Array: ...
-    @property
-    def cluster(self) -> Int32Array: ...
-    @property
-    def centroids(self) -> Float32Array: ...
-    @property
-    def round(self) -> Int64Array: ...
-
-
-def actv_samp(server: ClusteredUsers, m: int, starts: bool, key: np.uint64) -> Int64Array:
-    """The round's devices by ActvSAMP: the delegates, m/p devices of each cluster at random. In the start-up round everybody (as found)."""
-    return np.arange(len(server.user)) if starts else delegates_of(server.cluster, m, key)
-
-
-def actv_agg_users(server: ClusteredUsers, total: Total, gamma: float) -> tuple[Float32Array, Int32Array, Float32Array]:
-    """User vectors after a round by ActvAGG: delegates' w^k[U_k] as they showed it, subordinates' += gamma times the mean move of their
-    cluster's delegates. Then the clusters anew, and their centroids."""
-    delegates, shows = gathered(total)
-    user = with_progress(server.user, server.cluster, len(server.centroids), delegates, shows["user"], gamma)
-    return user, *k_means(user, server.centroids)
-
-
-def gamma_of(decay: float, number: Int64Array, startup: bool) -> float:
-    """The discount gamma_t of subordinates' moves, t = 1, 2, ... after the start-up round (its decay as found). number: int64 [1],
-    rounds done."""
-    return math.exp(-decay * (int(number[0]) + (not startup)))
-
-
-# ---- over GMF, MLP and NeuMF ---------------------------------------------------------------------------------------------------
+from ._federated_ncf import NCFSettings, data_of, mean_network, one_network, shared, weighted_mean
+from ._user_clusters import (
+    Clusters,
+    Decay,
+    Startup,
+    actv_agg_users,
+    actv_samp,
+    check_clusters,
+    first_centroids,
+    gamma_of,
+    k_means,
+    shown_user,
+)
 
 
 class FedFastServer(NamedTuple):
@@ -162,7 +114,7 @@ class FedFast(NCFSettings):
     # ---- ActvSAMP ------------------------------------------------------------------------------------------------------------------
 
     def select(self, server: FedFastServer, catalogue: Catalogue, key: np.uint64) -> Int64Array:
-        """The round's devices: the delegates of the clusters of users (ActvSAMP)."""
+        """The round's devices: m/p of each cluster of users at random (ActvSAMP); in the start-up round everybody (as found)."""
         return actv_samp(server, self.configured(catalogue).cohort, self._starts(server.round), key)
 
     def _starts(self, number: Int64Array) -> bool:
@@ -185,7 +137,8 @@ class FedFast(NCFSettings):
         sent = ncf.train(self.shape, self.rates(), *w, one_network(len(users)), data)
         moved = sent.row
         size = np.abs(moved).mean(axis=1, keepdims=True)  # |w^k[i] - w[i]|_1 but for a factor that all shares have
-        item = {**averaged(moved, sent.ptr, weight), "share": 0 * size} if self._starts(download.round) else shared(moved, size)
+        starts = self._starts(download.round)
+        item = {**weighted_moves(moved, sent.ptr, weight), "share": 0 * size} if starts else shared(moved, size)
         network = {"network": weight[:, None] * sent.network}
         return devices, Update(sent.ptr, sent.item, item, network, weight, shown={"user": sent.user}, sender=users)
 

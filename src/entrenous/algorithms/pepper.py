@@ -2,7 +2,7 @@
 
 Y. Belal, A. Bellet, S. Ben Mokhtar, V. Nitu, "PEPPER: Empowering User-Centric Recommender Systems over Gossip Learning", 2022.
 Algorithms 1 to 3 in the paper's order, then decentralised Reptile, its other competitor. What any node does (random peer sampling, what is
-refused, when it pushes) is in core/gossip_learning.py; the two models are in _gossip_gmf.py and _prme.py.
+refused, when it pushes) is in core/gossip_learning.py; the two models are in _gossip_gmf.py and _gossip_prme.py.
 
 Where text, pseudo-code and the authors' program differ, a setting offers both: `measure` (of GMF: HR as printed, HR x NDCG as last run;
 of PRME-G it is F1), `reading` of alpha, and `memory` of L_N.
@@ -24,7 +24,7 @@ from ..core.negatives import negative
 from ..core.peer_sampling import contains, fill_at_random
 from ..core.types import Float32Array, Float64Array, Int32Array, Int64Array, UInt64Array
 from ._gossip_gmf import GMFModel
-from ._prme import PRMEModel
+from ._gossip_prme import PRMEModel
 
 CANDIDATES = 100  # random items that each weighting item is ranked among (section 4.1)
 

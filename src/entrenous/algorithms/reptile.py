@@ -17,13 +17,14 @@ from typing import Annotated, ClassVar, NamedTuple, final
 import numpy as np
 from pydantic import Field
 
+from ..core.averaging import ALIKE, alike
 from ..core.contract import SentArray, axes
 from ..core.keys import fold_name, folds
 from ..core.protocols import Histories
 from ..core.types import Float32Array, Int64Array, UInt64Array
 from ..core.update import Total, Update
 from ..kernels import ncf
-from ._federated_ncf import ALIKE, AveragedNCF, GlobalNCF, alike, data_of, moves_of_w, one_network
+from ._federated_ncf import AveragedNCF, GlobalNCF, data_of, moves_of_w, one_network
 
 
 class ReptileDevices(NamedTuple):

@@ -163,3 +163,13 @@ def ranks_among(
                 ahead += known[j] and (score[j] > score[i] or (score[j] == score[i] and place[j] < place[i]))
         competing[h] = present + known[i]
         rank[h] = ahead + 1 if known[i] else competing[h] + 1
+
+
+@njit(cache=True, nogil=True)
+def others(candidates: Int32Array, own: Int32Array) -> Int32Array:
+    """The candidates that are items (not -1) and none of `own`, which is ascending."""
+    keep = np.empty(len(candidates), np.bool_)
+    for c in range(len(candidates)):
+        at = np.searchsorted(own, candidates[c])
+        keep[c] = candidates[c] >= 0 and not (at < len(own) and own[at] == candidates[c])
+    return candidates[keep]

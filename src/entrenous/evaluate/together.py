@@ -15,6 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 from numba import njit
 
+from ..core.arrays import others
 from ..core.types import BoolArray, Float32Array, Float64Array, Int32Array, Int64Array
 from ..split.types import Held
 from .full import CompetingItems
@@ -69,24 +70,14 @@ def _rank(
     """
     for r in range(len(scores)):
         score, own = scores[r], item[ptr[r] : ptr[r + 1]]
-        others = _without(candidates[ptr[r]], own)
-        competing[r] = len(others)
+        rest = others(candidates[ptr[r]], own)
+        competing[r] = len(rest)
         for i in own:
             competing[r] += known[i]
         for h in range(len(own)):
-            ahead = _ahead(score, own, own[h], known, place) + _ahead(score, others, own[h], known, place)
+            ahead = _ahead(score, own, own[h], known, place) + _ahead(score, rest, own[h], known, place)
             rank[ptr[r] + h] = ahead + 1 if known[own[h]] else competing[r] + 1
         rank[ptr[r] : ptr[r + 1]].sort()
-
-
-@njit(cache=True, nogil=True)
-def _without(candidates: Int32Array, own: Int32Array) -> Int32Array:
-    """The candidates that are items (not -1) and none of `own` (ascending)."""
-    keep = np.empty(len(candidates), np.bool_)
-    for c in range(len(candidates)):
-        at = np.searchsorted(own, candidates[c])
-        keep[c] = candidates[c] >= 0 and not (at < len(own) and own[at] == candidates[c])
-    return candidates[keep]
 
 
 @njit(cache=True, nogil=True)

@@ -39,11 +39,9 @@ class Threads:
     """Runs blocks in `workers` threads. Compiled device code releases the interpreter lock; with one worker no thread is
     started."""
 
-    strict = False
-
-    def __init__(self, workers: int = 0) -> None:
+    def __init__(self, workers: int = 0, *, strict: bool = False) -> None:
         at_least("--threads", workers, 0)
-        self.workers = workers or _cores()
+        self.workers, self.strict = workers or _cores(), strict
         self._pool = ThreadPoolExecutor(self.workers, thread_name_prefix="devices") if self.workers > 1 else None
 
     def map(self, function: Callable[[Int64Array], T], blocks: Sequence[Int64Array]) -> list[T]:

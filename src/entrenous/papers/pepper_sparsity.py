@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from ..algorithms._user_clusters import first_centroids, k_means
 from ..core.keys import key
 from ..core.types import Float32Array, Int32Array
 from ..data.filters import compact
 from ..data.interactions import Interactions
-from ..kernels.user_clusters import first_centroids, k_means
 from ..report.figures import bars
 from .findings import against, verdict
 from .opened import opened, pepper_study

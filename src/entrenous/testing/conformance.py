@@ -35,21 +35,25 @@ def conform(algorithm: Any, data: Interactions | None = None) -> None:
         return
     data = data or synthetic(users=30, items=40, interactions=300, seed=0)
     name, own = type(algorithm).__name__, algorithm.configured(data.catalogue)
-    together = _trained(Rounds(own, data, executor=Threads(1)), every=True)
-    alone = _trained(Rounds(own, data, executor=Debug()), every=False)
-    for array, values in checkpoint_arrays(together).items():
-        if values.tobytes() != checkpoint_arrays(alone)[array].tobytes():
-            raise ContractError(f"{name}: '{array}'", "depends on which devices train together", expected="the same bits alone")
+    together = _trained(Rounds(own, data, executor=Threads(1, strict=True)))
+    for executor in (Threads(1), Debug()):  # rounds of one device compiled as a whole, where it can; one device at a time
+        _check_same(name, together, _trained(Rounds(own, data, executor=executor)))
     _check_scores(own, data, together)
 
 
-def _trained(rounds: Rounds, *, every: bool) -> Training:
-    """After ROUNDS rounds; every: a new check at the start of each."""
+def _trained(rounds: Rounds) -> Training:
+    """After ROUNDS rounds."""
     training = rounds.start()
     check_kept(rounds.contract, training.devices, rounds.catalogue.users)
-    for number in range(ROUNDS):
-        training = (Rounds(rounds.algorithm, rounds.data) if every else rounds).advance(training, number + 1)
-    return training
+    return rounds.advance(training, ROUNDS)
+
+
+def _check_same(name: str, together: Training, other: Training) -> None:
+    """The same bits in every array that a checkpoint has."""
+    expected, found = checkpoint_arrays(together), checkpoint_arrays(other)
+    for array, values in expected.items():
+        if values.tobytes() != found[array].tobytes():
+            raise ContractError(f"{name}: '{array}'", "depends on which devices train together", expected="the same bits alone")
 
 
 def _check_scores(algorithm: Any, data: Interactions, training: Training) -> None:

@@ -1,16 +1,21 @@
-"""Clusters of users on a server, for FedFast and Cali3F: k-means in plain loops, which finds the same clusters on every machine; delegates
-from every cluster; and subordinates, who learn from their cluster's delegates."""
+"""Clusters of users on a server, for FedFast and Cali3F: delegates from every cluster, and subordinates, who learn from their cluster's
+delegates; what FedFast does with them, whatever the model; and k-means in plain loops, which finds the same clusters on every machine."""
 
 from __future__ import annotations
 
+import math
+from typing import Annotated, Protocol, TypeAlias
+
 import numpy as np
 from numba import njit
+from pydantic import Field
 
 from ..core.contract import SentArray, shown
 from ..core.errors import InputError
 from ..core.keys import draw, folds, uniform
 from ..core.simd import LANES, every, load, sum_of
 from ..core.types import Float32Array, Float64Array, Int32Array, Int64Array
+from ..core.update import Total, gathered
 
 ITERATIONS = 20  # Lloyd's; a later call starts from the centroids of an earlier one, so few are needed
 
@@ -58,6 +63,51 @@ def with_progress(
     after = user + (discount * moves / counted)[cluster].astype(np.float32)
     after[delegates] = learnt
     return after
+
+
+# ---- FedFast (fedfast.py says what "as found" means): users, whatever the model ------------------------------------------------
+
+Clusters: TypeAlias = Annotated[int, Field(ge=1, le=100000, description="p, clusters of users")]
+Decay: TypeAlias = Annotated[
+    float,
+    Field(ge=0, le=1000, description="gamma_t = exp(-decay t): the share of delegates' progress that others take in round t"),
+]
+Startup: TypeAlias = Annotated[
+    bool, Field(description="a first round in which every device trains and FedAvg adds up, before the first clusters")
+]
+
+
+class ClusteredUsers(Protocol):
+    """A server state whose user embeddings are clustered, as ActvSAMP and ActvAGG need it. user: float32 [users, row]; cluster: int32
+    [users]; centroids: float32 [p, row]; round: int64 [1], rounds done."""
+
+    @property
+    def user(self) -> Float32Array: ...
+    @property
+    def cluster(self) -> Int32Array: ...
+    @property
+    def centroids(self) -> Float32Array: ...
+    @property
+    def round(self) -> Int64Array: ...
+
+
+def actv_samp(server: ClusteredUsers, m: int, starts: bool, key: np.uint64) -> Int64Array:
+    """The round's devices by ActvSAMP: the delegates, m/p devices of each cluster at random. In the start-up round everybody (as found)."""
+    return np.arange(len(server.user)) if starts else delegates_of(server.cluster, m, key)
+
+
+def actv_agg_users(server: ClusteredUsers, total: Total, gamma: float) -> tuple[Float32Array, Int32Array, Float32Array]:
+    """User vectors after a round by ActvAGG: delegates' w^k[U_k] as they showed it, subordinates' += gamma times the mean move of their
+    cluster's delegates. Then the clusters anew, and their centroids."""
+    delegates, shows = gathered(total)
+    user = with_progress(server.user, server.cluster, len(server.centroids), delegates, shows["user"], gamma)
+    return user, *k_means(user, server.centroids)
+
+
+def gamma_of(decay: float, number: Int64Array, startup: bool) -> float:
+    """The discount gamma_t of subordinates' moves, t = 1, 2, ... after the start-up round (its decay as found). number: int64 [1],
+    rounds done."""
+    return math.exp(-decay * (int(number[0]) + (not startup)))
 
 
 # ---- k-means -------------------------------------------------------------------------------------------------------------------

@@ -1,5 +1,5 @@
-"""PRME-G on one peer: Feng, Li, Zeng, Cong, Chee, Yuan, "Personalized ranking metric embedding for next new POI recommendation", IJCAI
-2015, section 4, learnt by a node that holds a whole model of its own.
+"""PRME-G on a device: Feng, Li, Zeng, Cong, Chee, Yuan, "Personalized ranking metric embedding for next new POI recommendation", IJCAI
+2015, section 4: what a device learns from its own visits, and its scores of venues.
 
 Venue l has a point P_l among users, and a point S_l among venues. From venue c, user u is the nearer to l, the likelier it is the next:
 
@@ -7,11 +7,14 @@ Venue l has a point P_l among users, and a point S_l among venues. From venue c,
     D(u, c, l) = |U_u - P_l|^2   if more than tau passes before the next, or nothing is known of what went before.
 
 A model is one row of float32: P_l and S_l of venue after venue, [items, 2 factors], padded. Side by side, because a step needs both of
-three venues and nothing else. The user vector U is not part of the row: it never leaves the node.
+three venues and nothing else. The user vector U is not part of the row: between peers it never leaves the device.
 
 One local epoch goes through the device's transitions in a random order. For each, from c to i, it draws a venue j that was not observed
 for (u, c), and ascends ln sigma(z) - reg |theta|^2, z = D(u, c, j) - D(u, c, i), in all vectors at once.
 A venue is one row of a device, of the last visit where visits repeat, so that from each it went to one.
+
+A list has no venue to come from, so it takes those that the device has been to: the score of a venue l is -D(u, c, l) of the nearest
+such c, of the latest, or in the mean over all c.
 """
 
 from __future__ import annotations
@@ -30,6 +33,8 @@ from ..core.types import Float32Array, Int32Array, Int64Array, UInt64Array
 
 NO_TIME, NOWHERE = np.iinfo(np.int64).min, -1  # as in data/interactions.py; what lies before a first row
 ZERO, ONE, TWO = np.float32(0), np.float32(1), np.float32(2)
+NEAREST, MEAN, LATEST = range(3)  # how the venues that a list may begin from become one score
+TILE = 512  # venues scored at once: their vectors stay in the first-level cache
 
 
 class PRMERows(NamedTuple):
@@ -46,7 +51,7 @@ class PRMERows(NamedTuple):
 
 
 class PRMERates(NamedTuple):
-    """Constants of a node's training. rate: of SGD; reg: lambda; alpha: weight of P against S; tau: seconds, 0 = no gap is too long;
+    """Constants of a device's training. rate: of SGD; reg: lambda; alpha: weight of P against S; tau: seconds, 0 = no gap is too long;
     epochs: passes."""
 
     rate: np.float32
@@ -108,13 +113,25 @@ def train(
     """Trains the model pool[at[d]] of each node d, and its user vector user[who[d]], in place on its own rows."""
     for d in range(len(at)):
         u = who[d]
-        low, high = rows.ptr[u], rows.ptr[u + 1]
-        time, other = rows.time[low:high], rows.avoid[rows.avoid_ptr[u] : rows.avoid_ptr[u + 1]]
-        before, n = previous(time, in_order(time, rows.row[low:high]), rates.tau), high - low
-        order, drawn = np.arange(n), np.empty(n, np.int32)
-        for epoch in range(rates.epochs):
-            key = fold(keys[d], epoch)
-            _epoch(pool[at[d]], user[u], rows.item[low:high], other, before, order, drawn, rows.point, rates, items, key)
+        met = np.empty((1 + rates.epochs) * (rows.ptr[u + 1] - rows.ptr[u]), np.int32)
+        learn(pool[at[d]], user[u], rows, u, rates, items, keys[d], met)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def learn(
+    model: Float32Array, user: Float32Array, rows: PRMERows, u: int, rates: PRMERates, items: int, key: np.uint64, met: Int32Array
+) -> int:
+    """Trains a model and a user vector in place on the rows of device u. Writes the venues that steps were about, its own and then those
+    drawn, to `met`; returns how many these are."""
+    low, high = rows.ptr[u], rows.ptr[u + 1]
+    own, other = rows.item[low:high], rows.avoid[rows.avoid_ptr[u] : rows.avoid_ptr[u + 1]]
+    time, n, steps = rows.time[low:high], high - low, 0
+    before, order = previous(time, in_order(time, rows.row[low:high]), rates.tau), np.arange(n)
+    met[:n] = own
+    for epoch in range(rates.epochs):
+        drawn = met[n + steps : n + steps + n]
+        steps += _epoch(model, user, own, other, before, order, drawn, rows.point, rates, items, fold(key, epoch))
+    return n + steps if steps else 0
 
 
 @inside
@@ -194,54 +211,98 @@ def step(
             model[s_c + k] = new_c
 
 
-# ---- learning from a model that others learn from too ---------------------------------------------------------------------------------
+# ---- scores -------------------------------------------------------------------------------------------------------------------------
 
 
-class PRMELearnt(NamedTuple):
-    """Moves and new vectors that m devices learnt from one model. ptr, item: as in an Update, ascending within a device; row: float32
-    [n, 2 factors], how a venue's vectors moved; user: float32 [m, factors], the new user vectors."""
+class PRMEScoreRoom(NamedTuple):
+    """Working memory to score TILE venues at once. vector: float32 [2 factors + 3, TILE], P, S and point; by_user, by_venue, total:
+    [TILE]."""
 
-    ptr: Int64Array
-    item: Int32Array
-    row: Float32Array
-    user: Float32Array
+    vector: Float32Array
+    by_user: Float32Array
+    by_venue: Float32Array
+    total: Float32Array
 
 
-def moves(table: Float32Array, user: Float32Array, rows: PRMERows, rates: PRMERates, keys: UInt64Array) -> PRMELearnt:
-    """The moves that each of m devices learns on its rows from `table`, float32 [items, 2 factors], and its own user vector, user[d];
-    neither changes."""
-    counts = np.diff(rows.ptr)
-    most = int(np.minimum(counts * (1 + rates.epochs), len(table)).sum())
-    ptr, item, row = np.zeros(len(user) + 1, np.int64), np.empty(most, np.int32), np.empty((most, table.shape[1]), np.float32)
-    table, learnt = np.ascontiguousarray(table), user.copy()
-    n = _moves(table, table.copy(), learnt, rows, rates, keys, ptr, item, row)
-    return PRMELearnt(ptr, item[:n], row[:n], learnt)
+@njit(cache=True, nogil=True)
+def room_of(factors: int) -> PRMEScoreRoom:
+    """Working memory for vectors of this length."""
+    tile = np.empty((2 * factors + AXES, TILE), np.float32)
+    return PRMEScoreRoom(tile, np.empty(TILE, np.float32), np.empty(TILE, np.float32), np.empty(TILE, np.float32))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _moves(
-    table: Float32Array, own_table: Float32Array, user: Float32Array, rows: PRMERows, rates: PRMERates, keys: UInt64Array, ptr: Int64Array,
-    item: Int32Array, out: Float32Array,
-) -> int:  # fmt: skip
-    """Writes ptr, item, out and `user`; returns how many rows moved. own_table: a copy, on which one device after the other learns."""
-    total, items, width = 0, table.shape[0], table.shape[1]
-    for d in range(len(keys)):
-        low, high = rows.ptr[d], rows.ptr[d + 1]
-        time, other, n = rows.time[low:high], rows.avoid[rows.avoid_ptr[d] : rows.avoid_ptr[d + 1]], high - low
-        before, order = previous(time, in_order(time, rows.row[low:high]), rates.tau), np.arange(n)
-        met, steps = np.empty(n * (1 + rates.epochs), np.int32), 0
-        met[:n] = rows.item[low:high]
-        for epoch in range(rates.epochs):
-            drawn, key = met[n + steps : n + steps + n], fold(keys[d], epoch)
-            steps += _epoch(
-                own_table.ravel(), user[d], rows.item[low:high], other, before, order, drawn, rows.point, rates, items, key
-            )
-        touched = np.unique(met[: n + steps]) if steps else met[:0]
-        for v in touched:
-            item[total] = v
-            for k in range(width):
-                out[total, k] = own_table[v, k] - table[v, k]
-                own_table[v, k] = table[v, k]
-            total += 1
-        ptr[d + 1] = total
-    return total
+def score(
+    model: Float32Array, user: Float32Array, start: Int32Array, venue: Int32Array, point: Float32Array, how: int, alpha: np.float32,
+    room: PRMEScoreRoom, out: Float32Array,
+) -> None:  # fmt: skip
+    """Scores -D(u, c, v) of venues v over the venues c in `start`: of the nearest c, or the mean; -|U - P_l|^2 without any. point:
+    float32 [3 items]; out: float32 [len(venue)]."""
+    factors = len(user)
+    tile, by_user, by_venue, total = room.vector, room.by_user, room.by_venue, room.total
+    for low in range(0, len(venue), TILE):
+        n = min(TILE, len(venue) - low)
+        _gather(model, point, venue[low : low + n], factors, tile)
+        by_user[:n] = ZERO
+        for k in range(factors):
+            _add_square(user[k], tile[k], n, by_user)
+        for at in range(len(start)):
+            c = np.int64(start[at])
+            by_venue[:n] = ZERO
+            for k in range(factors):
+                _add_square(model[(2 * c + 1) * factors + k], tile[factors + k], n, by_venue)
+            x, y, z = point[AXES * c], point[AXES * c + 1], point[AXES * c + 2]
+            east, north, up = tile[2 * factors], tile[2 * factors + 1], tile[2 * factors + 2]
+            for v in range(n):
+                gap = (x - east[v]) * (x - east[v]) + (y - north[v]) * (y - north[v]) + (z - up[v]) * (z - up[v])
+                d = spatial_weight(gap) * (alpha * by_user[v] + (ONE - alpha) * by_venue[v])
+                if how == MEAN:
+                    total[v] = d if at == 0 else total[v] + d
+                else:
+                    total[v] = d if at == 0 or d < total[v] else total[v]
+        for v in range(n):
+            d = by_user[v] if len(start) == 0 else total[v]
+            out[low + v] = -d / np.float32(len(start)) if how == MEAN and len(start) else -d
+
+
+@inside
+def _gather(model: Float32Array, point: Float32Array, venue: Int32Array, factors: int, tile: Float32Array) -> None:
+    for v in range(len(venue)):
+        at, to = 2 * factors * np.int64(venue[v]), AXES * np.int64(venue[v])
+        for k in range(2 * factors):
+            tile[k, v] = model[at + k]
+        for k in range(AXES):
+            tile[2 * factors + k, v] = point[to + k]
+
+
+@inside
+def _add_square(x: np.float32, row: Float32Array, n: int, total: Float32Array) -> None:
+    for v in range(n):
+        gap = x - row[v]
+        total[v] += gap * gap
+
+
+@njit(cache=True, nogil=True)
+def starts(item: Int32Array, time: Int64Array, row: Int64Array, how: int) -> Int32Array:
+    """The venues from which a device's lists may begin: all its own, or the latest."""
+    return item[in_order(time, row)[-1:]] if how == LATEST else item
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def scores(
+    pool: Float32Array,
+    at: Int64Array,
+    user: Float32Array,
+    who: Int64Array,
+    rows: PRMERows,
+    how: int,
+    alpha: np.float32,
+    items: int,
+) -> Float32Array:
+    """Scores of every venue for the users of nodes `who` by the models pool[at], float32 [m, items]."""
+    out, everything, room = np.empty((len(at), items), np.float32), np.arange(items).astype(np.int32), room_of(user.shape[1])
+    for d in range(len(at)):
+        u, own = who[d], slice(rows.ptr[who[d]], rows.ptr[who[d] + 1])
+        start = starts(rows.item[own], rows.time[own], rows.row[own], how)
+        score(pool[at[d]], user[u], start, everything, rows.point, how, alpha, room, out[d])
+    return out
