@@ -10,6 +10,7 @@ import importlib
 import importlib.util
 import sys
 import traceback
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -91,7 +92,7 @@ def _classes(module: ModuleType) -> dict[str, Any]:
 def _wanted(found: Any, wanted: str, place: str, known: dict[str, Any]) -> Any:
     if found is None:
         raise InputError(place, f"there is no '{wanted}' in it", fix=did_you_mean(wanted, known))
-    if isinstance(found, type) and not issubclass(found, Settings):
+    if not isinstance(found, partial) and not (isinstance(found, type) and issubclass(found, Settings)):
         raise InputError(place, f"{wanted} is no class of settings", expected=f"class {wanted}(entrenous.Settings)")
     return found
 
