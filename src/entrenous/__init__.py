@@ -21,7 +21,7 @@ LAZY = {
     "Interactions": "entrenous.data.interactions",
     "run": "entrenous.api.running",
     "open": "entrenous.api.running",
-    "compare": "entrenous.papers.compare",
+    "compare": "entrenous.api.compare",
     "Run": "entrenous.api.result",
     "evaluate": "entrenous.evaluate.protocol",
     # an algorithm of one's own

@@ -17,6 +17,7 @@ from small_data import interactions, movielens
 from small_federations import when_and_where
 from stored_runs import Page
 
+from entrenous.api.compare import compared as compare
 from entrenous.core.declared import declared, is_federated, predicts_ratings
 from entrenous.core.discover import algorithms
 from entrenous.core.errors import EntrenousWarning, InputError
@@ -24,7 +25,6 @@ from entrenous.core.protocols import arrays_of
 from entrenous.data.interactions import Interactions
 from entrenous.evaluate.goal import RANKING
 from entrenous.federation.rounds import Rounds
-from entrenous.papers.compare import compare
 from entrenous.report.html import write_report
 from entrenous.runs import store
 from entrenous.runs.pipeline import LEAK, RunResult, run

@@ -23,7 +23,9 @@ from ..evaluate.recommend import recommend, title_of
 from ..runs import store
 from ..runs.newcomer import scores_for
 from ..runs.pipeline import RunResult
-from ..runs.reopen import reopen
+from ..runs.reopen import reopen, split_of
+from ..runs.trec import TrecFiles, write_trec
+from ..split.types import Split
 from .words import in_python
 
 SHOWN = ("rmse", "mae", "hr@10", "ndcg@10", "recall@10", "auc")
@@ -36,7 +38,8 @@ class Run:
 
     manifest: all that was asked and found, as `entrenous run --json` prints it. train: the training rows, of the first fold.
     users: {metric: one value for each evaluated user, "user": their numbers}. trace: a line for each look at validation.
-    arrays: the trained state by name. path: where the run is stored, if it is.
+    arrays: the trained state by name. split: what it was trained and evaluated on, None where that is not known.
+    path: where the run is stored, if it is.
     """
 
     manifest: dict[str, Any]
@@ -45,6 +48,7 @@ class Run:
     users: Mapping[str, Array]
     trace: Sequence[dict[str, Any]] = ()
     arrays: Mapping[str, Array] = field(default_factory=dict)
+    split: Split | None = None
     path: Path | None = None
 
     @staticmethod
@@ -53,7 +57,7 @@ class Run:
         found = result.evaluations[0]
         return Run(
             manifest=result.manifest, recommender=result.recommender, train=result.train, path=result.path, trace=result.trace,
-            arrays=result.arrays, users={"user": found.user, **found.per_user},
+            arrays=result.arrays, split=result.split, users={"user": found.user, **found.per_user},
         )  # fmt: skip
 
     @staticmethod
@@ -62,7 +66,7 @@ class Run:
         recommender, train = reopen(run, algorithm=algorithm, todays_code=todays_code)
         arrays, _ = store.read_arrays(run.path / "model.safetensors")
         return Run(manifest=run.manifest, recommender=recommender, train=train, users=run.users, trace=run.trace, arrays=arrays,
-                   path=run.path)  # fmt: skip
+                   split=split_of(run, algorithm), path=run.path)  # fmt: skip
 
     @property
     def algorithm(self) -> Any:
@@ -100,7 +104,7 @@ class Run:
         import polars as pl
 
         names = [self.train.users[int(user)] for user in self.users["user"]]
-        return pl.DataFrame({"user": names, **{name: values for name, values in self.users.items() if name != "user"}})
+        return pl.DataFrame({"user": names, **{name: self.users[name] for name in sorted(self.users) if name != "user"}})
 
     def curve(self) -> Any:
         """A frame of the learning curve: a row for each look at validation, with `phase`, `round`, `seconds`, bytes sent, and a column for
@@ -181,6 +185,15 @@ class Run:
         store.write_trace(folder, list(self.trace))
         store.write_manifest(folder, {**self.manifest, "run": folder.name})
         return folder
+
+    def trec(self, folder: str | Path, n: int = 100) -> TrecFiles:
+        """Write run.trec, the n best items of every evaluated user, and qrels.trec, the held-out rows, for trec_eval or ir-measures.
+
+        Raises InputError for an id with a blank, and for a run opened from a folder whose data was in memory alone."""
+        with in_python():
+            if self.split is None:
+                raise InputError("trec", "the held-out rows were in memory alone", fix="write them from the Run that trained")
+            return write_trec(Path(folder), self.recommender, self.split, n=n, label=self.name, seed=self.manifest["seed"])
 
     def report(self, path: str | Path, *, user: str | None = None) -> Path:
         """Write the report of the run, one HTML file that needs no network, and return its path. user: whose list it shows too."""

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from ..core.errors import InputError
 
-SETTING = re.compile(r"--(set|network|own) ([a-z_]+)(?==|\b)")
+SETTING = re.compile(r"--(set|network|load|own) ([a-z_]+)(?==|\b)")
 WITH = re.compile(r"--(set|network|load|own)\b")
 OPTION = re.compile(r"--([a-z][a-z-]*)")
 NAMES = {"set": "settings", "network": "network", "load": "load", "own": "own"}

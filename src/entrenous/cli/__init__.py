@@ -70,7 +70,7 @@ def _app():  # type: ignore[no-untyped-def]  # cyclopts.App: imported here so th
     from cyclopts import App, Parameter
 
     from .. import __version__
-    from . import about, ask, data, lab, members, peer_members, run, serve, tune
+    from . import about, ask, compare, data, export, lab, members, peer_members, run, serve, tune
     from .console import output
 
     app = App(
@@ -84,7 +84,7 @@ def _app():  # type: ignore[no-untyped-def]  # cyclopts.App: imported here so th
     app.command(data.app)
     app.command(members.app)  # federation's, with what is in founding and members
     app.command(peer_members.app)  # peer's, likewise
-    commands: list[Any] = [run.run, run.compare, ask.recommend, ask.predict, run.runs, run.report, run.split]
+    commands: list[Any] = [run.run, compare.compare, ask.recommend, ask.predict, export.export, run.runs, run.report, run.split]
     commands += [about.algorithms, about.explain]
     commands += [serve.server, serve.gateway, serve.device]
     for command in [*commands, lab.experiment, lab.bench, tune.tune, lab.leakcheck, lab.demo]:

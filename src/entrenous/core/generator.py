@@ -84,7 +84,7 @@ def negatives(draws: Generator, history: Array, items: int, size: int) -> Int32A
         InputError: where the user has every item, so that there is none to draw.
 
     >>> negatives(generator(1), np.array([0, 2]), 4, 5).tolist()
-    [1, 3, 3, 1, 1]
+    [3, 3, 3, 1, 1]
     """
     left = items - len(history)
     if left < 1:

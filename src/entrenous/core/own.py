@@ -122,7 +122,7 @@ def _from_file(path: Path, place: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, own)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    module.__dict__["__entrenous_place__"] = str(own)
+    module.__dict__.update(__entrenous_place__=str(own), __entrenous_source__=content.decode("utf-8", "replace"))
     sys.modules[name] = module  # annotations are read by way of it
     try:
         spec.loader.exec_module(module)

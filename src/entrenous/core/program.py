@@ -47,7 +47,8 @@ def source_sha256(kind: type) -> str:
 
 def _own_texts(kind: type) -> list[str]:
     """The source of a class that is not of this package, and of the modules beside it that it imports."""
-    file = getattr(sys.modules.get(kind.__module__), "__file__", None)
+    module = sys.modules.get(kind.__module__)
+    file, loaded = getattr(module, "__file__", None), getattr(module, "__entrenous_source__", None)
     if file is None:
         try:
             return [inspect.cleandoc(inspect.getsource(kind))]
@@ -57,7 +58,7 @@ def _own_texts(kind: type) -> list[str]:
     while waiting:
         path = waiting.pop()
         if path not in found:
-            found[path] = source_of(path)
+            found[path] = loaded if loaded is not None and path == Path(file) else source_of(path)
             names = [one for node in _imports(ast.parse(found[path])) for one in _named(node)]
             waiting += [beside for name in names if (beside := path.with_name(f"{name}.py")).is_file()]
     return [found[path] for path in sorted(found)]

@@ -44,6 +44,19 @@ def paired_t(a: Array, b: Array, *, alternative: Alternative = "two-sided") -> C
     return Comparison(statistic, float(_tail(statistic, t(len(d) - 1), alternative)), float(d.mean()), len(d), "t")
 
 
+def interval(a: Array, b: Array, share: float = 0.95) -> tuple[float, float]:
+    """The interval of Student's t in which the mean of the differences a - b lies with the confidence `share`.
+
+    >>> [round(end, 3) for end in interval([1, 2, 3], [0, 0, 0])]       # 2 +- 4.303 / sqrt 3
+    [-0.484, 4.484]
+    """
+    from scipy.stats import t
+
+    d = _differences(a, b)
+    half = float(t(len(d) - 1).ppf((1 + share) / 2) * d.std(ddof=1) / np.sqrt(len(d))) if len(d) > 1 else float("inf")
+    return float(d.mean()) - half, float(d.mean()) + half
+
+
 def wilcoxon(a: Array, b: Array, *, alternative: Alternative = "two-sided") -> Comparison:
     """Wilcoxon's signed-rank test; the statistic is W+, the sum of the ranks of positive differences a - b.
 

@@ -54,7 +54,8 @@ LEAK = (
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RunResult:
     """A finished run. manifest: what `entrenous run --json` prints. evaluations: one a fold. trace: a line for each look at validation.
-    arrays: the trained state by name, of the first fold as are `recommender` and `train`. path: where it is stored, if it is."""
+    arrays: the trained state by name, of the first fold as are `recommender` and `train`.
+    split: what it was trained and evaluated on. path: where it is stored, if it is."""
 
     manifest: dict[str, Any]
     recommender: FederatedRecommender | GossipRecommender | CentralRecommender
@@ -62,6 +63,7 @@ class RunResult:
     evaluations: tuple[Evaluation, ...]
     trace: tuple[dict[str, Any], ...] = ()
     arrays: Mapping[str, Array] = field(default_factory=dict)
+    split: Split | None = None
     path: Path | None = None
 
     @property
@@ -255,6 +257,7 @@ def execute(plan: RunPlan, what: Material, algorithm: Algorithm, begun: dict[str
         evaluations=evaluations,
         trace=tuple(trace),
         arrays=folds[0].fitted.arrays,
+        split=what.parts[0],
         path=watch.folder,
     )
 

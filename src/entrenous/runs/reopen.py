@@ -15,6 +15,7 @@ from ..evaluate.predict import predictions
 from ..evaluate.recommend import recommendations
 from ..federation.executors import Threads
 from ..federation.workers.engine import EngineOptions
+from ..split.types import Split
 from . import store
 from .pins import check_algorithm, check_program
 from .pipeline import Material, RunResult, execute, hired_crew, material
@@ -102,6 +103,13 @@ def reopen(
     if store.model_sha256(arrays) != run.manifest["model_sha256"]:
         raise EntrenousError(f"{run.path}: the model is not the one in the manifest; run it again")
     return restore(made, arrays, train), train
+
+
+def split_of(run: store.StoredRun, algorithm: str | None = None) -> Split | None:
+    """The split on which a stored run was trained and evaluated (its first fold); None where its data was in memory alone."""
+    if not run.manifest.get("data_by_name", True):
+        return None
+    return material_of(run, plan_of(run, algorithm)).parts[0]
 
 
 def _training_rows(run: store.StoredRun, plan: RunPlan) -> tuple[Interactions, Interactions]:

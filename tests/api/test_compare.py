@@ -11,10 +11,10 @@ from command_line import Command, shop, write_shop
 from scipy import stats
 from small_data import interactions
 
+from entrenous.api.compare import compared as compare
 from entrenous.core.errors import InputError
 from entrenous.data.interactions import Interactions
 from entrenous.evaluate.significance import holm, paired_spread
-from entrenous.papers.compare import compare
 from entrenous.runs.pipeline import RunResult, run
 
 SMALL: dict[str, Any] = {"protocol": "loo-20", "rounds": 4, "threads": 1}
@@ -46,7 +46,7 @@ def test_a_row_is_the_mean_over_seeds_of_the_same_runs(found: dict[str, Any], ru
         assert row["metrics"]["ndcg@10"] == pytest.approx((a + b + c) / 3, abs=1e-12)
         mean = (a + b + c) / 3
         assert row["std"]["ndcg@10"] == pytest.approx(
-            (((a - mean) ** 2 + (b - mean) ** 2 + (c - mean) ** 2) / 3) ** 0.5, abs=1e-12
+            (((a - mean) ** 2 + (b - mean) ** 2 + (c - mean) ** 2) / 2) ** 0.5, abs=1e-12
         )
         assert row["full_ranking"]["hr@10"] == pytest.approx(sum(one.manifest["full_ranking"]["hr@10"] for one in own) / 3)
         assert row["model_sha256"] == [one.manifest["model_sha256"] for one in own]
@@ -79,7 +79,7 @@ def test_fairness_is_the_mean_over_seeds_and_its_std_is_tested(found: dict[str, 
     for row in found["rows"]:
         for name, value in row["fairness"].items():
             own = [one.manifest["fairness"][name] for one in runs[row["algorithm"]]]
-            assert value == pytest.approx(sum(own) / 3) and row["fairness_std"][name] == pytest.approx(np.std(own))
+            assert value == pytest.approx(sum(own) / 3) and row["fairness_std"][name] == pytest.approx(np.std(own, ddof=1))
     assert [(one["metric"], one["a"], one["b"]) for one in found["fairness_tests"]] == [
         ("std_ndcg@10", "popular", "random"),
         ("std_ndcg@10", "popular", "pfpl+"),

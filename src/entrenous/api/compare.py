@@ -1,0 +1,188 @@
+"""Several algorithms, or several settings of one, over several seeds on one protocol, compared user by user."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+from ..core.errors import InputError, at_least, did_you_mean
+from ..core.protocols import Progress, silent
+from ..data.interactions import Interactions
+from ..data.load import load as read
+from ..data.options import load_arguments
+from ..evaluate.ratings import ERRORS
+from ..federation.executors import Threads
+from ..runs.pipeline import run
+from ..runs.plan import RunPlan, check, make, usual_protocol
+from ..split.protocol import GIVEN
+from . import tables
+from .asked import SplitAsked, data_asked, metrics_asked, split_asked
+from .contestants import Contestant, contestants, judged
+from .progress import asked_progress
+from .statistics import Runs, loss_win, paired_tests, row, spread_tests
+from .words import in_python
+
+TESTED = ("hr@10", "ndcg@10")
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class ComparedAlgorithms:
+    """A comparison of algorithms. found: all of it, as `entrenous compare --json` prints it."""
+
+    found: dict[str, Any]
+
+    def __repr__(self) -> str:
+        return tables.plain(self.found)
+
+    def _repr_html_(self) -> str:
+        return tables.html(self.found)
+
+    def rows(self) -> Any:
+        """A frame with a row for each algorithm: `algorithm`, and the mean and the standard deviation over seeds of each metric."""
+        import polars as pl
+
+        return pl.DataFrame(tables.records(self.found))
+
+    def tests(self) -> Any:
+        """A frame of the paired tests over users against the reference: difference, 95 % interval, p, and p after Holm."""
+        import polars as pl
+
+        return pl.DataFrame(self.found["tests"])
+
+    def latex(self, metrics: Sequence[str] = ()) -> str:
+        """A LaTeX table (booktabs) with its protocol as caption: the best in bold, and a dagger where an algorithm differs from the
+        reference (p < .05 after Holm). metrics: () = the usual ones."""
+        return tables.latex(self.found, metrics)
+
+    def csv(self) -> str:
+        """The rows as CSV text."""
+        return tables.csv_text(self.found)
+
+
+def compare(
+    algorithms: Sequence[Any],
+    data: Any = "ml-100k",
+    *,
+    split: SplitAsked | None = None,
+    metrics: Mapping[str, Any] | Sequence[Any] | None = None,
+    progress: bool | Progress | None = None,
+    **further: Any,
+) -> ComparedAlgorithms:
+    """Train several algorithms over several seeds, or take runs that are there, and compare them user by user.
+
+    Args:
+        algorithms: two or more names, places, classes, instances (those of one class are told apart by their settings), or `Run`s.
+        data, split, metrics, progress: as of `entrenous.run`.
+        further: settings, seeds, reference, out, rounds, protocol, given, load, threads: as of `compared`.
+
+    Raises:
+        InputError: for what cannot be compared, before anything is trained.
+    """
+    with in_python(), asked_progress(progress) as shown:
+        rows = data_asked(data)
+        if callable(split) and not isinstance(split, str):
+            further["splitter"] = lambda seed: split_asked(split, rows, seed, further.get("load") or {})[1]
+        elif split is not None and not isinstance(split, str):
+            further["splitter"] = lambda seed: split_asked(split, rows, seed, {})[1]
+        usual = {"protocol": split} if isinstance(split, str) else {}
+        return ComparedAlgorithms(
+            compared(algorithms, rows, metrics=metrics_asked(metrics), progress=shown, **{**usual, **further})
+        )
+
+
+def compared(
+    algorithms: Sequence[Any],
+    data: str | Interactions = "ml-100k",
+    *,
+    settings: Mapping[str, Mapping[str, Any]] | None = None,
+    reference: str | None = None,
+    protocol: str | None = None,
+    seeds: int = 5,
+    rounds: int | None = None,
+    given: str | None = None,
+    load: Mapping[str, Any] | None = None,
+    out: Path | None = None,
+    metrics: Mapping[str, Any] | None = None,
+    splitter: Any = None,
+    threads: int = 0,
+    progress: Progress = silent,
+) -> dict[str, Any]:
+    """Runs every algorithm with seeds 0 .. seeds - 1.
+
+    Args:
+        algorithms: names, `LABEL=NAME` for a second choice of settings, places, classes, instances, or finished runs.
+        settings: {label: {setting: value}}. reference: the label that the others are tested against; None = the first.
+        protocol: None = the usual one. rounds: of those that train in rounds. given: the folder of a given split, for the protocol `given`.
+        out: where every run is stored; None = nowhere. splitter: seed -> splits of one's own, in place of a protocol.
+
+    Returns:
+        rows: mean and standard deviation (n - 1) over seeds, and each seed's metrics. tests: the reference against each other one, paired
+        over users, each user's value being their mean over seeds: mean difference with its 95 % interval, p, and p after Holm's
+        correction over all tests of one metric. loss_win, ranks: where all predict ratings, over all cells of seed, fold and error, as in
+        FBALF's table 3. fairness_tests: the same pairs, on the standard deviation of NDCG@10 over users; none of fewer than three users.
+    """
+    found = contestants(algorithms, settings or {})
+    at_least("--seeds", seeds, 1)
+    Threads(threads)
+    labels = [one.label for one in found]
+    first = labels[0] if reference is None else reference
+    if first not in labels:
+        raise InputError("--reference", f"'{first}' is none of what is compared", fix=did_you_mean(first, labels))
+    new, shared = [one for one in found if not one.runs], data
+    if isinstance(data, str) and protocol == GIVEN:
+        shared, given = given or data, None
+    own = protocol or ("" if splitter or not new else usual_protocol(shared, *(one.name for one in new)))
+    _check(new, shared, own, rounds, given, load or {})
+    rows = _rows(shared, own, load or {}) if new else shared
+    if isinstance(rows, Interactions) and new and own != GIVEN:
+        for one in new:
+            make(RunPlan(algorithm=one.name, settings=one.settings), rows)
+    if any(one.runs for one in found):
+        seeds = len(next(one.runs for one in found if one.runs))
+    runs: dict[str, list[Any]] = {one.label: [judged(each) for each in one.runs] for one in found}
+    for number, one in enumerate(new):
+        for seed in range(seeds):
+            progress(number * seeds + seed, len(new) * seeds, one.label)
+            parts = splitter(seed) if splitter else ()
+            result = run(one.name, rows, protocol=own or None, seed=seed, rounds=rounds, given=given, threads=threads, out=out, parts=parts,
+                         settings=one.settings, metrics=metrics or {})  # fmt: skip
+            runs[one.label].append(result)
+    progress(len(new) * seeds, len(new) * seeds, "done")
+    return _summed_up(found, runs, first, shared, seeds)
+
+
+def _check(
+    new: Sequence[Contestant], data: Any, protocol: str, rounds: int | None, given: str | None, load: Mapping[str, Any]
+) -> None:
+    """All of them before any is trained."""
+    for one in new:
+        plan = RunPlan(
+            algorithm=one.name, settings=one.settings, protocol=protocol or "own", rounds=rounds, given=given, load=load
+        )
+        check(plan)
+
+
+def _rows(data: str | Interactions, protocol: str, load: Mapping[str, Any]) -> str | Interactions:
+    """The rows, read once; the name of a folder where each run reads a split in files."""
+    return data if not isinstance(data, str) or protocol == GIVEN else read(data, **load_arguments(load))
+
+
+def _summed_up(found: Sequence[Contestant], runs: Runs, first: str, data: str | Interactions, seeds: int) -> dict[str, Any]:
+    rated = all(set(ERRORS) <= of[0].metrics.keys() for of in runs.values())
+    manifest = runs[first][0].manifest
+    return {
+        "data": manifest["data"] if any(one.runs for one in found) else data if isinstance(data, str) else data.name,
+        "protocol": manifest["protocol"],
+        "seeds": seeds,
+        "reference": first,
+        "rows": [row(one.label, runs[one.label], one.settings) for one in found],
+        "tests": [test for metric in (ERRORS if rated else TESTED) for test in paired_tests(metric, runs, first)],
+        **(loss_win(runs, first) if rated else {}),
+        "fairness_tests": spread_tests(runs, first),
+        "protocol_text": manifest["protocol_text"],
+        "notes": list(dict.fromkeys(note for of in runs.values() for note in of[0].manifest["notes"])),
+        "versions": manifest.get("versions", {}),
+    }

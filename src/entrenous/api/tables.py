@@ -1,0 +1,124 @@
+"""A comparison as text, HTML, CSV and LaTeX."""
+
+from __future__ import annotations
+
+import csv
+import html as escaping
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..evaluate.metric_kinds import RatingMetric, metrics
+
+USUAL = ("rmse", "mae", "hr@10", "ndcg@10", "recall@10", "auc")
+LEVEL = 0.05  # below which a corrected p is marked
+LATEX = str.maketrans({"&": r"\&", "%": r"\%", "_": r"\_", "#": r"\#", "$": r"\$", "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}",
+                       "^": r"\textasciicircum{}", "\\": r"\textbackslash{}"})  # fmt: skip
+
+
+def p_text(p: float) -> str:
+    """A p-value as it is printed: one below .0001 as that.
+
+    >>> p_text(0.00001), p_text(0.0312)
+    ('<.0001', '.0312')
+    """
+    return "<.0001" if p < 0.0001 else f"{p:.4f}".removeprefix("0")
+
+
+def records(found: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """A dictionary for each algorithm: its label, and mean and standard deviation over seeds of each metric."""
+    return [
+        {"algorithm": row["algorithm"], **{key: value for name in row["metrics"] for key, value in _pair(row, name)}}
+        for row in found["rows"]
+    ]
+
+
+def _pair(row: Mapping[str, Any], name: str) -> list[tuple[str, float]]:
+    return [(name, row["metrics"][name]), (f"{name} std", row["std"][name])]
+
+
+def shown(found: Mapping[str, Any], asked: Sequence[str] = ()) -> list[str]:
+    """The metrics that a table shows: those asked for, or the usual ones that there are."""
+    return [name for name in asked or USUAL if name in found["rows"][0]["metrics"]]
+
+
+def caption(found: Mapping[str, Any]) -> str:
+    """What the figures are: data, protocol, seeds, spread."""
+    seeds = f"mean ± standard deviation of seeds 0-{found['seeds'] - 1}" if found["seeds"] > 1 else "seed 0"
+    return f"{found['data']}, {found['protocol']}, {seeds}"
+
+
+def cells(found: Mapping[str, Any], names: Sequence[str]) -> list[list[str]]:
+    """The table's body: a label and a text for each metric."""
+    spread = found["seeds"] > 1
+    return [
+        [row["algorithm"], *(f"{row['metrics'][name]:.4f}" + (f" ±{row['std'][name]:.4f}" if spread else "") for name in names)]
+        for row in found["rows"]
+    ]
+
+
+def plain(found: Mapping[str, Any]) -> str:
+    """The table as lines of text."""
+    names = shown(found)
+    lines = [["algorithm", *names], *cells(found, names)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+    body = "\n".join("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip() for line in lines)
+    return f"{caption(found)}\n{body}"
+
+
+def html(found: Mapping[str, Any]) -> str:
+    """The table as HTML."""
+    names = shown(found)
+    head = "".join(f"<th>{escaping.escape(name)}</th>" for name in ("algorithm", *names))
+    body = "".join(f"<tr>{''.join(f'<td>{escaping.escape(text)}</td>' for text in line)}</tr>" for line in cells(found, names))
+    return f"<table><caption>{escaping.escape(caption(found))}</caption><tr>{head}</tr>{body}</table>"
+
+
+def csv_text(found: Mapping[str, Any]) -> str:
+    """The rows as CSV, numbers in full."""
+    text, rows = io.StringIO(), records(found)
+    writer = csv.DictWriter(text, rows[0].keys(), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def latex(found: Mapping[str, Any], asked: Sequence[str] = ()) -> str:
+    """The table for LaTeX with booktabs: the best of each metric in bold, a dagger where p < .05 after Holm against the reference."""
+    names = shown(found, asked)
+    best = {name: _best(found, name) for name in names}
+    body = [_latex_row(row, names, best, found) for row in found["rows"]]
+    said = caption(found).translate(LATEX).replace("±", r"$\pm$")
+    note = rf"\textdagger: differs from {found['reference'].translate(LATEX)}, p < .05 (paired t over users, Holm)"
+    return "\n".join(
+        [
+            r"\begin{table}",
+            rf"\caption{{{said}. {note}.}}",
+            rf"\begin{{tabular}}{{l{'r' * len(names)}}}",
+            r"\toprule",
+            " & ".join(["algorithm", *(name.upper().translate(LATEX) for name in names)]) + r" \\",
+            r"\midrule",
+            *body,
+            r"\bottomrule",
+            r"\end{tabular}",
+            r"\end{table}",
+            "",
+        ]
+    )
+
+
+def _best(found: Mapping[str, Any], name: str) -> float:
+    lower = isinstance(metrics().get(name.partition("@")[0]), RatingMetric)
+    values = [row["metrics"][name] for row in found["rows"]]
+    return min(values) if lower else max(values)
+
+
+def _latex_row(row: Mapping[str, Any], names: Sequence[str], best: Mapping[str, float], found: Mapping[str, Any]) -> str:
+    texts = [row["algorithm"].translate(LATEX)]
+    for name in names:
+        value = f"{row['metrics'][name]:.4f}"
+        value = rf"\textbf{{{value}}}" if row["metrics"][name] == best[name] else value
+        differs = any(t["metric"] == name and t["b"] == row["algorithm"] and t["holm_p"] < LEVEL for t in found["tests"])
+        spread = rf" $\pm$ {row['std'][name]:.4f}" if found["seeds"] > 1 else ""
+        texts.append(value + spread + (r"\textsuperscript{\textdagger}" if differs else ""))
+    return " & ".join(texts) + r" \\"

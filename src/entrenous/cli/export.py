@@ -1,0 +1,56 @@
+"""`entrenous export`: a stored run as files that other programs read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from ..core.errors import InputError, at_least
+from .run import RUNS
+
+Format = Literal["csv", "trec"]
+
+
+def export(
+    run: str = "latest", /, *, to: Path, format: tuple[Format, ...] = ("csv", "trec"), n: int = 10, algorithm: str | None = None,
+    todays_code: bool = False, out: Path = RUNS,
+) -> None:  # fmt: skip
+    """Write a stored run as CSV (recommendations of all users, accuracy by user, learning curve) and in TREC's formats.
+
+    Example: entrenous export latest --to exported --n 20
+
+    Parameters
+    ----------
+    run:
+        A run's name or folder; default: the newest.
+    to:
+        A folder for the files; made if it is not there.
+    format:
+        csv: recommendations.csv, users.csv, curve.csv; trec: run.trec and qrels.trec, for trec_eval or ir-measures.
+    n:
+        How many items a list has; at least 100 in run.trec.
+    algorithm:
+        Of a run that was trained by a class of one's own: its place, ./my_algo.py or my_module:MyAlgorithm.
+    todays_code:
+        Go on though the algorithm's code or a default is no longer what the run was made with.
+    out:
+        Where runs are stored.
+    """
+    from ..api.running import open as opened
+
+    at_least("--n", n, 1)
+    found = opened(run, root=out, algorithm=algorithm, todays_code=todays_code)
+    try:
+        to.mkdir(parents=True, exist_ok=True)
+    except OSError as cause:
+        raise InputError(str(to), f"cannot be written ({cause.strerror})", expected="a folder you may write to") from None
+    written: list[Path] = []
+    if "csv" in format:
+        frames = {"recommendations": found.recommend(n=n), "users": found.per_user(), "curve": found.curve()}
+        for name, frame in frames.items():
+            if frame.height:
+                frame.write_csv(to / f"{name}.csv")
+                written.append(to / f"{name}.csv")
+    if "trec" in format:
+        written += found.trec(to, max(n, 100))
+    print("\n".join(map(str, written)))
