@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from command_line import Command, write_shop
 
-from entrenous.runs import pipeline as experiment
+from entrenous.runs import reopen
 from entrenous.runs import store
 
 LONG = [
@@ -209,7 +209,7 @@ def test_control_c_is_one_line_and_the_run_can_be_continued(folder: Path) -> Non
     (path,) = store.folders(folder / "runs")
     manifest = store.read_manifest(path)
     store.write_manifest(path, {**manifest, "rounds_asked": 1})  # the rest of a million rounds is not the point here
-    assert experiment.resume(path.name, root=folder / "runs").manifest["status"] == "finished"
+    assert reopen.resume(path.name, root=folder / "runs").manifest["status"] == "finished"
 
 
 def test_a_full_disk_is_one_line_and_leaves_nothing(folder: Path) -> None:
