@@ -89,17 +89,37 @@ def test_a_network_without_training_and_with_one_model_is_a_fixed_point(kind: An
 
 
 def test_pepper_takes_as_much_as_a_model_does_well() -> None:
-    gossip = federation()
-    swarm = gossip.advance(gossip.start(), 3)
+    """Of 9 rows 4 weigh; P of own and received model differ, so that neither can stand for the other."""
+    gossip = federation(weighting=0.5)
+    assert (np.diff(gossip.private.weighing.ptr) == 4).all()
+    swarm, unequal = gossip.advance(gossip.start(), 3), 0
     for node in range(12):
         a = arriving(gossip, swarm, node, (node + 5) % 12)
         p_x, p_i = (
             gossip.algorithm.model.judged(a.pool, at, swarm.nodes, a.who, gossip.private)[0][0] for at in (a.received, a.own)
         )
         share, trains = share_of(gossip, a, swarm.nodes, gossip.private)
-        few = np.diff(gossip.private.weighing.ptr)[node] < 2
-        wanted = 0.5 if few else p_x / (p_x + p_i) if p_x + p_i else 0.0
-        assert share[0] == np.float32(wanted) and trains[0] == (few or p_x + p_i > 0)
+        wanted = p_x / (p_x + p_i) if p_x + p_i else 0.0
+        assert share[0] == np.float32(wanted) and trains[0] == (p_x + p_i > 0)
+        unequal += p_x != p_i
+    assert unequal >= 3
+
+
+@pytest.mark.parametrize(
+    ("own", "received", "wanted"), [(0.25, 0.75, 0.75), (0.75, 0.25, 0.25), (0.5, 0.0, 0.0), (0.0, 0.5, 1.0)]
+)
+def test_the_share_by_hand(own: float, received: float, wanted: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """P_i of the model in the node's own slot, P_x of that in the slot received: P_x / (P_i + P_x)."""
+    gossip = federation()
+    swarm = gossip.start()
+    a = arriving(gossip, swarm, 0, 8)
+    performance = {int(a.own[0]): own, int(a.received[0]): received}
+
+    def measured(policy: Any, model: Any, arrivals: Any, at: np.ndarray, *rest: Any) -> np.ndarray:
+        return np.array([performance[int(slot)] for slot in at])
+
+    monkeypatch.setattr(type(gossip.algorithm.policy), "performance", measured)
+    assert share_of(gossip, a, swarm.nodes, weighed(2))[0].tolist() == [wanted]
 
 
 def test_hr_and_hr_times_ndcg_are_two_measures() -> None:

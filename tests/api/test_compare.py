@@ -106,6 +106,29 @@ def test_a_user_of_several_folds_counts_once(data: Interactions) -> None:
     assert "full_ranking" not in row and len(row["per_seed"]["auc"]) == 2
 
 
+def test_a_user_who_is_absent_from_some_folds_counts_by_the_folds_that_have_them() -> None:
+    """User u0 has one row, so one fold of three tests them: their mean is that fold's value, not a third of it."""
+    rng = np.random.default_rng(1)
+    rows = [(f"u{u}", f"i{i}") for u in range(1, 13) for i in rng.choice(40, 12, replace=False)]
+    data = interactions([("u0", "i1"), *rows])
+    found = compare(["popular", "random"], data, protocol="kfold-3", seeds=1, threads=1)
+    made = {name: run(name, data, protocol="kfold-3", threads=1) for name in ("popular", "random")}
+    held = np.concatenate([one.user for one in made["popular"].evaluations])
+    times = np.bincount(held, minlength=13)
+    assert times[0] == 1 and times.max() == 3
+
+    def means(metric: str, name: str) -> np.ndarray:
+        values = [(one.user, one.per_user[metric]) for one in made[name].evaluations]
+        return np.array([np.mean([v[u == user][0] for u, v in values if user in u]) for user in range(13)])
+
+    for one in found["tests"]:
+        a, b = means(one["metric"], "popular"), means(one["metric"], "random")
+        assert one["users"] == 13 and one["difference"] == pytest.approx((a - b).mean())
+        assert one["t_p"] == pytest.approx(stats.ttest_rel(a, b).pvalue)
+    (spread,) = found["fairness_tests"]
+    assert spread["std_a"] == pytest.approx(means("ndcg@10", "popular").std())
+
+
 def test_without_any_difference_p_is_1() -> None:
     """Everybody has the same items but one: neighbours know nothing that popularity does not, and all rank alike."""
     data = interactions([(f"u{u}", f"i{i}") for u in range(6) for i in range(7) if i != u])

@@ -6,13 +6,17 @@ from __future__ import annotations
 import errno
 import os
 import random
+import signal
+from pathlib import Path
 
 import numpy as np
 import pytest
-from federation_links import FPL, FaultyLink, federation, logged, nodes_of, server_sha256, simulated
+from dying_processes import journal_and_die
+from federation_links import FPL, FaultyLink, federation, logged, nodes_of, process, server_sha256, simulated
 
 from entrenous.core.errors import InputError
 from entrenous.deploy.journal import FRAME, MARK, RECORD, Journal, JournalRecord, records
+from entrenous.deploy.node import FederatedNode
 from entrenous.deploy.server import serve
 from entrenous.deploy.server_folder import ServerFolder
 
@@ -87,6 +91,42 @@ def test_r6_what_a_full_disk_did_not_take_is_not_there(when, tmp_path, monkeypat
     journal.append(FRAME, b"third")
     journal.close()
     assert [record.content for record in records(tmp_path / "j")] == [b"first", b"third"]
+
+
+def test_r2_what_counts_is_on_the_disk_with_its_name(tmp_path, monkeypatch):
+    """A machine that loses power keeps the names a folder had when it was last flushed, and the bytes a file had. So a new journal's name
+    is flushed before its first record is written, and each record before `append` returns."""
+    names, bytes_, flush = set[str](), dict[int, int](), os.fsync
+
+    def flushed(handle):
+        found = Path(os.readlink(f"/proc/self/fd/{handle}"))
+        if found.is_dir():
+            names.update(path.name for path in found.iterdir())
+        else:
+            bytes_[found.stat().st_ino] = found.stat().st_size
+        flush(handle)
+
+    monkeypatch.setattr(os, "fsync", flushed)
+    journal = Journal(tmp_path / "j")
+    assert names == {"j"} and (tmp_path / "j").stat().st_size == 0
+    for kind, content in SAID:
+        journal.append(kind, content)
+        found = (tmp_path / "j").stat()
+        assert bytes_[found.st_ino] == found.st_size
+    journal.close()
+
+
+@pytest.mark.parametrize("step", ["open", "cut off", "open folder", "flush folder", "write", "half a write", "flush"])
+def test_r2_killed_while_a_journal_is_made(step, tmp_path):
+    """The process dies at each step of making the second round's journal and of its first record; the run ends as it should."""
+    founded = federation(tmp_path / "f", nodes=2, rounds=3)
+    child = process(journal_and_die, str(tmp_path / "f"), step)
+    child.join(60)
+    assert child.exitcode == -signal.SIGKILL
+    assert newest(founded)[0] == 1
+    nodes = {path.name: FederatedNode(path) for path in sorted((tmp_path / "f" / "nodes").iterdir())}
+    digest = serve(FaultyLink({name: node.answer for name, node in nodes.items()}), founded.server)
+    assert digest == server_sha256(simulated(founded))
 
 
 # ---- checkpoints -----------------------------------------------------------------------------------------------------------------------

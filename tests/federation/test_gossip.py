@@ -9,7 +9,7 @@ from small_gossip import WIDTH, Toy, shop
 from entrenous.core.declared import ContractError
 from entrenous.core.gossip import GossipAlgorithm
 from entrenous.federation.executors import Threads
-from entrenous.federation.gossip import Gossip
+from entrenous.federation.gossip import KNOWN, Gossip
 from entrenous.federation.network import Network
 from entrenous.federation.swarm import Swarm
 from entrenous.federation.timeline import Timeline, waves
@@ -157,6 +157,36 @@ def test_a_node_that_restarts_begins_with_the_base_model_and_its_own_rows() -> N
     assert int(swarm.counts.restarts.sum()) > N
     assert (swarm.models[:, 0] <= swarm.counts.received).all() and (swarm.models[:, 0] < swarm.counts.received).any()
     assert (swarm.models[np.arange(N), 1 + np.arange(N)] == 1).all()
+
+
+class Introduced(Toy):
+    """Notes whom the bootstrap service names to each node, start by start."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+        self.named: dict[int, list[frozenset[int]]] = {}
+
+    def init_nodes(self, users, peers, width, key):
+        for user, some in zip(users.tolist(), peers.tolist(), strict=True):
+            assert user not in some and len(set(some)) == KNOWN
+            self.named.setdefault(user, []).append(frozenset(some))
+        return super().init_nodes(users, peers, width, key)
+
+    def on_start(self, pool, at, nodes, who, data, keys):
+        pass  # the toy's models count 15 nodes
+
+
+def test_a_node_that_restarts_is_named_other_peers_each_time() -> None:
+    """20 of 59 are drawn anew: who restarts because the old ones were all gone is not sent to them again."""
+    toy = Introduced()
+    gossip = Gossip(toy, shop(60), network=Network.read({"restarts": 0.05}))
+    swarm = gossip.start()
+    toy.named = {user: named[-1:] for user, named in toy.named.items()}  # of its first start, whatever was asked before
+    restarts = gossip.advance(swarm, 60).counts.restarts
+    assert restarts.max() >= 3
+    for user, named in toy.named.items():
+        assert len(named) == 1 + restarts[user] == len(set(named))
+    assert len({some for named in toy.named.values() for some in named}) == 60 + restarts.sum()  # nor as anybody else
 
 
 def test_bad_models_are_refused_and_counted_and_change_nothing() -> None:

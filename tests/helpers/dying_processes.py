@@ -14,9 +14,10 @@ from federation_links import FaultyLink
 
 from entrenous.core import files
 from entrenous.core.errors import InputError
-from entrenous.deploy import contribution
+from entrenous.deploy import contribution, journal
 from entrenous.deploy.frames import opened
 from entrenous.deploy.intake import Open
+from entrenous.deploy.journal import Journal
 from entrenous.deploy.link import MemoryServerLink
 from entrenous.deploy.node import FederatedNode
 from entrenous.deploy.server import FederationServer, serve
@@ -91,6 +92,43 @@ def commit_and_die(root: str, step: str) -> None:
         commit(*arguments, **more)
 
     ServerFolder.commit = dying  # type: ignore[method-assign]
+    nodes = {path.name: FederatedNode(path) for path in sorted((founded / "nodes").iterdir())}
+    serve(FaultyLink({name: node.answer for name, node in nodes.items()}), founded / "server")
+
+
+def journal_and_die(root: str, step: str) -> None:
+    """A federation in a process that is killed at a step of making its second journal, or of the first record in it."""
+    founded, made = Path(root), 0
+    begin = Journal.__init__
+
+    class Dying:
+        """What core/files.py and deploy/journal.py know as os, and dies when it gets to the step."""
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(os, name)
+
+        def open(self, path: Path, *arguments: Any) -> int:
+            return died() if step == ("open folder" if path.is_dir() else "open") else os.open(path, *arguments)
+
+        def ftruncate(self, *arguments: Any) -> None:
+            died() if step == "cut off" else os.ftruncate(*arguments)
+
+        def fsync(self, handle: int) -> None:
+            died() if step == ("flush folder" if os.path.isdir(f"/proc/self/fd/{handle}") else "flush") else os.fsync(handle)
+
+        def write(self, handle: int, content: bytes) -> int:
+            if step == "half a write":
+                os.write(handle, content[: len(content) // 2])
+            return died() if "write" in step else os.write(handle, content)
+
+    def dying(self: Journal, path: Path) -> None:
+        nonlocal made
+        made += 1
+        if made == 2:
+            journal.os = files.os = Dying()  # type: ignore[assignment]
+        begin(self, path)
+
+    Journal.__init__ = dying  # type: ignore[method-assign]
     nodes = {path.name: FederatedNode(path) for path in sorted((founded / "nodes").iterdir())}
     serve(FaultyLink({name: node.answer for name, node in nodes.items()}), founded / "server")
 
