@@ -46,7 +46,7 @@ def test_a_row_is_the_mean_over_seeds_of_the_same_runs(found: dict[str, Any], ru
         assert row["metrics"]["ndcg@10"] == pytest.approx((a + b + c) / 3, abs=1e-12)
         mean = (a + b + c) / 3
         assert row["std"]["ndcg@10"] == pytest.approx(
-            (((a - mean) ** 2 + (b - mean) ** 2 + (c - mean) ** 2) / 3) ** 0.5, abs=1e-12
+            (((a - mean) ** 2 + (b - mean) ** 2 + (c - mean) ** 2) / 2) ** 0.5, abs=1e-12
         )
         assert row["full_ranking"]["hr@10"] == pytest.approx(sum(one.manifest["full_ranking"]["hr@10"] for one in own) / 3)
         assert row["model_sha256"] == [one.manifest["model_sha256"] for one in own]
@@ -79,7 +79,7 @@ def test_fairness_is_the_mean_over_seeds_and_its_std_is_tested(found: dict[str, 
     for row in found["rows"]:
         for name, value in row["fairness"].items():
             own = [one.manifest["fairness"][name] for one in runs[row["algorithm"]]]
-            assert value == pytest.approx(sum(own) / 3) and row["fairness_std"][name] == pytest.approx(np.std(own))
+            assert value == pytest.approx(sum(own) / 3) and row["fairness_std"][name] == pytest.approx(np.std(own, ddof=1))
     assert [(one["metric"], one["a"], one["b"]) for one in found["fairness_tests"]] == [
         ("std_ndcg@10", "popular", "random"),
         ("std_ndcg@10", "popular", "pfpl+"),
@@ -167,4 +167,4 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeyp
     assert said.code == 0 and "random 2/4" in said.err
     row = found["rows"][0]
     assert f"{row['metrics']['hr@10']:.4f} ±{row['std']['hr@10']:.4f}" in said.out
-    assert "popular - random" in said.out and "mean ± standard deviation of seeds 0-1" in said.out
+    assert "popular - random" in said.out and "mean ± sample standard deviation over seeds 0-1" in said.out

@@ -237,13 +237,17 @@ def compare(
     rows = [
         [row["algorithm"], *(f"{row['metrics'][name]:.4f} ±{row['std'][name]:.4f}" for name in names)] for row in found["rows"]
     ]
-    table(["algorithm", *names], rows, title=f"{data}, {found['protocol']}, mean ± standard deviation of seeds 0-{seeds - 1}")
+    table(
+        ["algorithm", *names],
+        rows,
+        title=f"{data}, {found['protocol']}, mean ± sample standard deviation over seeds 0-{seeds - 1}",
+    )
     fair = list(found["rows"][0]["fairness"])
     rows = [
         [row["algorithm"], *(f"{row['fairness'][name]:.4f} ±{row['fairness_std'][name]:.4f}" for name in fair)]
         for row in found["rows"]
     ]
-    table(["algorithm", *fair], rows, title="Fairness between users, mean ± standard deviation of seeds")
+    table(["algorithm", *fair], rows, title="Fairness between users, mean ± sample standard deviation over seeds")
     tests = [
         [t["metric"], f"{t['a']} - {t['b']}", t["difference"], t["t_p"], t["wilcoxon_p"], t["holm_p"]] for t in found["tests"]
     ]

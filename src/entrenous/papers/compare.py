@@ -39,7 +39,7 @@ def compare(
 ) -> dict[str, Any]:
     """Runs every algorithm with seeds 0 .. seeds - 1 and its default settings.
 
-    rows: mean and standard deviation over seeds, and each seed's metrics. tests: the first algorithm against each other one, paired
+    rows: mean and sample standard deviation over seeds, and each seed's metrics. tests: the first algorithm against each other one, paired
     over users, each user's value being their mean over seeds; Holm's correction over all tests of one metric.
     loss_win: where all predict ratings, the first against each other one over all cells of seed, fold and ERRORS, as in FBALF's table 3;
     ranks: the mean rank of each algorithm over the cells. protocol: None = the usual one.
@@ -88,14 +88,19 @@ def _row(name: str, runs: list[Run]) -> dict[str, Any]:
     return {
         "algorithm": name,
         "metrics": {key: float(np.mean(values[key])) for key in keys},
-        "std": {key: float(np.std(values[key])) for key in keys},
+        "std": {key: _spread(values[key]) for key in keys},
         **({"full_ranking": {key: float(np.mean([one[key] for one in full if one])) for key in full[0]}} if full[0] else {}),
         "fairness": {key: float(np.mean([one[key] for one in fair])) for key in fair[0]},
-        "fairness_std": {key: float(np.std([one[key] for one in fair])) for key in fair[0]},
+        "fairness_std": {key: _spread([one[key] for one in fair]) for key in fair[0]},
         "per_seed": values,
         "train_seconds": [run.manifest["seconds"]["train"] for run in runs],
         "model_sha256": [run.manifest["model_sha256"] for run in runs],
     }
+
+
+def _spread(values: Sequence[float]) -> float:
+    """The sample standard deviation over seeds (ddof 1); 0 for one seed."""
+    return float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
 
 
 def _tests(metric: str, runs: dict[str, list[Run]]) -> list[dict[str, Any]]:
