@@ -1,50 +1,60 @@
-# make setup | make demo | make test        (only Python 3.11+, git, make and a package index are needed)
+# make demo | make test        (only Python 3.11+, git, make and a package index are needed)
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.ready
 # the real data sets, where this machine has them: tests that need them skip elsewhere
 export ENTRENOUS_SHARED ?= $(wildcard $(abspath ../shared/data))
 
-.PHONY: help setup demo federation gossip test test-slow failures lint clean
+.PHONY: help setup demo federation gossip test test-slow lint failures clean
 help:
 	@echo "make demo   train FPL on MovieLens-100K, evaluate, recommend, write a report"
 	@echo "make federation  a server and 4 nodes over TLS on this machine; the model of the simulation, bit for bit"
 	@echo "make gossip 16 peers without a server; some are killed, the rest goes on"
-	@echo "make test   run the tests; make test-slow: those that take minutes"
+	@echo "make test   check style and types, run the tests; make test-slow: those that take minutes"
+	@echo "make lint   check style and types only"
 	@echo "make failures   run the failure tests, slow ones too, and write docs/failures.md"
-	@echo "make setup  only set up .venv (done by the others when needed)"
+	@echo "make setup  only set up .venv for the tests (each of the others sets up what it needs)"
 
-setup: $(STAMP)
-
-# pip runs again only when pyproject.toml changes, so a second run needs no network
-$(STAMP): pyproject.toml
+# one .venv, one stamp for each set of extras: pip runs again only when pyproject.toml changes, so a second run needs no network
+$(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "error: $(PYTHON) is older than 3.11; install Python 3.11+ or run: make $(MAKECMDGOALS) PYTHON=python3.11" >&2; exit 2; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev]"
-	@touch $(STAMP)
 
-demo: setup
+$(VENV)/.with-%: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[$*]"
+	@touch $@
+
+# PyTorch only from a wheel that pip finds on this machine (--find-links): an index may serve 3 GB; without it the tests of vae skip
+$(VENV)/.torch: $(VENV)/.with-dev
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-index --no-deps torch 2>/dev/null \
+	  && $(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[torch]" \
+	  || echo "no wheel of PyTorch on this machine: the tests of vae will skip (pip install torch brings it)"
+	@touch $@
+
+setup: $(VENV)/.with-dev
+
+demo: $(VENV)/.with-plots
 	@$(BIN)/entrenous demo
 
-federation: setup
+federation: $(VENV)/.with-network
 	@$(BIN)/entrenous federation try
 
-gossip: setup
+gossip: $(VENV)/.with-network
 	@$(BIN)/entrenous peer show
 
-test: setup
+test: lint $(VENV)/.torch
 	$(BIN)/python -m pytest -q -n auto --dist loadfile
 
-failures: setup
+lint: $(VENV)/.with-dev
+	$(BIN)/ruff check src tests
+	$(BIN)/ruff format --check src tests
+	$(BIN)/mypy
+
+failures: $(VENV)/.with-dev
 	$(BIN)/python tests/pass_table.py
 
-test-slow: setup
+test-slow: $(VENV)/.torch
 	$(BIN)/python -m pytest -q -m slow --timeout 1800
-
-lint: setup
-	$(BIN)/ruff check src tests
-	$(BIN)/mypy
 
 clean:
 	rm -rf $(VENV) runs

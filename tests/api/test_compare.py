@@ -190,4 +190,4 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeyp
     assert said.code == 0 and "random 2/4" in said.err
     row = found["rows"][0]
     assert f"{row['metrics']['hr@10']:.4f} ±{row['std']['hr@10']:.4f}" in said.out
-    assert "popular - random" in said.out and "mean ± standard deviation of seeds 0-1" in said.out
+    assert "popular - random" in said.out and "mean ± sample standard deviation over seeds 0-1" in said.out

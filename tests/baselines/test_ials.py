@@ -63,5 +63,5 @@ def test_a_singular_system_is_refused_in_one_line(data):
 
 def test_without_implicit_one_line_says_what_to_do(data, monkeypatch):
     monkeypatch.setitem(sys.modules, "implicit", None)
-    with pytest.raises(InputError, match=r'^ials: implicit is not installed; pip install "entrenous\[baselines\]"$'):
+    with pytest.raises(InputError, match=r'^ials: implicit is not installed; pip install "entrenous\[implicit\]"$'):
         Ials().fit(data, key(0))

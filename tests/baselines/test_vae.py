@@ -42,7 +42,7 @@ def test_dense_rows(blocks):
 
 def test_without_torch_one_line_says_what_to_do(blocks, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(InputError, match=r'^vae: torch is not installed; pip install "entrenous\[baselines\]"$'):
+    with pytest.raises(InputError, match=r'^vae: torch is not installed; pip install "entrenous\[torch\]"$'):
         Vae().fit(blocks, key(0))
 
 

@@ -64,4 +64,11 @@ def test_the_demo(command: Command, tmp_path: Path) -> None:
     assert len(titles) == 10
     report = Path(said.out.splitlines()[-1].removeprefix("report: "))
     assert report.is_file() and report.suffix == ".html" and report.is_absolute()
-    assert command("recommend", "--user", "196", "--json").code == 0
+    assert "no history leaves" not in said.out + said.err and "can work the histories out" in said.out
+    page = report.read_text(encoding="utf-8")
+    assert str(SHARED) not in page and str(tmp_path) not in page
+    assert "entrenous run pfpl+ --data ml-100k --protocol loo-99 --seed 0 --every 5" in page
+    answer = command("recommend", "latest", "--user", "196", "--json").json
+    assert answer["run"].startswith("pfpl+") and [row["item"] for row in answer["recommendations"]] == [
+        line.split("│")[2].strip() for line in titles
+    ]

@@ -81,3 +81,9 @@ def test_colours_can_be_read_on_white():
 
     contrast = {colour: 1.05 / (luminance(colour) + 0.05) for colour in (*figures.COLOURS, figures.INK, figures.MUTED)}
     assert min(contrast.values()) >= 4.5
+
+
+def test_without_matplotlib_a_figure_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(figures, "can_draw", lambda: False)
+    for svg in drawn().values():
+        assert words(svg) == ["Figure 2", "no figures: Matplotlib is not installed; pip install 'entrenous[plots]'"]

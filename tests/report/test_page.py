@@ -205,6 +205,43 @@ def test_an_algorithm_of_another_version(runs, tmp_path):
     assert ["factors", "4"] in given and len(given) == 3
 
 
+def test_the_findings_stand_at_the_top_in_words(read, runs, tmp_path):
+    fpl, popular = (run.users["ndcg@10"] for run in runs)
+    names = ["fpl factors=4, triples=10", "popular"]
+    best, other = names if fpl.mean() > popular.mean() else names[::-1]
+    top = read.text[: read.text.index("Results")]
+    assert f"{best} has the highest ndcg@10 in the sampled ranking, {max(fpl.mean(), popular.mean()):.4f}" in top.replace(
+        " ,", ","
+    )
+    assert f"Against {other} : +{abs(fpl.mean() - popular.mean()):.4f} (95 % interval over users" in top
+    sure = max(paired_t(fpl, popular).p, wilcoxon(fpl, popular).p) <= 0.05
+    assert ("agree that it is no chance" in top) == sure and ("this could be chance" in top) == (not sure)
+    assert "popular : trained in one place, which sees every history." in top
+    alone = page(tmp_path, runs[0]).text
+    hits = runs[0].manifest["metrics"]["hr@10"]
+    assert f"{100 * hits:.0f} % of the users find a held-out item among the ten best of its own candidates" in alone
+
+
+def test_the_command_of_a_run_names_no_folder(runs, tmp_path):
+    fpl = runs[0]
+    assert page(tmp_path, fpl).row("Commands", "fpl factors=4, triples=10")[1] == "made from rows in memory"
+    named = {"data_by_name": True, "data": "/home/me/my visits.csv", "notes": ["read /home/me/my visits.csv: user = u"]}
+    found = page(tmp_path, fpl._replace(manifest={**fpl.manifest, **named, "load": {"item": "venue", "items": "/home/me/m.csv"}}))
+    assert found.row("Commands", "fpl factors=4, triples=10")[1] == (
+        "entrenous run fpl --data 'my visits.csv' --protocol loo-5 --seed 0 --rounds 6 --every 2 "
+        "--set factors=4 --set triples=10 --load item=venue --load items=m.csv"
+    )
+    assert "/home" not in found.html and "read my visits.csv: user = u" in found.text
+
+
+def test_without_matplotlib_the_tables_stay_and_the_page_says_how_to_get_figures(read, runs, tmp_path, monkeypatch):
+    monkeypatch.setattr("entrenous.report.figures.can_draw", lambda: False)
+    bare = page(tmp_path, *runs, recommendations=LISTED, user="u7")
+    assert bare.wrong == [] and bare.all("svg") == [] and len(read.all("svg")) > 3
+    assert "pip install 'entrenous[plots]'" in bare.text and "entrenous[plots]" not in read.text
+    assert bare.tables == read.tables and "In the figures" not in bare.text
+
+
 # ---- what cannot be compared ----------------------------------------------------------------------------------------------
 
 

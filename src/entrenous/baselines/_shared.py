@@ -21,4 +21,4 @@ def need(module: str, name: str) -> ModuleType:
         return importlib.import_module(module)
     except ImportError:
         library = module.split(".")[0]
-        raise InputError(name, f"{library} is not installed", fix='pip install "entrenous[baselines]"') from None
+        raise InputError(name, f"{library} is not installed", fix=f'pip install "entrenous[{library}]"') from None

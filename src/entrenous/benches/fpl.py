@@ -64,7 +64,7 @@ def _implicit_epochs(data: Interactions, factors: int, threads: int) -> Callable
     try:
         from implicit.bpr import BayesianPersonalizedRanking
     except ImportError:
-        raise InputError("bench fpl-epoch", "implicit is not installed", fix='pip install "entrenous[baselines]"') from None
+        raise InputError("bench fpl-epoch", "implicit is not installed", fix='pip install "entrenous[implicit]"') from None
     from scipy.sparse import csr_matrix
 
     matrix = csr_matrix((np.ones(len(data), np.float32), data.item, data.ptr), shape=(len(data.users), len(data.items)))

@@ -13,6 +13,9 @@ from .console import announce_compilation, emit_json, say, table
 from .options import Load
 from .run import RUNS
 
+LEAVES = """What left the devices: updates of item vectors, not the histories. Whoever sees them one by one can work the histories out,
+at any pi; sums over a cohort hide who sent what, and guarantee nothing without noise. `entrenous explain pfpl+` says more."""
+
 
 def experiment(
     name: str, /, *, quick: bool = False, threads: int = 0, out: Path = Path("experiments"), json: bool = False
@@ -151,11 +154,11 @@ def demo(*, user: str = "196", threads: int = 0, out: Path = RUNS) -> None:
 
     data = load("ml-100k")
     data.users.index(user)  # an unknown one is refused before training
-    say(f"{data}: 943 devices train together; no history leaves a device.")
+    say(f"{data}: 943 simulated devices train together; each keeps its history and sends updates.")
+    popular = pipeline.run("popular", "ml-100k", out=out)  # first, so that `latest` is the federated model
     announce_compilation("pfpl+")
     with progress_bar() as progress:
         fpl = pipeline.run("pfpl+", "ml-100k", every=5, threads=threads, out=out, progress=progress)
-    popular = pipeline.run("popular", "ml-100k", out=out)
     names = [name for name in ("hr@10", "ndcg@10", "mrr@10", "auc", "item_coverage@10", "gini@10") if name in fpl.metrics]
     rows = [[name, fpl.metrics[name], popular.metrics[name]] for name in names]
     table(["metric", "pFPL+ (federated)", "most popular (central)"], rows, title="MovieLens-100K, loo-99, seed 0")
@@ -163,5 +166,6 @@ def demo(*, user: str = "196", threads: int = 0, out: Path = RUNS) -> None:
         print(f"- {sentence}")
     items = fpl.recommend(user)
     show_recommendations(user, items)
+    print(LEAVES)
     stored = [store.read(str(run.path), out) for run in (fpl, popular)]
     print(f"report: {write_report(stored, stored[0].path / 'report.html', recommendations=items, user=user).resolve()}")

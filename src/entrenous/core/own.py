@@ -65,6 +65,16 @@ def lasting(place: str) -> str:
     return f"{Path(where).resolve()}{':' if wanted else ''}{wanted}"
 
 
+def in_folder(name: str) -> str:
+    """A name as it is typed in the folder of its file; any other name as it is.
+
+    >>> in_folder("/home/me/my_algo.py:MyAlgorithm"), in_folder("fpl")
+    ('./my_algo.py:MyAlgorithm', 'fpl')
+    """
+    where, wanted = _parts(name) if is_place(name) else (name, "")
+    return f"./{Path(where).name}{':' if wanted else ''}{wanted}" if where.endswith(".py") else name
+
+
 def short(name: str) -> str:
     """A name that a person reads in a table: of a place the class, or the file without its folder; any other name as it is.
 

@@ -30,6 +30,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.types import Float64Array
+from .distributions import binomial
 from .protocol import PerUser
 from .ranking import Ranking
 
@@ -112,11 +113,10 @@ def _probability(relevant: Float64Array, share: Float64Array, hit_rate: float) -
 
 def _moments(relevant: int, places: int, n: int, p: float) -> tuple[float, float]:
     """Mean and variance of the NDCG@n of a query whose relevant items are in the list with probability p, at any of `places`."""
-    from scipy.stats import binom
-
     k = np.arange(min(relevant, places) + 1)
-    chance = binom.pmf(k, relevant, p)
-    chance[-1] = binom.sf(k[-1] - 1, relevant, p)  # more than fit fill the list
+    chance = binomial(relevant, p)
+    chance[k[-1]] = chance[k[-1] :].sum()  # more than fit fill the list
+    chance = chance[: len(k)]
     gain = 1 / np.log2(np.arange(2, places + 2))
     spread = k * gain.var() * (places - k) / max(places - 1, 1)
     mean = float(chance @ (k * gain.mean()))

@@ -5,13 +5,15 @@ Two-system tests take values paired by user, fold or data set. They say nothing 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from ..core.errors import InputError
 from ..core.types import Array, Float64Array
+from .distributions import chi_square_tail, mean_ranks, normal_tail, t_above, t_tail
 
 Alternative = Literal["two-sided", "greater", "less"]
 EXACT_UP_TO = 200  # differences; beyond, the normal approximation of Wilcoxon's test is good to four digits
@@ -34,14 +36,12 @@ def paired_t(a: Array, b: Array, *, alternative: Alternative = "two-sided") -> C
     >>> round(paired_t([1, 2, 3], [0, 0, 0]).statistic, 4)        # mean 2, standard deviation 1, n = 3: 2 / (1 / sqrt 3)
     3.4641
     """
-    from scipy.stats import t
-
     d = _differences(a, b)
     if len(d) < 2:
         raise InputError("paired t-test", f"{len(d)} pair", expected="at least two pairs")
     with np.errstate(divide="ignore"):  # the same difference everywhere: infinitely sure
         statistic = float(d.mean() / (d.std(ddof=1) / np.sqrt(len(d)))) if d.any() else 0.0
-    return Comparison(statistic, float(_tail(statistic, t(len(d) - 1), alternative)), float(d.mean()), len(d), "t")
+    return Comparison(statistic, _tail(statistic, partial(t_tail, freedom=len(d) - 1), alternative), float(d.mean()), len(d), "t")
 
 
 def interval(a: Array, b: Array, share: float = 0.95) -> tuple[float, float]:
@@ -50,10 +50,8 @@ def interval(a: Array, b: Array, share: float = 0.95) -> tuple[float, float]:
     >>> [round(end, 3) for end in interval([1, 2, 3], [0, 0, 0])]       # 2 +- 4.303 / sqrt 3
     [-0.484, 4.484]
     """
-    from scipy.stats import t
-
     d = _differences(a, b)
-    half = float(t(len(d) - 1).ppf((1 + share) / 2) * d.std(ddof=1) / np.sqrt(len(d))) if len(d) > 1 else float("inf")
+    half = t_above((1 - share) / 2, len(d) - 1) * float(d.std(ddof=1) / np.sqrt(len(d))) if len(d) > 1 else float("inf")
     return float(d.mean()) - half, float(d.mean()) + half
 
 
@@ -68,18 +66,18 @@ def wilcoxon(a: Array, b: Array, *, alternative: Alternative = "two-sided") -> C
     >>> wilcoxon([6, 5, 4, 3, 2, 1], [0] * 6).p
     0.03125
     """
-    from scipy.stats import norm, rankdata
-
     every = _differences(a, b)
     d = every[every != 0]
     if len(d) == 0:
         return Comparison(0.0, 1.0, 0.0, 0, "no difference")
-    rank = rankdata(np.abs(d))
+    rank = mean_ranks(np.abs(d))
     plus, half = float(rank[d > 0].sum()), float(rank.sum()) / 2
     if len(d) <= EXACT_UP_TO:
         return Comparison(plus, _exact(rank, plus, alternative), float(every.mean()), len(d), "exact")
     deviation = np.sqrt((rank**2).sum() / 4)
-    return Comparison(plus, float(_tail((plus - half) / deviation, norm, alternative)), float(every.mean()), len(d), "normal")
+    return Comparison(
+        plus, _tail(float((plus - half) / deviation), normal_tail, alternative), float(every.mean()), len(d), "normal"
+    )
 
 
 def _exact(rank: Float64Array, plus: float, alternative: Alternative) -> float:
@@ -94,10 +92,11 @@ def _exact(rank: Float64Array, plus: float, alternative: Alternative) -> float:
     return {"greater": greater, "less": less, "two-sided": min(1.0, 2 * min(greater, less))}[alternative]
 
 
-def _tail(statistic: float, distribution: Any, alternative: Alternative) -> float:
+def _tail(statistic: float, tail: Callable[[float], float], alternative: Alternative) -> float:
+    """p of a statistic by P(X > x) of a distribution that is symmetric about 0."""
     if alternative == "two-sided":
-        return 2 * distribution.sf(abs(statistic))
-    return distribution.sf(statistic) if alternative == "greater" else distribution.cdf(statistic)
+        return 2 * tail(abs(statistic))
+    return tail(statistic if alternative == "greater" else -statistic)
 
 
 def paired_spread(a: Array, b: Array) -> Comparison:
@@ -144,16 +143,14 @@ def friedman(values: Mapping[str, Sequence[float]], *, higher_is_better: bool = 
     >>> friedman({"a": [3, 3, 3], "b": [2, 2, 1], "c": [1, 1, 2]}).mean_rank      # b is second, second, third
     {'a': 1.0, 'b': 2.3333333333333335, 'c': 2.6666666666666665}
     """
-    from scipy.stats import chi2, rankdata
-
     table = np.array(list(values.values()), np.float64).T
     if table.ndim != 2 or table.shape[1] < 2 or not np.isfinite(table).all():
         raise InputError("Friedman test", "the values are not a finite table", expected="two or more systems on the same blocks")
-    (n, k), rank = table.shape, rankdata(-table if higher_is_better else table, axis=1)
+    (n, k), rank = table.shape, np.apply_along_axis(mean_ranks, 1, -table if higher_is_better else table)
     variance = rank.var(axis=1).sum()
     statistic = float(((rank.sum(axis=0) - n * (k + 1) / 2) ** 2).sum() * (k - 1) / (k * variance)) if variance else 0.0
     ranks = dict(zip(values, rank.mean(axis=0).tolist(), strict=True))
-    return Friedman(statistic, float(chi2.sf(statistic, k - 1)), ranks)
+    return Friedman(statistic, chi_square_tail(statistic, k - 1), ranks)
 
 
 def holm(p: Sequence[float]) -> Float64Array:

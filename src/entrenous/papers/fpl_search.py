@@ -103,7 +103,7 @@ class Search:
         """Why a system has no figure of ours."""
         if system.algorithm == "vae" and not self.grid.vae:
             return "left out of the quick excerpt"
-        return "needs entrenous[baselines] (torch)" if system.algorithm == "vae" else "training diverged"
+        return "needs entrenous[torch]" if system.algorithm == "vae" else "training diverged"
 
     # ---- choosing, on validation rows alone ------------------------------------------------------------------------------------
 

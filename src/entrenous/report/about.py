@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+import shlex
+from collections.abc import Iterable, Mapping
+from pathlib import PurePath
 from typing import Any
 
 from ..core.discover import modules
+from ..core.own import in_folder, short
 from ..runs.store import protocol_of
 from . import numbers
 from .markup import Child, Html, facts, folded, join, table, tag
@@ -37,6 +41,8 @@ def what_was_run(group: Group) -> Html:
     rows = [_row(shown) for shown in group.runs]
     return join(
         table("The runs", head, rows, text=(1, 2, 7)),
+        tag("h3", "Run it again"),
+        _again(group),
         tag("h3", "Protocol"),
         _list(_union(shown.manifest["protocol_text"] for shown in group.runs)),
         tag("h3", "Data"),
@@ -54,7 +60,53 @@ def _row(shown: ShownRun) -> list[Child]:
     took = m["seconds"]
     digest = tag("code", str(m["model_sha256"])[:12])
     spent = [numbers.seconds(took["train"]), numbers.seconds(took["evaluate"])]
-    return [shown.named(), m["algorithm"], given_settings(shown.run) or "none", str(m["seed"]), rounds, *spent, digest]
+    return [shown.named(), short(m["algorithm"]), given_settings(shown.run) or "none", str(m["seed"]), rounds, *spent, digest]
+
+
+def _again(group: Group) -> Html:
+    """The command that repeats each run, without the folders of the machine that it was made on."""
+    commands = {shown: command(shown.manifest) for shown in group.runs}
+    rows = [[shown.named(), tag("code", text) if text else "made from rows in memory"] for shown, text in commands.items()]
+    said = "The same command on the same rows ends with the same model. A file is named without its folder"
+    return table(said, ["run", "command"], rows, text=(1,), label="Commands")
+
+
+def command(manifest: Mapping[str, Any]) -> str | None:
+    """The command that repeats a run, with names of files in place of paths; None for one that was made from rows in memory.
+
+    >>> command({"algorithm": "pfpl+", "data": "/home/me/visits.csv", "protocol": "loo-99", "seed": 1, "settings": {"pi": 0.5}})
+    'entrenous run pfpl+ --data visits.csv --protocol loo-99 --seed 1 --set pi=0.5'
+    """
+    if not manifest.get("data_by_name", True):
+        return None
+    words = [
+        "entrenous",
+        "run",
+        in_folder(str(manifest["algorithm"])),
+        "--data",
+        data_name(manifest),
+        "--protocol",
+        str(manifest["protocol"]),
+    ]
+    words += ["--seed", str(manifest["seed"])]
+    if manifest.get("given"):
+        words += ["--given", PurePath(manifest["given"]).name]
+    for option, name in (("--rounds", "rounds_asked"), ("--every", "every"), ("--patience", "patience")):
+        words += [option, str(manifest[name])] if manifest.get(name) else []
+    words += ["--negatives", "leaky"] if manifest.get("negatives") == "leaky" else []
+    for option, part in (("--set", "settings"), ("--network", "network"), ("--load", "load")):
+        for name, value in (manifest.get(part) or {}).items():
+            words += [option, f"{name}={PurePath(str(value)).name if name == 'items' else value}"]
+    return shlex.join(words)
+
+
+def without_folders(sentence: str) -> str:
+    """A sentence in which files of the machine are named without their folders.
+
+    >>> without_folders("read /home/me/ml-100k/u.data: user = user_id; MAE / RMSE")
+    'read u.data: user = user_id; MAE / RMSE'
+    """
+    return re.sub(r"(?<!\S)/(?=\S)(?:[^/\n:;,]*/)*(?=[^/\s])", "", sentence)
 
 
 def _data(group: Group) -> Html:
@@ -70,7 +122,9 @@ def _union(sentences: Iterable[Iterable[str]]) -> list[str]:
 
 def _list(sentences: list[str]) -> Html:
     return (
-        tag("ul", [tag("li", sentence) for sentence in sentences]) if sentences else tag("p", "Nothing to note.", class_="small")
+        tag("ul", [tag("li", without_folders(sentence)) for sentence in sentences])
+        if sentences
+        else tag("p", "Nothing to note.", class_="small")
     )
 
 
@@ -80,7 +134,6 @@ def _identity(shown: ShownRun) -> Html:
         ("run", m["run"]),
         ("started", m["started"]),
         ("versions", ", ".join(f"{name} {one}" for name, one in m.get("versions", {}).items()) or "not said"),
-        *([("command", tag("code", m["command"]))] if m.get("command") else []),
         ("rounds", _rounds(m)),
         ("users evaluated", f"{m['users_evaluated']:,}"),
         ("model sha256", tag("code", m["model_sha256"])),

@@ -4,11 +4,14 @@ Drawn by Matplotlib's Figure, never by pyplot: no window, no list of open figure
 them is read as mathematics or markup. A paper's values can stand beside ours: as hollow marks in the colour of the series that
 bears the same name. `order` (all names of several figures) gives a name the same colour and mark in each of them, whichever are
 drawn. The text stays text, and the colours are the constants below, so that a page can put its own in their place.
+
+Matplotlib is the extra `plots`. Without it a figure is a small SVG that says so, and a report leaves figures out.
 """
 
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import io
 import re
 import warnings
@@ -29,6 +32,7 @@ DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)), (0, (3, 
 INK, MUTED, GRID, PAPER = "#1b1f26", "#59616e", "#dde1e7", "#ffffff"
 PAPERS = " (paper)"  # what marks a reference in the legend
 LONGEST = 40  # characters of a name; the rest is cut
+MISSING = "no figures: Matplotlib is not installed; pip install 'entrenous[plots]'"
 
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
@@ -181,6 +185,11 @@ def bars(
     return _svg(FigureFormat(title, x_label, y_label, height=height, name=name), draw)
 
 
+def can_draw() -> bool:
+    """Whether Matplotlib is installed, without importing it."""
+    return importlib.util.find_spec("matplotlib") is not None
+
+
 def colour(number: int) -> str:
     """The colour of a series by its place; they repeat after eight."""
     return COLOURS[number % len(COLOURS)]
@@ -217,6 +226,8 @@ def _said(name: str) -> str:
 
 
 def _svg(look: FigureFormat, draw: Callable[[Any], None]) -> str:
+    if not can_draw():
+        return _absent(look)
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -236,6 +247,16 @@ def _svg(look: FigureFormat, draw: Callable[[Any], None]) -> str:
         out = io.StringIO()
         figure.savefig(out, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     return _tidied(out.getvalue(), look)
+
+
+def _absent(look: FigureFormat) -> str:
+    """What stands for a figure that cannot be drawn here."""
+    title, said = escape(look.title), escape(MISSING)
+    words = f'<text x="8" y="22">{title}</text><text x="8" y="44">{said}</text>'
+    return (
+        f'<svg role="img" aria-label="{title}" xmlns="http://www.w3.org/2000/svg" width="520" height="60">'
+        f"<title>{title}</title>{words}</svg>"
+    )
 
 
 def _legend(figure: Any, axes: Any) -> None:

@@ -16,9 +16,10 @@ from .markup import Html, join, tag
 from .privacy import what_left
 from .results import results
 from .runs import Group, groups
-from .theme import style
+from .theme import style, without_figures
 from .training import learning
 from .users import significance, spread
+from .verdict import verdict
 
 NAMED = 3  # runs that the title names
 # nothing may be loaded, whatever a title or an id contains
@@ -66,7 +67,8 @@ def page(found: list[Group], recommendations: Sequence[Mapping[str, Any]] | None
         sections.append(Section("recommended", "Recommended", top(found[0].runs[0], recommendations, user)))
     links = [tag("a", section.heading, href=f"#{section.slug}") for section in sections if section.listed]
     index = tag("nav", links, aria_label="Sections")
-    head = tag("header", tag("p", "Entrenous report", class_="mark"), tag("h1", _heading(found)), lead(found), index)
+    top_line = tag("p", "Entrenous report", class_="mark")
+    head = tag("header", top_line, tag("h1", _heading(found)), lead(found), verdict(found), without_figures(), index)
     main = tag("main", [_section(section) for section in sections], glossary(_metrics(found)))
     return join(Html("<!DOCTYPE html>\n"), tag("html", _head(title), tag("body", head, main, _footer(found)), lang="en"))
 

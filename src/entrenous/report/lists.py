@@ -43,7 +43,7 @@ def _bars(group: Group, name: str) -> Html:
     return join(said, side_by_side(*(_column(group, name, values, part) for part in (drawn[:half], drawn[half:]) if part)))
 
 
-def _column(group: Group, name: str, values: Mapping[ShownRun, dict[str, float]], categories: Sequence[str]) -> Html:
+def _column(group: Group, name: str, values: Mapping[ShownRun, dict[str, float]], categories: Sequence[str]) -> Html | None:
     every = [value for of in values.values() for value in of.values()]
     room = 0.04 * (max(every) - min(every)) or 0.1
     span = f"{categories[0]} to {categories[-1]}" if len(categories) < len(_categories(values)) else "by category"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import PurePath
@@ -100,7 +100,7 @@ def _same_rows(manifest: dict[str, Any]) -> tuple[Any, ...]:
     return manifest["data_sha256"], protocol_of(manifest), manifest["given"], "full_ranking" in manifest
 
 
-def data_name(manifest: dict[str, Any]) -> str:
+def data_name(manifest: Mapping[str, Any]) -> str:
     """The data set, or the name of its file or folder without what it lies in."""
     return PurePath(str(manifest["data"])).name
 

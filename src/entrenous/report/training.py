@@ -45,7 +45,7 @@ def _words(looked: dict[ShownRun, list[Line]]) -> str:
     return f"{said} Shown is the first fold." if folds else said
 
 
-def _curves(group: Group, looked: dict[ShownRun, list[Line]]) -> Html:
+def _curves(group: Group, looked: dict[ShownRun, list[Line]]) -> Html | None:
     metric = next(
         (name for name in FIRST if all(name in lines[0]["validation"] for lines in looked.values())), next(iter(_first(looked)))
     )
@@ -60,7 +60,7 @@ def _curves(group: Group, looked: dict[ShownRun, list[Line]]) -> Html:
     )
 
 
-def _curve(group: Group, series: dict[str, tuple[list[float], list[float]]], metric: str, x_label: str, what: str) -> Html:
+def _curve(group: Group, series: dict[str, tuple[list[float], list[float]]], metric: str, x_label: str, what: str) -> Html | None:
     ends = [x[-1] for x, _ in series.values()]
     logarithmic = min(ends) > 0 and max(ends) / min(ends) > SPREAD
     svg = figures.lines(

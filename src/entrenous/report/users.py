@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.types import Float64Array
-from ..evaluate.significance import holm, paired_t, wilcoxon
+from ..evaluate.significance import Comparison, holm, paired_t, wilcoxon
 from ..evaluate.summary import PERCENTILES, interval, summarise
 from . import figures, numbers
 from .markup import Child, Html, folded, join, table, tag
@@ -38,7 +38,8 @@ def spread(group: Group) -> Html:
 def _whose(group: Group) -> Html:
     better = "higher" if is_error(main_of(group)) else "lower"
     said = f"Values of single users{'' if is_error(main_of(group)) else f' in the {group.ranking}'}. "
-    said += f"In the figures a {better} curve of {main_of(group)} is better, and a steep part is where many users are."
+    if figures.can_draw():
+        said += f"In the figures a {better} curve of {main_of(group)} is better, and a steep part is where many users are."
     folds = max(len(shown.manifest.get("folds", ())) for shown in group.runs)
     if folds:
         said += f" They are those of the first of {folds} folds, so their mean differs from the mean over folds above."
@@ -48,7 +49,10 @@ def _whose(group: Group) -> Html:
 def _tails(group: Group, name: str) -> Html:
     head = ["run", "mean", "95 % interval", "std", *(f"{p} %" for p in PERCENTILES), "users"]
     rows = [_tail(shown, values) for shown in group.runs if (values := per_user(shown, name)) is not None]
-    said = join(tag("code", name), " per user: mean, standard deviation over users (lower is fairer), percentiles")
+    said = join(
+        tag("code", name),
+        " per user: mean, standard deviation over users (divided by their number; lower is fairer), percentiles",
+    )
     return table(said, head, rows, label=f"{name} per user")
 
 
@@ -59,7 +63,7 @@ def _tail(shown: ShownRun, values: Float64Array) -> list[Child]:
     return [shown.named(), numbers.metric(found.mean), bounds, numbers.metric(found.std), *tails, numbers.count(found.users)]
 
 
-def _cdf(group: Group, name: str) -> Html:
+def _cdf(group: Group, name: str) -> Html | None:
     values = {shown.label: per_user(shown, name) for shown in group.runs}
     series = {label: distribution(found) for label, found in values.items() if found is not None}
     svg = figures.lines(
@@ -130,36 +134,65 @@ def pairs(group: Group, name: str) -> list[RunPair]:
     return found
 
 
-def _tests(group: Group, name: str) -> Html | None:
+class TestedPair(NamedTuple):
+    """A pair of runs with its two tests, and the p of each after Holm's correction over all pairs of the group."""
+
+    pair: RunPair
+    t: Comparison
+    w: Comparison
+    t_holm: float
+    w_holm: float
+
+
+def tested(group: Group, name: str) -> list[TestedPair]:
+    """Every two runs whose users can be paired on a metric, tested."""
     found = pairs(group, name)
-    if not found:
-        return None
     t = [paired_t(pair.left, pair.right) for pair in found]
     w = [wilcoxon(pair.left, pair.right) for pair in found]
-    corrected = holm([one.p for one in t]), holm([one.p for one in w])
+    corrected = holm([one.p for one in t]).tolist(), holm([one.p for one in w]).tolist()
+    return [TestedPair(*one) for one in zip(found, t, w, *corrected, strict=True)]
+
+
+def _tests(group: Group, name: str) -> Html | None:
+    found = tested(group, name)
+    if not found:
+        return None
     head = ["first and second", "verdict", "users", "difference", "t", "p", "Holm", "Wilcoxon p", "Holm"]
     rows: list[list[Child]] = []
-    for pair, t_one, w_one, t_holm, w_holm in zip(found, t, w, *corrected, strict=True):
-        names = tag("span", pair.a.named(), tag("br"), pair.b.named())
-        verdict = tag("span", _verdict(pair, t_one.difference, float(t_holm), float(w_holm)), class_="run")
-        tested: list[Child] = [numbers.exact(t_one.statistic, f"{t_one.statistic:.2f}".replace("-", "−"))]
-        tested += [numbers.p_value(float(p)) for p in (t_one.p, t_holm, w_one.p, w_holm)]
-        rows.append([names, verdict, numbers.count(t_one.pairs), _difference(pair, t_one.difference), *tested])
+    for one in found:
+        names = tag("span", one.pair.a.named(), tag("br"), one.pair.b.named())
+        statistic = numbers.exact(one.t.statistic, f"{one.t.statistic:.2f}".replace("-", "−"))
+        p = [numbers.p_value(value) for value in (one.t.p, one.t_holm, one.w.p, one.w_holm)]
+        difference = _difference(one.pair, one.t.difference)
+        rows.append([names, _verdict(one), numbers.count(one.t.pairs), difference, statistic, *p])
     ranking = "" if is_error(name) else f", {group.ranking}"
     tests = "paired t-test and Wilcoxon's signed-rank test, two-sided; below a difference its 95 % interval"
     said = join(tag("code", name), f"{ranking}: {tests}")
     return table(said, head, rows, text=(1,), label=f"Tests of {name}")
 
 
+def bounds(pair: RunPair) -> tuple[float, float]:
+    """The 95 % bootstrap interval, over users, of the first run minus the second."""
+    return interval(pair.left - pair.right, seed=pair.a.manifest["seed"])
+
+
 def _difference(pair: RunPair, mean: float) -> Html:
-    low, high = interval(pair.left - pair.right, seed=pair.a.manifest["seed"])
+    low, high = bounds(pair)
     return join(numbers.signed(mean), tag("small", numbers.signed(low), " to ", numbers.signed(high)))
 
 
-def _verdict(pair: RunPair, difference: float, t: float, w: float) -> Child:
-    if t <= LEVEL and w <= LEVEL:
-        return join((pair.a if difference > 0 else pair.b).named(), " is higher")
-    return "the tests disagree" if t <= LEVEL or w <= LEVEL else "could be chance"
+def higher(one: TestedPair) -> ShownRun | None:
+    """The run that both corrected tests find higher; None if they do not."""
+    if max(one.t_holm, one.w_holm) > LEVEL:
+        return None
+    return one.pair.a if one.t.difference > 0 else one.pair.b
+
+
+def _verdict(one: TestedPair) -> Html:
+    found = higher(one)
+    if found is not None:
+        return tag("span", found.named(), " is higher", class_="run")
+    return tag("span", "the tests disagree" if min(one.t_holm, one.w_holm) <= LEVEL else "could be chance", class_="run")
 
 
 def _unpaired(group: Group) -> Html | None:

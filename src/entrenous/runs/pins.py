@@ -15,7 +15,7 @@ from ..core.errors import InputError
 from ..core.program import program_sha256, source_sha256
 
 TRAINS = "entrenous.runs.train"  # with what it imports, the code behind every result
-LIBRARIES = ("numpy", "numba", "scipy", "polars")
+LIBRARIES = ("numpy", "numba", "polars")
 TODAY = "run it again, or say --todays-code to use today's"
 ALGORITHM, TRAINING = "algorithm_sha256", "program_sha256"
 
