@@ -19,7 +19,7 @@ from .measures import CHANCE, FAIRNESS, STD, WORST, ConvergencePace, mean
 from .opened import cali3f
 from .result import Row
 from .study import Study, System
-from .table import PaperTable, Trained, Values, metric_rows, system_rows
+from .table import PaperTable, Trained, Values, metric_rows, on_test_rows, system_rows
 from .values import listed, printed, worded
 
 NDCG = "ndcg@10"
@@ -61,12 +61,6 @@ def clusters_note(study: Study, model: str) -> list[str]:
 def both_forms(study: Study) -> list[System]:
     """Cali3F with every P, personalised and not."""
     return [with_clusters("neumf", p, personalised=on) for on in (True, False) for p in clusters_of(study, "neumf")]
-
-
-def on_curve_seeds(study: Study, systems: list[System]) -> Trained:
-    """Trains and evaluates on the test rows, with the seeds of curves."""
-    looks, seeds = study.tested(systems, study.curve_seeds), study.curve_seeds
-    return Trained(study=study, systems=systems, looks=looks, rounds=study.rounds(systems), seeds=seeds)
 
 
 def _pairs(trained: Trained) -> dict[int, Pair]:
@@ -180,7 +174,7 @@ EXPERIMENTS = {
         title="fairness with and without personalisation over clusters (Cali3F, figure 4)",
         data=cali3f(("ml-100k",)),
         systems=both_forms,
-        train=on_curve_seeds,
+        train=lambda study, systems: on_test_rows(study, systems, study.curve_seeds),
         metrics=(*FAIRNESS, NDCG),
         findings=(fairness_notes,),
         figures=fairness_figures,

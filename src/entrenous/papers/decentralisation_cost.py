@@ -7,13 +7,14 @@ the best that one place has.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from .measures import CPU_SECONDS, MB_SENT, each
 from .opened import pepper
 from .pepper_accuracy import MOVIELENS, WHOLE_MOVIELENS, split_note
 from .pepper_tails import figure, tails
 from .study import System
-from .table import PaperTable, Trained, Values, timed_on_test_rows
+from .table import PaperTable, Trained, Values, on_test_rows
 from .values import worded
 
 NAMES = ("popular", "ials", "central-gmf", "fedavg-gmf", "fedfast-gmf", "gossip-average-gmf", "gossip-reptile-gmf", "pepper-gmf")
@@ -58,7 +59,7 @@ EXPERIMENTS = {
         title="GMF in one place, around a server and between peers (beyond PEPPER)",
         data=pepper(MOVIELENS, WHOLE_MOVIELENS),
         systems=SYSTEMS,
-        train=timed_on_test_rows,
+        train=partial(on_test_rows, timed=True),
         metrics=values_of,
         findings=(split_note, steps_note),
         figures=lambda trained: {f"users-{trained.slug}": figure(trained.name, HR, trained.looks)},

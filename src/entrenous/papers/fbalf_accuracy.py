@@ -34,14 +34,12 @@ FEDREC_B, FEDREC_S = (System("fedrec", f"fedrec, {style}", (("style", style),)) 
 FEDREC_PP_B, FEDREC_PP_S = (
     System("fedrec++", f"fedrec++, {style}", (("style", style), ("pads", False))) for style in ("batch", "stochastic")
 )
-FEDERATED = (
-    *(System("fedmf"), FEDREC_B, FEDREC_S, System("metamf"), FEDREC_PP_B, FEDREC_PP_S),
-    *(System("rfrec"), System("rfrecf"), FBALF, System("fbalf")),
-)
+FEDMF, METAMF, RFREC, RFRECF, PLAIN = map(System, ("fedmf", "metamf", "rfrec", "rfrecf", "fbalf"))  # plain: the paper's own form
+FEDERATED = (FEDMF, FEDREC_B, FEDREC_S, METAMF, FEDREC_PP_B, FEDREC_PP_S, RFREC, RFRECF, FBALF, PLAIN)
 CENTRAL = (System("pmf"), System("biased-mf"), System("svd++"))
-SOME = (FEDREC_B, FBALF, System("fbalf"), System("biased-mf"))  # enough to see what the filter does
+SOME = (FEDREC_B, FBALF, PLAIN, System("biased-mf"))  # enough to see what the filter does
 # The paper's columns. Its FedRec has the figures of the stochastic style, its FedRec++ those of the batch style.
-SIX = (System("fedmf"), FEDREC_S, System("metamf"), FEDREC_PP_B, System("rfrec"), FBALF)
+SIX = (FEDMF, FEDREC_S, METAMF, FEDREC_PP_B, RFREC, FBALF)
 PAPER, STATISTICS = (beside_both(printed("fbalf", *sections)) for sections in (("table3",), ("ranks", "against")))
 ON = tuple(dict.fromkeys(data for data, _, _ in PAPER))  # the paper's data sets
 SOURCES = (*map(ratings, ("ml-100k", "hetrec-ml", "yahoo-r3", "ml-1m")), ratings("ml-100k", 10), ratings("ml-1m", 10))

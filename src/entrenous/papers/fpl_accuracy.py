@@ -120,12 +120,11 @@ def training_gain(trained: Trained) -> Found:
     budgets = budgets_of(plus, bpr, t)
     looks = search.test_looks([chosen for _, chosen in budgets.values()])
     found = {name: look for name, look in zip(budgets, looks, strict=True) if look is not None}
-    rows = [
-        search.row(System(name), chosen, metric, obtained=look.metrics[metric], words=f"; not a row of the paper: {words}")
-        for name, look in found.items()
-        for words, chosen in [budgets[name]]
-        for metric in ACCURACY
-    ]
+    rows = []
+    for name, look in found.items():
+        words, chosen = budgets[name]
+        said = f"; not a row of the paper: {words}"
+        rows += [search.row(System(name), chosen, metric, look.metrics[metric], words=said) for metric in ACCURACY]
     about = {"name": trained.name, "pi": plus.settings["pi"], "epochs": plus.epochs, "t": t}
     return Found(rows=rows, notes=[gain_note(reference[0], found, about)] if len(found) == len(budgets) else [])
 

@@ -57,16 +57,10 @@ Metrics: TypeAlias = Sequence[str] | Callable[[Trained, System], Values]
 Train: TypeAlias = Callable[[Study, list[System]], Trained]
 
 
-def on_test_rows(study: Study, systems: list[System]) -> Trained:
-    """Trains each system and evaluates it on the test rows at its end."""
-    looks = study.tested(systems)
-    return Trained(study=study, systems=systems, looks=looks, rounds=study.rounds(systems))
-
-
-def timed_on_test_rows(study: Study, systems: list[System]) -> Trained:
-    """The same one after another, so that seconds can be compared."""
-    looks = study.tested(systems, timed=True)
-    return Trained(study=study, systems=systems, looks=looks, rounds=study.rounds(systems))
+def on_test_rows(study: Study, systems: list[System], seeds: Sequence[int] = (), *, timed: bool = False) -> Trained:
+    """Trains each system and evaluates it on the test rows at its end. timed: one after another, so that seconds can be compared."""
+    looks = study.tested(systems, seeds, timed=timed)
+    return Trained(study=study, systems=systems, looks=looks, rounds=study.rounds(systems), seeds=seeds)
 
 
 @final
