@@ -16,12 +16,12 @@ from entrenous.algorithms._federated_ncf import NCFSettings
 from entrenous.core.discover import algorithms
 from entrenous.core.errors import InputError
 from entrenous.data.load import load
-from entrenous.papers import cali3f_accuracy, cali3f_clusters, cali3f_convergence, cali3f_time, render, source, values
+from entrenous.papers import cali3f_accuracy, cali3f_clusters, cali3f_rounds, effort, render, values
 from entrenous.papers.cell import CurvePoint, Outcome
 from entrenous.papers.effort import FULL, QUICK, Budget, Effort
 from entrenous.papers.findings import against, verdict
+from entrenous.papers.measures import pace, paces, reached
 from entrenous.papers.opened import cali3f_study
-from entrenous.papers.pace import pace, paces, reached
 from entrenous.papers.remember import Cells
 from entrenous.papers.result import Context
 from entrenous.papers.runner import experiments, run_experiment
@@ -94,9 +94,7 @@ def test_table_3_is_consistent_with_itself():
 
 
 def test_the_text_about_figure_3_is_about_714_rounds():
-    within, omitted = (
-        FIGURE_3["ml-1m", "cali3f-neumf", metric] for metric in (cali3f_convergence.NEAR, cali3f_convergence.OMITTED)
-    )
+    within, omitted = (FIGURE_3["ml-1m", "cali3f-neumf", metric] for metric in (cali3f_rounds.NEAR, cali3f_rounds.OMITTED))
     assert round(within / (1 - omitted)) == 714
 
 
@@ -244,25 +242,25 @@ def test_clusters_beyond_the_devices_of_a_round_are_left_out_and_named(monkeypat
 
 def test_seconds_that_are_compared_were_measured_in_one_run(tmp_path, small_clusters):
     first = study(tmp_path)
-    curves = first.timed_curves([GMF, FEDAVG], (0, 1))
+    curves = first.curves([GMF, FEDAVG], (0, 1), timed=True)
     runs = [{outcomes[seed].measured for outcomes in curves.values()} for seed in (0, 1)]
     assert all(len(some) == 1 and some != {""} for some in runs) and first.cells.computed == 4
     for one in curves[GMF]:
         assert 0 < one.looks[0].cpu_seconds < one.looks[-1].cpu_seconds and 0 < one.looks[0].seconds < one.looks[-1].seconds
     again = study(tmp_path)
-    assert again.timed_curves([GMF, FEDAVG], (0, 1)) == curves and again.cells.computed == 0
+    assert again.curves([GMF, FEDAVG], (0, 1), timed=True) == curves and again.cells.computed == 0
 
 
 def test_what_was_measured_apart_is_measured_again_together(tmp_path, small_clusters):
     study(tmp_path).curves([GMF])
     mine = study(tmp_path)
-    mine.timed_curves([GMF, FEDAVG], (0, 1))
+    mine.curves([GMF, FEDAVG], (0, 1), timed=True)
     assert mine.cells.computed == 4
     for path in tmp_path.glob("*.json"):
         if json.loads(path.read_text())["algorithm"] == "fedavg-gmf" and json.loads(path.read_text())["seed"] == 0:
             path.unlink()
     later = study(tmp_path)
-    later.timed_curves([GMF, FEDAVG], (0, 1))
+    later.curves([GMF, FEDAVG], (0, 1), timed=True)
     assert later.cells.computed == 2  # both of seed 0
 
 
@@ -279,14 +277,14 @@ def test_pace_by_hand():
 
 def test_ratios_by_hand():
     fast, slow = paces([outcome(0.2, 0.2)]), paces([outcome(0.1, 0.1, 0.1, 0.2)])
-    assert cali3f_time.ratios(fast, slow) == [10 / 40]
+    assert cali3f_rounds.ratios(fast, slow) == [10 / 40]
 
 
 def test_the_same_goal_by_hand():
     systems = (System("fedavg-neumf"), NEUMF, System("ditto-neumf"))
     curves = dict(zip(systems, ([outcome(0.1, 0.2)], [outcome(0.25)], [outcome(0.1, 0.15)]), strict=True))
-    said = cali3f_time._same_goal(curves, systems)
-    assert said == "To within 5% of FedAvg's best: fedavg-neumf round 2, 20.0 s, cali3f-neumf round 1, 10.0 s, ditto-neumf never."
+    said = cali3f_rounds.same_goal(curves, systems)
+    assert said == "fedavg-neumf round 2, 20.0 s, cali3f-neumf round 1, 10.0 s, ditto-neumf never"
 
 
 # ---- rows, tests, words ------------------------------------------------------------------------------------------------------------
@@ -311,7 +309,8 @@ def test_a_row_is_a_mean_over_seeds_with_all_of_their_values():
 def test_systems_are_compared_over_the_means_of_users():
     mine = [look(1, 0, m=[1.0, 2.0, 5.0]), look(1, 0, m=[3.0, 2.0, 5.0])]  # means 2, 2, 5
     other = [look(1, 0, m=[1.0, 1.0, 2.0])]  # differences 1, 1, 3: mean 5/3, standard deviation sqrt(4/3)
-    (test,) = against("d", {GMF: mine, FEDAVG: other, NEUMF: []}, GMF, [FEDAVG, NEUMF], ["m"])
+    trained = Trained(study=study(), systems=[GMF, FEDAVG, NEUMF], looks={GMF: mine, FEDAVG: other, NEUMF: []})
+    (test,) = against(trained, GMF, [FEDAVG, NEUMF], ["m"])
     assert test["difference"] == pytest.approx(5 / 3) and test["users"] == 3 and test["p_holm"] == test["p"]
     assert test["t"] == pytest.approx(5 / 3 / math.sqrt(4 / 3 / 3))
     assert verdict({**test, "p_holm": 0.2}) == "cali3f-gmf is not told apart from fedavg-gmf, +1.6667 (p = 0.2)"
@@ -355,8 +354,8 @@ def test_tables_and_figures_share_trainings(tmp_path, monkeypatch):
     choose(monkeypatch, chosen())
     table = run("cali3f-table3", tmp_path)
     of = {(line["system"], line["metric"]): line for line in table.rows}
-    assert of["fedavg-neumf", cali3f_time.RATIO]["values"] == [1.0, 1.0]
-    assert of["fedavg-neumf, Cali3F's settings", cali3f_time.RATIO]["values"] == [1.0, 1.0]
+    assert of["fedavg-neumf", cali3f_rounds.RATIO]["values"] == [1.0, 1.0]
+    assert of["fedavg-neumf, Cali3F's settings", cali3f_rounds.RATIO]["values"] == [1.0, 1.0]
     assert all(0 < line["obtained"] < 1 for line in table.rows if line["metric"] in ("std_ndcg@10", "std_by_chance"))
     figure = run("cali3f-fig3", tmp_path)
     assert figure.computed == 2 * 4  # GMF and MLP, two seeds; of each Cali3F and FedAvg, whose two settings are one here
@@ -387,7 +386,7 @@ def test_fedavg_with_settings_of_its_own_is_trained_with_both(tmp_path, monkeypa
 
 def test_a_data_set_that_is_absent_is_named_and_left_out(tmp_path, monkeypatch):
     monkeypatch.setenv("ENTRENOUS_DATA", str(tmp_path))
-    monkeypatch.setattr(source, "load", lambda name, **how: load(name, fetch=False, **how))
+    monkeypatch.setattr(effort, "load", lambda name, **how: load(name, fetch=False, **how))
     for name, missing in (("cali3f-table2", 3), ("cali3f-table3", 2), ("cali3f-fig5", 1)):
         result = run_experiment(name, cache=tmp_path / "cells")
         assert result.rows == [] and len(result.notes) == missing

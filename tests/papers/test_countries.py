@@ -8,9 +8,9 @@ import pytest
 from paths import SHARED
 
 from entrenous.data.home import VARIABLE
+from entrenous.papers.effort import GRIDS
+from entrenous.papers.fpl_accuracy import order_control, top_pop
 from entrenous.papers.fpl_bias import source_rows
-from entrenous.papers.fpl_findings import order_control, top_pop
-from entrenous.papers.fpl_grid import QUICK
 from entrenous.papers.opened import COUNTRIES, countries, fpl_study, rows_of
 from entrenous.papers.remember import Cells
 from entrenous.papers.result import Context
@@ -23,7 +23,7 @@ def italy() -> Study:
         pytest.skip("foursquare-italy is absent")
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv(VARIABLE, str(SHARED))
-        return fpl_study(Context(cells=Cells(None), grid=QUICK), rows_of(COUNTRIES["Italy"]))
+        return fpl_study(Context(cells=Cells(None), grid=GRIDS[True]), rows_of(COUNTRIES["Italy"]))
 
 
 def test_italy_has_the_users_and_training_rows_of_table_1(italy):
@@ -43,7 +43,7 @@ def test_top_pop_is_the_better_the_older_the_rows_held_out(italy):
 
 
 def test_only_italy_has_an_order_control(italy):
-    other = fpl_study(Context(cells=Cells(None), grid=QUICK), replace(italy.data, name="other"))
+    other = fpl_study(Context(cells=Cells(None), grid=GRIDS[True]), replace(italy.data, name="other"))
     assert order_control(other, 0.1) == [] and order_control(italy, None) == []
 
 

@@ -11,14 +11,13 @@ import numpy as np
 import pytest
 
 from entrenous.data.interactions import Interactions
-from entrenous.papers import fbalf_accuracy, fbalf_bias, values
-from entrenous.papers.effort import Budget
+from entrenous.papers import fbalf_accuracy, fbalf_variants, values
+from entrenous.papers.effort import Budget, ratings
 from entrenous.papers.measures import KB_UP
 from entrenous.papers.opened import FOLDS, rated
 from entrenous.papers.remember import Cells
 from entrenous.papers.result import Context
 from entrenous.papers.runner import experiments, run_experiment
-from entrenous.papers.source import ratings
 from entrenous.papers.study import Study, System
 from entrenous.papers.values import Tuned, tuned
 from entrenous.runs import pipeline as experiment
@@ -128,7 +127,7 @@ def test_the_statistics_of_the_printed_errors_are_the_printed_ones() -> None:
 
 def test_what_the_biases_buy_is_told_for_every_group() -> None:
     result = run_experiment("fbalf-bias", data=data(), threads=1)
-    assert {row["system"] for row in result.rows} == {f"fbalf-bayes, {name}" for name in fbalf_bias.VARIANTS}
+    assert {row["system"] for row in result.rows} == {f"fbalf-bayes, {name}" for name in fbalf_variants.VARIANTS}
     metrics = {row["metric"] for row in result.rows}
     assert {"rmse", "rmse, strict users", "mae, popular items", "mean error, generous users"} <= metrics
     both, none = (

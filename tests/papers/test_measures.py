@@ -6,12 +6,11 @@ import pytest
 from small_data import random_data
 
 from entrenous.papers.cell import CurvePoint
-from entrenous.papers.effort import Budget
+from entrenous.papers.effort import Budget, RowSource
 from entrenous.papers.findings import agrees, still_rising
-from entrenous.papers.measures import CPU_SECONDS, KB_UP, MB_SENT, ROUNDS, STD, each, mean, measured
+from entrenous.papers.measures import CPU_SECONDS, KB_UP, MB_SENT, ROUNDS, STD, ConvergencePace, each, mean, measured
 from entrenous.papers.remember import Cells
 from entrenous.papers.result import row
-from entrenous.papers.source import RowSource
 from entrenous.papers.study import Study, System
 from entrenous.papers.table import Trained, metric_rows
 
@@ -53,4 +52,6 @@ def test_findings_of_several_papers():
     mine = replace(trained(), rows=rows)
     (note,) = agrees("m", without="twice")(mine)
     assert "a 1.00, b 2.00. Median 1.50" in note
-    assert still_rising(mine, ["a", "b"]) == ["small, loo-10, still rising at round 9: a, b."] and still_rising(mine, []) == []
+    rising, settled = ([ConvergencePace(LOOK, LOOK, last)] for last in (LOOK, LOOK._replace(rounds=8)))
+    mine.more = {"a": rising, "b": settled, "c": rising}
+    assert still_rising(mine, mine.more) == ["small, loo-10, still rising at round 9: a, c."] and still_rising(mine, ["b"]) == []

@@ -17,7 +17,6 @@ from entrenous.papers import (
     decentralisation_cost,
     effort,
     pepper_accuracy,
-    pepper_alpha,
     pepper_cost,
     pepper_network,
     pepper_sparsity,
@@ -25,13 +24,12 @@ from entrenous.papers import (
     values,
 )
 from entrenous.papers.cell import CurvePoint, Outcome, identity
-from entrenous.papers.effort import Budget
+from entrenous.papers.effort import Budget, RowSource
 from entrenous.papers.findings import agreement
 from entrenous.papers.opened import KEPT, pepper, pepper_study
 from entrenous.papers.remember import Cells
 from entrenous.papers.result import Context
 from entrenous.papers.runner import experiments, run_experiment
-from entrenous.papers.source import RowSource
 from entrenous.papers.study import Study, System
 from entrenous.papers.table import Trained, system_rows
 from entrenous.papers.values import Tuned, stored
@@ -256,13 +254,13 @@ def test_a_node_has_converged_at_its_first_look_near_its_best():
 
 @pytest.mark.parametrize(("alpha", "view", "t"), [(0, 3, 3), (0.4, 3, 2), (0.6, 3, 1), (1, 3, 0), (0.5, 6, 3), (0.9, 6, 1)])
 def test_alpha_is_a_number_of_peers(alpha, view, t):
-    assert pepper_alpha.best(alpha, view) == t
+    assert pepper_tails.best(alpha, view) == t
 
 
 def test_alphas_with_the_same_view_are_one_system():
-    every = {pepper_alpha.system(alpha, 3) for alpha in pepper_alpha.ALPHAS}
+    every = {pepper_tails.with_alpha(alpha, 3) for alpha in pepper_tails.ALPHAS}
     assert {str(one) for one in every} == {f"pepper-gmf, alpha {alpha}" for alpha in ("0", "0.4", "0.6", "1")}
-    assert len({pepper_alpha.system(alpha, 6) for alpha in pepper_alpha.ALPHAS}) == 7
+    assert len({pepper_tails.with_alpha(alpha, 6) for alpha in pepper_tails.ALPHAS}) == 7
 
 
 # ---- sparsity ----------------------------------------------------------------------------------------------------------------------

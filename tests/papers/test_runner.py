@@ -16,9 +16,8 @@ from entrenous.core.vocabulary import Vocabulary
 from entrenous.data.home import VARIABLE
 from entrenous.data.interactions import Interactions, build
 from entrenous.papers import fpl_cost
-from entrenous.papers.effort import Budget, Effort
+from entrenous.papers.effort import GRIDS, Budget, Effort
 from entrenous.papers.findings import agreement
-from entrenous.papers.fpl_grid import FULL, QUICK
 from entrenous.papers.fpl_search import FPL_SYSTEMS, SYSTEMS, Search
 from entrenous.papers.opened import fpl_study
 from entrenous.papers.remember import Cells
@@ -27,6 +26,7 @@ from entrenous.papers.result import Context, row
 from entrenous.papers.runner import experiments, run_experiment
 from entrenous.papers.study import System
 
+FULL, QUICK = GRIDS[False], GRIDS[True]
 TINY = replace(
     QUICK, neighbours=(2, 5), factors=(2,), epochs=(1, 3), pi=(0.0, 0.5, 1.0), run_pi=(0.5, 1.0), run_epochs=(1,), fcf_rounds=(2,)
 )

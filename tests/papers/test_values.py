@@ -22,7 +22,12 @@ def test_every_printed_file_parses_and_its_columns_fit(paper):
 
 
 def test_there_is_no_other_file():
-    for folder, names in (("printed", PAPERS), ("tuned", ("ncf", "rating", "pepper")), ("trained", ("budgets", "grids"))):
+    for folder, names in (
+        ("printed", PAPERS),
+        ("tuned", ("ncf", "rating", "pepper")),
+        ("trained", ("budgets", "grids")),
+        ("words", (*PAPERS, "findings")),
+    ):
         assert {file.name for file in (files("entrenous.papers") / folder).iterdir()} == {f"{name}.toml" for name in names}
 
 

@@ -5,26 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .findings import SIGNIFICANT, against, agrees, bars_beside_paper, verdict
+from .findings import SIGNIFICANT, against, agrees, bars_figure, verdict
 from .opened import cali3f
 from .study import Study, System
 from .table import PaperTable, Trained, Values
-from .values import printed
+from .values import printed, worded
 
-METRICS = ("hr@10", "ndcg@10")
+METRICS = HR, NDCG = ("hr@10", "ndcg@10")
 CALI3F, FEDAVG, SHARED = System("cali3f-neumf"), System("fedavg-neumf"), System("fedavg-neumf", shared=True)
 CENTRAL = System("central-neumf")
 PRINTED = (
-    *(System(name) for name in ("central-gmf", "central-mlp", "central-neumf", "bpr-mf")),
+    *map(System, ("central-gmf", "central-mlp", "central-neumf", "bpr-mf")),
     FEDAVG,
     SHARED,
-    *(System(name) for name in ("cali3f-gmf", "cali3f-mlp", "cali3f-neumf")),
+    *map(System, ("cali3f-gmf", "cali3f-mlp", "cali3f-neumf")),
 )
+CLAIMS = ((FEDAVG, "Cali3F outperforms FedAvg", 1), (CENTRAL, "central training is an upper bound", -1))  # section IV-D
 
 
 def systems_of(study: Study) -> list[System]:
     """Those of the paper, and those beyond it."""
-    return [*PRINTED, *(System(name) for name in study.budget.beyond)]
+    return [*PRINTED, *map(System, study.budget.beyond)]
 
 
 def values_of(trained: Trained, system: System) -> Values:
@@ -40,51 +41,36 @@ def values_of(trained: Trained, system: System) -> Values:
 
 def tests_of(trained: Trained) -> list[dict[str, Any]]:
     """Cali3F against the other federated systems and against what is trained in one place."""
-    others = [s for s in trained.systems if not trained.study.central(s) and not s.algorithm.startswith("cali3f")]
-    return against(trained.name, trained.looks, CALI3F, [*others, CENTRAL], METRICS)
+    others = [s for s in trained.systems if trained.study.looks(s) != (0,) and not s.algorithm.startswith("cali3f")]
+    return against(trained, CALI3F, [*others, CENTRAL], METRICS)
 
 
 def protocol_note(trained: Trained) -> list[str]:
     """How the figures came about, once."""
-    study = trained.study
-    test, validation = study.part("test"), study.part("validation")
-    more = "".join(f" {name}: the same rows against as many other items, drawn." for name in test.also)
-    return [
-        f"{study.name}, {study.source.protocol}: {len(test.rows)} training, {len(validation.held.rows)} validation and "
-        f"{len(test.held.rows)} test rows. Settings and rounds are chosen on validation alone; the test rows are opened once "
-        f"training is over. ± is the standard deviation over {len(study.seeds)} seeds.{more}"
-    ]
+    study, more = trained.study, "".join(worded("cali3f", "also", name=name) for name in trained.study.part("test").also)
+    return [worded("cali3f", "protocol", study=study, sizes=study.sizes, seeds=len(study.seeds), more=more)]
 
 
 def claims(data: str, tests: Sequence[Mapping[str, Any]]) -> list[str]:
     """The two claims of section IV-D: Cali3F outperforms FedAvg, and what is trained in one place is better still."""
-    of = {test["b"]: test for test in tests if test["metric"] == METRICS[1]}
-    said = []
-    for other, claim, lead in ((FEDAVG, "Cali3F outperforms FedAvg", 1), (CENTRAL, "central training is an upper bound", -1)):
-        test = of.get(str(other))
-        if test is not None:
-            sure = test["p_holm"] < SIGNIFICANT
-            here = "this is seen here" if sure and lead * test["difference"] > 0 else "this is not seen here"
-            said.append(f"{data}: the paper says that {claim}; {here}: {verdict(test)}, NDCG@10, paired t over users, Holm.")
+    of, said = {test["b"]: test for test in tests if test["metric"] == NDCG}, []
+    for other, claim, lead in CLAIMS:
+        if test := of.get(str(other)):
+            seen = test["p_holm"] < SIGNIFICANT and lead * test["difference"] > 0
+            here = "this is seen here" if seen else "this is not seen here"
+            said.append(worded("cali3f", "claim", data=data, claim=claim, here=here, verdict=verdict(test)))
     return said
 
 
 def readings(trained: Trained) -> list[str]:
     """What "the same hyper-parameter setting" does to FedAvg."""
     if trained.study.made(FEDAVG) == trained.study.made(SHARED):
-        return [f"{trained.name}: FedAvg's own settings and Cali3F's are the same here."]
-    test = next((test for test in trained.tests if test["b"] == str(SHARED) and test["metric"] == METRICS[1]), None)
+        return [worded("cali3f", "same-settings", name=trained.name)]
+    test = next((test for test in trained.tests if (test["b"], test["metric"]) == (str(SHARED), NDCG)), None)
     if test is None or not trained.looks[FEDAVG]:
         return []
-    own, theirs = trained.means((FEDAVG, SHARED), METRICS[1]).values()
-    return [
-        f"{trained.name}, both readings of FedAvg: NDCG@10 {own:.4f} with its own settings, {theirs:.4f} with Cali3F's (the paper has "
-        f"one setting for both). With Cali3F's: {verdict(test)}."
-    ]
-
-
-def _figure(trained: Trained) -> dict[str, str]:
-    return {f"ndcg-{trained.name}": bars_beside_paper(trained.rows, METRICS[1], "NDCG@10", f"Table II: {trained.name}")}
+    own, theirs = trained.means((FEDAVG, SHARED), NDCG).values()
+    return [worded("cali3f", "readings", name=trained.name, own=own, theirs=theirs, verdict=verdict(test))]
 
 
 EXPERIMENTS = {
@@ -97,10 +83,10 @@ EXPERIMENTS = {
         tests=tests_of,
         findings=(
             protocol_note,
-            agrees(METRICS[1], without="Cali3F's settings"),
+            agrees(NDCG, without="Cali3F's settings"),
             lambda trained: claims(trained.name, trained.tests),
             readings,
         ),
-        figures=_figure,
+        figures=bars_figure("ndcg-{}", NDCG, "NDCG@10", "Table II: {}"),
     )
 }

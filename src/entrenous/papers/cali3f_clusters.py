@@ -12,22 +12,27 @@ import numpy as np
 from ..evaluate.goal import RANKING
 from ..evaluate.significance import paired_spread
 from ..report.figures import lines
-from .cali3f_convergence import on_curves
+from .cali3f_rounds import on_curves
 from .cell import CurvePoint
 from .findings import SIGNIFICANT, still_rising, user_means
-from .measures import CHANCE, FAIRNESS, STD, WORST, mean
+from .measures import CHANCE, FAIRNESS, STD, WORST, ConvergencePace, mean
 from .opened import cali3f
-from .pace import ConvergencePace
 from .result import Row
 from .study import Study, System
-from .table import PaperTable, Trained, Values, metric_rows, system_rows
-from .values import printed
+from .table import PaperTable, Trained, Values, metric_rows, on_test_rows, system_rows
+from .values import listed, printed, worded
 
 NDCG = "ndcg@10"
-DRAWN = {"fairness": (STD, CHANCE), "worst-tenth": (WORST,)}  # by figure
 ROUNDS, BEST, FEWEST = "rounds to the best", "best ndcg@10", "clusters with the fewest rounds"
 PAPER = printed("cali3f", "fig5")
+# By file: what the axis says, and the curves: a metric of figure 4, and what it is called beside whose it is.
+FIGURE_4 = {
+    "fairness": ("std of NDCG@10 over users", {STD: "", CHANCE: ", by chance"}),
+    "worst-tenth": ("AUC of the worst tenth", {WORST: ""}),
+}
+FIGURE_5 = {"rounds": ("rounds to the best NDCG@10", ROUNDS), "ndcg": ("best NDCG@10 on validation", BEST)}
 Pair = tuple[Sequence[CurvePoint], Sequence[CurvePoint]]  # personalised, not
+Paces = Mapping[int, Sequence[ConvergencePace]]  # {P: the pace of each seed}
 
 
 def with_clusters(model: str, clusters: int, *, personalised: bool = True) -> System:
@@ -43,13 +48,10 @@ def clusters_of(study: Study, model: str) -> list[int]:
 
 def clusters_note(study: Study, model: str) -> list[str]:
     """What the settings make of the number of clusters."""
-    left = [f"{p}" for p in study.clusters if p not in clusters_of(study, model)]
-    said = [f"{study.name}, left out, as a round has fewer devices: P = {', '.join(left)}."] if left else []
+    left = ", ".join(f"{p}" for p in study.clusters if p not in clusters_of(study, model))
+    said = [worded("cali3f", "left-out", name=study.name, left=left)] if left else []
     if study.made(with_clusters(model, 1)).cohort == len(study.data.users):
-        said.append(
-            f"{study.name}: with these settings every device takes part in every round, so there are no subordinates, and P "
-            "decides only who shares a personal model."
-        )
+        said.append(worded("cali3f", "everybody", name=study.name))
     return said
 
 
@@ -61,59 +63,42 @@ def both_forms(study: Study) -> list[System]:
     return [with_clusters("neumf", p, personalised=on) for on in (True, False) for p in clusters_of(study, "neumf")]
 
 
-def on_curve_seeds(study: Study, systems: list[System]) -> Trained:
-    """Trains and evaluates on the test rows, with the seeds of curves."""
-    looks = study.tested(systems, study.curve_seeds)
-    return Trained(study=study, systems=systems, looks=looks, rounds=study.rounds(systems), seeds=study.curve_seeds)
-
-
 def _pairs(trained: Trained) -> dict[int, Pair]:
     """{P: (personalised, not)} where both were trained."""
-    forms = {p: [with_clusters("neumf", p, personalised=on) for on in (True, False)] for p in clusters_of(trained.study, "neumf")}
-    of = {p: (trained.looks[on], trained.looks[off]) for p, (on, off) in forms.items()}
+    looks, several = trained.looks, clusters_of(trained.study, "neumf")
+    of = {p: (looks[with_clusters("neumf", p)], looks[with_clusters("neumf", p, personalised=False)]) for p in several}
     return {p: pair for p, pair in of.items() if all(pair)}
 
 
 def fairness_notes(trained: Trained) -> list[str]:
     """The claims: personalisation lowers the std at every P, and the more so the more clusters there are."""
-    pairs = _pairs(trained)
+    pairs, name = _pairs(trained), trained.name
     gaps = {p: mean(on, STD) - mean(off, STD) for p, (on, off) in pairs.items()}
     tests = {p: paired_spread(*(user_means(some, NDCG) for some in pair)) for p, pair in pairs.items()}
-    lower = [f"{p}" for p, test in tests.items() if test.difference < 0 and test.p < SIGNIFICANT]
-    higher = [f"{p}" for p, test in tests.items() if test.difference > 0 and test.p < SIGNIFICANT]
+    sure = {p: test.difference for p, test in tests.items() if test.p < SIGNIFICANT}
+    lower, higher = (", ".join(f"{p}" for p in sure if (sure[p] < 0) is below) or "none" for below in (True, False))
+    grows = "grows" if len(gaps) > 1 and gaps[max(gaps)] < gaps[min(gaps)] else "does not grow"
     worst = sum(mean(on, WORST) > mean(off, WORST) for on, off in pairs.values())
-    listed = ", ".join(f"{p}: {gap:+.4f}" for p, gap in gaps.items())
-    grows = len(gaps) > 1 and gaps[max(gaps)] < gaps[min(gaps)]
+    on, off = ([mean(pair[which], STD) - mean(pair[which], CHANCE) for pair in pairs.values()] or [0.0] for which in (0, 1))
+    by_p = listed({f"{p}:": gap for p, gap in gaps.items()}, "+.4f")
+    chance = {"on": np.mean(on), "off": np.mean(off)}
     return [
-        f"{trained.name}, std of NDCG@10 over users, personalised minus not, by P: {listed}. The paper has it below 0 "
-        f"throughout. Significantly below at P = {', '.join(lower) or 'none'}, above at {', '.join(higher) or 'none'} (users' means over "
-        f"seeds, {SIGNIFICANT:.0%}).",
-        f"{trained.name}, the paper says that the gain grows with the number of clusters: from the fewest to the most it "
-        f"{'grows' if grows else 'does not grow'} here. The std follows the hit rate: above the std by chance personalised models are "
-        f"by {_above(pairs, 0):+.4f}, the others by {_above(pairs, 1):+.4f} (mean over P). The AUC of the worst tenth is higher with "
-        f"personalisation at {worst} of {len(pairs)} P.",
+        worded("cali3f", "spread", name=name, listed=by_p, lower=lower, higher=higher, level=SIGNIFICANT),
+        worded("cali3f", "gain", name=name, grows=grows, worst=worst, several=len(pairs), **chance),
         *clusters_note(trained.study, "neumf"),
     ]
 
 
-def _above(pairs: Mapping[int, Pair], which: int) -> float:
-    """Mean distance of the std from that by chance."""
-    each = [mean(pair[which], STD) - mean(pair[which], CHANCE) for pair in pairs.values()]
-    return float(np.mean(each)) if each else 0.0
-
-
 def fairness_figures(trained: Trained) -> dict[str, str]:
     """The std, and the worst tenth, over P."""
-    pairs, names, drawn = _pairs(trained), {STD: "", CHANCE: ", by chance", WORST: ""}, {}
-    for figure, metrics in DRAWN.items():
+    pairs, drawn, title = _pairs(trained), {}, f"Figure 4: Cali3F-NeuMF, {trained.name}"
+    for file, (label, metrics) in FIGURE_4.items():
         series = {
-            f"{who}{names[metric]}": (list(pairs), [mean(pair[which], metric) for pair in pairs.values()])
+            f"{who}{named}": (list(pairs), [mean(pair[which], metric) for pair in pairs.values()])
             for which, who in enumerate(("personalised", "not personalised"))
-            for metric in metrics
+            for metric, named in metrics.items()
         }
-        label = "std of NDCG@10 over users" if STD in metrics else "AUC of the worst tenth"
-        title = f"Figure 4: Cali3F-NeuMF, {trained.name}"
-        drawn[f"{figure}-{trained.name}"] = lines(series, x_label="clusters", y_label=label, title=title)
+        drawn[f"{file}-{trained.name}"] = lines(series, x_label="clusters", y_label=label, title=title)
     return drawn
 
 
@@ -129,8 +114,12 @@ def _values(mine: Sequence[ConvergencePace], metric: str) -> list[float]:
     return [pace.best.rounds if metric == ROUNDS else pace.best.metrics[RANKING.metric] for pace in mine]
 
 
-def paces_of(trained: Trained) -> dict[int, Sequence[ConvergencePace]]:
-    """{P: the pace of each seed}, without those that diverged."""
+def _means(found: Paces, metric: str) -> dict[int, float]:
+    return {p: float(np.mean(_values(mine, metric))) for p, mine in found.items()}
+
+
+def paces_of(trained: Trained) -> Paces:
+    """The pace of each seed by P, without those that diverged."""
     return {dict(system.more)["clusters"]: mine for system, mine in trained.more.items() if mine}
 
 
@@ -145,7 +134,7 @@ def rounds_rows(trained: Trained) -> list[Row]:
     return [*metric_rows(trained, rounds_values, PAPER), *(fewest_rows(trained.study, found) if found else [])]
 
 
-def fewest_rows(study: Study, found: Mapping[int, Sequence[ConvergencePace]]) -> list[Row]:
+def fewest_rows(study: Study, found: Paces) -> list[Row]:
     """The P with the fewest rounds in each seed."""
     fewest = [min(found, key=lambda p: found[p][n].best.rounds) for n in range(len(study.curve_seeds))]
     system, said = System("cali3f-gmf"), "; of the numbers of clusters that were tried"
@@ -156,41 +145,28 @@ def fewest_rows(study: Study, found: Mapping[int, Sequence[ConvergencePace]]) ->
 def rounds_notes(trained: Trained) -> list[str]:
     """The claims: little influence on NDCG, an obvious one on the rounds."""
     found = paces_of(trained)
-    rising = [f"P = {p}" for p, mine in found.items() if any(pace.rising for pace in mine)]
-    said = influence(trained.study, found) if found else []
-    return [*said, *still_rising(trained, rising), *clusters_note(trained.study, "gmf")]
+    said, called = influence(trained.study, found) if found else [], {f"P = {p}": mine for p, mine in found.items()}
+    return [*said, *still_rising(trained, called, called), *clusters_note(trained.study, "gmf")]
 
 
-def influence(study: Study, found: Mapping[int, Sequence[ConvergencePace]]) -> list[str]:
-    """How much the best NDCG@10 and the rounds to it differ between numbers of clusters."""
-    ndcg, rounds = ({p: float(np.mean(_values(mine, metric))) for p, mine in found.items()} for metric in (BEST, ROUNDS))
+def influence(study: Study, found: Paces) -> list[str]:
+    """How much the best NDCG@10 and the rounds to it differ between numbers of clusters; between seeds at one P, to read it by."""
+    ndcg, rounds = _means(found, BEST), _means(found, ROUNDS)
     quality, time = (max(of.values()) / min(of.values()) for of in (ndcg, rounds))
-    paper = PAPER["ml-100k", "cali3f-gmf", FEWEST]
-    return [
-        f"{study.name}: the paper says that the number of clusters has little influence on the best NDCG@10 and an obvious one on "
-        f"the rounds to it. Here the best NDCG@10 differs by {quality - 1:.1%} between the best and the worst P, the rounds by a factor of "
-        f"{time:.2f}{_within_seeds(found)}. Fewest rounds at P = {min(rounds, key=lambda p: rounds[p])} (paper: about {paper:.0f}).",
-    ]
-
-
-def _within_seeds(found: Mapping[int, Sequence[ConvergencePace]]) -> str:
-    """How much rounds differ between seeds at one P, to read the factor by."""
     factors = [max(values) / min(values) for mine in found.values() if len(values := _values(mine, ROUNDS)) > 1]
-    return f" (between seeds at one P, by {np.mean(factors):.2f} on average)" if factors else ""
+    within = worded("cali3f", "within-seeds", float(np.mean(factors))) if factors else ""
+    fewest, paper = min(rounds, key=lambda p: rounds[p]), PAPER["ml-100k", "cali3f-gmf", FEWEST]
+    more = {"quality": quality - 1, "time": time, "within": within, "fewest": fewest, "paper": paper}
+    return [worded("cali3f", "influence", name=study.name, **more)]
 
 
 def rounds_figures(trained: Trained) -> dict[str, str]:
     """The rounds, and the NDCG@10, over P."""
-    found, title = paces_of(trained), f"Figure 5: {trained.name}"
-    drawn = {"rounds": (ROUNDS, "rounds to the best NDCG@10"), "ndcg": (BEST, "best NDCG@10 on validation")}
-    of = {
-        name: (list(found), [float(np.mean(_values(mine, metric))) for mine in found.values()])
-        for name, (metric, _) in drawn.items()
-    }
-    return {
-        f"{name}-{trained.name}": lines({"Cali3F-GMF": of[name]}, x_label="clusters", y_label=label, title=title)
-        for name, (_, label) in drawn.items()
-    }
+    found, drawn, title = paces_of(trained), {}, f"Figure 5: {trained.name}"
+    for file, (label, metric) in FIGURE_5.items():
+        series = {"Cali3F-GMF": (list(found), list(_means(found, metric).values()))}
+        drawn[f"{file}-{trained.name}"] = lines(series, x_label="clusters", y_label=label, title=title)
+    return drawn
 
 
 EXPERIMENTS = {
@@ -198,7 +174,7 @@ EXPERIMENTS = {
         title="fairness with and without personalisation over clusters (Cali3F, figure 4)",
         data=cali3f(("ml-100k",)),
         systems=both_forms,
-        train=on_curve_seeds,
+        train=lambda study, systems: on_test_rows(study, systems, study.curve_seeds),
         metrics=(*FAIRNESS, NDCG),
         findings=(fairness_notes,),
         figures=fairness_figures,

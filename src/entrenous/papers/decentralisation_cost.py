@@ -7,20 +7,22 @@ the best that one place has.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from .measures import CPU_SECONDS, MB_SENT, each
 from .opened import pepper
 from .pepper_accuracy import MOVIELENS, WHOLE_MOVIELENS, split_note
 from .pepper_tails import figure, tails
 from .study import System
-from .table import PaperTable, Trained, Values, timed_on_test_rows
+from .table import PaperTable, Trained, Values, on_test_rows
+from .values import worded
 
-SYSTEMS = tuple(
-    map(
-        System,
-        ("popular", "ials", "central-gmf", "fedavg-gmf", "fedfast-gmf", "gossip-average-gmf", "gossip-reptile-gmf", "pepper-gmf"),
-    )
-)
+NAMES = ("popular", "ials", "central-gmf", "fedavg-gmf", "fedfast-gmf", "gossip-average-gmf", "gossip-reptile-gmf", "pepper-gmf")
+SYSTEMS = tuple(map(System, NAMES))
+STEPS = {  # from one system to another
+    "a server in place of one place": ("central-gmf", "fedavg-gmf"),
+    "peers in place of a server": ("fedavg-gmf", "pepper-gmf"),
+}
 HR, MEGABYTES = "hr@10", "MB a user"
 WORST = f"{HR} worst 10 %"
 
@@ -38,32 +40,18 @@ def values_of(trained: Trained, system: System) -> Values:
 
 def steps_note(trained: Trained) -> list[str]:
     """What each step away from one place costs."""
-    mean = {
-        str(system): {name: sum(some) / len(some) for name, some in values_of(trained, system).items()}
-        for system, looks in trained.looks.items()
-        if looks
-    }
-    steps = (
-        ("central-gmf", "fedavg-gmf", "a server in place of one place"),
-        ("fedavg-gmf", "pepper-gmf", "peers in place of a server"),
+    of = {str(system): values_of(trained, system) for system, looks in trained.looks.items() if looks}
+    mean = {system: {name: sum(some) / len(some) for name, some in values.items()} for system, values in of.items()}
+    said = "; ".join(
+        f"{what} ({b} for {a}): {_change(mean[a], mean[b])}" for what, (a, b) in STEPS.items() if {a, b} <= mean.keys()
     )
-    said = [f"{what} ({b} for {a}): {_change(mean[a], mean[b])}" for a, b, what in steps if a in mean and b in mean]
-    return [
-        f"{trained.name}: {'; '.join(said)}." if said else f"{trained.name}: a training diverged.",
-        f"{trained.name}: bytes are those of models and headers, up and down, without compression; seconds are of one thread, of all "
-        "devices together, without evaluation (decentralised Reptile fine-tunes when it is evaluated).",
-    ]
+    return [f"{trained.name}: {said or 'a training diverged'}.", worded("pepper", "counted", name=trained.name)]
 
 
 def _change(a: Mapping[str, float], b: Mapping[str, float]) -> str:
-    return (
-        f"HR@10 {b[HR] - a[HR]:+.4f}, NDCG@10 {b['ndcg@10'] - a['ndcg@10']:+.4f}, worst tenth {b[WORST] - a[WORST]:+.4f}, MB a user "
-        f"{a[MEGABYTES]:.1f} -> {b[MEGABYTES]:.1f}, CPU s {a[CPU_SECONDS]:.1f} -> {b[CPU_SECONDS]:.1f}"
-    )
-
-
-def _figure(trained: Trained) -> dict[str, str]:
-    return {f"users-{trained.study.source.slug}": figure(trained.name, HR, trained.looks)}
+    mb, cpu = ((a[name], b[name]) for name in (MEGABYTES, CPU_SECONDS))
+    hr, ndcg, worst = (b[name] - a[name] for name in (HR, "ndcg@10", WORST))
+    return worded("pepper", "step", hr=hr, ndcg=ndcg, worst=worst, mb=mb, cpu=cpu)
 
 
 EXPERIMENTS = {
@@ -71,9 +59,9 @@ EXPERIMENTS = {
         title="GMF in one place, around a server and between peers (beyond PEPPER)",
         data=pepper(MOVIELENS, WHOLE_MOVIELENS),
         systems=SYSTEMS,
-        train=timed_on_test_rows,
+        train=partial(on_test_rows, timed=True),
         metrics=values_of,
         findings=(split_note, steps_note),
-        figures=_figure,
+        figures=lambda trained: {f"users-{trained.slug}": figure(trained.name, HR, trained.looks)},
     )
 }

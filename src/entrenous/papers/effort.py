@@ -1,12 +1,48 @@
-"""`Budget` and `Effort`: how much is trained for the tables and figures of Cali3F, PEPPER and FBALF, and a quick excerpt of each."""
+"""Which rows an experiment is about (`RowSource`), how much is trained (`Budget`, `Effort`) and which settings are tried (`Grid`)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import importlib.util
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
-from .values import stored, tuples
+from ..data.interactions import Interactions
+from ..data.load import load
+from .values import Settings, stored, tuples, worded
+
+
+class RowSource(NamedTuple):
+    """Where rows come from. least: rows that a user and an item must have. label: what tables call it, "" = data and protocol."""
+
+    data: str
+    protocol: str = "pepper-given"
+    least: int = 1
+    label: str = ""
+
+    def __str__(self) -> str:
+        return self.label or f"{self.data}, {self.protocol}" + (f", {self.least} or more rows" if self.least > 1 else "")
+
+    @property
+    def slug(self) -> str:
+        """The same for the name of a file."""
+        return str(self).replace(", ", "-").replace(" ", "-")
+
+    def read(self) -> Interactions:
+        """The rows. Raises InputError if the data set is absent."""
+        return load(self.data, min_rows=self.least)
+
+
+def ratings(data: str, least: int = 1) -> RowSource:
+    """Ratings under five-fold cross-validation, without users and items that have fewer than `least`.
+
+    >>> str(ratings("ml-1m", 10))
+    'ml-1m, 10 or more ratings'
+    """
+    return RowSource(data, "kfold-5", least, f"{data}, {least} or more ratings" if least > 1 else data)
+
+
+# ---- how much is trained -------------------------------------------------------------------------------------------------------------
 
 
 @final
@@ -80,3 +116,81 @@ PEPPER = {name: _budget(known) for name, known in stored("trained", "budgets")["
 def pepper_budget(data: str, quick: bool) -> Budget:
     """How much is trained of PEPPER's systems on a data set."""
     return PEPPER["quick" if quick else "movielens" if data.startswith("ml-100k") else "places"]
+
+
+# ---- what FPL tries -----------------------------------------------------------------------------------------------------------------
+
+PRINTED, RUN = "printed", "run"  # the two readings of rounds per epoch (FPL.rounds_per_epoch)
+CONFIGURATIONS = ("sfpl", "sfpl+", "pfpl", "pfpl+")  # section 5.2
+FCF = ("fcf", "fcf-huawei")  # as published, and as the paper compared with
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Grid:
+    """What is tried, all of it on validation rows. quick: whether it is an excerpt.
+
+    learning_rates, factors, epochs: of BPR-MF; FPL and FCF take over the learning rate and factors that it chose.
+    pi, epochs: of FPL where an epoch is X+ triples; run_pi, run_epochs: of FPL+ where an epoch is T times as many ("as run").
+    fcf_rounds: after which FCF is looked at. neighbours: k of both kNNs. vae: (hidden, latent, epochs) of each topology.
+    """
+
+    quick: bool
+    neighbours: tuple[int, ...]
+    learning_rates: tuple[float, ...]
+    factors: tuple[int, ...]
+    epochs: tuple[int, ...]
+    pi: tuple[float, ...]
+    run_pi: tuple[float, ...]
+    run_epochs: tuple[int, ...]
+    fcf_rounds: tuple[int, ...]
+    vae: tuple[tuple[int, int, int], ...]
+
+    def pi_of(self, reading: str) -> tuple[float, ...]:
+        """The values of pi tried under a reading of rounds per epoch."""
+        return self.run_pi if reading == RUN else self.pi
+
+    def epochs_of(self, reading: str) -> tuple[int, ...]:
+        """The numbers of epochs tried under a reading of rounds per epoch."""
+        return self.run_epochs if reading == RUN else self.epochs
+
+    def central(self) -> dict[str, list[Settings]]:
+        """The settings of each centralised system that has any. Of VAE there are none without torch.
+
+        BPR-MF draws a user, then one of the user's rows, as FPL and Elliot do. Item-kNN's sum is tried both plain and divided by
+        the similarities (as Elliot does).
+        """
+        bpr = [
+            {"learning_rate": rate, "factors": factors, "epochs": epochs, "sample": "user"}
+            for rate in self.learning_rates
+            for factors in self.factors
+            for epochs in self.epochs
+        ]
+        vae = [{"hidden": hidden, "latent": latent, "epochs": epochs} for hidden, latent, epochs in self.vae]
+        return {
+            "bpr-mf": bpr,
+            "user-knn": [{"k": k} for k in self.neighbours],
+            "item-knn": [{"k": k, "normalise": divided} for divided in (False, True) for k in self.neighbours],
+            "vae": vae if importlib.util.find_spec("torch") else [],
+        }
+
+    def sentence(self) -> str:
+        """What was tried, in words."""
+        tried = self.central()["vae"]
+        topologies = ", ".join("{hidden}-{latent}-{hidden} for {epochs} epochs".format(**settings) for settings in tried)
+        of = {name: shown(values) for name, values in vars(self).items() if name not in ("quick", "vae")}
+        return worded("fpl", "tried", vae=topologies or "left out", **of)
+
+
+def shown(values: Sequence[float]) -> str:
+    """A set of numbers, in short.
+
+    >>> shown((0.005, 0.05)), shown((10, 20, 30, 40))
+    ('{0.005, 0.05}', '{10, 20, ..., 40}')
+    """
+    some = [f"{value:g}" for value in values]
+    return "{" + ", ".join(some if len(some) < 4 else [*some[:2], "...", some[-1]]) + "}"
+
+
+# FPL's grids: {whether it is an excerpt: the grid}
+GRIDS = {name == "quick": Grid(**tuples(stored("trained", "grids")[name])) for name in ("full", "quick")}

@@ -13,22 +13,20 @@ import numpy as np
 
 from ..evaluate.loss_win import LossWinRow, LossWinTable, against
 from ..evaluate.ratings import ERRORS
-from .findings import bars_beside_paper
+from .effort import ratings
+from .findings import bars_figure
 from .measures import each, mean
 from .opened import rated
 from .result import Found, Row, row
-from .source import ratings
 from .study import Looks, Study, System
 from .table import PaperTable, Trained
-from .values import Printed, printed
+from .values import Printed, listed, printed, worded
 
 
 def beside_both(values: Printed) -> dict[tuple[str, str, str], float]:
     """The paper's values of FBALF beside both of its forms here: `fbalf`, as printed, and the ensemble `fbalf-bayes`."""
-    return {
-        **values,
-        **{(data, "fbalf-bayes", metric): value for (data, name, metric), value in values.items() if name == "fbalf"},
-    }
+    of_fbalf = {(data, metric): value for (data, name, metric), value in values.items() if name == "fbalf"}
+    return {**values, **{(data, "fbalf-bayes", metric): value for (data, metric), value in of_fbalf.items()}}
 
 
 FBALF = System("fbalf-bayes")  # the ensemble, whose figures the statistics are of; the paper's own form is a row beside it
@@ -36,22 +34,12 @@ FEDREC_B, FEDREC_S = (System("fedrec", f"fedrec, {style}", (("style", style),)) 
 FEDREC_PP_B, FEDREC_PP_S = (
     System("fedrec++", f"fedrec++, {style}", (("style", style), ("pads", False))) for style in ("batch", "stochastic")
 )
-FEDERATED = (
-    System("fedmf"),
-    FEDREC_B,
-    FEDREC_S,
-    System("metamf"),
-    FEDREC_PP_B,
-    FEDREC_PP_S,
-    System("rfrec"),
-    System("rfrecf"),
-    FBALF,
-    System("fbalf"),
-)
+FEDMF, METAMF, RFREC, RFRECF, PLAIN = map(System, ("fedmf", "metamf", "rfrec", "rfrecf", "fbalf"))  # plain: the paper's own form
+FEDERATED = (FEDMF, FEDREC_B, FEDREC_S, METAMF, FEDREC_PP_B, FEDREC_PP_S, RFREC, RFRECF, FBALF, PLAIN)
 CENTRAL = (System("pmf"), System("biased-mf"), System("svd++"))
-SOME = (FEDREC_B, FBALF, System("fbalf"), System("biased-mf"))  # enough to see what the filter does
+SOME = (FEDREC_B, FBALF, PLAIN, System("biased-mf"))  # enough to see what the filter does
 # The paper's columns. Its FedRec has the figures of the stochastic style, its FedRec++ those of the batch style.
-SIX = (System("fedmf"), FEDREC_S, System("metamf"), FEDREC_PP_B, System("rfrec"), FBALF)
+SIX = (FEDMF, FEDREC_S, METAMF, FEDREC_PP_B, RFREC, FBALF)
 PAPER, STATISTICS = (beside_both(printed("fbalf", *sections)) for sections in (("table3",), ("ranks", "against")))
 ON = tuple(dict.fromkeys(data for data, _, _ in PAPER))  # the paper's data sets
 SOURCES = (*map(ratings, ("ml-100k", "hetrec-ml", "yahoo-r3", "ml-1m")), ratings("ml-100k", 10), ratings("ml-1m", 10))
@@ -67,9 +55,7 @@ def systems_of(study: Study) -> Sequence[System]:
 def partial_note(trained: Trained) -> list[str]:
     """Whether the rows at hand are those of the paper."""
     share = len(trained.study.data) / HETREC_ROWS
-    if trained.name != "hetrec-ml" or share == 1:
-        return []
-    return [f"hetrec-ml: the rows at hand are {share:.1%} of the paper's D3, so its figures are not comparable with the paper's."]
+    return [worded("fbalf", "partial", share)] if trained.name == "hetrec-ml" and share != 1 else []
 
 
 def lead(trained: Trained) -> list[str]:
@@ -77,15 +63,14 @@ def lead(trained: Trained) -> list[str]:
     rmse = {system: each(own, "rmse") for system, own in trained.looks.items() if own}
     others = [system for system in rmse if system != FBALF and system in FEDERATED]
     if FBALF not in rmse or not others:
-        return [f"{trained.name}: {FBALF} diverged, or there is nothing to compare it with."]
-    best = min(others, key=lambda system: np.mean(rmse[system]))
+        return [worded("fbalf", "no-lead", name=trained.name, own=FBALF)]
+    means = {system: float(np.mean(values)) for system, values in rmse.items()}
+    best = min(others, key=lambda system: means[system])
     difference = np.array(rmse[FBALF]) - np.array(rmse[best])
-    said = ", ".join(f"{system} {np.mean(rmse[system]):.4f}" for system in CENTRAL if system in rmse)
-    return [
-        f"{trained.name}, RMSE: {FBALF} {np.mean(rmse[FBALF]):.4f}; the best other federated system is {best} with "
-        f"{np.mean(rmse[best]):.4f} ({FBALF} lower in {int((difference < 0).sum())} of {len(difference)} folds, by "
-        f"{-difference.mean():.4f} on average). Central: {said}."
-    ]
+    lower = {"lower": int((difference < 0).sum()), "folds": len(difference), "by": -difference.mean()}
+    central = listed({system: means[system] for system in CENTRAL if system in means}, ".4f")
+    both = {"own": FBALF, "rmse": means[FBALF], "best": best, "other": means[best]}
+    return [worded("fbalf", "lead", name=trained.name, central=central, **both, **lower)]
 
 
 def statistics(done: Sequence[Trained]) -> Found:
@@ -106,8 +91,7 @@ def loss_win(systems: Sequence[System], tested: Mapping[str, Looks]) -> LossWinT
 
 def statistic_rows(label: str, table: LossWinTable, names: Sequence[str], *, paper: bool) -> list[Row]:
     """A row for each system and statistic."""
-    said = f"means over folds of {', '.join(ERRORS)} on {', '.join(names)}; Wilcoxon exact; Holm over the systems compared with"
-    rows = []
+    rows, said = [], worded("fbalf", "statistics", errors=", ".join(ERRORS), names=", ".join(names))
     for pair in (*table.rows, LossWinRow(str(FBALF), 0, 0, float("nan"), float("nan"), float("nan"))):
         ours: dict[str, float] = {"F-rank": table.ranks[pair.other]}
         if pair.other != str(FBALF):
@@ -122,7 +106,7 @@ def statistic_rows(label: str, table: LossWinTable, names: Sequence[str], *, pap
 def _figure(trained: Trained) -> dict[str, str]:
     least = trained.study.source.least
     file = f"rmse-{trained.name.partition(',')[0]}" + (f"-{least}" if least > 1 else "")
-    return {file: bars_beside_paper(trained.rows, "rmse", "RMSE", f"Table 3: {trained.name}")}
+    return bars_figure(file, "rmse", "RMSE", "Table 3: {}")(trained)
 
 
 EXPERIMENTS = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import combinations
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -13,10 +13,12 @@ from ..evaluate.significance import holm, paired_t
 from ..report.figures import bars
 from .cell import CurvePoint
 from .fpl_search import twin
+from .measures import ConvergencePace
 from .result import Row
+from .study import System
 from .table import Trained, system_of
+from .values import listed, worded
 
-S = TypeVar("S")
 SIGNIFICANT = 0.05
 NEAR = 1.25  # within a quarter
 POPULAR = "popular"
@@ -30,24 +32,21 @@ def user_means(looks: Sequence[CurvePoint], metric: str) -> Float64Array:
     return np.mean([look.per_user[metric] for look in looks], axis=0)
 
 
-def against(
-    data: str, looks: Mapping[S, Sequence[CurvePoint]], a: S, others: Sequence[S], metrics: Sequence[str]
-) -> list[dict[str, Any]]:
+def against(trained: Trained, a: System, others: Sequence[System], metrics: Sequence[str]) -> list[dict[str, Any]]:
     """Student's paired t of `a` and each of the others, over users' means; Holm over the pairs of a metric."""
-    return tested_pairs(data, looks, [(a, other) for other in others if looks.get(other) and looks.get(a)], metrics)
+    looks = trained.looks
+    return tested_pairs(trained, [(a, other) for other in others if looks.get(other) and looks.get(a)], metrics)
 
 
-def tested_pairs(
-    data: str, looks: Mapping[S, Sequence[CurvePoint]], pairs: Sequence[tuple[S, S]], metrics: Sequence[str]
-) -> list[dict[str, Any]]:
+def tested_pairs(trained: Trained, pairs: Sequence[tuple[System, System]], metrics: Sequence[str]) -> list[dict[str, Any]]:
     """Student's paired t of each pair, over users' means; Holm over the pairs of a metric. t: None where it is infinite."""
-    found: list[dict[str, Any]] = []
+    found, looks = list[dict[str, Any]](), trained.looks
     for metric in metrics:
         tests = [(a, b, paired_t(user_means(looks[a], metric), user_means(looks[b], metric))) for a, b in pairs]
         for (a, b, test), adjusted in zip(tests, holm([test.p for _, _, test in tests]), strict=True):
             t = test.statistic if abs(test.statistic) < float("inf") else None
             measured = {"difference": test.difference, "t": t, "p": test.p, "p_holm": float(adjusted), "users": test.pairs}
-            found.append({"data": data, "a": str(a), "b": str(b), "metric": metric, **measured})
+            found.append({"data": trained.name, "a": str(a), "b": str(b), "metric": metric, **measured})
     return found
 
 
@@ -94,26 +93,25 @@ def agreement(rows: Sequence[Row], metric: str, *, over_top_pop: bool = False) -
     same = sum((a[0] - b[0]) * (a[1] - b[1]) > 0 for a, b in pairs)
     ratio = {name: ours / paper for name, (paper, ours) in both.items()}
     near = ", ".join(name for name, value in ratio.items() if 1 / NEAR <= value <= NEAR) or "none"
-    listed = ", ".join(f"{name} {value:.2f}" for name, value in ratio.items())
-    return [
-        f"{rows[0]['data']}, {metric}, ours / paper: {listed}. Median {np.median(list(ratio.values())):.2f}; within a quarter of "
-        f"the paper: {near}. {same} of {len(pairs)} pairs of systems stand in the paper's order."
-        f"{_relative(both) if over_top_pop and POPULAR in both else ''}"
-    ]
+    more = {"ratios": listed(ratio, ".2f"), "median": np.median(list(ratio.values())), "near": near}
+    said = worded("findings", "agreement", data=rows[0]["data"], metric=metric, same=same, pairs=len(pairs), **more)
+    return [said + (_relative(both) if over_top_pop and POPULAR in both else "")]
 
 
 def _relative(both: Mapping[str, tuple[float, float]]) -> str:
     paper, ours = both[POPULAR]
-    listed = ", ".join(
-        f"{name} {o / ours:.2f} ({p / paper:.2f})" for name, (p, o) in both.items() if name not in (POPULAR, "random")
-    )
+    others = {name: pair for name, pair in both.items() if name not in (POPULAR, "random")}
+    listed = ", ".join(f"{name} {o / ours:.2f} ({p / paper:.2f})" for name, (p, o) in others.items())
     return f" Over Top-Pop, ours (paper): {listed}."
 
 
-def still_rising(trained: Trained, names: Iterable[str]) -> list[str]:
-    """Whose curves were best at their end: they might gain from more rounds."""
-    listed = ", ".join(names)
-    return [f"{trained.name}, still rising at round {trained.study.budget.horizon}: {listed}."] if listed else []
+def still_rising(
+    trained: Trained, names: Iterable[Any], paces: Mapping[Any, Sequence[ConvergencePace]] | None = None
+) -> list[str]:
+    """Whose curves were best at their end: they might gain from more rounds. paces: those of `more`, unless given."""
+    several = trained.more if paces is None else paces
+    rising = ", ".join(str(name) for name in names if any(pace.rising for pace in several[name]))
+    return [f"{trained.name}, still rising at round {trained.study.budget.horizon}: {rising}."] if rising else []
 
 
 def bars_beside_paper(rows: Sequence[Row], metric: str, label: str, title: str) -> str:
@@ -123,3 +121,13 @@ def bars_beside_paper(rows: Sequence[Row], metric: str, label: str, title: str) 
     printed = any(row["paper"] is not None for row in drawn)
     names, ours = [str(system_of(row)) for row in drawn], {label: [row["obtained"] for row in drawn]}
     return bars(names, ours, x_label=label, y_label="", title=title, reference=paper if printed else None)
+
+
+def bars_figure(file: str, metric: str, label: str, title: str) -> Callable[[Trained], dict[str, str]]:
+    """The figure of a metric beside the paper's. file, title: with what is computed in their {fields}."""
+
+    def figure(trained: Trained) -> dict[str, str]:
+        drawn = bars_beside_paper(trained.rows, metric, label, title.format(trained.name))
+        return {file.format(trained.name, slug=trained.study.source.slug): drawn}
+
+    return figure

@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import replace
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any
 
+from ..data.interactions import Interactions
 from ..evaluate.significance import Comparison, paired_t
-from .cell import Cell, CurvePoint
-from .findings import SIGNIFICANT, agrees, bars_beside_paper, tested_pairs
-from .fpl_findings import epochs_note, fcf_note, order_note, pi_note, protocol_note, significance_note
-from .fpl_grid import PRINTED, RUN
-from .fpl_search import CHOSEN_BY, Chosen, Search, rows_of_metrics, searched, twin
+from ..split.protocol import splits
+from .cell import Cell, CurvePoint, parts_of
+from .effort import FCF, PRINTED, RUN
+from .findings import POPULAR, SIGNIFICANT, agrees, bars_beside_paper, tested_pairs
+from .fpl_search import CHOSEN_BY, FPL_SYSTEMS, Chosen, Search, computed_as, rows_of_metrics, searched, twin
 from .opened import countries
 from .result import Found, Row
 from .study import Study, System
 from .table import PaperTable, Trained, system_of
-from .values import printed
+from .values import printed, worded
 
 ACCURACY, DIVERSITY = ("precision@10", "recall@10"), ("item_coverage@10", "gini@10")
 TABLE_2, TABLE_3 = printed("fpl", "table2"), printed("fpl", "table3")
 BEST_PI = {(data, system): pi for (data, system, _), pi in printed("fpl", "best-pi").items()}  # of each FPL row
+AS_RUN = System("pfpl+", reading=RUN)
+
+
+def protocol_note(trained: Trained) -> list[str]:
+    """How the figures came about, once; which systems have no figure of ours, and why."""
+    study, search = trained.study, trained.more
+    absent = [system for system, looks in trained.looks.items() if not looks]
+    return [
+        worded("fpl", "protocol", study=study, sizes=study.sizes, by=CHOSEN_BY, tried=search.grid.sentence()),
+        *(f"{study.name}: no {system} here: {search.why_absent(system)}." for system in absent),
+    ]
 
 
 # ---- table 2 -------------------------------------------------------------------------------------------------------------------------
@@ -37,7 +49,7 @@ def pairwise_tests(trained: Trained) -> list[dict[str, Any]]:
     sfpl and pfpl appear once, since both readings are one training.
     """
     once = [system for system, looks in trained.looks.items() if looks and not twin(system)]
-    return tested_pairs(trained.name, trained.looks, list(combinations(once, 2)), ACCURACY)
+    return tested_pairs(trained, list(combinations(once, 2)), ACCURACY)
 
 
 def _accuracy_figure(trained: Trained) -> dict[str, str]:
@@ -45,30 +57,76 @@ def _accuracy_figure(trained: Trained) -> dict[str, str]:
     return {f"precision-{trained.name}": bars_beside_paper(own, ACCURACY[0], "P@10", f"Table 2: {trained.name}")}
 
 
+def fcf_note(trained: Trained) -> list[str]:
+    """FCF as published against what the paper compared with."""
+    of = {str(system_of(row)): row["obtained"] for row in trained.rows if row["metric"] == CHOSEN_BY}
+    published, compared, plus = (of.get(name) for name in ("fcf", "fcf-huawei", str(AS_RUN)))
+    if published is None or compared is None or plus is None:
+        return []
+    claim = worded("fpl", "fcf-ahead" if published > plus else "fcf-behind")
+    return [worded("fpl", "fcf", name=trained.name, claim=claim, published=published, compared=compared, plus=plus)]
+
+
+def significance_note(trained: Trained) -> list[str]:
+    """Which systems differ from BPR-MF."""
+    of: dict[str, list[str]] = {"above:": [], "below:": [], "no difference:": []}
+    for test in trained.tests:
+        if test["metric"] == CHOSEN_BY and "bpr-mf" in (test["a"], test["b"]):
+            other = test["b"] if test["a"] == "bpr-mf" else test["a"]
+            above = (test["difference"] > 0) is (other == test["a"])
+            of["no difference:" if test["p_holm"] >= SIGNIFICANT else "above:" if above else "below:"].append(other)
+    said = "; ".join(f"{what} {', '.join(names) or 'none'}" for what, names in of.items())
+    return [worded("fpl", "significance", name=trained.name, level=SIGNIFICANT, said=said)]
+
+
+def epochs_note(trained: Trained) -> list[str]:
+    """Which factor models were trained for the most epochs that were tried: they might gain from more."""
+    search: Search = trained.more
+    said = []
+    for system, choice in search.chosen.items():
+        if choice is not None and not twin(system):
+            epochs = choice.settings.get("epochs", choice.epochs) if system.algorithm == "bpr-mf" else choice.epochs
+            tried = search.grid.fcf_rounds if system.algorithm in FCF else search.grid.epochs_of(computed_as(system))
+            said += [f"{system} {epochs}"] if epochs == max(tried) else []
+    return [worded("fpl", "epochs", name=trained.name, said=", ".join(said) or "none")]
+
+
+def pi_note(trained: Trained) -> list[str]:
+    """The pi that validation chose, and how much it matters."""
+    search: Search = trained.more
+    said = []
+    for system in FPL_SYSTEMS:
+        best, sharing = search.chosen[system], {pi: choice.validation for pi, choice in search.sweeps[system].items()}
+        nothing = f", {sharing.pop(0.0):.4f} at 0" if 0.0 in sharing else ""
+        if best is not None and sharing and not twin(system):
+            reach = f"{min(sharing.values()):.4f} to {max(sharing.values()):.4f} over pi > 0"
+            said.append(f"{system} {best.settings['pi']:g} ({reach}{nothing})")
+    return [worded("fpl", "pi", name=trained.name, said="; ".join(said))] if said else []
+
+
 # ---- how much of the gain of FPL+ is more training: as many triples without the local computation -------------------------------------
 
 SHORT, SHORT_PLUS, LONG, LONG_BPR = "pfpl, short", "pfpl+, short", "pfpl, long", "bpr-mf, long"
-
-
-class TripleBudget(NamedTuple):
-    """A training with a given number of triples."""
-
-    words: str
-    chosen: Chosen
+Budgets = dict[str, tuple[str, Chosen]]  # trainings with a given number of triples: in words, and their settings
 
 
 def training_gain(trained: Trained) -> Found:
     """pFPL, pFPL+ and BPR-MF on equal numbers of triples, at the pi and epochs that validation chose for pFPL+ as run."""
-    search, as_run = trained.more, System("pfpl+", reading=RUN)
-    plus, bpr, reference = search.chosen[as_run], search.chosen[System("bpr-mf")], trained.looks[as_run]
+    search: Search = trained.more
+    plus, bpr, reference = search.chosen[AS_RUN], search.chosen[System("bpr-mf")], trained.looks[AS_RUN]
     if plus is None or bpr is None or not reference:
         return Found()
-    budgets = budgets_of(plus, bpr, triples(trained.study))
-    tested = dict(zip(budgets, search.test_looks([budget.chosen for budget in budgets.values()]), strict=True))
-    found = {name: look for name, look in tested.items() if look is not None}
-    rows = [_row(search, name, budgets[name], metric, look) for name, look in found.items() for metric in ACCURACY]
-    notes = [_note(trained.study, plus, reference[0], found)] if len(found) == len(budgets) else []
-    return Found(rows=rows, notes=notes)
+    t = triples(trained.study)
+    budgets = budgets_of(plus, bpr, t)
+    looks = search.test_looks([chosen for _, chosen in budgets.values()])
+    found = {name: look for name, look in zip(budgets, looks, strict=True) if look is not None}
+    rows = []
+    for name, look in found.items():
+        words, chosen = budgets[name]
+        said = f"; not a row of the paper: {words}"
+        rows += [search.row(System(name), chosen, metric, look.metrics[metric], words=said) for metric in ACCURACY]
+    about = {"name": trained.name, "pi": plus.settings["pi"], "epochs": plus.epochs, "t": t}
+    return Found(rows=rows, notes=[gain_note(reference[0], found, about)] if len(found) == len(budgets) else [])
 
 
 def triples(study: Study) -> int:
@@ -77,53 +135,60 @@ def triples(study: Study) -> int:
     return int(Cell(algorithm="pfpl+", settings={}, part="test").made(rows).configured(rows.catalogue).triples)
 
 
-def budgets_of(plus: Chosen, bpr: Chosen, t: int) -> dict[str, TripleBudget]:
+def budgets_of(plus: Chosen, bpr: Chosen, t: int) -> Budgets:
     """Trainings with E epochs of X+ triples, and with E T of them, which is what pFPL+ as run takes in E epochs."""
     few, many, settings = plus.epochs, plus.epochs * t, {**plus.settings, "rounds_per_epoch": PRINTED}
     return {
-        SHORT: TripleBudget(f"{few} X+ triples, T = 1", Chosen("pfpl", settings, few)),
-        SHORT_PLUS: TripleBudget(f"{few} X+ triples, T = {t}", Chosen("pfpl+", settings, few)),
-        LONG: TripleBudget(f"{many} X+ triples, T = 1: as many as pfpl+ (run)", Chosen("pfpl", settings, many)),
-        LONG_BPR: TripleBudget(f"{many} X+ triples: as many as pfpl+ (run)", Chosen("bpr-mf", {**bpr.settings, "epochs": many})),
+        SHORT: (f"{few} X+ triples, T = 1", Chosen("pfpl", settings, few)),
+        SHORT_PLUS: (f"{few} X+ triples, T = {t}", Chosen("pfpl+", settings, few)),
+        LONG: (f"{many} X+ triples, T = 1: as many as pfpl+ (run)", Chosen("pfpl", settings, many)),
+        LONG_BPR: (f"{many} X+ triples: as many as pfpl+ (run)", Chosen("bpr-mf", {**bpr.settings, "epochs": many})),
     }
 
 
-def _row(search: Search, name: str, budget: TripleBudget, metric: str, look: CurvePoint) -> Row:
-    words = f"; not a row of the paper: {budget.words}"
-    return search.row(System(name), budget.chosen, metric, paper=None, obtained=look.metrics[metric], words=words)
+def gain_note(run: CurvePoint, found: dict[str, CurvePoint], about: dict[str, Any]) -> str:
+    """What the local computation is worth, and how much of the gain of pFPL+ as run a pFPL with as many triples has."""
+    names = {"short": SHORT, "short_plus": SHORT_PLUS, "long": LONG, "bpr": LONG_BPR}
+    looks = {"run": run, **{short: found[name] for short, name in names.items()}}
+    of = {name: look.metrics[CHOSEN_BY] for name, look in looks.items()}
+
+    def test(a: str, b: str) -> Comparison:
+        return paired_t(*(looks[name].per_user[CHOSEN_BY] for name in (a, b)))  # type: ignore[arg-type]
+
+    pairs = {"alone": ("short_plus", "short"), "gain": ("run", "short"), "over_long": ("run", "long"), "over_bpr": ("run", "bpr")}
+    tests = {name: test(*pair) for name, pair in pairs.items()}
+    sure = of["run"] > of["short"] and tests["gain"].p < SIGNIFICANT
+    share = (of["long"] - of["short"]) / (of["run"] - of["short"]) if sure else 0.0
+    explained = worded("fpl", "gain-explained", share) if sure else worded("fpl", "gain-absent")
+    said = {name: f"{test.difference:+.5f} (paired t, p = {test.p:.2g})" for name, test in tests.items()}
+    return worded("fpl", "gain", share=explained, **about, **of, **said)
 
 
-def _note(study: Study, plus: Chosen, reference: CurvePoint, found: Mapping[str, CurvePoint]) -> str:
-    return (
-        f"{study.name}, the gain of '+' (P@10, pi {plus.settings['pi']:g}, {plus.epochs} epochs; pFPL+ as run takes "
-        f"{triples(study)} times the triples of an epoch as printed). On equal triples, {plus.epochs} X+: pFPL "
-        f"{_at(found[SHORT])}, pFPL+ {_at(found[SHORT_PLUS])}: the local computation alone is worth "
-        f"{_against(found[SHORT_PLUS], found[SHORT])}. "
-        f"pFPL+ as run {_at(reference)}, against pFPL {_against(reference, found[SHORT])}. {_share(reference, found)} "
-        f"Centralised BPR-MF on as many triples {_at(found[LONG_BPR])}; pFPL+ as run against it {_against(reference, found[LONG_BPR])}."
-    )
+# ---- why the level differs from the paper's: a system without settings, when other rows of the same users are held out -------------
 
 
-def _share(reference: CurvePoint, found: Mapping[str, CurvePoint]) -> str:
-    """How much of the gain of pFPL+ as run a pFPL with as many triples has."""
-    base, long = found[SHORT].metrics[CHOSEN_BY], found[LONG]
-    gain, by_training = reference.metrics[CHOSEN_BY] - base, long.metrics[CHOSEN_BY] - base
-    sure = gain > 0 and _test(reference, found[SHORT]).p < SIGNIFICANT
-    said = f"which is {by_training / gain:.0%} of that gain" if sure else "so there is no significant gain to explain"
-    return f"pFPL on as many triples {_at(long)}, {said}; pFPL+ as run against it {_against(reference, long)}."
+def order_note(trained: Trained) -> list[str]:
+    """`order_control` against the P@10 of Top-Pop in table 2."""
+    return order_control(trained.study, TABLE_2.get((trained.name, POPULAR, CHOSEN_BY)))
 
 
-def _at(look: CurvePoint) -> str:
-    return f"{look.metrics[CHOSEN_BY]:.5f}"
+def order_control(study: Study, printed: float | None) -> list[str]:
+    """P@10 of Top-Pop with the newest, random and oldest rows held out, against the printed one; Italy only."""
+    if study.name != "foursquare-italy" or printed is None:
+        return []
+    turned = replace(study.data, time=None if study.data.time is None else -study.data.time)
+    newest, oldest = (top_pop(study, data, study.source.protocol) for data in (study.data, turned))
+    random = top_pop(study, study.data, "random-80-20")
+    cause = worded("fpl", "order-rises" if newest < random < oldest else "order-other")
+    of = {"printed": printed, "newest": newest, "random": random, "oldest": oldest}
+    return [worded("fpl", "order", name=study.name, cause=cause, **of)]
 
 
-def _against(a: CurvePoint, b: CurvePoint) -> str:
-    test = _test(a, b)
-    return f"{test.difference:+.5f} (paired t, p = {test.p:.2g})"
-
-
-def _test(a: CurvePoint, b: CurvePoint) -> Comparison:
-    return paired_t(a.per_user[CHOSEN_BY], b.per_user[CHOSEN_BY])  # type: ignore[arg-type]
+def top_pop(study: Study, data: Interactions, protocol: str) -> float:
+    """P@10 of Top-Pop under a protocol."""
+    part = parts_of(splits(protocol, data, seed=study.seed)[0])["test"]
+    cell = Cell(algorithm=POPULAR, settings={}, part="test", seed=study.seed)
+    return study.cells.outcomes_of([(part, cell)])[0].looks[0].metrics[CHOSEN_BY]
 
 
 # ---- table 3 -------------------------------------------------------------------------------------------------------------------------
@@ -131,17 +196,14 @@ def _test(a: CurvePoint, b: CurvePoint) -> Comparison:
 
 def computation_note(trained: Trained) -> list[str]:
     """Section 6.2: "an increase in IC and Gini in accord with the increase of local computation"."""
-    systems = (System("pfpl", reading="printed"), System("pfpl+", reading="printed"), System("pfpl+", reading="run"))
+    systems = (System("pfpl", reading=PRINTED), System("pfpl+", reading=PRINTED), AS_RUN)
     coverage = [look.metrics[DIVERSITY[0]] for system in systems for look in trained.looks.get(system, ())]
     if len(coverage) < len(systems):
         return []
     single, plus, run = coverage
-    training = "It is the longer training that widens the lists"
-    grows = training if run - plus > plus - single else "The local computation widens the lists"
-    return [
-        f"{trained.name}: the paper sees coverage grow with local computation. pFPL recommends {single:.0f} items, pFPL+ with epochs "
-        f"as printed {plus:.0f}, pFPL+ as run {run:.0f}. {grows if run > single else 'That is not seen here'}."
-    ]
+    cause = "training" if run - plus > plus - single else "local"
+    cause = worded("fpl", f"computation-{cause if run > single else 'not'}")
+    return [worded("fpl", "computation", name=trained.name, single=single, plus=plus, run=run, cause=cause)]
 
 
 EXPERIMENTS = {

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from ..evaluate.metrics.bias_disparity import source_bias
 from ..evaluate.protocol import categories
 from ..evaluate.ranking import Lists
 from ..report.figures import bars
-from .cell import CurvePoint
-from .fpl_findings import protocol_note
+from .fpl_accuracy import AS_RUN, protocol_note
 from .fpl_search import row_of, searched, twin
 from .opened import countries
 from .result import Row, row
 from .study import Study, System
 from .table import PaperTable, Trained
-from .values import printed, stored
+from .values import listed, printed, stored, worded
 
 CATEGORIES = stored("printed", "fpl")["table5"]["categories"]  # {short name: the one in the data}
 SOURCE = "source bias"
 PAPER = printed("fpl", "table5", "table6")
-SHOWN = (System("popular"), System("bpr-mf"), System("pfpl+", reading="run"))  # in the figure
+SHOWN = (System("popular"), System("bpr-mf"), AS_RUN)  # in the figure
 
 
 def bias_rows(trained: Trained) -> list[Row]:
@@ -33,12 +30,11 @@ def bias_rows(trained: Trained) -> list[Row]:
 
 def source_rows(study: Study) -> list[Row]:
     """B_T of each category; none without categories. A category that the paper has no short name for keeps its own."""
-    rows = study.part("test").rows
+    rows, data = study.part("test").rows, study.name
     nobody = np.empty(0, np.int64)
     lists = Lists(np.empty((0, 1), np.int32), nobody, rows.popularity > 0, rows.popularity, *categories(rows))
-    said = f"{study.name}: share of training rows in the category / its share of the items with a training row (eq. 10)"
+    said = f"{data}: share of training rows in the category / its share of the items with a training row (eq. 10)"
     named = {f"B_T {short(name)}": value for name, value in (source_bias(lists) or {}).items()}
-    data = study.name
     return [
         row(data, SOURCE, metric, paper=PAPER.get((data, SOURCE, metric)), obtained=value, protocol=said)
         for metric, value in named.items()
@@ -47,17 +43,16 @@ def source_rows(study: Study) -> list[Row]:
 
 def disparity_rows(trained: Trained, bias: list[Row]) -> list[Row]:
     """BD@10 of every system and category. PaperTable 6 is of Brazil, so only Brazil's rows have a paper's number."""
-    metrics = [row["metric"].replace("B_T", "BD") for row in bias]
-    of = {
-        system: {f"BD {short(name)}": value for name, value in disparity(looks).items()}
-        for system, looks in trained.looks.items()
-    }
-    rows = [row_of(trained, system, metric, of[system].get(metric), PAPER) for system in trained.looks for metric in metrics]
+    rows, metrics = [], [row["metric"].replace("B_T", "BD") for row in bias]
+    for system in trained.looks:
+        of = {f"BD {short(name)}": value for name, value in disparity(trained, system).items()}
+        rows += [row_of(trained, system, metric, of.get(metric), PAPER) for metric in metrics]
     return [{name: value for name, value in row.items() if name not in ("pi", "settings", "epochs")} for row in rows]
 
 
-def disparity(looks: Sequence[CurvePoint]) -> dict[str, float]:
+def disparity(trained: Trained, system: System) -> dict[str, float]:
     """BD@10 by category, of the one evaluation that there is."""
+    looks = trained.looks[system]
     return looks[0].by_category["bias_disparity@10"] if looks else {}
 
 
@@ -73,29 +68,23 @@ def short(name: str) -> str:
 def bias_notes(trained: Trained) -> list[str]:
     """B_T against table 5, and who is least biased; or that there are no categories."""
     if not trained.rows:
-        return [f"{trained.name} has no item categories, so there is no bias to measure."]
-    said, both = protocol_note(trained), [(row["paper"], row["obtained"]) for row in trained.rows if row["system"] == SOURCE]
-    both = [(paper, ours) for paper, ours in both if paper is not None]
+        return [worded("fpl", "no-categories", name=trained.name)]
+    said = protocol_note(trained)
+    both = [(row["paper"], row["obtained"]) for row in trained.rows if row["system"] == SOURCE and row["paper"] is not None]
     if both:
         sides = sum((paper > 1) == (ours > 1) for paper, ours in both)
-        off = float(np.mean([abs(paper - ours) for paper, ours in both]))
-        said.append(
-            f"{trained.name}, B_T against table 5: {sides} of {len(both)} categories on the same side of 1, mean absolute "
-            f"difference {off:.3f}."
-        )
-    size = {str(system): _mean_size(looks) for system, looks in trained.looks.items() if looks and not twin(system)}
-    listed = ", ".join(f"{name} {value:.2f}" for name, value in sorted(size.items(), key=lambda entry: entry[1]))
-    return [*said, f"{trained.name}, mean |BD| over categories, least biased first: {listed}. (PaperTable 6 prints Brazil only.)"]
-
-
-def _mean_size(looks: Sequence[CurvePoint]) -> float:
-    return float(np.mean(np.abs(list(disparity(looks).values()))))
+        off = np.mean([abs(paper - ours) for paper, ours in both])
+        said.append(worded("fpl", "source-bias", name=trained.name, sides=sides, several=len(both), off=off))
+    once = [system for system, looks in trained.looks.items() if looks and not twin(system)]
+    size = {str(system): float(np.mean(np.abs(list(disparity(trained, system).values())))) for system in once}
+    least = listed(dict(sorted(size.items(), key=lambda entry: entry[1])), ".2f")
+    return [*said, worded("fpl", "disparity", name=trained.name, listed=least)]
 
 
 def _figure(trained: Trained) -> dict[str, str]:
     if not trained.rows:
         return {}
-    of = {str(system): disparity(trained.looks[system]) for system in SHOWN if trained.looks[system]}
+    of = {str(system): disparity(trained, system) for system in SHOWN if trained.looks[system]}
     names = list(of[str(SHOWN[0])])
     series = {system: [values[name] for name in names] for system, values in of.items()}
     drawn = bars([short(name) for name in names], series, x_label="BD@10", y_label="", title=f"Table 6: {trained.name}")

@@ -13,13 +13,13 @@ from ..federation.rounds import Rounds
 from ..report.figures import scatter
 from ..runs.train import advance
 from .cell import Cell
-from .fpl_grid import CONFIGURATIONS, PRINTED, RUN
-from .fpl_pi import Point, lines_of, point_rows, points_of, swept
+from .effort import CONFIGURATIONS, PRINTED, RUN
+from .fpl_pi import Point, lines_of, point_rows, swept
 from .opened import COUNTRIES, Country, countries
 from .result import Context, Found, Row, row
 from .study import Study, System
 from .table import PaperTable, Trained
-from .values import printed
+from .values import printed, worded
 
 PI = tuple(n / 10 for n in range(1, 11))
 EPOCHS = {"sfpl": 45, "sfpl+": 50, "pfpl": 45, "pfpl+": 35}  # not printed: the only whole numbers that give TCC
@@ -65,22 +65,14 @@ def if_present(context: Context, notes: list[str]) -> list[Study]:
 
 def arithmetic() -> list[Row]:
     """TCC for Brazil by formula, under both readings."""
-    return [
-        row(
-            BRAZIL.data,
-            system,
-            COST,
-            paper=TCC[system][n],
-            obtained=tcc(BRAZIL, system, pi, EPOCHS[system], reading) / UNIT,
-            protocol=f"by formula over Brazil's shape, {EPOCHS[system]} epochs, rounds per epoch as {reading}",
-            reading=reading,
-            pi=pi,
-            epochs=EPOCHS[system],
-        )
-        for system in CONFIGURATIONS
-        for reading in (RUN, PRINTED)
-        for n, pi in enumerate(PI)
-    ]
+    rows = []
+    for system, epochs in EPOCHS.items():
+        for reading in (RUN, PRINTED):
+            said = f"by formula over Brazil's shape, {epochs} epochs, rounds per epoch as {reading}"
+            for pi, paper in zip(PI, TCC[system], strict=True):
+                ours, more = tcc(BRAZIL, system, pi, epochs, reading) / UNIT, {"reading": reading, "pi": pi, "epochs": epochs}
+                rows.append(row(BRAZIL.data, system, COST, paper=paper, obtained=ours, protocol=said, **more))
+    return rows
 
 
 def arithmetic_note() -> str:
@@ -89,12 +81,8 @@ def arithmetic_note() -> str:
     off = max(abs(row["obtained"] - row["paper"]) for row in as_run)
     given = sum(round(row["obtained"], 5) == row["paper"] for row in as_run)
     needed = [TCC[name][0] * UNIT / tcc(BRAZIL, name, PI[0], 1, PRINTED) for name in ("sfpl+", "pfpl+")]
-    return (
-        f"Brazil, arithmetic: with {', '.join(map(str, EPOCHS.values()))} epochs and X+ / |U-| rounds an epoch whatever T, the formula "
-        f"of section 6.3 gives {given} of {len(as_run)} printed TCCs (largest difference {off:.1e}; half a printed digit is 5e-06). With "
-        f"the rounds per epoch of section 5.2 the '+' rows would need {needed[0]:,.0f} and {needed[1]:,.0f} epochs, and 10 to 50 were "
-        f"explored. T of Brazil is {BRAZIL.interactions / BRAZIL.users:.0f}: an epoch as run is that many times an epoch as printed."
-    )
+    epochs, t = ", ".join(map(str, EPOCHS.values())), BRAZIL.interactions / BRAZIL.users
+    return worded("fpl", "arithmetic", epochs=epochs, given=given, several=len(as_run), off=off, needed=needed, t=t)
 
 
 # ---- what runs really send -----------------------------------------------------------------------------------------------------
@@ -110,11 +98,7 @@ def counted(data: Interactions, seed: int) -> Found:
         protocol = f"synthetic shape, not the paper's data; {rounds} rounds, T = {t}, by formula {1.5 * t:g}"
         rows.append(row(name, system, "rows sent a device and round", paper=None, obtained=sent, protocol=protocol, pi=0.5))
         said.append(f"{system} {sent:.2f} of {1.5 * t:g}")
-    note = (
-        f"{name}: rows that a device sends in a round at pi = 0.5, of T (1 + pi) by formula: {', '.join(said)}. An item drawn twice is "
-        f"sent once. The download has |I| = {len(data.items):,} rows, whatever pi is."
-    )
-    return Found(rows=rows, notes=[note])
+    return Found(rows=rows, notes=[worded("fpl", "counted", name=name, said=", ".join(said), items=len(data.items))])
 
 
 # ---- cost against precision, as in figure 4 ------------------------------------------------------------------------------------
@@ -126,18 +110,16 @@ def cost_rows(trained: Trained) -> list[Row]:
     shape = Country(trained.name, trained.name, catalogue.users, catalogue.items, catalogue.interactions)
 
     def values(system: System, point: Point) -> dict[str, float]:
-        look = point.look
         formula = tcc(shape, system.algorithm, point.pi, point.chosen.epochs, system.reading)
-        counted = look.ledger["vectors"]
-        return {COST: formula / UNIT, COUNTED: counted / UNIT, PRECISION_AT: look.metrics[PRECISION_AT]}
+        counted, precision = point.look.ledger["vectors"], point.look.metrics[PRECISION_AT]
+        return {COST: formula / UNIT, COUNTED: counted / UNIT, PRECISION_AT: precision}
 
     return point_rows(trained, values, PAPER)
 
 
 def _figure(trained: Trained) -> dict[str, str]:
-    lines = lines_of(points_of(trained))
-    best = {name: max(mine, key=lambda point: point.chosen.validation) for name, mine in lines.items()}
-    series = {name: ([at.look.ledger["vectors"] / UNIT], [at.look.metrics[PRECISION_AT]]) for name, at in best.items()}
+    best = {name: max(mine, key=lambda point: point.chosen.validation).look for name, mine in lines_of(trained).items()}
+    series = {name: ([look.ledger["vectors"] / UNIT], [look.metrics[PRECISION_AT]]) for name, look in best.items()}
     drawn = scatter(series, x_label=COUNTED, y_label="P@10", title=f"Figure 4: {trained.name}, best pi")
     return {f"cost-precision-{trained.name}": drawn}
 

@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, final
+from typing import Any, NamedTuple, final
 
 from ..core.errors import InputError
 from .cell import Cell, CurvePoint, Outcome
-from .fpl_grid import CONFIGURATIONS, FCF, PRINTED, QUICK, RUN, Grid
+from .effort import CONFIGURATIONS, FCF, GRIDS, PRINTED, RUN, Grid
 from .result import Row, row
 from .study import Study, System
 from .table import Trained
@@ -63,7 +63,7 @@ class Search:
     @property
     def grid(self) -> Grid:
         """The settings that the search tries on validation rows."""
-        return self.study.grid or QUICK
+        return self.study.grid or GRIDS[True]
 
     def outcomes(self, cells: Sequence[Cell]) -> list[Outcome]:
         """The outcomes of cells on this data set."""
@@ -82,22 +82,19 @@ class Search:
         return "; ".join(filter(None, parts))
 
     def row(
-        self, system: System, chosen: Chosen | None, metric: str, *, paper: float | None, obtained: float | None, words: str = ""
+        self,
+        system: System,
+        chosen: Chosen | None,
+        metric: str,
+        obtained: float | None,
+        paper: float | None = None,
+        words: str = "",
     ) -> Row:
         """A row of a system with chosen settings. words: added to its protocol."""
-        settings = None if chosen is None else chosen.settings
-        return row(
-            self.study.name,
-            system.algorithm,
-            metric,
-            paper=paper,
-            obtained=obtained,
-            protocol=self.protocol(system, chosen) + words,
-            reading=system.reading,
-            pi=(settings or {}).get("pi"),
-            settings=settings,
-            epochs=None if chosen is None else chosen.epochs,
-        )
+        settings, epochs = (None, None) if chosen is None else (chosen.settings, chosen.epochs)
+        more = {"reading": system.reading, "pi": (settings or {}).get("pi"), "settings": settings, "epochs": epochs}
+        protocol = self.protocol(system, chosen) + words
+        return row(self.study.name, system.algorithm, metric, paper=paper, obtained=obtained, protocol=protocol, **more)
 
     def why_absent(self, system: System) -> str:
         """Why a system has no figure of ours."""
@@ -151,11 +148,10 @@ class Search:
 
     def _prepare(self) -> None:
         """Everything that waits for BPR-MF's choice, in one go, the longest first."""
+        central, grid = ("vae", "user-knn", "item-knn"), self.grid.central()
         fcf = [self.cell(name, self._shared, self.grid.fcf_rounds) for name in FCF]
-        central = [
-            self.cell(name, own) for name in ("vae", "user-knn", "item-knn") for own in reversed(self.grid.central()[name])
-        ]
-        self.outcomes([*fcf, *central, *self._fpl_cells()])
+        others = [self.cell(name, settings) for name in central for settings in reversed(grid[name])]
+        self.outcomes([*fcf, *others, *self._fpl_cells()])
 
     def _fpl_cells(self) -> list[Cell]:
         once = sorted((system for system in FPL_SYSTEMS if not twin(system)), key=lambda system: system.reading != RUN)
@@ -165,9 +161,9 @@ class Search:
             for pi in self.grid.pi_of(system.reading)
         ]
 
-    def cell(self, algorithm: str, settings: Settings, looks: tuple[int, ...] = (0,)) -> Cell:
-        """A training that is evaluated on validation rows."""
-        return Cell(algorithm=algorithm, settings=settings, part="validation", looks=looks, seed=self.study.seed)
+    def cell(self, algorithm: str, settings: Settings, looks: tuple[int, ...] = (0,), part: Any = "validation") -> Cell:
+        """A training that is evaluated, on validation rows unless told otherwise."""
+        return Cell(algorithm=algorithm, settings=settings, part=part, looks=looks, seed=self.study.seed)
 
     # ---- the test rows, opened once the settings are chosen --------------------------------------------------------------------
 
@@ -179,10 +175,7 @@ class Search:
 
     def test_looks(self, choices: Sequence[Chosen]) -> list[CurvePoint | None]:
         """The evaluation of each choice on the test rows; None where training diverged."""
-        cells = [
-            Cell(algorithm=choice.algorithm, settings=choice.settings, part="test", looks=(choice.epochs,), seed=self.study.seed)
-            for choice in choices
-        ]
+        cells = [self.cell(choice.algorithm, choice.settings, (choice.epochs,), "test") for choice in choices]
         return [outcome.looks[0] if outcome.looks else None for outcome in self.outcomes(cells)]
 
 
@@ -206,13 +199,10 @@ def row_of(trained: Trained, system: System, metric: str, obtained: float | None
     search: Search = trained.more
     paper = printed.get((trained.name, "fcf" if system.algorithm in FCF else system.algorithm, metric))
     absent = "" if trained.looks[system] else f"; {search.why_absent(system)}"
-    return search.row(system, search.chosen[system], metric, paper=paper, obtained=obtained, words=absent)
+    return search.row(system, search.chosen[system], metric, obtained, paper, absent)
 
 
 def rows_of_metrics(trained: Trained, metrics: Sequence[str], printed: Printed) -> list[Row]:
     """A row for each system and metric."""
-    return [
-        row_of(trained, system, metric, looks[0].metrics[metric] if looks else None, printed)
-        for system, looks in trained.looks.items()
-        for metric in metrics
-    ]
+    of = {system: looks[0].metrics if looks else {} for system, looks in trained.looks.items()}
+    return [row_of(trained, system, metric, of[system].get(metric), printed) for system in of for metric in metrics]

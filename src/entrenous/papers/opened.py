@@ -11,10 +11,8 @@ from ..data.home import data_home
 from ..data.interactions import Interactions
 from ..data.load import load
 from ..data.sets.foursquare_italy import read
-from . import fpl_grid
-from .effort import FULL, QUICK, Budget, Effort, pepper_budget
+from .effort import FULL, GRIDS, QUICK, Budget, Effort, RowSource, pepper_budget, ratings
 from .result import Context
-from .source import RowSource, ratings
 from .study import Study
 from .values import printed
 
@@ -38,23 +36,35 @@ def opened(sources: Iterable[RowSource], made: Callable[[RowSource], Study], nee
     return found
 
 
-# ---- Cali3F --------------------------------------------------------------------------------------------------------------------------
+def opening(
+    sources: Sequence[RowSource], own: Callable[[str], RowSource], made: Callable[[Context, RowSource], Study], needed: str
+) -> Open:
+    """Opens these sources, the first alone in quick runs; or the context's own data, whose source is made of its name."""
+
+    def opens(context: Context, notes: list[str]) -> list[Study]:
+        several = sources[:1] if context.quick else sources
+        chosen = several if context.data is None else (own(context.data.name),)
+        return opened(chosen, lambda source: made(context, source), needed, notes)
+
+    return opens
+
+
+def _study(context: Context, source: RowSource, data: Interactions | None = None, **more: Any) -> Study:
+    """A study in a context, whose own rows come first."""
+    own = context.data if data is None else data
+    rows = source.read() if own is None else own
+    return Study(source=source, data=rows, cells=context.cells, seed=context.seed, **{"quick": context.quick, **more})
+
+
+# ---- each paper ----------------------------------------------------------------------------------------------------------------------
 
 
 def cali3f_study(context: Context, effort: Effort, data: Interactions) -> Study:
     """Cali3F's systems on one data set under the protocol of its budget."""
     budget = effort.budget(data.name)
-    return Study(
-        source=RowSource(data.name, budget.protocol, label=data.name),
-        data=data,
-        cells=context.cells,
-        budget=budget,
-        family="ncf",
-        quick=effort.quick,
-        epochs=effort.epochs,
-        clusters=effort.clusters,
-        seed=context.seed,
-    )
+    source = RowSource(data.name, budget.protocol, label=data.name)
+    more = {"quick": effort.quick, "epochs": effort.epochs, "clusters": effort.clusters}
+    return _study(context, source, data, budget=budget, family="ncf", **more)
 
 
 def cali3f(only: Sequence[str] = ()) -> Open:
@@ -64,66 +74,46 @@ def cali3f(only: Sequence[str] = ()) -> Open:
         effort = context.effort or (QUICK if context.quick else FULL)
         names = [name for name in effort.budgets if not only or name in only]
         sources = [RowSource(name) for name in names] if context.data is None else [RowSource(context.data.name)]
-        return opened(sources, lambda source: cali3f_study(context, effort, context.data or source.read()), "test", notes)
+        return opened(
+            sources,
+            lambda source: cali3f_study(context, effort, source.read() if context.data is None else context.data),
+            "test",
+            notes,
+        )
 
     return opens
-
-
-# ---- FBALF ---------------------------------------------------------------------------------------------------------------------------
 
 
 def rating_study(context: Context, source: RowSource) -> Study:
     """Rating prediction under cross-validation (section 5.1.4); quick: two folds of five."""
     data = replace(source.read() if context.data is None else context.data, name=str(source))
     budget = Budget(folds=2 if context.quick else FOLDS)
-    return Study(
-        source=source, data=data, cells=context.cells, budget=budget, family="rating", chosen_on=source.data, seed=context.seed
-    )
+    return _study(context, source, data, budget=budget, family="rating", chosen_on=source.data, quick=False)
 
 
 def rated(*sources: RowSource) -> Open:
-    """These data sets, the first alone in quick runs, or the context's own."""
-
-    def opens(context: Context, notes: list[str]) -> list[Study]:
-        several = sources[:1] if context.quick else sources
-        own = several if context.data is None else (ratings(context.data.name),)
-        return opened(own, lambda source: rating_study(context, source), "test", notes)
-
-    return opens
-
-
-# ---- PEPPER --------------------------------------------------------------------------------------------------------------------------
+    """FBALF's: these data sets under cross-validation."""
+    return opening(sources, ratings, rating_study, "test")
 
 
 def pepper_study(context: Context, source: RowSource, data: Interactions | None = None, **more: Any) -> Study:
     """PEPPER's systems on one split."""
-    more.setdefault("budget", pepper_budget(source.data, context.quick))
-    return Study(
-        source=source,
-        data=source.read() if data is None else data,
-        cells=context.cells,
-        family="pepper",
-        chosen_by="the weighting sets",
-        lengths=LENGTHS,
-        kept=KEPT,
-        quick=context.quick,
-        seed=context.seed,
-        **more,
-    )
+    usual = {"budget": pepper_budget(source.data, context.quick), "chosen_by": "the weighting sets"}
+    return _study(context, source, data, family="pepper", lengths=LENGTHS, kept=KEPT, **{**usual, **more})
 
 
 def pepper(*sources: RowSource) -> Open:
-    """These splits, the first alone in quick runs, or the context's own data under the 85-15 rule."""
-
-    def opens(context: Context, notes: list[str]) -> list[Study]:
-        several = sources[:1] if context.quick else sources
-        own = several if context.data is None else (RowSource(context.data.name, "pepper-85-15"),)
-        return opened(own, lambda source: pepper_study(context, source, context.data), "validation", notes)
-
-    return opens
+    """PEPPER's: these splits; the 85-15 rule on the context's own data."""
+    return opening(sources, lambda name: RowSource(name, "pepper-85-15"), pepper_study, "validation")
 
 
-# ---- FPL -----------------------------------------------------------------------------------------------------------------------------
+def fpl_study(context: Context, data: Interactions) -> Study:
+    """One data set under FPL's protocol."""
+    source, grid = RowSource(data.name, "temporal-80-20", label=data.name), context.grid or GRIDS[context.quick]
+    return _study(context, source, data, budget=Budget(), grid=grid, quick=grid.quick)
+
+
+# ---- FPL's countries -----------------------------------------------------------------------------------------------------------------
 
 
 class Country(NamedTuple):
@@ -170,12 +160,3 @@ def countries(context: Context, notes: Sequence[str] = ()) -> list[Study]:
         return [fpl_study(context, context.data)]
     more = [name for name in ("Brazil", "Canada") if not context.quick and present(COUNTRIES[name])]
     return [fpl_study(context, rows_of(COUNTRIES[name])) for name in ("Italy", *more)]
-
-
-def fpl_study(context: Context, data: Interactions) -> Study:
-    """One data set under FPL's protocol."""
-    source, grid = (
-        RowSource(data.name, "temporal-80-20", label=data.name),
-        context.grid or (fpl_grid.QUICK if context.quick else fpl_grid.FULL),
-    )
-    return Study(source=source, data=data, cells=context.cells, budget=Budget(), grid=grid, quick=grid.quick, seed=context.seed)

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .findings import SIGNIFICANT, against, agrees, bars_beside_paper, verdict
+from .effort import RowSource
+from .findings import SIGNIFICANT, against, agrees, bars_figure, verdict
 from .opened import LENGTHS, pepper
-from .source import RowSource
 from .study import System
 from .table import PaperTable, Trained
-from .values import printed
+from .values import printed, worded
 
 FEDERATED, GOSSIP = ("fedavg", "reptile", "fedfast"), ("gossip-average", "gossip-age", "gossip-reptile", "pepper")
 CENTRAL = ("ials", "popular")
@@ -35,16 +35,10 @@ def pepper_of(trained: Trained) -> System:
     return next((system for system in trained.systems if system.algorithm.startswith("pepper-")), System("pepper-gmf"))
 
 
-def metrics_of(metric: str) -> list[str]:
-    """A metric at every length, the longest first."""
-    return [f"{metric}@{n}" for n in sorted(LENGTHS, reverse=True)]
-
-
 def tests_of(trained: Trained) -> list[dict[str, Any]]:
     """PEPPER against every other system."""
-    own = pepper_of(trained)
-    metrics = list(dict.fromkeys(row["metric"] for row in trained.rows))
-    return against(trained.name, trained.looks, own, [system for system in trained.systems if system != own], metrics)
+    own, metrics = pepper_of(trained), list(dict.fromkeys(row["metric"] for row in trained.rows))
+    return against(trained, own, [system for system in trained.systems if system != own], metrics)
 
 
 # ---- findings ----------------------------------------------------------------------------------------------------------------------
@@ -52,16 +46,13 @@ def tests_of(trained: Trained) -> list[dict[str, Any]]:
 
 def split_note(trained: Trained) -> list[str]:
     """What was split how, once for a table."""
-    study = trained.study
-    test, rest = study.part("test"), study.part("validation")
-    cold = int((test.rows.popularity[test.held.rows.item] == 0).sum())
-    spread = f" ± is the standard deviation over {len(study.seeds)} seeds." if len(study.seeds) > 1 else ""
-    chance = f", {cold} of them of items without a training row, which rank by chance" if cold else ""
-    return [
-        f"{study.name}: {int((test.rows.counts > 0).sum())} users, {len(test.rows)} training rows, {len(rest.held.rows)} rows of "
-        f"weighting sets, {len(test.held.rows)} test rows{chance}. Settings and rounds are chosen on the weighting sets; the test rows "
-        f"are opened once training is over.{spread}"
-    ]
+    study, test = trained.study, trained.study.part("test")
+    cold, seeds = int((test.rows.popularity[test.held.rows.item] == 0).sum()), len(study.seeds)
+    more = {
+        "cold": worded("pepper", "split-cold", cold) if cold else "",
+        "spread": worded("pepper", "split-spread", seeds) if seeds > 1 else "",
+    }
+    return [worded("pepper", "split", study=study, sizes=study.sizes, **more)]
 
 
 def claims(data: str, model: str, metric: str, tests: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -71,67 +62,46 @@ def claims(data: str, model: str, metric: str, tests: Sequence[Mapping[str, Any]
         mine = [test for test in tests if test["metric"] == metric and test["b"].removesuffix(f"-{model}") in names]
         if mine:
             above = sum(test["difference"] > 0 and test["p_holm"] < SIGNIFICANT for test in mine)
-            listed = "; ".join(verdict(test) for test in mine)
-            said.append(
-                f"{data}, {metric}: PEPPER is above {above} of {len(mine)} systems {who} (paired t over users, Holm): {listed}."
-            )
+            of = {"data": data, "metric": metric, "above": above, "several": len(mine), "who": who}
+            said.append(worded("pepper", "claim", listed="; ".join(map(verdict, mine)), **of))
     return said
 
 
 def target(trained: Trained) -> list[str]:
     """Whether PEPPER reaches what it must on MovieLens-100K, and how far it is from iALS."""
-    if trained.study.source.data != MOVIELENS.data:
+    ours, ials = (
+        [mean for metric in TARGET for mean in trained.means([System(name)], metric).values()] for name in ("pepper-gmf", "ials")
+    )
+    if trained.study.source.data != MOVIELENS.data or not ours:
         return []
-    ours, ials = (_means(trained, System(name)) for name in ("pepper-gmf", "ials"))
-    said = []
-    if ours and trained.study.source == MOVIELENS:
-        met = all(ours[name] >= least for name, least in TARGET.items())
-        wanted = " / ".join(f"{least:.3f}" for least in TARGET.values())
-        said.append(
-            f"{trained.name}: PEPPER has to reach HR@20/10/5 {wanted}; it has {_slashed(ours)}: {'reached' if met else 'missed'}."
-        )
-    if ours and ials:
-        gap = {name: ials[name] - ours[name] for name in TARGET}
-        said.append(f"{trained.name}: centralised iALS has {_slashed(ials)}; PEPPER's distance to it is {_slashed(gap)}.")
+    said, of = [], {"name": trained.name, "ours": _slashed(ours)}
+    if trained.study.source == MOVIELENS:
+        met = all(mean >= least for mean, least in zip(ours, TARGET.values(), strict=True))
+        said.append(worded("pepper", "target", wanted=_slashed(list(TARGET.values())), met="reached" if met else "missed", **of))
+    if ials:
+        gap = [theirs - mean for theirs, mean in zip(ials, ours, strict=True)]
+        said.append(worded("pepper", "target-ials", name=trained.name, ials=_slashed(ials), gap=_slashed(gap)))
     return said
 
 
-def _means(trained: Trained, system: System) -> dict[str, float]:
-    """Means over seeds of the metrics of TARGET; {} without any."""
-    return {name: mean for name in TARGET for mean in trained.means([system], name).values()}
-
-
-def _slashed(values: Mapping[str, float]) -> str:
-    return " / ".join(f"{value:.3f}" for value in values.values())
-
-
-def findings_of(model: str, metric: str) -> tuple[Any, ...]:
-    """What is said of one table, by its metric at length 10."""
-    at = metrics_of(metric)[1]
-    return (
-        split_note,
-        lambda trained: claims(trained.name, model, at, trained.tests),
-        agrees(at),
-        *([target] if metric == "hr" else []),
-    )
-
-
-def _figure(trained: Trained, metric: str) -> dict[str, str]:
-    at = metrics_of(metric)[1]
-    return {f"{metric}-{trained.study.source.slug}": bars_beside_paper(trained.rows, at, at, trained.name)}
+def _slashed(values: Sequence[float]) -> str:
+    return " / ".join(f"{value:.3f}" for value in values)
 
 
 def accuracy(number: int, what: str, model: str, metric: str, *sources: RowSource) -> PaperTable:
     """One of the tables 2 to 7."""
+    metrics = [f"{metric}@{n}" for n in sorted(LENGTHS, reverse=True)]
+    at = metrics[1]  # findings and figures are of length 10
+    found = (split_note, lambda trained: claims(trained.name, model, at, trained.tests), agrees(at))
     return PaperTable(
         title=f"{what} (PEPPER, table {number})",
         data=pepper(*sources),
         systems=systems_of(model),
-        metrics=metrics_of(metric),
+        metrics=metrics,
         printed=printed("pepper", f"table{number}"),
         tests=tests_of,
-        findings=findings_of(model, metric),
-        figures=lambda trained: _figure(trained, metric),
+        findings=(*found, target) if metric == "hr" else found,
+        figures=bars_figure(f"{metric}-{{slug}}", at, at, "{}"),
     )
 
 

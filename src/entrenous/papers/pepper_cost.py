@@ -16,13 +16,13 @@ import numpy as np
 from ..core.types import Float64Array
 from ..report.figures import lines
 from .cell import Outcome
+from .measures import WITHIN
 from .opened import pepper
-from .pace import WITHIN
 from .pepper_accuracy import GOSSIP, MOVIELENS
 from .pepper_tails import steps
 from .study import Study, System
 from .table import PaperTable, Trained, Values, on_test_rows
-from .values import printed
+from .values import printed, worded
 
 CONVERGED = "hr@20"
 SYSTEMS = tuple(System(f"{name}-gmf") for name in GOSSIP)
@@ -55,9 +55,11 @@ def costs(study: Study, outcome: Outcome) -> Costs | None:
 
 def costs_of_all(study: Study, systems: Sequence[System]) -> dict[System, list[Costs]]:
     """The costs of every seed, trained one after another; none if one of them diverged."""
-    curves = study.timed_curves(systems, study.seeds, (CONVERGED,))
-    each = {system: [costs(study, outcome) for outcome in outcomes] for system, outcomes in curves.items()}
-    return {system: [cost for cost in mine if cost is not None] if None not in mine else [] for system, mine in each.items()}
+    found = dict[System, list[Costs]]()
+    for system, outcomes in study.curves(systems, study.seeds, (CONVERGED,), timed=True).items():
+        each = [cost for outcome in outcomes if (cost := costs(study, outcome)) is not None]
+        found[system] = each if len(each) == len(outcomes) else []
+    return found
 
 
 def on_curves(study: Study, systems: list[System]) -> Trained:
@@ -85,29 +87,22 @@ def values_of(trained: Trained, system: System) -> Values:
 def convergence_note(trained: Trained) -> list[str]:
     """When a node has converged."""
     horizon, every = trained.study.budget.gossip
-    return [
-        f"{trained.name}: a node has converged when HR@20 on its weighting set is first within {WITHIN:.0%} of its best in {horizon} "
-        f"rounds; the paper does not say when. A look every {every} rounds. Processor seconds of one thread, the systems "
-        "one after another; compare ratios with the paper's."
-    ]
+    return [worded("pepper", "converged", name=trained.name, within=WITHIN, horizon=horizon, every=every)]
 
 
 def saved_rounds(trained: Trained) -> list[str]:
     """The rounds that PEPPER saves, and how unevenly its nodes receive models."""
     mean = {system: mean_rounds(mine) for system, mine in trained.more.items() if mine}
-    if PEPPER not in mean:
+    own, name = mean.pop(PEPPER, None), trained.name
+    if own is None:
         return []
-    ahead = ", ".join(f"{1 - mean[PEPPER] / rounds:+.0%} against {system}" for system, rounds in mean.items() if system != PEPPER)
-    known = {system: FIGURE_9[str(MOVIELENS), f"{system}-gmf", ROUNDS] for system in ("pepper", "gossip-reptile", "gossip-age")}
-    reptile, age = (1 - known["pepper"] / known[name] for name in ("gossip-reptile", "gossip-age"))
+    ahead = ", ".join(f"{1 - own / rounds:+.0%} against {system}" for system, rounds in mean.items())
+    known = {who: FIGURE_9[str(MOVIELENS), f"{who}-gmf", ROUNDS] for who in ("pepper", "gossip-reptile", "gossip-age")}
+    reptile, age = (1 - known["pepper"] / known[who] for who in ("gossip-reptile", "gossip-age"))
     received = np.concatenate([cost.models / np.maximum(cost.rounds, 1) for cost in trained.more[PEPPER]])
     low, high = np.percentile(received, [10, 90])
-    return [
-        f"{trained.name}, rounds that PEPPER's nodes save on average: {ahead} (paper: {reptile:.0%} against Reptile, {age:.0%} against "
-        "age).",
-        f"{trained.name}: PEPPER's nodes receive between {low:.1f} and {high:.1f} models a round (percentiles 10 and 90 over nodes): who "
-        "sends good models is chosen more often, to which the paper puts down the two groups of its figure 9a.",
-    ]
+    saved = worded("pepper", "saved", name=name, ahead=ahead, reptile=reptile, age=age)
+    return [saved, worded("pepper", "received", name=name, low=low, high=high)]
 
 
 def mean_rounds(mine: Sequence[Costs]) -> float:
@@ -121,7 +116,7 @@ def _figures(trained: Trained) -> dict[str, str]:
         found = {str(system): [getattr(cost, name) for cost in mine] for system, mine in trained.more.items() if mine}
         series = {system: steps(np.concatenate(values).tolist()) for system, values in found.items()}
         title, label = f"Figure 9: {trained.name}", "share of nodes"
-        drawn[f"{name}-{trained.study.source.slug}"] = lines(series, x_label=what, y_label=label, title=title, marks=False)
+        drawn[f"{name}-{trained.slug}"] = lines(series, x_label=what, y_label=label, title=title, marks=False)
     return drawn
 
 
@@ -156,13 +151,11 @@ def view_notes(trained: Trained) -> list[str]:
     received = [known * view for known, view in zip(rounds, VIEWS, strict=True)]
     theirs = [cost / models for cost, models in zip(seconds, received, strict=True)]
     ours = [1e3 * float(np.mean([cost.each for cost in some])) for some in mine]
+    change = {"ours": mean_rounds(mine[1]) / mean_rounds(mine[0]) - 1, "paper": rounds[1] / rounds[0] - 1}
+    times = {"theirs_times": theirs[1] / theirs[0], "ours_times": ours[1] / ours[0]}
     return [
-        f"{trained.name}: the paper says that six peers converge in fewer rounds and compute more; here rounds change by "
-        f"{mean_rounds(mine[1]) / mean_rounds(mine[0]) - 1:+.0%} (paper: {rounds[1] / rounds[0] - 1:+.0%}). Rounds and seconds are means "
-        "over nodes, until each has converged on its weighting set (see pepper-fig9).",
-        f"By the paper's own numbers a node receives {received[0]:.0f} models with three peers and {received[1]:.0f} with six, so that a "
-        f"model costs {theirs[0]:.0f} ms and then {theirs[1]:.0f} ms ({theirs[1] / theirs[0]:.2f} times as much), though what is done with "
-        f"it is the same; here {ours[0]:.3g} ms and {ours[1]:.3g} ms ({ours[1] / ours[0]:.2f} times).",
+        worded("pepper", "views", name=trained.name, **change),
+        worded("pepper", "models", received=received, theirs=theirs, ours=ours, **times),
     ]
 
 

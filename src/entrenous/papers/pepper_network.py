@@ -20,6 +20,7 @@ from .pepper_accuracy import MOVIELENS
 from .pepper_tails import tails
 from .study import Study, System
 from .table import PaperTable, Train, Trained, Values
+from .values import worded
 
 HR = "hr@10"
 WITHIN_NETWORK, WITHIN_BAD = 0.03, 0.02  # HR@10 that a harsh network, and one node in ten sending rubbish, may cost
@@ -80,7 +81,7 @@ def on_networks(networks: Callable[[Study, System, int], Networks], times: Seque
             until = study.rounds([base])[base]
             several = {"clean": base} | {name: base.over(**how) for name, how in networks(study, base, until).items()}
             called = [system._replace(called=f"{base}, {name}") for name, system in several.items()]
-            every |= study.tested_at(called, times, study.seeds)
+            every |= study.tested_at(called, times)
             rounds |= dict.fromkeys(called, until)
         return Trained(study=study, systems=list(every), rounds=rounds, more=every)
 
@@ -89,7 +90,8 @@ def on_networks(networks: Callable[[Study, System, int], Networks], times: Seque
 
 def by_base(trained: Trained) -> dict[System, list[System]]:
     """{base: it over a clean network, and over each of the others}."""
-    return {base: [system for system in trained.systems if system.base == base] for base in BASES}
+    found = {base: [system for system in trained.systems if system.base == base] for base in BASES}
+    return {base: several for base, several in found.items() if several}
 
 
 def name_of(system: System) -> str:
@@ -97,15 +99,15 @@ def name_of(system: System) -> str:
     return str(system).removeprefix(f"{system.base}, ")
 
 
-def costs_of(trained: Trained, several: Sequence[System]) -> dict[System, list[float]]:
+def costs_of(trained: Trained, several: Sequence[System], at: int = 0) -> dict[System, list[float]]:
     """What each network costs, seed by seed."""
     clean, *others = several
-    return {system: costs(trained.more[clean], trained.more[system]) for system in others}
+    return {system: costs(trained.more[clean], trained.more[system], at) for system in others}
 
 
 def verdicts(trained: Trained) -> list[str]:
     """What each network costs each base."""
-    return [verdict(trained, base, several) for base, several in by_base(trained).items() if several]
+    return [verdict(trained, base, several) for base, several in by_base(trained).items()]
 
 
 def values_of(trained: Trained, system: System) -> Values:
@@ -138,35 +140,27 @@ def hit_ratio(look: CurvePoint, of: CurvePoint) -> float:
 
 def verdict(trained: Trained, base: System, several: Sequence[System]) -> str:
     """What each network costs, and whether that is as little as it has to be."""
-    cost, said, missed = costs_of(trained, several), list[str](), list[str]()
+    later, said, missed = costs_of(trained, several, 1), list[str](), list[str]()
     rubbish = any("bad" in dict(system.network) for system in several)
     most = WITHIN_BAD if rubbish else WITHIN_NETWORK
-    for system, gap in cost.items():
-        name, later = name_of(system), costs(trained.more[several[0]], trained.more[system], 1)
-        if len(gap):
-            said.append(f"{name} {np.mean(gap):+.4f}" + (f" (twice the rounds {np.mean(later):+.4f})" if later else ""))
-            missed += [name] if np.mean(gap) > most and name != "bad 0.3" else []
-        else:
-            said.append(f"{name}: diverged")
+    for system, gap in costs_of(trained, several).items():
+        name, twice = name_of(system), f" (twice the rounds {np.mean(later[system]):+.4f})" if later[system] else ""
+        said.append(f"{name} {np.mean(gap):+.4f}{twice}" if gap else f"{name}: diverged")
+        missed += [name] if gap and np.mean(gap) > most and name != "bad 0.3" else []
     what = "HR@10 that it costs" + (", of users whose nodes are good" if rubbish else "")
     limit = f"at most {most}" + (" with one bad node in ten" if rubbish else "")
     kept = f"missed by {', '.join(missed)}" if missed else "kept"
-    return (
-        f"{trained.name}, {base}, {trained.rounds[several[0]]} rounds, {what}, mean over seeds: {'; '.join(said)}. It has to be "
-        f"{limit}: {kept}."
-    )
+    of = {"name": trained.name, "base": base, "rounds": trained.rounds[several[0]], "what": what}
+    return worded("pepper", "network", said="; ".join(said), limit=limit, kept=kept, **of)
 
 
 def _figure(trained: Trained) -> dict[str, str]:
-    drawn = {
-        str(base): {name_of(system): float(np.mean(gap)) for system, gap in costs_of(trained, several).items() if gap}
-        for base, several in by_base(trained).items()
-        if several
-    }
+    of = {str(base): costs_of(trained, several) for base, several in by_base(trained).items()}
+    drawn = {base: {name_of(system): float(np.mean(gap)) for system, gap in cost.items() if gap} for base, cost in of.items()}
     names = list(dict.fromkeys(name for cost in drawn.values() for name in cost))
     series = {base: [cost.get(name, float("nan")) for name in names] for base, cost in drawn.items()}
     drawing = bars(names, series, x_label="HR@10 lost", y_label="", title=trained.name)
-    return {f"cost-{trained.study.source.slug}": drawing}
+    return {f"cost-{trained.slug}": drawing}
 
 
 def under(what: str, networks: Callable[[Study, System, int], Networks], times: Sequence[int]) -> PaperTable:

@@ -22,13 +22,14 @@ from ..core.types import Float32Array, Int32Array
 from ..data.filters import compact
 from ..data.interactions import Interactions
 from ..report.figures import bars
+from .effort import RowSource
 from .findings import against, verdict
 from .opened import opened, pepper_study
 from .pepper_accuracy import WHOLE_MOVIELENS
 from .result import Context, Found
-from .source import RowSource
 from .study import Study, System
 from .table import PaperTable, Trained
+from .values import worded
 
 CLUSTERS, STARTS = 3, 5  # the best of some starts, by the sum of squared distances
 SYSTEMS = tuple(map(System, ("pepper-gmf", "fedavg-gmf", "gossip-average-gmf", "ials", "popular")))
@@ -72,37 +73,27 @@ def whole(context: Context) -> Interactions:
 
 def studies(context: Context, notes: list[str]) -> list[Study]:
     """One for each set, with the settings chosen on all users."""
-    made = sets(whole(context))
-
-    def study(source: RowSource) -> Study:
-        data = next(some for some in made.values() if some.name == source.data)
-        return pepper_study(context, source, data, chosen_on=str(WHOLE_MOVIELENS))
-
-    return opened([RowSource(some.name, ORIGINAL.protocol) for some in made.values()], study, "test", notes)
+    made = {some.name: some for some in sets(whole(context)).values()}
+    sources = [RowSource(name, ORIGINAL.protocol) for name in made]
+    chosen_on = str(WHOLE_MOVIELENS)
+    return opened(sources, lambda source: pepper_study(context, source, made[source.data], chosen_on=chosen_on), "test", notes)
 
 
 def sets_note(context: Context) -> Found:
     """The sets, and whether the paper's dense one is possible."""
-    rows = whole(context)
-    each = [
-        f"{name} {len(data.users)} users, {len(data.items)} items, {len(data)} rows, sparsity {sparsity(data):.3f} (over all "
-        f"{len(rows.items)} items {sparsity(data, len(rows.items)):.3f}; paper {PRINTED[name][0]}, {PRINTED[name][1]} users)"
-        for name, data in sets(rows).items()
-    ]
+    rows, each = whole(context), []
+    for name, data in sets(rows).items():
+        sizes = {"users": len(data.users), "items": len(data.items), "rows": len(data), "all": len(rows.items)}
+        own, over_all = sparsity(data), sparsity(data, len(rows.items))
+        each.append(worded("pepper", "set", name=name, own=own, whole=over_all, printed=PRINTED[name], **sizes))
     (dense, users), (items, ratings) = PRINTED["dense"], POSSIBLE
-    needed = users * (1 - dense) * items
-    return Found(
-        notes=[
-            f"The sets, by k-means of users into {CLUSTERS} clusters: {'; '.join(each)}. By the paper's numbers {users} users at a "
-            f"sparsity of {dense} over {items:,} items have {users} x {1 - dense:.2f} x {items:,} = {needed:,.0f} ratings, and "
-            f"MovieLens-100K has {ratings:,}."
-        ]
-    )
+    of = {"users": users, "dense": dense, "share": 1 - dense, "items": items, "needed": users * (1 - dense) * items}
+    return Found(notes=[worded("pepper", "sets", clusters=CLUSTERS, each="; ".join(each), ratings=ratings, **of)])
 
 
 def tests_of(trained: Trained) -> list[dict[str, Any]]:
     """PEPPER against FedAvg: the claim is that the sparser, the better for PEPPER (RQ3)."""
-    return against(trained.name, trained.looks, SYSTEMS[0], [SYSTEMS[1]], METRICS)
+    return against(trained, SYSTEMS[0], [SYSTEMS[1]], METRICS)
 
 
 def ahead(trained: Trained) -> list[str]:
@@ -113,9 +104,8 @@ def ahead(trained: Trained) -> list[str]:
 
 def _figure(done: Sequence[Trained]) -> Found:
     names = [trained.study.data.name.rpartition(", ")[2] for trained in done]
-    series = {
-        str(system): [trained.means([system], "hr@20").get(str(system), float("nan")) for trained in done] for system in SYSTEMS
-    }
+    means = [trained.means(SYSTEMS, "hr@20") for trained in done]
+    series = {str(system): [mean.get(str(system), float("nan")) for mean in means] for system in SYSTEMS}
     return Found(figures={"sparsity": bars(names, series, x_label="HR@20", y_label="", title="Figure 7: sparsity")})
 
 

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any, final
 
 from ..data.interactions import Interactions
-from .effort import Effort
-from .fpl_grid import Grid
+from .effort import Effort, Grid
 from .remember import Cells
 
 Row = dict[str, Any]

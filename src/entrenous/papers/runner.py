@@ -11,8 +11,7 @@ from ..core.errors import InputError
 from ..core.protocols import Progress, silent
 from ..data.home import data_home
 from ..data.interactions import Interactions
-from .effort import Effort
-from .fpl_grid import Grid
+from .effort import Effort, Grid
 from .remember import Cells
 from .render import write
 from .result import Context, ExperimentResult

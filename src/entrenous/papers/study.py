@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, final
 
@@ -18,10 +18,8 @@ from ..split.leave_one_out import draw_candidates
 from ..split.protocol import splits
 from ..split.types import Held
 from .cell import Cell, CellPart, CurvePoint, N, Outcome, Parts, parts_of
-from .effort import Budget
-from .fpl_grid import Grid
+from .effort import Budget, Grid, RowSource
 from .remember import Cells, Pair
-from .source import RowSource
 from .values import Settings, Tuned, said, settings_of_cali3f, tuned
 
 
@@ -71,6 +69,7 @@ class System(NamedTuple):
 
 Curves = Mapping[System, Sequence[Outcome]]  # an outcome for each seed
 Looks = Mapping[System, Sequence[CurvePoint]]  # a look for each seed or fold, none of a system that diverged
+Looking = Callable[[System], tuple[int, ...]]  # after which rounds a system is looked at
 
 
 @final
@@ -137,6 +136,13 @@ class Study:
         also = {f"loo-{drawn}": Held(test.held.rows, candidates)}
         return {**parts, "test": CellPart(rows=test.rows, held=test.held, masked=test.masked, also=also)}
 
+    @property
+    def sizes(self) -> dict[str, int]:
+        """How many rows there are to train on, to choose by, and to test on; and of how many users the first are."""
+        test, validation = self.part("test"), self.part("validation")
+        counts = {"training": len(test.rows), "validation": len(validation.held.rows), "test": len(test.held.rows)}
+        return {**counts, "users": int((test.rows.counts > 0).sum())}
+
     # ---- what is trained ---------------------------------------------------------------------------------------------------------
 
     def tuned(self, system: System) -> Tuned:
@@ -170,9 +176,9 @@ class Study:
 
     def fitting(self, systems: Iterable[System], notes: list[str]) -> list[System]:
         """Those that can be trained here; the others are named in a note."""
-        found = {system: self.misfit(system) for system in systems}
-        notes.extend(f"{self.name}, left out: {why}" for why in found.values() if why)
-        return [system for system, why in found.items() if not why]
+        why = {system: self.misfit(system) for system in systems}
+        notes.extend(f"{self.name}, left out: {refused}" for refused in why.values() if refused)
+        return [system for system in why if not why[system]]
 
     def cell(self, system: System, part: Any, seed: int, looks: tuple[int, ...], kept: tuple[str, ...] = ()) -> Cell:
         """One training of a system; under cross-validation all folds have one seed."""
@@ -200,26 +206,25 @@ class Study:
             return (0,)
         return self.budget.gossip_looks if isinstance(algorithm, GossipAlgorithm) else self.budget.looks
 
-    def central(self, system: System) -> bool:
-        """Whether it is trained in one place, without rounds."""
-        return self.looks(system) == (0,)
+    def curves(
+        self, systems: Sequence[System], seeds: Sequence[int] = (), kept: tuple[str, ...] = (), *, timed: bool = False
+    ) -> dict[System, list[Outcome]]:
+        """Each system's evaluations on validation rows over the rounds, once a seed (of curves, unless given).
 
-    def curves(self, systems: Sequence[System]) -> dict[System, list[Outcome]]:
-        """Each system's evaluations on validation rows over the rounds, once a curve seed."""
-        pairs = [self.pair(system, "validation", seed, self.looks(system)) for system in systems for seed in self.curve_seeds]
-        return self._by_system(systems, self.cells.outcomes_of(pairs))
+        timed: trained one after another, so that within a seed their seconds can be compared.
+        """
+        return self._trained(systems, "validation", seeds or self.curve_seeds, self.looks, kept, timed)
 
-    def timed_curves(self, systems: Sequence[System], seeds: Sequence[int], kept: tuple[str, ...] = ()) -> Curves:
-        """The same, trained one after another: within a seed, their seconds can be compared."""
-        return self._timed(systems, seeds, lambda system, seed: self.pair(system, "validation", seed, self.looks(system), kept))
-
-    def _timed(self, systems: Sequence[System], seeds: Sequence[int], pair: Any) -> dict[System, list[Outcome]]:
-        found = [self.cells.timed([pair(system, seed) for system in systems]) for seed in seeds]
-        return {system: list(outcomes) for system, outcomes in zip(systems, zip(*found, strict=True), strict=True)}
-
-    def _by_system(self, systems: Sequence[System], outcomes: Sequence[Outcome]) -> dict[System, list[Outcome]]:
-        each = len(outcomes) // max(1, len(systems))
-        return {system: list(outcomes[n * each : (n + 1) * each]) for n, system in enumerate(systems)}
+    def _trained(
+        self, systems: Sequence[System], part: str, seeds: Sequence[int], looks: Looking, kept: tuple[str, ...], timed: bool
+    ) -> dict[System, list[Outcome]]:
+        pairs = [[self.pair(system, part, seed, looks(system), kept) for system in systems] for seed in seeds]
+        if timed:
+            found = [self.cells.timed(some) for some in pairs]
+        else:
+            every = iter(self.cells.outcomes_of([pair for some in pairs for pair in some]))
+            found = [[next(every) for _ in some] for some in pairs]
+        return {system: [outcomes[n] for outcomes in found] for n, system in enumerate(systems)}
 
     def rounds(self, systems: Sequence[System]) -> dict[System, int]:
         """How long each is trained: as its settings have it, or else to the best round of its mean curve; 0 = not in rounds."""
@@ -237,27 +242,25 @@ class Study:
 
     # ---- the test rows -----------------------------------------------------------------------------------------------------------
 
-    def tested(self, systems: Sequence[System], seeds: Sequence[int] | None = None) -> dict[System, list[CurvePoint]]:
-        """What each scores on the test rows, once a seed or fold; the list is empty if a training diverged."""
-        found = self.tested_at(systems, (1,), self.seeds if seeds is None else seeds)
+    def tested(
+        self, systems: Sequence[System], seeds: Sequence[int] = (), *, timed: bool = False
+    ) -> dict[System, list[CurvePoint]]:
+        """What each scores on the test rows, once a seed or fold; the list is empty if a training diverged. timed: as of curves."""
+        found = self.tested_at(systems, (1,), seeds, timed=timed)
         return {system: [look for look, *_ in looks] for system, looks in found.items()}
 
     def tested_at(
-        self, systems: Sequence[System], times: Sequence[int], seeds: Sequence[int]
+        self, systems: Sequence[System], times: Sequence[int], seeds: Sequence[int] = (), *, timed: bool = False
     ) -> dict[System, list[list[CurvePoint]]]:
         """The same after 1, 2, .. times the number of rounds: a list of looks for each seed."""
         until = self.rounds(systems)
-        looks = {system: tuple(time * until[system] for time in times) for system in systems}
-        pairs = [self.pair(system, "test", seed, looks[system], self.kept) for system in systems for seed in seeds]
-        return _whole(self._by_system(systems, self.cells.outcomes_of(pairs)), len(times))
 
-    def timed_tests(self, systems: Sequence[System]) -> dict[System, list[CurvePoint]]:
-        """As `tested`, one after another: within a seed, their seconds can be compared."""
-        until = self.rounds(systems)
-        found = self._timed(
-            systems, self.seeds, lambda system, seed: self.pair(system, "test", seed, (until[system],), self.kept)
-        )
-        return {system: [look for look, *_ in looks] for system, looks in _whole(found, 1).items()}
+        def looks(system: System) -> tuple[int, ...]:
+            return tuple(time * until[system] for time in times)
+
+        found = self._trained(systems, "test", seeds or self.seeds, looks, self.kept, timed)
+        each = {system: [outcome.looks for outcome in outcomes] for system, outcomes in found.items()}
+        return {system: mine if all(len(some) == len(times) for some in mine) else [] for system, mine in each.items()}
 
     # ---- in words ----------------------------------------------------------------------------------------------------------------
 
@@ -282,12 +285,6 @@ class Study:
         candidates = self.part("test").held.candidates
         named = self.name if self.source.protocol in self.name else f"{self.name}, {self.source.protocol}"
         return named if candidates is None else f"{named}, {candidates.shape[1]} candidates"
-
-
-def _whole(found: Curves, times: int) -> dict[System, list[list[CurvePoint]]]:
-    """The looks of every seed; none of a system of which a training diverged."""
-    each = {system: [one.looks for one in outcomes] for system, outcomes in found.items()}
-    return {system: mine if all(len(looks) == times for looks in mine) else [] for system, mine in each.items()}
 
 
 def mean_curve(outcomes: Sequence[Outcome]) -> tuple[list[int], list[float]]:

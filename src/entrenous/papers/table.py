@@ -42,6 +42,11 @@ class Trained:
         """The name of the data set that was trained on."""
         return self.study.name
 
+    @property
+    def slug(self) -> str:
+        """The same for the name of a file."""
+        return self.study.source.slug
+
     def means(self, systems: Iterable[System], metric: str) -> dict[str, float]:
         """The mean over seeds of a metric of each system that was trained."""
         return {str(s): float(np.mean([look.metrics[metric] for look in self.looks[s]])) for s in systems if self.looks.get(s)}
@@ -52,16 +57,10 @@ Metrics: TypeAlias = Sequence[str] | Callable[[Trained, System], Values]
 Train: TypeAlias = Callable[[Study, list[System]], Trained]
 
 
-def on_test_rows(study: Study, systems: list[System]) -> Trained:
-    """Trains each system and evaluates it on the test rows at its end."""
-    looks = study.tested(systems)
-    return Trained(study=study, systems=systems, looks=looks, rounds=study.rounds(systems))
-
-
-def timed_on_test_rows(study: Study, systems: list[System]) -> Trained:
-    """The same one after another, so that seconds can be compared."""
-    looks = study.timed_tests(systems)
-    return Trained(study=study, systems=systems, looks=looks, rounds=study.rounds(systems))
+def on_test_rows(study: Study, systems: list[System], seeds: Sequence[int] = (), *, timed: bool = False) -> Trained:
+    """Trains each system and evaluates it on the test rows at its end. timed: one after another, so that seconds can be compared."""
+    looks = study.tested(systems, seeds, timed=timed)
+    return Trained(study=study, systems=systems, looks=looks, rounds=study.rounds(systems), seeds=seeds)
 
 
 @final

@@ -1,4 +1,4 @@
-"""What papers printed (`printed/*.toml`), what validation rows chose (`tuned/*.toml`), how much is trained (`trained/*.toml`)."""
+"""What papers printed, what validation rows chose, how much is trained and what findings say: `printed`, `tuned`, `trained`, `words`."""
 
 from __future__ import annotations
 
@@ -90,3 +90,18 @@ def said(settings: Mapping[str, Any]) -> str:
     'factors 8, pi 0.5'
     """
     return ", ".join(f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}" for name, value in settings.items())
+
+
+def worded(paper: str, finding: str, /, *numbers: float, **more: Any) -> str:
+    """A finding in the words of `words/<paper>.toml`, with what was computed in their {fields}."""
+    words: str = stored("words", paper)[finding]
+    return words.format(*numbers, **more)
+
+
+def listed(values: Mapping[Any, float], form: str) -> str:
+    """Names and numbers in words.
+
+    >>> listed({"a": 0.5, "b": 1}, ".2f")
+    'a 0.50, b 1.00'
+    """
+    return ", ".join(f"{name} {value:{form}}" for name, value in values.items())
