@@ -33,7 +33,7 @@ def algorithm_asked(algorithm: Any) -> tuple[str, dict[str, Any]]:
         raise InputError("algorithm", f"got {kind.__name__}", expected=expected)
     fields = {} if isinstance(algorithm, type) else kind.model_fields
     usual = {name: field.get_default(call_default_factory=True) for name, field in fields.items()}
-    return _named(kind), {name: value for name in fields if (value := getattr(algorithm, name)) != usual[name]}
+    return _named(kind), {name: value for name, value in dict(algorithm if fields else {}).items() if value != usual[name]}
 
 
 def _named(kind: type) -> str:

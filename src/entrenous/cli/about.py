@@ -6,7 +6,8 @@ from typing import Any
 
 from ..core.declared import declared, fields_of
 from ..core.discover import algorithms as known_algorithms
-from ..core.discover import kind_of, maker_of
+from ..core.discover import kind_of, maker_of, pick
+from ..core.own import is_place
 from ..core.settings import Settings
 from .console import emit_json, table
 
@@ -46,7 +47,7 @@ def explain(algorithm: str, /, *, json: bool = False) -> None:
     if algorithm == NETWORK:
         _explain_network(json)
         return
-    maker = maker_of(algorithm)
+    maker = maker_of(algorithm) if is_place(algorithm) else pick("algorithm", algorithm, {**known_algorithms(), NETWORK: None})
     kind, preset = kind_of(algorithm)
     about = {
         **_row(algorithm, maker),

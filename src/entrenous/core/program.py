@@ -96,7 +96,7 @@ def _imports(tree: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.Import | ast.ImportFrom):
             yield node
-        elif not (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)):
+        elif not (isinstance(node, ast.If) and ast.unparse(node).startswith("if TYPE_CHECKING")):
             yield from _imports(node)
 
 

@@ -50,7 +50,8 @@ def _rounds(algorithm: FederatedAlgorithm, train: Interactions, manifest: Mappin
 
 def _chosen(algorithm: Any) -> bool:
     """Whether users have chosen a setting one by one, as with pi=@file."""
-    return any(not isinstance(getattr(algorithm, name), int | float | str) for name in declared(algorithm).traits.decided_by_user)
+    settings = dict(algorithm)
+    return any(not isinstance(settings[name], int | float | str) for name in declared(algorithm).traits.decided_by_user)
 
 
 def _history(train: Interactions, items: Int32Array) -> Histories:
