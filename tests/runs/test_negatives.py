@@ -152,7 +152,7 @@ def test_a_leaky_run_says_so_wherever_it_is_shown(data: Interactions, tmp_path: 
     stored = [store.read(one.path.name, tmp_path) for one in (made, honest) if one.path is not None]
     page = Page(write_report(stored, tmp_path / "report.html").read_text(encoding="utf-8"))
     assert "loo-20 LEAKY" in page.text and LEAK in page.text
-    assert "They differ in data or protocol: their numbers cannot be compared" in page.text
+    assert "They differ in data, protocol or code: their numbers cannot be compared" in page.text
 
 
 def test_the_search_for_the_best_round_leaks_too(data: Interactions) -> None:

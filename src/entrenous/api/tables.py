@@ -9,11 +9,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..evaluate.metric_kinds import RatingMetric, metrics
+from ..report.latex import booktabs, escaped
 
 USUAL = ("rmse", "mae", "hr@10", "ndcg@10", "recall@10", "auc")
 LEVEL = 0.05  # below which a corrected p is marked
-LATEX = str.maketrans({"&": r"\&", "%": r"\%", "_": r"\_", "#": r"\#", "$": r"\$", "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}",
-                       "^": r"\textasciicircum{}", "\\": r"\textbackslash{}"})  # fmt: skip
 
 
 def p_text(p: float) -> str:
@@ -88,23 +87,9 @@ def latex(found: Mapping[str, Any], asked: Sequence[str] = ()) -> str:
     names = shown(found, asked)
     best = {name: _best(found, name) for name in names}
     body = [_latex_row(row, names, best, found) for row in found["rows"]]
-    said = caption(found).translate(LATEX).replace("±", r"$\pm$")
-    note = rf"\textdagger: differs from {found['reference'].translate(LATEX)}, p < .05 (paired t over users, Holm)"
-    return "\n".join(
-        [
-            r"\begin{table}",
-            rf"\caption{{{said}. {note}.}}",
-            rf"\begin{{tabular}}{{l{'r' * len(names)}}}",
-            r"\toprule",
-            " & ".join(["algorithm", *(name.upper().translate(LATEX) for name in names)]) + r" \\",
-            r"\midrule",
-            *body,
-            r"\bottomrule",
-            r"\end{tabular}",
-            r"\end{table}",
-            "",
-        ]
-    )
+    note = rf"\textdagger: differs from {escaped(found['reference'])}, p $<$ .05 (paired t over users, Holm)"
+    header = ["algorithm", *(escaped(name.upper()) for name in names)]
+    return booktabs(header, body, f"{escaped(caption(found))}. {note}.") + "\n"
 
 
 def _best(found: Mapping[str, Any], name: str) -> float:
@@ -113,12 +98,12 @@ def _best(found: Mapping[str, Any], name: str) -> float:
     return min(values) if lower else max(values)
 
 
-def _latex_row(row: Mapping[str, Any], names: Sequence[str], best: Mapping[str, float], found: Mapping[str, Any]) -> str:
-    texts = [row["algorithm"].translate(LATEX)]
+def _latex_row(row: Mapping[str, Any], names: Sequence[str], best: Mapping[str, float], found: Mapping[str, Any]) -> list[str]:
+    texts = [escaped(row["algorithm"])]
     for name in names:
         value = f"{row['metrics'][name]:.4f}"
         value = rf"\textbf{{{value}}}" if row["metrics"][name] == best[name] else value
         differs = any(t["metric"] == name and t["b"] == row["algorithm"] and t["holm_p"] < LEVEL for t in found["tests"])
         spread = rf" $\pm$ {row['std'][name]:.4f}" if found["seeds"] > 1 else ""
         texts.append(value + spread + (r"\textsuperscript{\textdagger}" if differs else ""))
-    return " & ".join(texts) + r" \\"
+    return texts

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..report.figures import DrawnFigure
+from ..report.latex import booktabs, escaped
 from ..runs.store import write_atomically
 from .result import ExperimentResult, Row
 
@@ -51,13 +55,41 @@ def markdown(result: ExperimentResult) -> str:
 
 
 def write(result: ExperimentResult, folder: Path) -> None:
-    """result.json, table.md and the figures; each file is whole or not there. Figures that are no longer drawn go."""
-    for old in set(folder.glob("*.svg")) - {folder / f"{name}.svg" for name in result.figures}:
-        old.unlink()
-    for name, svg in result.figures.items():
-        write_atomically(folder / f"{name}.svg", standalone(svg).encode())
+    """result.json, table.md, table.tex, rows.csv and the figures (SVG, PDF); each file is whole or not there. Figures that are no longer
+    drawn go."""
+    for old in {*folder.glob("*.svg"), *folder.glob("*.pdf")}:
+        if old.stem not in result.figures:
+            old.unlink()
+    for name, figure in result.figures.items():
+        write_atomically(folder / f"{name}.svg", standalone(figure).encode())
+        if isinstance(figure, DrawnFigure):
+            write_atomically(folder / f"{name}.pdf", figure.pdf())
     write_atomically(folder / "table.md", markdown(result).encode())
+    write_atomically(folder / "table.tex", latex(result).encode())
+    write_atomically(folder / "rows.csv", csv_text(result.rows).encode())
     write_atomically(folder / "result.json", (json.dumps(result.as_json(), indent=1, allow_nan=False) + "\n").encode())
+
+
+def latex(result: ExperimentResult) -> str:
+    """Each table for LaTeX with booktabs; the caption names the experiment, the data and the protocols."""
+    said = escaped("; ".join(line.removeprefix("* ") for line in _protocols(result.rows)))
+    shown = [
+        booktabs([escaped(cell) for cell in table.lines[0]], [[escaped(cell) for cell in line] for line in table.lines[1:]],
+                 f"{escaped(_title(result))}. {escaped(table.name)}. {said}.")
+        for table in tables(result.rows)
+    ]  # fmt: skip
+    return "\n\n".join(["% needs \\usepackage{booktabs}", *shown]) + "\n"
+
+
+def csv_text(rows: Sequence[Row]) -> str:
+    """Every row as CSV, numbers in full; lists of values as JSON."""
+    text, names = io.StringIO(), list(dict.fromkeys(name for row in rows for name in row))
+    writer = csv.DictWriter(text, names, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(
+        {name: json.dumps(value) if isinstance(value, list | dict) else value for name, value in row.items()} for row in rows
+    )
+    return text.getvalue()
 
 
 def standalone(svg: str) -> str:

@@ -18,7 +18,7 @@ from .runs import Group, ShownRun, data_name, given_settings, in_order, kind, ki
 
 def lead(found: list[Group]) -> Html:
     """The opening paragraph of a report: a sentence for each group of runs."""
-    apart = "They differ in data or protocol: their numbers cannot be compared, and nothing is tested between them."
+    apart = "They differ in data, protocol or code: their numbers cannot be compared, and nothing is tested between them."
     return join([tag("p", _sentence(group), class_="lead") for group in found], tag("p", apart) if len(found) > 1 else None)
 
 

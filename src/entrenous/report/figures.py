@@ -225,9 +225,27 @@ def _said(name: str) -> str:
 # ---- from axes to text --------------------------------------------------------------------------------------------------------
 
 
+class DrawnFigure(str):
+    """A figure as SVG text, which `pdf` draws again for print. A plain text of the same characters is the same figure without that."""
+
+    look: FigureFormat
+    draw: Callable[[Any], None]
+
+    def pdf(self) -> bytes:
+        """The figure as a PDF file. The same data give the same bytes."""
+        return _saved(self.look, self.draw, "pdf", metadata={"CreationDate": None, "Creator": None, "Producer": None})
+
+
 def _svg(look: FigureFormat, draw: Callable[[Any], None]) -> str:
     if not can_draw():
         return _absent(look)
+    text = _saved(look, draw, "svg", transparent=True, metadata={"Date": None, "Creator": None}).decode()
+    figure = DrawnFigure(_tidied(text, look))
+    figure.look, figure.draw = look, draw
+    return figure
+
+
+def _saved(look: FigureFormat, draw: Callable[[Any], None], form: str, **options: Any) -> bytes:
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -244,9 +262,9 @@ def _svg(look: FigureFormat, draw: Callable[[Any], None]) -> str:
         axes.set_xlabel(look.x_label)
         axes.set_ylabel(look.y_label)
         _legend(figure, axes)
-        out = io.StringIO()
-        figure.savefig(out, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
-    return _tidied(out.getvalue(), look)
+        out = io.BytesIO()
+        figure.savefig(out, format=form, **options)
+    return out.getvalue()
 
 
 def _absent(look: FigureFormat) -> str:

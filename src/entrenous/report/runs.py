@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, final
 
 from ..core.discover import algorithms
 from ..core.errors import InputError, one_line
+from ..core.own import short
 from ..evaluate.metric_kinds import ListMetric, RatingMetric, metrics
 from ..runs.store import StoredRun, protocol_of
 from .markup import Html, join, tag
@@ -97,7 +98,14 @@ def _group(runs: list[StoredRun], slug: str) -> Group:
 
 
 def _same_rows(manifest: dict[str, Any]) -> tuple[Any, ...]:
-    return manifest["data_sha256"], protocol_of(manifest), manifest["given"], "full_ranking" in manifest
+    """What runs in one table have in common: rows, protocol, and the code that trained and evaluated them."""
+    return (
+        manifest["data_sha256"],
+        protocol_of(manifest),
+        manifest["given"],
+        "full_ranking" in manifest,
+        manifest.get("program_sha256"),
+    )
 
 
 def data_name(manifest: Mapping[str, Any]) -> str:
@@ -110,9 +118,10 @@ def labels(runs: Sequence[StoredRun]) -> list[str]:
     parts: list[Callable[[StoredRun], str]] = [
         lambda run: f"seed {run.manifest['seed']}",
         lambda run: f"{run.manifest['rounds']} rounds",
+        lambda run: f"code {run.manifest.get('algorithm_sha256', 'unknown')[:6]}",
         lambda run: str(run.manifest["run"]),
     ]
-    names = [str(run.manifest["algorithm"]) for run in runs]
+    names = [short(str(run.manifest["algorithm"])) for run in runs]
     if all(len(given_settings(run)) <= SHORT for run in runs):
         names = [f"{name} {given_settings(run)}".strip() for name, run in zip(names, runs, strict=True)]
     else:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ..core.declared import ContractError, bound, declared, read_only
-from ..core.enforce import check_kept, check_received
+from ..core.enforce import check_kept, check_received, check_update
+from ..core.errors import one_line
+from ..core.keys import key
+from ..core.protocols import arrays_of
 from ..data.interactions import Interactions
 from ..data.synthetic import synthetic
 from ..federation.executors import Debug, Threads
@@ -18,27 +22,64 @@ ROUNDS = 3
 
 
 def conform(algorithm: Any, data: Interactions | None = None) -> None:
-    """Trains an algorithm with a server for three rounds of small data and holds every round against its declaration.
+    """Hold an algorithm against its own declaration, on small data. In a test file: `def test_mine(): conform(MyAlgorithm())`.
 
-    Checked: no member is missing; what devices receive has the declared names, types, shapes and ranges and is not written to; what they
-    send is declared, of the declared shape, without an item twice or a private array, and the same for the same key; one device at a time
-    and all at once end with the same bits; scores are finite float32 numbers for every user and item.
+    Of one with a server, three rounds are trained. Checked: no member is missing; what devices receive has the declared names, types,
+    shapes and ranges and is not written to; what they send is declared, of the declared shape, without an item twice or a private array,
+    and the same for the same key; one device at a time and all at once end with the same bits; no device at all sends empty arrays; scores
+    are finite float32 numbers for every user and item, the same when asked again. Of a centralised one: no member is missing, the same key
+    gives the same model, and the scores likewise. Of one that gossips: no member is missing.
 
     Args:
-        algorithm: an instance, with its settings. A centralised or a gossip algorithm is checked for missing members alone.
+        algorithm: an instance, with its settings.
         data: what to train on; None = 30 made-up users and 40 items.
 
     Raises:
         ContractError: for the first rule that is broken, in one line that names algorithm, array and rule.
     """
-    if declared(algorithm).kind != "federated":
-        return
+    kind = declared(algorithm).kind
     data = data or synthetic(users=30, items=40, interactions=300, seed=0)
+    if kind == "federated":
+        _federated(algorithm, data)
+    elif kind == "central":
+        _central(algorithm, data)
+
+
+def _federated(algorithm: Any, data: Interactions) -> None:
     name, own = type(algorithm).__name__, algorithm.configured(data.catalogue)
     together = _trained(Rounds(own, data, executor=Threads(1, strict=True)))
     for executor in (Threads(1), Debug()):  # rounds of one device compiled as a whole, where it can; one device at a time
         _check_same(name, together, _trained(Rounds(own, data, executor=executor)))
-    _check_scores(own, data, together)
+    _check_nobody(own, data, together)
+    users, contract = np.arange(len(data.users)), bound(own, data.catalogue)
+    received = contract.delivered(read_only(own.download(together.server)), users)
+    check_received(contract, received, len(users))
+    _check_scores(name, data, lambda: own.score(received, together.devices, data.histories(users)))
+
+
+def _central(algorithm: Any, data: Interactions) -> None:
+    name, models = type(algorithm).__name__, [algorithm.fit(data, key(0, "fit")) for _ in range(2)]
+    first, second = map(arrays_of, models)
+    for array, values in first.items():
+        if values.tobytes() != second[array].tobytes():
+            raise ContractError(f"{name}: '{array}'", "another model for the same key", expected="the same bits")
+    _check_scores(name, data, lambda: algorithm.score(models[0], data, np.arange(len(data.users))))
+
+
+def _check_nobody(algorithm: Any, data: Interactions, training: Training) -> None:
+    """Private state and an Update of no device: empty arrays, not an error."""
+    name, nobody, contract = type(algorithm).__name__, np.zeros(0, np.int64), bound(algorithm, data.catalogue)
+    try:
+        devices = algorithm.init_devices(nobody, key(0, "devices"))
+        received = contract.delivered(read_only(algorithm.download(training.server)), nobody)
+        devices, update = algorithm.local(received, devices, data.histories(nobody), nobody, key(0, "round"))
+    except ContractError:
+        raise
+    except Exception as wrong:
+        problem = f"{type(wrong).__name__} with no device: {one_line(str(wrong), 120)}"
+        raise ContractError(f"{name}: local", problem, expected="empty arrays of the declared shapes") from None
+    check_kept(contract, devices, 0)
+    check_update(contract, update, nobody, devices, devices)
 
 
 def _trained(rounds: Rounds) -> Training:
@@ -56,15 +97,13 @@ def _check_same(name: str, together: Training, other: Training) -> None:
             raise ContractError(f"{name}: '{array}'", "depends on which devices train together", expected="the same bits alone")
 
 
-def _check_scores(algorithm: Any, data: Interactions, training: Training) -> None:
-    """Scores of all users: float32 [users, items], finite, alone as in company."""
-    users, name = np.arange(len(data.users)), type(algorithm).__name__
-    contract = bound(algorithm, data.catalogue)
-    received = contract.delivered(read_only(algorithm.download(training.server)), users)
-    check_received(contract, received, len(users))
-    scores = algorithm.score(received, training.devices, data.histories(users))
-    if scores.dtype != np.float32 or scores.shape != (len(users), len(data.items)):
-        expected = f"float32 {(len(users), len(data.items))}"
+def _check_scores(name: str, data: Interactions, ask: Callable[[], Any]) -> None:
+    """Scores of all users: float32 [users, items], finite, the same when asked again."""
+    scores = ask()
+    if scores.dtype != np.float32 or scores.shape != (len(data.users), len(data.items)):
+        expected = f"float32 {(len(data.users), len(data.items))}"
         raise ContractError(f"{name}: score", f"{scores.dtype} {scores.shape}", expected=expected)
     if not np.isfinite(scores).all():
         raise ContractError(f"{name}: score", "a score that is NaN or infinite", expected="finite numbers")
+    if ask().tobytes() != scores.tobytes():
+        raise ContractError(f"{name}: score", "other scores when asked again", expected="the same")

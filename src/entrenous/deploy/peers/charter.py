@@ -13,6 +13,8 @@ from typing import Any, final
 from ...core.discover import kind_of
 from ...core.errors import InputError
 from ...core.gossip_learning import GossipLearning
+from ...core.own import is_place, short
+from ...core.program import source_sha256
 from ...core.protocols import Catalogue
 from ...wire.pushed import packed_bytes
 
@@ -30,6 +32,7 @@ class Charter:
     and also all random draws if draws is "public", as in a simulation. With "secret" each peer draws from a number that never
     leaves it, since whoever knows a peer's draws can tell its negatives, and so its rows, from what it sends. period: seconds
     between two pushes. operator: the public key that signs which number belongs to which peer.
+    algorithm_sha256: of the algorithm's source, which every peer must have; an empty one is not checked.
     """
 
     name: str
@@ -43,6 +46,7 @@ class Charter:
     draws: str = "secret"
     period: float = 10.0
     operator: str
+    algorithm_sha256: str = ""
     format: int = FORMAT
 
     @cached_property
@@ -59,7 +63,13 @@ class Charter:
     @cached_property
     def made(self) -> GossipLearning:
         """The algorithm, configured. Raises InputError for one that cannot be used between peers."""
+        if is_place(self.algorithm):
+            fix = "install the package that brings it, as an entry point of entrenous.algorithms"
+            raise InputError("invitation algorithm", f"{short(self.algorithm)} is none of `entrenous algorithms`", fix=fix)
         kind, preset = kind_of(self.algorithm)
+        if self.algorithm_sha256 and source_sha256(kind) != self.algorithm_sha256:
+            problem = f"the source of {self.algorithm} here is not the one that the federation agreed on"
+            raise InputError("invitation algorithm", problem, fix="use the same version of entrenous as the other peers")
         found = kind.parse({**preset, **self.settings}, where="invitation settings")
         if not isinstance(found, GossipLearning):
             raise InputError(
@@ -77,7 +87,11 @@ class Charter:
 
 def vars_of(charter: Charter) -> dict[str, Any]:
     """The shared settings of a federation as a JSON object."""
-    return {name: getattr(charter, name) for name in Charter.__dataclass_fields__}
+    return {
+        name: getattr(charter, name)
+        for name in Charter.__dataclass_fields__
+        if name != "algorithm_sha256" or charter.algorithm_sha256
+    }
 
 
 def _check(algorithm: GossipLearning, charter: Charter) -> None:

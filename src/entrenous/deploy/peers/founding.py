@@ -16,6 +16,7 @@ from ...core.discover import kind_of
 from ...core.errors import InputError, at_least
 from ...core.files import write_private
 from ...core.gossip_learning import GossipLearning
+from ...core.program import source_sha256
 from ...data.interactions import NO_TIME, Interactions
 from .charter import Charter
 from .folder import (
@@ -68,6 +69,7 @@ def found(
     charter = Charter(
         name=data.name, algorithm=algorithm, settings=whole(algorithm, settings or {}), users=peers, items=len(ids),
         items_sha256=items_sha256(ids), seed=seed, draws=draws, period=period, operator=public_key(operator).hex(),
+        algorithm_sha256=source_sha256(kind_of(algorithm)[0]),
     )  # fmt: skip
     charter.made  # noqa: B018  # for what it refuses, before anything is written
     keys = [new_key() for _ in range(peers)]
