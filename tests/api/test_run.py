@@ -239,7 +239,7 @@ def test_a_table_is_compared_in_python(data: Interactions, made: entrenous.Run, 
     assert (
         r"\toprule" in text
         and r"MyAlgorithm weight=3.0" in text
-        and "loo-20, mean $\\pm$ standard deviation of seeds 0-1" in text
+        and "loo-20, mean $\\pm$ sample standard deviation over seeds 0-1" in text
     )
     assert found.csv().splitlines()[0].startswith("algorithm,") and repr(found).count("\n") == 4
     runs = [entrenous.run(name, data, **SMALL) for name in ("fpl", "popular")]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, final
 
@@ -104,6 +104,7 @@ def compared(
     rounds: int | None = None,
     given: str | None = None,
     load: Mapping[str, Any] | None = None,
+    network: Mapping[str, Any] | None = None,
     out: Path | None = None,
     metrics: Mapping[str, Any] | None = None,
     splitter: Any = None,
@@ -116,6 +117,7 @@ def compared(
         algorithms: names, `LABEL=NAME` for a second choice of settings, places, classes, instances, or finished runs.
         settings: {label: {setting: value}}. reference: the label that the others are tested against; None = the first.
         protocol: None = the usual one. rounds: of those that train in rounds. given: the folder of a given split, for the protocol `given`.
+        network: what is between peers that gossip, as of `run`.
         out: where every run is stored; None = nowhere. splitter: seed -> splits of one's own, in place of a protocol.
 
     Returns:
@@ -135,7 +137,8 @@ def compared(
     if isinstance(data, str) and protocol == GIVEN:
         shared, given = given or data, None
     own = protocol or ("" if splitter or not new else usual_protocol(shared, *(one.name for one in new)))
-    _check(new, shared, own, rounds, given, load or {})
+    common = RunPlan(algorithm="", protocol=own or "own", rounds=rounds, given=given, load=load or {}, network=network or {})
+    _check(new, common)
     rows = _rows(shared, own, load or {}) if new else shared
     if isinstance(rows, Interactions) and new and own != GIVEN:
         for one in new:
@@ -148,21 +151,16 @@ def compared(
             progress(number * seeds + seed, len(new) * seeds, one.label)
             parts = splitter(seed) if splitter else ()
             result = run(one.name, rows, protocol=own or None, seed=seed, rounds=rounds, given=given, threads=threads, out=out, parts=parts,
-                         settings=one.settings, metrics=metrics or {})  # fmt: skip
+                         settings=one.settings, metrics=metrics or {}, network=network)  # fmt: skip
             runs[one.label].append(result)
     progress(len(new) * seeds, len(new) * seeds, "done")
     return _summed_up(found, runs, first, shared, seeds)
 
 
-def _check(
-    new: Sequence[Contestant], data: Any, protocol: str, rounds: int | None, given: str | None, load: Mapping[str, Any]
-) -> None:
-    """All of them before any is trained."""
+def _check(new: Sequence[Contestant], plan: RunPlan) -> None:
+    """All of them before any is trained. plan: what they have in common."""
     for one in new:
-        plan = RunPlan(
-            algorithm=one.name, settings=one.settings, protocol=protocol or "own", rounds=rounds, given=given, load=load
-        )
-        check(plan)
+        check(replace(plan, algorithm=one.name, settings=one.settings))
 
 
 def _rows(data: str | Interactions, protocol: str, load: Mapping[str, Any]) -> str | Interactions:

@@ -6,6 +6,7 @@ import csv
 import html as escaping
 import io
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from ..evaluate.metric_kinds import RatingMetric, metrics
@@ -43,8 +44,8 @@ def shown(found: Mapping[str, Any], asked: Sequence[str] = ()) -> list[str]:
 
 def caption(found: Mapping[str, Any]) -> str:
     """What the figures are: data, protocol, seeds, spread."""
-    seeds = f"mean ± standard deviation of seeds 0-{found['seeds'] - 1}" if found["seeds"] > 1 else "seed 0"
-    return f"{found['data']}, {found['protocol']}, {seeds}"
+    seeds = f"mean ± sample standard deviation over seeds 0-{found['seeds'] - 1}" if found["seeds"] > 1 else "seed 0"
+    return f"{Path(found['data']).name}, {found['protocol']}, {seeds}"
 
 
 def cells(found: Mapping[str, Any], names: Sequence[str]) -> list[list[str]]:

@@ -27,6 +27,7 @@ def compare(
     reference: str | None = None,
     given: Path | None = None,
     load: Load = None,
+    network: Annotated[list[str] | None, Parameter(negative="")] = None,
     threads: int = 0,
     out: Path | None = None,
     to: Annotated[list[Path] | None, Parameter(negative="")] = None,
@@ -54,6 +55,8 @@ def compare(
         The label that the others are tested against; default: the first.
     given:
         The folder of a given split, for --protocol given; default: DATA.
+    network:
+        What is between peers that gossip, name=value, as for `entrenous run`; may be repeated.
     threads:
         Threads over devices, 0 = all cores.
     out:
@@ -72,8 +75,8 @@ def compare(
     with progress_bar() as progress:
         found = compared(
             algorithms, data, protocol=protocol, seeds=seeds, rounds=rounds, settings=_by_label(settings or []), reference=reference,
-            given=None if given is None else str(given), load=parse_assignments(load or [], "--load"), threads=threads, out=out,
-            progress=progress,
+            given=None if given is None else str(given), load=parse_assignments(load or [], "--load"),
+            network=parse_assignments(network or [], "--network"), threads=threads, out=out, progress=progress,
         )  # fmt: skip
     for path in to or []:
         path.write_text(tables.csv_text(found) if path.suffix == ".csv" else tables.latex(found), encoding="utf-8")
@@ -102,7 +105,7 @@ def _show(found: dict[str, Any]) -> None:
         [row["algorithm"], *(f"{row['fairness'][name]:.4f} ±{row['fairness_std'][name]:.4f}" for name in fair)]
         for row in found["rows"]
     ]
-    table(["algorithm", *fair], rows, title="Fairness between users, mean ± standard deviation of seeds")
+    table(["algorithm", *fair], rows, title="Fairness between users, mean ± sample standard deviation over seeds")
     tests = [
         [
             t["metric"], f"{t['a']} - {t['b']}", t["difference"], f"{t['low']:.4f} to {t['high']:.4f}", p_text(t["t_p"]),

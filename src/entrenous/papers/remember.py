@@ -25,17 +25,19 @@ Pair: TypeAlias = tuple[CellPart, Cell]
 class Cells:
     """Remembers each cell as soon as it is finished, in a file of `folder` (None: only as long as this object lives).
 
-    threads: cells at once, 0 = one a core; it changes no outcome. computed: how many were not remembered.
+    threads: cells at once, 0 = one a core; it changes no outcome. computed: how many were trained by this object.
     """
 
     def __init__(self, folder: Path | None = None, *, threads: int = 0, progress: Progress = silent) -> None:
         self.folder, self.computed = folder, 0
+        self._trained, self._asked = set[str](), set[str]()
         self._progress, self._workers = progress, threads or cores()
         self._memory: dict[str, Outcome] = {}
 
     def outcomes_of(self, pairs: Sequence[Pair]) -> list[Outcome]:
         """The outcome of each cell, computed if it is not remembered; long ones had better come first."""
         names = [identity(cell, part) for part, cell in pairs]
+        self._asked.update(names)
         missing = {name: pair for name, pair in zip(names, pairs, strict=True) if self._recalled(name) is None}
         if missing:
             self._compute(missing, self._workers)
@@ -47,11 +49,17 @@ class Cells:
         They are remembered together or not at all: if one is missing or was trained in another run, all are trained again.
         """
         names = [identity(cell, part) for part, cell in pairs]
+        self._asked.update(names)
         runs = {found.measured for name in names if (found := self._recalled(name))}
         if len(runs) != 1 or runs == {""} or any(self._recalled(name) is None for name in names):
             machine = f"{platform.node()} {platform.machine()}, {cores()} cores"
             self._compute(dict(zip(names, pairs, strict=True)), 1, f"{machine}, {time.strftime('%Y-%m-%dT%H:%M:%S%z')}")
         return [self._memory[name] for name in names]
+
+    @property
+    def remembered(self) -> int:
+        """How many different trainings were asked for and not computed by this object."""
+        return len(self._asked - self._trained)
 
     def _compute(self, missing: Mapping[str, Pair], workers: int, measured: str = "") -> None:
         stop, tick = Event(), self._ticking(sum(len(cell.looks) for _, cell in missing.values()))
@@ -87,6 +95,7 @@ class Cells:
     def _remember(self, name: str, cell: Cell, outcome: Outcome) -> None:
         self._memory[name] = outcome
         self.computed += 1
+        self._trained.add(name)
         if self.folder is not None:
             write_atomically(self.folder / f"{name}.json", written(name, cell, outcome))
 

@@ -107,7 +107,7 @@ def _title(result: ExperimentResult) -> str:
 
 def _footer(result: ExperimentResult) -> str:
     where = f"; written to {result.folder}" if result.folder else ""
-    return f"{result.seconds:.0f} s; trainings computed now: {result.computed}, the others were remembered{where}"
+    return f"{result.seconds:.0f} s; trained now: {result.computed}, remembered from before: {result.remembered}{where}"
 
 
 # ---- rows to tables ------------------------------------------------------------------------------------------------------------

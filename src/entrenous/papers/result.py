@@ -58,7 +58,7 @@ class Context:
 class ExperimentResult:
     """A finished experiment, and what it found, as in `Found`.
 
-    computed: trainings that were not remembered. folder: where it was written, if it was.
+    computed: trainings that were done now; remembered: those that were not. folder: where it was written, if it was.
     """
 
     name: str
@@ -70,6 +70,7 @@ class ExperimentResult:
     tests: list[dict[str, Any]]
     seconds: float = 0.0
     computed: int = 0
+    remembered: int = 0
     folder: Path | None = None
 
     def as_json(self) -> dict[str, Any]:
@@ -85,5 +86,6 @@ class ExperimentResult:
             "figures": files if self.folder is None else [str(self.folder / file) for file in files],
             "seconds": self.seconds,
             "computed": self.computed,
+            "remembered": self.remembered,
             "folder": None if self.folder is None else str(self.folder),
         }

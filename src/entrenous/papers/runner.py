@@ -38,7 +38,7 @@ def run_experiment(
 ) -> ExperimentResult:
     """Runs an experiment, or what is left of it: finished trainings are remembered in `cache` and shared by all experiments.
 
-    quick: an excerpt, about a minute on two cores. data: other rows in place of the paper's.
+    quick: an excerpt. data: other rows in place of the paper's.
     out: result.json, table.md and figures go to `<out>/<name>` (quick: `<out>/<name>-quick`). cache: None = `<out>/cells`, without
     `out` the folder `experiments` of the data folder. threads: trainings at once, 0 = one a core; they change no figure.
     grid, effort: other settings to try (FPL), more or less training (Cali3F); either may be a quick one.
@@ -62,6 +62,7 @@ def run_experiment(
         **vars(found),
         seconds=round(time.perf_counter() - began, 1),
         computed=cells.computed,
+        remembered=cells.remembered,
         folder=None if out is None else out / (f"{name}-quick" if quick else name),
     )
     if result.folder is not None:
