@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from .errors import InputError, did_you_mean, one_line
+from .errors import EntrenousError, InputError, did_you_mean, one_line
 from .settings import Settings
 
 NOTEBOOK = "__main__"  # the module of a script or a notebook: its classes are found by this process alone
@@ -55,6 +55,16 @@ def place_of(kind: type) -> str:
         )
     own_file = getattr(module, "__entrenous_place__", "")
     return f"{own_file or kind.__module__}:{kind.__qualname__}"
+
+
+def again(place: str, module: str, values: dict[str, Any]) -> Any:
+    """An instance of a class of one's own in another process, such as a worker, which loads the same file.
+
+    Raises EntrenousError where the file there has another content."""
+    kind = load_place(place)
+    if kind.__module__ != module:
+        raise EntrenousError(f"{place}: the file has changed, or is another one on this machine; expected the same everywhere")
+    return kind(**values)
 
 
 def lasting(place: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
@@ -27,6 +28,16 @@ class Settings(BaseModel):
         allow_inf_nan=False,
         ignored_types=(type, tuple, Traits),  # declarations (holds, sends, ..) are no settings
     )
+
+    def __reduce__(self) -> Any:
+        """How an instance goes to another process: one whose class is in a file of one's own by the place of that file."""
+        kind, module = type(self), sys.modules.get(type(self).__module__)
+        own_file = getattr(module, "__entrenous_place__", "")
+        if not own_file:
+            return super().__reduce__()
+        from .own import again
+
+        return again, (f"{own_file}:{kind.__qualname__}", kind.__module__, dict(self))
 
     @classmethod
     def parse(cls, values: Mapping[str, Any], where: str = "--set") -> Self:
