@@ -54,6 +54,9 @@ lint: $(VENV)/.with-dev
 failures: $(VENV)/.with-dev
 	$(BIN)/python tests/pass_table.py
 
+mutants: $(VENV)/.with-dev
+	$(BIN)/python tests/mutants/run.py --jobs 2 $(ARGS)
+
 test-slow: $(VENV)/.torch
 	$(BIN)/python -m pytest -q -m slow --timeout 1800
 
