@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from paths import SHARED
+from paths import real
 from small_data import interactions, random_data, rows_of
 
 from entrenous.split.cut import share
@@ -29,10 +29,7 @@ def test_shares_are_those_of_the_authors(percent):
 
 def test_foursquare_italy_splits_as_in_the_paper():
     pl = pytest.importorskip("polars")
-    path = SHARED / "foursquare-italy" / "interactions.parquet"
-    if not path.exists():
-        pytest.skip(f"{path} is absent")
-    frame = pl.read_parquet(path).filter(pl.len().over("user_id") >= 20)
+    frame = pl.read_parquet(real("foursquare-italy", "interactions.parquet")).filter(pl.len().over("user_id") >= 20)
     rows = list(zip(frame["user_id"].cast(pl.String), frame["item_id"], frame["timestamp"], strict=True))
     split = splits("temporal-80-20", interactions(rows))[0]
     final = split.final_train
