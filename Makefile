@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # the real data sets, where this machine has them: tests that need them skip elsewhere
 export ENTRENOUS_SHARED ?= $(wildcard $(abspath ../shared/data))
 
-.PHONY: help setup demo federation gossip test test-slow lint failures clean
+.PHONY: help setup demo federation gossip test test-slow lint failures mutants clean
 help:
 	@echo "make demo   train FPL on MovieLens-100K, evaluate, recommend, write a report"
 	@echo "make federation  a server and 4 nodes over TLS on this machine; the model of the simulation, bit for bit"
@@ -13,6 +13,7 @@ help:
 	@echo "make test   check style and types, run the tests; make test-slow: those that take minutes"
 	@echo "make lint   check style and types only"
 	@echo "make failures   run the failure tests, slow ones too, and write docs/failures.md"
+	@echo "make mutants    put a hundred small faults into copies of the source, one at a time: which tests notice? (ARGS=--list, ARGS=NAME)"
 	@echo "make setup  only set up .venv for the tests (each of the others sets up what it needs)"
 
 # one .venv, one stamp for each set of extras: pip runs again only when pyproject.toml changes, so a second run needs no network
@@ -52,6 +53,9 @@ lint: $(VENV)/.with-dev
 
 failures: $(VENV)/.with-dev
 	$(BIN)/python tests/pass_table.py
+
+mutants: $(VENV)/.with-dev
+	$(BIN)/python tests/mutants/run.py --jobs 2 $(ARGS)
 
 test-slow: $(VENV)/.torch
 	$(BIN)/python -m pytest -q -m slow --timeout 1800

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from paths import ROOT, SHARED, SOURCE
+from paths import ROOT, SHARED, SOURCE, real
 
 from tests.docstrings import FEW, public
 
@@ -30,8 +30,7 @@ def test_the_algorithm_of_the_documentation_is_a_file_of_60_lines() -> None:
 def test_the_python_of_the_documentation_runs_as_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    if not (SHARED / "ml-100k").is_dir():
-        pytest.skip("needs ml-100k (ENTRENOUS_SHARED)")
+    real("ml-100k")
     monkeypatch.setenv("ENTRENOUS_DATA", str(SHARED))
     monkeypatch.chdir(tmp_path)
     page = ModuleType("documentation")

@@ -29,7 +29,7 @@ def process(folder: Path, *arguments: str) -> Any:
     """The JSON object that a real `entrenous` prints."""
     code = "from entrenous.cli import main; main()"
     done = subprocess.run(
-        [sys.executable, "-c", code, *arguments, "--json"], cwd=folder, capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", code, *arguments, "--json"], cwd=folder, capture_output=True, text=True, timeout=240
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("\n") == 1

@@ -202,7 +202,7 @@ def test_control_c_is_one_line_and_the_run_can_be_continued(folder: Path) -> Non
         assert running.poll() is None, running.communicate()
         time.sleep(0.01)
     os.killpg(running.pid, signal.SIGINT)
-    out, err = running.communicate(timeout=60)
+    out, err = running.communicate(timeout=240)
     assert running.returncode == 130 and out == "" and "Traceback" not in err
     assert err.splitlines()[-1].startswith("error: interrupted; `entrenous runs` lists what can be continued with")
     (path,) = store.folders(folder / "runs")
@@ -214,7 +214,7 @@ def test_control_c_is_one_line_and_the_run_can_be_continued(folder: Path) -> Non
 def test_a_full_disk_is_one_line_and_leaves_nothing(folder: Path) -> None:
     """No file may grow beyond 4,096 bytes: the manifest fits, the first checkpoint does not."""
     limited = process(*LONG, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)))
-    out, err = limited.communicate(timeout=120)
+    out, err = limited.communicate(timeout=240)
     assert limited.returncode == 2 and out == "" and "Traceback" not in err
     last = err.splitlines()[-1]
     assert last.startswith("error: ") and last.endswith("checkpoint-fold0-final-000000050.safetensors: File too large")
@@ -228,12 +228,12 @@ def test_a_reader_that_leaves_early_is_no_error(arguments: list[str]) -> None:
     os.close(read)
     writing = process(*arguments, stdout=write)
     os.close(write)
-    _, err = writing.communicate(timeout=60)
+    _, err = writing.communicate(timeout=240)
     assert (writing.returncode, err) == (0, "")
 
 
 def test_output_that_cannot_be_written_is_one_line() -> None:
     with open("/dev/full", "w") as full:
         writing = process("algorithms", "--json", stdout=full)
-        _, err = writing.communicate(timeout=60)
+        _, err = writing.communicate(timeout=240)
     assert (writing.returncode, err) == (2, "error: system: No space left on device\n")

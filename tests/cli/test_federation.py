@@ -199,7 +199,7 @@ def running(log: Path, *words: str) -> Iterator[subprocess.Popen[bytes]]:
             process.wait()
 
 
-def until(true: Callable[[], bool], seconds: float = 90.0) -> None:
+def until(true: Callable[[], bool], seconds: float = 240.0) -> None:
     end = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < end, "that takes too long"

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from command_line import Command, Printed, write_shop
-from paths import SHARED
+from paths import SHARED, real
 from stored_runs import Page
 
 from entrenous.algorithms.pepper import GossipAverageGMF
@@ -86,8 +86,7 @@ def test_data_in_memory_has_the_protocol_of_its_name(folder: Path) -> None:
 
 
 def test_pepper_runs_as_its_authors_ran_it(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if not (SHARED / "ml-100k" / "pepper_splits.parquet").exists():
-        pytest.skip(f"{SHARED / 'ml-100k'} has no parts of PEPPER")
+    real("ml-100k", "pepper_splits.parquet")
     monkeypatch.setenv("ENTRENOUS_DATA", str(SHARED))
     made = command("run", "pepper-gmf", "--rounds", 2, "--out", tmp_path, "--json").json
     assert (made["data"], made["protocol"], made["catalogue"]["users"]) == ("ml-100k", "pepper-given", 100)

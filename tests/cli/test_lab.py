@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from command_line import Command
-from paths import SHARED
+from paths import SHARED, real
 
 from entrenous.papers import runner
 from tests.papers.test_runner import TINY, tiny
@@ -23,8 +23,7 @@ def command(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pyt
 
 @pytest.fixture
 def movielens(monkeypatch: pytest.MonkeyPatch) -> None:
-    if not (SHARED / "ml-100k").exists():
-        pytest.skip(f"{SHARED / 'ml-100k'} is absent")
+    real("ml-100k")
     monkeypatch.setenv("ENTRENOUS_DATA", str(SHARED))
 
 

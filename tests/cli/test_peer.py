@@ -24,7 +24,7 @@ def entrenous(*arguments: str, code: int = 0, **more: str) -> str:
             [sys.executable, "-m", "entrenous", "peer", *arguments],
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=240,
             env={**os.environ, **more},
         )
     assert ran.returncode == code, ran.stderr

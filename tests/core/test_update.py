@@ -66,7 +66,8 @@ def test_a_value_that_is_not_finite_or_too_large_is_refused(bad: float, where: s
 
 
 def test_rounding_is_to_the_nearest_step() -> None:
-    assert fixed(np.array([0.0, STEP, 0.4 * STEP, -0.6 * STEP, 1.0])).tolist() == [0, 1, 0, -1, 65536]
+    assert fixed(np.array([0.0, STEP, 0.4 * STEP, 0.6 * STEP, 1.0])).tolist() == [0, 1, 0, 1, 65536]
+    assert fixed(np.array([-0.4 * STEP, -0.6 * STEP, 0.5 * STEP, 1.5 * STEP, -2.5 * STEP])).tolist() == [0, -1, 0, 2, -2]
     assert real(np.array([65536, -1])).tolist() == [1.0, -STEP]
 
 

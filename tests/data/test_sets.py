@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from paths import SHARED
+from paths import SHARED, absent
 
 from entrenous.core.errors import InputError
 from entrenous.data.dataset import dataset, datasets
@@ -44,7 +44,7 @@ def shared(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def present(name: str) -> Interactions:
     if not dataset(name).present():
-        pytest.skip(f"{name} is absent")
+        absent(name)
     return load(name, fetch=False)
 
 

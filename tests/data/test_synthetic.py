@@ -107,20 +107,18 @@ def test_the_kernels_give_the_same_bytes_uncompiled() -> None:
 
 
 BIG = """
-import re, time
+import re
 from entrenous.data.synthetic import synthetic
 synthetic(users=10, items=10, interactions=30)
-started = time.process_time()
 data = synthetic(users=200_000, items=100_000, interactions=10_000_000)
-seconds, peak = time.process_time() - started, re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read())
-print(seconds, int(peak.group(1)) / 1e3, len(data))
+peak = re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read())
+print(int(peak.group(1)) / 1e3, len(data))
 """
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads the peak of memory from /proc")
-def test_ten_million_rows_take_seconds_and_little_memory() -> None:
+def test_ten_million_rows_take_little_memory() -> None:
     done = subprocess.run([sys.executable, "-c", BIG], capture_output=True, text=True, check=True)
-    seconds, megabytes, rows = map(float, done.stdout.split())
+    megabytes, rows = map(float, done.stdout.split())
     assert rows == 10_000_000
-    assert seconds < 6  # 0.6 s on an idle machine
     assert megabytes < 500

@@ -16,7 +16,7 @@ from entrenous.core.keys import key
 from entrenous.core.protocols import arrays_of
 from entrenous.core.update import add_update, merge_totals
 from entrenous.deploy import contribution
-from entrenous.deploy.codes import FrameRefused
+from entrenous.deploy.codes import Code, FrameRefused
 from entrenous.deploy.contribution import largest_body
 from entrenous.federation.shard import Shard
 from tests.deploy.test_intake import mutated
@@ -67,6 +67,35 @@ def test_one_and_many(name):
     assert equal(summed, plain)
     assert equal(contribution.add(contract.empty_total(), summed), plain)
     assert equal(merge_totals(contract.empty_total(), summed), plain)
+
+
+def refusal(act, *arguments) -> Code:
+    """The code of what was refused."""
+    with pytest.raises(FrameRefused) as why:
+        act(*arguments)
+    return why.value.code
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_shown_is_shown_by_who_was_asked(name):
+    """Nobody shows a vector in the name of somebody else, alone or in a sum."""
+    users = [2, 5, 11]
+    contract, updates = sent(name, users)
+    if not contract.way("shown"):
+        assert all(not update.shown for update in updates)
+        return
+    other = updates[0]._replace(sender=np.array([5]))
+    assert refusal(contribution.read_update, memoryview(contribution.of_update(other)), contract, 2) is Code.WRONG_SENDER
+    for senders in ([2, 5, 12], [2, 5, 5]):
+        total = contract.empty_total()
+        for update, sender in zip(updates, senders, strict=True):
+            total = add_update(total, update._replace(sender=np.array([sender])))
+        said = memoryview(contribution.of_total(total))
+        assert refusal(contribution.read_total, said, contract, np.array(users)) is Code.WRONG_SENDER
+
+
+def test_some_algorithms_show_arrays_and_some_do_not():
+    assert {bool(sent(name, [2])[0].way("shown")) for name in ("fpl", "cali3f-gmf")} == {True, False}
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from dying_processes import journal_and_die
-from federation_links import FPL, FaultyLink, federation, logged, nodes_of, process, server_sha256, simulated
+from federation_links import FPL, PATIENCE, FaultyLink, federation, logged, nodes_of, process, server_sha256, simulated
 
 from entrenous.core.errors import InputError
 from entrenous.deploy.journal import FRAME, MARK, RECORD, Journal, JournalRecord, records
@@ -121,7 +121,7 @@ def test_r2_killed_while_a_journal_is_made(step, tmp_path):
     """The process dies at each step of making the second round's journal and of its first record; the run ends as it should."""
     founded = federation(tmp_path / "f", nodes=2, rounds=3)
     child = process(journal_and_die, str(tmp_path / "f"), step)
-    child.join(60)
+    child.join(PATIENCE)
     assert child.exitcode == -signal.SIGKILL
     assert newest(founded)[0] == 1
     nodes = {path.name: FederatedNode(path) for path in sorted((tmp_path / "f" / "nodes").iterdir())}

@@ -31,7 +31,7 @@ def killed(tmp_path: Path, founded, kills: int, rng: random.Random, answers: int
     for part in range(kills):
         server = serving(founded.server, hub.addresses)
         at = max(hub.answered, answers * part // kills) + rng.randint(1, answers // kills)
-        until(lambda at=at, server=server: hub.answered >= at or server.exitcode is not None, 60)
+        until(lambda at=at, server=server: hub.answered >= at or server.exitcode is not None)
         time.sleep(rng.random() * 0.02)
         server.kill()
         server.join()

@@ -23,6 +23,7 @@ from federation_links import (
     server_sha256,
     simulated,
     until,
+    virtual_time,
 )  # fmt: skip
 
 from entrenous.core.errors import EntrenousError, InputError
@@ -227,7 +228,7 @@ def test_c4_nodes_killed_at_every_stage(tmp_path, monkeypatch):
             return super().present()
 
     try:
-        until(lambda: all(Path(socket).exists() for socket in sockets.values()), 60)
+        until(lambda: all(Path(socket).exists() for socket in sockets.values()))
         link = Watched(sockets)
         assert serve(link, founded.server) == server_sha256(simulated(founded))
         link.close()
@@ -249,6 +250,7 @@ def test_c4_nodes_killed_at_every_stage(tmp_path, monkeypatch):
 def test_c4_answers_that_are_lost_or_come_twice_count_once(tmp_path, monkeypatch):
     """Lost, delayed and repeated requests and answers, of which a node and a server notice nothing but time."""
     monkeypatch.setattr(exchange, "AGAIN", 0.05)
+    virtual_time(monkeypatch)
     founded, rng = federation(tmp_path / "f", rounds=6), random.Random(5)
 
     def fate(stage: str, address: str) -> list[float]:

@@ -45,7 +45,7 @@ def over_flower(made: FoundedFederation) -> str:
         at_work = threading.Thread(target=serve_many, args=(server.address, served, stop), kwargs={"say": lambda text: None})
         at_work.start()
         try:
-            for _ in range(600):
+            for _ in range(1200):
                 if server.step():
                     break
                 stop.wait(0.2)
@@ -53,7 +53,7 @@ def over_flower(made: FoundedFederation) -> str:
                 pytest.fail((made.server / "server.log").read_text()[-2000:])
         finally:
             stop.set()
-            at_work.join(20)
+            at_work.join(240)
     for node in nodes:
         node.close()
     return running.gathered(made.server.parent).sha256

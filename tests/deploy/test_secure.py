@@ -8,7 +8,7 @@ from threading import Event
 from typing import Any
 
 import pytest
-from federation_links import FaultyLink, federation, logged, nodes_of, server_sha256, simulated
+from federation_links import FaultyLink, federation, logged, nodes_of, server_sha256, simulated, virtual_time
 
 from entrenous.core.errors import InputError
 from entrenous.deploy import exchange, secure_server, server
@@ -25,7 +25,8 @@ NODES = 5
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pauses that suit a test."""
+    """Pauses that suit a test, and deadlines in virtual time."""
+    virtual_time(monkeypatch)
     monkeypatch.setattr(secure_server, "LONGEST", 0.05)
     monkeypatch.setattr(exchange, "POLL", 0.02)
     monkeypatch.setattr(server, "FAREWELL", 0.3)

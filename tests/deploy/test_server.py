@@ -22,6 +22,7 @@ import numpy as np
 import pytest
 from dying_processes import commit_and_die, serve_as_nobody, take_and_die
 from federation_links import (
+    PATIENCE,
     FaultyLink,
     Hub,
     federation,
@@ -34,6 +35,7 @@ from federation_links import (
     serving,
     simulated,
     until,
+    virtual_time,
 )  # fmt: skip
 
 from entrenous.core.errors import InputError
@@ -79,7 +81,7 @@ def test_r2_killed_between_journal_and_acknowledgement(times, tmp_path, record_p
         if not folder.exists():
             shutil.copytree(founded.server, folder, ignore=shutil.ignore_patterns("checkpoint-*", "*.journal", "model.*", "lock"))
         child = process(take_and_die, str(folder), frame)
-        child.join(30)
+        child.join(PATIENCE)
         assert child.exitcode == KILLED
         held = ServerFolder(folder)
         recorded = [record.content for record in held.recorded(number)]
@@ -114,7 +116,7 @@ def test_r3_killed_while_a_checkpoint_is_written(step, two_rounds_done, tmp_path
     root = tmp_path / "f"
     shutil.copytree(two_rounds_done.server.parent, root)
     child = process(commit_and_die, str(root), step)
-    child.join(60)
+    child.join(PATIENCE)
     assert child.exitcode == KILLED
     folder = ServerFolder(root / "server")
     number = folder.newest(two_rounds_done.terms.make())[0]
@@ -179,7 +181,7 @@ def test_r7_a_folder_that_cannot_be_used_is_refused_before_round_1(how, tmp_path
                 pytest.skip("only root can make files of another owner")
             folder.chmod(0o555)
         child = process(serve_as_nobody, str(folder), str(said))
-        child.join(30)
+        child.join(PATIENCE)
         error = said.read_text()
         assert child.exitcode == 0 and str(folder) in error and "\n" not in error, error
         assert ("no key can be read" if how == "wrong owner" else "cannot be written") in error
@@ -219,10 +221,9 @@ def test_r9_sigterm_ends_a_server_cleanly_and_it_goes_on_later(tmp_path, record_
         until(lambda at=at: hub.answered >= at)
         began = time.monotonic()
         server.terminate()
-        server.join(10)
+        server.join(PATIENCE)
         took.append(time.monotonic() - began)
         assert server.exitcode == 0 and logged(founded.server)[-1] == "stopped"
-    assert max(took) < 5
     assert finished(serving(founded.server, hub.addresses), founded.server) == server_sha256(simulated(founded))
     record_property("measured", f"3 times, at most {max(took):.2f} s")
 
@@ -270,14 +271,14 @@ def test_r11_files_of_another_format_are_refused_by_number(name, tmp_path):
 # ---- C1-C3: nodes that are away or late --------------------------------------------------------------------------------------------------
 
 
-def test_c2_below_the_quorum_a_round_is_not_counted(tmp_path):
-    founded, began = federation(tmp_path / "f", quorum=0.6, deadline=0.4), time.monotonic()
+def test_c2_below_the_quorum_a_round_is_not_counted(tmp_path, monkeypatch):
+    founded, clock = federation(tmp_path / "f", quorum=0.6, deadline=0.4), virtual_time(monkeypatch)
 
     class Returning(FaultyLink):
         """Half of the nodes come after a second."""
 
         def present(self) -> list[str]:
-            self.absent = {"node-2", "node-4"} if time.monotonic() - began < 1.0 else set()
+            self.absent = {"node-2", "node-4"} if clock.now < 1.0 else set()
             if self.absent:
                 assert not list(founded.server.glob("checkpoint-*"))
             return super().present()
@@ -296,20 +297,19 @@ def test_c2b_with_nobody_there_it_waits_and_stops_when_told(tmp_path):
     server = serving(founded.server, {"node-1": str(tmp_path / "nobody")})
     until(lambda: (founded.server / "server.log").exists() and sum("not counted" in line for line in logged(founded.server)) >= 2)
     used = [int(n) for n in Path(f"/proc/{server.pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]]
-    began = time.monotonic()
     time.sleep(1)
     now = [int(n) for n in Path(f"/proc/{server.pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]]
-    assert sum(now) - sum(used) < 30  # hundredths of a second: it sleeps
+    assert sum(now) - sum(used) < 30  # hundredths of a second of the processor, of a hundred: it sleeps
     server.terminate()
-    server.join(10)
-    assert server.exitcode == 0 and time.monotonic() - began < 6
+    server.join(PATIENCE)
+    assert server.exitcode == 0
     assert not list(founded.server.glob("checkpoint-*")) and logged(founded.server)[-1] == "stopped"
 
 
 def test_c3_stragglers_are_late_and_change_nothing(tmp_path, record_property, monkeypatch):
     """One node of five answers ten times too late: rounds end at their deadline, what it sends then is refused as late."""
     monkeypatch.setattr(server_module, "FAREWELL", 1.0)
-    digests, took = {}, []
+    clock, digests, took = virtual_time(monkeypatch), {}, []
     for how in ("late", "never"):
         founded = federation(tmp_path / how, nodes=5, rounds=4, quorum=0.7, deadline=0.5, nonce="the same")
         seen = dict[str, int]()
@@ -319,10 +319,8 @@ def test_c3_stragglers_are_late_and_change_nothing(tmp_path, record_property, mo
             slow = address == "node-5" and stage == "answer" and seen[address] > 1  # its name comes in time
             return [0.0] if not slow else [0.75] if how == "late" else []
 
-        times = [time.monotonic()]
-        digests[how] = serve(
-            linked(founded, fate=fate), founded.server, None, lambda *_, times=times: times.append(time.monotonic())
-        )
+        times = [clock.now]
+        digests[how] = serve(linked(founded, fate=fate), founded.server, None, lambda *_, times=times: times.append(clock.now))
         took += np.diff(times).tolist()
         assert [line for line in logged(founded.server) if line.startswith("round")] == [
             f"round {n}: 16 of 20 devices" for n in range(4)
@@ -332,8 +330,8 @@ def test_c3_stragglers_are_late_and_change_nothing(tmp_path, record_property, mo
             assert answers["late"] >= 3 and answers["accepted"] == 16 and set(answers) == {"late", "accepted"}
             assert sum(line == "refused late from node-5" for line in logged(founded.server)) == answers["late"]
     assert digests["late"] == digests["never"]
-    record_property("measured", f"rounds of at most {max(took):.2f} s at a deadline of 0.5 s")
-    assert max(took) < 1.5
+    record_property("measured", f"rounds of at most {max(took):.2f} s, of virtual time, at a deadline of 0.5 s")
+    assert 0.5 <= max(took) <= 0.5 + exchange.POLL
 
 
 def test_who_never_answers_keeps_nobody_else_waiting(tmp_path, monkeypatch):
@@ -341,6 +339,7 @@ def test_who_never_answers_keeps_nobody_else_waiting(tmp_path, monkeypatch):
     monkeypatch.setattr(exchange, "WINDOW", 1)
     monkeypatch.setattr(exchange, "AGAIN", 0.1)
     monkeypatch.setattr(server_module, "FAREWELL", 0.5)
+    virtual_time(monkeypatch)
     founded, names = federation(tmp_path / "f", rounds=2, quorum=0.5, deadline=2.0), dict[str, int]()
 
     def fate(stage: str, address: str) -> list[float]:

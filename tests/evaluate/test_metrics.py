@@ -82,6 +82,12 @@ def test_the_worst_ranking_and_missed_items_have_value_0(name, n):
 
 
 @pytest.mark.parametrize("name", QUERY)
+def test_what_can_be_in_no_list_is_missed_by_a_list_longer_than_what_competes(name):
+    """Three items compete and the list has ten places: rank 4 is none of them."""
+    assert QUERY[name].value(ranking_of([[4], [4, 4]], 3), 10).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("name", QUERY)
 def test_no_metric_depends_on_the_order_of_users(name):
     forward = random_ranking()
     starts = [forward.rank[a:b].tolist() for a, b in zip(forward.ptr[:-1], forward.ptr[1:], strict=True)]

@@ -51,6 +51,11 @@ def test_a_users_sampled_value_is_the_mean_of_her_queries():
     assert found.candidates_ranking.rank.tolist() == [2, 3, 3]
     top = evaluate(Scores([[0, 5, 1, 3, 0]] * 3), TRAIN, held, label="hand", n=[1])
     assert top.per_user["hr@1"].tolist() == [1, 0]  # b before c, d before a and c
+    known = Scores([[9, 1, 4, 3, 8], [7, 2, 3, 4, 5], [0, 0, 0, 0, 0]])
+    own = Held(interactions([("ann", "b"), ("ann", "d"), ("bob", "a")], users=USERS, items=ITEMS), held.candidates)
+    mine = evaluate(known, TRAIN, own, label="hand", n=[3])
+    assert mine.candidates_ranking.rank.tolist() == [2, 3, 1]  # ann has two queries, bob one
+    assert mine.per_user["mrr@3"].tolist() == pytest.approx([(1 / 2 + 1 / 3) / 2, 1])
 
 
 def test_further_rows_may_be_masked():

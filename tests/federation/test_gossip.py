@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from small_gossip import WIDTH, Toy, shop
@@ -101,6 +103,23 @@ def test_where_it_is_interrupted_changes_nothing(network: dict) -> None:
     assert resumed.round == 4 and bytes_of(again.advance(resumed, 9)) == whole
 
 
+def test_messages_that_arrive_at_one_time_are_taken_in_an_order_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Messages take 0 to 3 rounds, so that some sent in different rounds arrive together. Their order is drawn from their names: it does
+    not depend on where `advance` stopped, nor on which nodes were handled first."""
+    (tmp_path / "trace.txt").write_text("0\n1\n2\n3\n")
+    network = {"latency": f"trace:{tmp_path / 'trace.txt'}"}
+    whole = bytes_of(ran(8, n=15, ways=3, **network))
+    stopping = Gossip(Toy(3), shop(15), network=Network.read(network))
+    swarm = stopping.start()
+    for until in range(1, 9):
+        swarm = stopping.advance(swarm, until)
+    assert bytes_of(swarm) == whole
+    monkeypatch.setattr("entrenous.federation.gossip.GROUP_BYTES", 1)
+    assert bytes_of(ran(8, n=15, ways=3, **network)) == whole
+
+
 def test_late_messages_arrive_late() -> None:
     assert ran(3, ways=1, latency=5).models[:, 0].tolist() == [0] * N
     assert ran(6, ways=1, latency=5).models[:, 0].tolist() == [1] * N
@@ -141,6 +160,18 @@ def test_a_cut_network_heals() -> None:
     assert (before[other] == 2).all() and (during[other] == 0).all() and (after[other] == 2).all()
     apart = ~other & ~np.eye(N, dtype=bool)
     assert (during[apart] == 4).all()
+
+
+def test_what_is_under_way_when_the_network_is_cut_does_not_cross() -> None:
+    """Messages take 3 units of time, and the network is cut from 2 to 6: of those that cross, the ones sent at 0 .. 5 would be under way
+    then, and none of these arrives."""
+    gossip = Gossip(Toy(N - 1), shop(N), network=Network.read({"partition": "2:6", "latency": "3"}))
+    side, swarm = gossip._draws.side, gossip.advance(gossip.start(), 12)
+    other = side[:, None] != side[None, :]
+    apart = ~other & ~np.eye(N, dtype=bool)
+    assert (swarm.nodes.heard[apart] == 9).all()  # sent at 0 .. 8
+    assert (swarm.nodes.heard[other] == 3).all()  # sent at 6, 7 and 8
+    assert swarm.ledger.lost == 6 * int(other.sum())
 
 
 def test_nodes_that_are_away_send_and_receive_nothing_and_keep_what_they_had() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from paths import SHARED
+from paths import SHARED, real
 
 from entrenous.runs import pipeline as experiment
 from entrenous.runs.recommenders import GossipRecommender
@@ -19,10 +19,13 @@ WITHIN = 0.03  # HR@10 that a failure may cost
 SEEDS, ROUNDS, VIEW = (0, 1, 2), 500, 3
 MEMORY_MB = 600  # of 1,000 nodes on ML-100K's catalogue: two models each and what is under way (0.3 GB), and the program (0.2 GB)
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(not (SHARED / "ml-100k").is_dir(), reason="MovieLens-100K is not here"),
-]
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(autouse=True)
+def movielens(monkeypatch: pytest.MonkeyPatch) -> None:
+    real("ml-100k", "pepper_splits.parquet")
+    monkeypatch.setenv("ENTRENOUS_DATA", str(SHARED))
 
 
 @cache

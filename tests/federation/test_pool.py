@@ -25,3 +25,17 @@ def test_a_pool_put_in_order_holds_what_it_held(seed: int, kept: int) -> None:
     assert sorted(where[list(needed)].tolist()) == list(range(len(needed)))
     assert pool.take(12 - len(needed)).tolist() == list(range(len(needed), 12))
     assert pool.compact(np.arange(kept, kept + 4)).tolist() == list(range(12))
+
+
+def test_a_slot_is_free_when_nobody_needs_it_and_no_sooner() -> None:
+    pool = Pool(4, 3)
+    one, two = pool.take(2).tolist()
+    pool.share(np.array([one, one]))  # two messages with the model of a node
+    pool.values[one] = 7
+    pool.drop(np.array([one]))
+    assert pool.needed[one] == 2 and pool.used == 2
+    pool.drop(np.array([one]))
+    assert pool.needed[one] == 1 and pool.used == 2 and one not in pool.take(3).tolist() and (pool.values[one] == 7).all()
+    pool.drop(np.array([one]))
+    assert pool.needed[one] == 0 and pool.used == 4 and pool.take(1).tolist() == [one]
+    assert pool.most == 5 and pool.needed[two] == 1

@@ -117,5 +117,8 @@ def test_a_released_total_is_used_again(data: Interactions) -> None:
     second = shard.work(download, devices, shard.users, key(1, "round"))[0]
     assert first.senders is not second.senders
     shard.release(first)
-    assert shard.work(download, devices, shard.users, key(2, "round"))[0].senders is first.senders
+    alone = Shard(algorithm, data.catalogue, data, np.arange(40))
+    expected = alone.work(download, type(devices)(*(array.copy() for array in devices)), alone.users, key(2, "round"))[0]
+    third = shard.work(download, devices, shard.users, key(2, "round"))[0]
+    assert third.senders is first.senders and same(third, expected)  # nothing of the first is left in it
     assert clear_total(second).devices == 0

@@ -22,9 +22,11 @@ from threading import Event, Thread
 from typing import Any
 
 import numpy as np
+import pytest
 
 from entrenous.core.vocabulary import Vocabulary
 from entrenous.data.interactions import Interactions, build
+from entrenous.deploy import exchange
 from entrenous.deploy.founding import FoundedFederation, found
 from entrenous.deploy.frames import opened
 from entrenous.deploy.link import Answer
@@ -36,6 +38,7 @@ from entrenous.runs.store import model_sha256
 
 FPL = {"factors": 4, "triples": 5}
 HERE = Path(__file__).resolve()
+PATIENCE = 240.0  # seconds for what takes one on an idle machine: nothing is measured by it
 
 
 def ratings(users: int = 20, items: int = 18, seed: int = 4) -> Interactions:
@@ -93,8 +96,25 @@ def faithful(stage: str, address: str) -> Iterable[float]:
     return (0.0,)
 
 
+class Clock:
+    """Virtual time, which passes when somebody sleeps and never else: a test of deadlines that no busy machine can miss."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        """Virtual seconds since the clock was made."""
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        """Let so many virtual seconds pass, at once."""
+        self.now += seconds
+
+
 class FaultyLink:
     """Nodes in this process, one after the other in the server's own thread; messages fare as `fate` says. absent: who is not there."""
+
+    clock: Any = time  # or a Clock, which the server must have too: see `virtual_time`
 
     def __init__(self, nodes: Mapping[str, Answer], fate: Fate = faithful) -> None:
         self.nodes, self.fate = dict(nodes), fate
@@ -110,25 +130,34 @@ class FaultyLink:
 
     def _post(self, stage: str, address: str, frame: bytes) -> None:
         for delay in self.fate(stage, address):
-            heapq.heappush(self._under_way, (time.monotonic() + delay, next(self._number), stage, address, frame))
+            heapq.heappush(self._under_way, (self.clock.monotonic() + delay, next(self._number), stage, address, frame))
 
     def receive(self, seconds: float) -> list[tuple[str, bytes]]:
-        until, got = time.monotonic() + seconds, []
+        clock, got = self.clock, []
+        until = clock.monotonic() + seconds
         while True:
-            while self._under_way and self._under_way[0][0] <= time.monotonic() < until:  # no longer than it was asked to wait
+            while self._under_way and self._under_way[0][0] <= clock.monotonic() < until:  # no longer than it was asked to wait
                 _, _, stage, address, frame = heapq.heappop(self._under_way)
                 if stage == "answer":
                     got.append((address, frame))
                 elif address not in self.absent:
                     self._post("answer", address, self.nodes[address](frame))
-            rest = until - time.monotonic()
+            rest = until - clock.monotonic()
             if got or rest <= 0:
                 return got
-            due = self._under_way[0][0] - time.monotonic() if self._under_way else rest
-            time.sleep(max(0.0, min(rest, due)))
+            due = self._under_way[0][0] - clock.monotonic() if self._under_way else rest
+            clock.sleep(max(0.0, min(rest, due)))
 
     def close(self) -> None:
         pass
+
+
+def virtual_time(patch: pytest.MonkeyPatch) -> Clock:
+    """From now on servers and FaultyLinks of this test have one clock, which never waits."""
+    clock = Clock()
+    patch.setattr(exchange, "time", clock)
+    patch.setattr(FaultyLink, "clock", clock)
+    return clock
 
 
 # ---- real processes over real sockets ------------------------------------------------------------------------------------------------
@@ -220,14 +249,14 @@ def listening(socket: str, folder: Path, stage: str = "", number: int = 0) -> Ba
     return process(node_process, socket, str(folder), stage, number)
 
 
-def finished(server: BaseProcess, folder: Path, seconds: float = 120.0) -> str:
+def finished(server: BaseProcess, folder: Path, seconds: float = PATIENCE) -> str:
     """What a server process has logged at its end: the sha256 of the model, or that it was stopped."""
     server.join(seconds)
     assert server.exitcode == 0, server.exitcode
     return logged(folder)[-1].split(" ")[-1]
 
 
-def until(true: Callable[[], Any], seconds: float = 30.0) -> None:
+def until(true: Callable[[], Any], seconds: float = PATIENCE) -> None:
     """Waits for something to happen."""
     end = time.monotonic() + seconds
     while not true():

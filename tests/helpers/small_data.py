@@ -5,8 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 import numpy as np
-import pytest
-from paths import SHARED
+from paths import real
 
 from entrenous.core.vocabulary import Vocabulary
 from entrenous.data.interactions import Interactions, build
@@ -63,10 +62,7 @@ def movielens() -> Interactions:
     """MovieLens-100K in the order of its file."""
     import polars as pl
 
-    path = SHARED / "ml-100k" / "interactions.parquet"
-    if not path.exists():
-        pytest.skip(f"{path} is absent")
-    frame = pl.read_parquet(path)
+    frame = pl.read_parquet(real("ml-100k", "interactions.parquet"))
     user, item = (frame[column].cast(pl.String).to_list() for column in ("user_id", "item_id"))
     users, items = Vocabulary(list(dict.fromkeys(user)), kind="user"), Vocabulary(list(dict.fromkeys(item)), kind="item")
     value, time = frame["rating"].to_numpy(), frame["timestamp"].to_numpy()

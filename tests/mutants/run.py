@@ -25,7 +25,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from entrenous.papers.program import closure
+from entrenous.core.program import closure
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -215,10 +215,14 @@ def _tried_all(chosen: Sequence[Fault], folder: Path, jobs: int) -> int:
             verdicts.append(done.result())
             print("{1:8} {0:45} {2:5.1f} s  {3}".format(*verdicts[-1]), flush=True)
     counts = {word: sum(one.word == word for one in verdicts) for word in (KILLED, SURVIVED, STALE)}
-    print(
-        f"{len(verdicts)} faults in {time.monotonic() - began:.0f} s: " + ", ".join(f"{n} {word}" for word, n in counts.items())
-    )
-    return int(counts[KILLED] < len(verdicts))
+    found = ", ".join(f"{n} {word}" for word, n in counts.items())
+    print(f"{len(verdicts)} faults in {time.monotonic() - began:.0f} s: {found}")
+    return exit_code(verdicts)
+
+
+def exit_code(verdicts: Sequence[Verdict]) -> int:
+    """0 if every fault was noticed, else 1."""
+    return int(any(one.word != KILLED for one in verdicts))
 
 
 if __name__ == "__main__":

@@ -1,16 +1,22 @@
 """Cells: remembered by what determines them, shared, resumed after a kill, independent of threads."""
 
 import json
+from dataclasses import replace
+from threading import Event
 
+import numpy as np
 import pytest
 from small_data import random_data
+from small_federations import shop
 
 from entrenous.core import program
 from entrenous.core.program import closure, program_sha256, without_docstrings
 from entrenous.papers import remember as cells_module
-from entrenous.papers.cell import COMPUTED_BY, Cell, identity, parts_of
+from entrenous.papers.cell import COMPUTED_BY, Cell, _metrics, identity, parts_of
+from entrenous.papers.compute import compute
 from entrenous.papers.remember import Cells, read
 from entrenous.split.protocol import splits
+from tests.csv_to_recommendation import callers
 
 DATA = random_data(users=30, items=40, rows=700)
 PARTS = parts_of(splits("temporal-80-20", DATA)[0])
@@ -192,6 +198,22 @@ def test_metrics_are_part_of_a_program_though_they_are_found_by_name(monkeypatch
     assert identity(cell(factors=3), PARTS["validation"]) != base
     monkeypatch.undo()
     forget()
+
+
+@pytest.mark.parametrize("algorithm", ["pfpl+", "fcf", "cali3f-gmf", "fedrec", "pepper-gmf", "bpr-mf", "pmf", "nearest-place"])
+def test_whatever_runs_in_a_training_is_part_of_its_identity(algorithm):
+    """Every function of the package that is called while a cell is computed is in a module that the identity covers."""
+    data = shop(users=24, items=240)
+    data = replace(data, value=(1 + np.arange(len(data)) % 5).astype(np.float32))
+    parts = parts_of(splits("pepper-85-15" if algorithm == "pepper-gmf" else "temporal-80-20", data)[0])
+    looks = (0,) if algorithm in ("bpr-mf", "pmf", "nearest-place") else (1,)
+    one = Cell(algorithm=algorithm, settings={}, part="test", looks=looks)
+    compute(one, parts["test"], lambda *told: None, Event())  # what is imported on the way is
+    found = callers(lambda: compute(one, parts["test"], lambda *told: None, Event()))
+    run = {f"entrenous.{file.removesuffix('.py').removesuffix('/__init__').replace('/', '.')}" for file, _ in found}
+    covered = closure(type(one.made(data)).__module__, COMPUTED_BY, *_metrics())
+    assert {"entrenous.papers.compute", type(one.made(data)).__module__} <= run and len(run) > 12
+    assert run - covered == set()
 
 
 def test_progress_counts_looks():

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 import pytest
-from paths import SHARED
+from paths import SHARED, real
 
 from entrenous.data.home import VARIABLE
 from entrenous.papers.effort import GRIDS
@@ -19,8 +19,7 @@ from entrenous.papers.study import Study
 
 @pytest.fixture(scope="module")
 def italy() -> Study:
-    if not (SHARED / "foursquare-italy" / "interactions.parquet").is_file():
-        pytest.skip("foursquare-italy is absent")
+    real("foursquare-italy", "interactions.parquet")
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv(VARIABLE, str(SHARED))
         return fpl_study(Context(cells=Cells(None), grid=GRIDS[True]), rows_of(COUNTRIES["Italy"]))

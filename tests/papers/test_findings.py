@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 from scipy import stats
 
@@ -17,14 +20,15 @@ USERS = {
 }
 
 
-def looks(name: str, *metrics: str) -> list[CurvePoint]:
-    """One seed of a system that has the same values in each metric."""
-    return [CurvePoint(1, 1, {}, {}, {}, {metric: USERS[name] for metric in metrics})]
+def trained(*metrics: str) -> Any:
+    """What is tested of a table: systems of one seed, each with the same values in every metric."""
+    looks = {name: [CurvePoint(1, 1, {}, {}, {}, dict.fromkeys(metrics, values))] for name, values in USERS.items()}
+    return SimpleNamespace(name="d", looks=looks)
 
 
 def test_holm_over_three_by_hand() -> None:
     """The smallest p counts three times, the next twice, the largest once, and none less than the one before."""
-    found = findings.against("d", {name: looks(name, "m", "n") for name in USERS}, "a", ["b", "c", "d"], ["m", "n"])
+    found = findings.against(trained("m", "n"), "a", ["b", "c", "d"], ["m", "n"])  # type: ignore[arg-type]
     assert [(one["metric"], one["b"]) for one in found] == [(metric, other) for metric in "mn" for other in "bcd"]
     p = {other: stats.ttest_rel(USERS["a"], USERS[other]).pvalue for other in "bcd"}
     first, second, third = sorted(p, key=lambda other: p[other])
@@ -38,7 +42,7 @@ def test_holm_over_three_by_hand() -> None:
 
 def test_pairs_are_corrected_together_whoever_they_are_of() -> None:
     pairs = [("a", "b"), ("c", "d"), ("b", "d")]
-    found = findings.tested_pairs("d", {name: looks(name, "m") for name in USERS}, pairs, ["m"])
+    found = findings.tested_pairs(trained("m"), pairs, ["m"])  # type: ignore[arg-type]
     assert [(one["a"], one["b"]) for one in found] == pairs
     assert [one["p_holm"] for one in found] == pytest.approx(holm([one["p"] for one in found]))
     assert any(one["p_holm"] != one["p"] for one in found)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from command_line import Command, shop, write_shop
-from paths import SHARED
+from paths import SHARED, real
 from published_splits import write_all
 from small_data import interactions
 
@@ -95,8 +95,7 @@ def test_the_command_ends_with_1_when_there_is_a_leak(tmp_path: Path, capsys: py
 
 @pytest.mark.parametrize("protocol", ["loo-99", "temporal-80-20"])
 def test_movielens(protocol: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    if not (SHARED / "ml-100k").exists():
-        pytest.skip(f"{SHARED / 'ml-100k'} is absent")
+    real("ml-100k")
     monkeypatch.setenv("ENTRENOUS_DATA", str(SHARED))
     honest, leaky = (leakcheck("ml-100k", protocol, rounds=20, leaky_negatives=leak) for leak in (False, True))
     assert honest["passed"] and not leaky["passed"]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from paths import SHARED
+from paths import SHARED, real
 from small_data import random_data
 
 from entrenous.core.discover import algorithms
@@ -391,8 +391,7 @@ def test_too_few_items_are_one_line():
 
 def test_on_the_published_parts(monkeypatch):
     """100 nodes of MovieLens-100K: the paper's number stands beside ours."""
-    if not (SHARED / "ml-100k" / "pepper_splits.parquet").exists():
-        pytest.skip("PEPPER's parts are absent")
+    real("ml-100k", "pepper_splits.parquet")
     monkeypatch.setenv("ENTRENOUS_DATA", str(SHARED))
     whole = load("ml-100k", fetch=False)
     budget = Budget(gossip=(4, 4), horizon=2, every=2, first=False)

@@ -116,7 +116,7 @@ def checkpoints(out: Path, phase: str) -> Iterator[int]:
 
 def kill_after(process: subprocess.Popen[str], out: Path, phase: str, number: int, delay: float) -> None:
     """SIGKILL `delay` seconds after the checkpoint of round `number` or a later one exists."""
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 240
     while max(checkpoints(out, phase), default=-1) < number:
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline
@@ -164,7 +164,7 @@ def test_killed_again_and_again(data: Path, uninterrupted: dict[str, dict[str, A
         kill_after(start(*arguments), tmp_path, case.phase, number, float(chance.uniform(0, 0.02)))
         arguments = ["run", "--resume", the_run(tmp_path), "--out", tmp_path, "--checkpoint-every", case.step]
     last = start(*arguments, "--json", "--threads", "2")
-    out, err = last.communicate(timeout=120)
+    out, err = last.communicate(timeout=240)
     assert_same(Printed(last.returncode, out, err), uninterrupted["pfpl+"], tmp_path)
     (path,) = store.folders(tmp_path)
     assert [line["round"] for line in store.read(path.name, tmp_path).trace] == list(range(500, 2_501, 500))
@@ -193,7 +193,7 @@ store.write_atomically = killed_in
 cli.main()
 """
     process = start(*case.arguments, "--data", data, "--out", tmp_path, code=code)
-    assert process.wait(timeout=120) == -signal.SIGKILL
+    assert process.wait(timeout=240) == -signal.SIGKILL
     process.communicate()
     assert len(list(tmp_path.glob("*/.*.tmp"))) == 1
     finished = command("run", "--resume", the_run(tmp_path), "--out", tmp_path, "--threads", 1, "--json")

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 from command_line import Command
-from paths import SHARED
+from paths import SHARED, absent
 from published_splits import free, refused_split, write_ncf, write_rows
 from small_data import interactions, rows_of
 
@@ -259,7 +259,7 @@ def test_an_empty_file_and_one_of_other_ratings_are_refused(home: Path) -> None:
 def present(name: str, monkeypatch: pytest.MonkeyPatch) -> Interactions:
     monkeypatch.setenv("ENTRENOUS_DATA", str(SHARED))
     if not dataset(name).present():
-        pytest.skip(f"{name} is absent")
+        absent(name)
     return load(name, fetch=False)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 from command_line import Command
-from paths import SHARED
+from paths import SHARED, absent
 from published_splits import Part, free, refused_split, write_pepper
 from small_data import Popular, interactions, random_data, rows_of
 
@@ -400,7 +400,7 @@ def test_a_catalogue_too_small_for_a_hundred_candidates_is_refused() -> None:
 def present(name: str, monkeypatch: pytest.MonkeyPatch) -> Interactions:
     monkeypatch.setenv("ENTRENOUS_DATA", str(SHARED))
     if not dataset(name).present():
-        pytest.skip(f"{name} is absent")
+        absent(name)
     return load(name, fetch=False)
 
 

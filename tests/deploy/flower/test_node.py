@@ -51,11 +51,13 @@ def test_c5_a_server_that_is_away_is_waited_for() -> None:
     stop, said = threading.Event(), list[str]()
     thread = threading.Thread(target=serve, args=("127.0.0.1:9", Keys(), bytes, stop), kwargs={"say": said.append})
     thread.start()
-    time.sleep(1.5)
+    end = time.monotonic() + 240
+    while len(said) < 2 and time.monotonic() < end:
+        time.sleep(0.05)
     stop.set()
-    thread.join(5)
+    thread.join(240)
     assert not thread.is_alive()
-    assert 2 <= len(said) <= 4
+    assert len(said) >= 2
     assert all("trying again" in line for line in said)
 
 

@@ -36,7 +36,7 @@ from entrenous.deploy.peers.keeping import Keeping
 from entrenous.deploy.peers.node import PeerNode, ReceivedModel
 from entrenous.federation.replay import PeerEvent
 from entrenous.wire.pushed import digest, pack, packed_bytes, unpack
-from entrenous.wire.tensors import schema_of
+from entrenous.wire.tensors import schema_of, write
 
 OF = charter(100)
 NOW = 1_800_000_000.0
@@ -253,12 +253,15 @@ def test_what_is_kept_is_whole_private_and_verified(tmp_path: Path) -> None:
     other.restore(kept.arrays)
     assert other.push().body == node.push().body and other.nodes.view.tolist() == node.nodes.view.tolist()  # type: ignore[attr-defined]
     again.close()
-    file = sqlite3.connect(path)
-    file.execute("UPDATE node SET arrays = substr(arrays, 1, 200) || x'00' || substr(arrays, 202)")
-    file.commit()
-    file.close()
-    with pytest.raises(EntrenousError, match="restore the folder from a backup"):
-        Keeping(path, reading=True).load(schema_of(node.arrays()))
+    whole = write(node.arrays())
+    for at in (200, len(whole) - 1):  # in what describes the arrays, and in one of the numbers
+        damaged = whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :]
+        file = sqlite3.connect(path)
+        file.execute("UPDATE node SET arrays = ?", (damaged,))
+        file.commit()
+        file.close()
+        with pytest.raises(EntrenousError, match="restore the folder from a backup"):
+            Keeping(path, reading=True).load(schema_of(node.arrays()))
     path.write_bytes(b"nonsense" * 100)
     with pytest.raises(EntrenousError, match=r"cannot be opened|cannot be read"):
         Keeping(path).load(schema_of(node.arrays()))

@@ -64,7 +64,7 @@ def test_a_push_that_is_still_being_saved_when_the_peer_ends_is_saved_once(tmp_p
     peer = street.make(0)
     peer.host = Machine()
     peer._begin()
-    keeping, both = peer.keeping, Barrier(2, timeout=5)
+    keeping, both = peer.keeping, Barrier(2, timeout=240)
     assert keeping is not None
     save, threads = keeping.save, []
 
@@ -82,6 +82,6 @@ def test_a_push_that_is_still_being_saved_when_the_peer_ends_is_saved_once(tmp_p
     threads[0].start()
     both.wait()
     for thread in threads:
-        thread.join(5)
+        thread.join(240)
     numbers = [one.push for one in keeping.events()]
     assert numbers == [-1, 0], "the start and one push, each once"

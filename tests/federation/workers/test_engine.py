@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import re
 import socket
-import time
 from pathlib import Path
 from typing import Any
 
@@ -70,11 +69,10 @@ def test_a_search_on_a_cluster_says_how_many_at_once(data: Interactions) -> None
 
 def test_what_answers_but_is_not_ray(data: Interactions, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ray itself would wait for two minutes and then end the process."""
-    monkeypatch.setattr(engine, "JOIN", 4.0)
+    monkeypatch.setattr(engine, "JOIN", 1.0)
     with socket.create_server(("127.0.0.1", 0)) as mute:
-        address, began = f"127.0.0.1:{mute.getsockname()[1]}", time.monotonic()
+        address = f"127.0.0.1:{mute.getsockname()[1]}"
         with pytest.raises(
-            InputError, match=re.escape(f"--ray {address}: cannot be joined (no answer as Ray gives it within 4 s)")
+            InputError, match=re.escape(f"--ray {address}: cannot be joined (no answer as Ray gives it within 1 s)")
         ):
             run("pfpl+", data, protocol="loo-20", ray=address)
-    assert time.monotonic() - began < 10
