@@ -245,6 +245,11 @@ def test_a_table_is_compared_in_python(data: Interactions, made: entrenous.Run, 
     runs = [entrenous.run(name, data, **SMALL) for name in ("fpl", "popular")]
     both = entrenous.compare(runs)
     assert both.found["rows"][0]["metrics"]["hr@10"] == made.metrics["hr@10"] and both.found["seeds"] == 1
+    third = entrenous.run("popular", data, **{**SMALL, "seed": 3})
+    mixed = entrenous.compare([third, "random"], data, **SMALL)  # what is trained beside it has its seed
+    assert mixed.found["rows"][1]["per_seed"]["hr@10"] == [entrenous.run("random", data, **{**SMALL, "seed": 3}).metrics["hr@10"]]
+    with pytest.raises(InputError, match="runs differ in data_sha256"):
+        entrenous.compare([third, "random"], data.select(np.arange(len(data)) % 9 > 0), **SMALL)
     with pytest.raises(InputError, match="runs differ in protocol"):
         entrenous.compare([runs[0], entrenous.run("popular", data, protocol="random-80-20")])
 

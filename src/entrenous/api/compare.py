@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any, final
 
@@ -19,7 +21,7 @@ from ..runs.plan import RunPlan, check, make, usual_protocol
 from ..split.protocol import GIVEN
 from . import tables
 from .asked import SplitAsked, data_asked, metrics_asked, split_asked
-from .contestants import Contestant, contestants, judged
+from .contestants import Contestant, contestants, judged, same_rows
 from .progress import asked_progress
 from .statistics import Runs, loss_win, paired_tests, row, spread_tests
 from .words import in_python
@@ -83,10 +85,8 @@ def compare(
     """
     with in_python(), asked_progress(progress) as shown:
         rows = data_asked(data)
-        if callable(split) and not isinstance(split, str):
+        if split is not None and not isinstance(split, str):
             further["splitter"] = lambda seed: split_asked(split, rows, seed, further.get("load") or {})[1]
-        elif split is not None and not isinstance(split, str):
-            further["splitter"] = lambda seed: split_asked(split, rows, seed, {})[1]
         usual = {"protocol": split} if isinstance(split, str) else {}
         return ComparedAlgorithms(
             compared(algorithms, rows, metrics=metrics_asked(metrics), progress=shown, **{**usual, **further})
@@ -129,32 +129,35 @@ def compared(
     found = contestants(algorithms, settings or {})
     at_least("--seeds", seeds, 1)
     Threads(threads)
-    labels = [one.label for one in found]
-    first = labels[0] if reference is None else reference
-    if first not in labels:
-        raise InputError("--reference", f"'{first}' is none of what is compared", fix=did_you_mean(first, labels))
-    new, shared = [one for one in found if not one.runs], data
+    first = _reference(reference, [one.label for one in found])
+    new, done = [one for one in found if not one.runs], [one for one in found if one.runs]
     if isinstance(data, str) and protocol == GIVEN:
-        shared, given = given or data, None
-    own = protocol or ("" if splitter or not new else usual_protocol(shared, *(one.name for one in new)))
+        data, given = given or data, None
+    own = protocol or ("" if splitter or not new else usual_protocol(data, *(one.name for one in new)))
     common = RunPlan(algorithm="", protocol=own or "own", rounds=rounds, given=given, load=load or {}, network=network or {})
     _check(new, common)
-    rows = _rows(shared, own, load or {}) if new else shared
-    if isinstance(rows, Interactions) and new and own != GIVEN:
+    rows = _rows(data, own, load or {}) if new else data
+    if isinstance(rows, Interactions) and own != GIVEN:
         for one in new:
             make(RunPlan(algorithm=one.name, settings=one.settings), rows)
-    if any(one.runs for one in found):
-        seeds = len(next(one.runs for one in found if one.runs))
+    numbers = [int(run.manifest["seed"]) for run in done[0].runs] if done else list(range(seeds))
+    named = isinstance(data, str) and out is not None  # so that a stored run can be repeated by its name
+    train = partial(run, data=data if named else rows, protocol=own or None, rounds=rounds, given=given, threads=threads, out=out,
+                    load=load if named and own != GIVEN else None, metrics=metrics or {}, network=network)  # fmt: skip
     runs: dict[str, list[Any]] = {one.label: [judged(each) for each in one.runs] for one in found}
-    for number, one in enumerate(new):
-        for seed in range(seeds):
-            progress(number * seeds + seed, len(new) * seeds, one.label)
-            parts = splitter(seed) if splitter else ()
-            result = run(one.name, rows, protocol=own or None, seed=seed, rounds=rounds, given=given, threads=threads, out=out, parts=parts,
-                         settings=one.settings, metrics=metrics or {}, network=network)  # fmt: skip
-            runs[one.label].append(result)
-    progress(len(new) * seeds, len(new) * seeds, "done")
-    return _summed_up(found, runs, first, shared, seeds)
+    for number, (one, seed) in enumerate(product(new, numbers)):
+        progress(number, len(new) * len(numbers), one.label)
+        runs[one.label].append(train(one.name, seed=seed, settings=one.settings, parts=splitter(seed) if splitter else ()))
+    progress(len(new) * len(numbers), len(new) * len(numbers), "done")
+    same_rows([of[0].manifest for of in runs.values()])
+    return _summed_up(found, runs, first, len(numbers), str(data) if isinstance(data, str) and new else "")
+
+
+def _reference(asked: str | None, labels: Sequence[str]) -> str:
+    """The label that the others are tested against."""
+    if asked is not None and asked not in labels:
+        raise InputError("--reference", f"'{asked}' is none of what is compared", fix=did_you_mean(asked, labels))
+    return labels[0] if asked is None else asked
 
 
 def _check(new: Sequence[Contestant], plan: RunPlan) -> None:
@@ -168,11 +171,11 @@ def _rows(data: str | Interactions, protocol: str, load: Mapping[str, Any]) -> s
     return data if not isinstance(data, str) or protocol == GIVEN else read(data, **load_arguments(load))
 
 
-def _summed_up(found: Sequence[Contestant], runs: Runs, first: str, data: str | Interactions, seeds: int) -> dict[str, Any]:
+def _summed_up(found: Sequence[Contestant], runs: Runs, first: str, seeds: int, data: str) -> dict[str, Any]:
     rated = all(set(ERRORS) <= of[0].metrics.keys() for of in runs.values())
     manifest = runs[first][0].manifest
     return {
-        "data": manifest["data"] if any(one.runs for one in found) else data if isinstance(data, str) else data.name,
+        "data": data or manifest["data"],
         "protocol": manifest["protocol"],
         "seeds": seeds,
         "reference": first,

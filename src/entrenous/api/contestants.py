@@ -53,7 +53,9 @@ def contestants(asked: Sequence[Any], settings: Mapping[str, Mapping[str, Any]])
         InputError: for fewer than two, for one label twice, for settings of an unknown label, and for runs on other data or protocols.
     """
     trained = [_named(one) for one in asked if not isinstance(one, Run)]
-    found = trained + _of_runs([one for one in asked if isinstance(one, Run)])
+    of_runs = _of_runs([one for one in asked if isinstance(one, Run)])
+    order = [_label_of_run(one) if isinstance(one, Run) else _named(one).label for one in asked]
+    found = sorted(trained + of_runs, key=lambda one: order.index(one.label))
     labels = [one.label for one in found]
     if len(set(labels)) < 2 or len(set(labels)) != len(labels):
         said = [one if isinstance(one, str) else f"{one!r:.40}" for one in asked]
@@ -77,21 +79,22 @@ def _label(name: str, settings: Mapping[str, Any]) -> str:
     return " ".join([short(name), *(f"{setting}={value}" for setting, value in settings.items())])
 
 
+def _label_of_run(run: Run) -> str:
+    return _label(run.manifest["algorithm"], run.manifest["settings"])
+
+
 def _of_runs(runs: Sequence[Run]) -> list[Contestant]:
     """Finished runs by algorithm and settings. Raises InputError for those that cannot stand in one table."""
+    same_rows([one.manifest for one in runs])
     for one in runs:
-        if other := [name for name in SAME if one.manifest.get(name) != runs[0].manifest.get(name)]:
-            raise InputError(
-                "entrenous compare", f"runs differ in {other[0]}", expected="runs on one data set under one protocol"
-            )
         if "folds" in one.manifest:
             raise InputError(
                 "entrenous compare", "a run of several folds keeps the users of the first alone", fix="train it again here"
             )
-    labels = dict.fromkeys(_label(one.manifest["algorithm"], one.manifest["settings"]) for one in runs)
+    labels = dict.fromkeys(_label_of_run(one) for one in runs)
     found = []
     for label in labels:
-        own = [one for one in runs if _label(one.manifest["algorithm"], one.manifest["settings"]) == label]
+        own = [one for one in runs if _label_of_run(one) == label]
         found.append(
             Contestant(label, own[0].manifest["algorithm"], {}, tuple(sorted(own, key=lambda one: int(one.manifest["seed"]))))
         )
@@ -100,6 +103,15 @@ def _of_runs(runs: Sequence[Run]) -> list[Contestant]:
             "entrenous compare", "runs of different seeds", expected="the same seeds of each, since seeds name the split"
         )
     return found
+
+
+def same_rows(manifests: Sequence[Mapping[str, Any]]) -> None:
+    """Raise InputError for runs on other rows or under other protocols, whose numbers cannot stand in one table."""
+    for manifest in manifests:
+        if other := [name for name in SAME if manifest.get(name) != manifests[0].get(name)]:
+            raise InputError(
+                "entrenous compare", f"runs differ in {other[0]}", expected="runs on one data set under one protocol"
+            )
 
 
 def judged(run: Run) -> Judged:
