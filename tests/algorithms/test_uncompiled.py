@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from plain_python import printed_both_ways
+from plain_python import printed, printed_both_ways
 from small_federations import GOSSIP
 
 PROGRAM = """
@@ -48,10 +48,11 @@ from entrenous.runs.recommenders import fitted
 from entrenous.runs.store import model_sha256
 
 rough = Network.read({"clock": "random", "latency": "uniform:0.2:2", "churn": 0.2, "restarts": 0.05, "loss": 0.1, "bad": 0.2})
-gossip = Gossip(gossiping(sys.argv[1]), shop(10, 30), seed=1, network=rough)
-result = fitted(gossip, gossip.advance(gossip.start(), 5))
-scores = result.recommender.scores(np.arange(10))
-print(model_sha256(result.arrays), model_sha256({"s": scores}), ",".join(map(str, result.ledger)))
+for name in sys.argv[1:]:
+    gossip = Gossip(gossiping(name), shop(10, 30), seed=1, network=rough)
+    result = fitted(gossip, gossip.advance(gossip.start(), 5))
+    scores = result.recommender.scores(np.arange(10))
+    print(name, model_sha256(result.arrays), model_sha256({"s": scores}), ",".join(map(str, result.ledger)))
 """
 
 
@@ -61,9 +62,19 @@ def test_plain_python_and_compiled_code_agree_to_the_bit() -> None:
     assert len(found) == 20 == len(set(found))
 
 
+@pytest.fixture(scope="module")
+def both_ways() -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+    """What plain Python and compiled code print of each algorithm that gossips, by name: one process each."""
+    plain, compiled = (printed(PEERS, *GOSSIP, compiled=way).splitlines() for way in (False, True))
+    first, second = ({line.split()[0]: line.split()[1:] for line in lines} for lines in (plain, compiled))
+    assert list(first) == list(second) == GOSSIP
+    return first, second
+
+
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("name", GOSSIP)
-def test_peers_end_with_the_same_bytes_too(name: str) -> None:
+def test_peers_end_with_the_same_bytes_too(name: str, both_ways: tuple[dict[str, list[str]], dict[str, list[str]]]) -> None:
     """Over a network on which everything happens: late and lost messages, churn, restarts, models that are refused."""
-    found = printed_both_ways(PEERS, name).split()
-    assert len(found) == 3 == len(set(found)) and int(found[2].split(",")[-1]) > 0
+    plain, compiled = (way[name] for way in both_ways)
+    assert plain == compiled
+    assert len(plain) == 3 == len(set(plain)) and int(plain[2].split(",")[-1]) > 0
