@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 import pytest
 from command_line import Command, write_shop
 from mean_embedding import HOSTILE, Devices, MeanEmbedding, NoScore, Server
+from typing_extensions import TypeAliasType
 
 from entrenous import run
 from entrenous.algorithms import fcf
@@ -54,6 +55,25 @@ def test_fields_say_type_shape_and_range() -> None:
     q, kind = fields_of(Server, "Server")
     assert (q.name, q.dtype, q.axes) == ("q", "float32", Axes(("items", "factors")))
     assert (kind.dtype, kind.axes.below, kind.axes.least) == ("int32", "kinds", 0)
+
+
+Scalar = TypeVar("Scalar", bound=np.generic)
+LATER = TypeAliasType("LATER", np.ndarray[Any, np.dtype[Scalar]], type_params=(Scalar,))  # what NDArray is from NumPy 2.5 on
+
+
+class Aliased(NamedTuple):
+    q: Annotated[LATER[np.float32], axes("items")]
+
+
+class AliasedAny(NamedTuple):
+    q: Annotated[LATER[Any], axes("items")]
+
+
+def test_fields_of_numpy_2_5_say_type_too() -> None:
+    (q,) = fields_of(Aliased, "Aliased")
+    assert q.dtype == "float32"
+    with pytest.raises(ContractError, match="'q': says no type of its numbers"):
+        fields_of(AliasedAny, "AliasedAny")
 
 
 class Delivered(NamedTuple):

@@ -215,7 +215,7 @@ def test_the_findings_stand_at_the_top_in_words(read, runs, tmp_path):
     )
     assert f"Against {other} : +{abs(fpl.mean() - popular.mean()):.4f} (95 % interval over users" in top
     sure = max(paired_t(fpl, popular).p, wilcoxon(fpl, popular).p) <= 0.05
-    assert ("agree that it is no chance" in top) == sure and ("this could be chance" in top) == (not sure)
+    assert ("find this more than chance" in top) == sure and ("this could be chance" in top) == (not sure)
     assert "popular : trained in one place, which sees every history." in top
     alone = page(tmp_path, runs[0]).text
     hits = runs[0].manifest["metrics"]["hr@10"]

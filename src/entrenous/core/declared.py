@@ -153,10 +153,13 @@ def _field(name: str, hint: Any, where: str) -> DeclaredArray | None:
     said = [part for part in getattr(hint, "__metadata__", ()) if isinstance(part, Axes)]
     if not said:
         return None
-    kinds = [get_args(part) for part in get_args(hint.__origin__) if str(part).startswith("numpy.dtype[")]
-    if not kinds or kinds[0][0] is Any:
+    parts = get_args(
+        hint.__origin__
+    )  # of an NDArray: from NumPy 2.5 the type of its numbers alone, before a shape and a dtype[that]
+    kinds = [get_args(part)[0] for part in parts if str(part).startswith("numpy.dtype[")] or list(parts)
+    if not kinds or not (isinstance(kinds[0], type) and issubclass(kinds[0], np.generic)):
         raise ContractError(f"{where} '{name}'", "says no type of its numbers", expected="Float32Array, Int32Array, ...")
-    return DeclaredArray(name, np.dtype(kinds[0][0]).name, said[0])
+    return DeclaredArray(name, np.dtype(kinds[0]).name, said[0])
 
 
 # ---- which kind -----------------------------------------------------------------------------------------------------------------------

@@ -60,7 +60,7 @@ def _against(best: ShownRun, one: TestedPair) -> Html:
         " to ",
         numbers.signed(high),
     )
-    sure = "; both tests, corrected, agree that it is no chance)." if higher(one) is not None else "): this could be chance."
+    sure = "; both corrected tests find this more than chance)." if higher(one) is not None else "): this could be chance."
     return join("Against ", other.named(), ": ", *size, sure)
 
 
