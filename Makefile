@@ -31,7 +31,7 @@ federation: setup
 	@$(BIN)/entrenous federation try
 
 gossip: setup
-	@$(BIN)/entrenous peer show
+	@$(BIN)/entrenous peer try
 
 test: setup
 	$(BIN)/python -m pytest -q -n auto --dist loadfile

@@ -64,7 +64,7 @@ BAD = {
     "no user": (["recommend"], "parameter --user requires an argument"),
     "no bench": (["bench"], "parameter NAME requires an argument"),
     "no experiment": (["experiment"], "parameter NAME requires an argument"),
-    "no folder": (["split", "shop.csv"], "parameter --to requires an argument"),
+    "no folder": (["split", "shop.csv"], "parameter --out requires an argument"),
     "nothing to compare": (["compare", "fpl"], "got ['fpl']; expected two or more different algorithms"),
     "the same twice": (["compare", "fpl", "fpl"], "expected two or more different algorithms"),
     # names
@@ -110,8 +110,8 @@ BAD = {
     "P > U in a grid": (["tune", "fedfast-gmf", *RUN[2:], "--grid", "clusters=5,41"], "--set clusters: got 41"),
     "n = 0": (["recommend", "--user", "u3", "--n", "0"], "--n: got 0; expected a whole number from 1"),
     "no seeds": (["compare", "fpl", "popular", "--data", "shop.csv", "--seeds", "0"], "--seeds: got 0; expected a whole number from 1"),
-    "leak check without rounds": (["leakcheck", "shop.csv", "loo-20", "--rounds", "0"], "--rounds: got 0"),
-    "leak check of nothing": (["leakcheck", "shop.csv", "lo-20"], "protocol: unknown protocol 'lo-20'"),
+    "leak check without rounds": (["leakcheck", *RUN[1:], "--rounds", "0"], "--rounds: got 0"),
+    "leak check of nothing": (["leakcheck", "--data", "shop.csv", "--protocol", "lo-20"], "protocol: unknown protocol 'lo-20'"),
     "bench without threads": (["bench", "fpl-round", "--threads", "-1"], "--threads: got -1"),
     # what the data cannot give
     "too few items": (["run", "fpl", "--data", "shop.csv", "--protocol", "loo-99"], "99 candidates are needed, but user "),
@@ -120,8 +120,8 @@ BAD = {
     # where nothing can be written
     "out is a file": ([*RUN, "--rounds", "1", "--out", "shop.csv"], "shop.csv: cannot be written (File exists)"),
     "out cannot be made": ([*RUN, "--rounds", "1", "--out", "/proc/none"], "/proc/none: cannot be written"),
-    "split onto a folder": (["split", "shop.csv", "loo-20", "--to", "."], "it already exists; expected a new folder"),
-    "split into nowhere": (["split", "shop.csv", "loo-20", "--to", "/proc/none/x"], "/proc/none/x: cannot be made"),
+    "split onto a folder": (["split", "shop.csv", "--protocol", "loo-20", "--out", "."], "it already exists; expected a new folder"),
+    "split into nowhere": (["split", "shop.csv", "--protocol", "loo-20", "--out", "/proc/none/x"], "/proc/none/x: cannot be made"),
 }  # fmt: skip
 
 

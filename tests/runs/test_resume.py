@@ -340,7 +340,7 @@ def test_a_run_that_is_not_there(tmp_path: Path, command: Command) -> None:
 
 def test_an_unfinished_run_recommends_nothing_and_says_how_to_go_on(data: Path, tmp_path: Path, command: Command) -> None:
     path = interrupted(data, tmp_path, 5, rounds=10)
-    said = command("recommend", path.name, "--user", "u3", "--out", tmp_path).error
+    said = command("recommend", path.name, "--user", "u3", "--runs", tmp_path).error
     assert said == f"{path}: this run is not finished; continue it with `entrenous run --resume {path}`"
     assert command("run", "--resume", path, "--json").json["status"] == "finished"
 

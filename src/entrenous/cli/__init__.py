@@ -41,8 +41,12 @@ def _run(arguments: Sequence[str] | None) -> Any:
     """The result of a command. Raises InputError for a command line that cannot be understood."""
     from cyclopts import CycloptsError
 
+    from .lists import fill
+
+    app = _app()
     try:
-        return _app()(arguments, exit_on_error=False, print_error=False, result_action="return_value")
+        fill(app, sys.argv[1:] if arguments is None else arguments)
+        return app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
     except CycloptsError as bad:
         said = one_line(" ".join(str(bad).split()))
         whole = said if said.endswith("..") else said.removesuffix(".")
@@ -70,7 +74,6 @@ def _app():  # type: ignore[no-untyped-def]  # cyclopts.App: imported here so th
     from cyclopts import App, Parameter
 
     from .. import __version__
-    from . import about, ask, data, lab, members, peer_members, run, serve, tune
     from .console import output
 
     app = App(
@@ -81,12 +84,37 @@ def _app():  # type: ignore[no-untyped-def]  # cyclopts.App: imported here so th
         suppress_keyboard_interrupt=False,
         help="Recommendations without collecting anyone's history. Start with: entrenous demo",
     )
-    app.command(data.app)
-    app.command(members.app)  # federation's, with what is in founding and members
-    app.command(peer_members.app)  # peer's, likewise
-    commands: list[Any] = [run.run, run.compare, ask.recommend, ask.predict, run.runs, run.report, run.split]
-    commands += [about.algorithms, about.explain]
-    commands += [serve.server, serve.gateway, serve.device]
-    for command in [*commands, lab.experiment, lab.bench, tune.tune, lab.leakcheck, lab.demo]:
-        app.command(command)
+    _add_commands(app)
     return app
+
+
+def _add_commands(app: Any) -> None:
+    """Adds every command to a cyclopts.App, group by group, and the option that installs completion for the shell."""
+    from cyclopts import App, Group
+
+    for number, (name, commands) in enumerate(_groups().items()):
+        group = Group(name, sort_key=number)
+        for command in commands:
+            if isinstance(command, App):
+                command.group = group
+                app.command(command)
+            else:
+                app.command(command, group=group)
+    here = Group("Options", sort_key=len(_groups()))
+    app["--help"].group = app["--version"].group = here
+    app.register_install_completion_command(add_to_startup=False, group=here, help="Complete commands and options with Tab.")
+
+
+def _groups() -> dict[str, list[Any]]:
+    """The commands by group: functions, and apps with commands of their own."""
+    from . import about, ask, data, lab, leaks, members, peer_members, run, serve, splitting, stored, tune
+
+    return {
+        "Start": [lab.demo, run.run, ask.recommend, ask.predict, stored.runs, stored.report],
+        "Research": [
+            run.compare, tune.tune, lab.experiment, leaks.leakcheck, about.algorithms, about.explain, lab.bench,
+        ],
+        "Data": [data.app, splitting.split],
+        # federation's and peer's apps with what is in founding and members, and in peer_members
+        "Network": [members.app, serve.server, serve.gateway, serve.device, peer_members.app],
+    }  # fmt: skip

@@ -8,11 +8,9 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from ..api.progress import progress_bar
 from ..core.errors import InputError
-from ..core.settings import parse_assignments
-from .console import announce_compilation, emit_json, table
-from .options import Load
+from .console import emit_json, progress_bar, table
+from .options import Load, Set, assignments
 
 SHOWN = ("mae", "rmse", "hr@10", "ndcg@10")
 
@@ -24,8 +22,8 @@ def tune(
     grid: Annotated[list[str] | None, Parameter(negative="")] = None,
     search: Annotated[list[str] | None, Parameter(negative="")] = None,
     trials: int | None = None,
-    seed: int | None = None,
-    settings: Annotated[list[str] | None, Parameter(name="--set", negative="")] = None,
+    search_seed: int | None = None,
+    settings: Set = None,
     data: str = "ml-100k",
     protocol: str | None = None,
     seeds: int = 1,
@@ -53,7 +51,7 @@ def tune(
         A setting and where to look, name=a..b, name=a..b:log or name=value,value,...; may be repeated. Needs the extra `tune` (Optuna).
     trials:
         How many settings a search tries; default: 30.
-    seed:
+    search_seed:
         Of the search's own draws; default: 0. The trainings have the seeds of --seeds.
     settings:
         A setting that is the same for all, name=value; may be repeated.
@@ -81,23 +79,23 @@ def tune(
     json:
         Print one JSON object on stdout.
     """
+    only = {"--trials": trials, "--search-seed": search_seed, "--out": out, "--resume": resume or None}
+    _grid_or_search(grid, search, [name for name, value in only.items() if value is not None])
     from ..tuning import grid as tuning
     from ..tuning import search as searching
 
-    only = {"--trials": trials, "--seed": seed, "--out": out, "--resume": resume or None}
-    _grid_or_search(grid, search, [name for name, value in only.items() if value is not None])
-    fixed, reading = parse_assignments(settings or []), parse_assignments(load or [], "--load")
-    announce_compilation(algorithm)
-    with progress_bar() as progress:
+    fixed, reading = assignments(settings), assignments(load, "--load")
+    with progress_bar(algorithm) as progress:
         if search:
-            space = parse_assignments(search, "--search")
+            space = assignments(search, "--search")
             found = searching.search(
-                algorithm, data, protocol=protocol, space=space, trials=searching.TRIALS if trials is None else trials, seed=seed or 0,
+                algorithm, data, protocol=protocol, space=space, trials=searching.TRIALS if trials is None else trials,
+                seed=search_seed or 0,
                 settings=fixed, seeds=seeds, rounds=rounds, every=every, load=reading, threads=threads, workers=workers, ray=ray, out=out,
                 resume=resume, progress=progress,
             )  # fmt: skip
         else:
-            choices = {name: values.split(",") for name, values in parse_assignments(grid or [], "--grid").items()}
+            choices = {name: values.split(",") for name, values in assignments(grid, "--grid").items()}
             found = tuning.tune(
                 algorithm, data, protocol=protocol, grid=choices, settings=fixed, seeds=seeds, rounds=rounds, every=every,
                 load=reading, threads=threads, workers=workers, ray=ray, progress=progress,

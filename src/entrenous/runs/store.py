@@ -195,7 +195,7 @@ def find(run: str, root: Path) -> Path:
         if run and (path / "manifest.json").is_file():
             return path
     known = [path.name for path in folders(root)]
-    hint = did_you_mean(run, known) if known else f"there are no runs under {root}; --out names the folder they are in"
+    hint = did_you_mean(run, known) if known else f"there are no runs under {root}; give the folder of a run"
     raise InputError("run", f"'{run}' is not a run", expected="a folder with a manifest.json", fix=hint)
 
 

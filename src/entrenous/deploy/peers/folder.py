@@ -82,7 +82,7 @@ class Folder:
                 str(path),
                 "is not the folder of a peer",
                 expected=f"a folder with {INVITATION}",
-                fix="make some with `entrenous peer new`",
+                fix="make some with `entrenous peer prepare`",
             )
 
     @cached_property
