@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import os
 import resource
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from command_line import Command, write_shop
-
-from entrenous.runs import pipeline as experiment
-from entrenous.runs import store
 
 LONG = [
     "run",
@@ -195,21 +190,6 @@ def process(*arguments: str, **options: object) -> subprocess.Popen[str]:
     code = "from entrenous.cli import main; main()"
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
     return subprocess.Popen([sys.executable, "-c", code, *arguments], text=True, start_new_session=True, **pipes)  # type: ignore[call-overload]
-
-
-def test_control_c_is_one_line_and_the_run_can_be_continued(folder: Path) -> None:
-    running = process(*LONG, "--json")
-    while not list(folder.glob("runs/*/checkpoint-*.safetensors")):
-        assert running.poll() is None, running.communicate()
-        time.sleep(0.01)
-    os.killpg(running.pid, signal.SIGINT)
-    out, err = running.communicate(timeout=60)
-    assert running.returncode == 130 and out == "" and "Traceback" not in err
-    assert err.splitlines()[-1].startswith("error: interrupted; `entrenous runs` lists what can be continued with")
-    (path,) = store.folders(folder / "runs")
-    manifest = store.read_manifest(path)
-    store.write_manifest(path, {**manifest, "rounds_asked": 1})  # the rest of a million rounds is not the point here
-    assert experiment.resume(path.name, root=folder / "runs").manifest["status"] == "finished"
 
 
 def test_a_full_disk_is_one_line_and_leaves_nothing(folder: Path) -> None:

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any, TextIO
 
-from ..core.errors import EntrenousError, EntrenousWarning, one_line
+from ..core.errors import CheckFailed, EntrenousError, EntrenousWarning, Interrupted, one_line
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -19,10 +19,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
             warnings.simplefilter("ignore", RuntimeWarning)  # an overflow: what is not finite is refused by name later
             code = _run(arguments)
             sys.stdout.flush()
+    except CheckFailed as broken:
+        _fail(str(broken), 1)
     except EntrenousError as bad:
         _fail(str(bad))
-    except KeyboardInterrupt:
-        _fail("interrupted; `entrenous runs` lists what can be continued with `entrenous run --resume RUN`", 130)
+    except KeyboardInterrupt as stopped:
+        _fail(f"interrupted; {stopped}" if isinstance(stopped, Interrupted) else "interrupted", 130)
     except BrokenPipeError:  # the reader of our output has left, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)

@@ -40,6 +40,19 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[Any]], *, title: str =
     console.print(grid)
 
 
+@contextmanager
+def goes_on(how: str) -> Iterator[None]:
+    """A context in which Ctrl-C says how the work is continued."""
+    from ..core.errors import Interrupted
+
+    try:
+        yield
+    except Interrupted:
+        raise
+    except KeyboardInterrupt:
+        raise Interrupted(how) from None
+
+
 def output() -> Console:
     """rich's console on stdout, which leaves it to `main` to end quietly when the reader of our output has left."""
     from rich.console import Console

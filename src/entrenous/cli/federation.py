@@ -9,7 +9,7 @@ from typing import Any, Literal
 from cyclopts import App
 
 from ..core.errors import EntrenousError, InputError, at_least
-from .console import emit_json, say, table
+from .console import emit_json, goes_on, say, table
 from .options import NETWORK, Load, Set, assignments, need_libraries
 
 app = App(name="federation", help="A real federation: try one on this machine, found one, enrol nodes, see where it stands.")
@@ -73,7 +73,8 @@ def try_(
         say_beside(made.terms, algorithm if is_place(algorithm) else "")
     else:
         say(f"going on with {folder}")
-    found = trial.carry_out(folder, say)
+    with goes_on("start it again: it goes on from where it was"):
+        found = trial.carry_out(folder, say)
     if json:
         emit_json(found)
         return

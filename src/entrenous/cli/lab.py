@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ..core.errors import at_least
 from .ask import show_recommendations
-from .console import announce_compilation, emit_json, progress_bar, say, table
+from .console import announce_compilation, emit_json, goes_on, progress_bar, say, table
 from .options import RUNS
 
 
@@ -32,7 +32,7 @@ def experiment(
     from ..papers.runner import run_experiment
 
     at_least("--threads", threads, 0)
-    with progress_bar() as progress:
+    with goes_on("start it again: what it has trained is remembered"), progress_bar() as progress:
         result = run_experiment(name, quick=quick, out=out, threads=threads, progress=progress)
     if json:
         emit_json(result.as_json())

@@ -152,12 +152,13 @@ def _refuse_change(asked: dict[str, Any], manifest: dict[str, Any]) -> None:
 def show_run(manifest: dict[str, Any], name: str) -> None:
     """One run as a table, with its protocol. name: what other commands find it by."""
     from ..core.own import short
+    from ..evaluate.metric_kinds import arrowed
     from ..runs.store import protocol_of
 
     full = manifest.get("full_ranking")
     headers = ["metric", protocol_of(manifest), *(["full ranking"] if full else [])]
     rows = [
-        [name, manifest["metrics"][name], *([full[name]] if full and name in full else [""] if full else [])]
+        [arrowed(name), manifest["metrics"][name], *([full[name]] if full and name in full else [""] if full else [])]
         for name in SHOWN
         if name in manifest["metrics"]
     ]

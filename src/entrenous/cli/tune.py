@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from ..core.errors import InputError
-from .console import emit_json, progress_bar, table
+from .console import emit_json, goes_on, progress_bar, table
 from .options import Load, Set, assignments
 
 SHOWN = ("mae", "rmse", "hr@10", "ndcg@10")
@@ -85,7 +85,12 @@ def tune(
     from ..tuning import search as searching
 
     fixed, reading = assignments(settings), assignments(load, "--load")
-    with progress_bar(algorithm) as progress:
+    again = (
+        f"go on with the same command and --resume: {out} has what is finished"
+        if out
+        else "nothing was kept: a search with --out is"
+    )
+    with goes_on(again), progress_bar(algorithm) as progress:
         if search:
             space = assignments(search, "--search")
             found = searching.search(
@@ -120,6 +125,8 @@ def _grid_or_search(grid: list[str] | None, search: list[str] | None, of_search:
 
 def _show_tuning(found: dict[str, Any], fixed: list[str], load: dict[str, str]) -> None:
     """The best settings as a table, what did not end, and the command that runs the best."""
+    from ..evaluate.metric_kinds import arrowed
+
     names = [name for name in found["rows"][0]["settings"] if name not in fixed]
     metrics = [name for name in SHOWN if name in found["rows"][0]["validation"]]
     rows = [
@@ -127,7 +134,11 @@ def _show_tuning(found: dict[str, Any], fixed: list[str], load: dict[str, str]) 
         for row in found["rows"][:20]
     ]
     about = f"{found['algorithm']} on {found['data']}, {found['protocol']}"
-    table([*names, "rounds", *metrics], rows, title=f"{about}: validation, mean of {found['seeds']} seed(s), best first")
+    table(
+        [*names, "rounds", *map(arrowed, metrics)],
+        rows,
+        title=f"{about}: validation, mean of {found['seeds']} seed(s), best first",
+    )
     if found.get("stopped"):
         print(f"- {len(found['stopped'])} stopped early: worse than the median of the trials before at the same round")
     for one in found["failed"]:
