@@ -41,7 +41,7 @@ federation: $(VENV)/.with-network
 	@$(BIN)/entrenous federation try
 
 gossip: $(VENV)/.with-network
-	@$(BIN)/entrenous peer show
+	@$(BIN)/entrenous peer try
 
 test: lint $(VENV)/.torch
 	$(BIN)/python -m pytest -q -n auto --dist loadfile

@@ -202,7 +202,7 @@ def test_each_round_is_told(data: Interactions) -> None:
 def test_progress_is_shown_where_it_is_asked_for(data: Interactions, capsys: pytest.CaptureFixture[str]) -> None:
     seen: list[int] = []
     entrenous.run("fpl", data, progress=lambda done, total, what: seen.append(done), **SMALL)
-    assert seen[-1] == 4 and capsys.readouterr().err == ""
+    assert 4 in seen and capsys.readouterr().err == ""
     entrenous.run("fpl", data, progress=True, **SMALL)
     assert "round 4/4" in capsys.readouterr().err
 

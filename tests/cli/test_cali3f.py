@@ -117,7 +117,7 @@ def test_a_stored_run_recommends(runs: dict[str, Any], folder: Path, command: Co
 
 def test_the_report_of_two_runs(runs: dict[str, Any], folder: Path, command: Command) -> None:
     names = [found["run"] for found in runs.values()]
-    assert command("report", *names, "--to", "two.html").out == "two.html\n"
+    assert command("report", *names, "--out", "two.html").out == "two.html\n"
     page = Page((folder / "two.html").read_text(encoding="utf-8"))
     assert page.wrong == []
     heads = [row[0] for row in page.tables["What leaves a device under cali3f-gmf"]]
@@ -160,7 +160,9 @@ def test_a_given_split_in_which_a_user_consumed_everything_is_trained_on(name: s
     clusters = ["--set", "clusters=2"] if name.startswith("cali3f") else []
     found = command("run", name, *options, *clusters, "--json").json
     assert found["status"] == "finished" and all(np.isfinite(value) for value in found["metrics"].values())
-    assert command("recommend", found["run"], "--user", "all", "--out", tmp_path / "runs", "--json").json["recommendations"] == []
+    assert (
+        command("recommend", found["run"], "--user", "all", "--runs", tmp_path / "runs", "--json").json["recommendations"] == []
+    )
 
 
 def test_rows_in_which_a_user_consumed_everything_leave_nothing_to_hold_them_against(command: Command, tmp_path: Path) -> None:

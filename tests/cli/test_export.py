@@ -13,14 +13,14 @@ def test_a_stored_run_becomes_files(tmp_path: Path, capsys: pytest.CaptureFixtur
     command, runs = Command(capsys), tmp_path / "runs"
     shop = write_shop(tmp_path / "shop.csv")
     command("run", "fpl", "--data", shop, "--protocol", "loo-20", "--rounds", "4", "--every", "2", "--out", runs)
-    said = command("export", "latest", "--to", tmp_path / "to", "--n", "3", "--out", runs)
+    said = command("export", "latest", "--out", tmp_path / "to", "--n", "3", "--runs", runs)
     names = ["recommendations.csv", "users.csv", "curve.csv", "run.trec", "qrels.trec"]
     assert said.code == 0 and [Path(line).name for line in said.out.split()] == names
     best = pl.read_csv(tmp_path / "to" / "recommendations.csv")
     assert best.columns == ["user", "rank", "item", "title", "score"] and best.height == 40 * 3
     assert pl.read_csv(tmp_path / "to" / "curve.csv")["round"].to_list() == [2, 4]
     assert len((tmp_path / "to" / "qrels.trec").read_text().splitlines()) == 40
-    only = command("export", "latest", "--to", tmp_path / "trec", "--format", "trec", "--out", runs)
+    only = command("export", "latest", "--out", tmp_path / "trec", "--format", "trec", "--runs", runs)
     assert sorted(path.name for path in (tmp_path / "trec").iterdir()) == ["qrels.trec", "run.trec"] and only.code == 0
 
 
@@ -30,9 +30,9 @@ def test_what_cannot_be_exported_is_one_line(tmp_path: Path, capsys: pytest.Capt
     write_shop(tmp_path / "shop.csv")
     command("run", "popular", "--data", tmp_path / "shop.csv", "--protocol", "loo-20", "--out", tmp_path / "runs")
     for arguments, expected in (
-        (["--to", tmp_path / "file" / "x"], "cannot be written"),
-        (["--to", tmp_path / "x", "--n", "0"], "--n: got 0"),
-        (["--to", tmp_path / "x", "--format", "xls"], "xls"),
+        (["--out", tmp_path / "file" / "x"], "cannot be written"),
+        (["--out", tmp_path / "x", "--n", "0"], "--n: got 0"),
+        (["--out", tmp_path / "x", "--format", "xls"], "xls"),
     ):
-        said = command("export", "latest", *arguments, "--out", tmp_path / "runs")
+        said = command("export", "latest", *arguments, "--runs", tmp_path / "runs")
         assert said.code == 2 and expected in said.err and said.err.count("\n") == 1

@@ -113,11 +113,11 @@ def test_bad_input_to_join_and_to_what_runs_is_one_line_and_writes_nothing(folde
         "place.json: no such file": ["server", "a"],
         "node.json: no such file": ["gateway", "a"],
         "nothing to tell yet": ["federation", "status", "book/server"],
-        "no such store": ["federation", "backup", "a", "--to", "copy.sqlite"],
+        "no such store": ["federation", "backup", "a", "--out", "copy.sqlite"],
         "no node 'c' on the roll": ["federation", "shut-out", "book", "c"],
         "is or was a node": ["federation", "invite", "book", "--node", "a/request.json:5"],
         "and 0 are left": ["federation", "invite", "book", "--node", "stranger/request.json:5"],
-        "--to: got -1": ["federation", "rewind", "a", "--to", "-1"],
+        "--rounds: got -1": ["federation", "rewind", "a", "--rounds", "-1"],
         "server.crt: cannot be read": ["federation", "renew", "a"],
         "terms.json: no such file; ": ["federation", "shut-out", "nowhere", "a"],
     }.items():
@@ -177,7 +177,7 @@ def test_a_federation_with_secure_sums_keeps_its_nodes_and_its_rounds(folder: Pa
     before = contents(folder)
     assert "has agreed on who takes part" in command("federation", "invite", "book", "--node", "late/request.json:5").error
     assert "has agreed on who takes part" in command("federation", "shut-out", "book", "a").error
-    assert "two secure sums of one round" in command("federation", "rewind", "a", "--to", "0").error
+    assert "two secure sums of one round" in command("federation", "rewind", "a", "--rounds", "0").error
     assert contents(folder) == before
 
 
@@ -230,7 +230,7 @@ def test_from_nothing_to_recommendations_with_kills_backups_and_a_node_less(fold
             with running(log, "server", "book/server"):
                 until(lambda: rounds(server) > done + 2)
                 os.kill(b.pid, signal.SIGKILL)  # nobody is left out: rounds wait for it
-                assert command("federation", "backup", "b", "--to", "b.sqlite").code == 0
+                assert command("federation", "backup", "b", "--out", "b.sqlite").code == 0
         for left in (folder / "b").glob("store.sqlite*"):
             left.unlink()
         shutil.copyfile("b.sqlite", "b/store.sqlite")
@@ -250,7 +250,7 @@ def test_from_nothing_to_recommendations_with_kills_backups_and_a_node_less(fold
     shutil.rmtree(server)  # lost; the backup is more than a few rounds old
     shutil.copytree(folder / "backup", server)
     for name in ("a", "b", "one"):
-        assert command("federation", "rewind", name, "--to", str(old)).code == 0
+        assert command("federation", "rewind", name, "--rounds", str(old)).code == 0
         shutil.copyfile(server / "keys" / "ca.crt", f"{name}/ca.crt")
     (server / "status.json").unlink()
     with (

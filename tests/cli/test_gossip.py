@@ -223,7 +223,7 @@ def test_a_trace_is_kept_with_its_run(command: Command, folder: Path, tmp_path: 
 
 def test_a_split_with_weighting_sets_is_the_same_from_its_files(command: Command, tmp_path: Path) -> None:
     made = ran(command, tmp_path / "runs", "--json").json
-    assert command("split", "shop.csv", "pepper-85-15", "--to", tmp_path / "split").code == 0
+    assert command("split", "shop.csv", "--protocol", "pepper-85-15", "--out", tmp_path / "split").code == 0
     options = ["--data", tmp_path / "split", "--protocol", "given", "--rounds", 4, *SMALL, "--out", tmp_path / "runs", "--json"]
     given = command("run", "pepper-gmf", *options).json
     assert (given["model_sha256"], given["metrics"]) == (made["model_sha256"], made["metrics"])
@@ -273,7 +273,7 @@ def test_a_report_counts_messages_of_peers_beside_updates_to_a_server(command: C
         command("run", name, *options, *(["--rounds", 2, "--set", "factors=4"] if name == "fcf" else []))
     runs = [path.name for path in store.folders(tmp_path)]
     assert len(runs) == 4
-    page = Page(Path(command("report", *runs, "--out", tmp_path).out.strip()).read_text())
+    page = Page(Path(command("report", *runs, "--runs", tmp_path).out.strip()).read_text())
     assert page.wrong == []
     assert [row[0] for row in page.tables["Sent and received"][2:]] == ["fcf"]
     pepper = store.read(next(name for name in runs if name.startswith("pepper")), tmp_path).manifest
@@ -292,7 +292,7 @@ def test_a_report_counts_messages_of_peers_beside_updates_to_a_server(command: C
 
 def test_a_report_of_one_run_without_a_server_names_none_but_to_say_so(command: Command, tmp_path: Path) -> None:
     ran(command, tmp_path, *LOSSY)
-    page = Page(Path(command("report", "--out", tmp_path).out.strip()).read_text())
+    page = Page(Path(command("report", "--runs", tmp_path).out.strip()).read_text())
     assert page.text.replace("There is no server", "").count("server") == 0
     assert "a node, a push" in page.text and "a device, a round" not in page.text
     assert "loss=0.3, latency=uniform:0:2, churn=0.2, bad=0.2" in page.text
@@ -302,7 +302,7 @@ def test_runs_that_differ_by_their_network_are_told_apart(command: Command, tmp_
     for loss in ("0.1", "0.4"):
         ran(command, tmp_path, "--network", f"loss={loss}")
     runs = [path.name for path in store.folders(tmp_path)]
-    page = Page(Path(command("report", *runs, "--out", tmp_path).out.strip()).read_text())
+    page = Page(Path(command("report", *runs, "--runs", tmp_path).out.strip()).read_text())
     assert {row[0] for row in page.tables["Pushed and received"][2:]} == {
         f"pepper-gmf factors=4, view=3, loss={x}" for x in ("0.1", "0.4")
     }
@@ -360,7 +360,7 @@ def test_a_cell_of_an_experiment_is_the_run_seen_on_its_way(network: dict[str, A
 
 def test_weighting_sets_tell_no_model_the_answer(folder: Path) -> None:
     data = load(str(folder / "shop.csv"))
-    honest, leaky = (leakcheck(data, "pepper-85-15", rounds=60, leaky_negatives=on) for on in (False, True))
+    honest, leaky = (leakcheck(data, "pepper-85-15", rounds=60, negatives=of) for of in ("train", "leaky"))
     assert honest["passed"] and np.abs([one["standard_errors"] for one in honest["checks"]]).max() < 4
     assert not leaky["passed"]
 

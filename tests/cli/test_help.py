@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import inspect
 import re
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 from command_line import Command
 
 import entrenous
-from entrenous.cli import _app
-from entrenous.core.discover import offers
+from entrenous.cli import _app, lab, lists
+from entrenous.core.discover import algorithms, offers
+from entrenous.data.dataset import datasets
+from entrenous.data.options import LoadOptions
+from entrenous.evaluate.metric_kinds import metrics
+from entrenous.federation.network import Network
 from entrenous.papers.runner import experiments
 from entrenous.split.protocol import protocols
 
@@ -49,7 +56,7 @@ def described(text: str) -> dict[str, str]:
 
 
 def parameters(function: Any) -> set[str]:
-    return {name.replace("_", "-") for name in inspect.signature(function).parameters} - {"reading"}
+    return {name.replace("_", "-") for name in inspect.signature(function).parameters}
 
 
 @pytest.mark.parametrize("name", [*COMMANDS, *INSIDE])
@@ -63,7 +70,8 @@ def test_every_command_explains_itself_and_each_of_its_options(name: str, comman
     app = APP[group][inside] if inside else APP[group]
     assert app.help.split("\n")[0].endswith((".", "?"))
     found = described(said.out)
-    wanted = {{"settings": "set"}.get(one, one) for one in parameters(app.default_command)}
+    shown = {"settings": "set", "folder": "runs" if "--runs" in found else "folder"}
+    wanted = {shown.get(one, one) for one in parameters(app.default_command)}
     assert wanted <= {one.removeprefix("--").lower() for one in found}, found
     for option, text in found.items():
         assert len(re.sub(r"\[.*?\]", "", text).strip()) >= 12, f"{name} {option}: {text!r}"
@@ -88,8 +96,78 @@ def test_the_version(command: Command) -> None:
     assert (said.code, said.out, said.err) == (0, f"{entrenous.__version__}\n", "")
 
 
-def test_help_names_every_bench_experiment_and_protocol(command: Command) -> None:
-    benches, papers, run = (command(name, "--help").out for name in ("bench", "experiment", "run"))
-    assert all(name in benches for name in offers("benches", "BENCHES"))
-    assert all(name in papers for name in experiments())
-    assert [name for name in protocols() if name not in run] == []
+HEAVY = ("numba", "llvmlite", "scipy", "polars", "matplotlib", "numpy")
+LISTED = {
+    "run": [*algorithms(), *protocols(), *datasets(), *metrics(), *Network.model_fields],
+    "bench": offers("benches", "BENCHES"),
+    "experiment": experiments(),
+    "leakcheck": protocols(),
+    "split": protocols(),
+    "explain": algorithms(),
+    "data check": [f"{name}=" for name in LoadOptions.model_fields],
+}
+
+
+@pytest.mark.parametrize("name", LISTED)
+def test_what_there_is_is_listed_as_it_is_found(name: str, command: Command) -> None:
+    said = " ".join(command(*name.split(), "--help").out.split())
+    assert [one for one in LISTED[name] if one not in said] == [] and "{" not in said
+
+
+def test_an_algorithm_that_a_package_brings_is_listed(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lists, "LISTS", {**lists.LISTS, "benches": lambda: ["of-a-package"]})
+    monkeypatch.setattr(lab.bench, "__doc__", "Measure.\n\n    Parameters\n    ----------\n    name:\n        One of {benches}.")
+    assert "One of of-a-package." in command("bench", "--help").out
+
+
+def test_the_list_of_commands_loads_nothing_heavy() -> None:
+    code = f"""
+import sys
+from entrenous.cli import main
+try:
+    main(["--help"])
+except SystemExit:
+    print([name for name in {HEAVY} if name in sys.modules])
+"""
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert shown.stdout.splitlines()[-1] == "[]", shown.stderr
+
+
+def test_commands_are_in_groups(command: Command) -> None:
+    said = command("--help").out
+    places = [said.index(f"─ {title} ─") for title in ("Start", "Research", "Data", "Network", "Options")]
+    assert places == sorted(places)
+    inside = {"demo": 0, "run": 0, "compare": 1, "leakcheck": 1, "split": 2, "federation": 3, "peer": 3}
+    for name, number in inside.items():
+        at = re.search(rf"^│ {name}  ", said, re.MULTILINE)
+        assert at is not None and places[number] < at.start() < places[number + 1], name
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_for_the_shell(shell: str, command: Command, tmp_path: Path) -> None:
+    said = command("--install-completion", "--shell", shell, "--output", tmp_path / "entrenous")
+    script = (tmp_path / "entrenous").read_text()
+    assert said.code == 0 and str(tmp_path / "entrenous") in said.out
+    assert all(word in script for word in ("leakcheck", "federation", "protocol", "resume")) and "{protocols}" not in script
+
+
+# ---- one name for one thing ----------------------------------------------------------------------------------------------------
+
+
+def test_one_thing_has_one_name_on_all_commands(command: Command) -> None:
+    """`--out` is where a command writes, `--runs` where runs are found, `--load` how a file is read, `--protocol`, `--negatives`."""
+    found = {name: set(described(command(*name.split(), "--help").out)) for name in [*COMMANDS, *INSIDE] if name not in GROUPS}
+    of = {
+        option: {name for name, options in found.items() if option in options} for option in sorted(set().union(*found.values()))
+    }
+    assert not {"--to", "--leaky-negatives", "--delimiter", "--names", "--duplicates", "--item-column"} & set(of)
+    assert of["--runs"] == {"recommend", "predict", "runs", "report", "export"}
+    assert {"run", "report", "split", "tune", "experiment", "federation backup"} <= of["--out"] and not of["--out"] & of[
+        "--runs"
+    ] - {"report", "export"}
+    assert {"run", "compare", "tune", "leakcheck", "split", "data check", "data info", "federation try", "federation join"} <= of[
+        "--load"
+    ]
+    assert of["--negatives"] == {"run", "leakcheck"} and {"run", "tune", "leakcheck", "split"} <= of["--protocol"]
+    assert {"try", "new", "identity", "invite", "join", "recommend", "status"} <= set(APP["federation"]) & set(APP["peer"])
+    assert "--search-seed" in found["tune"] and "--seed" not in found["tune"]

@@ -43,14 +43,17 @@ def test_a_federation_is_founded_and_what_is_wrong_is_one_line(
     tmp_path: Path, rows: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder, command = tmp_path / "try", Command(capsys)
-    made = json.loads(entrenous("new", str(folder), "--data", rows, "--peers", "4", "--set", "factors=4", "--json"))
+    made = json.loads(entrenous("prepare", str(folder), "--data", rows, "--peers", "4", "--set", "factors=4", "--json"))
     assert len(made["peers"]) == 4
     told = command("peer", "status", folder, "--json").json["peers"]
     assert [(one["number"], one["running"]) for one in told] == [(n, False) for n in range(4)]
     for wrong, said in (
-        (("new", str(folder), "--data", rows, "--peers", "4"), "is not empty"),
-        (("new", str(tmp_path / "b"), "--data", rows, "--peers", "4", "--algorithm", "fcf"), "does not gossip|needs a server"),
-        (("new", str(tmp_path / "b"), "--data", rows, "--peers", "4", "--set", "alpha=0"), "expected one at random"),
+        (("prepare", str(folder), "--data", rows, "--peers", "4"), "is not empty"),
+        (
+            ("prepare", str(tmp_path / "b"), "--data", rows, "--peers", "4", "--algorithm", "fcf"),
+            "does not gossip|needs a server",
+        ),
+        (("prepare", str(tmp_path / "b"), "--data", rows, "--peers", "4", "--set", "alpha=0"), "expected one at random"),
         (("recommend", str(folder / "peer-02")), "has not learnt anything yet"),
         (("replay", str(folder)), "no peer has recorded anything"),
         (("run", str(tmp_path)), "is not the folder of a peer"),

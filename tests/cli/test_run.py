@@ -84,7 +84,7 @@ def test_every_protocol(protocol: str, command: Command) -> None:
 
 @pytest.mark.parametrize("options", [["--data", "split"], ["--given", "split"]])
 def test_a_split_in_files_gives_the_same_run(options: list[str], command: Command, tmp_path: Path) -> None:
-    written = command("split", "shop.csv", "loo-20", "--to", "split", "--seed", "3")
+    written = command("split", "shop.csv", "--protocol", "loo-20", "--out", "split", "--seed", "3")
     assert (written.code, written.out) == (0, "split\n")
     own = command("run", "pfpl+", "--data", "shop.csv", *SMALL, "--seed", "3", "--json").json
     given = command("run", "pfpl+", *options, *SMALL[2:], "--protocol", "given", "--seed", "3", "--json").json
@@ -97,7 +97,7 @@ def test_a_split_in_files_gives_the_same_run(options: list[str], command: Comman
 
 
 def test_folds_in_files(command: Command, tmp_path: Path) -> None:
-    said = command("split", "shop.csv", "kfold-3", "--to", "folds", "--parquet")
+    said = command("split", "shop.csv", "--protocol", "kfold-3", "--out", "folds", "--parquet")
     assert said.out.splitlines() == ["folds/1", "folds/2", "folds/3"]
     folds = command("run", "popular", "--data", "shop.csv", "--protocol", "kfold-3", "--json").json["folds"]
     second = command("run", "popular", "--data", "folds/2", "--protocol", "given", "--json").json
@@ -168,7 +168,7 @@ def test_recommend_is_what_the_run_recommends_in_python(command: Command, tmp_pa
     )
     said = command("recommend", made.manifest["run"], "--user", "u3", "--n", "7")
     assert [row["item"] in said.out for row in found["recommendations"]] == [True] * 7
-    assert command("recommend", made.path, "--user", "u3", "--n", "7", "--out", "elsewhere").out == said.out
+    assert command("recommend", made.path, "--user", "u3", "--n", "7", "--runs", "elsewhere").out == said.out
 
 
 def test_report_writes_one_file_and_prints_its_path(command: Command, tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ def test_report_writes_one_file_and_prints_its_path(command: Command, tmp_path: 
         command("run", algorithm, "--data", "shop.csv", *SMALL[:4], "--every", "2")
     one, two = (
         command("report"),
-        command("report", "pfpl+-shop-loo-20-seed0", "popular-shop-loo-20-seed0", "--to", "new/two.html", "--user", "u3"),
+        command("report", "pfpl+-shop-loo-20-seed0", "popular-shop-loo-20-seed0", "--out", "new/two.html", "--user", "u3"),
     )
     assert (one.code, one.out, one.err) == (0, "runs/popular-shop-loo-20-seed0/report.html\n", "")
     assert (two.code, two.out) == (0, "new/two.html\n")

@@ -63,10 +63,10 @@ def test_info_counts_by_hand(file: Path, capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_info_with_options(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert as_json(capsys, "info", file, "--min-value", "3")["rows"] == 3
-    assert as_json(capsys, "info", file, "--value", "", "--time", "")["values"] is None
+    assert as_json(capsys, "info", file, "--load", "min_value=3")["rows"] == 3
+    assert as_json(capsys, "info", file, "--load", "value=", "--load", "time=")["values"] is None
     with pytest.raises(InputError, match=r"films\.csv:2: the value 5 is outside the scale"):
-        run("info", file, "--scale", "1", "4")
+        run("info", file, "--load", "scale=1,4")
 
 
 def test_check_says_ok_or_raises(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -80,7 +80,7 @@ def test_check_says_ok_or_raises(file: Path, capsys: pytest.CaptureFixture[str])
 
 def test_check_with_names_and_duplicates(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file.write_text("bread,alice,1\nmilk,alice,2\nbread,bob,1\neggs,bob,3\nmilk,alice,5\n")
-    assert as_json(capsys, "check", file, "--names", "item,user,count", "--duplicates", "last")["values"]["max"] == 5
+    assert as_json(capsys, "check", file, "--load", "names=item,user,count", "--load", "duplicates=last")["values"]["max"] == 5
 
 
 def test_fetch_of_what_cannot_be_fetched(file: Path, capsys: pytest.CaptureFixture[str]) -> None:

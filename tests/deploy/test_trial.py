@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from federation_links import ratings
 
-from entrenous.deploy.lock import is_held
+from entrenous.core.lock import is_held
 
 pytest.importorskip("flwr")
 

@@ -33,7 +33,7 @@ def test_honest_protocols_pass_and_leaky_negatives_do_not(protocol: str, metrics
     honest = leakcheck(data, protocol)
     assert honest["passed"] and [one["metric"] for one in honest["checks"]] == metrics
     assert honest["negatives"] == "not in train"
-    leaky = leakcheck(data, protocol, leaky_negatives=True)
+    leaky = leakcheck(data, protocol, negatives="leaky")
     assert not leaky["passed"] and leaky["negatives"] == "not in train, validation or test (leaky)"
     assert distances(leaky)["auc"] > 4 > abs(distances(honest)["auc"])
     assert leaky["checks"][0]["obtained"] > 0.6
@@ -42,7 +42,7 @@ def test_honest_protocols_pass_and_leaky_negatives_do_not(protocol: str, metrics
 def test_rows_that_ncf_held_out_are_as_honest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ENTRENOUS_DATA", str(tmp_path))
     write_all(tmp_path, shop(tmp_path, users=150, items=160, rows=14))
-    honest, leaky = (leakcheck("ml-1m", "ncf-99", rounds=200, leaky_negatives=on) for on in (False, True))
+    honest, leaky = (leakcheck("ml-1m", "ncf-99", rounds=200, negatives=of) for of in ("train", "leaky"))
     assert honest["passed"] and [one["metric"] for one in honest["checks"]] == ["auc", "hr@10"]
     assert not leaky["passed"] and distances(leaky)["auc"] > 4
 
@@ -81,15 +81,16 @@ def test_the_same_seed_gives_the_same_figures(data: Interactions) -> None:
 
 def test_the_command_ends_with_1_when_there_is_a_leak(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, command = write_shop(tmp_path / "shop.csv", users=150, items=60, rows=14), Command(capsys)
-    honest = command("leakcheck", path, "loo-30", "--json")
+    how = ["--data", path, "--protocol", "loo-30"]
+    honest = command("leakcheck", *how, "--json")
     assert honest.code == 0 and honest.json["passed"] and honest.json["data"] == "shop"
-    leaky = command("leakcheck", path, "loo-30", "--leaky-negatives", "--json")
+    leaky = command("leakcheck", *how, "--negatives", "leaky", "--json")
     assert leaky.code == 1 and not leaky.json["passed"]
     assert leaky.err.startswith("warning: negatives avoid held-out items too; figures made in this way mean nothing")
-    said = command("leakcheck", path, "loo-30", "--leaky-negatives")
+    said = command("leakcheck", *how, "--negatives", "leaky")
     assert said.code == 1 and "LEAK" in said.out
-    assert command("split", path, "loo-30", "--to", tmp_path / "split").code == 0
-    given = command("leakcheck", tmp_path / "split", "given", "--json")
+    assert command("split", path, "--protocol", "loo-30", "--out", tmp_path / "split").code == 0
+    given = command("leakcheck", "--data", tmp_path / "split", "--protocol", "given", "--json")
     assert given.code == 0 and given.json["checks"] == honest.json["checks"]
 
 
@@ -97,7 +98,30 @@ def test_the_command_ends_with_1_when_there_is_a_leak(tmp_path: Path, capsys: py
 def test_movielens(protocol: str, monkeypatch: pytest.MonkeyPatch) -> None:
     real("ml-100k")
     monkeypatch.setenv("ENTRENOUS_DATA", str(SHARED))
-    honest, leaky = (leakcheck("ml-100k", protocol, rounds=20, leaky_negatives=leak) for leak in (False, True))
+    honest, leaky = (leakcheck("ml-100k", protocol, rounds=20, negatives=of) for of in ("train", "leaky"))
     assert honest["passed"] and not leaky["passed"]
     if protocol == "loo-99":
         assert honest["checks"][1]["obtained"] == pytest.approx(0.10, abs=0.03) and leaky["checks"][1]["obtained"] > 0.15
+
+
+@pytest.mark.parametrize("algorithm", ["fedavg-gmf", "pfpl+"])
+def test_any_algorithm_with_a_server_can_be_checked(algorithm: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, command = write_shop(tmp_path / "shop.csv", users=100, items=60, rows=14), Command(capsys)
+    how = ["leakcheck", algorithm, "--data", path, "--protocol", "loo-30", "--set", "factors=8", "--json"]
+    honest, leaky = command(*how), command(*how, "--negatives", "leaky")
+    assert (honest.code, leaky.code) == (0, 1) and honest.json["algorithm"] == algorithm
+    assert leaky.json["checks"][0]["obtained"] > 0.6
+
+
+def test_what_cannot_be_checked_says_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, command = write_shop(tmp_path / "shop.csv"), Command(capsys)
+    how = ["--data", path, "--protocol", "loo-20"]
+    assert command("leakcheck", "popular", *how).error.startswith(
+        "leakcheck: popular is trained in one place; expected an algorithm with"
+    )
+    assert command("leakcheck", "pepper-gmf", *how).error.startswith(
+        "leakcheck: pepper-gmf gossips; expected an algorithm with a server"
+    )
+    assert "in this check each user trains alone" in command("leakcheck", "cali3f-gmf", *how).error
+    assert command("leakcheck", "cali3f-gmf", "--set", "clusters=1", *how, "--rounds", "2", "--json").code in (0, 1)
+    assert "fcf draws no negatives" in command("leakcheck", "fcf", "--negatives", "leaky", *how).err

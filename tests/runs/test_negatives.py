@@ -184,7 +184,7 @@ def test_a_leaky_run_is_resumed_as_one(tmp_path: Path, command: Command) -> None
         again = resume("fpl-shop-loo-20-leaky-seed0", root=out)
     assert again.manifest["model_sha256"] == whole.manifest["model_sha256"]
     assert (again.manifest["negatives"], again.manifest["notes"][0]) == ("leaky", LEAK)
-    refit = command("recommend", "fpl-shop-loo-20-leaky-seed0", "--user", "u1", "--out", out, "--json").json
+    refit = command("recommend", "fpl-shop-loo-20-leaky-seed0", "--user", "u1", "--runs", out, "--json").json
     assert len(refit["recommendations"]) == 10
 
 
@@ -213,7 +213,7 @@ def test_the_command_warns_in_one_line_and_labels_what_it_prints(tmp_path: Path,
     assert said.code == 0 and [line for line in said.err.splitlines() if "warning" in line] == [f"warning: {LEAK}"]
     assert "loo-20 LEAKY" in said.out and said.out.count(LEAK) == 1
     assert "LEAKY" not in command(*how).out
-    listed = command("runs", "--out", out).out
+    listed = command("runs", "--runs", out).out
     assert [bool(re.search("loo-20 LEAKY", line)) for line in listed.splitlines() if "fpl-shop" in line].count(True) == 1
 
 

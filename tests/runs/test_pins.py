@@ -103,13 +103,13 @@ def test_a_file_is_run_only_where_somebody_names_it(
 ) -> None:
     command, folder = Command(capsys), tmp_path / "runs"
     command("run", own, "--data", shop, "--protocol", "loo-20", "--rounds", "2", "--out", folder)
-    refused = command("recommend", "latest", "--user", "u3", "--out", folder)
+    refused = command("recommend", "latest", "--user", "u3", "--runs", folder)
     assert refused.code == 2 and f"name it, if you trust it: --algorithm {own}" in refused.err
-    found = command("recommend", "latest", "--user", "u3", "--out", folder, "--algorithm", own, "--json").json
+    found = command("recommend", "latest", "--user", "u3", "--runs", folder, "--algorithm", own, "--json").json
     assert len(found["recommendations"]) == 10
     own.write_text(own.read_text().replace("self.weight * mean", "0 * mean"))
-    assert "the code of" in command("recommend", "latest", "--user", "u3", "--out", folder, "--algorithm", own).err
-    other = command("recommend", "latest", "--user", "u3", "--out", folder, "--algorithm", "fpl")
+    assert "the code of" in command("recommend", "latest", "--user", "u3", "--runs", folder, "--algorithm", own).err
+    other = command("recommend", "latest", "--user", "u3", "--runs", folder, "--algorithm", "fpl")
     assert other.code == 2 and "--algorithm: got fpl" in other.err
 
 

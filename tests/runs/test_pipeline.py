@@ -320,9 +320,10 @@ def test_a_training_that_diverges_says_so(data: Interactions) -> None:
 
 
 def test_progress_goes_up_to_the_end(data: Interactions) -> None:
-    seen: list[tuple[int, int]] = []
-    run("pfpl+", data, progress=lambda done, total, what: seen.append((done, total)), **SMALL)
-    assert seen == [(n, 6) for n in range(1, 7)]
+    seen: list[tuple[int, int, str]] = []
+    run("pfpl+", data, progress=lambda *now: seen.append(now), **SMALL)
+    assert seen[:-1] == [(n, 6, "round") for n in range(7)]
+    assert seen[-1] == (len(data.users), len(data.users), "evaluated user")
 
 
 def test_resume_is_for_runs_that_are_stored_by_name(data: Interactions, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..evaluate.metric_kinds import RatingMetric, metrics
+from ..evaluate.metric_kinds import ARROWS, arrowed
 from ..report.latex import booktabs, escaped
 
 USUAL = ("rmse", "mae", "hr@10", "ndcg@10", "recall@10", "auc")
@@ -89,14 +89,19 @@ def latex(found: Mapping[str, Any], asked: Sequence[str] = ()) -> str:
     best = {name: _best(found, name) for name in names}
     body = [_latex_row(row, names, best, found) for row in found["rows"]]
     note = rf"\textdagger: differs from {escaped(found['reference'])}, p $<$ .05 (paired t over users, Holm)"
-    header = ["algorithm", *(escaped(name.upper()) for name in names)]
+    header = ["algorithm", *(_headed(name) for name in names)]
     return booktabs(header, body, f"{escaped(caption(found))}. {note}.") + "\n"
 
 
+def _headed(name: str) -> str:
+    """A metric's name with an arrow to where it is better."""
+    higher = not arrowed(name).endswith(ARROWS["lower"])
+    return rf"{escaped(name.upper())} ${chr(92)}{'up' if higher else 'down'}arrow$"
+
+
 def _best(found: Mapping[str, Any], name: str) -> float:
-    lower = isinstance(metrics().get(name.partition("@")[0]), RatingMetric)
     values = [row["metrics"][name] for row in found["rows"]]
-    return min(values) if lower else max(values)
+    return min(values) if arrowed(name).endswith(ARROWS["lower"]) else max(values)
 
 
 def _latex_row(row: Mapping[str, Any], names: Sequence[str], best: Mapping[str, float], found: Mapping[str, Any]) -> list[str]:

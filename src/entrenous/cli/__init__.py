@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any, TextIO
 
-from ..core.errors import EntrenousError, EntrenousWarning, one_line
+from ..core.errors import CheckFailed, EntrenousError, EntrenousWarning, Interrupted, one_line
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -19,10 +19,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
             warnings.simplefilter("ignore", RuntimeWarning)  # an overflow: what is not finite is refused by name later
             code = _run(arguments)
             sys.stdout.flush()
+    except CheckFailed as broken:
+        _fail(str(broken), 1)
     except EntrenousError as bad:
         _fail(str(bad))
-    except KeyboardInterrupt:
-        _fail("interrupted; `entrenous runs` lists what can be continued with `entrenous run --resume RUN`", 130)
+    except KeyboardInterrupt as stopped:
+        _fail(f"interrupted; {stopped}" if isinstance(stopped, Interrupted) else "interrupted", 130)
     except BrokenPipeError:  # the reader of our output has left, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
@@ -41,8 +43,12 @@ def _run(arguments: Sequence[str] | None) -> Any:
     """The result of a command. Raises InputError for a command line that cannot be understood."""
     from cyclopts import CycloptsError
 
+    from .lists import fill
+
+    app = _app()
     try:
-        return _app()(arguments, exit_on_error=False, print_error=False, result_action="return_value")
+        fill(app, sys.argv[1:] if arguments is None else arguments)
+        return app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
     except CycloptsError as bad:
         said = one_line(" ".join(str(bad).split()))
         whole = said if said.endswith("..") else said.removesuffix(".")
@@ -70,7 +76,6 @@ def _app():  # type: ignore[no-untyped-def]  # cyclopts.App: imported here so th
     from cyclopts import App, Parameter
 
     from .. import __version__
-    from . import about, ask, compare, data, export, lab, members, peer_members, run, serve, tune
     from .console import output
 
     app = App(
@@ -81,12 +86,37 @@ def _app():  # type: ignore[no-untyped-def]  # cyclopts.App: imported here so th
         suppress_keyboard_interrupt=False,
         help="Recommendations without collecting anyone's history. Start with: entrenous demo",
     )
-    app.command(data.app)
-    app.command(members.app)  # federation's, with what is in founding and members
-    app.command(peer_members.app)  # peer's, likewise
-    commands: list[Any] = [run.run, compare.compare, ask.recommend, ask.predict, export.export, run.runs, run.report, run.split]
-    commands += [about.algorithms, about.explain]
-    commands += [serve.server, serve.gateway, serve.device]
-    for command in [*commands, lab.experiment, lab.bench, tune.tune, lab.leakcheck, lab.demo]:
-        app.command(command)
+    _add_commands(app)
     return app
+
+
+def _add_commands(app: Any) -> None:
+    """Adds every command to a cyclopts.App, group by group, and the option that installs completion for the shell."""
+    from cyclopts import App, Group
+
+    for number, (name, commands) in enumerate(_groups().items()):
+        group = Group(name, sort_key=number)
+        for command in commands:
+            if isinstance(command, App):
+                command.group = group
+                app.command(command)
+            else:
+                app.command(command, group=group)
+    here = Group("Options", sort_key=len(_groups()))
+    app["--help"].group = app["--version"].group = here
+    app.register_install_completion_command(add_to_startup=False, group=here, help="Complete commands and options with Tab.")
+
+
+def _groups() -> dict[str, list[Any]]:
+    """The commands by group: functions, and apps with commands of their own."""
+    from . import about, ask, compare, data, export, lab, leaks, members, peer_members, run, serve, splitting, stored, tune
+
+    return {
+        "Start": [lab.demo, run.run, ask.recommend, ask.predict, stored.runs, stored.report, export.export],
+        "Research": [
+            compare.compare, tune.tune, lab.experiment, leaks.leakcheck, about.algorithms, about.explain, lab.bench,
+        ],
+        "Data": [data.app, splitting.split],
+        # federation's and peer's apps with what is in founding and members, and in peer_members
+        "Network": [members.app, serve.server, serve.gateway, serve.device, peer_members.app],
+    }  # fmt: skip

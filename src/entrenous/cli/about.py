@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..core.declared import declared, fields_of
-from ..core.discover import algorithms as known_algorithms
-from ..core.discover import kind_of, maker_of, pick
-from ..core.own import is_place
-from ..core.settings import Settings
 from .console import emit_json, table
+
+if TYPE_CHECKING:
+    from ..core.settings import Settings
 
 NETWORK = "network"  # what `explain` knows beside the algorithms
 
@@ -22,6 +20,8 @@ def algorithms(*, json: bool = False) -> None:
     json:
         Print one JSON object on stdout.
     """
+    from ..core.discover import algorithms as known_algorithms
+
     rows = [_row(name, maker) for name, maker in known_algorithms().items()]
     if json:
         emit_json({"algorithms": rows})
@@ -40,13 +40,18 @@ def explain(algorithm: str, /, *, json: bool = False) -> None:
     Parameters
     ----------
     algorithm:
-        A name of `entrenous algorithms`; or network: what --network can put between peers.
+        A name of `entrenous algorithms`, or the place of one's own (./my_algo.py); or network: what --network can put between peers.
+        Names: {algorithms}.
     json:
         Print one JSON object on stdout.
     """
     if algorithm == NETWORK:
         _explain_network(json)
         return
+    from ..core.discover import algorithms as known_algorithms
+    from ..core.discover import kind_of, maker_of, pick
+    from ..core.own import is_place
+
     maker = maker_of(algorithm) if is_place(algorithm) else pick("algorithm", algorithm, {**known_algorithms(), NETWORK: None})
     kind, preset = kind_of(algorithm)
     about = {
@@ -97,6 +102,9 @@ def _show_settings(option: str, settings: list[dict[str, Any]]) -> None:
 
 
 def _row(name: str, maker: Any) -> dict[str, Any]:
+    from ..core.declared import declared
+    from ..core.discover import kind_of
+
     kind, preset = kind_of(name)
     return {"name": name, "kind": declared(maker()).kind, "summary": _summary(kind), "preset": preset}
 
@@ -107,6 +115,8 @@ def _summary(kind: Any) -> str:
 
 def _states(algorithm: Any) -> dict[str, list[dict[str, str]]]:
     """What a device receives and keeps, as the algorithm declares it."""
+    from ..core.declared import declared, fields_of
+
     found = declared(algorithm)
     parts = {"received": found.receives, "kept": found.keeps}
     return {
@@ -117,6 +127,8 @@ def _states(algorithm: Any) -> dict[str, list[dict[str, str]]]:
 
 def _sent(algorithm: Any) -> list[dict[str, str]]:
     """What leaves a device, as the algorithm declares it."""
+    from ..core.declared import declared
+
     return [
         {"name": sent.name, "shape": sent.said, "when": sent.when, "reveals": sent.reveals} for sent in declared(algorithm).sends
     ]

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..core.errors import at_least
-from ..runs import store
 from .console import emit_json, say, table
-from .run import RUNS
+from .options import RUNS, Runs
+
+if TYPE_CHECKING:
+    from ..runs import store
 
 
 def recommend(
-    run: str = "latest", /, *, user: str, n: int = 10, algorithm: str | None = None, todays_code: bool = False, out: Path = RUNS,
-    json: bool = False,
+    run: str = "latest", /, *, user: str, n: int = 10, algorithm: str | None = None, todays_code: bool = False,
+    folder: Runs = RUNS, json: bool = False,
 ) -> None:  # fmt: skip
     """Recommend items to one user of a stored run.
 
@@ -29,15 +30,16 @@ def recommend(
         Of a run that was trained by a class of one's own: its place, ./my_algo.py or my_module:MyAlgorithm.
     todays_code:
         Go on though the algorithm's code or a default is no longer what the run was made with.
-    out:
-        Where runs are stored.
+    folder:
+        The folder that holds the stored runs.
     json:
         Print one JSON object on stdout.
     """
+    from ..runs import store
     from ..runs.reopen import recommended
 
     at_least("--n", n, 1)
-    stored = store.read(run, out)
+    stored = store.read(run, folder)
     items = recommended(stored, user, n, algorithm=algorithm, todays_code=todays_code)
     if json:
         emit_json({"run": stored.path.name, "user": user, "recommendations": items})
@@ -47,8 +49,8 @@ def recommend(
 
 
 def predict(
-    run: str = "latest", /, *, user: str, item: list[str], algorithm: str | None = None, todays_code: bool = False, out: Path = RUNS,
-    json: bool = False,
+    run: str = "latest", /, *, user: str, item: list[str], algorithm: str | None = None, todays_code: bool = False,
+    folder: Runs = RUNS, json: bool = False,
 ) -> None:  # fmt: skip
     """Predict what a user would rate an item, with the parts of it that are the user's bias and the item's.
 
@@ -66,18 +68,20 @@ def predict(
         Of a run that was trained by a class of one's own: its place, ./my_algo.py or my_module:MyAlgorithm.
     todays_code:
         Go on though the algorithm's code or a default is no longer what the run was made with.
-    out:
-        Where runs are stored.
+    folder:
+        The folder that holds the stored runs.
     json:
         Print one JSON object on stdout.
     """
+    from ..runs import store
     from ..runs.reopen import predicted
 
-    stored = store.read(run, out)
+    stored = store.read(run, folder)
     found = predicted(stored, user, item, algorithm=algorithm, todays_code=todays_code)
     if json:
         emit_json({"run": stored.path.name, "user": user, "predictions": found})
         return
+    _name_latest(run, stored)
     names = [
         name
         for name in ("prediction", "user_bias", "item_bias", "interaction", "rated")

@@ -7,11 +7,10 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from ..api.progress import progress_bar
 from ..core.errors import InputError
-from ..core.settings import parse_assignments
-from .console import emit_json, say, table
-from .options import Load
+from .console import emit_json, progress_bar, say
+from .console import table as show_table
+from .options import Load, Set, assignments
 from .run import CHANCE, SHOWN
 
 ENDINGS = (".csv", ".tex")
@@ -23,19 +22,19 @@ def compare(
     protocol: str | None = None,
     seeds: int = 5,
     rounds: int | None = None,
-    settings: Annotated[list[str] | None, Parameter(name="--set", negative="")] = None,
+    settings: Set = None,
     reference: str | None = None,
     given: Path | None = None,
     load: Load = None,
     network: Annotated[list[str] | None, Parameter(negative="")] = None,
     threads: int = 0,
     out: Path | None = None,
-    to: Annotated[list[Path] | None, Parameter(negative="")] = None,
+    table: Annotated[list[Path] | None, Parameter(negative="")] = None,
     json: bool = False,
 ) -> None:
     """Train several algorithms over several seeds and compare them user by user.
 
-    Example: entrenous compare fcf fpl half=fpl --set half:pi=0.5 --seeds 5 --to table.tex
+    Example: entrenous compare fcf fpl half=fpl --set half:pi=0.5 --seeds 5 --table table.tex
 
     Parameters
     ----------
@@ -61,7 +60,7 @@ def compare(
         Threads over devices, 0 = all cores.
     out:
         Store every run under this folder; default: none is stored.
-    to:
+    table:
         Also write the table to this file: .csv (numbers in full) or .tex (LaTeX with booktabs); may be repeated.
     json:
         Print one JSON object on stdout.
@@ -69,16 +68,16 @@ def compare(
     from ..api import tables
     from ..api.compare import compared
 
-    for path in to or []:
+    for path in table or []:
         if path.suffix not in ENDINGS:
-            raise InputError("--to", f"got {path}", expected=f"a file that ends in {' or '.join(ENDINGS)}")
+            raise InputError("--table", f"got {path}", expected=f"a file that ends in {' or '.join(ENDINGS)}")
     with progress_bar() as progress:
         found = compared(
             algorithms, data, protocol=protocol, seeds=seeds, rounds=rounds, settings=_by_label(settings or []), reference=reference,
-            given=None if given is None else str(given), load=parse_assignments(load or [], "--load"),
-            network=parse_assignments(network or [], "--network"), threads=threads, out=out, progress=progress,
+            given=None if given is None else str(given), load=assignments(load, "--load"),
+            network=assignments(network, "--network"), threads=threads, out=out, progress=progress,
         )  # fmt: skip
-    for path in to or []:
+    for path in table or []:
         path.write_text(tables.csv_text(found) if path.suffix == ".csv" else tables.latex(found), encoding="utf-8")
         say(f"table written to {path}")
     emit_json(found) if json else _show(found)
@@ -92,20 +91,21 @@ def _by_label(pairs: list[str]) -> dict[str, dict[str, str]]:
         if not colon:
             raise InputError("--set", f"got {pair!r}", expected="LABEL:name=value", fix="for example --set fpl:pi=0.5")
         found.setdefault(label, []).append(f"{rest}={pair.partition('=')[2]}")
-    return {label: parse_assignments(own) for label, own in found.items()}
+    return {label: assignments(own) for label, own in found.items()}
 
 
 def _show(found: dict[str, Any]) -> None:
     from ..api.tables import caption, cells, p_text
+    from ..evaluate.metric_kinds import arrowed
 
     names = [name for name in SHOWN if name in found["rows"][0]["metrics"]]
-    table(["algorithm", *names], cells(found, names), title=caption(found))
+    show_table(["algorithm", *map(arrowed, names)], cells(found, names), title=caption(found))
     fair = list(found["rows"][0]["fairness"])
     rows = [
         [row["algorithm"], *(f"{row['fairness'][name]:.4f} ±{row['fairness_std'][name]:.4f}" for name in fair)]
         for row in found["rows"]
     ]
-    table(["algorithm", *fair], rows, title="Fairness between users, mean ± sample standard deviation over seeds")
+    show_table(["algorithm", *fair], rows, title="Fairness between users, mean ± sample standard deviation over seeds")
     tests = [
         [
             t["metric"], f"{t['a']} - {t['b']}", t["difference"], f"{t['low']:.4f} to {t['high']:.4f}", p_text(t["t_p"]),
@@ -114,7 +114,7 @@ def _show(found: dict[str, Any]) -> None:
         for t in found["tests"]
     ]  # fmt: skip
     headers = ["metric", "pair", "mean difference", "95 % interval", "p (paired t)", "p (Wilcoxon)", "p (t, Holm)"]
-    table(headers, tests, title="Paired tests over users; Holm over the tests of one metric")
+    show_table(headers, tests, title="Paired tests over users; Holm over the tests of one metric")
     if "loss_win" in found:
         _show_loss_win(found)
     spreads = [
@@ -122,7 +122,7 @@ def _show(found: dict[str, Any]) -> None:
         for t in found["fairness_tests"]
     ]
     headers = ["pair", "std of the first", "std of the second", "difference", "p", "p (Holm)"]
-    table(headers, spreads, title="Paired tests of the std of ndcg@10 over users, each user's mean over seeds")
+    show_table(headers, spreads, title="Paired tests of the std of ndcg@10 over users, each user's mean over seeds")
     print(f"- {CHANCE}")
     for sentence in found["protocol_text"]:
         print(f"- {sentence}")
@@ -142,4 +142,4 @@ def _show_loss_win(found: dict[str, Any]) -> None:
         for row in found["loss_win"]
     ]  # fmt: skip
     headers = ["algorithm", f"loss/win of {first}", "p (Wilcoxon, less)", "p (two-sided)", "p (Holm)", "F-rank"]
-    table(headers, rows, title="Over the cells of seed, fold and error (mae, rmse)")
+    show_table(headers, rows, title="Over the cells of seed, fold and error (mae, rmse)")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +40,19 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[Any]], *, title: str =
     console.print(grid)
 
 
+@contextmanager
+def goes_on(how: str) -> Iterator[None]:
+    """A context in which Ctrl-C says how the work is continued."""
+    from ..core.errors import Interrupted
+
+    try:
+        yield
+    except Interrupted:
+        raise
+    except KeyboardInterrupt:
+        raise Interrupted(how) from None
+
+
 def output() -> Console:
     """rich's console on stdout, which leaves it to `main` to end quietly when the reader of our output has left."""
     from rich.console import Console
@@ -52,6 +66,25 @@ def output() -> Console:
 
 def _text(value: Any) -> str:
     return f"{value:.4f}" if isinstance(value, float) else str(value)
+
+
+@contextmanager
+def progress_bar(algorithm: str = "") -> Iterator[Callable[[int, int, str], None]]:
+    """A bar of progress on stderr. algorithm: when training begins, after all that is asked for was checked, the user is told if it must
+    be compiled first."""
+    from ..api.progress import progress_bar as bar
+
+    said = not algorithm
+    with bar() as progress:
+
+        def show(done: int, total: int, what: str) -> None:
+            nonlocal said
+            if not said:
+                announce_compilation(algorithm)
+                said = True
+            progress(done, total, what)
+
+        yield show
 
 
 def announce_compilation(algorithm: str) -> None:

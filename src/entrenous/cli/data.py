@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import json as json_text
 import sys
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Annotated, Any, final
+from typing import TYPE_CHECKING, Annotated, Any
 
 import cyclopts
 from cyclopts import Parameter
 
-from ..data.columns import Duplicates
-from ..data.dataset import Dataset, dataset, datasets
-from ..data.describe import describe
-from ..data.home import VARIABLE, data_home
-from ..data.interactions import Interactions
-from ..data.load import load
+from ..data.home import VARIABLE
+from .options import LoadListed, loading
+
+if TYPE_CHECKING:
+    from ..data.dataset import Dataset
 
 app = cyclopts.App(
     name="data",
@@ -32,56 +29,6 @@ Json = Annotated[
 ]
 
 
-@final
-@dataclass(frozen=True, kw_only=True)
-class Options:
-    """How to read a file.
-
-    Parameters
-    ----------
-    user
-        Name of the user column, where it is unusual (usual: user_id, userId, uid, ...).
-    item
-        Name of the item column (usual: item_id, movieId, venue_id, ...).
-    value
-        Name of the value column (usual: rating, count, ...); "" to leave it out.
-    time
-        Name of the time column (usual: timestamp, utc, date, ...); "" to leave it out.
-    delimiter
-        Of a text file whose ending does not say it: one character, or ::
-    encoding
-        Of a text file, such as latin-1.
-    names
-        Column names of a text file without a header, separated by commas: user_id,item_id,rating
-    duplicates
-        Where a (user, item) pair is repeated: keep the last row if all agree on the value (same), keep the last or the first
-        whatever they say, or refuse repeats (error).
-    scale
-        Lowest and highest value allowed, such as: --scale 1 5
-    items
-        A file with the title and the category of each item.
-    """
-
-    user: str | None = None
-    item: str | None = None
-    value: str | None = None
-    time: str | None = None
-    delimiter: str | None = None
-    encoding: str = "utf-8"
-    names: str | None = None
-    duplicates: Duplicates = "same"
-    scale: Annotated[tuple[float, float] | None, Parameter(negative="")] = None
-    items: Path | None = None
-
-    def load(self, data: str, **more: Any) -> Interactions:
-        """Load the data set named `data`, read as these command-line options say."""
-        names = None if self.names is None else [name.strip() for name in self.names.split(",")]
-        return load(data, **{**asdict(self), "names": names}, **more)
-
-
-Reading = Annotated[Options, Parameter(name="*")]
-
-
 @app.command(name="list")
 def list_(*, json: Json = False) -> None:
     """Lists the named data sets: which are here, how large they are, on what terms they may be used.
@@ -89,6 +36,9 @@ def list_(*, json: Json = False) -> None:
     The second column says whether a set is in the data folder (here), can be fetched (fetch), must be got by hand from where
     `--json` says (by hand), or is made on demand (made).
     """
+    from ..data.dataset import datasets
+    from ..data.home import data_home
+
     known = datasets()
     if json:
         _print_json({"home": str(data_home()), "data": [_declared(one) for one in known.values()]})
@@ -130,6 +80,8 @@ def fetch(name: str, *, json: Json = False) -> None:
     name
         A data set from `entrenous data list`.
     """
+    from ..data.dataset import dataset
+
     one = dataset(name)
     source = one.fetch(_say)
     data = one.load(fetch=False)
@@ -142,17 +94,20 @@ def fetch(name: str, *, json: Json = False) -> None:
 
 
 @app.command
-def info(data: str, *, reading: Reading = Options(), min_value: float | None = None, json: Json = False) -> None:
+def info(data: str, *, load: LoadListed = None, json: Json = False) -> None:
     """Says what is in a data set: users, items, rows, density, times, rows per user, and what was done to load it.
 
     Parameters
     ----------
     data
         A named data set, a file or a folder.
-    min_value
-        Keep rows of at least this value, and set their value to 1.
+    load
+        How to read a file, name=value; may be repeated, such as item=venue. {load}.
     """
-    about = describe(reading.load(data, min_value=min_value))
+    from ..data.describe import describe
+    from ..data.load import load as load_data
+
+    about = describe(load_data(data, **loading(load)))
     if json:
         _print_json(about)
         return
@@ -162,7 +117,7 @@ def info(data: str, *, reading: Reading = Options(), min_value: float | None = N
 
 
 @app.command
-def check(file: str, *, reading: Reading = Options(), json: Json = False) -> None:
+def check(file: str, *, load: LoadListed = None, json: Json = False) -> None:
     """Checks a file or folder: says OK and how it was read, or in one line what is wrong, where, and how to fix it.
 
     Exit code 0 if it can be used, 2 if not. Nothing is written.
@@ -171,8 +126,13 @@ def check(file: str, *, reading: Reading = Options(), json: Json = False) -> Non
     ----------
     file
         A file or folder with interactions, or a named data set.
+    load
+        How to read a file, name=value; may be repeated, such as item=venue. {load}.
     """
-    loaded = reading.load(file, fetch=False)
+    from ..data.describe import describe
+    from ..data.load import load as load_data
+
+    loaded = load_data(file, fetch=False, **loading(load))
     if json:
         _print_json({"ok": True, **describe(loaded)})
         return

@@ -6,24 +6,24 @@ from pathlib import Path
 from typing import Literal
 
 from ..core.errors import InputError, at_least
-from .run import RUNS
+from .options import RUNS, Runs
 
 Format = Literal["csv", "trec"]
 
 
 def export(
-    run: str = "latest", /, *, to: Path, format: tuple[Format, ...] = ("csv", "trec"), n: int = 10, algorithm: str | None = None,
-    todays_code: bool = False, out: Path = RUNS,
+    run: str = "latest", /, *, out: Path, format: tuple[Format, ...] = ("csv", "trec"), n: int = 10, algorithm: str | None = None,
+    todays_code: bool = False, folder: Runs = RUNS,
 ) -> None:  # fmt: skip
     """Write a stored run as CSV (recommendations of all users, accuracy by user, learning curve) and in TREC's formats.
 
-    Example: entrenous export latest --to exported --n 20
+    Example: entrenous export latest --out exported --n 20
 
     Parameters
     ----------
     run:
         A run's name or folder; default: the newest.
-    to:
+    out:
         A folder for the files; made if it is not there.
     format:
         csv: recommendations.csv, users.csv, curve.csv; trec: run.trec and qrels.trec, for trec_eval or ir-measures.
@@ -33,24 +33,24 @@ def export(
         Of a run that was trained by a class of one's own: its place, ./my_algo.py or my_module:MyAlgorithm.
     todays_code:
         Go on though the algorithm's code or a default is no longer what the run was made with.
-    out:
-        Where runs are stored.
+    folder:
+        The folder that holds the stored runs.
     """
     from ..api.running import open as opened
 
     at_least("--n", n, 1)
-    found = opened(run, root=out, algorithm=algorithm, todays_code=todays_code)
+    found = opened(run, root=folder, algorithm=algorithm, todays_code=todays_code)
     try:
-        to.mkdir(parents=True, exist_ok=True)
+        out.mkdir(parents=True, exist_ok=True)
     except OSError as cause:
-        raise InputError(str(to), f"cannot be written ({cause.strerror})", expected="a folder you may write to") from None
+        raise InputError(str(out), f"cannot be written ({cause.strerror})", expected="a folder you may write to") from None
     written: list[Path] = []
     if "csv" in format:
         frames = {"recommendations": found.recommend(n=n), "users": found.per_user(), "curve": found.curve()}
         for name, frame in frames.items():
             if frame.height:
-                frame.write_csv(to / f"{name}.csv")
-                written.append(to / f"{name}.csv")
+                frame.write_csv(out / f"{name}.csv")
+                written.append(out / f"{name}.csv")
     if "trec" in format:
-        written += found.trec(to, max(n, 100))
+        written += found.trec(out, max(n, 100))
     print("\n".join(map(str, written)))

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from contextlib import closing
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from cyclopts import App, Parameter
+from cyclopts import App
 
 from ..core.errors import EntrenousError, InputError, at_least
-from ..core.own import is_place, short
-from ..core.settings import parse_assignments
-from .console import emit_json, say, table
-from .options import Load, need_libraries
+from .console import emit_json, goes_on, say, table
+from .options import NETWORK, Load, Set, assignments, need_libraries
 
-LIBRARIES = ("cryptography", "flwr", "msgspec")
-Settings = Annotated[list[str] | None, Parameter(name="--set", negative="")]
 app = App(name="federation", help="A real federation: try one on this machine, found one, enrol nodes, see where it stands.")
 
 
@@ -26,7 +22,7 @@ def try_(
     *,
     data: str = "ml-100k",
     algorithm: str = "fpl",
-    settings: Settings = None,
+    settings: Set = None,
     nodes: int = 4,
     rounds: int = 20,
     protocol: str | None = None,
@@ -50,7 +46,7 @@ def try_(
     algorithm:
         One with a server, of `entrenous algorithms`, or a class of one's own: ./my_algo.py.
     settings:
-        A hyper-parameter, name=value; may be repeated.
+        A setting of the algorithm, name=value; may be repeated.
     nodes:
         How many, which share the users in order.
     rounds:
@@ -66,19 +62,19 @@ def try_(
     json:
         Print one JSON object on stdout.
     """
-    need_libraries("federation", *LIBRARIES)
+    need_libraries("federation", *NETWORK)
+    from ..core.own import is_place
     from ..deploy import trial
 
     if not (folder / "trial.json").exists():
-        plan = trial.TrialPlan(
-            algorithm, data, protocol, seed, rounds, parse_assignments(settings or []), parse_assignments(load or [], "--load")
-        )
+        plan = trial.TrialPlan(algorithm, data, protocol, seed, rounds, assignments(settings), assignments(load, "--load"))
         made = trial.begin(folder, plan, nodes=nodes, secure=secure, port=port)
         say(f"{nodes} nodes and a server in {folder}, with keys and certificates; run {made.terms.run}")
         say_beside(made.terms, algorithm if is_place(algorithm) else "")
     else:
         say(f"going on with {folder}")
-    found = trial.carry_out(folder, say)
+    with goes_on("start it again: it goes on from where it was"):
+        found = trial.carry_out(folder, say)
     if json:
         emit_json(found)
         return
@@ -105,6 +101,7 @@ def _metrics(found: dict[str, Any], names: list[str]) -> str:
 
 def say_beside(terms: Any, place: str = "") -> None:
     """Print which arrays of the algorithm secure sums do not hide."""
+    from ..core.own import short
     from ..deploy.secure import beside
 
     shown = beside(terms, place) if terms.secure == "masks" else ()
@@ -124,7 +121,7 @@ def status(folder: Path, /, *, json: bool = False) -> None:
     json:
         Print one JSON object on stdout.
     """
-    need_libraries("federation", *LIBRARIES)
+    need_libraries("federation", *NETWORK)
     from ..deploy.membership import certificate_ends
     from ..deploy.running import status as of
 
@@ -162,7 +159,7 @@ def recommend(folder: Path, /, *, user: str | None = None, n: int = 10, json: bo
     json:
         Print one JSON object on stdout.
     """
-    need_libraries("federation", *LIBRARIES)
+    need_libraries("federation", *NETWORK)
     from ..deploy.running import recommend as best
 
     at_least("--n", n, 1)
@@ -180,19 +177,19 @@ def show_list(node: str, user: str, number: int, items: list[dict[str, Any]]) ->
 
 
 @app.command
-def backup(folder: Path, /, *, to: Path) -> None:
+def backup(folder: Path, /, *, out: Path) -> None:
     """On a node: copy its store, whole, while it runs. To restore: stop the node, remove store.sqlite*, put it back as store.sqlite.
 
     Parameters
     ----------
     folder:
         The node's folder.
-    to:
+    out:
         A new file, which holds the users' rows and vectors: keep it as you keep those.
     """
-    need_libraries("federation", *LIBRARIES)
+    need_libraries("federation", *NETWORK)
     from ..deploy.node_store import NodeStore
 
     with closing(NodeStore(folder / "store.sqlite")) as store:
-        store.copy(to)
-    say(f"{folder / 'store.sqlite'} copied to {to}")
+        store.copy(out)
+    say(f"{folder / 'store.sqlite'} copied to {out}")

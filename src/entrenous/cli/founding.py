@@ -5,16 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import numpy as np
 from cyclopts import Parameter
 
 from ..core.errors import InputError
-from ..core.own import is_place
-from ..core.protocols import Catalogue
-from ..core.settings import parse_assignments
 from .console import say
-from .federation import LIBRARIES, Settings, app, say_beside
-from .options import Load, need_libraries
+from .federation import app, say_beside
+from .options import NETWORK, Load, Set, assignments, loading, need_libraries
 
 if TYPE_CHECKING:
     from ..deploy.items import Items
@@ -31,7 +27,7 @@ def identity(folder: Path, /, *, name: str) -> None:
     name:
         By which the federation will know it: a-z, 0-9, - and . It should not name a person.
     """
-    need_libraries("federation", *LIBRARIES)
+    need_libraries("federation", *NETWORK)
     from ..deploy.enrolment import identity as make
 
     make(folder, name)
@@ -50,7 +46,7 @@ def new(
     node: Annotated[list[str], Parameter(negative="")],
     users: int = 0,
     scale: tuple[float, float] = (1.0, 1.0),
-    settings: Settings = None,
+    settings: Set = None,
     host: str = "127.0.0.1",
     port: int = 8443,
     name: Annotated[list[str] | None, Parameter(negative="")] = None,
@@ -104,7 +100,9 @@ def new(
     plain:
         Without TLS; beyond loopback, server and nodes then also want --insecure.
     """
-    need_libraries("federation", *LIBRARIES)
+    need_libraries("federation", *NETWORK)
+    from ..core.own import is_place
+    from ..core.protocols import Catalogue
     from ..deploy.enrolment import EnrolmentRequest
     from ..deploy.founding import Place, found_server, items_text
 
@@ -115,7 +113,7 @@ def new(
     place, catalogue = Place(host, port, tuple(name or ()), not plain), Catalogue(count, len(listed.ids), interactions, scale)
     made = found_server(
         folder, items_text(listed), catalogue, requests, place, algorithm=algorithm, rounds=rounds,
-        settings=parse_assignments(settings or []), secure=secure, draws=draws, deadline=deadline, quorum=quorum, seed=seed,
+        settings=assignments(settings), secure=secure, draws=draws, deadline=deadline, quorum=quorum, seed=seed,
     )  # fmt: skip
     say_beside(made.terms, algorithm if is_place(algorithm) else "")
     say(f"run {made.terms.run}; start it with: entrenous server {made.server}")
@@ -132,6 +130,8 @@ def requested(text: str, kind: Any) -> tuple[Any, int]:
 
 def _items(path: Path) -> Items:
     """The list of items of a CSV file; with places of all of them, or none."""
+    import numpy as np
+
     from ..deploy.items import read_items
 
     items = read_items(path)
@@ -173,13 +173,12 @@ def join(
         The file of the federation's algorithm, where that is none of `entrenous algorithms`: ./my_algo.py. Its code runs on this machine;
         it must be the one that the federation agreed on.
     """
-    need_libraries("federation", *LIBRARIES)
+    need_libraries("federation", *NETWORK)
     from ..data.load import load as load_data
-    from ..data.options import load_arguments
     from ..deploy.enrolment import join as take
     from ..privacy.secure_sum.terms import Floors
 
     # a device has one user: that a file is a part of a whole is as it should be
-    rows = load_data(data, part=Path(data).exists(), **load_arguments(parse_assignments(load or [], "--load")))
-    users = take(folder, invitation, rows, Floors(floor, occupancy), parse_assignments(own or [], "--own"), algorithm)
+    rows = load_data(data, part=Path(data).exists(), **loading(load))
+    users = take(folder, invitation, rows, Floors(floor, occupancy), assignments(own, "--own"), algorithm)
     say(f"{len(users)} users, {len(rows)} rows; run it with: entrenous {'device' if len(users) == 1 else 'gateway'} {folder}")

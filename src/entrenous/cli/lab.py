@@ -1,17 +1,13 @@
-"""`entrenous experiment`, `bench`, `leakcheck` and `demo`."""
+"""`entrenous experiment`, `bench` and `demo`."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from ..api.progress import progress_bar
-from ..core.discover import offers, pick
 from ..core.errors import at_least
-from ..core.settings import parse_assignments
 from .ask import show_recommendations
-from .console import announce_compilation, emit_json, say, table
-from .options import Load
-from .run import RUNS
+from .console import announce_compilation, emit_json, goes_on, progress_bar, say, table
+from .options import RUNS
 
 LEAVES = """What left the devices: updates of item vectors, not the histories. Whoever sees them one by one can work the histories out,
 at any pi; sums over a cohort hide who sent what, and guarantee nothing without noise. `entrenous explain pfpl+` says more."""
@@ -25,10 +21,7 @@ def experiment(
     Parameters
     ----------
     name:
-        fpl-table2, fpl-table3, fpl-table4, fpl-table6, fpl-fig2, fpl-fig3, cali3f-table2, cali3f-table3, cali3f-fig3, cali3f-fig4,
-        cali3f-fig5, fbalf-table3, fbalf-bias, fbalf-rho, pepper-table2, pepper-table3, pepper-table4, pepper-table5, pepper-table6,
-        pepper-table7, pepper-table8, pepper-fig4, pepper-fig5, pepper-fig6, pepper-fig7, pepper-fig8, pepper-fig9, pepper-churn,
-        pepper-loss, pepper-bad, pepper-heterogeneity, decentralisation-cost.
+        One of {experiments}.
     quick:
         A smaller grid, in about two minutes; the rows say so.
     threads:
@@ -42,7 +35,7 @@ def experiment(
     from ..papers.runner import run_experiment
 
     at_least("--threads", threads, 0)
-    with progress_bar() as progress:
+    with goes_on("start it again: what it has trained is remembered"), progress_bar() as progress:
         result = run_experiment(name, quick=quick, out=out, threads=threads, progress=progress)
     if json:
         emit_json(result.as_json())
@@ -56,13 +49,14 @@ def bench(name: str, /, *, threads: int = 0, json: bool = False) -> None:
     Parameters
     ----------
     name:
-        fpl-epoch, fpl-round, sfpl-epoch, ncf-round, cali3f-ml-1m, rating-round, gossip, federation, federation-nodes, peers, peers-soak,
-        cluster, secure-sum, fedmf-paillier, scale, evaluate, contract.
+        One of {benches}.
     threads:
         Threads, 0 = all cores.
     json:
         Print one JSON object on stdout.
     """
+    from ..core.discover import offers, pick
+
     measure = pick("bench", name, offers("benches", "BENCHES"))
     at_least("--threads", threads, 0)
     with progress_bar() as progress:
@@ -74,66 +68,6 @@ def bench(name: str, /, *, threads: int = 0, json: bool = False) -> None:
             ["figure", "value"],
             [[key, str(round(value, 4) if isinstance(value, float) else value)] for key, value in found.items()],
         )
-
-
-def leakcheck(
-    data: str,
-    protocol: str = "loo-99",
-    /,
-    *,
-    seed: int = 0,
-    rounds: int = 30,
-    given: Path | None = None,
-    load: Load = None,
-    leaky_negatives: bool = False,
-    json: bool = False,
-) -> int:
-    """Check that an experiment does not tell the model the answer: purely local models must score like chance.
-
-    Exit code 1 if they do not.
-
-    Parameters
-    ----------
-    data:
-        A data set, file or folder.
-    protocol:
-        As for `entrenous run`.
-    seed:
-        Of split, candidates and training.
-    rounds:
-        Rounds of local training; a leak grows with them.
-    given:
-        The folder of a given split, for the protocol `given`.
-    leaky_negatives:
-        Draw negatives as the field's leaky samplers do, to see the check fail.
-    json:
-        Print one JSON object on stdout.
-    """
-    from ..papers.leakcheck import leakcheck as check
-
-    if leaky_negatives:
-        say("warning: negatives avoid held-out items too; figures made in this way mean nothing")
-    with progress_bar() as progress:
-        found = check(
-            data,
-            protocol,
-            seed=seed,
-            rounds=rounds,
-            given=None if given is None else str(given),
-            load=parse_assignments(load or [], "--load"),
-            leaky_negatives=leaky_negatives,
-            progress=progress,
-        )
-    if json:
-        emit_json(found)
-    else:
-        rows = [
-            [c["metric"], c["obtained"], c["chance"], c["standard_errors"], "ok" if c["passed"] else "LEAK"]
-            for c in found["checks"]
-        ]
-        title = f"purely local models on {data}, {protocol}, negatives: {found['negatives']}"
-        table(["metric", "obtained", "chance", "standard errors from chance", "verdict"], rows, title=title)
-    return 0 if found["passed"] else 1
 
 
 def demo(*, user: str = "196", threads: int = 0, out: Path = RUNS) -> None:

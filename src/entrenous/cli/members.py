@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from .console import say
-from .federation import LIBRARIES, app
+from .federation import app
 from .founding import requested
-from .options import need_libraries
+from .options import NETWORK, need_libraries
 
 RESTART = "it counts from the server's next start: stop it, and start it again"
 
@@ -23,7 +23,7 @@ def invite(folder: Path, /, *, node: list[str]) -> None:
     node:
         REQUEST.json:USERS, a node's request and how many users it may have; may be repeated.
     """
-    need_libraries("federation", *LIBRARIES)
+    need_libraries("federation", *NETWORK)
     from ..deploy.enrolment import EnrolmentRequest
     from ..deploy.membership import invite as make
 
@@ -43,7 +43,7 @@ def shut_out(folder: Path, name: str, /) -> None:
     name:
         The node's folder.
     """
-    need_libraries("federation", *LIBRARIES)
+    need_libraries("federation", *NETWORK)
     from ..deploy.membership import shut_out as out
 
     say(f"{name} with {out(folder, name)} users is off the roll; {RESTART}")
@@ -62,7 +62,7 @@ def renew(folder: Path, /, *, name: list[str] | None = None) -> None:
     name:
         A further host name or address by which nodes reach the server; may be repeated.
     """
-    need_libraries("federation", *LIBRARIES)
+    need_libraries("federation", *NETWORK)
     from ..deploy.membership import renew as make
 
     until, anew = make(folder, name or [])
@@ -74,7 +74,7 @@ def renew(folder: Path, /, *, name: list[str] | None = None) -> None:
 
 
 @app.command
-def rewind(folder: Path, /, *, to: int) -> None:
+def rewind(folder: Path, /, *, rounds: int) -> None:
     """On a node: let a server that was restored from an old backup do rounds again. Stop the node before, start it afterwards.
 
     A node does no round again that is more than a few back, whatever a server says: ask the operator why before you run this.
@@ -83,10 +83,10 @@ def rewind(folder: Path, /, *, to: int) -> None:
     ----------
     folder:
         The node's folder.
-    to:
+    rounds:
         Rounds that the restored server has done, as the operator says.
     """
-    need_libraries("federation", *LIBRARIES)
+    need_libraries("federation", *NETWORK)
     from ..deploy.membership import rewind as back
 
-    say(f"{folder}: from round {back(folder, to)} back to {to}, with the users' newest vectors")
+    say(f"{folder}: from round {back(folder, rounds)} back to {rounds}, with the users' newest vectors")

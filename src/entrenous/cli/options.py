@@ -1,23 +1,40 @@
-"""Options that several commands share."""
+"""Options that several commands share: one name for one thing, on every command."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.util import find_spec
-from typing import Annotated, TypeAlias
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias
 
 from cyclopts import Parameter
 
 from ..core.errors import InputError
 
-Load: TypeAlias = Annotated[
-    list[str] | None,
-    Parameter(
-        name="--load",
-        negative="",
-        help="How to read a file, name=value; may be repeated. user=, item=, value=, time= name its columns; also delimiter=, encoding=, "
-        "names=, duplicates=last, scale=1,5, min_value=4 and items=FILE, as in `entrenous data check`.",
-    ),
-]
+RUNS = Path("runs")
+NETWORK = ("cryptography", "flwr", "msgspec")  # libraries of a federation with a server
+PEERS = ("iroh", "msgspec", "cryptography")  # of one without
+
+LOADING = "How to read a file, name=value; may be repeated, such as item=venue. `entrenous data check --help` lists the names."
+Load: TypeAlias = Annotated[list[str] | None, Parameter(name="--load", negative="", help=LOADING)]
+LoadListed: TypeAlias = Annotated[list[str] | None, Parameter(name="--load", negative="")]  # where the docstring lists the names
+Set: TypeAlias = Annotated[list[str] | None, Parameter(name="--set", negative="")]
+Runs: TypeAlias = Annotated[Path, Parameter(name="--runs")]
+Negatives: TypeAlias = Literal["train", "leaky"]
+
+
+def assignments(given: Sequence[str] | None, option: str = "--set") -> dict[str, str]:
+    """What was given to an option that takes name=value. Raises InputError for anything else."""
+    from ..core.settings import parse_assignments
+
+    return parse_assignments(given or [], option)
+
+
+def loading(given: Sequence[str] | None) -> dict[str, Any]:
+    """Arguments of `data.load.load`, from what was given to --load. Raises InputError for a name or a value that it does not know."""
+    from ..data.options import load_arguments
+
+    return load_arguments(assignments(given, "--load"))
 
 
 def need_libraries(command: str, *names: str) -> None:

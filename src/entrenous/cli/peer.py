@@ -5,29 +5,28 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
-from cyclopts import App, Parameter
+from cyclopts import App
 
 from ..core.errors import EntrenousError, InputError, at_least
-from ..core.settings import parse_assignments
 from .console import emit_json, say, table
-from .options import Load, need_libraries
+from .options import PEERS, Load, Set, assignments, loading, need_libraries
 
-LIBRARIES = ("iroh", "msgspec", "cryptography")
-
-app = App(name="peer", help="Peers without a server: found a federation, run a peer, recommend from it.")
+app = App(
+    name="peer", help="Peers without a server: try some on this machine, found a federation, run a peer, recommend from it."
+)
 
 
 @app.command
-def new(
+def prepare(
     folder: Path,
     /,
     *,
     data: str = "ml-100k",
     peers: int = 16,
     algorithm: str = "pepper-gmf",
-    settings: Annotated[list[str] | None, Parameter(name="--set", negative="")] = None,
+    settings: Set = None,
     seed: int = 0,
     draws: Literal["secret", "public"] = "secret",
     period: float = 10.0,
@@ -36,7 +35,7 @@ def new(
 ) -> None:
     """Make the folders of a federation of peers on this machine, for trying it out: one for each of the first users of a data set.
 
-    Example: entrenous peer new try --data ml-100k --peers 16, then entrenous peer run try/peer-03
+    Example: entrenous peer prepare try --data ml-100k --peers 16, then entrenous peer run try/peer-03
 
     Parameters
     ----------
@@ -49,7 +48,7 @@ def new(
     algorithm:
         One that gossips, of `entrenous algorithms`.
     settings:
-        A hyper-parameter, name=value; may be repeated.
+        A setting of the algorithm, name=value; may be repeated.
     seed:
         Names the base model that all begin with; with public draws all else too.
     draws:
@@ -60,13 +59,12 @@ def new(
     json:
         Print one JSON object on stdout.
     """
-    need_libraries("entrenous peer", *LIBRARIES)
+    need_libraries("peer", *PEERS)
     from ..data.load import load as load_data
-    from ..data.options import load_arguments
     from ..deploy.peers.founding import found
 
-    rows = load_data(data, **load_arguments(parse_assignments(load or [], "--load")))
-    chosen = parse_assignments(settings or [])
+    rows = load_data(data, **loading(load))
+    chosen = assignments(settings)
     made = found(folder, rows, peers, algorithm, settings=chosen, seed=seed, draws=draws, period=period)
     if json:
         emit_json({"folder": str(folder), "peers": [str(path) for path in made.peers], "schema": made.charter.schema.hex()})
@@ -84,9 +82,9 @@ def run(folder: Path, /) -> None:
     Parameters
     ----------
     folder:
-        The peer's, as `entrenous peer new` or `join` made it.
+        The peer's, as `entrenous peer join` or `prepare` made it.
     """
-    need_libraries("entrenous peer", *LIBRARIES)
+    need_libraries("peer", *PEERS)
     from ..deploy.peers.running import run as run_peer
 
     run_peer(folder, say)
@@ -108,7 +106,7 @@ def recommend(folder: Path, /, *, n: int = 10, json: bool = False) -> None:
     json:
         Print one JSON object on stdout.
     """
-    need_libraries("entrenous peer", *LIBRARIES)
+    need_libraries("peer", *PEERS)
     from ..deploy.peers.running import recommend as best
 
     at_least("--n", n, 1)
@@ -134,7 +132,7 @@ def status(*folders: Path, json: bool = False) -> None:
     json:
         Print one JSON object on stdout.
     """
-    need_libraries("entrenous peer", *LIBRARIES)
+    need_libraries("peer", *PEERS)
     from ..deploy.peers.running import status as of
 
     found = [of(path) for path in peer_folders(folders)]
@@ -169,7 +167,7 @@ def replay(*folders: Path, json: bool = False) -> int:
     json:
         Print one JSON object on stdout.
     """
-    need_libraries("entrenous peer", *LIBRARIES)
+    need_libraries("peer", *PEERS)
     from ..deploy.peers.running import check
 
     found = check(peer_folders(folders))
@@ -185,16 +183,24 @@ def replay(*folders: Path, json: bool = False) -> int:
     return 0 if same else 1
 
 
-@app.command
-def show(
-    *, data: str = "ml-100k", peers: int = 16, algorithm: str = "pepper-gmf", seconds: float = 60.0, out: Path | None = None
+@app.command(name="try")
+def try_(
+    folder: Path | None = None,
+    /,
+    *,
+    data: str = "ml-100k",
+    peers: int = 16,
+    algorithm: str = "pepper-gmf",
+    seconds: float = 60.0,
 ) -> int:
-    """See it: peers as processes of this machine, of which some are killed, both bootstraps among them; the rest goes on.
+    """Start peers on this machine, each a process, and kill some of them, both bootstraps too: the rest goes on.
 
     Exit code 1 if something was not as it should be.
 
     Parameters
     ----------
+    folder:
+        A new folder that is kept; default: one that is removed at the end.
     data:
         A data set, file or folder.
     peers:
@@ -203,13 +209,11 @@ def show(
         One that gossips, of `entrenous algorithms`.
     seconds:
         How long, from when all have begun.
-    out:
-        A new folder that is kept; default: one that is removed at the end.
     """
-    need_libraries("entrenous peer", *LIBRARIES)
+    need_libraries("peer", *PEERS)
     from ..deploy.peers.showing import show as show_peers
 
-    return 0 if show_peers(data, peers, algorithm, seconds, out, print) else 1
+    return 0 if show_peers(data, peers, algorithm, seconds, folder, print) else 1
 
 
 def peer_folders(folders: tuple[Path, ...]) -> list[Path]:

@@ -1,19 +1,14 @@
-"""`entrenous peer identity`, `found`, `invite`, `join`: peers on machines of their own, whose keys and rows stay there."""
+"""`entrenous peer identity`, `new`, `invite`, `join`: peers on machines of their own, whose keys and rows stay there."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
-
-from cyclopts import Parameter
+from typing import Literal
 
 from ..core.errors import InputError
-from ..core.settings import parse_assignments
 from .console import say
-from .options import Load, need_libraries
+from .options import PEERS, Load, Set, assignments, loading, need_libraries
 from .peer import app
-
-LIBRARIES = ("iroh", "msgspec", "cryptography")
 
 
 @app.command
@@ -31,7 +26,7 @@ def identity(folder: Path, /, *, name: str, listen: str = "0.0.0.0:0", advertise
     advertise:
         HOST:PORT that others are told instead, behind a router that forwards it; may be repeated.
     """
-    need_libraries("peer", *LIBRARIES)
+    need_libraries("peer", *PEERS)
     from ..deploy.peers.enrolment import REQUEST
     from ..deploy.peers.enrolment import identity as make
 
@@ -40,14 +35,14 @@ def identity(folder: Path, /, *, name: str, listen: str = "0.0.0.0:0", advertise
 
 
 @app.command
-def found(
+def new(
     folder: Path,
     /,
     *,
     items: Path,
     peer: list[Path],
     algorithm: str = "pepper-gmf",
-    settings: Annotated[list[str] | None, Parameter(name="--set", negative="")] = None,
+    settings: Set = None,
     users: int = 0,
     seed: int = 0,
     draws: Literal["secret", "public"] = "secret",
@@ -68,7 +63,7 @@ def found(
     algorithm:
         One that gossips, of `entrenous algorithms`.
     settings:
-        A hyper-parameter, name=value; may be repeated.
+        A setting of the algorithm, name=value; may be repeated.
     users:
         How many peers there may be in all; default: as many as asked. More leaves room for those to come.
     seed:
@@ -78,14 +73,14 @@ def found(
     period:
         Seconds between two pushes of a peer.
     """
-    need_libraries("peer", *LIBRARIES)
+    need_libraries("peer", *PEERS)
     from ..deploy.peers.enrolment import PeerEnrolmentRequest, begin
 
     if not 0.05 <= period <= 86_400:
         raise InputError("--period", f"got {period:g}", expected="0.05 to 86400 seconds")
     begin(
         folder, items, [PeerEnrolmentRequest.read(path) for path in peer], algorithm, name=folder.name,
-        settings=parse_assignments(settings or []), users=users, seed=seed, draws=draws, period=period,
+        settings=assignments(settings), users=users, seed=seed, draws=draws, period=period,
     )  # fmt: skip
     say(f"send each peer its folder of {folder / 'invitations'}; it joins with: entrenous peer join")
 
@@ -97,11 +92,11 @@ def invite(folder: Path, /, *, peer: list[Path]) -> None:
     Parameters
     ----------
     folder:
-        The federation's, as `entrenous peer found` made it.
+        The federation's, as `entrenous peer new` made it.
     peer:
         REQUEST.json of a peer; may be repeated.
     """
-    need_libraries("peer", *LIBRARIES)
+    need_libraries("peer", *PEERS)
     from ..deploy.peers.enrolment import PeerEnrolmentRequest
     from ..deploy.peers.enrolment import invite as make
 
@@ -122,10 +117,9 @@ def join(folder: Path, /, *, invitation: Path, data: str, load: Load = None) -> 
     data:
         A file with the rows of this peer's one user.
     """
-    need_libraries("peer", *LIBRARIES)
+    need_libraries("peer", *PEERS)
     from ..data.load import load as load_data
-    from ..data.options import load_arguments
     from ..deploy.peers.enrolment import join as take
 
-    rows = load_data(data, part=Path(data).exists(), **load_arguments(parse_assignments(load or [], "--load")))
+    rows = load_data(data, part=Path(data).exists(), **loading(load))
     say(f"{take(folder, invitation, rows)} rows; run it with: entrenous peer run {folder}")

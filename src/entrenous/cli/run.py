@@ -1,23 +1,17 @@
-"""`entrenous run`, `compare`, `runs`, `report` and `split`."""
+"""`entrenous run` and `compare`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from ..api.progress import progress_bar
 from ..core.errors import InputError
-from ..core.own import is_place, short
-from ..core.settings import parse_assignments
-from ..runs import store
-from .console import announce_compilation, emit_json, say, table
-from .options import Load
+from .console import emit_json, progress_bar, table
+from .options import RUNS, Load, Negatives, Set, assignments
 
 SHOWN = ("mae", "rmse", "hr@10", "ndcg@10", "precision@10", "recall@10", "mrr@10", "auc", "item_coverage@10", "gini@10")
-RUNS = Path("runs")
 CHANCE = (
     "a std over users says how unevenly they are served only beside std_by_chance, luck at the same hit rate: it follows hr@10"
 )
@@ -34,13 +28,13 @@ def run(
     threads: int = 0,
     workers: int | None = None,
     ray: str | None = None,
-    settings: Annotated[list[str] | None, Parameter(name="--set", negative="")] = None,
+    settings: Set = None,
     every: int = 0,
     patience: int = 0,
     checkpoint_every: int | None = None,
     given: Path | None = None,
     load: Load = None,
-    negatives: Literal["train", "leaky"] = "train",
+    negatives: Negatives = "train",
     network: Annotated[list[str] | None, Parameter(negative="")] = None,
     out: Path = RUNS,
     resume: str | None = None,
@@ -50,19 +44,21 @@ def run(
 ) -> None:
     """Train an algorithm, evaluate it on held-out rows, and store the run.
 
+    Metrics: {metrics}.
+
     Example: entrenous run pfpl+ --data ml-100k --protocol loo-99 --set pi=0.5
 
     Parameters
     ----------
     algorithm:
         A name of `entrenous algorithms`, or a class of one's own: ./my_algo.py, ./my_algo.py:MyAlgorithm or my_module:MyAlgorithm.
+        Names: {algorithms}.
     data:
-        A data set of `entrenous data list`, or a file or folder.
+        A file or folder, or a data set of `entrenous data list`: {datasets}.
     protocol:
-        How rows are held out: loo-99, loo-full, ncf-99 (NCF's own test rows: ml-1m, pinterest-20), temporal-80-20, random-80-20,
-        kfold-5, pepper-85-15, pepper-given (the parts of its authors: ml-100k, foursquare-nyc, gowalla-nyc-pepper), pepper-given-100
-        (their first 100 users), given (numbers may differ: loo-50); default: loo-99; kfold-5 for an algorithm that predicts ratings;
-        for one that gossips pepper-given where the parts are beside the data, else pepper-85-15.
+        How rows are held out: {protocols}. Numbers may differ, as in loo-50; X-given and ncf-99 need a data set beside which X published
+        its own parts; given reads a split from files. Default: loo-99; kfold-5 for an algorithm that predicts ratings; for one that
+        gossips pepper-given where the parts are beside the data, else pepper-85-15.
     rounds:
         Rounds of training; default: the algorithm's own. Between peers a round is the time from one push of a node to its next.
     seed:
@@ -90,9 +86,8 @@ def run(
         What devices draw as negatives: train = what is not among their training rows; leaky = nor among held-out rows, the leak behind
         many published tables, to see what it does. Such a run warns, and says so wherever its figures are shown.
     network:
-        What is between peers that gossip, name=value; may be repeated. `entrenous explain network` says what each is: clock=random,
-        period=, latency= and bandwidth= (numbers, or how they are spread, such as uniform:0:5), loss=0.3, churn=0.5, session=10,
-        restarts=0.01, partition=100:150, bad=0.1.
+        What is between peers that gossip, name=value; may be repeated, such as loss=0.3 or latency=uniform:0:5. Names: {network};
+        `entrenous explain network` says what each is.
     out:
         Where runs are stored.
     resume:
@@ -105,9 +100,10 @@ def run(
     json:
         Print one JSON object on stdout.
     """
-    from ..runs import pipeline, reopen
+    from ..core.own import is_place
+    from ..runs import pipeline, reopen, store
 
-    with progress_bar() as progress:
+    with progress_bar(algorithm or "") as progress:
         if resume is not None:
             place = algorithm if algorithm is not None and is_place(algorithm) else None
             asked = {
@@ -126,11 +122,10 @@ def run(
                 fix="try: entrenous run pfpl+",
             )
         else:
-            announce_compilation(algorithm)
             finished = pipeline.run(
-                algorithm, data, protocol=protocol, seed=seed, rounds=rounds, settings=parse_assignments(settings or []), patience=patience,
-                every=every, given=None if given is None else str(given), load=parse_assignments(load or [], "--load"),
-                negatives=negatives, network=parse_assignments(network or [], "--network"), threads=threads, workers=workers, ray=ray,
+                algorithm, data, protocol=protocol, seed=seed, rounds=rounds, settings=assignments(settings), patience=patience,
+                every=every, given=None if given is None else str(given), load=assignments(load, "--load"),
+                negatives=negatives, network=assignments(network, "--network"), threads=threads, workers=workers, ray=ray,
                 checkpoint_every=checkpoint_every, out=out, debug=debug, progress=progress,
             )  # fmt: skip
     if json:
@@ -155,10 +150,14 @@ def _refuse_change(asked: dict[str, Any], manifest: dict[str, Any]) -> None:
 
 def show_run(manifest: dict[str, Any], name: str) -> None:
     """One run as a table, with its protocol. name: what other commands find it by."""
+    from ..core.own import short
+    from ..evaluate.metric_kinds import arrowed
+    from ..runs.store import protocol_of
+
     full = manifest.get("full_ranking")
-    headers = ["metric", store.protocol_of(manifest), *(["full ranking"] if full else [])]
+    headers = ["metric", protocol_of(manifest), *(["full ranking"] if full else [])]
     rows = [
-        [name, manifest["metrics"][name], *([full[name]] if full and name in full else [""] if full else [])]
+        [arrowed(name), manifest["metrics"][name], *([full[name]] if full and name in full else [""] if full else [])]
         for name in SHOWN
         if name in manifest["metrics"]
     ]
@@ -189,90 +188,3 @@ def fair_sentences(of: dict[str, float]) -> list[str]:
     spread = f"std of ndcg@10 over users {of['std_ndcg@10']:.4f} (less is fairer); {chance}"
     worst = ", ".join(f"{name.removeprefix('worst_decile_')} {of[name]:.4f}" for name in of if name.startswith("worst_decile_"))
     return [f"fairness: {spread}", f"fairness: the worst tenth of users by each metric: {worst}"]
-
-
-def runs(*, out: Path = RUNS, json: bool = False) -> None:
-    """List the stored runs.
-
-    Parameters
-    ----------
-    out:
-        Where runs are stored.
-    json:
-        Print one JSON object on stdout.
-    """
-    manifests = list(_readable(out))
-    if json:
-        emit_json({"runs": manifests})
-        return
-    if not manifests:
-        say(f"no runs under {out}; make one with: entrenous run pfpl+")
-        return
-    names = ("hr@10", "ndcg@10")
-    rows = [
-        [m["run"], m["status"], m["algorithm"], m["data"], store.protocol_of(m), m["seed"], *(_metric(m, name) for name in names)]
-        for m in manifests
-    ]
-    table(["run", "status", "algorithm", "data", "protocol", "seed", *names], rows)
-
-
-def _readable(out: Path) -> Iterator[dict[str, Any]]:
-    """The manifests under `out`; says which cannot be read."""
-    for folder in store.folders(out):
-        try:
-            yield store.read_manifest(folder)
-        except InputError as damage:
-            say(f"left out: {damage}")
-
-
-def _metric(manifest: dict[str, Any], name: str) -> Any:
-    return manifest.get("metrics", {}).get(name, "")
-
-
-def report(*runs: str, to: Path | None = None, user: str | None = None, out: Path = RUNS) -> None:
-    """Write a self-contained HTML report of one run, or of several side by side.
-
-    Parameters
-    ----------
-    runs:
-        Names or folders; default: the newest run.
-    to:
-        The file to write; default: report.html in the first run's folder.
-    user:
-        Also show what this user is recommended by the first run.
-    out:
-        Where runs are stored.
-    """
-    from ..report.html import write_report
-    from ..runs.reopen import recommended
-
-    stored = [store.read(name, out) for name in runs or ("latest",)]
-    items = recommended(stored[0], user) if user is not None else None
-    print(write_report(stored, to or stored[0].path / "report.html", recommendations=items, user=user))
-
-
-def split(data: str, protocol: str = "loo-99", /, *, to: Path, seed: int = 0, load: Load = None, parquet: bool = False) -> None:
-    """Write a split, with its frozen candidates, as files that `--protocol given` (or any other program) reads.
-
-    Parameters
-    ----------
-    data:
-        A data set, file or folder.
-    protocol:
-        As for `entrenous run`.
-    to:
-        A new folder; one folder a fold under it for kfold.
-    seed:
-        Names the split and its candidates.
-    parquet:
-        Parquet instead of CSV.
-    """
-    from ..runs.pipeline import material
-    from ..runs.plan import RunPlan
-    from ..split.export import write
-
-    parts = material(
-        RunPlan(algorithm="popular", data=data, protocol=protocol, seed=seed, load=parse_assignments(load or [], "--load"))
-    ).parts
-    for number, part in enumerate(parts, 1):
-        print(write(part, to if len(parts) == 1 else to / str(number), format="parquet" if parquet else "csv"))

@@ -12,8 +12,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from .console import say
-from .federation import LIBRARIES
-from .options import need_libraries
+from .options import NETWORK, need_libraries
 
 Insecure = Annotated[bool, Parameter(name="--insecure", negative="")]
 
@@ -28,7 +27,7 @@ def server(folder: Path, /, *, insecure: Insecure = False) -> None:
     insecure:
         Beyond loopback without TLS: everybody on the way may read and change what passes. For a private network that is encrypted itself.
     """
-    need_libraries("federation", *LIBRARIES)
+    need_libraries("federation", *NETWORK)
     from ..deploy.running import run_server
 
     with _until_stopped() as stop:
@@ -47,7 +46,7 @@ def gateway(folder: Path, /, *, threads: int = 0, insecure: Insecure = False) ->
     insecure:
         Speak to a server beyond loopback without TLS.
     """
-    need_libraries("federation", *LIBRARIES)
+    need_libraries("federation", *NETWORK)
     from ..deploy.running import run_node
     from ..federation.executors import Threads
 
@@ -65,7 +64,7 @@ def device(folder: Path, /, *, insecure: Insecure = False) -> None:
     insecure:
         Speak to a server beyond loopback without TLS.
     """
-    need_libraries("federation", *LIBRARIES)
+    need_libraries("federation", *NETWORK)
     from ..deploy.running import run_node
 
     with _until_stopped() as stop:

@@ -8,11 +8,9 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from ..api.progress import progress_bar
 from ..core.errors import InputError
-from ..core.settings import parse_assignments
-from .console import announce_compilation, emit_json, table
-from .options import Load
+from .console import emit_json, goes_on, progress_bar, table
+from .options import Load, Set, assignments
 
 SHOWN = ("mae", "rmse", "hr@10", "ndcg@10")
 
@@ -24,8 +22,8 @@ def tune(
     grid: Annotated[list[str] | None, Parameter(negative="")] = None,
     search: Annotated[list[str] | None, Parameter(negative="")] = None,
     trials: int | None = None,
-    seed: int | None = None,
-    settings: Annotated[list[str] | None, Parameter(name="--set", negative="")] = None,
+    search_seed: int | None = None,
+    settings: Set = None,
     data: str = "ml-100k",
     protocol: str | None = None,
     seeds: int = 1,
@@ -53,7 +51,7 @@ def tune(
         A setting and where to look, name=a..b, name=a..b:log or name=value,value,...; may be repeated. Needs the extra `tune` (Optuna).
     trials:
         How many settings a search tries; default: 30.
-    seed:
+    search_seed:
         Of the search's own draws; default: 0. The trainings have the seeds of --seeds.
     settings:
         A setting that is the same for all, name=value; may be repeated.
@@ -81,23 +79,28 @@ def tune(
     json:
         Print one JSON object on stdout.
     """
+    only = {"--trials": trials, "--search-seed": search_seed, "--out": out, "--resume": resume or None}
+    _grid_or_search(grid, search, [name for name, value in only.items() if value is not None])
     from ..tuning import grid as tuning
     from ..tuning import search as searching
 
-    only = {"--trials": trials, "--seed": seed, "--out": out, "--resume": resume or None}
-    _grid_or_search(grid, search, [name for name, value in only.items() if value is not None])
-    fixed, reading = parse_assignments(settings or []), parse_assignments(load or [], "--load")
-    announce_compilation(algorithm)
-    with progress_bar() as progress:
+    fixed, reading = assignments(settings), assignments(load, "--load")
+    again = (
+        f"go on with the same command and --resume: {out} has what is finished"
+        if out
+        else "nothing was kept: a search with --out is"
+    )
+    with goes_on(again), progress_bar(algorithm) as progress:
         if search:
-            space = parse_assignments(search, "--search")
+            space = assignments(search, "--search")
             found = searching.search(
-                algorithm, data, protocol=protocol, space=space, trials=searching.TRIALS if trials is None else trials, seed=seed or 0,
+                algorithm, data, protocol=protocol, space=space, trials=searching.TRIALS if trials is None else trials,
+                seed=search_seed or 0,
                 settings=fixed, seeds=seeds, rounds=rounds, every=every, load=reading, threads=threads, workers=workers, ray=ray, out=out,
                 resume=resume, progress=progress,
             )  # fmt: skip
         else:
-            choices = {name: values.split(",") for name, values in parse_assignments(grid or [], "--grid").items()}
+            choices = {name: values.split(",") for name, values in assignments(grid, "--grid").items()}
             found = tuning.tune(
                 algorithm, data, protocol=protocol, grid=choices, settings=fixed, seeds=seeds, rounds=rounds, every=every,
                 load=reading, threads=threads, workers=workers, ray=ray, progress=progress,
@@ -122,6 +125,8 @@ def _grid_or_search(grid: list[str] | None, search: list[str] | None, of_search:
 
 def _show_tuning(found: dict[str, Any], fixed: list[str], load: dict[str, str]) -> None:
     """The best settings as a table, what did not end, and the command that runs the best."""
+    from ..evaluate.metric_kinds import arrowed
+
     names = [name for name in found["rows"][0]["settings"] if name not in fixed]
     metrics = [name for name in SHOWN if name in found["rows"][0]["validation"]]
     rows = [
@@ -129,7 +134,11 @@ def _show_tuning(found: dict[str, Any], fixed: list[str], load: dict[str, str]) 
         for row in found["rows"][:20]
     ]
     about = f"{found['algorithm']} on {found['data']}, {found['protocol']}"
-    table([*names, "rounds", *metrics], rows, title=f"{about}: validation, mean of {found['seeds']} seed(s), best first")
+    table(
+        [*names, "rounds", *map(arrowed, metrics)],
+        rows,
+        title=f"{about}: validation, mean of {found['seeds']} seed(s), best first",
+    )
     if found.get("stopped"):
         print(f"- {len(found['stopped'])} stopped early: worse than the median of the trials before at the same round")
     for one in found["failed"]:

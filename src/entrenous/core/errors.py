@@ -10,6 +10,14 @@ class EntrenousError(Exception):
     """Base of every error that the command line prints as one line, with exit code 2."""
 
 
+class CheckFailed(EntrenousError):
+    """A check that was asked for did not pass: one line, and exit code 1."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C in work that can be continued. Its text says how."""
+
+
 class EntrenousWarning(UserWarning):
     """Something the user should know about a result that is still valid."""
 

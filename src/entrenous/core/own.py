@@ -57,13 +57,13 @@ def place_of(kind: type) -> str:
     return f"{own_file or kind.__module__}:{kind.__qualname__}"
 
 
-def again(place: str, module: str, values: dict[str, Any]) -> Any:
-    """An instance of a class of one's own in another process, such as a worker, which loads the same file.
+def again(file: str, module: str, name: str, values: dict[str, Any]) -> Any:
+    """An instance of the class `name` of a file in another process, such as a worker, which loads the same file.
 
     Raises EntrenousError where the file there has another content."""
-    kind = load_place(place)
+    kind = load_place(f"{file}:{name}")
     if kind.__module__ != module:
-        raise EntrenousError(f"{place}: the file has changed, or is another one on this machine; expected the same everywhere")
+        raise EntrenousError(f"{file}: the file has changed, or is another one on this machine; expected the same everywhere")
     return kind(**values)
 
 
@@ -142,7 +142,8 @@ def _from_file(path: Path, place: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, own)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    module.__dict__.update(__entrenous_place__=str(own), __entrenous_source__=content.decode("utf-8", "replace"))
+    module.__dict__.update(__entrenous_place__=str(own), __entrenous_source__=content.decode("utf-8", "replace"),
+                           __entrenous_again__=partial(again, str(own), name))  # fmt: skip
     sys.modules[name] = module  # annotations are read by way of it
     try:
         spec.loader.exec_module(module)

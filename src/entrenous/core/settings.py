@@ -31,13 +31,9 @@ class Settings(BaseModel):
 
     def __reduce__(self) -> Any:
         """How an instance goes to another process: one whose class is in a file of one's own by the place of that file."""
-        kind, module = type(self), sys.modules.get(type(self).__module__)
-        own_file = getattr(module, "__entrenous_place__", "")
-        if not own_file:
-            return super().__reduce__()
-        from .own import again
-
-        return again, (f"{own_file}:{kind.__qualname__}", kind.__module__, dict(self))
+        kind = type(self)
+        again = getattr(sys.modules.get(kind.__module__), "__entrenous_again__", None)  # core/own.py
+        return super().__reduce__() if again is None else (again, (kind.__qualname__, dict(self)))
 
     @classmethod
     def parse(cls, values: Mapping[str, Any], where: str = "--set") -> Self:

@@ -22,7 +22,7 @@ class LoadOptions(Settings):
     encoding: str = Field("utf-8", description="of a text file, such as latin-1")
     names: list[str] | None = Field(None, description="column names of a file without a header, separated by commas")
     duplicates: Literal["same", "first", "last", "error"] = Field(
-        "same", description="what to do with repeated (user, item) rows"
+        "same", description="which of repeated (user, item) rows is kept: same (any, if they agree), first, last, or error"
     )
     scale: tuple[float, float] | None = Field(None, description="lowest and highest value allowed, such as 1,5")
     min_value: float | None = Field(None, description="keep rows of at least this value and count them as consumed")

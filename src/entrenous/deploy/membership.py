@@ -75,7 +75,7 @@ def rewind(folder: Path, number: int) -> int:
 
     Raises InputError for a round to come, and for secure sums: two sums of one round may tell what a node sent.
     """
-    at_least("--to", number, 0)
+    at_least("--rounds", number, 0)
     if FederationTerms.read(folder / "terms.json").secure == "masks":
         problem = "two secure sums of one round may tell what a node has sent"
         raise InputError(str(folder), problem, fix="found the federation anew with `entrenous federation new`")

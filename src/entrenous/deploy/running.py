@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.errors import EntrenousError, InputError
+from ..core.lock import holding
 from ..core.types import Array
 from ..evaluate.recommend import recommend as best_items
 from ..runs.store import model_sha256, read_arrays
-from .lock import holding
 from .node import FederatedNode
 from .node_store import NodeStore
 from .terms import FederationTerms, read_json

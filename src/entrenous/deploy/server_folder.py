@@ -16,12 +16,12 @@ import numpy as np
 
 from .. import __version__
 from ..core.errors import EntrenousWarning, InputError, one_line
+from ..core.lock import locked
 from ..core.protocols import FederatedAlgorithm, State, arrays_of
 from ..federation.ledger import Ledger
 from ..runs import store
 from ..runs.recommenders import restore_state
 from .journal import Journal, JournalRecord, records
-from .lock import locked
 from .node import read_identity
 from .terms import FORMAT, FederationTerms, Roll, check_format, write_text
 

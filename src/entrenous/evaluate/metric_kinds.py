@@ -21,9 +21,13 @@ class QueryMetric(NamedTuple):
 
 
 class ListMetric(NamedTuple):
-    """A metric of all lists together: (lists, n) -> one number, or one per category; None if the data cannot tell."""
+    """A metric of all lists together: (lists, n) -> one number, or one per category; None if the data cannot tell.
+
+    better: "higher" or "lower", or "" where neither is.
+    """
 
     value: Callable[[Lists, int], float | dict[str, float] | None]
+    better: str = ""
 
 
 class RatingMetric(NamedTuple):
@@ -32,6 +36,7 @@ class RatingMetric(NamedTuple):
     value: Callable[[Float64Array, Int64Array], Float64Array]
 
 
+ARROWS = {"higher": "↑", "lower": "↓"}
 Metric: TypeAlias = QueryMetric | ListMetric | RatingMetric
 
 
@@ -43,3 +48,14 @@ def metrics() -> dict[str, Metric]:
 def title(name: str, metric: Metric, n: int) -> str:
     """`ndcg@10`, or `auc` for a metric without a cutoff."""
     return f"{name}@{n}" if isinstance(metric, ListMetric) or (isinstance(metric, QueryMetric) and metric.cutoff) else name
+
+
+def arrowed(name: str) -> str:
+    """The title of a metric as a table shows it, with an arrow that says whether high or low is better. Other titles stay as they are.
+
+    >>> arrowed("ndcg@10"), arrowed("rmse"), arrowed("gini@10"), arrowed("rounds")
+    ('ndcg@10 ↑', 'rmse ↓', 'gini@10 ↑', 'rounds')
+    """
+    metric = metrics().get(name.removeprefix("worst_decile_").partition("@")[0])
+    better = {QueryMetric: "higher", RatingMetric: "lower"}.get(type(metric), getattr(metric, "better", ""))
+    return f"{name} {ARROWS[better]}" if better else name

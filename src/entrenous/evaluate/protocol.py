@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias, final
 
 import numpy as np
 
-from ..core.protocols import Recommender
+from ..core.protocols import Progress, Recommender, silent
 from ..core.types import BoolArray, Float32Array, Float64Array, Int64Array
 from ..data.interactions import Interactions
 from ..split.types import Held
@@ -67,6 +67,7 @@ def evaluate(
     also_mask: Interactions | None = None,
     ratings: bool = False,
     further: Mapping[str, Metric] = NO_METRICS,
+    progress: Progress = silent,
 ) -> Evaluation:
     """Ranks the held-out rows of every user who has some, block by block.
 
@@ -76,6 +77,7 @@ def evaluate(
     ratings: whether the scores are predicted ratings, to be held against the true ones too.
     further: metrics of one's own by name, beside those of evaluate/metrics.
     label: the algorithm, for errors. n: list lengths. seed: of the shuffle that orders equal scores. block: users scored at once.
+    progress: is told of users done.
 
     Raises NonFiniteError for a score that is NaN or infinite; InputError if there is nothing to evaluate or parts overlap.
     """
@@ -94,6 +96,7 @@ def evaluate(
             together.rank_block(whole, part, scores, field, held)
         if ratings:
             of_ratings.predict_block(predicted, users[part], scores, rows)
+        progress(part.stop, len(users), "evaluated user")
     lists = Lists(everything.best.item, users, field.known, train.popularity, *categories(train))
     said = sentences(train, held, field.known, also_mask, seed)
     found = _summed_up(Rankings(everything.ranking, among, whole), lists, lengths, said, {**metrics(), **further})

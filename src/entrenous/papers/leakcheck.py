@@ -3,27 +3,32 @@
 Trained on one device alone, with nothing aggregated, an item the device never saw is worth as much as any other. If the held-out
 items still stand out, the experiment tells the model which they are: held-out rows in training, or negatives drawn from "not in
 train, validation or test", which pushes down everything but the held-out items. Published accuracies of this field rest on that leak
-(PFedRec issue 3). The model is FPL in a federation of one.
+(PFedRec issue 3). Each user is a federation of one, under any algorithm with a server; by default FPL.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 import numpy as np
 
-from ..algorithms.fpl import FPL
+from ..core.declared import declared
+from ..core.discover import maker_of
+from ..core.errors import InputError
 from ..core.keys import fold_name, key
-from ..core.protocols import Catalogue, Progress, silent
+from ..core.own import short
+from ..core.protocols import FederatedAlgorithm, Progress, silent
 from ..core.types import Float32Array, Float64Array, Int64Array
+from ..core.vocabulary import Vocabulary
 from ..data.interactions import Interactions
 from ..evaluate.protocol import evaluate
 from ..evaluate.ranking import Ranking
+from ..federation.rounds import Rounds
 from ..runs.pipeline import material
-from ..runs.plan import RunPlan, check
-from ..runs.recommenders import check_trainable
+from ..runs.plan import RunPlan, check, leaky, make
+from ..runs.recommenders import check_trainable, fitted
 from ..split.types import Held
 
 SIGNIFICANT = 4.0  # standard errors from chance at which the check fails: one honest run in 16,000
@@ -31,10 +36,10 @@ SIGNIFICANT = 4.0  # standard errors from chance at which the check fails: one h
 
 @final
 @dataclass(frozen=True, eq=False)
-class LocalFPL:
-    """FPL with nothing aggregated: each user is a federation of one. avoid: rows never drawn as negatives (honest: the training rows)."""
+class Alone:
+    """Every user as a federation of one, with nobody to learn from. avoid: rows never drawn as negatives (honest: the training rows)."""
 
-    fpl: FPL
+    algorithm: FederatedAlgorithm
     train: Interactions
     avoid: Interactions
     rounds: int
@@ -43,47 +48,63 @@ class LocalFPL:
 
     def scores(self, users: Int64Array) -> Float32Array:
         """float32 [len(users), items]: each user's private model, trained on the spot."""
+        found = np.concatenate([self._one(int(user)) for user in users])
         self.progress(int(users[-1]) + 1, len(self.train.users), "private model")
-        return np.concatenate([self._one(int(user)) for user in users])
+        return found
 
     def _one(self, user: int) -> Float32Array:
-        alone = np.array([user])
-        history = self.train.histories(alone, self.avoid)
-        # every device starts from its own table: with a shared one, chance differences between items would repeat over users
-        server = self.fpl.init_server(Catalogue(1, len(self.train.items), len(history.item)), key(self.seed, "local table", user))
-        devices = self.fpl.init_devices(alone, key(self.seed, "local user"))
-        rounds_key = fold_name(key(self.seed, "local rounds"), user)
-        server, devices, _, _ = self.fpl.solo_rounds(server, devices, history, range(self.rounds), rounds_key)
-        return self.fpl.score(server, devices, history)
+        # each starts from a model of its own: with a shared one, chance differences between items would repeat over users
+        seed = int(fold_name(key(self.seed, "alone"), user) >> np.uint64(1))
+        own, avoid = (_rows_of(rows, user) for rows in (self.train, self.avoid))
+        rounds = Rounds(self.algorithm, own, seed=seed, avoid=avoid)
+        trained = rounds.advance(rounds.start(), self.rounds)
+        return fitted(rounds, trained).recommender.scores(np.array([0]))
+
+
+def _rows_of(data: Interactions, user: int) -> Interactions:
+    """The rows of one user, who is then the only one; the items stay as they are."""
+    low, high = data.ptr[user], data.ptr[user + 1]
+    time, row = (None if column is None else column[low:high] for column in (data.time, data.row))
+    return replace(
+        data, ptr=np.array([0, high - low]), item=data.item[low:high], value=data.value[low:high], time=time, row=row,
+        users=Vocabulary(size=1), scale=data.rating_scale,
+    )  # fmt: skip
 
 
 def leakcheck(
     data: str | Interactions,
     protocol: str = "loo-99",
     *,
+    algorithm: str = "fpl",
+    settings: Mapping[str, Any] | None = None,
     seed: int = 0,
     rounds: int = 30,
     given: str | None = None,
     load: Mapping[str, Any] | None = None,
-    leaky_negatives: bool = False,
+    negatives: str = "train",
     progress: Progress = silent,
 ) -> dict[str, Any]:
     """AUC and, with candidates, HR@10 of purely local models beside chance.
 
     `passed`: both are within SIGNIFICANT standard errors.
 
-    leaky_negatives: draw negatives from "not in train, validation or test", as the field's leaky samplers do, to see the check fail.
+    algorithm, settings: what each user trains alone; one with a server. negatives: "leaky" draws them from "not in train, validation or
+    test", as the field's leaky samplers do, to see the check fail.
     """
     name = data if isinstance(data, str) else data.name
-    plan = RunPlan(algorithm="fpl", data=name, protocol=protocol, seed=seed, rounds=rounds, given=given, load=load or {})
+    plan = RunPlan(
+        algorithm=algorithm, data=name, protocol=protocol, seed=seed, rounds=rounds, given=given, load=load or {},
+        settings=settings or {}, negatives=negatives,
+    )  # fmt: skip
     check(plan)
+    _check_trains_alone(plan)
     rows, parts = material(plan, None if isinstance(data, str) else data)
     split = parts[0]
     train = split.final_train
     check_trainable(train)
-    fpl = FPL(cohort=1, triples=0, factors=20).configured(train.catalogue)
-    model = LocalFPL(fpl, train, split.all_rows if leaky_negatives else train, rounds, seed, progress)
-    found = evaluate(model, train, _competing(split.test, train), label="local fpl", n=(10,), seed=seed)
+    made = _check_one_user(make(plan, rows), train)
+    model = Alone(made, train, split.all_rows if leaky(plan) else train, rounds, seed, progress)
+    found = evaluate(model, train, _competing(split.test, train), label=f"local {short(algorithm)}", n=(10,), seed=seed)
     ranking = found.candidates_ranking or found.ranking
     checks = [_check("auc", found.per_user["auc"], ranking, *_auc_by_chance(ranking))]
     if found.candidates_ranking is not None:
@@ -91,7 +112,8 @@ def leakcheck(
     return {
         "data": rows.name,
         "protocol": protocol,
-        "negatives": "not in train, validation or test (leaky)" if leaky_negatives else "not in train",
+        "algorithm": short(algorithm),
+        "negatives": "not in train, validation or test (leaky)" if leaky(plan) else "not in train",
         "seed": seed,
         "rounds": rounds,
         "users": len(found.user),
@@ -99,6 +121,26 @@ def leakcheck(
         "passed": all(check["passed"] for check in checks),
         "protocol_text": list(found.protocol),
     }
+
+
+def _check_trains_alone(plan: RunPlan) -> None:
+    """Refuses an algorithm without devices that could train alone."""
+    kind = declared(maker_of(plan.algorithm)()).kind
+    if kind != "federated":
+        why = "is trained in one place" if kind == "central" else "gossips"
+        fix = "an algorithm with a server, whose devices can each be left alone, such as fpl or fedavg-gmf"
+        raise InputError("leakcheck", f"{plan.algorithm} {why}", expected=fix)
+
+
+def _check_one_user(algorithm: Any, train: Interactions) -> FederatedAlgorithm:
+    """The algorithm, if it can do with one user. Raises InputError with what it lacks."""
+    try:
+        algorithm.configured(_rows_of(train, 0).catalogue)
+    except InputError as bad:
+        problem = f"{bad.problem}, and in this check each user trains alone"
+        raise InputError(bad.where, problem, expected=bad.expected, fix=bad.fix) from None
+    made: FederatedAlgorithm = algorithm
+    return made
 
 
 def _competing(held: Held, train: Interactions) -> Held:

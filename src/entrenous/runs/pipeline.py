@@ -242,6 +242,13 @@ def execute(plan: RunPlan, what: Material, algorithm: Algorithm, begun: dict[str
     """Trains and evaluates every fold of a plan and, if `watch` has a folder, stores the run. begun: the manifest so far."""
     if leaky(plan):
         warnings.warn(LEAK, EntrenousWarning, stacklevel=3)
+    if watch.folder is None:
+        return _execute(plan, what, algorithm, begun, watch)
+    with store.at_work(watch.folder, plan.algorithm):
+        return _execute(plan, what, algorithm, begun, watch)
+
+
+def _execute(plan: RunPlan, what: Material, algorithm: Algorithm, begun: dict[str, Any], watch: Watch) -> RunResult:
     trace: list[dict[str, Any]] = []
     folds = [_fold(plan, algorithm, split, watch, trace, f"fold{number}") for number, split in enumerate(what.parts)]
     leak = [LEAK] if leaky(plan) else []
@@ -279,6 +286,7 @@ def _fold(plan: RunPlan, algorithm: Algorithm, split: Split, watch: Watch, trace
         also_mask=masked,
         ratings=predicts_ratings(algorithm),
         further=watch.metrics,
+        progress=watch.progress,
     )
     return Fold(model, found, rows, trained - began, time.perf_counter() - trained)
 

@@ -6,6 +6,7 @@
                model.safetensors   the trained model
                rows.safetensors    training rows, of a run whose data lived in memory alone
                checkpoint-<phase>-<round>.safetensors   the two newest states of each phase of an unfinished run
+               lock            held by the process that trains an unfinished run
                <setting>.csv, network-<setting>.txt   the run's copies of files that settings were read from
 
 Every file is written whole or not at all, and arrays are verified when they are loaded. Nothing is ever unpickled.
@@ -15,19 +16,24 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 import shutil
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.errors import EntrenousError, EntrenousWarning, InputError, did_you_mean
+from ..core.errors import EntrenousError, EntrenousWarning, InputError, Interrupted, did_you_mean
 from ..core.files import write_atomically
+from ..core.lock import holding, is_held
+from ..core.own import is_place
 from ..core.types import Array
 
-ROWS = "rows.safetensors"
+ROWS, LOCK = "rows.safetensors", "lock"
+USUAL_ROOT = Path("runs")
 FORMAT = 2  # of the files below; a run of another format is refused by number
 ALWAYS = ("run", "status", "algorithm", "data", "protocol", "seed")  # in every manifest
 LETTERS = {"f": "F", "i": "I", "u": "U"}  # of safetensors' types
@@ -177,8 +183,33 @@ def has_checkpoint(folder: Path) -> bool:
 
 def clean(folder: Path) -> None:
     """Removes what only an unfinished run needs: checkpoints, and what an interrupted write left behind."""
-    for path in (*_checkpoints(folder), *folder.glob(".*.tmp")):
+    for path in (*_checkpoints(folder), *folder.glob(".*.tmp"), folder / LOCK):
         path.unlink(missing_ok=True)
+
+
+@contextmanager
+def at_work(folder: Path, algorithm: str) -> Iterator[None]:
+    """Holds the lock of an unfinished run inside `with`. Ctrl-C becomes Interrupted, which says how the run is continued.
+
+    Raises InputError if another process is training it."""
+    with holding(folder / LOCK):
+        try:
+            yield
+        except KeyboardInterrupt:
+            raise Interrupted(f"go on with: {resuming(folder, algorithm)}") from None
+
+
+def resuming(folder: Path, algorithm: str) -> str:
+    """The command that continues a run. algorithm: as its manifest names it; one of one's own has to be named again."""
+    name = folder.name if folder.parent == USUAL_ROOT else str(folder)
+    return shlex.join(["entrenous", "run", *([algorithm] if is_place(algorithm) else []), "--resume", name])
+
+
+def standing(folder: Path, manifest: Mapping[str, Any]) -> str:
+    """How a run stands: finished; running, in a process that is alive; or interrupted, and to be continued."""
+    if manifest["status"] == "finished":
+        return "finished"
+    return "running" if is_held(folder / LOCK) else "interrupted"
 
 
 # ---- finding and reading runs ---------------------------------------------------------------------------------------------------
@@ -195,7 +226,7 @@ def find(run: str, root: Path) -> Path:
         if run and (path / "manifest.json").is_file():
             return path
     known = [path.name for path in folders(root)]
-    hint = did_you_mean(run, known) if known else f"there are no runs under {root}; --out names the folder they are in"
+    hint = did_you_mean(run, known) if known else f"there are no runs under {root}; give the folder of a run"
     raise InputError("run", f"'{run}' is not a run", expected="a folder with a manifest.json", fix=hint)
 
 

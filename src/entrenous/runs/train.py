@@ -154,6 +154,8 @@ def advance(
 ) -> Standing:
     """Runs `training` until round `until`, or until the round in which a callback says stop."""
     stride = max(1, until // PROGRESS_STEPS)
+    if training.round < until:
+        progress(training.round, until, "round")  # before anything is compiled: what is asked for has been checked
     while training.round < until:
         marks = [training.round + step - training.round % step for step in (stride, *(task.every for task in periodic))]
         training = rounds.advance(training, min(until, *marks))  # type: ignore[arg-type]  # each federation its own
@@ -166,6 +168,7 @@ def advance(
 
 def fit_central(algorithm: CentralAlgorithm, data: Interactions, seed: int, progress: Progress = silent) -> Fitted:
     """Trains a centralised algorithm on `data`."""
+    progress(0, 1, "training")
     return fitted_central(algorithm, algorithm.fit(data, key(seed, "fit"), progress), data)
 
 

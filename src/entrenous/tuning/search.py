@@ -85,7 +85,7 @@ def search(
             "--workers", "it is not given", expected="how many trials at once", fix="what a search draws depends on it"
         )
     at_least("--trials", trials, 1)
-    at_least("--seed", seed, 0)
+    at_least("--search-seed", seed, 0)
     check(plan)
     choose_from = read_space(algorithm, space, fixed)
     refuse_both(fixed, space, "--search")

@@ -13,7 +13,7 @@ pytest.importorskip("msgspec")
 
 from entrenous.deploy.peers.folder import Folder
 
-FOUND = ["peer", "found", "reading", "--items", "items.csv"]
+FOUND = ["peer", "new", "reading", "--items", "items.csv"]
 
 
 @pytest.fixture

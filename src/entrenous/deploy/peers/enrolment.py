@@ -134,7 +134,7 @@ def invite(folder: Path, requests: Sequence[PeerEnrolmentRequest]) -> list[Path]
         bootstraps = msgspec.json.decode((folder / "bootstraps.json").read_bytes(), type=list[Bootstrap])
         given = json.loads((folder / NUMBERS).read_text()) if (folder / NUMBERS).exists() else {}
     except (OSError, ValueError, TypeError) as cause:
-        raise InputError(str(folder), f"cannot be read ({cause})", expected="what `entrenous peer found` wrote") from None
+        raise InputError(str(folder), f"cannot be read ({cause})", expected="what `entrenous peer new` wrote") from None
     made, given = [], _numbered(given, requests, charter)
     for one in requests:
         number, own = given[one.name]["number"], folder / INVITATIONS / one.name

@@ -24,10 +24,10 @@ import numpy as np
 from ...core.errors import EntrenousError, InputError, did_you_mean
 from ...core.files import write_atomically, write_private
 from ...core.gossip import DeviceData, Weighing
+from ...core.lock import holding, is_held
 from ...core.protocols import Histories
 from ...wire.tensors import schema_of
 from ..items import Items, number_in, read_items, table
-from ..lock import holding, is_held
 from .book import Contact
 from .charter import Charter, vars_of
 from .identity import Self, public_key
@@ -82,7 +82,7 @@ class Folder:
                 str(path),
                 "is not the folder of a peer",
                 expected=f"a folder with {INVITATION}",
-                fix="make some with `entrenous peer new`",
+                fix="make some with `entrenous peer prepare`",
             )
 
     @cached_property

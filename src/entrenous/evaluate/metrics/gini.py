@@ -28,4 +28,4 @@ def gini(lists: Lists, n: int) -> float:
     return float(1 - (weight @ (counts / counts.sum())) / (m - 1))
 
 
-METRICS = {"gini": ListMetric(gini)}
+METRICS = {"gini": ListMetric(gini, better="higher")}

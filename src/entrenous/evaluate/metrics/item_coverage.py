@@ -21,4 +21,4 @@ def item_coverage(lists: Lists, n: int) -> float:
     return float(np.count_nonzero(lists.counts(n)))
 
 
-METRICS = {"item_coverage": ListMetric(item_coverage)}
+METRICS = {"item_coverage": ListMetric(item_coverage, better="higher")}

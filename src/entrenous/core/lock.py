@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ..core.errors import InputError
+from .errors import InputError
+
+try:
+    import fcntl
+except ImportError:  # Windows: nothing is locked there
+    fcntl = None  # type: ignore[assignment]
 
 LOOK = 1.0  # seconds that a lock is waited for: who looks whether it is held has it for a moment
 
@@ -19,7 +23,7 @@ def locked(path: Path) -> int:
 
     Raises InputError that names the process which has it, and OSError where the file cannot be made."""
     lock, until = os.open(path, os.O_RDWR | os.O_CREAT, 0o600), time.monotonic() + LOOK
-    while not _taken(lock, fcntl.LOCK_EX):
+    while not _taken(lock, "LOCK_EX"):
         if time.monotonic() > until:
             pid = os.read(lock, 20).decode(errors="replace").strip()
             os.close(lock)
@@ -43,16 +47,20 @@ def holding(path: Path) -> Iterator[None]:
 
 def is_held(path: Path) -> bool:
     """Whether some process holds the lock on a file."""
-    lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    if not path.exists():
+        return False
+    lock = os.open(path, os.O_RDONLY)
     try:
-        return not _taken(lock, fcntl.LOCK_SH)
+        return not _taken(lock, "LOCK_SH")
     finally:
         os.close(lock)
 
 
-def _taken(lock: int, how: int) -> bool:
+def _taken(lock: int, how: str) -> bool:
+    if fcntl is None:
+        return True
     try:
-        fcntl.flock(lock, how | fcntl.LOCK_NB)
+        fcntl.flock(lock, getattr(fcntl, how) | fcntl.LOCK_NB)
         return True
     except OSError:
         return False

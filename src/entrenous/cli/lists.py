@@ -1,0 +1,99 @@
+"""What `--help` lists (algorithms, data sets, protocols, ..): found in the package when a page of help is shown, never written by hand."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+PLACE = re.compile(r"\{([a-z]+)\}")  # in the docstring of a command, such as {protocols}
+
+
+def algorithms() -> Iterable[str]:
+    """The names of all algorithms."""
+    from ..core.discover import algorithms
+
+    return algorithms()
+
+
+def benches() -> Iterable[str]:
+    """The names of all benches."""
+    from ..core.discover import offers
+
+    return offers("benches", "BENCHES")
+
+
+def datasets() -> Iterable[str]:
+    """The names of all data sets."""
+    from ..data.dataset import datasets
+
+    return datasets()
+
+
+def experiments() -> Iterable[str]:
+    """The names of all experiments."""
+    from ..papers.runner import experiments
+
+    return experiments()
+
+
+def load() -> Iterable[str]:
+    """What --load takes, each with what it is."""
+    from ..data.options import LoadOptions
+
+    return ["; ".join(f"{name}= {field.description}" for name, field in LoadOptions.model_fields.items())]
+
+
+def metrics() -> Iterable[str]:
+    """The names of all metrics."""
+    from ..evaluate.metric_kinds import metrics
+
+    return metrics()
+
+
+def network() -> Iterable[str]:
+    """The settings of a network between peers."""
+    from ..federation.network import Network
+
+    return [f"{name}=" for name in Network.model_fields]
+
+
+def protocols() -> Iterable[str]:
+    """The names of all protocols."""
+    from ..split.protocol import protocols
+
+    return protocols()
+
+
+LISTS: dict[str, Callable[[], Iterable[str]]] = {
+    of.__name__: of for of in (algorithms, benches, datasets, experiments, load, metrics, network, protocols)
+}
+
+
+def filled(text: str) -> str:
+    """A text in which `{protocols}` is the list of protocols, and so on."""
+    return PLACE.sub(lambda found: ", ".join(LISTS[found[1]]()) if found[1] in LISTS else found[0], text)
+
+
+def fill(app: Any, arguments: Sequence[str]) -> None:
+    """Fills the lists into the docstring of the command whose help is asked for; of every command where completion is installed.
+
+    Args:
+        app: a cyclopts.App. arguments: what was typed.
+    """
+    if "--install-completion" in arguments:
+        for command in _commands(app):
+            _fill_docstring(command)
+    elif {"--help", "-h"} & set(arguments):
+        _fill_docstring(app.parse_commands([one for one in arguments if one not in ("--help", "-h")])[1][-1])
+
+
+def _commands(app: Any) -> list[Any]:
+    inside = [app[name] for name in app if not name.startswith("-")]
+    return [one for command in inside for one in (command, *_commands(command))]
+
+
+def _fill_docstring(command: Any) -> None:
+    function = command.default_command
+    if function is not None and PLACE.search(function.__doc__ or ""):
+        function.__doc__ = filled(function.__doc__)

@@ -1,0 +1,35 @@
+"""`entrenous split`: a split as files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from .options import Load, assignments
+
+
+def split(data: str, /, *, protocol: str = "loo-99", out: Path, seed: int = 0, load: Load = None, parquet: bool = False) -> None:
+    """Write a split, with its frozen candidates, as files that `--protocol given` (or any other program) reads.
+
+    Example: entrenous split ml-100k --protocol temporal-80-20 --out mysplit
+
+    Parameters
+    ----------
+    data:
+        A data set, file or folder.
+    protocol:
+        How rows are held out: {protocols}.
+    out:
+        A new folder; one folder a fold under it for kfold.
+    seed:
+        Names the split and its candidates.
+    parquet:
+        Parquet instead of CSV.
+    """
+    from ..runs.pipeline import material
+    from ..runs.plan import RunPlan
+    from ..split.export import write
+
+    plan = RunPlan(algorithm="popular", data=data, protocol=protocol, seed=seed, load=assignments(load, "--load"))
+    parts = material(plan).parts
+    for number, part in enumerate(parts, 1):
+        print(write(part, out if len(parts) == 1 else out / str(number), format="parquet" if parquet else "csv"))

@@ -1,0 +1,113 @@
+"""`entrenous runs` and `report`: what has been stored."""
+
+from __future__ import annotations
+
+import json as json_text
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ..core.errors import InputError
+from .console import emit_json, say, table
+from .options import RUNS, Runs
+
+UNSAID = object()  # of runs that do not say all their settings
+SHOWN = ("hr@10", "ndcg@10", "mae", "rmse")
+
+
+def runs(*, folder: Runs = RUNS, json: bool = False) -> None:
+    """List the stored runs, the newest last: when they began, how they stand, the settings that differ from the defaults, figures.
+
+    Parameters
+    ----------
+    folder:
+        The folder that holds the stored runs.
+    json:
+        Print one JSON object on stdout.
+    """
+    manifests = sorted(_readable(folder), key=lambda one: str(one.get("started", "")))
+    if json:
+        emit_json({"runs": manifests})
+    elif manifests:
+        _show_runs(manifests)
+    else:
+        say(f"no runs under {folder}; make one with: entrenous run pfpl+")
+
+
+def _readable(root: Path) -> Iterator[dict[str, Any]]:
+    """The manifests under `root`, with how each run stands; says which cannot be read."""
+    from ..runs import store
+
+    for folder in store.folders(root):
+        try:
+            manifest = store.read_manifest(folder)
+            yield {**manifest, "status": store.standing(folder, manifest), "path": folder}
+        except InputError as damage:
+            say(f"left out: {damage}")
+
+
+def _show_runs(manifests: list[dict[str, Any]]) -> None:
+    from ..core.own import short
+    from ..evaluate.metric_kinds import arrowed
+    from ..runs import store
+
+    shown = [name for name in SHOWN if any(name in one.get("metrics", {}) for one in manifests)]
+    rows = [
+        [
+            one["run"], _date(one), one["status"], short(one["algorithm"]), Path(one["data"]).stem, store.protocol_of(one), one["seed"],
+            ", ".join(differing(one)), *(one.get("metrics", {}).get(name, "") for name in shown),
+        ]
+        for one in manifests
+    ]  # fmt: skip
+    headers = ["run", "began", "status", "algorithm", "data", "protocol", "seed", "other than usual", *map(arrowed, shown)]
+    table(headers, rows)
+    for one in manifests:
+        if one["status"] == "interrupted":
+            print(f"to go on with {one['run']}: {store.resuming(one['path'], one['algorithm'])}")
+
+
+def _date(manifest: dict[str, Any]) -> str:
+    """When a run began, to the minute, in the time of the place where it ran."""
+    return str(manifest.get("started", ""))[:16].replace("T", " ")
+
+
+def differing(manifest: dict[str, Any]) -> list[str]:
+    """The settings of a run that differ from the defaults, as name=value."""
+    own = [f"{name}={value}" for name, value in manifest.get("settings", {}).items() if not _is_usual(manifest, name)]
+    asked = {"rounds": manifest.get("rounds_asked"), **{name: manifest.get(name) for name in ("every", "patience")}}
+    more = {**manifest.get("network", {}), **manifest.get("load", {})}
+    return [*own, *(f"{name}={value}" for name, value in {**asked, **more}.items() if value)]
+
+
+def _is_usual(manifest: dict[str, Any], name: str) -> bool:
+    """Whether a setting that was given is the default of today. One of an algorithm of one's own is taken for another."""
+    from ..core.discover import algorithms, kind_of
+
+    if manifest["algorithm"] not in algorithms():
+        return False
+    kind, preset = kind_of(manifest["algorithm"])
+    usual = json_text.loads(json_text.dumps(kind.parse(preset).model_dump().get(name), default=str))
+    return bool(usual == manifest.get("settings_in_force", {}).get(name, UNSAID))
+
+
+def report(*names: str, out: Path | None = None, user: str | None = None, folder: Runs = RUNS) -> None:
+    """Write a self-contained HTML report of one run, or of several side by side.
+
+    Parameters
+    ----------
+    names:
+        Names or folders of runs; default: the newest run.
+    out:
+        The file to write; default: report.html in the first run's folder.
+    user:
+        Also show what this user is recommended by the first run.
+    folder:
+        The folder that holds the stored runs.
+    """
+    from ..report.html import write_report
+    from ..runs import store
+    from ..runs.reopen import recommended
+
+    stored = [store.read(name, folder) for name in names or ("latest",)]
+    items = recommended(stored[0], user) if user is not None else None
+    print(write_report(stored, out or stored[0].path / "report.html", recommendations=items, user=user))
