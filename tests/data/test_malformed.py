@@ -96,7 +96,7 @@ REFUSED = {
     "04 empty": Refused(text(""), "", ("empty",)),
     "05 header only": Refused(text(HEADER), ":1", ("no rows",)),
     "06 blank lines only": Refused(text("\n  \n\n"), "", ("blank lines",)),
-    "07 wrong delimiter": Refused(text(GOOD.replace(",", ";")), ":1", ("','", "';'", "--delimiter")),
+    "07 wrong delimiter": Refused(text(GOOD.replace(",", ";")), ":1", ("','", "';'", "--load delimiter=';'")),
     "07 wrong delimiter declared": Refused(text(GOOD), ":1", ("a tab", "','"), {"delimiter": "\t"}),
     "08 mixed delimiters": Refused(text(with_line(4, "2;10;3;881250951\n")), ":4", ("1 column", "4", "';'")),
     "09 too few columns": Refused(text(with_line(5, "2,12,2\n")), ":5", ("3 columns", "expected 4")),
@@ -115,7 +115,7 @@ REFUSED = {
     "20 conflicting duplicates": Refused(text(GOOD + "1,10,2,881250949\n"), ":8", ("value 2", "5 at 2", "duplicates")),
     "23 single user": Refused(text(HEADER + "".join(ROWS[:2])), "", ("single user", "two users")),
     "24 user with every item": Refused(text(GOOD + "3,10,1,881250955\n"), "", ("user '3'", "all 3 items")),
-    "26 UTF-16": Refused(text(GOOD.encode("utf-16")), ":1", ("UTF-16", "UTF-8", "--encoding")),
+    "26 UTF-16": Refused(text(GOOD.encode("utf-16")), ":1", ("UTF-16", "UTF-8", "--load encoding=utf-16")),
     "26 UTF-16 without mark": Refused(text(GOOD.encode("utf-16-le")), ":1", ("UTF-16",)),
     "27 Latin-1 undeclared": Refused(
         text(with_line(4, "2,café,3,881250951\n").encode("latin-1")), ":4", ("0xe9", "UTF-8", "latin-1")

@@ -10,9 +10,9 @@ import numpy as np
 from ..core.errors import InputError, did_you_mean
 from ..core.types import Float32Array, Int64Array
 from .columns import USUAL, Reading, find_usual
-from .interactions import Interactions, build
+from .interactions import UNREAD_TIMES, Interactions, build
 from .table import ColumnTable, ids, values
-from .times import times
+from .times import looks_like_times, times
 
 
 class Roles(NamedTuple):
@@ -40,6 +40,7 @@ def assemble(table: ColumnTable, reading: Reading, *, name: str) -> Interactions
     time, time_notes = (None, ()) if roles.time is None else times(table, roles.time)
     pair = user.code.astype(np.int64) * len(item.names) + item.code
     kept = keep(table, pair, value, time, reading)
+    said = (_note(table, roles), *_unread_times(table, roles, reading))
     data = build(
         user.code[kept.rows],
         item.code[kept.rows],
@@ -49,7 +50,14 @@ def assemble(table: ColumnTable, reading: Reading, *, name: str) -> Interactions
         items=item.names,
         name=name,
         scale=None if value is None else reading.scale,
-        notes=(_note(table, roles), *table.notes, *user.notes, *item.notes, *time_notes, *kept.notes),
+        notes=(
+            *said,
+            *table.notes,
+            *user.notes,
+            *item.notes,
+            *time_notes,
+            *kept.notes,
+        ),
     )
     return data if reading.part else inspect(data, table.source)
 
@@ -59,6 +67,14 @@ def _note(table: ColumnTable, roles: Roles) -> str:
     return f"read {table.source}: {found}"
 
 
+def _unread_times(table: ColumnTable, roles: Roles, reading: Reading) -> tuple[str, ...]:
+    """A note on a column that nobody named and that looks like the times which the data lacks."""
+    if roles.time is not None or reading.time == "":
+        return ()
+    unread = [name for name in table.frame.columns if name not in roles and looks_like_times(table, name)]
+    return tuple(f"'{name}' {UNREAD_TIMES}: say time='{name}' (--load time={name})" for name in unread[:1])
+
+
 def find_roles(names: Sequence[str], reading: Reading, where: str) -> Roles:
     """The column of each role. Raises InputError if a wanted one is missing or one column would have two roles."""
     user = _find(names, "user", reading.user, where)
@@ -66,11 +82,12 @@ def find_roles(names: Sequence[str], reading: Reading, where: str) -> Roles:
     value, time = _find(names, "value", reading.value, where), _find(names, "time", reading.time, where)
     if user is None or item is None:
         role = "user" if user is None else "item"
+        example = next((name for name in names if name not in (user, item, value, time)), "NAME")
         raise InputError(
             where,
             f"no {role} column among {', '.join(names[:12])}" + (", ..." if len(names) > 12 else ""),
             expected=f"a column named {USUAL[role][0]}, or a similar name",
-            fix=f"say which it is: {role}='NAME' in Python, --load {role}=NAME for a run, --{role} NAME for data check",
+            fix=f"say which it is, such as {role}='{example}' (--load {role}={example})",
         )
     given = [name for name in (user, item, value, time) if name is not None]
     if len(set(given)) < len(given):
@@ -112,7 +129,7 @@ def keep(table: ColumnTable, pair: Int64Array, value: Float32Array | None, time:
 
 def _refuse_repeat(table: ColumnTable, order: Int64Array, same: np.ndarray) -> None:
     later = int(np.maximum(order[1:], order[:-1])[same].min())
-    fix = "choose duplicates='last' or 'first' (--duplicates last)"
+    fix = "choose duplicates='last' or 'first' (--load duplicates=last)"
     raise InputError(table.where(later), "the (user, item) pair occurs before", expected="one row per pair", fix=fix)
 
 
@@ -125,7 +142,7 @@ def _refuse_conflict(table: ColumnTable, order: Int64Array, conflict: np.ndarray
     problem = (
         f"the (user, item) pair has value {value[row]:g} here and {value[other]:g} at {table.where(other).rpartition(':')[2]}"
     )
-    fix = "choose duplicates='last' or 'first' (--duplicates last)"
+    fix = "choose duplicates='last' or 'first' (--load duplicates=last)"
     raise InputError(table.where(row), problem, expected="repeats that agree", fix=fix)
 
 

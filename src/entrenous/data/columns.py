@@ -132,6 +132,15 @@ def positional(fields: Sequence[str]) -> tuple[str, ...] | None:
     return POSITIONS[: len(fields)]
 
 
+def is_number(field: str) -> bool:
+    """Whether a field of a text file is a number.
+
+    >>> is_number("3.5"), is_number("kunde")
+    (True, False)
+    """
+    return _NUMBER.fullmatch(field.strip()) is not None
+
+
 def find_usual(names: Sequence[str], usual: Sequence[str]) -> str | None:
     """The first of the `usual` column names that occurs among `names`; None if none does."""
     by_plain = {plain(name): name for name in reversed(names)}

@@ -55,13 +55,13 @@ def _checked_utf8(raw: bytes, source: str, notes: list[str]) -> bytes:
             raw.decode("utf-8")
     except UnicodeDecodeError as wrong:
         line, byte = raw.count(b"\n", 0, wrong.start) + 1, raw[wrong.start]
-        fix = "declare what it is: encoding='latin-1' (--encoding latin-1)"
+        fix = "declare what it is: encoding='latin-1' (--load encoding=latin-1)"
         raise InputError(f"{source}:{line}", f"byte 0x{byte:02x} is not UTF-8", expected="UTF-8 text", fix=fix) from None
     return raw
 
 
 def _refuse_wide(source: str, name: str) -> NoReturn:
-    fix = f"convert it to UTF-8, or declare it: encoding='{name.lower()}' (--encoding {name.lower()})"
+    fix = f"convert it to UTF-8, or declare it: encoding='{name.lower()}' (--load encoding={name.lower()})"
     raise InputError(f"{source}:1", f"the file is {name}", expected="UTF-8 text", fix=fix)
 
 

@@ -16,6 +16,7 @@ from ..core.types import Array, BoolArray, Float32Array, Float64Array, Int32Arra
 from ..core.vocabulary import Vocabulary
 
 NO_TIME = np.iinfo(np.int64).min  # a row whose time is not known
+UNREAD_TIMES = "looks like a column of times and is not read"  # in the note on one
 WITHOUT_TIMES = "use random-80-20, or ncf-99 for a data set of which NCF published test rows"
 
 
@@ -160,7 +161,9 @@ class Interactions:
         Raises InputError if the data has no times or a row lacks one.
         """
         if self.time is None:
-            raise InputError(self.name, "the data has no times", expected="a time column", fix=WITHOUT_TIMES)
+            unread = [note for note in self.notes if UNREAD_TIMES in note]
+            fix = "; or ".join([*unread, WITHOUT_TIMES])
+            raise InputError(self.name, "the data has no times", expected="a time column", fix=fix)
         missing = int((self.time == NO_TIME).sum())
         if missing:
             raise InputError(

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..core.errors import InputError
 from ..core.types import Array, Int64Array
-from .columns import Reading, is_header, positional, typed_names
+from .columns import Reading, is_header, is_number, positional, typed_names
 from .encoding import plain_text
 from .table import ColumnTable
 
@@ -81,7 +81,8 @@ def _layout(text: bytes, where: str, reading: Reading, delimiter: str | None, ty
     delimiter = reading.delimiter or delimiter or _guess(line)
     quoted = delimiter in (",", ";") and b'"' in text
     fields = _fields(line, delimiter, quoted, where)
-    names, types, header = _names(fields, where, reading, typed, notes)
+    second = text[end + 1 : end + 1 + LINE_LIMIT].partition(b"\n")[0].decode("utf-8", "replace").split(delimiter)
+    names, types, header = _names(fields, second, where, reading, typed, notes)
     byte = UNIT if delimiter == "::" else ord(delimiter)
     return Layout(delimiter, byte, names, types, header, quoted)
 
@@ -98,7 +99,7 @@ def _fields(line: str, delimiter: str, quoted: bool, where: str) -> list[str]:
         other = next((other for other in DELIMITERS if other in line), None)
         if other is None:
             raise InputError(where, "only one column", expected=f"at least two, separated by {_name(delimiter)}")
-        fix = f"pass delimiter={other!r} (--delimiter {other!r})"
+        fix = f"pass delimiter={other!r} (--load delimiter={other!r})"
         raise InputError(
             where,
             f"no {_name(delimiter)} in the line but {_name(other)}",
@@ -114,7 +115,7 @@ def _name(delimiter: str) -> str:
 
 
 def _names(
-    fields: list[str], where: str, reading: Reading, typed: bool, notes: list[str]
+    fields: list[str], second: list[str], where: str, reading: Reading, typed: bool, notes: list[str]
 ) -> tuple[list[str], dict[str, str], bool]:
     """(names, RecBole types, whether the first line is a header)."""
     if reading.names is not None:
@@ -130,11 +131,19 @@ def _names(
         return _distinct([field or f"column {number}" for number, field in enumerate(fields, 1)], where), {}, True
     guessed = positional(fields)
     if guessed is None:
-        expected = "a header with the names of the columns, such as user_id,item_id,rating,timestamp"
-        fix = "add one, or name the columns: names=('user_id', 'item_id') (--names user_id,item_id)"
-        raise InputError(where, f"no usual column name among {', '.join(fields[:8])}", expected=expected, fix=fix)
+        _refuse_names(fields, second, where)
     notes.append(f"no header: columns read as {', '.join(guessed)}")
     return list(guessed), {}, False
+
+
+def _refuse_names(fields: list[str], second: list[str], where: str) -> NoReturn:
+    """Refuses a first line in which no column is known; a header is told from a row by numbers that stand below it alone."""
+    expected = "a header with the names of the columns, such as user_id,item_id,rating,timestamp"
+    numbers = [any(is_number(field) for field in line) for line in (fields, second)]
+    say = f"say what its columns are: user='{fields[0]}', item='{fields[1]}' (--load user={fields[0]} --load item={fields[1]})"
+    name = f"add one, or name all {len(fields)} columns: names=('user_id', 'item_id', ...) (--load names=user_id,item_id,...)"
+    fix = name if numbers[0] else say if numbers[1] else f"{say}; or, if the first line is a row, {name}"
+    raise InputError(where, f"no usual column name among {', '.join(fields[:8])}", expected=expected, fix=fix)
 
 
 def _distinct(names: list[str], where: str, columns: int | None = None) -> list[str]:

@@ -17,6 +17,8 @@ FORMATS = (
     "%Y-%m-%d %H:%M:%S%.f",
     "%Y-%m-%d",
     "%Y-%m-%d %H:%M",
+    "%Y-%m-%d %H:%M:%S%.f%z",
+    "%Y-%m-%d %H:%M%z",
     "%a %b %d %H:%M:%S %z %Y",
 )  # the last is Twitter's and Foursquare's
 # by size: no time between 1973 and 2100 fits two units
@@ -56,24 +58,47 @@ def times(table: ColumnTable, name: str) -> Times:
     return _numbers(table, column, missing.to_numpy())
 
 
+def looks_like_times(table: ColumnTable, name: str) -> bool:
+    """Whether a column could be times, by its first row: a date, or a number of seconds since 1973 (or of a smaller unit)."""
+    import polars as pl
+
+    column = table.frame[name]
+    if column.dtype in (pl.Datetime, pl.Date):
+        return True
+    first = str(column[0]).strip()
+    if first.isdigit():
+        return FIRST <= int(first) <= LATEST * UNITS[-1][1]
+    return column.dtype == pl.String and _pattern(first) is not None
+
+
 def _pattern(text: str) -> str | None:
     import polars as pl
 
-    sample = pl.Series([_plain_date(text)])
+    sample = pl.Series([text])
     return next((pattern for pattern in FORMATS if not _parse(sample, pattern).is_null().any()), None)
 
 
-def _plain_date(text: str) -> str:
-    return text.replace("T", " ", 1).removesuffix("Z") if text[:1].isdigit() else text
+def _plain_dates(column: Any, pattern: str) -> Any:
+    """Dates with a blank between day and time, and with an offset from UTC as `%z` reads it; none of UTC itself where there is no `%z`."""
+    if pattern.startswith("%a"):
+        return column
+    plain = column.str.replace(r"^(\d{4}-\d\d-\d\d)T", "${1} ")
+    if "%z" not in pattern:
+        return plain.str.replace("Z$", "")
+    return (
+        plain.str.replace("Z$", "+00:00")
+        .str.replace(r"(:\d\d(?:\.\d+)?) ?([+-]\d\d)$", "${1}${2}:00")
+        .str.replace(r"(:\S+) ([+-])", "${1}${2}")
+    )
 
 
 def _parse(column: Any, pattern: str) -> Any:
-    return column.str.to_datetime(pattern, strict=False, time_unit="us", time_zone="UTC" if "%z" in pattern else None)
+    plain = _plain_dates(column, pattern)
+    return plain.str.to_datetime(pattern, strict=False, time_unit="us", time_zone="UTC" if "%z" in pattern else None)
 
 
 def _dates(table: ColumnTable, column: Any, missing: BoolArray, pattern: str) -> Times:
-    text = column if pattern.startswith("%a") else column.str.replace(r"^(\d{4}-\d\d-\d\d)T", "${1} ").str.replace("Z$", "")
-    parsed = _parse(text, pattern)
+    parsed = _parse(column, pattern)
     bad = parsed.is_null().to_numpy() & ~missing
     if bad.any():
         shown = column[int(np.argmax(bad))][:40]
@@ -84,7 +109,8 @@ def _dates(table: ColumnTable, column: Any, missing: BoolArray, pattern: str) ->
             expected=f"a time such as {column.filter(~missing)[0]}",
             fix="correct it",
         )
-    return _stamps(table, column, parsed, missing, ("times are dates, read as UTC",))
+    note = "times are dates with their offset from UTC" if "%z" in pattern else "times are dates, read as UTC"
+    return _stamps(table, column, parsed, missing, (note,))
 
 
 def _stamps(table: ColumnTable, column: Any, parsed: Any, missing: BoolArray, notes: tuple[str, ...]) -> Times:
