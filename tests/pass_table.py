@@ -32,7 +32,7 @@ ASKED: dict[str, tuple[str, str]] = {
     "R6": ("disk full", "round not counted, said, goes on when there is room"),
     "R7": ("folder read-only, missing, of another owner", "an error before round 1"),
     "R8": ("two servers on one folder", "the second names the pid of the first"),
-    "R9": ("SIGTERM", "ends in 5 s with code 0, goes on later"),
+    "R9": ("SIGTERM", "ends with code 0, goes on later; how soon is measured"),
     "R10": ("clocks that jump by an hour", "no replay taken, no round lost"),
     "R11": ("files of another format", "refused by version"),
     "C1": ("30 % of the nodes away in each of 50 rounds", "all rounds counted, HR@10 within .02 of none, 5 seeds"),
