@@ -43,13 +43,28 @@ def test_the_python_of_the_documentation_runs_as_written(
     page.test_my_algorithm_keeps_its_contract()
 
 
-def test_every_command_of_the_readme_exists() -> None:
+def test_every_command_of_the_pages_exists() -> None:
     from entrenous.cli import _app
 
-    readme = (ROOT / "README.md").read_text()
-    named = set(re.findall(r"^(?:\.venv/bin/)?entrenous ([a-z]+)", readme, re.M))
-    assert len(named) >= 8
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    text = "\n".join(page.read_text() for page in pages)
+    named = set(re.findall(r"(?:^|`)(?:\.venv/bin/)?entrenous ([a-z]+)", text, re.M))
+    assert len(named) >= 15
     assert named <= {name for name in _app() if not name.startswith("-")}
+
+
+def test_the_readme_opens_with_its_purpose_two_commands_and_what_is_not_protected() -> None:
+    readme = (ROOT / "README.md").read_text()
+    said = [readme.index(words) for words in ("**A Python package", "make demo", "make test", "## What is not protected")]
+    assert said == sorted(said) and said[-1] < len(readme) / 2
+    prose = re.sub(r"```.*?```|^\|.*?$", "", readme, flags=re.S | re.M)
+    assert len(prose.split()) <= 550
+
+
+def test_every_page_can_be_found_from_the_readme() -> None:
+    pages = {path.name for path in (ROOT / "docs").glob("*.md")} - {"index.md"}
+    assert "(docs/index.md)" in (ROOT / "README.md").read_text()
+    assert pages == set(re.findall(r"\]\(([\w-]+\.md)\)", (ROOT / "docs" / "index.md").read_text()))
 
 
 def of_code(page: str) -> set[str]:
