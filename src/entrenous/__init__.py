@@ -22,6 +22,7 @@ LAZY = {
     "run": "entrenous.api.running",
     "open": "entrenous.api.running",
     "compare": "entrenous.api.compare",
+    "tune": "entrenous.api.tuning",
     "Run": "entrenous.api.result",
     "evaluate": "entrenous.evaluate.protocol",
     # an algorithm of one's own
