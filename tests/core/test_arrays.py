@@ -1,6 +1,7 @@
 """The ranking kernels against sorting by hand and against a slow oracle."""
 
 import numpy as np
+import properties  # noqa: F401  # how patient Hypothesis is
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

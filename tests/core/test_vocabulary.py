@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import properties  # noqa: F401  # how patient Hypothesis is
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
+import properties  # noqa: F401  # how patient Hypothesis is
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -4,6 +4,7 @@ import csv
 import json
 
 import numpy as np
+import properties  # noqa: F401  # how patient Hypothesis is
 import pytest
 from hypothesis import given as hypothesis_given
 from hypothesis import settings

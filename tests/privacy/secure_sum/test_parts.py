@@ -6,6 +6,7 @@ import secrets
 from itertools import combinations
 
 import numpy as np
+import properties  # noqa: F401  # how patient Hypothesis is
 import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from hypothesis import given, settings
