@@ -57,6 +57,13 @@ def place_of(kind: type) -> str:
     return f"{own_file or kind.__module__}:{kind.__qualname__}"
 
 
+def own_line(wrong: BaseException) -> str:
+    """`file:line` of the last line of an algorithm of one's own that an error passed through; "" where there is none."""
+    files = {vars(module).get("__entrenous_place__") for module in list(sys.modules.values()) if isinstance(module, ModuleType)}
+    frames = [frame for frame in traceback.extract_tb(wrong.__traceback__) if frame.filename in files]
+    return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else ""
+
+
 def lasting(place: str) -> str:
     """A place that means the same in another folder: the path of a file made absolute."""
     where, wanted = _parts(place)
