@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from command_line import Command
+from paths import ROOT
 
 import entrenous
 from entrenous.cli import _app, lab, lists
@@ -171,3 +172,14 @@ def test_one_thing_has_one_name_on_all_commands(command: Command) -> None:
     assert of["--negatives"] == {"run", "leakcheck"} and {"run", "tune", "leakcheck", "split"} <= of["--protocol"]
     assert {"try", "new", "identity", "invite", "join", "recommend", "status"} <= set(APP["federation"]) & set(APP["peer"])
     assert "--search-seed" in found["tune"] and "--seed" not in found["tune"]
+
+
+def test_the_page_on_the_command_line_names_what_there_is(command: Command) -> None:
+    page = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
+    found = {name: set(described(command(*name.split(), "--help").out)) for name in [*COMMANDS, *INSIDE] if name not in GROUPS}
+    options = {"--shell", "--install-completion"}.union(*found.values(), {"--help", "--resume"})
+    assert set(re.findall(r"--[a-z][a-z-]*", page)) <= options
+    assert all(f"`{option}" in page for option in ("--data", "--load", "--out", "--runs", "--seed", "--negatives"))
+    for line in re.findall(r"^entrenous (.*?)(?: {2,}#.*)?$", page, re.MULTILINE):
+        name, *rest = line.split()
+        assert name.startswith("--") or {one for one in rest if one.startswith("--")} <= found[name], line

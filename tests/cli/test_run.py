@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from command_line import Command, shop, write_shop
 
+from entrenous.cli import console
 from entrenous.core.declared import declared
 from entrenous.core.discover import algorithms
 from entrenous.runs import pipeline as experiment
@@ -137,6 +138,18 @@ def test_stopping_early_and_debugging(command: Command) -> None:
     usual = command("run", "pfpl+", *options).json
     assert usual["rounds"] < 40 and usual["rounds"] % 2 == 0
     assert command("run", "pfpl+", *options, "--debug").json["model_sha256"] == usual["model_sha256"]
+
+
+def test_compiling_is_spoken_of_after_all_was_checked(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(console, "_compiled", lambda module: False)
+    for wrong in (["--set", "fators=3"], ["--protocol", "lo-20"], ["--data", "none.csv"], ["--protocol", "loo-99"]):
+        assert "compiling" not in command("run", "pfpl+", *["--data", "shop.csv"] * ("--data" not in wrong), *wrong).error
+    assert "compiling" not in command("tune", "pfpl+", "--data", "shop.csv", "--grid", "fators=3").error
+    said = command("run", "pfpl+", "--data", "shop.csv", *SMALL).err.splitlines()
+    assert said[0].startswith("compiling pfpl+'s device code for this machine") and said[1] == "round 0/5"
+    tuned = command("tune", "pfpl+", "--data", "shop.csv", *SMALL, "--grid", "pi=0,1").err
+    assert tuned.count("compiling pfpl+'s device code") == 1
+    assert "compiling" not in command("run", "popular", "--data", "shop.csv", *SMALL[:2]).err  # there is nothing to compile
 
 
 # ---- what is stored --------------------------------------------------------------------------------------------------------------

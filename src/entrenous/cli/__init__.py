@@ -35,6 +35,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except Exception as bug:
         if os.environ.get("ENTRENOUS_DEBUG"):
             raise
+        from ..core.own import own_line
+
+        if where := own_line(bug):
+            _fail(
+                one_line(f"{where}: {type(bug).__name__}: {one_line(str(bug), 300)}; ENTRENOUS_DEBUG=1 shows how it came to that")
+            )
         _fail(one_line(f"a bug of entrenous, please report it: {type(bug).__name__}: {bug}; ENTRENOUS_DEBUG=1 shows where"), 70)
     sys.exit(code if isinstance(code, int) else 0)
 
@@ -109,12 +115,20 @@ def _add_commands(app: Any) -> None:
 
 def _groups() -> dict[str, list[Any]]:
     """The commands by group: functions, and apps with commands of their own."""
+<<<<<<< HEAD
     from . import about, ask, compare, data, export, lab, leaks, members, peer_members, run, serve, splitting, stored, tune
+=======
+    from . import about, ask, checking, data, lab, leaks, members, peer_members, run, serve, splitting, stored, tune
+>>>>>>> cli
 
     return {
         "Start": [lab.demo, run.run, ask.recommend, ask.predict, stored.runs, stored.report, export.export],
         "Research": [
+<<<<<<< HEAD
             compare.compare, tune.tune, lab.experiment, leaks.leakcheck, about.algorithms, about.explain, lab.bench,
+=======
+            run.compare, tune.tune, lab.experiment, leaks.leakcheck, checking.check, about.algorithms, about.explain, lab.bench,
+>>>>>>> cli
         ],
         "Data": [data.app, splitting.split],
         # federation's and peer's apps with what is in founding and members, and in peer_members
