@@ -115,20 +115,28 @@ def _add_commands(app: Any) -> None:
 
 def _groups() -> dict[str, list[Any]]:
     """The commands by group: functions, and apps with commands of their own."""
-<<<<<<< HEAD
-    from . import about, ask, compare, data, export, lab, leaks, members, peer_members, run, serve, splitting, stored, tune
-=======
-    from . import about, ask, checking, data, lab, leaks, members, peer_members, run, serve, splitting, stored, tune
->>>>>>> cli
+    from . import (
+        about,
+        ask,
+        checking,
+        compare,
+        data,
+        export,
+        lab,
+        leaks,
+        members,
+        peer_members,
+        run,
+        serve,
+        splitting,
+        stored,
+        tune,
+    )
 
     return {
         "Start": [lab.demo, run.run, ask.recommend, ask.predict, stored.runs, stored.report, export.export],
         "Research": [
-<<<<<<< HEAD
-            compare.compare, tune.tune, lab.experiment, leaks.leakcheck, about.algorithms, about.explain, lab.bench,
-=======
-            run.compare, tune.tune, lab.experiment, leaks.leakcheck, checking.check, about.algorithms, about.explain, lab.bench,
->>>>>>> cli
+            compare.compare, tune.tune, lab.experiment, leaks.leakcheck, checking.check, about.algorithms, about.explain, lab.bench,
         ],
         "Data": [data.app, splitting.split],
         # federation's and peer's apps with what is in founding and members, and in peer_members

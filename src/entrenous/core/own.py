@@ -57,7 +57,6 @@ def place_of(kind: type) -> str:
     return f"{own_file or kind.__module__}:{kind.__qualname__}"
 
 
-<<<<<<< HEAD
 def again(file: str, module: str, name: str, values: dict[str, Any]) -> Any:
     """An instance of the class `name` of a file in another process, such as a worker, which loads the same file.
 
@@ -66,13 +65,13 @@ def again(file: str, module: str, name: str, values: dict[str, Any]) -> Any:
     if kind.__module__ != module:
         raise EntrenousError(f"{file}: the file has changed, or is another one on this machine; expected the same everywhere")
     return kind(**values)
-=======
+
+
 def own_line(wrong: BaseException) -> str:
     """`file:line` of the last line of an algorithm of one's own that an error passed through; "" where there is none."""
     files = {vars(module).get("__entrenous_place__") for module in list(sys.modules.values()) if isinstance(module, ModuleType)}
     frames = [frame for frame in traceback.extract_tb(wrong.__traceback__) if frame.filename in files]
     return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else ""
->>>>>>> cli
 
 
 def lasting(place: str) -> str:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-<<<<<<< HEAD
 from collections.abc import Callable
-=======
->>>>>>> cli
 from dataclasses import replace
 from typing import Any
 
@@ -56,27 +53,15 @@ def conform(algorithm: Any, data: Interactions | None = None) -> None:
     Raises:
         ContractError: for the first rule that is broken, in one line that names algorithm, array and rule.
     """
-<<<<<<< HEAD
-    kind = declared(algorithm).kind
-    data = data or _made_up()
+    kind, rated = declared(algorithm).kind, declared(algorithm).traits.predicts_ratings
+    data = data or _made_up(rated)
     if kind == "federated":
         _federated(algorithm, data)
     elif kind == "central":
         _central(algorithm, data)
 
 
-def _made_up() -> Interactions:
-    """30 users, 40 items, ratings from 1 to 5."""
-    data = synthetic(users=30, items=40, interactions=300, seed=0)
-    return replace(data, value=(1 + (7 * data.item + 3 * data.user) % 5).astype(np.float32))
-
-
 def _federated(algorithm: Any, data: Interactions) -> None:
-=======
-    if declared(algorithm).kind != "federated":
-        return
-    data = data or _made_up(declared(algorithm).traits.predicts_ratings)
->>>>>>> cli
     name, own = type(algorithm).__name__, algorithm.configured(data.catalogue)
     together = _trained(Rounds(own, data, executor=Threads(1, strict=True)))
     for executor in (Threads(1), Debug()):  # rounds of one device compiled as a whole, where it can; one device at a time
