@@ -2,7 +2,7 @@
 
     python tests/fresh_environment.py python3.11 python3.12 python3.13
 
-In each, from an empty folder: the help, the demo, a run on the command line, the same run in Python. Prints a table in Markdown; exit
+In each, from an empty folder: the help, the demo, a run on the command line, the same run in Python, an algorithm in a file of one's own. Prints a table in Markdown; exit
 code 1 if anything failed or two models differ. Needs a package index, 2 GB under --folder, and minutes. The data folder
 (ENTRENOUS_DATA) is shared, so that MovieLens-100K is fetched at most once.
 """
@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
+OWN = ROOT / "docs" / "examples" / "my_algo.py"
 NEWEST, LOWEST = "newest", "lowest"
 FIRST_WHEEL = {"numpy": {(3, 13): "2.1.0"}}  # the first version with a wheel for that Python, where it is above the declared one
 SHOWN = ("numpy", "numba", "polars", "pydantic")
@@ -29,7 +30,7 @@ PROGRAM = f"""
 import entrenous
 data = entrenous.load("ml-100k")
 run = entrenous.run("pfpl+", data, protocol="loo-99", seed=0, rounds={ROUNDS})
-assert len(run.recommend(user="196", n=10)) == 10
+assert run.recommend("196", n=10).height == 10
 print(run.manifest["model_sha256"])
 """
 
@@ -95,6 +96,9 @@ def tried(python: Path, dependencies: str) -> Row:
         models["run"] = run.stderr[-300:] if run.returncode else json.loads(run.stdout)["model_sha256"]
         api = ran("-c", PROGRAM)
         models["Python"] = api.stderr[-300:] if api.returncode else api.stdout.split()[-1]
+        (Path(empty) / OWN.name).write_bytes(OWN.read_bytes())
+        own = ran("-m", "entrenous", "run", f"./{OWN.name}", *asked[2:])
+        models["own file"] = own.stderr[-300:] if own.returncode else json.loads(own.stdout)["model_sha256"]
         return Row(versions.pop("python"), dependencies, versions, megabytes, helped, models)
 
 
