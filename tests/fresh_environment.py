@@ -2,8 +2,8 @@
 
     python tests/fresh_environment.py python3.11 python3.12 python3.13
 
-In each, from an empty folder: the help, the demo, a run on the command line, the same run in Python, an algorithm in a file of one's own. Prints a table in Markdown; exit
-code 1 if anything failed or two models differ. Needs a package index, 2 GB under --folder, and minutes. The data folder
+In each, from an empty folder: the help, the demo, a run on the command line, the same run in Python, a file of one's own. Prints a table in
+Markdown; exit code 1 if anything failed or two models differ. Needs a package index, 2 GB under --folder, and minutes. The data folder
 (ENTRENOUS_DATA) is shared, so that MovieLens-100K is fetched at most once.
 """
 
