@@ -48,8 +48,12 @@ def explain(algorithm: str, /, *, json: bool = False) -> None:
     if algorithm == NETWORK:
         _explain_network(json)
         return
-    from ..core.discover import kind_of, maker_of
+    from ..core.discover import algorithms as known_algorithms
+    from ..core.discover import kind_of, maker_of, pick
+    from ..core.own import is_place
 
+    if not is_place(algorithm):
+        pick("algorithm", algorithm, {**known_algorithms(), NETWORK: None})
     maker = maker_of(algorithm)
     kind, preset = kind_of(algorithm)
     about = {
