@@ -141,3 +141,10 @@ def test_tables_say_which_way_is_better(command: Command) -> None:
     assert "hr@10 ↑" in header and "rmse ↓" in header
     tuned = command("tune", "fcf", *QUICK, "--grid", "factors=4,5", "--rounds", "2").out
     assert "ndcg@10 ↑" in tuned
+
+
+def test_who_asks_the_latest_run_is_told_which_it_is(command: Command) -> None:
+    made = command("run", "biased-mf", "--data", "shop.csv", "--protocol", "random-80-20", "--json").json
+    for asked in (["recommend", "--user", "u3"], ["predict", "latest", "--user", "u3", "--item", "i1"]):
+        assert command(*asked).err == f"run {made['run']}, of {made['started']}\n"
+    assert command("recommend", made["run"], "--user", "u3").err == ""  # it was named

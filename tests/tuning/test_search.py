@@ -97,7 +97,7 @@ def test_a_bad_space_is_refused_before_anything_is_trained(asked: dict[str, str]
     ("options", "said"),
     [
         ({"trials": 0}, "--trials: got 0"),
-        ({"seed": -1}, "--seed: got -1"),
+        ({"seed": -1}, "--search-seed: got -1"),
         ({"seeds": 0}, "--seeds: got 0"),
         ({"every": -1}, "--every: got -1"),
         ({"rounds": 0}, "--rounds: got 0"),

@@ -48,9 +48,7 @@ class Alone:
 
     def scores(self, users: Int64Array) -> Float32Array:
         """float32 [len(users), items]: each user's private model, trained on the spot."""
-        found = np.concatenate([self._one(int(user)) for user in users])
-        self.progress(int(users[-1]) + 1, len(self.train.users), "private model")
-        return found
+        return np.concatenate([self._one(int(user)) for user in users])
 
     def _one(self, user: int) -> Float32Array:
         # each starts from a model of its own: with a shared one, chance differences between items would repeat over users
@@ -58,6 +56,7 @@ class Alone:
         own, avoid = (_rows_of(rows, user) for rows in (self.train, self.avoid))
         rounds = Rounds(self.algorithm, own, seed=seed, avoid=avoid)
         trained = rounds.advance(rounds.start(), self.rounds)
+        self.progress(user + 1, len(self.train.users), "private model")
         return fitted(rounds, trained).recommender.scores(np.array([0]))
 
 

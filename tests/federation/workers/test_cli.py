@@ -24,7 +24,7 @@ ray = pytest.importorskip("ray")
 
 ROUNDS = 500
 PATIENCE = 180.0  # seconds that anything may take on a busy machine
-PROGRESS = re.compile(r"round \d+/\d+")
+PROGRESS = re.compile(r"(round|evaluated user) \d+/\d+")
 
 
 @pytest.fixture(scope="module")
