@@ -58,6 +58,9 @@ def new(
     draws: Literal["secret", "public"] = "secret",
     deadline: float = 600.0,
     quorum: float = 1.0,
+    most_norm: float | None = None,
+    most_weight: float | None = None,
+    most_move: float | None = None,
     seed: int = 0,
     plain: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
@@ -99,6 +102,12 @@ def new(
         Seconds after which a round goes on without the nodes that have not answered.
     quorum:
         Share of a round's users below which it is not counted.
+    most_norm:
+        Euclidean length of what one device sends, beyond which it is refused: some ten times what a trial's status calls longest_answer.
+    most_weight:
+        What one device may weigh; default: as many as there are items, or 256.
+    most_move:
+        How far any number of the model may move in one round (a trial's status: moved); beyond it the server stops and says why.
     seed:
         Names the server's randomness.
     plain:
@@ -116,6 +125,7 @@ def new(
     made = found_server(
         folder, items_text(listed), catalogue, requests, place, algorithm=algorithm, rounds=rounds,
         settings=parse_assignments(settings or []), secure=secure, draws=draws, deadline=deadline, quorum=quorum, seed=seed,
+        most_norm=most_norm, most_weight=most_weight, most_move=most_move,
     )  # fmt: skip
     say_beside(made.terms, algorithm if is_place(algorithm) else "")
     say(f"run {made.terms.run}; start it with: entrenous server {made.server}")
