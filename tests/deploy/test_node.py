@@ -33,9 +33,11 @@ from entrenous.deploy import exchange
 from entrenous.deploy.codes import Code
 from entrenous.deploy.frames import opened, seal
 from entrenous.deploy.node import FederatedNode, read_identity
+from entrenous.deploy.request import announced_of
 from entrenous.deploy.server import serve
 from entrenous.runs.store import model_sha256
 from entrenous.wire import tensors
+from entrenous.wire.download import write_download
 
 
 class Asked:
@@ -299,3 +301,35 @@ def test_a_signed_request_with_a_number_that_is_none_is_refused_and_changes_noth
     assert one.private() == state and one.node.store.model() is None and one.node.store.answered(0) is None
     one.model = lambda seed=1: honest
     assert one.said(one.request(0))[0] == "sum"
+
+
+@pytest.mark.parametrize("name", ["cali3f-gmf", "fedfast-gmf", "rfrec", "metamf"])
+def test_every_part_that_all_receive_is_bound_to_the_announced_model(tmp_path, name):
+    """Where the server delivers to each device its own, nodes still hold what is shared against one hash: a lying server cannot show one
+    node another table, another number of the round, or another kind of round."""
+    clustered = {"factors": 4, "clusters": 3} if name in ("cali3f-gmf", "fedfast-gmf") else {"factors": 4}
+    made = federation(tmp_path / "f", 4, 2, name, settings=clustered)
+    node, key_ = FederatedNode(made.nodes["node-1"]), read_identity(made.server / "identity.key")
+    algorithm, catalogue, users = made.terms.make(), made.terms.catalogue, node.shard.users
+    whole = algorithm.download(algorithm.init_server(catalogue, key(1, "server")))
+    model, tried = announced_of(node.contract, whole), 0
+    honest = node.contract.delivered(whole, users)
+
+    def asked(download, number: int) -> tuple[str, str]:
+        about = {"round": number, "items": catalogue.items, "model": model, "about": {"users": len(users), "start": 5}}
+        frame = opened(
+            node.answer(
+                seal(key_, "work", write_download(download, {"users": users}), run=made.terms.run, node="server", **about)
+            )
+        )
+        return frame.head.kind, bytes(frame.body).decode().split("\n")[0] if frame.head.kind == "refused" else ""
+
+    for field in node.contract.shared:
+        other = arrays_of(honest)[field].copy()
+        other.reshape(-1)[-1] = not other.reshape(-1)[-1] if other.dtype == bool else other.reshape(-1)[-1] + 1
+        said = asked(honest._replace(**{field: other}), 0)
+        assert said[0] == "refused" and said[1] in ("wrong-model", "malformed"), field
+        tried += said[1] == "wrong-model"
+    assert tried >= len(node.contract.shared) - 1 > -1 and node.contract.shared
+    assert asked(honest, 0)[0] == "sum"
+    node.close()

@@ -26,14 +26,13 @@ from ..data.interactions import Interactions
 from ..federation.executors import Threads
 from ..federation.shard import Shard
 from ..privacy.secure_sum.terms import Floors
-from ..runs.store import model_sha256
 from ..wire.download import read_download
 from ..wire.tensors import Malformed, TensorField
 from . import contribution
 from .codes import Code, FrameRefused
 from .frames import Frame, opened, seal, signed_by
 from .node_store import GivenAnswer, NodeStore
-from .request import NodeRequest
+from .request import NodeRequest, announced
 from .secure import KINDS
 from .secure_node import SecureSide
 from .terms import FederationTerms, Roll, check_format, read_json
@@ -137,7 +136,7 @@ class FederatedNode:
         users = arrays.pop("users")
         if len(np.unique(users)) != m or np.any(np.diff(users) < 0) or not np.isin(users, self.shard.users).all():
             raise FrameRefused(Code.NOT_ASKED, "users that this node does not serve")
-        if self._for_all and bytes.fromhex(model_sha256(arrays_of(download))) != head.model:
+        if announced(self.contract, download) != head.model:
             raise FrameRefused(Code.WRONG_MODEL, "the download is not the model that was announced")
         asked = hashlib.sha256(b"%d %s" % (head.round, head.model) + users.tobytes()).digest()
         start = head.about.get("start", 0)

@@ -13,11 +13,10 @@ import numpy as np
 
 from ..core.keys import key as key_of
 from ..core.keys import select_key
-from ..core.protocols import Progress, State, arrays_of, silent
+from ..core.protocols import Progress, State, silent
 from ..core.types import Int64Array
 from ..core.update import Total
 from ..federation.ledger import Ledger
-from ..runs.store import model_sha256
 from ..wire.download import write_download
 from .caps import Caps, RoundHalted, halted, moved
 from .codes import Code, FrameRefused
@@ -27,6 +26,7 @@ from .frames import opened, seal
 from .intake import Open, RoundIntake
 from .journal import FRAME
 from .link import ServerLink
+from .request import announced_of
 from .secure_server import SecureRound
 from .server_folder import ServerFolder, failed
 
@@ -93,7 +93,7 @@ class FederationServer:
         """Run one round: select users, send the download, collect updates, aggregate, and store the new model."""
         users = self.algorithm.select(self.state, self.terms.catalogue, np.uint64(select_key(self._key, self.round)))
         download = self.algorithm.download(self.state)
-        now = Open(self.round, bytes.fromhex(model_sha256(arrays_of(download))), self.roll.by_node(users))
+        now = Open(self.round, announced_of(self.contract, download), self.roll.by_node(users))
         total = SecureRound(self, now, download).run() if self.terms.secure == "masks" else self._plain(now, download)
         self._commit(total, len(users))
 

@@ -12,7 +12,7 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from pydantic import Field
 
-from ..core.declared import bound, declared, is_federated
+from ..core.declared import Contract, bound, declared, is_federated
 from ..core.errors import InputError
 from ..core.files import write_atomically
 from ..core.own import is_place, short
@@ -109,10 +109,18 @@ class FederationTerms(Settings):
             expected = f"one of {', '.join(theirs)}" if theirs else f"none: {self.algorithm} leaves users nothing to decide"
             raise InputError(f"--own {foreign[0]}", "is the same for all nodes", expected=expected)
         configured: FederatedAlgorithm = made.configured(self.catalogue)
-        if self.secure == "masks" and bound(configured, self.catalogue).cohort == 1:
+        if self.secure == "masks":
+            self._check_masks(bound(configured, self.catalogue))
+        return configured
+
+    def _check_masks(self, contract: Contract) -> None:
+        """Raise InputError for an algorithm whose sums may be of one device: masks hide nothing in them."""
+        if contract.cohort == 1:
             problem = f"{self.algorithm} asks one device a round, and a sum of one hides nothing"
             raise InputError("--secure masks", problem, fix="choose an algorithm with more devices in a round")
-        return configured
+        if contract.groups > 1:
+            problem = f"{self.algorithm} adds up in {contract.groups} groups, and a group of one hides nothing"
+            raise InputError("--secure masks", problem, fix="choose an algorithm with one sum a round")
 
     def _check_source(self, kind: type) -> None:
         if self.algorithm_sha256 and source_sha256(kind) != self.algorithm_sha256:
