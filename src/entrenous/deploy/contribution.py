@@ -131,22 +131,29 @@ def read_total(body: memoryview, contract: Contract, users: Int64Array) -> Total
     item, senders = arrays["item"], arrays["senders"]
     _check_items(item, contract)
     _check_shapes(arrays, contract, len(item), contract.groups)
-    if len(item) and not (int(senders.min()) >= 1 and int(senders.max()) <= m):
-        _refuse(Code.WRONG_COUNT, "an item with fewer than one or more than all senders")
-    for name, array in arrays.items():
-        if name.startswith(("row.", "dense.")) and array.size and max(int(array.max()), -int(array.min())) > m * MOST:
-            _refuse(Code.TOO_LARGE, f"'{name}'")
-    weight = arrays["weight"]
-    if len(weight) and not (int(weight.min()) >= 0 and int(weight.max()) < m * MOST):
-        _refuse(Code.WRONG_WEIGHT, "a weight below 0, or more than the devices can have")
-    if not contract.weighs and int(weight.sum()) != m * ONE:
-        _refuse(Code.WRONG_WEIGHT, "weights where every device weighs 1")
+    if len(item) and int(senders.min()) < 1:
+        _refuse(Code.WRONG_COUNT, "an item that nobody sends")
     shown = checked_shown(arrays, contract, users)
     total = contract.empty_total()
     for name, rows in _part(arrays, "row").items():
         total.rows[name][item] = rows
     total.senders[item] = senders
-    return total._replace(dense=_part(arrays, "dense"), weight=weight, devices=m, shown=shown)
+    total = total._replace(dense=_part(arrays, "dense"), weight=arrays["weight"], devices=m, shown=shown)
+    check_total(total, contract, m)
+    return total
+
+
+def check_total(total: Total, contract: Contract, m: int) -> None:
+    """Raise FrameRefused for a sum that m devices cannot have, whether it was read from one node or is that of a secure sum."""
+    if int(total.senders.min(initial=0)) < 0 or int(total.senders.max(initial=0)) > m:
+        _refuse(Code.WRONG_COUNT, "an item with fewer than no or more than all senders")
+    for name, array in (*total.rows.items(), *total.dense.items()):
+        if max(int(array.max(initial=0)), -int(array.min(initial=0))) > m * MOST:  # of the least int64 abs is the least int64
+            _refuse(Code.TOO_LARGE, f"'{name}'")
+    if int(total.weight.min(initial=0)) < 0 or int(total.weight.max(initial=0)) >= m * MOST:
+        _refuse(Code.WRONG_WEIGHT, "a weight below 0, or more than the devices can have")
+    if not contract.weighs and int(total.weight.sum()) != m * ONE:
+        _refuse(Code.WRONG_WEIGHT, "weights where every device weighs 1")
 
 
 def add(total: Total, contribution: Update | Total) -> Total:

@@ -107,6 +107,12 @@ class ServerFolder:
         """Open the journal of a round to append to it. attempt: a secure sum begins anew when too few nodes were there."""
         return Journal(self._journal_path(number, attempt))
 
+    def drop_attempts(self, number: int, newest: int) -> None:
+        """Remove the journals of the attempts before the newest at a secure sum: nothing came of them, and nothing is read from them."""
+        for path in self.path.glob(f"round-{number:09d}-*.journal"):
+            if int(path.stem.rpartition("-")[2]) < newest:
+                path.unlink(missing_ok=True)
+
     def _journal_path(self, number: int, attempt: int) -> Path:
         return self.path / f"round-{number:09d}-{attempt:03d}.journal"
 
