@@ -30,6 +30,7 @@ from ..wire.download import read_download
 from ..wire.tensors import Malformed, TensorField
 from . import contribution
 from .codes import Code, FrameRefused
+from .draws import SecretDraws
 from .frames import Frame, opened, seal, signed_by
 from .node_store import GivenAnswer, NodeStore
 from .request import NodeRequest, announced
@@ -54,11 +55,12 @@ class FederatedNode:
         self.store, self._turn = NodeStore(folder / "store.sqlite"), Lock()
         self.rows: Interactions = self.store.rows(self.items, places)
         self.shard = Shard(self.algorithm, self.terms.catalogue, self.rows, self.store.users, executor=Threads(threads))
-        seed = self.terms.seed if self.terms.draws == "public" else int(self.store.fact("secret") or 0)
-        self._rounds, self._devices = key_of(seed, "rounds"), key_of(seed, "devices")
+        public, self._rounds = self.terms.draws == "public", key_of(self.terms.seed, "rounds")
+        self._secret = None if public else SecretDraws(self.shard, int(self.store.fact("secret") or 0))
         self.contract = self.shard.contract
-        first = self.shard.init_devices(self._devices)
         if self.store.newest_state() is None:
+            devices = key_of(self.terms.seed, "devices")
+            first = self.shard.init_devices(devices) if self._secret is None else self._secret.init_devices()
             self.store.begin(arrays_of(first))
         self._kinds: dict[str, Callable[[Frame], bytes]] = {"hello": self._hello, "work": self._work, "model": self._model}
         if self.terms.secure == "masks":
@@ -145,12 +147,16 @@ class FederatedNode:
     def _train_one(self, request: NodeRequest) -> tuple[State, Update]:
         """The private state afterwards, and what the one device sends."""
         devices, key = self._before(request)
+        if self._secret is not None:
+            return devices, self._secret.update(request.download, devices, request.users, 0, request.round)
         return devices, self.shard.update(request.download, devices, request.users, key)
 
     def train_sum(self, request: NodeRequest) -> tuple[State, Total]:
         """Trains the devices of a request. Returns their private state afterwards, and the sum of what they send, to be given back to
         the shard."""
         devices, key = self._before(request)
+        if self._secret is not None:
+            return devices, self._secret.total(request.download, devices, request.users, request.round)
         total, _ = self.shard.work(request.download, devices, request.users, key, delivered=True)
         return devices, total
 
