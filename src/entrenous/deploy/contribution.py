@@ -15,13 +15,12 @@ import numpy as np
 from ..core.declared import Contract, bound
 from ..core.protocols import Catalogue, FederatedAlgorithm
 from ..core.types import Array, Int32Array, Int64Array
-from ..core.update import LIMIT, NO_GROUPS, STEP, ShownArrays, Total, Update, add_update, merge_totals
+from ..core.update import LIMIT, NO_GROUPS, ShownArrays, Total, Update, add_update, merge_totals
 from ..wire import tensors
 from ..wire.tensors import Malformed, Schema, TensorField
 from .codes import Code, FrameRefused
+from .totals import check_total
 
-ONE = int(1 / STEP)  # the weight of a device, in steps of the fixed point
-MOST = int(LIMIT / STEP)  # one value of one device, in steps of the fixed point
 HEAD_ROOM = 1 << 16  # bytes of a body beside its numbers
 WIDEST = 1 << 24  # a dimension of an array, at most
 
@@ -141,19 +140,6 @@ def read_total(body: memoryview, contract: Contract, users: Int64Array) -> Total
     total = total._replace(dense=_part(arrays, "dense"), weight=arrays["weight"], devices=m, shown=shown)
     check_total(total, contract, m)
     return total
-
-
-def check_total(total: Total, contract: Contract, m: int) -> None:
-    """Raise FrameRefused for a sum that m devices cannot have, whether it was read from one node or is that of a secure sum."""
-    if int(total.senders.min(initial=0)) < 0 or int(total.senders.max(initial=0)) > m:
-        _refuse(Code.WRONG_COUNT, "an item with fewer than no or more than all senders")
-    for name, array in (*total.rows.items(), *total.dense.items()):
-        if max(int(array.max(initial=0)), -int(array.min(initial=0))) > m * MOST:  # of the least int64 abs is the least int64
-            _refuse(Code.TOO_LARGE, f"'{name}'")
-    if int(total.weight.min(initial=0)) < 0 or int(total.weight.max(initial=0)) >= m * MOST:
-        _refuse(Code.WRONG_WEIGHT, "a weight below 0, or more than the devices can have")
-    if not contract.weighs and int(total.weight.sum()) != m * ONE:
-        _refuse(Code.WRONG_WEIGHT, "weights where every device weighs 1")
 
 
 def add(total: Total, contribution: Update | Total) -> Total:

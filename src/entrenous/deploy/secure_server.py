@@ -20,7 +20,7 @@ from ..privacy.secure_sum.server import SecureSumServer
 from ..privacy.secure_sum.terms import SumTerms
 from ..privacy.secure_sum.vector import size, unpack
 from .codes import Code, FrameRefused, reason
-from .contribution import check_total, largest_body
+from .contribution import largest_body
 from .exchange import Exchange
 from .frames import Frame, opened
 from .intake import Open, RoundIntake
@@ -28,6 +28,7 @@ from .journal import FRAME, MARK, Journal
 from .secure import KINDS, sum_terms, uploaded
 from .server_folder import ServerFolder
 from .terms import FederationTerms, Roll
+from .totals import check_total
 
 T = TypeVar("T")
 LONGEST = 30.0  # seconds between two attempts, at most
