@@ -159,11 +159,14 @@ def join(
     data: str,
     floor: int = 100,
     occupancy: float = 10.0,
+    least_users: int = 1,
     own: Annotated[list[str] | None, Parameter(negative="")] = None,
     algorithm: str = "",
     load: Load = None,
 ) -> None:
     """On a node: take up an invitation with the users' rows. They are copied into the node's own store and go nowhere else.
+
+    Says first what the node agrees to. Of the invitation it takes the terms and where the server is; the rest is this command's.
 
     Parameters
     ----------
@@ -177,6 +180,8 @@ def join(
         Of secure sums: nodes in a round below which this node sends nothing.
     occupancy:
         Of secure sums: devices that fill a row on average, below which this node sends nothing.
+    least_users:
+        Users of whom one answer must be: a server that asks for fewer at once gets nothing. Rounds draw users: it needs a quorum below 1.
     own:
         A setting that is the user's to decide, name=value, such as pi=0.5 in FPL: half of the positive updates are sent.
     algorithm:
@@ -191,5 +196,6 @@ def join(
 
     # a device has one user: that a file is a part of a whole is as it should be
     rows = load_data(data, part=Path(data).exists(), **load_arguments(parse_assignments(load or [], "--load")))
-    users = take(folder, invitation, rows, Floors(floor, occupancy), parse_assignments(own or [], "--own"), algorithm)
+    decided = parse_assignments(own or [], "--own")
+    users = take(folder, invitation, rows, Floors(floor, occupancy), decided, algorithm, least_users, say)
     say(f"{len(users)} users, {len(rows)} rows; run it with: entrenous {'device' if len(users) == 1 else 'gateway'} {folder}")

@@ -19,7 +19,6 @@ class NodeRequest(NamedTuple):
     users: Int64Array
     download: State
     asked: bytes  # sha256 of all of these
-    start: int  # of which start of the server
 
 
 def announced(contract: Contract, download: State) -> bytes:
