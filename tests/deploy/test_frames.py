@@ -78,7 +78,9 @@ def test_heads_that_are_none(fields):
     assert code_of(framed(msgspec.msgpack.encode(said))) is Code.BAD_HEAD
 
 
-@pytest.mark.parametrize("name", [b"", b"a" * 65, b"\xff", "née".encode(), b"A", b"a b", b"a/b", b"a\n", b"..\\"])
+@pytest.mark.parametrize(
+    "name", [b"", b"a" * 65, b"\xff", "née".encode(), b"A", b"a b", b"a/b", b"a\n", b"..\\", b"..", b".", b"--help", b".ssh"]
+)
 def test_b34_names_that_are_none(name):
     assert not is_name(name)
     assert code_of(framed(msgspec.msgpack.encode(Head(kind="hello", run="ab", node=name)))) is Code.BAD_NAME

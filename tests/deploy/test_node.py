@@ -32,10 +32,13 @@ from entrenous.core.protocols import arrays_of
 from entrenous.deploy import exchange
 from entrenous.deploy.codes import Code
 from entrenous.deploy.frames import opened, seal
+from entrenous.deploy.membership import rewind
 from entrenous.deploy.node import FederatedNode, read_identity
+from entrenous.deploy.request import announced_of
 from entrenous.deploy.server import serve
 from entrenous.runs.store import model_sha256
 from entrenous.wire import tensors
+from entrenous.wire.download import write_download
 
 
 class Asked:
@@ -83,12 +86,35 @@ def test_the_same_request_gets_the_same_bytes(one):
     assert one.node.answer(request) == first and one.private() == state
 
 
-def test_private_state_is_that_of_before_the_round(one):
+@pytest.mark.parametrize("start", [0, 5, 6, 2**40])
+@pytest.mark.parametrize("other", [{"users": [0, 1, 2, 3]}, {"users": [2]}, {"seed": 2}])
+def test_a_round_that_was_answered_is_never_opened_again(one, start, other):
+    """Sums of one round over all users and over all but one tell what that one sent, however often a server says that it started."""
+    first, state = one.node.answer(one.request(0)), one.private()
+    assert one.said(one.request(0, start=start, **other)) == ("refused", "past-round")
+    assert one.private() == state and one.node.answer(one.request(0, start=start)) == first
+
+
+def test_the_owner_of_a_node_may_rewind_it(one):
+    """Then the round is done again, with the private vectors of now."""
     first = bytes(opened(one.node.answer(one.request(0))).body)
-    other = bytes(opened(one.node.answer(one.request(0, seed=2, start=6))).body)
-    assert other != first  # another model: trained again, from the same private state
-    again = bytes(opened(one.node.answer(one.request(0, start=7))).body)
-    assert again == first
+    one.node.close()
+    assert rewind(one.node.folder, 0) == 1
+    one.node = FederatedNode(one.node.folder)
+    assert one.said(one.request(0, seed=2))[0] == "sum"
+    assert bytes(opened(one.node.answer(one.request(0, seed=2))).body) != first
+
+
+def test_a_node_answers_for_no_fewer_users_than_its_owner_says(tmp_path):
+    made = federation(tmp_path / "f")
+    about = made.nodes["node-1"] / "node.json"
+    about.write_text(json.dumps({**json.loads(about.read_text()), "least_users": 3}))
+    one = Asked(made)
+    assert one.said(one.request(0, users=[2])) == ("refused", "too-few-users")
+    assert one.said(one.request(0, users=[0, 1])) == ("refused", "too-few-users")
+    assert one.private()[0] == 0
+    assert one.said(one.request(0, users=[0, 1, 2]))[0] == "sum"
+    one.node.close()
 
 
 def test_a_request_that_comes_late_again_rewinds_nobody(one):
@@ -101,18 +127,16 @@ def test_a_request_that_comes_late_again_rewinds_nobody(one):
     assert one.private() == state and state[0] == 3
 
 
-def test_a_request_that_was_lost_and_found_rewinds_nobody_but_a_server_that_started_again_does(one):
+def test_a_request_that_was_lost_and_found_rewinds_nobody(one):
     found = one.request(1, seed=7)  # the round went on without this node
     for number in (0, 2):
         assert one.said(one.request(number))[0] == "sum"
     state = one.private()
     assert one.said(found) == ("refused", "past-round") and one.private() == state
-    assert one.said(one.request(1, start=6))[0] == "sum" and one.private()[0] == 2
-    assert one.said(one.request(0, seed=3)) == ("refused", "past-round")  # of the start before
-    assert one.private()[0] == 2
+    assert one.said(one.request(1, start=6)) == ("refused", "past-round") and one.private() == state
 
 
-def test_a_round_that_is_too_long_ago_is_refused(one):
+def test_a_round_that_is_long_ago_is_refused(one):
     for number in range(8):
         assert one.said(one.request(number))[0] == "sum"
     state = one.private()
@@ -299,3 +323,35 @@ def test_a_signed_request_with_a_number_that_is_none_is_refused_and_changes_noth
     assert one.private() == state and one.node.store.model() is None and one.node.store.answered(0) is None
     one.model = lambda seed=1: honest
     assert one.said(one.request(0))[0] == "sum"
+
+
+@pytest.mark.parametrize("name", ["cali3f-gmf", "fedfast-gmf", "rfrec", "metamf"])
+def test_every_part_that_all_receive_is_bound_to_the_announced_model(tmp_path, name):
+    """Where the server delivers to each device its own, nodes still hold what is shared against one hash: a lying server cannot show one
+    node another table, another number of the round, or another kind of round."""
+    clustered = {"factors": 4, "clusters": 3} if name in ("cali3f-gmf", "fedfast-gmf") else {"factors": 4}
+    made = federation(tmp_path / "f", 4, 2, name, settings=clustered)
+    node, key_ = FederatedNode(made.nodes["node-1"]), read_identity(made.server / "identity.key")
+    algorithm, catalogue, users = made.terms.make(), made.terms.catalogue, node.shard.users
+    whole = algorithm.download(algorithm.init_server(catalogue, key(1, "server")))
+    model, tried = announced_of(node.contract, whole), 0
+    honest = node.contract.delivered(whole, users)
+
+    def asked(download, number: int) -> tuple[str, str]:
+        about = {"round": number, "items": catalogue.items, "model": model, "about": {"users": len(users), "start": 5}}
+        frame = opened(
+            node.answer(
+                seal(key_, "work", write_download(download, {"users": users}), run=made.terms.run, node="server", **about)
+            )
+        )
+        return frame.head.kind, bytes(frame.body).decode().split("\n")[0] if frame.head.kind == "refused" else ""
+
+    for field in node.contract.shared:
+        other = arrays_of(honest)[field].copy()
+        other.reshape(-1)[-1] = not other.reshape(-1)[-1] if other.dtype == bool else other.reshape(-1)[-1] + 1
+        said = asked(honest._replace(**{field: other}), 0)
+        assert said[0] == "refused" and said[1] in ("wrong-model", "malformed"), field
+        tried += said[1] == "wrong-model"
+    assert tried >= len(node.contract.shared) - 1 > -1 and node.contract.shared
+    assert asked(honest, 0)[0] == "sum"
+    node.close()

@@ -7,6 +7,7 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
+import numpy as np
 import pytest
 from federation_links import FaultyLink, federation, logged, nodes_of, server_sha256, simulated, virtual_time
 
@@ -14,10 +15,15 @@ from entrenous.core.errors import InputError
 from entrenous.deploy import exchange, secure_server, server
 from entrenous.deploy.founding import FoundedFederation
 from entrenous.deploy.frames import opened, seal
+from entrenous.deploy.intake import Open
 from entrenous.deploy.node import read_identity
 from entrenous.deploy.secure import KINDS, beside
-from entrenous.deploy.server import serve
+from entrenous.deploy.secure_server import SecureRound
+from entrenous.deploy.server import FederationServer, serve
+from entrenous.deploy.server_folder import ServerFolder
+from entrenous.privacy.secure_sum.refusal import SumRefused
 from entrenous.privacy.secure_sum.terms import Floors
+from entrenous.privacy.secure_sum.vector import pack
 
 LOW = Floors(cohort=3, occupancy=0.0)
 NODES = 5
@@ -32,8 +38,8 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "FAREWELL", 0.3)
 
 
-def secure(folder: Path, *, floors: Floors = LOW, **terms: Any) -> FoundedFederation:
-    return federation(folder, NODES, 2, secure="masks", floors=floors, **{"deadline": 1.0, "quorum": 0.7, **terms})
+def secure(folder: Path, *, algorithm: str = "fpl", floors: Floors = LOW, **terms: Any) -> FoundedFederation:
+    return federation(folder, NODES, 2, algorithm, secure="masks", floors=floors, **{"deadline": 1.0, "quorum": 0.7, **terms})
 
 
 class Silent(FaultyLink):
@@ -180,8 +186,68 @@ def test_a_sum_of_one_hides_nothing_and_is_refused(tmp_path: Path) -> None:
     assert sum("2 of 2 devices" in line for line in logged(made.server)) == 8 - len(lost)
 
 
+@pytest.mark.parametrize(("algorithm", "settings"), [("rfrec", {"factors": 4}), ("cali3f-gmf", {"factors": 4, "clusters": 3})])
+def test_sums_in_groups_are_refused_with_masks(tmp_path: Path, algorithm: str, settings: dict[str, Any]) -> None:
+    """Floors count the nodes of a round, not those of a group: the sum of a group of one is that one's update."""
+    with pytest.raises(InputError, match=r"adds up in \d+ groups, and a group of one hides nothing") as why:
+        federation(tmp_path / "masks", NODES, 2, algorithm, settings=settings, secure="masks")
+    assert "\n" not in str(why.value)
+    federation(tmp_path / "plain", NODES, 2, algorithm, settings=settings)
+
+
 def test_what_no_sum_hides_is_said(tmp_path: Path) -> None:
-    """Cali3F's server clusters users by their vectors, which it sees singly."""
+    """FedFast's server clusters users by their vectors, which it sees singly."""
     three = {"factors": 4, "clusters": 3, "cohort": 9}
-    assert beside(federation(tmp_path / "c", NODES, 2, "cali3f-gmf", settings=three).terms) == ("user", "n")
+    assert beside(federation(tmp_path / "c", NODES, 2, "fedfast-gmf", settings=three).terms) == ("user",)
     assert beside(federation(tmp_path / "f", NODES, 2).terms) == ()
+
+
+@pytest.mark.parametrize(
+    ("part", "lie", "code"),
+    [("rows", -(1 << 63), "too-large"), ("senders", -1, "wrong-count"), ("weight", -(1 << 63), "wrong-weight"),
+     ("weight", 1 << 40, "wrong-weight"), ("dense", -(1 << 63), "too-large")],
+)  # fmt: skip
+def test_a_sum_that_no_devices_can_have_is_lost(tmp_path: Path, part: str, lie: int, code: str) -> None:
+    """A masked input may be anything: the least int64, of which abs is itself, a weight of millions, fewer senders than none."""
+    made = secure(tmp_path / "f", algorithm="fedavg-neumf", settings={"factors": 4, "layers": (4,)})
+    held = ServerFolder(made.server)
+    own = FederationServer(held, FaultyLink({}), Event())
+    now = Open(0, bytes(32), held.roll.by_node(np.arange(made.terms.users)))
+    found = SecureRound(own, now, own.algorithm.download(own.state))
+    total = own.contract.empty_total()._replace(devices=made.terms.users)
+    total.weight[0] = made.terms.users << 16
+    arrays = {"rows": next(iter(total.rows.values())), "dense": next(iter(total.dense.values())), "senders": total.senders}
+    {**arrays, "weight": total.weight}[part].reshape(-1)[0] = lie
+
+    class Summed:
+        """What a sum of masked inputs came to."""
+
+        def heard(self, stage: int) -> set[str]:
+            return set(now.asked)
+
+        def total(self) -> Any:
+            return pack(total)
+
+    with pytest.raises(SumRefused, match=f"none that these devices can have.*{code}"):
+        found._total(Summed())  # type: ignore[arg-type]
+    held.close()
+
+
+def test_a_node_that_refuses_to_share_leaves_one_journal(tmp_path: Path) -> None:
+    """Each attempt has a journal; those that came to nothing are not kept."""
+    made = secure(tmp_path / "f", quorum=1.0, deadline=0.2)
+    nodes, stop, refusals = nodes_of(made), Event(), iter(range(60))
+
+    def refusing(request: bytes) -> bytes:
+        if opened(request).head.kind != "share":
+            return nodes["node-2"].answer(request)
+        if next(refusals) == 12:
+            stop.set()
+        head, why = opened(request).head, b"withheld\nfloor: I would rather not"
+        about = {"round": head.round, "attempt": head.attempt, "model": head.model, "items": made.terms.items}
+        return seal(nodes["node-2"].key, "refused", why, run=made.terms.run, node="node-2", **about)
+
+    answers = {name: node.answer for name, node in nodes.items()} | {"node-2": refusing}
+    assert serve(FaultyLink(answers), made.server, stop) is None
+    assert sum("nothing was revealed" in line for line in logged(made.server)) >= 10
+    assert len(list(made.server.glob("round-*.journal"))) == 1

@@ -33,6 +33,11 @@ def as_argument(text: str) -> str:
     >>> as_argument("--set pi: got 2"), as_argument("say how often to look with --every ROUNDS"), as_argument("--checkpoint-every: got -1")
     ("settings['pi']: got 2", 'say how often to look with every=ROUNDS', 'checkpoint_every: got -1')
     """
+    parts = re.split(r"(`[^`]*`)", text)  # what stands between these is typed as it is
+    return "".join(part if part.startswith("`") else _without_options(part) for part in parts)
+
+
+def _without_options(text: str) -> str:
     text = SETTING.sub(lambda found: f"{NAMES[found[1]]}['{found[2]}']", text)
     text = WITH.sub(lambda found: NAMES[found[1]], text)
     text = re.sub(r"--([a-z][a-z-]*) ([A-Z]{2,}|[0-9.]+)", lambda found: f"{found[1].replace('-', '_')}={found[2]}", text)

@@ -54,6 +54,9 @@ def new(
     draws: Literal["secret", "public"] = "secret",
     deadline: float = 600.0,
     quorum: float = 1.0,
+    most_norm: float | None = None,
+    most_weight: float | None = None,
+    most_move: float | None = None,
     seed: int = 0,
     plain: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
@@ -95,6 +98,12 @@ def new(
         Seconds after which a round goes on without the nodes that have not answered.
     quorum:
         Share of a round's users below which it is not counted.
+    most_norm:
+        Euclidean length of what one device sends, beyond which it is refused: some ten times what a trial's status calls longest_answer.
+    most_weight:
+        What one device may weigh; default: as many as there are items, or 256.
+    most_move:
+        How far any number of the model may move in one round (a trial's status: moved); beyond it the server stops and says why.
     seed:
         Names the server's randomness.
     plain:
@@ -114,6 +123,7 @@ def new(
     made = found_server(
         folder, items_text(listed), catalogue, requests, place, algorithm=algorithm, rounds=rounds,
         settings=assignments(settings), secure=secure, draws=draws, deadline=deadline, quorum=quorum, seed=seed,
+        most_norm=most_norm, most_weight=most_weight, most_move=most_move,
     )  # fmt: skip
     say_beside(made.terms, algorithm if is_place(algorithm) else "")
     say(f"run {made.terms.run}; start it with: entrenous server {made.server}")
@@ -149,11 +159,14 @@ def join(
     data: str,
     floor: int = 100,
     occupancy: float = 10.0,
+    least_users: int = 1,
     own: Annotated[list[str] | None, Parameter(negative="")] = None,
     algorithm: str = "",
     load: Load = None,
 ) -> None:
     """On a node: take up an invitation with the users' rows. They are copied into the node's own store and go nowhere else.
+
+    Says first what the node agrees to. Of the invitation it takes the terms and where the server is; the rest is this command's.
 
     Parameters
     ----------
@@ -167,6 +180,8 @@ def join(
         Of secure sums: nodes in a round below which this node sends nothing.
     occupancy:
         Of secure sums: devices that fill a row on average, below which this node sends nothing.
+    least_users:
+        Users of whom one answer must be: a server that asks for fewer at once gets nothing. Rounds draw users: it needs a quorum below 1.
     own:
         A setting that is the user's to decide, name=value, such as pi=0.5 in FPL: half of the positive updates are sent.
     algorithm:
@@ -180,5 +195,6 @@ def join(
 
     # a device has one user: that a file is a part of a whole is as it should be
     rows = load_data(data, part=Path(data).exists(), **loading(load))
-    users = take(folder, invitation, rows, Floors(floor, occupancy), assignments(own, "--own"), algorithm)
+    decided = assignments(own, "--own")
+    users = take(folder, invitation, rows, Floors(floor, occupancy), decided, algorithm, least_users, say)
     say(f"{len(users)} users, {len(rows)} rows; run it with: entrenous {'device' if len(users) == 1 else 'gateway'} {folder}")

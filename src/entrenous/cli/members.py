@@ -75,18 +75,23 @@ def renew(folder: Path, /, *, name: list[str] | None = None) -> None:
 
 @app.command
 def rewind(folder: Path, /, *, rounds: int) -> None:
-    """On a node: let a server that was restored from an old backup do rounds again. Stop the node before, start it afterwards.
+    """Go back to an earlier round: a server to a model it has kept, a node to where such a server goes on. Stop it before.
 
-    A node does no round again that is more than a few back, whatever a server says: ask the operator why before you run this.
+    A node does no round again, whatever a server says, until its owner runs this: ask the operator why before you do.
 
     Parameters
     ----------
     folder:
-        The node's folder.
+        The federation's or the server's, as the operator; or the node's.
     rounds:
-        Rounds that the restored server has done, as the operator says.
+        Rounds done: of the server one that it has kept (it says which); on a node as the operator says.
     """
     need_libraries("federation", *NETWORK)
+    from ..deploy.membership import is_server
     from ..deploy.membership import rewind as back
 
-    say(f"{folder}: from round {back(folder, rounds)} back to {rounds}, with the users' newest vectors")
+    before = back(folder, rounds)
+    if is_server(folder):
+        say(f"{folder}: from round {before} back to {rounds}; on every node: entrenous federation rewind NODE --rounds {rounds}")
+    else:
+        say(f"{folder}: from round {before} back to {rounds}, with the users' newest vectors")

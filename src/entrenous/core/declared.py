@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final, get_args, get_type_hin
 
 import numpy as np
 
-from .contract import Axes, SentArray, Size, Traits, size_name, upper_bound
+from .contract import Axes, SentArray, Size, Traits, UpTo, size_name, upper_bound
 from .errors import InputError, NonFiniteError
 from .gossip import GossipAlgorithm
 from .protocols import Catalogue, CentralAlgorithm, FederatedAlgorithm, State
@@ -246,6 +246,13 @@ class Contract:
         return self._fields(self.declaration.receives, "receives")
 
     @property
+    def shared(self) -> tuple[str, ...]:
+        """The names of the arrays of a download that all devices receive alike: all of them without `deliver`, else those whose shape says
+        nothing of the devices of a delivery."""
+        whole = self.declaration.deliver is None
+        return tuple(field.name for field in self.receives if whole or not _of_delivery(field.axes.sizes))
+
+    @property
     def keeps(self) -> tuple[DeclaredArray, ...]:
         """The declared arrays of private state; their shapes are without the axis of the devices."""
         return self._fields(self.declaration.keeps, "keeps")
@@ -328,6 +335,10 @@ def _sizes(algorithm: Any, catalogue: Catalogue) -> dict[str, int]:
     sizes = {**settings, "items": catalogue.items, "users": catalogue.users, **own}
     sizes.setdefault("rows", catalogue.items)
     return {**sizes, "rows": min(sizes["rows"], catalogue.items), "usual_rows": sizes.get("usual_rows", sizes["rows"])}
+
+
+def _of_delivery(sizes: tuple[Size, ...]) -> bool:
+    return any(isinstance(size, UpTo) or upper_bound(size) == "devices" for size in sizes)
 
 
 def _bytes(shape: tuple[int, ...], dtype: str) -> int:

@@ -33,6 +33,11 @@ def write_private(path: Path, content: bytes, *, new: bool = True) -> None:
         file.write(content)
 
 
+def others_may_read(path: Path) -> bool:
+    """Whether anybody but its owner may read or write a file, as far as the system says."""
+    return os.name == "posix" and bool(path.stat().st_mode & 0o077)
+
+
 def sync_folder(folder: Path) -> None:
     """Wait until the names of the files in a folder are on the disk."""
     if os.name == "posix":

@@ -16,7 +16,7 @@ from pydantic import Field, create_model
 from . import peer_sampling
 from .contract import SentArray, Traits, pushed
 from .gossip import ACCEPTED, NOBODY, Arrivals, DeviceData, Headers, Pushes
-from .gossip_node import TRAIN, GossipModel, GossipPolicy, PeerState, joined, keys_for, refusals
+from .gossip_node import OLDEST, TRAIN, GossipModel, GossipPolicy, PeerState, credible, joined, keys_for, refusals
 from .protocols import Catalogue, State
 from .settings import Settings
 from .types import Float32Array, Int8Array, Int32Array, Int64Array, UInt64Array
@@ -132,13 +132,15 @@ class GossipLearning(Settings):
         nodes.pushes[who] += 1
         samples, width = np.diff(data.histories.ptr)[who], self.width
         named = peer_sampling.sample(nodes.known, who, min(self.carried, nodes.known.shape[1]), keys_for(keys, EXCHANGE))
-        return Pushes(nodes.view[who], Headers(nodes.me[who], nodes.age[who], samples, named, np.full(len(who), width)))
+        age = np.minimum(nodes.age[who], OLDEST)
+        return Pushes(nodes.view[who], Headers(nodes.me[who], age, samples, named, np.full(len(who), width)))
 
     def on_message(self, arrivals: Arrivals, nodes: Any, data: DeviceData) -> Int8Array:
         """Refuses a received model, or does with it what the policy says; and takes note of the peers that the message names. Returns
         int8 [m], ACCEPTED or why not."""
         refused = refusals(arrivals.pool, arrivals.received, arrivals.headers.length, self.largest)
         a = arrivals.at(refused == ACCEPTED)
+        a = a._replace(headers=credible(a.headers, nodes.age[a.who], self._model.items))
         self._policy.on_model_received(self._model, a, nodes, data)
         peer_sampling.exchange(nodes.known, a.who, nodes.me[a.who], a.headers.sender, a.headers.peers, keys_for(a.keys, EXCHANGE))
         return refused

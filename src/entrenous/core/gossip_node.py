@@ -15,13 +15,15 @@ from pydantic import PrivateAttr
 
 from . import peer_sampling
 from .contract import UpTo, axes
-from .gossip import ACCEPTED, NOT_FINITE, TOO_LARGE, WRONG_LENGTH, Arrivals, DeviceData
+from .gossip import ACCEPTED, NOT_FINITE, TOO_LARGE, WRONG_LENGTH, Arrivals, DeviceData, Headers
 from .keys import folded
 from .protocols import State
 from .settings import Settings
 from .types import BoolArray, Float32Array, Float64Array, Int8Array, Int32Array, Int64Array, UInt64Array
 
 TRAIN = np.uint64(1)  # what some of the draws of one event are for
+OLDEST = (1 << 31) - 1  # updates a model may say that it has had: ages stop there, and so always fit into a message
+LEAP = 1 << 16  # updates that a received model may be ahead of the node's own; honest ones are ahead by thousands at most
 Part = TypeVar("Part", bound=tuple[Any, ...])
 
 
@@ -158,10 +160,11 @@ def merge_and_train(
     model: GossipModel, a: Arrivals, nodes: Any, data: DeviceData, share: Float32Array, trains: BoolArray | None = None
 ) -> None:
     """Moves each node's model by `share` towards the received one, float32 [m] in 0..1, and trains it on the node's rows, unless
-    `trains`, bool [m], says not to. The merged model is as old as the older of both, and one update older once it is trained."""
+    `trains`, bool [m], says not to. The merged model is as old as the older of both, and one update older once it is trained, up to
+    OLDEST."""
     merge(a.pool, a.own, a.received, a.into, share)
     training = np.ones(len(a.who), np.bool_) if trains is None else trains
-    nodes.age[a.who] = np.maximum(nodes.age[a.who], a.headers.age) + training
+    nodes.age[a.who] = np.minimum(np.maximum(nodes.age[a.who], a.headers.age) + training, OLDEST)
     keys = keys_for(a.keys[training], TRAIN)
     model.train(a.pool, a.into[training], nodes, a.who[training], data, keys)
 
@@ -169,6 +172,15 @@ def merge_and_train(
 def keys_for(keys: UInt64Array, purpose: np.uint64) -> UInt64Array:
     """Keys for one purpose of the events that `keys` belong to, uint64 [m]; those for another purpose differ."""
     return folded(keys, np.full(len(keys), purpose))
+
+
+def credible(headers: Headers, age: Int64Array, items: int) -> Headers:
+    """Headers of received models as far as a node believes them. age: int64 [m], of each node's own model; items: of the catalogue.
+
+    A model that claims to be more than LEAP updates ahead counts as old as the node's own, and a sender has no more rows than items: what
+    one message claims neither decides a merge nor stays in the network."""
+    believed = np.where((headers.age >= 0) & (headers.age <= age + LEAP), headers.age, age)
+    return headers._replace(age=believed, samples=np.clip(headers.samples, 0, items))
 
 
 # ---- models that arrive --------------------------------------------------------------------------------------------------------------

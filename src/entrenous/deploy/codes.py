@@ -34,6 +34,7 @@ class Code(StrEnum):
     FUTURE_ROUND = "future-round"
     WRONG_MODEL = "wrong-model"
     NOT_ASKED = "not-asked"
+    TOO_FEW_USERS = "too-few-users"
     DUPLICATE = "duplicate"
     CONFLICT = "conflict"
     REPLAYED_NONCE = "replayed-nonce"

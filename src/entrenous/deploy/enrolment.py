@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -21,12 +21,13 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from ..core.errors import InputError, at_least
 from ..core.files import write_private
-from ..core.own import lasting
+from ..core.own import lasting, short
 from ..core.types import Int32Array, Int64Array
 from ..core.vocabulary import Vocabulary
 from ..data.interactions import Interactions
 from ..privacy.secure_sum.terms import Floors
 from .flower.keys import make_node_key
+from .flower.place import split_address
 from .frames import is_name
 from .node import read_identity, read_items
 from .node_store import NodeStore
@@ -69,6 +70,42 @@ class EnrolmentRequest(NamedTuple):
         return Member(Ed25519PublicKey.from_public_bytes(bytes.fromhex(self.key)), np.arange(start, start + count))
 
 
+class ServerAddress(NamedTuple):
+    """Where the server is, as its operator says: the one thing that a node takes from outside into node.json. tls: whether it has a
+    certificate."""
+
+    server: str
+    tls: bool
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read an invitation. Raises InputError for anything else in it: what a node insists on is for its owner to say."""
+        found = read_json(path)
+        if foreign := sorted(found.keys() - set(cls._fields)):
+            expected, fix = "server and tls alone", "ask the operator why: these are the node's own to decide"
+            raise InputError(str(path), f"says '{foreign[0][:40]}' too", expected=expected, fix=fix)
+        if type(found.get("server")) is not str or type(found.get("tls")) is not bool:
+            raise InputError(str(path), "is no invitation", expected='{"server": "HOST:PORT", "tls": true}')
+        split_address(str(path), found["server"])
+        return cls(found["server"], found["tls"])
+
+
+def told(invitation: Path) -> list[str]:
+    """What a node agrees to by taking an invitation up, in lines for its owner. Raises InputError."""
+    terms, where = FederationTerms.read(invitation / "terms.json"), ServerAddress.read(invitation / "invitation.json")
+    settings = ", ".join(f"{name}={value}" for name, value in sorted(terms.settings.items())) or "as they come"
+    draws = {"public": "public: the server can repeat what devices draw, and so undo what drawing hides",
+             "secret": "secret: from a number of this node's own"}[terms.draws]  # fmt: skip
+    sums = {"masks": "masks: the server sees sums of nodes", "none": "none: the server sees what each node sends"}[terms.secure]
+    return [
+        f"run {terms.run}, server {where.server}, {'with' if where.tls else 'WITHOUT'} TLS",
+        f"algorithm {short(terms.algorithm)}, settings {settings}; what it reveals: entrenous explain {short(terms.algorithm)}",
+        f"{terms.rounds} rounds, {terms.users} users, {terms.items} items",
+        f"draws={draws}",
+        f"secure={sums}",
+    ]
+
+
 def identity(folder: Path, name: str) -> EnrolmentRequest:
     """Make a node's keys, readable by their owner alone, and request.json with their public halves.
 
@@ -94,10 +131,13 @@ def join(
     floors: Floors | None = None,
     own: Mapping[str, str] | None = None,
     algorithm: str = "",
+    least_users: int = 1,
+    tell: Callable[[str], None] = lambda line: None,
 ) -> Int64Array:
     """Takes an invitation up: the node's folder with its users' rows, whose items are called as in the federation. Returns the
     federation's numbers of rows.users, int64. floors: what the node insists on in secure sums; own: settings that are the user's to
-    decide, such as FPL's pi; algorithm: the place of the federation's algorithm, where that is none of `entrenous algorithms`.
+    decide, such as FPL's pi; algorithm: the place of the federation's algorithm, where that is none of `entrenous algorithms`; least_users:
+    of whom one answer must be; tell: is given the lines of `told`, before anything is written.
 
     Raises InputError for an invitation that is another node's or for another number of users, and for rows of items not on the list.
     """
@@ -113,16 +153,22 @@ def join(
         raise InputError(
             rows.name, f"{len(rows.users)} users", expected=f"{len(member.users)}, as '{name}' was invited with", fix=fix
         )
+    if not 1 <= least_users <= len(member.users):
+        raise InputError("--least-users", f"got {least_users}", expected=f"1 to {len(member.users)}, the node's users")
+    where = ServerAddress.read(invitation / "invitation.json")
     items, _ = read_items(invitation / "items.json", terms.items_sha256)
     users = member.users
     terms.make(own, algorithm)  # for what it refuses
-    NodeStore.create(folder / "store.sqlite", with_items(rows, items.indices(rows.items.ids.tolist()), items), users).close()
+    joined = with_items(rows, items.indices(rows.items.ids.tolist()), items)
+    for line in told(invitation):
+        tell(line)
+    NodeStore.create(folder / "store.sqlite", joined, users).close()
     for part in INVITED:
         if (invitation / part).exists() and invitation != folder:
             shutil.copyfile(invitation / part, folder / part)
     about: dict[str, Any] = {"format": FORMAT, "name": name, "floors": asdict(floors or Floors()), "own": dict(own or {}),
-                             "algorithm": lasting(algorithm) if algorithm else ""}  # fmt: skip
-    write_text(folder / "node.json", json.dumps({**about, **read_json(invitation / "invitation.json")}, indent=1))
+                             "algorithm": lasting(algorithm) if algorithm else "", "least_users": least_users}  # fmt: skip
+    write_text(folder / "node.json", json.dumps({**about, **where._asdict()}, indent=1))
     return users
 
 

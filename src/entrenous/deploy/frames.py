@@ -118,8 +118,9 @@ def _head(said: bytes) -> Head:
 
 
 def is_name(name: bytes) -> bool:
-    """Whether a text is a valid node name: 1 to 64 of a-z, 0-9, - and ."""
-    return 0 < len(name) <= 64 and all(chr(c) in "abcdefghijklmnopqrstuvwxyz0123456789-." for c in name)
+    """Whether a text is a valid node name: 1 to 64 of a-z, 0-9, - and . that begin with a letter or digit: it names files, and is said to
+    commands."""
+    return 0 < len(name) <= 64 and name[0] not in b"-." and all(chr(c) in "abcdefghijklmnopqrstuvwxyz0123456789-." for c in name)
 
 
 def signed_by(frame: Frame, key: Ed25519PublicKey) -> bool:

@@ -15,6 +15,7 @@ from ..core.declared import Contract
 from ..core.types import Int64Array
 from ..core.update import Total, Update
 from . import contribution
+from .caps import Caps
 from .codes import Code, FrameRefused, reason
 from .contribution import largest_body
 from .frames import Frame, opened, signed_by
@@ -44,11 +45,13 @@ class Receipt(NamedTuple):
 class RoundIntake:
     """Takes the answers of one round after the other.
 
-    roll: who may send. counts: how often each code was given, over all rounds of this process.
+    roll: who may send. caps: what a device may send. counts: how often each code was given, over all rounds of this process. lengths: of
+    each node's answer of the open round, as `caps.norm` measures them.
     """
 
-    def __init__(self, run: str, roll: Roll, contract: Contract, log: Log) -> None:
+    def __init__(self, run: str, roll: Roll, contract: Contract, log: Log, caps: Caps | None = None) -> None:
         self.run, self.roll, self.contract, self.log = run, roll, contract, log
+        self.caps, self.lengths = caps or Caps.of(contract), dict[str, float]()
         self.counts: Counter[Code] = Counter()
         self.total: Total = contract.empty_total()
         self.taken: dict[str, bytes] = {}  # sha256 of each node's answer
@@ -61,7 +64,7 @@ class RoundIntake:
     def begin(self, now: Open, journal: Journal | None, recorded: list[bytes]) -> None:
         """Opens a round. recorded: the frames of its journal, from before a restart; they are checked again, and counted once."""
         self._open, self._journal, self.total, self.taken = now, None, self.contract.empty_total(), {}
-        self._nonces, self._largest = set(), largest_body(self.contract, now.asked)
+        self._nonces, self._largest, self.lengths = set(), largest_body(self.contract, now.asked), {}
         for frame in recorded:
             self.receive(frame)
         self._journal = journal
@@ -90,10 +93,11 @@ class RoundIntake:
             node = self.identified(found)
             digest = hashlib.sha256(frame).digest()
             read = self._checked(found, node, digest)
+            length = self.caps.check(read)
             if self._journal is not None:
                 self._journal.append(FRAME, frame)
             self.total = contribution.add(self.total, read)
-            self.taken[node] = digest
+            self.taken[node], self.lengths[node] = digest, length
             self._nonces.add(found.head.nonce)
             return self.said(Code.ACCEPTED, node, "")
         except FrameRefused as why:

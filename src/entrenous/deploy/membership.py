@@ -13,6 +13,7 @@ from datetime import datetime
 from pathlib import Path
 
 from ..core.errors import InputError, at_least
+from . import server_folder
 from .enrolment import EnrolmentRequest
 from .flower.keys import expiry, make_keys, names_of
 from .founding import write_invitation
@@ -68,17 +69,26 @@ def shut_out(folder: Path, name: str) -> int:
     return len(member.users)
 
 
-def rewind(folder: Path, number: int) -> int:
-    """On a node: let a server that was restored from a backup go on after `number` rounds, with the node's newest private
-    vectors. Returns the rounds that the node had done. By itself a node refuses to go back, since it would repeat the random
-    draws of those rounds.
+def is_server(folder: Path) -> bool:
+    """Whether a folder is a server's, or the operator's with a server in it, and no node's."""
+    return any((place / "place.json").exists() for place in (folder, folder / "server"))
 
-    Raises InputError for a round to come, and for secure sums: two sums of one round may tell what a node sent.
+
+def rewind(folder: Path, number: int) -> int:
+    """Go back to where `number` rounds were done. Returns the rounds that had been done.
+
+    On a server, which must not be running: to a round whose model it has kept. On a node: let a server that went back go on, with the
+    node's newest private vectors; by itself a node refuses to, since it would repeat the random draws of those rounds.
+
+    Raises InputError for a round to come or one not kept, and for secure sums: two sums of one round may tell what a node sent.
     """
     at_least("--rounds", number, 0)
+    folder = folder / "server" if (folder / "server" / "place.json").exists() else folder
     if FederationTerms.read(folder / "terms.json").secure == "masks":
         problem = "two secure sums of one round may tell what a node has sent"
         raise InputError(str(folder), problem, fix="found the federation anew with `entrenous federation new`")
+    if is_server(folder):
+        return server_folder.rewind(folder, number)
     with closing(NodeStore(folder / "store.sqlite")) as store:
         return store.rewind(number)
 

@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ..core.declared import Contract, ContractError
 from ..core.errors import EntrenousError, InputError
+from ..core.files import others_may_read
 from ..core.keys import key as key_of
 from ..core.keys import local_key
 from ..core.protocols import FederatedAlgorithm, State, arrays_of
@@ -26,19 +27,17 @@ from ..data.interactions import Interactions
 from ..federation.executors import Threads
 from ..federation.shard import Shard
 from ..privacy.secure_sum.terms import Floors
-from ..runs.store import model_sha256
 from ..wire.download import read_download
 from ..wire.tensors import Malformed, TensorField
 from . import contribution
 from .codes import Code, FrameRefused
+from .draws import SecretDraws
 from .frames import Frame, opened, seal, signed_by
 from .node_store import GivenAnswer, NodeStore
-from .request import NodeRequest
+from .request import NodeRequest, announced
 from .secure import KINDS
 from .secure_node import SecureSide
 from .terms import FederationTerms, Roll, check_format, read_json
-
-START = "start"  # the fact that names the newest start of the server that this node has worked for
 
 
 @final
@@ -49,17 +48,18 @@ class FederatedNode:
         about = read_json(folder / "node.json")
         check_format(folder / "node.json", about.get("format"))
         self.folder, self.name, self.terms = folder, str(about["name"]), FederationTerms.read(folder / "terms.json")
-        self.key = read_identity(folder / "identity.key")
+        self.key, self._least = read_identity(folder / "identity.key"), int(about.get("least_users", 1))
         self.algorithm = self.terms.make(about.get("own"), str(about.get("algorithm", "")))
         self.items, places = read_items(folder / "items.json", self.terms.items_sha256)
         self.store, self._turn = NodeStore(folder / "store.sqlite"), Lock()
         self.rows: Interactions = self.store.rows(self.items, places)
         self.shard = Shard(self.algorithm, self.terms.catalogue, self.rows, self.store.users, executor=Threads(threads))
-        seed = self.terms.seed if self.terms.draws == "public" else int(self.store.fact("secret") or 0)
-        self._rounds, self._devices = key_of(seed, "rounds"), key_of(seed, "devices")
+        public, self._rounds = self.terms.draws == "public", key_of(self.terms.seed, "rounds")
+        self._secret = None if public else SecretDraws(self.shard, int(self.store.fact("secret") or 0))
         self.contract = self.shard.contract
-        first = self.shard.init_devices(self._devices)
         if self.store.newest_state() is None:
+            devices = key_of(self.terms.seed, "devices")
+            first = self.shard.init_devices(devices) if self._secret is None else self._secret.init_devices()
             self.store.begin(arrays_of(first))
         self._kinds: dict[str, Callable[[Frame], bytes]] = {"hello": self._hello, "work": self._work, "model": self._model}
         if self.terms.secure == "masks":
@@ -118,8 +118,7 @@ class FederatedNode:
 
     def _model(self, frame: Frame) -> bytes:
         """A model for all of the node's users, to recommend by."""
-        kept = self.store.model()
-        if kept is not None and frame.head.round < kept[0]:
+        if (kept := self.store.model()) is not None and frame.head.round < kept[0]:
             raise FrameRefused(Code.PAST_ROUND, "a newer model has come")
         download, _ = self._read(frame, {}, len(self.shard.users))
         self.store.receive_model(frame.head.round, arrays_of(download))
@@ -130,36 +129,45 @@ class FederatedNode:
     def read_request(self, frame: Frame, more: dict[str, TensorField] | None = None) -> tuple[NodeRequest, dict[str, Array]]:
         """Reads what a request asks for, and the arrays that are `more` than usual. Raises FrameRefused for users that are not the
         node's, and for another model than was announced."""
-        m, head = frame.head.about.get("users", 0), frame.head
+        m, head = self.enough(frame), frame.head
         if not 1 <= m <= len(self.shard.users):
             raise FrameRefused(Code.WRONG_COUNT, f"asked for {m} users")
         download, arrays = self._read(frame, {"users": TensorField("i8", (m,)), **(more or {})}, m)
         users = arrays.pop("users")
         if len(np.unique(users)) != m or np.any(np.diff(users) < 0) or not np.isin(users, self.shard.users).all():
             raise FrameRefused(Code.NOT_ASKED, "users that this node does not serve")
-        if self._for_all and bytes.fromhex(model_sha256(arrays_of(download))) != head.model:
+        if announced(self.contract, download) != head.model:
             raise FrameRefused(Code.WRONG_MODEL, "the download is not the model that was announced")
         asked = hashlib.sha256(b"%d %s" % (head.round, head.model) + users.tobytes()).digest()
-        start = head.about.get("start", 0)
-        return NodeRequest(head.round, users, download, asked, start), {name: arrays[name] for name in more or {}}
+        return NodeRequest(head.round, users, download, asked), {name: arrays[name] for name in more or {}}
+
+    def enough(self, frame: Frame) -> int:
+        """How many users a request is about. Raises FrameRefused for fewer than the node's owner lets it answer for at once."""
+        m = frame.head.about.get("users", 0)
+        if 0 < m < self._least:
+            raise FrameRefused(Code.TOO_FEW_USERS, f"asked for {m} users; at least {self._least}")
+        return m
 
     def _train_one(self, request: NodeRequest) -> tuple[State, Update]:
         """The private state afterwards, and what the one device sends."""
         devices, key = self._before(request)
+        if self._secret is not None:
+            return devices, self._secret.update(request.download, devices, request.users, 0, request.round)
         return devices, self.shard.update(request.download, devices, request.users, key)
 
     def train_sum(self, request: NodeRequest) -> tuple[State, Total]:
         """Trains the devices of a request. Returns their private state afterwards, and the sum of what they send, to be given back to
         the shard."""
         devices, key = self._before(request)
+        if self._secret is not None:
+            return devices, self._secret.total(request.download, devices, request.users, request.round)
         total, _ = self.shard.work(request.download, devices, request.users, key, delivered=True)
         return devices, total
 
     def keep(self, request: NodeRequest, answer: bytes, devices: State, facts: Mapping[str, str] | None = None) -> None:
         """Writes private state, answer and facts to the disk, before the answer leaves."""
         model = arrays_of(request.download) if self._for_all else None
-        facts = {**(facts or {}), START: str(request.start)}
-        self.store.advance(GivenAnswer(request.round, request.asked, answer), arrays_of(devices), model, facts)
+        self.store.advance(GivenAnswer(request.round, request.asked, answer), arrays_of(devices), model, facts or {})
 
     def seal_for(self, frame: Frame, kind: str, body: bytes) -> bytes:
         """Signs an answer to a request of a round, as a frame."""
@@ -179,14 +187,12 @@ class FederatedNode:
     # ---- small parts -----------------------------------------------------------------------------------------------------------------
 
     def _before(self, request: NodeRequest) -> tuple[State, np.uint64]:
-        """All devices' private state as it was before a round, and the key of what they draw in it. Only a server that has started again,
-        from an older checkpoint, may go back. Raises FrameRefused."""
+        """All devices' private state as it was before a round, and the key of what they draw in it. Raises FrameRefused for a round that
+        is over, whatever the server says: two answers of one round may tell what one user sent. The node's owner may rewind."""
         number, newest = request.round, self.store.newest_state()
-        if newest is not None and number < newest[0] and request.start <= int(self.store.fact(START) or -1):
-            raise FrameRefused(Code.PAST_ROUND, "a request from before")  # lost on the way and found: what came after it stays
         arrays = self.store.state_before(number)
-        if arrays is None:
-            raise FrameRefused(Code.PAST_ROUND, f"round {number} is too long ago")
+        if arrays is None or (newest is not None and number < newest[0]):
+            raise FrameRefused(Code.PAST_ROUND, f"round {number} is over for this node: its owner may rewind it")
         private = self.contract.declaration.keeps
         assert private is not None  # of every algorithm around a server
         return private(**arrays), np.uint64(local_key(self._rounds, number))
@@ -225,8 +231,11 @@ class OwnRecommender:
 
 
 def read_identity(path: Path) -> Ed25519PrivateKey:
-    """Reads a node's Ed25519 private key, hexadecimal, from a file that only its owner reads. Raises InputError."""
+    """Reads a node's Ed25519 private key, hexadecimal, from a file that only its owner reads. Raises InputError, also where others may."""
     try:
+        if others_may_read(path):
+            fix = f"chmod 600 {path}; and if others could read it, make a new node"
+            raise InputError(str(path), "others may read it", expected="mode 0600", fix=fix)
         return Ed25519PrivateKey.from_private_bytes(bytes.fromhex(path.read_text(encoding="ascii").strip()))
     except (OSError, ValueError) as bad:
         raise InputError(str(path), f"no key can be read ({type(bad).__name__})", expected="64 hexadecimal digits") from None

@@ -68,7 +68,7 @@ class NodeStore:
         db = _connected(path)
         with db:
             db.executescript(TABLES)
-            facts = {"format": FORMAT, "secret": secrets.randbits(63)}
+            facts = {"format": FORMAT, "secret": secrets.randbits(256)}
             db.executemany("insert into fact values (?, ?)", [(name, str(value)) for name, value in facts.items()])
             db.executemany("insert into user values (?, ?)", zip(users.tolist(), rows.users.ids.tolist(), strict=True))
             times: list[int | None] = [None] * len(rows) if rows.time is None else rows.time.tolist()

@@ -37,6 +37,7 @@ class TrainingNode(Protocol):
     store: NodeStore
     shard: Shard
 
+    def enough(self, frame: Frame) -> int: ...
     def read_request(self, frame: Frame, more: dict[str, TensorField] | None = None) -> tuple[NodeRequest, dict[str, Array]]: ...
     def train_sum(self, request: NodeRequest) -> tuple[State, Total]: ...
     def keep(self, request: NodeRequest, answer: bytes, devices: State, facts: Mapping[str, str] | None = None) -> None: ...
@@ -56,6 +57,7 @@ class SecureSide:
 
     def answer(self, frame: Frame) -> bytes:
         """The node's message for a stage of a secure sum. The same request gets the same answer. Raises FrameRefused."""
+        self._node.enough(frame)
         asked = hashlib.sha256(frame.head.kind.encode() + frame.head.digest).digest()
         client = self._of_attempt(frame)
         if asked in self._answers:

@@ -20,7 +20,7 @@ from ..privacy.secure_sum.server import SecureSumServer
 from ..privacy.secure_sum.terms import SumTerms
 from ..privacy.secure_sum.vector import size, unpack
 from .codes import Code, FrameRefused, reason
-from .contribution import MOST, largest_body
+from .contribution import largest_body
 from .exchange import Exchange
 from .frames import Frame, opened
 from .intake import Open, RoundIntake
@@ -28,6 +28,7 @@ from .journal import FRAME, MARK, Journal
 from .secure import KINDS, sum_terms, uploaded
 from .server_folder import ServerFolder
 from .terms import FederationTerms, Roll
+from .totals import check_total
 
 T = TypeVar("T")
 LONGEST = 30.0  # seconds between two attempts, at most
@@ -85,6 +86,7 @@ class SecureRound:
         attempt = server.folder.newest_attempt(number)
         while True:
             journal = server.kept("journal", lambda: server.folder.journal(number, attempt))  # noqa: B023  # used at once
+            server.folder.drop_attempts(number, attempt)
             try:
                 return self._attempt(attempt, journal)
             except SumRefused as why:
@@ -213,7 +215,12 @@ class SecureRound:
         """The sum of the survivors, held against what their devices can have sent. Raises NotTaken."""
         names = sorted(own.heard(stages.MASKED))
         total, devices = unpack(own.total(), self._empty), sum(len(self._now.asked[name]) for name in names)
-        most = max((int(abs(array).max(initial=0)) for array in (*total.rows.values(), *total.dense.values())), default=0)
-        if total.devices != devices or most > devices * MOST or int(total.senders.max(initial=0)) > devices:
-            raise SumRefused("vector", "the sum is none that these devices can have: a node lied, and the sum does not say which")
+        try:
+            if total.devices != devices:
+                raise FrameRefused(Code.WRONG_COUNT, "of devices")
+            check_total(total, self._server.contract, devices)
+            self._server.intake.caps.check(total)
+        except FrameRefused as bad:
+            problem = "the sum is none that these devices can have: a node lied, and the sum does not say which"
+            raise SumRefused("vector", f"{problem} ({bad.code.value})") from None
         return total._replace(shown=tuple(part for name in names for part in self._shown.get(name, ())))

@@ -13,12 +13,12 @@ import numpy as np
 
 from ..core.keys import key as key_of
 from ..core.keys import select_key
-from ..core.protocols import Progress, State, arrays_of, silent
+from ..core.protocols import Progress, State, silent
 from ..core.types import Int64Array
 from ..core.update import Total
 from ..federation.ledger import Ledger
-from ..runs.store import model_sha256
 from ..wire.download import write_download
+from .caps import Caps, RoundHalted, halted, moved
 from .codes import Code, FrameRefused
 from .contribution import agreed
 from .exchange import Exchange, ServerStopped
@@ -26,6 +26,7 @@ from .frames import opened, seal
 from .intake import Open, RoundIntake
 from .journal import FRAME
 from .link import ServerLink
+from .request import announced_of
 from .secure_server import SecureRound
 from .server_folder import ServerFolder, failed
 
@@ -38,7 +39,8 @@ def serve(link: ServerLink, folder: Path, stop: Event | None = None, progress: P
     """Run a federation from the state in its folder to its end. Returns the sha256 of the trained model, None if told to stop
     before.
 
-    Raises InputError for a folder that is no server's, or that another server is using.
+    Raises InputError for a folder that is no server's, or that another server is using, and RoundHalted for a round that would do more
+    to the model than the terms allow.
     """
     held = ServerFolder(folder)
     try:
@@ -46,6 +48,9 @@ def serve(link: ServerLink, folder: Path, stop: Event | None = None, progress: P
     except ServerStopped:
         held.log("stopped")
         return None
+    except RoundHalted as why:
+        held.log(f"halted: {why}")
+        raise
     finally:
         held.close()
 
@@ -61,7 +66,9 @@ class FederationServer:
         self._progress, self._key = progress, key_of(self.terms.seed, "rounds")
         self._took: list[float] = []  # seconds, of each round of this process
         self.contract = agreed(self.algorithm, catalogue)
-        self.intake = RoundIntake(self.terms.run, self.roll, self.contract, folder.log)
+        caps = Caps.of(self.contract, self.terms.most_norm, self.terms.most_weight)
+        self.intake = RoundIntake(self.terms.run, self.roll, self.contract, folder.log, caps)
+        self._moved = self._longest = 0.0  # how far the last round moved the model, and the longest answer of this process
         found = folder.newest(self.algorithm)
         first = self.algorithm.init_server(catalogue, key_of(self.terms.seed, "server"))
         self.round, self.state, self.ledger = found or (0, first, Ledger())
@@ -86,7 +93,7 @@ class FederationServer:
         """Run one round: select users, send the download, collect updates, aggregate, and store the new model."""
         users = self.algorithm.select(self.state, self.terms.catalogue, np.uint64(select_key(self._key, self.round)))
         download = self.algorithm.download(self.state)
-        now = Open(self.round, bytes.fromhex(model_sha256(arrays_of(download))), self.roll.by_node(users))
+        now = Open(self.round, announced_of(self.contract, download), self.roll.by_node(users))
         total = SecureRound(self, now, download).run() if self.terms.secure == "masks" else self._plain(now, download)
         self._commit(total, len(users))
 
@@ -131,7 +138,7 @@ class FederationServer:
 
     def _commit(self, total: Total, users: int) -> None:
         """The next model, on the disk before anybody is asked with it."""
-        state = self.algorithm.aggregate(self.state, total) if total.devices else self.state
+        state = self._checked(total)
         ledger = self.ledger._replace(device_rounds=self.ledger.device_rounds + total.devices)
         sent = self.exchange
         ledger = ledger._replace(bytes_down=ledger.bytes_down + sent.bytes_down, messages=ledger.messages + sent.messages)
@@ -139,6 +146,22 @@ class FederationServer:
         self.kept("checkpoint", lambda: self.folder.commit(self.round + 1, state, ledger))
         self.folder.log(f"round {self.round}: {total.devices} of {users} devices")
         self.state, self.ledger, self.round = state, ledger, self.round + 1
+
+    def _checked(self, total: Total) -> State:
+        """The next state. Raises RoundHalted for one that is not finite, or moves the model further than the terms allow."""
+        if not total.devices:
+            return self.state
+        state, own = self.algorithm.aggregate(self.state, total), self.algorithm
+        far = moved(own.download(self.state), own.download(state)) if np.isfinite(moved(self.state, state)) else np.inf
+        why = halted(self.round, far, self.terms.most_move, self.intake.lengths)
+        if why is not None:
+            self._tell("halted", reason=str(why))
+            if self.terms.secure == "masks":  # a second sum of the round would tell who sent what: it is lost
+                self.kept("checkpoint", lambda: self.folder.commit(self.round + 1, self.state, self.ledger))
+            raise why
+        self._moved = far
+        self._longest = max((self._longest, *self.intake.lengths.values()))
+        return state
 
     def kept(self, what: str, act: Callable[[], T]) -> T:
         """Write something by calling `act`, and return its result. While the disk fails nothing counts, and it is tried again
@@ -189,12 +212,13 @@ class FederationServer:
         """Says for whom a round waits."""
         self._tell("waiting", nodes)
 
-    def _tell(self, status: str, nodes: Sequence[str] = ()) -> None:
+    def _tell(self, status: str, nodes: Sequence[str] = (), **more: str) -> None:
         """The first round of a process waits for nodes to come, so the middle one says more than the mean. nodes: who is waited for."""
         done, took = self.ledger, self._took
         self.folder.status(
             {"status": status, "run": self.terms.run, "round": self.round, "rounds": self.terms.rounds,
              "seconds_a_round": round(float(np.median(took)), 3) if took else 0.0, "nodes": len(self.exchange.present),
              "of": len(self.roll.members), "waiting_for": list(nodes[:NAMED]), "bytes_up": done.bytes_up, "bytes_down": done.bytes_down,
+             "moved": round(self._moved, 6), "longest_answer": round(self._longest, 6), **more,
              "answers": {code.value: n for code, n in sorted(self.intake.counts.items())}}
         )  # fmt: skip

@@ -16,7 +16,7 @@ import numpy as np
 
 from .. import __version__
 from ..core.errors import EntrenousWarning, InputError, one_line
-from ..core.lock import locked
+from ..core.lock import holding, locked
 from ..core.protocols import FederatedAlgorithm, State, arrays_of
 from ..federation.ledger import Ledger
 from ..runs import store
@@ -26,6 +26,7 @@ from .node import read_identity
 from .terms import FORMAT, FederationTerms, Roll, check_format, write_text
 
 PHASE = "server"
+PARTS = 10  # of all rounds, after each of which a model is kept to go back to
 
 
 @final
@@ -88,6 +89,7 @@ class ServerFolder:
         arrays = {**{f"server.{name}": array for name, array in arrays_of(state).items()}, "ledger": np.array(ledger, np.int64)}
         about = {"run": self.terms.run, "format": str(FORMAT), "version": __version__}
         store.write_checkpoint(self.path, PHASE, number, arrays, **about)
+        keep(self.path, number, self.terms.rounds)
         for path in self.path.glob("round-*.journal"):
             path.unlink(missing_ok=True)
 
@@ -104,6 +106,12 @@ class ServerFolder:
     def journal(self, number: int, attempt: int = 0) -> Journal:
         """Open the journal of a round to append to it. attempt: a secure sum begins anew when too few nodes were there."""
         return Journal(self._journal_path(number, attempt))
+
+    def drop_attempts(self, number: int, newest: int) -> None:
+        """Remove the journals of the attempts before the newest at a secure sum: nothing came of them, and nothing is read from them."""
+        for path in self.path.glob(f"round-{number:09d}-*.journal"):
+            if int(path.stem.rpartition("-")[2]) < newest:
+                path.unlink(missing_ok=True)
 
     def _journal_path(self, number: int, attempt: int) -> Path:
         return self.path / f"round-{number:09d}-{attempt:03d}.journal"
@@ -123,6 +131,41 @@ class ServerFolder:
     def close(self) -> None:
         os.close(self._log)
         os.close(self._lock)
+
+
+# ---- rounds to go back to ----------------------------------------------------------------------------------------------------------------
+
+
+def keep(folder: Path, number: int, rounds: int) -> None:
+    """Keep the checkpoint of a round under a second name, if it is a tenth part of all rounds after the last one that was kept."""
+    kept = folder / f"kept-{PHASE}-{number:09d}.safetensors"
+    if number % max(1, rounds // PARTS) == 0 and not kept.exists():
+        os.link(folder / f"checkpoint-{PHASE}-{number:09d}.safetensors", kept)
+
+
+def kept_rounds(folder: Path) -> dict[int, Path]:
+    """The rounds whose model a server still has, ascending, each with its file; round 0 needs none."""
+    found = sorted((*folder.glob(f"kept-{PHASE}-*.safetensors"), *folder.glob(f"checkpoint-{PHASE}-*.safetensors")))
+    return {number: path for number, path in sorted((int(path.stem.rpartition("-")[2]), path) for path in found)}
+
+
+def rewind(folder: Path, number: int) -> int:
+    """Make the model after `number` rounds the newest one of a server that is not running. Returns how many rounds it had done.
+
+    Raises InputError for a round that is not kept, and for a server at work."""
+    with holding(folder / "lock"):
+        found = kept_rounds(folder)
+        if number not in (0, *found):
+            known = ", ".join(str(each) for each in (0, *found))
+            raise InputError("--rounds", f"the model of round {number} is not kept", expected=f"one of {known}")
+        newest = folder / f"checkpoint-{PHASE}-{number:09d}.safetensors"
+        if number and not newest.exists():
+            os.link(found[number], newest)
+        later = [path for each, path in found.items() if each > number] + list(folder.glob(f"checkpoint-{PHASE}-*.safetensors"))
+        for path in (*later, *folder.glob("round-*.journal"), folder / "model.safetensors"):
+            if path != newest or not number:
+                path.unlink(missing_ok=True)
+    return max((0, *found))
 
 
 def _clean(path: Path) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from pydantic import Field
 
-from ..core.declared import bound, declared, is_federated
+from ..core.declared import Contract, bound, declared, is_federated
 from ..core.errors import InputError
 from ..core.files import write_atomically
 from ..core.own import is_place, short
@@ -23,6 +23,7 @@ from ..core.types import Int64Array
 from ..runs.plan import algorithm_of
 
 OWN = "own"  # begins the name of an algorithm that is no part of this package or of an installed one
+LIMITS = ("most_norm", "most_weight", "most_move")  # terms that older federations do not have
 FORMAT = 1  # of all files of a federation: another one is refused by its number
 
 
@@ -57,6 +58,15 @@ class FederationTerms(Settings):
         600.0, gt=0, description="seconds after which a round goes on without the nodes that have not answered"
     )
     quorum: float = Field(1.0, gt=0, le=1, description="share of the asked users below which a round is not counted")
+    most_norm: float | None = Field(
+        None, gt=0, description="Euclidean length of what one device sends in a round, beyond which it is refused; none = any"
+    )
+    most_weight: float | None = Field(
+        None, gt=0, description="what one device may weigh; none = as many as there are items, or 256 where that is more"
+    )
+    most_move: float | None = Field(
+        None, gt=0, description="how far any number of the model may move in one round, beyond which the server stops; none = any"
+    )
     server: str = Field(description="the server's public key, Ed25519, hexadecimal")
     nonce: str = Field("", description="tells federations apart that agreed on the same")
 
@@ -99,10 +109,18 @@ class FederationTerms(Settings):
             expected = f"one of {', '.join(theirs)}" if theirs else f"none: {self.algorithm} leaves users nothing to decide"
             raise InputError(f"--own {foreign[0]}", "is the same for all nodes", expected=expected)
         configured: FederatedAlgorithm = made.configured(self.catalogue)
-        if self.secure == "masks" and bound(configured, self.catalogue).cohort == 1:
+        if self.secure == "masks":
+            self._check_masks(bound(configured, self.catalogue))
+        return configured
+
+    def _check_masks(self, contract: Contract) -> None:
+        """Raise InputError for an algorithm whose sums may be of one device: masks hide nothing in them."""
+        if contract.cohort == 1:
             problem = f"{self.algorithm} asks one device a round, and a sum of one hides nothing"
             raise InputError("--secure masks", problem, fix="choose an algorithm with more devices in a round")
-        return configured
+        if contract.groups > 1:
+            problem = f"{self.algorithm} adds up in {contract.groups} groups, and a group of one hides nothing"
+            raise InputError("--secure masks", problem, fix="choose an algorithm with one sum a round")
 
     def _check_source(self, kind: type) -> None:
         if self.algorithm_sha256 and source_sha256(kind) != self.algorithm_sha256:
@@ -111,8 +129,9 @@ class FederationTerms(Settings):
             raise InputError("algorithm", problem, expected=f"sha256 {self.algorithm_sha256[:16]}...", fix=fix)
 
     def text(self) -> str:
-        """The terms as the JSON text that is stored and hashed."""
-        return json.dumps(self.model_dump(mode="json"), sort_keys=True, indent=1)
+        """The terms as the JSON text that is stored and hashed; limits that are not set are left out, as before there were any."""
+        unset = {name for name in LIMITS if getattr(self, name) is None}
+        return json.dumps(self.model_dump(mode="json", exclude=unset), sort_keys=True, indent=1)
 
     @classmethod
     def read(cls, path: Path) -> Self:

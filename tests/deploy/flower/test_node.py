@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
+from datetime import UTC, datetime, timedelta
+from email.utils import formatdate
 
+import httpx
 import pytest
 
 pytest.importorskip("flwr")
 
 from entrenous.core.errors import InputError
+from entrenous.deploy.flower import node
 from entrenous.deploy.flower.keys import Keys
-from entrenous.deploy.flower.node import ATTEMPTS, MINUTE, Backoff, serve
+from entrenous.deploy.flower.node import ATTEMPTS, MINUTE, Backoff, clock_of, refusal_of, serve
 from entrenous.deploy.flower.place import environment, split_address
+from entrenous.deploy.flower.superlink_process import is_fresh
 
 
 def attempts(seconds: float, *, succeed: bool = False) -> list[float]:
@@ -82,3 +88,46 @@ def test_flowers_programs_are_quiet_whatever_they_inherit() -> None:
     assert given["FLWR_HOME"] == "/state/home"
     assert given["PATH"] == "/bin"
     assert "HTTPS_PROXY" not in given
+
+
+def refused(status: int, seconds: float) -> httpx.HTTPStatusError:
+    """A server's refusal, from a machine whose clock is so many seconds behind this one's."""
+    there = formatdate(time.time() - seconds, usegmt=True)
+    request = httpx.Request("POST", "https://server.example:8443/")
+    return httpx.HTTPStatusError(
+        "refused", request=request, response=httpx.Response(status, headers={"date": there}, request=request)
+    )
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(3600, r"36\d\d s ahead of the server's"), (-3605, r"36\d\d s behind the server's")]
+)
+def test_r10_a_clock_an_hour_off_is_named_and_tried_again(monkeypatch: pytest.MonkeyPatch, seconds: float, words: str) -> None:
+    """It was "this key is not registered", and the end of the node."""
+    stop, said = threading.Event(), list[str]()
+
+    def connected(*given: object) -> None:
+        if len(said) == 2:
+            stop.set()
+        raise refused(401, seconds)
+
+    monkeypatch.setattr(node, "_connected", connected)
+    monkeypatch.setattr(node, "FIRST", 0.01)
+    serve("127.0.0.1:9", Keys(private=b"any"), bytes, stop, say=said.append)  # type: ignore[arg-type]
+    assert len(said) == 3 and all(re.search(words, line) and "trying again" in line and "\n" not in line for line in said)
+
+
+def test_a_key_that_is_not_registered_is_still_hopeless() -> None:
+    assert clock_of(refused(401, 1)) == "" == clock_of(refused(503, 3600)) == clock_of(ConnectionError())
+    found = refusal_of(refused(401, 1), Keys(private=b"any"))  # type: ignore[arg-type]
+    assert found is not None and "not registered" in str(found)
+
+
+def test_a_signed_time_that_is_old_vouches_for_nobody() -> None:
+    """The gate lets in large bodies by it: what was heard once on the way must not be good for ever."""
+    now = datetime(2026, 5, 1, 12, tzinfo=UTC)
+    ages = {0: True, 299: True, 310: False, 86_400: False, -4: True, -60: False}
+    for age, fresh in ages.items():
+        assert is_fresh((now - timedelta(seconds=age)).isoformat().encode(), now) is fresh, age
+    with pytest.raises(ValueError, match="isoformat"):
+        is_fresh(b"yesterday", now)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import sqlite3
 from collections import Counter
@@ -288,3 +289,16 @@ def test_a_charter_is_known_by_all_that_is_in_it() -> None:
         with pytest.raises(InputError, match=said):
             _ = charter(8, **bad).made  # type: ignore[arg-type]
     assert self_of(charter(8), 2).record([], NOW).id == public_key(secret(2))
+
+
+def test_nobody_else_may_read_a_peers_state_nor_what_lies_beside_it(tmp_path: Path) -> None:
+    """From its first byte, and whatever the user's mask is."""
+    before = os.umask(0o000)
+    try:
+        keeping = Keeping(tmp_path / "state.sqlite")
+        keeping.save({"a": np.zeros(3, np.float32)}, 0, [], {}, [])
+        modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+        keeping.close()
+    finally:
+        os.umask(before)
+    assert "state.sqlite-wal" in modes and set(modes.values()) == {0o600}, modes

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from command_line import shop
 
-from entrenous import run
 from entrenous.core.errors import InputError
 from entrenous.data.interactions import Interactions
 from entrenous.federation.workers import engine
+from entrenous.runs.pipeline import run
 from entrenous.tuning.grid import tune
 from entrenous.tuning.search import search
 

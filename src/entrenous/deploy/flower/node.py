@@ -7,6 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from email.utils import parsedate_to_datetime
 from secrets import SystemRandom
 from typing import TYPE_CHECKING, NamedTuple, final
 
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 FIRST, LONGEST = 0.5, 30.0  # s before the second attempt at a connection, and at most
 ATTEMPTS, MINUTE = 10, 60.0  # of connections, at most
 POLL, IDLE = 0.15, 3.0  # s between two questions for work where the server does not hold them: while a round runs, and at most
+AHEAD, BEHIND = (
+    4.0,
+    290.0,
+)  # s that a clock may be off and nobody minds: servers refuse what was signed 5 s ahead or 5 minutes ago
 HEARTBEAT = 15.0  # s; a node that is silent for twice as long is gone
 Say = Callable[[str], None]
 
@@ -65,7 +70,8 @@ def serve(
             refusal = refusal_of(error, keys)
             if refusal and not connections.node:
                 raise refusal from error
-            say(one_line(f"connection to {address} lost: {error or type(error).__name__}; trying again"))
+            why = clock_of(error) or str(error) or type(error).__name__
+            say(one_line(f"connection to {address} lost: {why}; trying again"))
 
 
 def serve_many(
@@ -208,6 +214,8 @@ def refusal_of(error: Exception, keys: Keys) -> InputError | None:
         return InputError(
             "node", "the server hangs up on plain text", fix="give this node the federation's ca.crt and its own key"
         )
+    if clock_of(error):  # somebody may set it right
+        return None
     if isinstance(error, httpx.HTTPStatusError) and 400 <= error.response.status_code < 500 and error.response.status_code != 429:
         if keys.private is None:
             return InputError(
@@ -217,3 +225,22 @@ def refusal_of(error: Exception, keys: Keys) -> InputError | None:
             "node", "this key is not registered with the server", fix="put its .pub into the nodes folder of the server's keys"
         )
     return None
+
+
+def clock_of(error: Exception) -> str:
+    """How far this machine's clock and the server's are apart, where that is why the server refuses; "" where it is not. What a node signs
+    holds for five minutes."""
+    import httpx
+
+    if not isinstance(error, httpx.HTTPStatusError) or not 400 <= error.response.status_code < 500:
+        return ""
+    try:
+        there = parsedate_to_datetime(error.response.headers.get("date", "")).timestamp()
+    except (TypeError, ValueError):
+        return ""
+    off = time.time() - there
+    if -BEHIND < off < AHEAD:
+        return ""
+    return (
+        f"this machine's clock is {abs(off):.0f} s {'ahead of' if off > 0 else 'behind'} the server's: set both by a time server"
+    )

@@ -15,6 +15,7 @@ import threading
 import time
 from base64 import b64decode
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -27,6 +28,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from .gate import App, Bounds, Gate, Peek
 from .records import leaf_of
 from .shortcut import shortened
+
+STALE, AHEAD = 300.0, 5.0  # seconds that a signed time may be old, and that clocks may differ: as Flower's own check has it
 
 
 class BoundedHttp(HttpToolsProtocol):
@@ -121,7 +124,8 @@ def _peek(app: Any) -> Peek:
         try:
             key, signature = b64decode(headers[b"flwr-public-key"]), b64decode(headers[b"flwr-signature"])
             node: int | None = app.state.linkstate_factory.state().get_node_id_by_public_key(key)
-            signed = node is not None and verify_signature(bytes_to_public_key(key), headers[b"flwr-timestamp"], signature)
+            stamp = headers[b"flwr-timestamp"]
+            signed = node is not None and is_fresh(stamp) and verify_signature(bytes_to_public_key(key), stamp, signature)
         except (KeyError, ValueError):
             return None
         return node if signed else None
@@ -148,6 +152,14 @@ def _peek(app: Any) -> Peek:
         return not any(leaf_of(tree) in wanted for tree in PushMessagesRequest.FromString(body).message_object_trees)
 
     return Peek(genuine, release, asking, addressed, parts, complete)
+
+
+def is_fresh(stamp: bytes, now: datetime | None = None) -> bool:
+    """Whether a signed time is as recent as Flower asks of one: what was once heard on the way says nothing of who says it now. Raises
+    ValueError for a text that is no time."""
+    signed = datetime.fromisoformat(stamp.decode("ascii"))
+    age = ((now or datetime.now(UTC)) - (signed if signed.tzinfo else signed.replace(tzinfo=UTC))).total_seconds()
+    return -AHEAD < age < STALE + AHEAD
 
 
 def end_with(parent: int) -> None:

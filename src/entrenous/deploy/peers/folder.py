@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from contextlib import AbstractContextManager
 from functools import cached_property
 from pathlib import Path
@@ -22,7 +21,7 @@ import msgspec
 import numpy as np
 
 from ...core.errors import EntrenousError, InputError, did_you_mean
-from ...core.files import write_atomically, write_private
+from ...core.files import others_may_read, write_atomically, write_private
 from ...core.gossip import DeviceData, Weighing
 from ...core.lock import holding, is_held
 from ...core.protocols import Histories
@@ -116,7 +115,7 @@ class Folder:
         the file."""
         path = self.path / SECRET
         found: PeerSecret = read_json(path, PeerSecret)
-        if os.name == "posix" and path.stat().st_mode & 0o077:
+        if others_may_read(path):
             raise InputError(
                 str(path), "others may read it", expected="mode 0600", fix=f"chmod 600 {path}; and ask for a new ticket"
             )

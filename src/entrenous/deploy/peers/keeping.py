@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import sqlite3
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -46,12 +47,13 @@ class Keeping:
             if reading:
                 self._file = sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=5, check_same_thread=False)
                 return
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))  # before SQLite does: what it puts beside it has its mode
+            path.chmod(0o600)
             self._file = sqlite3.connect(path, timeout=5, check_same_thread=False)
             self._file.execute("PRAGMA journal_mode=WAL")
             self._file.execute("PRAGMA synchronous=FULL")
             self._file.executescript(TABLES)
-            path.chmod(0o600)
-        except sqlite3.Error as cause:
+        except (sqlite3.Error, OSError) as cause:
             raise EntrenousError(f"{path}: cannot be opened ({cause}); expected the state of a peer") from None
 
     def close(self) -> None:

@@ -21,7 +21,7 @@ CONNECTIONS = 64
 STREAMS = 2  # of one connection at once
 HANDSHAKE = 4.0  # seconds
 SMALL = 1 << 20  # bytes of a body that is judged on the spot, in a millisecond: a thread costs more than half of that (bench)
-IDLE = 60.0  # seconds without a request, after which a connection is closed; the first must come within HANDSHAKE
+IDLE = 60.0  # seconds without a request, after which a connection is closed; a stranger's within HANDSHAKE
 
 
 @final
@@ -43,16 +43,26 @@ class PeerServer:
         self.intake, self.book, self.conduct, self.host = intake, book, conduct, host
         self.tally, self.record, self.named, self.woken = tally, record, named, woken
         self.connections: dict[bytes, Connection] = {}
+        self.strangers: dict[int, Connection] = {}  # by id, the oldest first: of keys that have shown no ticket yet
         self.open = 0
 
     async def welcome(self, arriving: Arriving, spawn: Spawn) -> None:
-        """Accept a connection and serve it in a task, or refuse it before anything is spent on it."""
-        if self.open >= CONNECTIONS:
+        """Accept a connection and serve it in a task, or refuse it before anything is spent on it. Where all places are taken, that of the
+        oldest stranger is given away."""
+        if self.open >= CONNECTIONS and not self._evicted():
             self.tally["connections.refused"] += 1
             await arriving.refuse()
             return
         self.open += 1
         spawn("connection", self._serve(arriving))
+
+    def _evicted(self) -> bool:
+        """Whether a place was made by hanging up on a stranger. Who has shown a ticket is never put out for somebody else."""
+        if not self.strangers or self.open >= 2 * CONNECTIONS:
+            return False
+        self.strangers.pop(next(iter(self.strangers))).close()
+        self.tally["connections.evicted"] += 1
+        return True
 
     async def _serve(self, arriving: Arriving) -> None:
         connection = None
@@ -63,6 +73,7 @@ class PeerServer:
                 self.tally["connections.banned"] += 1
                 return
             self._only(connection)
+            self.strangers[id(connection)] = connection
             await self._requests(connection)
         except (LinkError, TimeoutError):
             self.tally["connections.ended"] += 1
@@ -70,6 +81,7 @@ class PeerServer:
             self.open -= 1
             if connection is not None:
                 connection.close()
+                self.strangers.pop(id(connection), None)
                 if self.connections.get(connection.peer) is connection:
                     del self.connections[connection.peer]
 
@@ -91,12 +103,11 @@ class PeerServer:
             connection.close()
 
     async def _streams(self, connection: Connection, under_way: set[asyncio.Task[None]]) -> AsyncIterator[Stream]:
-        patience = HANDSHAKE
         while not self.conduct.is_banned(connection.peer, self.host.now()):
             if len(under_way) >= STREAMS:
                 await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
             try:
-                async with asyncio.timeout(patience):
+                async with asyncio.timeout(HANDSHAKE if id(connection) in self.strangers else IDLE):
                     stream = await connection.accept()
             except LinkError:
                 return
@@ -104,7 +115,6 @@ class PeerServer:
                 if under_way:
                     continue
                 return
-            patience = IDLE
             yield stream
 
     async def _request(self, connection: Connection, stream: Stream) -> None:
@@ -114,9 +124,9 @@ class PeerServer:
             async with asyncio.timeout(ANSWER):
                 message = await read_message(stream)
             if isinstance(message, Shuffle):
-                await _say(stream, self._shuffled(peer, message))
+                await _say(stream, self._shuffled(connection, message))
             elif isinstance(message, Offer):
-                await self._offered(peer, message, stream)
+                await self._offered(connection, message, stream)
             else:
                 raise ProtocolError("reply")
             await _end(stream)
@@ -130,8 +140,9 @@ class PeerServer:
             if banned:
                 connection.close()
 
-    def _shuffled(self, peer: bytes, message: Shuffle) -> Reply:
+    def _shuffled(self, connection: Connection, message: Shuffle) -> Reply:
         """Takes the records and gives others."""
+        peer = connection.peer
         if message.schema != self.intake.charter.schema:
             return Reply("schema")
         if not message.records or message.records[0].id != peer:
@@ -140,12 +151,16 @@ class PeerServer:
             return Reply("busy")
         own = message.records[0]
         self.book.put(own, self.host.wall())
+        self.strangers.pop(id(connection), None)  # its record has a ticket
         self.tally["records.stale"] += self.book.take(message.records[1:], self.host.wall())
         told = self.book.some(message.wanted, self.host.below, besides=own.number, most=CARRIED - 1)
         return Reply("records", (self.record(), *told))
 
-    async def _offered(self, peer: bytes, offer: Offer, stream: Stream) -> None:
+    async def _offered(self, connection: Connection, offer: Offer, stream: Stream) -> None:
+        peer = connection.peer
         answer = self.intake.offered(peer, offer, self.host.now(), self.host.wall())
+        if answer != "schema":  # its record has a ticket
+            self.strangers.pop(id(connection), None)
         if answer != "go":
             self.tally[f"received.{answer}"] += 1
             await _say(stream, Reply(answer))

@@ -1,0 +1,109 @@
+"""What a node takes from an invitation, what its owner alone decides, names that no node may have, files that nobody else may read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from federation_links import federation, ratings
+
+from entrenous.core.errors import InputError
+from entrenous.deploy.enrolment import identity, join, told
+from entrenous.deploy.founding import FoundedFederation
+from entrenous.deploy.node import FederatedNode, read_identity
+from entrenous.privacy.secure_sum.terms import Floors
+
+OWN = Floors(cohort=100, occupancy=10.0)
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> FoundedFederation:
+    """A federation, and the invitation of its first node, which has not joined."""
+    made = federation(tmp_path / "f")
+    (made.nodes["node-1"] / "store.sqlite").unlink()
+    (made.nodes["node-1"] / "node.json").unlink()
+    return made
+
+
+def invitation(made: FoundedFederation, **more: Any) -> Path:
+    """What the operator sends to the first node."""
+    own = made.server.parent / "invitations" / "node-1"
+    said = json.loads((own / "invitation.json").read_text())
+    (own / "invitation.json").write_text(json.dumps({**said, **more}))
+    return own
+
+
+def joining(made: FoundedFederation, sent: Path, **how: Any) -> dict[str, Any]:
+    """What node.json says after the first node has joined with floors and a pi of its own."""
+    rows = ratings().of_users(FIRST)
+    join(made.nodes["node-1"], sent, rows, OWN, {"pi": "0"}, **how)
+    return dict(json.loads((made.nodes["node-1"] / "node.json").read_text()))
+
+
+FIRST = np.arange(5)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"floors": {"cohort": 2, "occupancy": 0.0}}, {"own": {"pi": 1}}, {"least_users": 1}, {"name": "other"}, {"algorithm": "./x.py"},
+     {"anything": 1}],
+)  # fmt: skip
+def test_an_invitation_overrides_nothing_that_the_owner_decides(made: FoundedFederation, more: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match=f"says '{next(iter(more))}' too; expected server and tls alone") as why:
+        joining(made, invitation(made, **more))
+    assert "\n" not in str(why.value) and not (made.nodes["node-1"] / "node.json").exists()
+    assert not (made.nodes["node-1"] / "store.sqlite").exists()
+
+
+@pytest.mark.parametrize(
+    "more", [{"server": 5}, {"server": None}, {"tls": "false"}, {"tls": 0}, {"server": "nowhere"}, {"server": "a:0"}]
+)
+def test_an_invitation_is_strictly_typed(made: FoundedFederation, more: dict[str, Any]) -> None:
+    with pytest.raises(InputError):
+        joining(made, invitation(made, **more))
+    assert not (made.nodes["node-1"] / "node.json").exists()
+
+
+def test_what_a_node_runs_by_is_what_its_owner_said(made: FoundedFederation) -> None:
+    about = joining(made, invitation(made), least_users=2)
+    assert about["floors"] == {"cohort": 100, "occupancy": 10.0, "noise": False}
+    assert (about["own"], about["least_users"], about["name"]) == ({"pi": "0"}, 2, "node-1")
+    node = FederatedNode(made.nodes["node-1"])
+    assert node.algorithm.pi == 0  # type: ignore[attr-defined]
+    node.close()
+
+
+@pytest.mark.parametrize("least", [0, 6])
+def test_least_users_is_between_one_and_all(made: FoundedFederation, least: int) -> None:
+    with pytest.raises(InputError, match="--least-users: got"):
+        joining(made, invitation(made), least_users=least)
+
+
+def test_a_node_is_told_what_it_agrees_to(made: FoundedFederation) -> None:
+    said = told(invitation(made))
+    assert any(line.startswith("draws=public: the server can repeat") for line in said)
+    assert any("fpl" in line and "factors=4" in line for line in said) and any("secure=none" in line for line in said)
+    assert made.terms.run in said[0] and all("\n" not in line for line in said)
+    heard: list[str] = []
+    joining(made, made.server.parent / "invitations" / "node-1", tell=heard.append)
+    assert heard == said
+
+
+@pytest.mark.parametrize("name", ["..", ".", "--help", "-n", ".ssh"])
+def test_names_that_lead_elsewhere_are_refused(tmp_path: Path, name: str) -> None:
+    """A name is the name of a folder, and is said to `shut-out`."""
+    with pytest.raises(InputError, match="--name: got"):
+        identity(tmp_path / "node", name)
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o620])
+def test_a_key_that_others_may_read_is_refused(made: FoundedFederation, mode: int) -> None:
+    key = made.nodes["node-2"] / "identity.key"
+    key.chmod(mode)
+    with pytest.raises(InputError, match="others may read it; expected mode 0600"):
+        read_identity(key)
+    key.chmod(0o600)
+    read_identity(key)
