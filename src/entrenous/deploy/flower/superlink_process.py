@@ -25,6 +25,7 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from .accepting import BoundedSocket
 from .gate import App, Bounds, Gate, Peek
 from .records import leaf_of
 from .shortcut import shortened
@@ -89,8 +90,10 @@ def main(arguments: list[str]) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
     end_with(int(parent))
     flower = import_module("flwr.superlink.cli.flower_superlink")  # the module, for its package calls a function so
-    sockets = [socket.socket(fileno=int(each)) for each in (nodes, private)]
-    run = partial(serve, sockets=sockets, secret=Path(secret).read_text().strip(), bounds=Bounds(body=int(largest)))
+    bounds = Bounds(body=int(largest))
+    outside = BoundedSocket(fileno=int(nodes), most=bounds.connections, from_address=bounds.from_address)
+    sockets = [outside, socket.socket(fileno=int(private))]
+    run = partial(serve, sockets=sockets, secret=Path(secret).read_text().strip(), bounds=bounds)
     setattr(flower, "uvicorn", SimpleNamespace(run=run))  # noqa: B010
     sys.argv = ["flower-superlink", *rest]
     flower.flower_superlink()
