@@ -44,6 +44,7 @@ def crowd(folder: Path, nodes: int, items: int, rounds: int):
     roll = Roll({name: Member(own.public_key(), np.array([n])) for n, (name, own) in enumerate(keys.items())}, nodes)
     write_text(folder / "roll.json", roll.text())
     (folder / "identity.key").write_text(key.private_bytes_raw().hex())
+    (folder / "identity.key").chmod(0o600)
     algorithm = terms.make()
     shard = Shard(algorithm, terms.catalogue, data, np.arange(nodes))
     download = algorithm.download(algorithm.init_server(terms.catalogue, np.uint64(3)))
