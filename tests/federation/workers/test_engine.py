@@ -14,7 +14,7 @@ from command_line import shop
 from entrenous.core.errors import InputError
 from entrenous.data.interactions import Interactions
 from entrenous.federation.workers import engine
-from entrenous.runs.pipeline import run
+from entrenous.runs.pipeline import run  # which speaks of options; entrenous.run has words of its own
 from entrenous.tuning.grid import tune
 from entrenous.tuning.search import search
 
