@@ -23,7 +23,7 @@ def experiment(
     name:
         One of {experiments}.
     quick:
-        A smaller grid, in about two minutes; the rows say so.
+        An excerpt, which the rows say: some minutes on two cores (the tables of FBALF about eight, `fpl-table2` up to fifteen).
     threads:
         Threads over devices, 0 = all cores.
     out:
