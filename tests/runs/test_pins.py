@@ -58,6 +58,7 @@ def test_a_manifest_has_every_setting_the_code_and_the_versions(shop: str, tmp_p
             "the code of fpl has changed since the run; expected the same; run it again, or say --todays-code",
         ),
         ({"settings_in_force": {"pi": 0.25}}, "the setting pi is no longer what it was in the run"),
+        ({"settings_in_force": 3}, "manifest.json: 'settings_in_force' is int; expected entries by name"),
     ],
 )
 def test_another_code_or_default_is_refused_unless_asked_for(
@@ -86,6 +87,7 @@ def test_a_run_of_an_earlier_version_says_so(shop: str, tmp_path: Path) -> None:
     [
         ({"program_sha256": "0" * 64}, "the code that trains has changed since the run began"),
         ({"versions": {"numpy": "1.0"}}, "numpy was 1.0 when the run began and is "),
+        ({"versions": None}, "manifest.json: 'versions' is NoneType; expected entries by name"),
     ],
 )
 def test_a_run_goes_on_with_what_it_began_with(entries: dict[str, Any], said: str, shop: str, tmp_path: Path) -> None:

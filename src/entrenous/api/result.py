@@ -23,7 +23,7 @@ from ..evaluate.recommend import recommend, title_of
 from ..runs import store
 from ..runs.newcomer import scores_for
 from ..runs.pipeline import RunResult
-from ..runs.reopen import reopen, split_of
+from ..runs.reopen import reopen
 from ..runs.trec import TrecFiles, write_trec
 from ..split.types import Split
 from .words import in_python
@@ -63,10 +63,8 @@ class Run:
     @staticmethod
     def stored(run: store.StoredRun, *, algorithm: str | None = None, todays_code: bool = False) -> Run:
         """A run in a folder. Raises InputError as `runs.reopen.reopen` does."""
-        recommender, train = reopen(run, algorithm=algorithm, todays_code=todays_code)
-        arrays, _ = store.read_arrays(run.path / "model.safetensors")
-        return Run(manifest=run.manifest, recommender=recommender, train=train, users=run.users, trace=run.trace, arrays=arrays,
-                   split=split_of(run, algorithm), path=run.path)  # fmt: skip
+        again = reopen(run, algorithm=algorithm, todays_code=todays_code)
+        return Run(manifest=run.manifest, users=run.users, trace=run.trace, path=run.path, **again._asdict())
 
     @property
     def algorithm(self) -> Any:

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from ..core.errors import at_least
 from .console import emit_json, say, table
-from .options import RUNS, Runs
+from .options import RUNS, OwnPlace, Runs, TodaysCode
 
 if TYPE_CHECKING:
     from ..runs import store
 
 
 def recommend(
-    run: str = "latest", /, *, user: str, n: int = 10, algorithm: str | None = None, todays_code: bool = False,
+    run: str = "latest", /, *, user: str, n: int = 10, algorithm: OwnPlace = None, todays_code: TodaysCode = False,
     folder: Runs = RUNS, json: bool = False,
 ) -> None:  # fmt: skip
     """Recommend items to one user of a stored run.
@@ -26,10 +26,6 @@ def recommend(
         The user's id, as in the data.
     n:
         How many items.
-    algorithm:
-        Of a run that was trained by a class of one's own: its place, ./my_algo.py or my_module:MyAlgorithm.
-    todays_code:
-        Go on though the algorithm's code or a default is no longer what the run was made with.
     folder:
         The folder that holds the stored runs.
     json:
@@ -49,7 +45,7 @@ def recommend(
 
 
 def predict(
-    run: str = "latest", /, *, user: str, item: list[str], algorithm: str | None = None, todays_code: bool = False,
+    run: str = "latest", /, *, user: str, item: list[str], algorithm: OwnPlace = None, todays_code: TodaysCode = False,
     folder: Runs = RUNS, json: bool = False,
 ) -> None:  # fmt: skip
     """Predict what a user would rate an item, with the parts of it that are the user's bias and the item's.
@@ -64,10 +60,6 @@ def predict(
         The user's id, as in the data.
     item:
         An item's id; may be repeated.
-    algorithm:
-        Of a run that was trained by a class of one's own: its place, ./my_algo.py or my_module:MyAlgorithm.
-    todays_code:
-        Go on though the algorithm's code or a default is no longer what the run was made with.
     folder:
         The folder that holds the stored runs.
     json:

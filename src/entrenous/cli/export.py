@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Literal
 
 from ..core.errors import InputError, at_least
-from .options import RUNS, Runs
+from .options import RUNS, OwnPlace, Runs, TodaysCode
 
 Format = Literal["csv", "trec"]
 
 
 def export(
-    run: str = "latest", /, *, out: Path, format: tuple[Format, ...] = ("csv", "trec"), n: int = 10, algorithm: str | None = None,
-    todays_code: bool = False, folder: Runs = RUNS,
+    run: str = "latest", /, *, out: Path, format: tuple[Format, ...] = ("csv", "trec"), n: int = 10, algorithm: OwnPlace = None,
+    todays_code: TodaysCode = False, folder: Runs = RUNS,
 ) -> None:  # fmt: skip
     """Write a stored run as CSV (recommendations of all users, accuracy by user, learning curve) and in TREC's formats.
 
@@ -29,10 +29,6 @@ def export(
         csv: recommendations.csv, users.csv, curve.csv; trec: run.trec and qrels.trec, for trec_eval or ir-measures.
     n:
         How many items a list has; at least 100 in run.trec.
-    algorithm:
-        Of a run that was trained by a class of one's own: its place, ./my_algo.py or my_module:MyAlgorithm.
-    todays_code:
-        Go on though the algorithm's code or a default is no longer what the run was made with.
     folder:
         The folder that holds the stored runs.
     """

@@ -19,6 +19,10 @@ LOADING = "How to read a file, name=value; may be repeated, such as item=venue. 
 Load: TypeAlias = Annotated[list[str] | None, Parameter(name="--load", negative="", help=LOADING)]
 LoadListed: TypeAlias = Annotated[list[str] | None, Parameter(name="--load", negative="")]  # where the docstring lists the names
 Set: TypeAlias = Annotated[list[str] | None, Parameter(name="--set", negative="")]
+PLACE = "Of a run that was trained by a class of one's own: its place, ./my_algo.py or my_module:MyAlgorithm."
+TODAYS = "Go on though the algorithm's code or a default is no longer what the run was made with."
+OwnPlace: TypeAlias = Annotated[str | None, Parameter(name="--algorithm", help=PLACE)]
+TodaysCode: TypeAlias = Annotated[bool, Parameter(name="--todays-code", help=TODAYS)]
 Runs: TypeAlias = Annotated[Path, Parameter(name="--runs")]
 Negatives: TypeAlias = Literal["train", "leaky"]
 

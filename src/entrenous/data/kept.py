@@ -30,11 +30,12 @@ def arrays_of_rows(data: Interactions) -> dict[str, Array]:
     return columns | {"words": np.frombuffer(json.dumps(words).encode(), np.uint8)}
 
 
-def rows_from_arrays(arrays: Mapping[str, Array]) -> Interactions:
-    """The interactions that `arrays_of_rows` wrote. Raises EntrenousError for arrays that are not its own."""
+def rows_from_arrays(arrays: Mapping[str, Array], where: str = "stored rows") -> Interactions:
+    """The interactions that `arrays_of_rows` wrote. Raises EntrenousError for arrays that are not its own, and for numbers that no rows can
+    have, since kernels read by them. where: names the file in errors."""
     try:
         words = json.loads(arrays["words"].tobytes())
-        return Interactions(
+        data = Interactions(
             ptr=arrays["ptr"],
             item=arrays["item"],
             value=arrays["value"],
@@ -49,5 +50,27 @@ def rows_from_arrays(arrays: Mapping[str, Array]) -> Interactions:
         )
     except (KeyError, ValueError, TypeError, IndexError) as wrong:
         raise EntrenousError(
-            f"stored rows cannot be read ({type(wrong).__name__}: {wrong}); expected a file of entrenous"
+            f"{where}: cannot be read ({type(wrong).__name__}: {wrong}); expected rows as entrenous writes them"
         ) from None
+    if bad := _wrong(data):
+        raise EntrenousError(f"{where}: {bad}; expected rows as entrenous writes them; nothing was loaded")
+    return data
+
+
+def _wrong(data: Interactions) -> str:
+    """What is wrong with the columns of rows, "" if nothing is."""
+    columns = {"ptr": np.int64, "item": np.int32, "value": np.float32, "time": np.int64, "row": np.int64}
+    for name, kind in columns.items():
+        column, length = getattr(data, name), len(data.users) + 1 if name == "ptr" else len(data.item)
+        if column is not None and (column.dtype != kind or column.shape != (length,)):
+            return f"'{name}' is {column.dtype} {list(column.shape)}, not {np.dtype(kind)} [{length}]"
+    if not len(data.item) or data.ptr[0] != 0 or data.ptr[-1] != len(data.item) or (np.diff(data.ptr) < 0).any():
+        return "'ptr' does not divide the rows among the users"
+    if data.item.min() < 0 or data.item.max() >= len(data.items):
+        return f"'item' has a number beyond the {len(data.items)} items"
+    if ((np.diff(data.item) <= 0) & (np.diff(data.user) == 0)).any():
+        return "'item' does not ascend within a user"
+    if not np.isfinite(data.value).all():
+        return "'value' has a number that is NaN or infinite"
+    lengths = {name: len(column) for name, column in data.features.items() if len(column) != len(data.items)}
+    return f"feature '{min(lengths)}' is not of the {len(data.items)} items" if lengths else ""

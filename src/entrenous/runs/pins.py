@@ -32,7 +32,7 @@ def pins(algorithm: Any) -> dict[str, Any]:
         command: what was typed, without folders.
     """
     return {
-        "settings_in_force": {name: _plain(value) for name, value in algorithm.model_dump().items()},
+        "settings_in_force": in_force(algorithm),
         ALGORITHM: source_sha256(type(algorithm)),
         TRAINING: program_sha256(TRAINS),
         "versions": versions(),
@@ -54,15 +54,15 @@ def command(arguments: Sequence[str]) -> str:
 
 def check_algorithm(manifest: Mapping[str, Any], algorithm: Any, where: str, todays_code: bool = False) -> None:
     """Refuses to use a stored model with an algorithm whose code or settings are not those it was trained with, unless `todays_code`."""
-    now = pins(algorithm)
     if todays_code:
         return
     if ALGORITHM not in manifest:
         problem = "the run does not say by which code it was made: it is of an earlier version"
         raise InputError(where, problem, expected=f"{ALGORITHM} in its manifest", fix=TODAY)
-    if manifest[ALGORITHM] != now[ALGORITHM]:
+    if manifest[ALGORITHM] != source_sha256(type(algorithm)):
         raise InputError(where, f"the code of {manifest['algorithm']} has changed since the run", expected="the same", fix=TODAY)
-    changed = [name for name, value in manifest["settings_in_force"].items() if now["settings_in_force"].get(name) != value]
+    now = in_force(algorithm)
+    changed = [name for name, value in _entries(manifest, "settings_in_force", where).items() if now.get(name) != value]
     if changed:
         raise InputError(where, f"the setting {changed[0]} is no longer what it was in the run", expected="the same", fix=TODAY)
 
@@ -73,11 +73,24 @@ def check_program(manifest: Mapping[str, Any], where: str, todays_code: bool = F
         return
     if manifest.get(TRAINING) != program_sha256(TRAINS):
         raise InputError(where, "the code that trains has changed since the run began", expected="the same", fix=TODAY)
-    begun, now = manifest["versions"], versions()
+    begun, now = _entries(manifest, "versions", where), versions()
     other = [name for name in begun if begun[name] != now.get(name)]
     if other:
         problem = f"{other[0]} was {begun[other[0]]} when the run began and is {now.get(other[0])}"
         raise InputError(where, problem, expected="the same", fix=TODAY)
+
+
+def in_force(algorithm: Any) -> dict[str, Any]:
+    """Every setting of an algorithm with its value, defaults too, as a manifest has it."""
+    return {name: _plain(value) for name, value in algorithm.model_dump().items()}
+
+
+def _entries(manifest: Mapping[str, Any], part: str, where: str) -> dict[str, Any]:
+    """A part of a manifest that has entries by name. Raises InputError for a manifest without."""
+    found = manifest.get(part)
+    if not isinstance(found, dict):
+        raise InputError(f"{where}/manifest.json", f"'{part}' is {type(found).__name__}", expected="entries by name", fix=TODAY)
+    return found
 
 
 def _plain(value: Any) -> Any:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..core.errors import EntrenousError, InputError, at_least
 from ..core.own import is_place, short
 from ..core.protocols import Progress, silent
+from ..core.types import Array
 from ..data.interactions import Interactions
 from ..data.kept import rows_from_arrays
 from ..evaluate.predict import predictions
@@ -86,46 +87,46 @@ def material_of(run: store.StoredRun, plan: RunPlan) -> Material:
     return found
 
 
-def reopen(
-    run: store.StoredRun, *, algorithm: str | None = None, todays_code: bool = False
-) -> tuple[FederatedRecommender | GossipRecommender | CentralRecommender, Interactions]:
-    """The trained recommender of a stored run (of its first fold), and the rows it was trained on.
+class ReopenedRun(NamedTuple):
+    """A stored run, loaded: its recommender, training rows and model of the first fold. split: None where its data was in memory alone."""
+
+    recommender: FederatedRecommender | GossipRecommender | CentralRecommender
+    train: Interactions
+    split: Split | None
+    arrays: dict[str, Array]
+
+
+def reopen(run: store.StoredRun, *, algorithm: str | None = None, todays_code: bool = False) -> ReopenedRun:
+    """Loads a finished run.
 
     algorithm: as of `plan_of`. todays_code: whether to use the algorithm as it is now, where its code or a default has changed.
     Raises InputError where it has and that is not asked for, and for a run that is not finished."""
     if run.manifest["status"] != "finished":
         raise InputError(str(run.path), "this run is not finished", fix=f"continue it with `entrenous run --resume {run.path}`")
     plan = plan_of(run, algorithm)
-    rows, train = _training_rows(run, plan)
+    rows, train, split = _rows_of(run, plan)
     made = make(plan, rows)
     check_algorithm(run.manifest, made, str(run.path), todays_code)
     arrays, _ = store.read_arrays(run.path / "model.safetensors")
     if store.model_sha256(arrays) != run.manifest["model_sha256"]:
         raise EntrenousError(f"{run.path}: the model is not the one in the manifest; run it again")
-    return restore(made, arrays, train), train
+    return ReopenedRun(restore(made, arrays, train), train, split, arrays)
 
 
-def split_of(run: store.StoredRun, algorithm: str | None = None) -> Split | None:
-    """The split on which a stored run was trained and evaluated (its first fold); None where its data was in memory alone."""
+def _rows_of(run: store.StoredRun, plan: RunPlan) -> tuple[Interactions, Interactions, Split | None]:
+    """All rows (or those that are kept), the training rows of the first fold, and its split."""
     if not run.manifest.get("data_by_name", True):
-        return None
-    return material_of(run, plan_of(run, algorithm)).parts[0]
-
-
-def _training_rows(run: store.StoredRun, plan: RunPlan) -> tuple[Interactions, Interactions]:
-    """All rows (or those that are kept), and the training rows of the first fold."""
-    if not run.manifest.get("data_by_name", True):
-        kept = rows_from_arrays(store.read_arrays(run.path / store.ROWS)[0])
-        return kept, kept
+        kept = rows_from_arrays(store.read_arrays(run.path / store.ROWS)[0], str(run.path / store.ROWS))
+        return kept, kept, None
     found = material_of(run, plan)
-    return found.rows, found.parts[0].final_train
+    return found.rows, found.parts[0].final_train, found.parts[0]
 
 
 def predicted(
     run: store.StoredRun, user: str, items: Sequence[str], *, algorithm: str | None = None, todays_code: bool = False
 ) -> list[dict[str, Any]]:
     """Predicted ratings of a stored run: see `evaluate.predict.predictions`."""
-    recommender, train = reopen(run, algorithm=algorithm, todays_code=todays_code)
+    recommender, train, *_ = reopen(run, algorithm=algorithm, todays_code=todays_code)
     return predictions(recommender, train, user, items, label=short(run.manifest["algorithm"]))
 
 
@@ -133,7 +134,7 @@ def recommended(
     run: store.StoredRun, user: str, n: int = 10, *, algorithm: str | None = None, todays_code: bool = False
 ) -> list[dict[str, Any]]:
     """Recommendations of a stored run for one user: see `evaluate.recommend.recommendations`."""
-    recommender, train = reopen(run, algorithm=algorithm, todays_code=todays_code)
+    recommender, train, *_ = reopen(run, algorithm=algorithm, todays_code=todays_code)
     return recommendations(recommender, train, user, n, label=short(run.manifest["algorithm"]), seed=run.manifest["seed"])
 
 
