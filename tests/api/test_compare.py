@@ -65,6 +65,8 @@ def test_each_other_is_tested_against_the_first_user_by_user(found: dict[str, An
         assert one["users"] == len(a) == 40
         assert one["difference"] == pytest.approx((a - b).mean(), abs=1e-12)
         assert one["t_p"] == pytest.approx(stats.ttest_rel(a, b).pvalue, rel=1e-9)
+        ends = stats.ttest_rel(a, b).confidence_interval(0.95)
+        assert (one["low"], one["high"]) == (pytest.approx(ends.low, abs=1e-9), pytest.approx(ends.high, abs=1e-9))
         assert 0 <= one["wilcoxon_p"] <= 1
 
 

@@ -136,6 +136,8 @@ def test_somebody_who_was_not_in_training_gets_a_list(name: str, data: Interacti
     even, odd = (run.recommend_for([f"i{n}" for n in range(first, 60, 2) if f"i{n}" in data.items][:8], 5) for first in (0, 1))
     assert even.columns == ["rank", "item", "title", "score"] and even.height == 5
     assert set(even["item"]) != set(odd["item"])
+    given = [f"i{n}" for n in range(0, 60, 2) if f"i{n}" in data.items][:8]
+    assert not set(given) & set(run.recommend_for(given, 60)["item"])
     assert run.recommend_for(["i2", "i4"], 3).equals(run.recommend_for(["i4", "i2"], 3))
 
 

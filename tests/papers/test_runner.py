@@ -1,5 +1,6 @@
 """Every experiment, whole, on tiny data: rows, notes, figures, files; what is chosen, and on which rows."""
 
+import csv
 import json
 import math
 import re
@@ -89,6 +90,11 @@ def test_an_experiment_runs_on_any_data_and_writes_a_folder(name, cache_folder, 
     assert result.notes and all("nan" not in note and len(note) > 30 for note in result.notes)
     written = json.loads((result.folder / "result.json").read_text())
     assert written == json.loads(json.dumps(result.as_json())) and written["rows"] == result.rows
+    rows = list(csv.DictReader((result.folder / "rows.csv").read_text().splitlines()))
+    assert [row["system"] for row in rows] == [row["system"] for row in result.rows]
+    table = (result.folder / "table.tex").read_text()
+    assert table.count(r"\begin{tabular}") == table.count(r"\toprule") == table.count(r"\end{table}") >= 1
+    assert sorted(path.stem for path in result.folder.glob("*.pdf")) == sorted(result.figures)
     assert (result.folder / "table.md").read_text() == markdown(result) and result.folder == tmp_path / f"{name}-quick"
     assert [path.name for path in sorted(result.folder.glob("*.svg"))] == sorted(f"{figure}.svg" for figure in result.figures)
     for path in result.folder.glob("*.svg"):

@@ -87,3 +87,9 @@ def test_without_matplotlib_a_figure_says_what_to_install(monkeypatch):
     monkeypatch.setattr(figures, "can_draw", lambda: False)
     for svg in drawn().values():
         assert words(svg) == ["Figure 2", "no figures: Matplotlib is not installed; pip install 'entrenous[plots]'"]
+
+
+@pytest.mark.parametrize("kind", ["lines", "scatter", "bars"])
+def test_a_figure_for_print_has_the_same_bytes_each_time(kind):
+    figure = drawn()[kind]
+    assert figure.pdf().startswith(b"%PDF-") and figure.pdf() == drawn()[kind].pdf()

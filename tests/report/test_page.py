@@ -290,3 +290,13 @@ def test_data_without_categories(tmp_path):
     bare = replace(tiny(), features={})
     found = page(tmp_path, stored(tmp_path, "popular", protocol="loo-5", data=bare))
     assert found.wrong == [] and "Categories" not in found.text
+
+
+def test_runs_of_different_code_share_no_table(runs, tmp_path):
+    """One of another version of what trains, and one whose own algorithm was another: the latter is told apart by its label."""
+    first = runs[1]
+    trained = first._replace(path=tmp_path / "a", manifest={**first.manifest, "run": "a", "program_sha256": "0" * 64})
+    found = page(tmp_path, first, trained)
+    assert found.wrong == [] and "They differ in data, protocol or code: their numbers cannot be compared" in found.text
+    own = first._replace(path=tmp_path / "b", manifest={**first.manifest, "algorithm_sha256": "0" * 64})
+    assert "code 000000" in page(tmp_path, first, own).text
