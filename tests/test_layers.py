@@ -36,7 +36,9 @@ ORDER = (
 RANK = {name: place for place, names in enumerate(ORDER) for name in names}
 HEAVY = {"scipy", "matplotlib", "polars", "pandas", "pyarrow", "implicit", "torch", "sklearn", "threadpoolctl", "optuna"}
 ADAPTERS = {
-    "flwr": "deploy/flower/",
+    "uvicorn": "deploy/links/",
+    "starlette": "deploy/links/",
+    "httpx": "deploy/links/",
     "iroh": "deploy/peers/iroh_link.py",
     "ray": "federation/workers/",
 }  # who alone may import an engine

@@ -29,7 +29,7 @@ from entrenous.deploy.codes import Code
 from entrenous.deploy.frames import seal
 from entrenous.deploy.intake import Open, RoundIntake
 from entrenous.deploy.journal import Journal, records
-from entrenous.deploy.link import MemoryServerLink
+from entrenous.deploy.links.port import MemoryServerLink
 from entrenous.deploy.node import FederatedNode, read_identity
 from entrenous.deploy.server import FederationServer
 from entrenous.deploy.server_folder import ServerFolder

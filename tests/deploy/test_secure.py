@@ -90,7 +90,7 @@ def test_a3_the_server_is_killed_between_any_two_answers_and_goes_on(tmp_path: P
     made = secure(tmp_path / "f", quorum=1.0, deadline=30.0)
     link, deaths, found = Dying({name: node.answer for name, node in nodes_of(made).items()}), 0, None
     while found is None:
-        link.left = 8 + deaths % 5
+        link.left = 5 + deaths % 5
         try:
             found = serve(link, made.server)
         except ConnectionError:

@@ -18,7 +18,7 @@ from entrenous.deploy import contribution, journal
 from entrenous.deploy.frames import opened
 from entrenous.deploy.intake import Open
 from entrenous.deploy.journal import Journal
-from entrenous.deploy.link import MemoryServerLink
+from entrenous.deploy.links.port import MemoryServerLink
 from entrenous.deploy.node import FederatedNode
 from entrenous.deploy.server import FederationServer, serve
 from entrenous.deploy.server_folder import ServerFolder

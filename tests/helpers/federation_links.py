@@ -29,7 +29,7 @@ from entrenous.data.interactions import Interactions, build
 from entrenous.deploy import exchange
 from entrenous.deploy.founding import FoundedFederation, found
 from entrenous.deploy.frames import opened
-from entrenous.deploy.link import Answer
+from entrenous.deploy.links.port import Answer
 from entrenous.deploy.node import FederatedNode
 from entrenous.deploy.server import serve
 from entrenous.federation.rounds import Rounds, Training
@@ -148,6 +148,9 @@ class FaultyLink:
             due = self._under_way[0][0] - clock.monotonic() if self._under_way else rest
             clock.sleep(max(0.0, min(rest, due)))
 
+    def acknowledge(self) -> None:
+        pass
+
     def close(self) -> None:
         pass
 
@@ -194,6 +197,9 @@ class SocketLink:
             except (OSError, EOFError):
                 self._open = {socket: line for socket, line in self._open.items() if line is not ready}
         return got
+
+    def acknowledge(self) -> None:
+        pass
 
     def close(self) -> None:
         for line in self._open.values():

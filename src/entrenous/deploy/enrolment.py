@@ -26,8 +26,7 @@ from ..core.types import Int32Array, Int64Array
 from ..core.vocabulary import Vocabulary
 from ..data.interactions import Interactions
 from ..privacy.secure_sum.terms import Floors
-from .flower.keys import make_node_key
-from .flower.place import split_address
+from .address import split_address
 from .frames import is_name
 from .node import read_identity, read_items
 from .node_store import NodeStore
@@ -43,24 +42,23 @@ INVITED = (
 
 
 class EnrolmentRequest(NamedTuple):
-    """A node's request to take part. key: its Ed25519 identity, hexadecimal; transport: its EC P-384 key, OpenSSH."""
+    """A node's request to take part. key: its Ed25519 identity, hexadecimal."""
 
     name: str
     key: str
-    transport: str
 
     @classmethod
     def read(cls, path: Path) -> Self:
         """Read a request from a file. Raises InputError that names the file."""
         found = read_json(path)
         try:
-            request = cls(str(found["name"]), str(found["key"]), str(found["transport"]))
+            request = cls(str(found["name"]), str(found["key"]))
             known = is_name(request.name.encode("ascii")) and len(bytes.fromhex(request.key)) == 32
         except (KeyError, ValueError):
             known = False
         if not known:
             fix = "make it on the node with `entrenous federation identity`"
-            raise InputError(str(path), "not a request to take part", expected="name, key and transport", fix=fix)
+            raise InputError(str(path), "not a request to take part", expected="name and key", fix=fix)
         return request
 
     def member(self, start: int, count: int) -> Member:
@@ -116,10 +114,7 @@ def identity(folder: Path, name: str) -> EnrolmentRequest:
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     key = Ed25519PrivateKey.generate()
     write_identity(folder / "identity.key", key)
-    make_node_key(folder / "flower.key")
-    request = EnrolmentRequest(
-        name, key.public_key().public_bytes_raw().hex(), (folder / "flower.pub").read_text(encoding="ascii").strip()
-    )
+    request = EnrolmentRequest(name, key.public_key().public_bytes_raw().hex())
     write_text(folder / "request.json", json.dumps({"format": FORMAT, **request._asdict()}, indent=1))
     return request
 

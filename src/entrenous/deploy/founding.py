@@ -21,8 +21,8 @@ from ..core.program import source_sha256
 from ..core.protocols import Catalogue
 from ..data.interactions import Interactions
 from ..privacy.secure_sum.terms import Floors
+from .certificates import make_keys
 from .enrolment import EnrolmentRequest, identity, join, write_identity
-from .flower.keys import make_keys
 from .items import Items, items_of
 from .terms import OWN, FederationTerms, Member, Roll, read_json, write_text
 
@@ -91,7 +91,7 @@ def found_server(
     write_identity(server / "identity.key", key)
     write_text(server / "place.json", json.dumps(place._asdict(), indent=1))
     if place.tls:
-        make_keys(server / "keys", (), names=place.names)
+        make_keys(server / "keys", names=place.names)
     for request, _ in requests:
         write_invitation(folder, request, roll)
     return FoundedFederation(terms, server, invitations)
@@ -140,7 +140,7 @@ def invitation_of(folder: Path, name: str) -> Path:
 
 
 def write_invitation(folder: Path, request: EnrolmentRequest, roll: Roll) -> Path:
-    """Write the folder to send to a node of the federation in `folder`, and add the node's key to those that may connect."""
+    """Write the folder to send to a node of the federation in `folder`."""
     server, own = folder / "server", invitation_of(folder, request.name)
     place = Place(**read_json(server / "place.json")).checked()
     own.mkdir(parents=True, exist_ok=True)
@@ -150,7 +150,6 @@ def write_invitation(folder: Path, request: EnrolmentRequest, roll: Roll) -> Pat
     write_text(own / "invitation.json", json.dumps({"server": place.reached, "tls": place.tls}, indent=1))
     if place.tls:
         shutil.copyfile(server / "keys" / "ca.crt", own / "ca.crt")
-        write_text(server / "keys" / "nodes" / f"{request.name}.pub", request.transport)
     return own
 
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from ..core.errors import InputError, at_least
 from . import server_folder
+from .certificates import expiry, make_keys, names_of
 from .enrolment import EnrolmentRequest
-from .flower.keys import expiry, make_keys, names_of
 from .founding import write_invitation
 from .node_store import NodeStore
 from .terms import FORMAT, FederationTerms, Roll, read_json, write_text
@@ -50,7 +50,7 @@ def invite(folder: Path, requests: Sequence[tuple[EnrolmentRequest, int]]) -> li
 
 
 def shut_out(folder: Path, name: str) -> int:
-    """Remove a node from the membership list and its key from those that may connect. Returns how many users it had.
+    """Remove a node from the membership list. Returns how many users it had.
 
     Raises InputError for a name that is not in the list, for the last node, and for a federation with secure sums.
     """
@@ -64,7 +64,6 @@ def shut_out(folder: Path, name: str) -> int:
         )
     about = {"format": FORMAT, "key": member.key.public_bytes_raw().hex(), "last": int(member.users[-1])}
     write_text(server / OUT / f"{name}.json", json.dumps(about, indent=1))
-    (server / "keys" / "nodes" / f"{name}.pub").unlink(missing_ok=True)
     write_text(server / "roll.json", Roll({n: m for n, m in roll.members.items() if n != name}, terms.users).text())
     return len(member.users)
 

@@ -7,7 +7,7 @@ what a node sent.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar, final
 
 from ..core.declared import Contract
@@ -147,7 +147,11 @@ class SecureRound:
 
     # ---- what nodes answer -------------------------------------------------------------------------------------------------------------
 
-    def _take(self, frame: bytes) -> None:
+    def _take(self, frames: Sequence[bytes]) -> None:
+        for frame in frames:
+            self._take_one(frame)
+
+    def _take_one(self, frame: bytes) -> None:
         """One answer. A disk that refuses leaves all as it was."""
         server, node = self._server, None
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from threading import Event
 from typing import Any, TypeVar, final
@@ -25,7 +25,7 @@ from .exchange import Exchange, ServerStopped
 from .frames import opened, seal
 from .intake import Open, RoundIntake
 from .journal import FRAME
-from .link import ServerLink
+from .links.port import ServerLink
 from .request import announced_of
 from .secure_server import SecureRound
 from .server_folder import ServerFolder, failed
@@ -42,7 +42,12 @@ def serve(link: ServerLink, folder: Path, stop: Event | None = None, progress: P
     Raises InputError for a folder that is no server's, or that another server is using, and RoundHalted for a round that would do more
     to the model than the terms allow.
     """
-    held = ServerFolder(folder)
+    with closing(ServerFolder(folder)) as held:
+        return serve_opened(link, held, stop, progress)
+
+
+def serve_opened(link: ServerLink, held: ServerFolder, stop: Event | None = None, progress: Progress = silent) -> str | None:
+    """`serve` for a folder that is open already."""
     try:
         return FederationServer(held, link, stop or Event(), progress).run()
     except ServerStopped:
@@ -51,8 +56,6 @@ def serve(link: ServerLink, folder: Path, stop: Event | None = None, progress: P
     except RoundHalted as why:
         held.log(f"halted: {why}")
         raise
-    finally:
-        held.close()
 
 
 @final
@@ -62,7 +65,7 @@ class FederationServer:
     def __init__(self, folder: ServerFolder, link: ServerLink, stop: Event, progress: Progress = silent) -> None:
         self.folder, self.terms, self.roll = folder, folder.terms, folder.roll
         self.algorithm, catalogue = self.terms.make(place=folder.algorithm), self.terms.catalogue
-        self.exchange = Exchange(link, self.terms.run, self.roll, lambda: self.seal("hello"), stop, self._wait)
+        self.exchange = Exchange(link, stop, self._wait)
         self._progress, self._key = progress, key_of(self.terms.seed, "rounds")
         self._took: list[float] = []  # seconds, of each round of this process
         self.contract = agreed(self.algorithm, catalogue)
@@ -115,10 +118,11 @@ class FederationServer:
             self.intake.end()
             journal.close()
 
-    def _take(self, frame: bytes) -> None:
-        receipt = self.kept("journal", lambda: self.intake.receive(frame))
-        if receipt.code is Code.ACCEPTED:
-            self.received(frame)
+    def _take(self, frames: Sequence[bytes]) -> None:
+        receipts = self.kept("journal", lambda: self.intake.receive_all(frames))
+        for frame, receipt in zip(frames, receipts, strict=True):
+            if receipt.code is Code.ACCEPTED:
+                self.received(frame)
 
     def received(self, frame: bytes) -> None:
         """Count the bytes of an accepted answer."""
@@ -180,13 +184,14 @@ class FederationServer:
         everyone = {name: member.users for name, member in self.roll.members.items()}
         waiting = set(everyone)
 
-        def take(frame: bytes) -> None:
-            with suppress(FrameRefused):
-                found = opened(frame)
-                if found.head.kind in ("update", "sum"):
-                    self.intake.receive(frame)  # late
-                else:
-                    waiting.discard(self.intake.identified(found))
+        def take(frames: Sequence[bytes]) -> None:
+            for frame in frames:
+                with suppress(FrameRefused):
+                    found = opened(frame)
+                    if found.head.kind in ("update", "sum"):
+                        self.intake.receive(frame)  # late
+                    else:
+                        waiting.discard(self.intake.identified(found))
 
         self.exchange.gather(lambda: waiting, lambda name: self.request("model", download, everyone[name]), take, FAREWELL)
         if waiting:
