@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..core.arrays import squares
 from ..core.declared import Contract
 from ..core.errors import InputError
 from ..core.protocols import State, arrays_of
@@ -60,8 +61,7 @@ def norm(found: Update | Total) -> float:
 
 
 def _length(arrays: Iterable[Array]) -> float:
-    flat = (array.astype(np.float64).ravel() for array in arrays)
-    return float(np.sqrt(sum(float(np.dot(array, array)) for array in flat)))
+    return float(np.sqrt(sum(squares(np.ascontiguousarray(array).reshape(-1)) for array in arrays)))
 
 
 def moved(before: State, after: State) -> float:
