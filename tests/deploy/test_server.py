@@ -31,6 +31,7 @@ from federation_links import (
     nodes_of,
     process,
     ratings,
+    server_of,
     server_sha256,
     serving,
     simulated,
@@ -45,7 +46,7 @@ from entrenous.deploy.frames import opened
 from entrenous.deploy.intake import Open
 from entrenous.deploy.links.port import MemoryServerLink
 from entrenous.deploy.node import FederatedNode, read_identity
-from entrenous.deploy.server import FederationServer, serve
+from entrenous.deploy.server import serve
 from entrenous.deploy.server_folder import ServerFolder
 from entrenous.runs import store
 from tests.deploy.test_intake import BADS, Taken
@@ -86,14 +87,11 @@ def test_r2_killed_between_journal_and_acknowledgement(times, tmp_path, record_p
         assert child.exitcode == KILLED
         held = ServerFolder(folder)
         recorded = [record.content for record in held.recorded(number)]
-        server, asked = (
-            FederationServer(held, MemoryServerLink({}), threading.Event()),
-            held.roll.by_node(np.arange(held.terms.users)),
-        )
-        server.intake.begin(Open(number, opened(frame).head.model, asked), held.journal(number), recorded)
-        before = server.intake.total.devices
-        assert server.intake.receive(frame).code.value == "duplicate"
-        assert server.intake.total.devices == before == sum(len(asked[opened(one).node]) for one in recorded)
+        intake, asked = server_of(held).collecting.intake, held.roll.by_node(np.arange(held.terms.users))
+        intake.begin(Open(number, opened(frame).head.model, asked), held.journal(number), recorded)
+        before = intake.total.devices
+        assert intake.receive(frame).code.value == "duplicate"
+        assert intake.total.devices == before == sum(len(asked[opened(one).node]) for one in recorded)
         once += recorded.count(frame) == 1
         held.close()
     record_property("measured", f"{once}/{times} counted once")

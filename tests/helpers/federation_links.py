@@ -27,11 +27,13 @@ import pytest
 from entrenous.core.vocabulary import Vocabulary
 from entrenous.data.interactions import Interactions, build
 from entrenous.deploy import exchange
+from entrenous.deploy.collector import Collector
 from entrenous.deploy.founding import FoundedFederation, found
 from entrenous.deploy.frames import opened
 from entrenous.deploy.links.port import Answer
 from entrenous.deploy.node import FederatedNode
-from entrenous.deploy.server import serve
+from entrenous.deploy.server import FederationServer, serve
+from entrenous.deploy.server_folder import ServerFolder
 from entrenous.federation.rounds import Rounds, Training
 from entrenous.runs.recommenders import checkpoint_arrays
 from entrenous.runs.store import model_sha256
@@ -79,6 +81,13 @@ def simulated(founded: FoundedFederation, data: Interactions | None = None, roun
 def server_sha256(training: Training) -> str:
     """What `serve` returns after the same training."""
     return model_sha256({name: array for name, array in checkpoint_arrays(training).items() if name.startswith("server.")})
+
+
+def server_of(held: ServerFolder, link: Any = None) -> FederationServer:
+    """A server before its first round, with nobody to ask unless a link is given."""
+    own = FederationServer(held, Event())
+    own._collecting = Collector(held, own.contract, link or FaultyLink({}), Event())
+    return own
 
 
 def logged(folder: Path) -> list[str]:

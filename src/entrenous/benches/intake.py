@@ -9,7 +9,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -126,7 +125,7 @@ def write_prepared(path: Path, prepared: Prepared) -> None:
     path.write_bytes(msgspec.msgpack.encode(prepared))
 
 
-# ---- the client: a process of its own, no HTTP library in it, so that it takes little of the machine ----------------------------------------
+# ---- the client: a process of its own, no HTTP library in it, so that it takes little of the machine -----------------------------------
 
 
 async def client(address: str, folder: Path) -> dict[str, Any]:
@@ -144,7 +143,9 @@ async def client(address: str, folder: Path) -> dict[str, Any]:
     async def one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         for n in left:
             began, size = time.perf_counter(), len(prepared.heads[n]) + len(prepared.body)
-            head = f"POST /v1/answer HTTP/1.1\r\nhost: x\r\nauthorization: {prepared.headers[n]}\r\ncontent-length: {size}\r\n\r\n"
+            head = (
+                f"POST /v1/answer HTTP/1.1\r\nhost: x\r\nauthorization: {prepared.headers[n]}\r\ncontent-length: {size}\r\n\r\n"
+            )
             writer.write(head.encode() + prepared.heads[n] + prepared.body)
             codes[(await reader.readuntil(b"\r\n\r\n"))[9:12]] += 1
             waits.append(time.perf_counter() - began)

@@ -5,7 +5,7 @@ A contribution that is well-formed and signed may still be a lie. These limits d
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -77,7 +77,7 @@ def moved(before: State, after: State) -> float:
     return most
 
 
-def halted(number: int, far: float, most: float | None, lengths: dict[str, float]) -> RoundHalted | None:
+def halted(number: int, far: float, most: float | None, lengths: Mapping[str, float]) -> RoundHalted | None:
     """Why a round does not count; None if it does. far: how far it would move the model; most: how far it may, None = anywhere finite;
     lengths: of each node's answer, where they were seen."""
     if np.isfinite(far) and (most is None or far <= most):
