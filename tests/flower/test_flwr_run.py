@@ -13,7 +13,7 @@ from federation_links import PATIENCE, federation, logged, ratings, server_sha25
 
 pytest.importorskip("flwr")
 
-from flower_deployment import Deployment, deployment, until
+from flower_deployment import Deployment, deployment, end, until
 
 from entrenous.core.lock import is_held
 from entrenous.deploy.founding import FoundedFederation
@@ -45,10 +45,25 @@ def test_flwr_run_ends_with_the_model_of_the_simulation(tmp_path: Path, secure: 
         for folder in made.nodes.values():
             flower.supernode(folder)
         flower.run(made.server)
-        end = at_end(made, flower)
+        last = at_end(made, flower)
     status = json.loads((made.server / "status.json").read_text())
     print("seconds a round:", status["seconds_a_round"])
-    assert end == f"finished: {rounds} rounds, model {server_sha256(simulated(made, ratings(12)))}"
+    assert last == f"finished: {rounds} rounds, model {server_sha256(simulated(made, ratings(12)))}"
     assert all((folder / LOG).read_text() == "" for folder in made.nodes.values())
     for folder in made.nodes.values():  # what kept the nodes open ends with the SuperNodes
         until(lambda folder=folder: not is_held(folder / "lock"), str)  # type: ignore[misc]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_supernode_that_is_killed_goes_on_under_another_id(tmp_path: Path) -> None:
+    made = federation(tmp_path / "f", 2, 4, data=ratings(12))
+    with deployment(tmp_path / "flower") as flower:
+        first, *_ = [flower.supernode(folder) for folder in made.nodes.values()]
+        flower.run(made.server)
+        log = made.server / "server.log"
+        until(lambda: log.exists() and any(line.startswith("round 0:") for line in logged(made.server)), lambda: "no round")
+        end([first], gently=False)
+        flower.supernode(next(iter(made.nodes.values())))
+        last = at_end(made, flower)
+    assert last == f"finished: 4 rounds, model {server_sha256(simulated(made, ratings(12)))}"

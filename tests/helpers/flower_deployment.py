@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -75,16 +76,17 @@ def deployment(home: Path) -> Iterator[Deployment]:
         end(made.started)
 
 
-def end(processes: Iterable[subprocess.Popen[bytes]]) -> None:
-    """End processes and what they have started, the youngest first."""
+def end(processes: Iterable[subprocess.Popen[bytes]], gently: bool = True) -> None:
+    """End processes and what they have started, the youngest first. gently: they may say that they go."""
     for process in reversed(list(processes)):
-        for each in [*descendants(process.pid), process.pid]:
-            with_id(each, 15)
+        family = [*descendants(process.pid), process.pid]
+        for each in family:
+            with_id(each, signal.SIGTERM if gently else signal.SIGKILL)
         try:
             process.wait(15)
         except subprocess.TimeoutExpired:
-            for each in [*descendants(process.pid), process.pid]:
-                with_id(each, 9)
+            for each in family:
+                with_id(each, signal.SIGKILL)
             process.wait(15)
 
 
