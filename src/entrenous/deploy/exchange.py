@@ -82,6 +82,6 @@ class Exchange:
             if room <= 0:
                 break
             frame = request(name)
-            self._link.send(name, frame, seconds)
+            self._link.send(name, frame, max(seconds, AGAIN))
             sent[name], room = SentRequest(now, len(frame)), room - len(frame)
             self.bytes_down, self.messages = self.bytes_down + len(frame), self.messages + 1

@@ -60,6 +60,7 @@ class _Requests:
     async def work(self, request: Request) -> Response:
         """The next request for the node that asks."""
         node, traffic = self._admitted(request), self._front.traffic
+        traffic.heard(node)
         frame = traffic.parked(node)
         if frame is None:
             question = traffic.asks(node)
@@ -121,7 +122,6 @@ class _Requests:
             and not front.guard.knows((request.client.host, request.client.port), node)
         ):
             raise Denied(503, "no-place")
-        front.traffic.heard(node)
         return node
 
     def _pace(self, request: Request) -> None:
