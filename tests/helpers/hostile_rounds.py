@@ -1,16 +1,10 @@
-"""A server and its nodes that send each other hostile values, rightly signed: what the other end makes of them, and what it keeps.
-
-python hostile_rounds.py nodes|server|sums COUNT [ALGORITHM ...]    prints seconds, and how often each code was given
-"""
+"""A server and its nodes that send each other hostile values, rightly signed: what the other end makes of them, and what it keeps."""
 
 from __future__ import annotations
 
 import shutil
-import sys
 import tempfile
-import time
 from collections import Counter
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from threading import Event
@@ -44,7 +38,6 @@ from entrenous.wire.download import write_download
 
 SMALL: dict[str, Any] = {"factors": 4, "clusters": 3, "layers": (4,), "triples": 5, "user": 4, "taste": 16, "hidden": 16, "cohort": 0,
                          "local_epochs": 1, "negatives": 2}  # fmt: skip
-USUAL = ("fpl", "fcf", "cali3f-gmf", "fedfast-gmf", "rfrec", "metamf", "fbalf")  # unlike each other in what travels
 MANY = 1_000_000  # rounds
 AGAIN = 20  # hostile messages, after which a correct one must still do
 FORESEEN = ("NonFiniteError", "NotFiniteError", "ContractError", "InputError", "EntrenousError")
@@ -327,21 +320,3 @@ def lying_nodes(name: str, count: int, seed: int) -> Counter[str]:
         return made.counts
     finally:
         shutil.rmtree(folder)
-
-
-LIES: dict[str, Callable[[str, int, int], Counter[str]]] = {"nodes": lying_server, "server": lying_nodes}
-
-
-def main(what: str, count: int, *names: str) -> None:
-    """Tries all algorithms, or those that are named, and prints what became of it."""
-    counts, began, some = Counter[str](), time.monotonic(), list(names) or with_server()
-    for seed, name in enumerate(some):
-        share = count // len(some) + (seed < count % len(some))
-        own = LIES[what](name, share, seed)
-        print(f"{name}: {share}, {dict(own.most_common())}", flush=True)
-        counts += own
-    print(f"to {what}: {counts.total()} frames in {time.monotonic() - began:.0f} s: {dict(counts.most_common())}")
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), *sys.argv[3:])

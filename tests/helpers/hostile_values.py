@@ -87,7 +87,7 @@ class Hostile:
     def arrays(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
         """The arrays of a body, of which one to three are others; seldom one is missing, has another's name, or is too much."""
         out, kind = dict(arrays), self.draw.randrange(40)
-        if kind == 0:
+        if kind == 0 and len(out) > 1:
             out.pop(self.draw.choice(list(out)))
         elif kind == 1:
             out[self.draw.choice(["more", "shown.user", "row.q", "sender", "group"])] = np.zeros(3, np.float32)
