@@ -122,6 +122,8 @@ def check_sent(contract: Contract, update: Any, users: Int64Array) -> None:
     if update.shown and not np.array_equal(update.sender, users):
         raise ContractError(f"{name}: sender", "other users than those who send", expected="`sender=users`")
     _check_weight(contract, update, m)
+    if wrong := contract.misplaced(update.shown):
+        _bad(contract, "shown", wrong, "numbers as declared in `sends`")
 
 
 def _check_layout(contract: Contract, update: Update, m: int) -> None:

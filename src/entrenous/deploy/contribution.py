@@ -247,6 +247,8 @@ def _checked_shown(arrays: dict[str, Array], contract: Contract, users: Int64Arr
     shown = _part(arrays, "shown")
     for name, array in shown.items():
         _check_numbers(name, array, Code.TOO_LARGE)
+    if wrong := contract.misplaced(shown):  # a server takes some for places in its arrays
+        _refuse(Code.WRONG_PLACE, wrong)
     return ShownArrays(sender, shown)
 
 
