@@ -20,6 +20,7 @@ from entrenous.core.enforce import check_kept, check_received
 from entrenous.core.errors import EntrenousError
 from entrenous.core.protocols import FederatedAlgorithm, State, arrays_of
 from entrenous.core.types import Array, Int64Array
+from entrenous.core.update import LIMIT
 from entrenous.deploy import contribution
 from entrenous.deploy.codes import Code
 from entrenous.deploy.contribution import shown_schema
@@ -39,6 +40,7 @@ from entrenous.wire.download import write_download
 SMALL: dict[str, Any] = {"factors": 4, "clusters": 3, "layers": (4,), "triples": 5, "user": 4, "taste": 16, "hidden": 16, "cohort": 0,
                          "local_epochs": 1, "negatives": 2}  # fmt: skip
 MANY = 1_000_000  # rounds
+FAR = LIMIT**0.5
 AGAIN = 20  # hostile messages, after which a correct one must still do
 FORESEEN = ("NonFiniteError", "NotFiniteError", "ContractError", "InputError", "EntrenousError")
 NODES = ("node-1", "node-2", "node-3", "node-4")
@@ -96,6 +98,7 @@ class LyingServer:
         self.hostile, self.counts = Hostile(seed, self.sides.sizes), Counter[str]()
         self.node = self.sides.nodes["node-1"]
         self.users, self.tries = self.node.shard.users, 0
+        self.first = self.private()
 
     def kept(self) -> list[Any]:
         """All that is on the node's disk."""
@@ -189,18 +192,35 @@ class LyingServer:
         return np.sort(load(bytes(found.body))["sender"])
 
     def do(self) -> None:
-        """A correct request, which is answered."""
+        """A correct request, which is answered; unless lies that were legal, each a step, have led the private numbers far away, after which
+        the node begins anew."""
         found = opened(self.node.answer(self.sides.request("work", self.round, self.users)))
+        if found.head.kind == "refused" and self.far():
+            self.counts["(begun anew)"] += 1
+            self.renew(self.first)
+            found = opened(self.node.answer(self.sides.request("work", self.round, self.users)))
         assert found.head.kind == "sum", (code_of(found), bytes(found.body))
         self.check(found)
         if self.round > MANY // 2:
             self.renew()
 
-    def renew(self) -> None:
-        """As the node's owner may: its rounds begin anew, with the private state of now."""
-        self.node.store.rewind(0)
+    def far(self) -> bool:
+        """Whether private numbers are so large that what is made of two of them is more than an update can say."""
+        return any(bool(np.abs(array).max(initial=0) > FAR) for array in self.private().values())
+
+    def private(self) -> dict[str, Array]:
+        """The node's private arrays."""
+        found = self.node.store.newest_state()
+        assert found is not None
+        return found[1]
+
+    def renew(self, private: dict[str, Array] | None = None) -> None:
+        """As the node's owner may: its rounds begin anew, with the private state of now, or another."""
+        now = self.private() if private is None else private
         with self.node.store._db as db:
-            db.execute("delete from model")
+            for table in ("state", "answer", "model"):
+                db.execute(f"delete from {table}")
+        self.node.store.begin(now)
 
 
 def code_of(found: Frame) -> str:
