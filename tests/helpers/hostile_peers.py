@@ -9,10 +9,13 @@ from typing import Any
 import msgspec
 import numpy as np
 from hostile_values import FLOATS, Hostile, finite
-from peers_in_memory import OPERATOR, SMALL, charter, rows_of, secret
+from peers_in_memory import ITEMS, OPERATOR, SMALL, charter, secret
+from small_federations import shop
 
 from entrenous.core.declared import bound
+from entrenous.core.discover import kind_of
 from entrenous.core.enforce import check_kept
+from entrenous.core.gossip import DeviceData, data_of
 from entrenous.deploy.peers.book import LARGEST, Book
 from entrenous.deploy.peers.conduct import Conduct
 from entrenous.deploy.peers.frames import LONGEST, AddressRecord, Offer, Shuffle
@@ -22,6 +25,7 @@ from entrenous.deploy.peers.memory import Hub, VirtualHost, in_virtual_time
 from entrenous.deploy.peers.node import PeerNode
 from entrenous.deploy.peers.port import Connection, LinkError
 from entrenous.deploy.peers.serving import PeerServer
+from entrenous.federation.gossip import device_data
 from entrenous.wire import tensors
 from entrenous.wire.pushed import digest, pack
 
@@ -30,17 +34,24 @@ PLACES = ("", "\0", "x" * 56, "localhost", "127.0.0.1:99999", "[::]:0", "0.0.0.0
 Task = asyncio.Task[None]
 
 
+def rows(number: int) -> DeviceData:
+    """The rows of one peer, at times and places, which some algorithms need."""
+    return data_of(device_data(shop(N, ITEMS, each=9), None), np.array([number]))
+
+
 class LiedTo:
     """One peer that receives, and the others, each of which may lie."""
 
     def __init__(self, algorithm: str, seed: int) -> None:
-        self.of, self.counts, self.link = charter(N, algorithm, settings=SMALL), Counter[str](), Hub()
+        fields = kind_of(algorithm)[0].model_fields
+        settings = {name: value for name, value in SMALL.items() if name in fields}
+        self.of, self.counts, self.link = charter(N, algorithm, settings=settings), Counter[str](), Hub()
         width = self.of.made.width
         self.hostile = Hostile(seed, (N, self.of.items, width, self.of.body_bytes, self.of.made.view))
-        self.node, self.host = PeerNode(self.of, 0, rows_of(N)[0], 3), VirtualHost(5, seed)
+        self.node, self.host = PeerNode(self.of, 0, rows(0), 3), VirtualHost(5, seed)
         self.contract = bound(self.node.algorithm, self.of.catalogue)
         self.node.start()
-        self.good = PeerNode(self.of, 1, rows_of(N)[1], 3)
+        self.good = PeerNode(self.of, 1, rows(1), 3)
         self.good.start()
         self.tasks: set[Task] = set()
         self.pushes = 0

@@ -162,11 +162,12 @@ class IrohLink:
         while True:
             try:
                 found = await self._endpoint.accept_next()
+                address = None if found is None else await found.remote_addr()
             except iroh.IrohError as error:
                 raise LinkError(_said(error)) from None
             if found is None:
                 raise LinkError("the endpoint is closed")
-            return _IrohArriving(found)
+            return _IrohArriving(found, address)
 
     async def close(self) -> None:
         """Close the endpoint and all its connections. Never raises."""
@@ -190,9 +191,8 @@ def origin(address: Any) -> str:
 
 @final
 class _IrohArriving:
-    def __init__(self, incoming: Any) -> None:
-        self._incoming = incoming
-        self.origin = origin(incoming.remote_addr())
+    def __init__(self, incoming: Any, address: Any) -> None:
+        self._incoming, self.origin = incoming, origin(address)
 
     async def take(self) -> Connection:
         """After the handshake, in which the other end has proved its key."""
