@@ -79,6 +79,6 @@ def test_bytes_are_those_of_items_rows_and_dense_arrays() -> None:
 def test_a_group_that_has_no_sum_is_refused_before_anything_is_written(group: list[int], groups: int) -> None:
     update = update_of(2, 0)._replace(rows={}, item=np.empty(0, np.int32), ptr=np.zeros(3, np.int64))
     total = empty_total(update._replace(groups=3), ITEMS)
-    with pytest.raises(EntrenousError, match="devices in .* groups, where there are 3 sums"):
+    with pytest.raises(EntrenousError, match=r"devices in .* groups, where there are 3 sums"):
         add_update(total, update._replace(group=np.array(group, np.int32), groups=groups))
     assert not any(array.any() for array in arrays(total))

@@ -1,9 +1,9 @@
 """Valid, signed, hostile values: 20,000 messages each way, from a server to its nodes, from nodes to their server, between peers.
 
-A message is right but for one to three values, and signed by the right key: indices out of range by one, shapes of nothing, NaN, 1e30,
-users of others, rounds of the past, counts that lie. It is refused by a code and changes no byte, or what it says is legal: then all that is
-kept is finite and as declared. A correct message does afterwards. Here a few hundred; all of them, where compiled loops check every index, in
-the slow tests."""
+A message is right but for one to three values, and signed by the right key: indices out of range by one, shapes of nothing, NaN,
+1e30, users of others, rounds of the past, counts that lie. It is refused by a code and changes no byte, or what it says is legal: then
+all that is kept is finite and as declared. A correct message does afterwards. Here a few hundred; all of them, where compiled loops
+check every index, in the slow tests."""
 
 from __future__ import annotations
 

@@ -380,7 +380,8 @@ def test_a_download_of_huge_finite_numbers_leaves_a_node_as_it_was(one, lie, use
 
 
 @pytest.mark.parametrize(
-    ("name", "field", "lie"), [("cali3f-gmf", "at", -1), ("rfrec", "clients", 1), ("rfrec", "clients", 19), ("rfrec", "clients", 2**40)]
+    ("name", "field", "lie"),
+    [("cali3f-gmf", "at", -1), ("rfrec", "clients", 1), ("rfrec", "clients", 19), ("rfrec", "clients", 2**40)],
 )
 @pytest.mark.parametrize("users", [1, 5])
 def test_numbers_within_their_range_that_fit_nothing_else_are_refused(tmp_path, name, field, lie, users):

@@ -56,7 +56,9 @@ def main(what: str, count: int) -> None:
         else:
             found = rounds(what, lying_server if what == "nodes" else lying_nodes, count)
     anew = found.pop("(begun anew)", 0)  # no message, but what some had led to
-    print(f"to {what}: {found.total()} messages, {anew} times begun anew, {time.monotonic() - began:.0f} s: {dict(found.most_common())}")
+    print(
+        f"to {what}: {found.total()} messages, {anew} times begun anew, {time.monotonic() - began:.0f} s: {dict(found.most_common())}"
+    )
 
 
 if __name__ == "__main__":

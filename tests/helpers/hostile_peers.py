@@ -73,7 +73,7 @@ class LiedTo:
                   lies.pop("ticket", ticket(OPERATOR, self.of.schema, number, public_key(secret(number)))))  # fmt: skip
         return me.record(lies.pop("addresses", [f"memory:at-{number}"]), self.host.wall() + lies.pop("later", 0))
 
-    # ---- messages ------------------------------------------------------------------------------------------------------------------------
+    # ---- messages -----------------------------------------------------------------------------------------------------------------------
 
     def model(self) -> np.ndarray:
         """A model, most of it sound."""
@@ -92,14 +92,18 @@ class LiedTo:
     def offer(self, number: int, body: bytes, **lies: Any) -> dict[str, Any]:
         """An offer, as msgpack has it."""
         self.pushes += 1
-        said = Offer(self.of.schema, lies.pop("record", self.record(number)), self.pushes, len(body), digest(body), 1, 9, (2, 3, -1))
+        said = Offer(
+            self.of.schema, lies.pop("record", self.record(number)), self.pushes, len(body), digest(body), 1, 9, (2, 3, -1)
+        )
         return {**msgspec.to_builtins(said, builtin_types=(bytes,)), **lies}
 
     def offered(self, number: int, body: bytes) -> dict[str, Any]:
         """An offer with one to three hostile numbers."""
         draw, lies = self.hostile.draw, dict[str, Any]()
         for _ in range(self.hostile.times()):
-            name = draw.choice(["age", "age", "samples", "samples", "push", "size", "peers", "peers", "peers", "record", "digest"])
+            name = draw.choice(
+                ["age", "age", "samples", "samples", "push", "size", "peers", "peers", "peers", "record", "digest"]
+            )
             lies[name] = {"record": lambda: self.forged(number), "peers": self.peers, "digest": lambda: draw.choice([bytes(32), b""]),
                           "size": lambda: len(body) + draw.choice((-1, 0, 1, 10**9))}.get(name, self.count)()  # fmt: skip
         return self.offer(number, body, **lies)
@@ -130,7 +134,7 @@ class LiedTo:
         said = msgspec.to_builtins(Shuffle(self.of.schema, ()), builtin_types=(bytes,))
         return {**said, "records": records, "wanted": self.peers()[:9]}
 
-    # ---- on the wire ---------------------------------------------------------------------------------------------------------------------
+    # ---- on the wire --------------------------------------------------------------------------------------------------------------------
 
     async def say(self, number: int, said: dict[str, Any], body: bytes) -> list[str]:
         """Sends a message over a connection of its own, and the body if that is asked for; the answers."""
@@ -233,5 +237,3 @@ async def _lying(algorithm: str, count: int, seed: int) -> Counter[str]:
 def lying_peers(algorithm: str, count: int, seed: int) -> Counter[str]:
     """So many lies of peers to one, by what became of them."""
     return in_virtual_time(_lying(algorithm, count, seed))
-
-

@@ -7,7 +7,6 @@ import tempfile
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 import numpy as np
@@ -27,10 +26,8 @@ from entrenous.deploy.contribution import shown_schema
 from entrenous.deploy.frames import Frame, opened, seal, signed_by
 from entrenous.deploy.intake import Open, RoundIntake
 from entrenous.deploy.journal import Journal
-from entrenous.deploy.link import MemoryServerLink
 from entrenous.deploy.node import FederatedNode, read_identity
 from entrenous.deploy.request import announced_of
-from entrenous.deploy.server import FederationServer
 from entrenous.deploy.server_folder import ServerFolder
 from entrenous.deploy.totals import check_total
 from entrenous.runs.store import model_sha256
@@ -87,7 +84,7 @@ class Sides:
         return signed(self.head(kind, number, len(users), announced_of(self.contract, self.whole)), body, self.key)
 
 
-# ---- the server lies to a node -------------------------------------------------------------------------------------------------------------
+# ---- the server lies to a node ----------------------------------------------------------------------------------------------------------
 
 
 class LyingServer:
@@ -102,7 +99,9 @@ class LyingServer:
 
     def kept(self) -> list[Any]:
         """All that is on the node's disk."""
-        return [self.node.store._db.execute(f"select * from {table}").fetchall() for table in ("state", "answer", "model", "fact")]
+        return [
+            self.node.store._db.execute(f"select * from {table}").fetchall() for table in ("state", "answer", "model", "fact")
+        ]
 
     @property
     def round(self) -> int:
@@ -133,7 +132,9 @@ class LyingServer:
     def announced(self, arrays: dict[str, Array]) -> bytes:
         """The hash of the model as it is, which a lying server announces."""
         flags = {field.name for field in self.sides.contract.receives if field.dtype == "bool"}
-        shared = {name: arrays[name] != 0 if name in flags else arrays[name] for name in self.sides.contract.shared if name in arrays}
+        shared = {
+            name: arrays[name] != 0 if name in flags else arrays[name] for name in self.sides.contract.shared if name in arrays
+        }
         return bytes.fromhex(model_sha256(shared))
 
     def try_one(self) -> None:
@@ -168,7 +169,10 @@ class LyingServer:
     def recommend(self) -> None:
         """Scores by the stored model, which may be nonsense, and may be refused in one line."""
         with suppress(EntrenousError), np.errstate(all="ignore"):
-            assert self.node.recommender()[1].scores(np.arange(len(self.users))).shape == (len(self.users), self.sides.terms.items)
+            assert self.node.recommender()[1].scores(np.arange(len(self.users))).shape == (
+                len(self.users),
+                self.sides.terms.items,
+            )
 
     def read(self, found: Frame) -> None:
         """What a node sends is such as its server takes, whatever it was asked with."""
@@ -192,7 +196,7 @@ class LyingServer:
         return np.sort(load(bytes(found.body))["sender"])
 
     def do(self) -> None:
-        """A correct request, which is answered; unless lies that were legal, each a step, have led the private numbers far away, after which
+        """A correct request, which is answered; unless lies that were legal, each a step, have led the private numbers far away: then
         the node begins anew."""
         found = opened(self.node.answer(self.sides.request("work", self.round, self.users)))
         if found.head.kind == "refused" and self.far():
@@ -232,7 +236,7 @@ def code_of(found: Frame) -> str:
     return f"{code}: {text}" if code == Code.FAILED.value else code
 
 
-# ---- a node lies to the server ---------------------------------------------------------------------------------------------------------------
+# ---- a node lies to the server ----------------------------------------------------------------------------------------------------------
 
 
 class LyingNode:
@@ -242,7 +246,7 @@ class LyingNode:
         self.sides = sides = Sides(folder, name, "public")
         self.hostile, self.counts = Hostile(seed, sides.sizes), Counter[str]()
         self.held, self.tries, self.path = ServerFolder(sides.made.server), 0, folder / "journal"
-        self.asked = {one: node.shard.users[: m] for (one, node), m in zip(sides.nodes.items(), (1, 5, 3, 1), strict=True)}
+        self.asked = {one: node.shard.users[:m] for (one, node), m in zip(sides.nodes.items(), (1, 5, 3, 1), strict=True)}
         self.model = announced_of(sides.contract, sides.whole)
         self.good = {one: sides.nodes[one].answer(sides.request("work", 1, users)) for one, users in self.asked.items()}
         self.journal: Journal | None = None
@@ -312,7 +316,7 @@ def loaded(body: bytes) -> dict[str, Array]:
     return dict(load(body))
 
 
-# ---- both, many times ------------------------------------------------------------------------------------------------------------------------
+# ---- both, many times -------------------------------------------------------------------------------------------------------------------
 
 
 def lying_server(name: str, count: int, seed: int) -> Counter[str]:

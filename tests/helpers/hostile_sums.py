@@ -58,13 +58,22 @@ def other(hostile: Hostile, said: Any) -> Any:
 def octets(hostile: Hostile, said: bytes) -> bytes:
     """Other bytes, of the same length as a rule; where these are a key, one that nobody can agree with."""
     draw, n = hostile.draw, len(said)
-    some = [bytes(n), b"\xff" * n, os.urandom(n), said[::-1], said[:-1], said + b"\0", b"", said[: n // 2] + b"\xff" + said[n // 2 + 1 :]]
+    some = [
+        bytes(n),
+        b"\xff" * n,
+        os.urandom(n),
+        said[::-1],
+        said[:-1],
+        said + b"\0",
+        b"",
+        said[: n // 2] + b"\xff" + said[n // 2 + 1 :],
+    ]
     return draw.choice([*some, *(LOW_ORDER if n == 32 else ())])
 
 
 class Masked:
-    """A federation whose rounds are masked, in one of which somebody lies. ended: whether a lie was taken, after which the round is lost, or
-    is counted with it."""
+    """A federation whose rounds are masked, in one of which somebody lies. ended: whether a lie was taken, after which the round is
+    lost, or is counted with it."""
 
     def __init__(self, folder: Path, name: str, seed: int) -> None:
         self.sides = Sides(folder, name, "secret", secure="masks", floors=Floors(3, 0.0))
@@ -105,7 +114,9 @@ class Masked:
         finally:
             found._journal.close()
             found._journal.path.unlink()
-            if self.ended and towards == "nodes":  # it is in another attempt, to which the server has led it, until it starts again
+            if (
+                self.ended and towards == "nodes"
+            ):  # it is in another attempt, to which the server has led it, until it starts again
                 self.restart(bad)
         return self.counts.total() - before
 
@@ -125,7 +136,7 @@ class Masked:
         assert self.ended or total.devices == 20
         self.done += not self.ended
 
-    # ---- the server lies ---------------------------------------------------------------------------------------------------------------
+    # ---- the server lies ----------------------------------------------------------------------------------------------------------------
 
     def lie_to(self, node: FederatedNode, request: bytes, lies: int) -> None:
         """Requests to one node before the good one."""
@@ -170,7 +181,7 @@ class Masked:
         secret = [id(vars(client).get("_secrets")), list(client._answers), client.used, client._sharers, client._survivors]
         return rows, id(client), secret, list(client._views), dict(vars(client).get("_held", {})), dict(side._answers)
 
-    # ---- a node lies -------------------------------------------------------------------------------------------------------------------
+    # ---- a node lies --------------------------------------------------------------------------------------------------------------------
 
     def lie_back(self, found: SecureRound, own: SecureSumServer, node: FederatedNode, answer: bytes, lies: int) -> None:
         """Answers of one node before the good one."""

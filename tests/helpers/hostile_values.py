@@ -53,7 +53,9 @@ class Hostile:
         flat, n = out.reshape(-1), out.size
         if not n:
             return self.reshaped(out)
-        where = self.draw.choice([[self.draw.randrange(n)], [0], [n - 1], list(range(n)), self.draw.sample(range(n), max(1, n // 2))])
+        where = self.draw.choice(
+            [[self.draw.randrange(n)], [0], [n - 1], list(range(n)), self.draw.sample(range(n), max(1, n // 2))]
+        )
         if self.draw.random() < 0.15:
             flat[where] = flat[self.draw.randrange(n)]
         elif self.draw.random() < 0.1:

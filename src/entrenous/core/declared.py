@@ -272,7 +272,8 @@ class Contract:
                 continue
             least, below = sent.least or 0, np.inf if sent.below is None else self.size(sent.below)
             if not bool(np.all((values >= least) & (values < below) & ((sent.below is None) | (values == np.floor(values))))):
-                return f"'{sent.name}': a number that is not from {least}{'' if sent.below is None else f', whole, below {below}'}"
+                below_it = "" if sent.below is None else f", whole, below {below}"
+                return f"'{sent.name}': a number that is not from {least}{below_it}"
         return ""
 
     def shape(self, sizes: tuple[Size, ...]) -> tuple[int, ...]:

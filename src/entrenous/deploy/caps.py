@@ -41,7 +41,7 @@ class Caps(NamedTuple):
     def check(self, found: Update | Total) -> float:
         """The Euclidean length of a contribution. Raises FrameRefused for more than its devices may send or weigh."""
         length, m = norm(found), found.devices
-        weight = fixed(found.weight) if isinstance(found, Update) else found.weight  # as it counts: less than half a step is nothing
+        weight = fixed(found.weight) if isinstance(found, Update) else found.weight  # as it counts: half a step is nothing
         if float(weight.sum()) * STEP > m * self.weight:
             raise FrameRefused(Code.WRONG_WEIGHT, "more than these devices can have")
         if not weight.any() and length > 0:
