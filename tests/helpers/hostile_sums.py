@@ -8,25 +8,22 @@ import shutil
 import tempfile
 from collections import Counter
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 import msgspec
 import numpy as np
+from federation_links import server_of
 from hostile_rounds import Sides, code_of, loaded
 from hostile_values import Hostile, signed, taken_apart
 
 from entrenous.core.update import Total
 from entrenous.deploy.codes import Code
 from entrenous.deploy.frames import Frame, opened, signed_by
-from entrenous.deploy.intake import Open
 from entrenous.deploy.journal import Journal
-from entrenous.deploy.link import MemoryServerLink
 from entrenous.deploy.node import FederatedNode
-from entrenous.deploy.request import announced_of
+from entrenous.deploy.request import RoundWork, announced_of
 from entrenous.deploy.secure import KINDS, sum_terms
 from entrenous.deploy.secure_server import SecureRound
-from entrenous.deploy.server import FederationServer
 from entrenous.deploy.server_folder import ServerFolder
 from entrenous.deploy.totals import check_total
 from entrenous.privacy.secure_sum import messages as stages
@@ -78,7 +75,7 @@ class Masked:
     def __init__(self, folder: Path, name: str, seed: int) -> None:
         self.sides = Sides(folder, name, "secret", secure="masks", floors=Floors(3, 0.0))
         self.hostile, self.counts, self.folder = Hostile(seed, self.sides.sizes), Counter[str](), folder
-        self.server = FederationServer(ServerFolder(self.sides.made.server), MemoryServerLink({}), Event())
+        self.server = server_of(ServerFolder(self.sides.made.server))
         self.server.folder.log = lambda line: None  # type: ignore[method-assign]
         self.number, self.done = 0, 0
 
@@ -87,7 +84,7 @@ class Masked:
         self.number, self.ended = self.number + 1, False
         self.server.round, sides = self.number, self.sides
         model, asked = announced_of(sides.contract, sides.whole), {name: node.shard.users for name, node in sides.nodes.items()}
-        found = SecureRound(self.server, Open(self.number, model, asked), sides.whole)
+        found = SecureRound(self.server, self.server.collecting, RoundWork(self.number, model, asked, sides.whole))
         terms = sum_terms(sides.terms, self.number, 0, model, size(sides.contract.empty_total()))
         found._largest, found._journal = 1 << 24, Journal(self.folder / f"{self.number}.journal")
         found._sum = SecureSumServer.rebuilt(terms, found._roll, [], found._record)
@@ -107,7 +104,7 @@ class Masked:
                     answer = node.answer(request)
                     if (name, stage.number) == (bad, at) and towards == "server":
                         self.lie_back(found, own, node, answer, lies)
-                    found._take(answer)
+                    found._take([answer])
             self.check(found._total(own))
         except SumRefused:
             assert self.ended, "a round was lost though no lie was taken"
@@ -185,10 +182,10 @@ class Masked:
 
     def lie_back(self, found: SecureRound, own: SecureSumServer, node: FederatedNode, answer: bytes, lies: int) -> None:
         """Answers of one node before the good one."""
-        intake = self.server.intake
+        intake = self.server.collecting.intake
         for _ in range(lies):
             lie, before, counted = self.reply(own, node, opened(answer)), self.of_sum(found, own), intake.counts.copy()
-            found._take(lie)
+            found._take([lie])
             (code,) = intake.counts - counted
             self.counts[code.value] += 1
             if code is not Code.ACCEPTED:

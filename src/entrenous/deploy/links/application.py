@@ -25,7 +25,7 @@ from .listening import Guard
 from .traffic import HELD, LATER, Traffic
 
 FLOOR, SPEED = 10.0, 50e3  # seconds for any body, and bytes a second beyond that
-READING = 64 << 20  # bytes of bodies that are read, or wait for the server, at once
+READING = 32 << 20  # bytes of bodies that are read, or wait for the server, at once
 
 
 class Front(NamedTuple):
