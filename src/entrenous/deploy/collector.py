@@ -7,6 +7,8 @@ from contextlib import suppress
 from threading import Event
 from typing import Protocol, TypeVar, final
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
 from ..core.declared import Contract
 from ..core.update import Total
 from .caps import Caps
@@ -14,10 +16,11 @@ from .codes import Code, FrameRefused
 from .exchange import Exchange, SentRequest
 from .frames import opened
 from .intake import Open, RoundIntake
-from .journal import FRAME, Journal
+from .journal import FRAME, Journal, JournalRecord
 from .links.port import ServerLink
 from .request import Requests, RoundWork
-from .server_folder import ServerFolder, kept
+from .rounds import Founded
+from .server_folder import kept
 
 T = TypeVar("T")
 
@@ -73,12 +76,34 @@ class Collecting(Protocol):
         ...
 
 
+class RoundFolder(Founded, Protocol):
+    """What a process that collects rounds has of its federation, and where its journals are. start: of the server, a number that grows."""
+
+    @property
+    def key(self) -> Ed25519PrivateKey: ...
+    @property
+    def start(self) -> int: ...
+
+    def log(self, text: str) -> None:
+        """Append a line to the log."""
+        ...
+
+    def journal(self, number: int, attempt: int = 0) -> Journal:
+        """Open the journal of a round to append to it."""
+        ...
+
+    def recorded_of(self, number: int, part: int, of: int) -> list[JournalRecord]:
+        """The records of a round that are those of process `part` of as many."""
+        ...
+
+
 @final
 class Collector:
-    """The `Collecting` of one process. part, of: its number among as many processes that share the round's journals."""
+    """The `Collecting` of one process. part, of: its number among as many processes that share the round's journals. elsewhere: nodes that
+    another process has dealt with, who are not asked here."""
 
     def __init__(
-        self, folder: ServerFolder, contract: Contract, link: ServerLink, stop: Event,
+        self, folder: RoundFolder, contract: Contract, link: ServerLink, stop: Event,
         waits: Callable[[list[str]], None] = lambda missing: None, part: int = 0, of: int = 1,
     ) -> None:  # fmt: skip
         terms = folder.terms
@@ -93,6 +118,7 @@ class Collector:
         self._sent: dict[str, SentRequest] = {}  # in this round
         self._journal: Journal | None = None
         self.without: set[str] = set()
+        self.elsewhere: set[str] = set()
 
     @property
     def counts(self) -> dict[Code, int]:
@@ -139,7 +165,11 @@ class Collector:
     def gather(self, seconds: float) -> None:
         work = self.work
         request = lambda name: self.requests.work(work, work.asked[name])  # noqa: E731
-        self.exchange.gather(self.intake.missing, request, self.take, seconds, self._sent)
+        self.exchange.gather(self.missing, request, self.take, seconds, self._sent)
+
+    def missing(self) -> list[str]:
+        """The nodes whose answers are still to come."""
+        return [name for name in self.intake.missing() if name not in self.elsewhere]
 
     def take(self, frames: Sequence[bytes]) -> None:
         """Take answers that came together."""
@@ -160,9 +190,10 @@ class Collector:
     def give(self, seconds: float) -> None:
         work = self.work
         request = lambda name: self.requests.model(work, work.asked[name])  # noqa: E731
-        self.exchange.gather(lambda: self.without, request, self._thanks, seconds, self._sent)
+        self.exchange.gather(lambda: self.without - self.elsewhere, request, self.thank, seconds, self._sent)
 
-    def _thanks(self, frames: Sequence[bytes]) -> None:
+    def thank(self, frames: Sequence[bytes]) -> None:
+        """Take the words of nodes that have a model now."""
         for frame in frames:
             with suppress(FrameRefused):
                 found = opened(frame)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 
 from ..core.declared import Contract
@@ -10,6 +12,16 @@ from ..core.protocols import FederatedAlgorithm, State
 from ..federation.ledger import Ledger
 from .request import RoundWork, announced_of
 from .server_folder import ServerFolder
+from .terms import FederationTerms, Roll
+
+
+class Founded(Protocol):
+    """What the parts of a federation have agreed on."""
+
+    @property
+    def terms(self) -> FederationTerms: ...
+    @property
+    def roll(self) -> Roll: ...
 
 
 def standing(folder: ServerFolder, algorithm: FederatedAlgorithm) -> tuple[int, State, Ledger]:
@@ -20,7 +32,7 @@ def standing(folder: ServerFolder, algorithm: FederatedAlgorithm) -> tuple[int, 
     return found or (0, algorithm.init_server(terms.catalogue, key(terms.seed, "server")), Ledger())
 
 
-def round_work(folder: ServerFolder, algorithm: FederatedAlgorithm, contract: Contract, number: int, state: State) -> RoundWork:
+def round_work(folder: Founded, algorithm: FederatedAlgorithm, contract: Contract, number: int, state: State) -> RoundWork:
     """What round `number` asks: the users that the algorithm selects, by their nodes, and its download."""
     terms = folder.terms
     chosen = np.uint64(select_key(key(terms.seed, "rounds"), number))
@@ -28,7 +40,7 @@ def round_work(folder: ServerFolder, algorithm: FederatedAlgorithm, contract: Co
     return RoundWork(number, announced_of(contract, download), folder.roll.by_node(users), download)
 
 
-def model_work(folder: ServerFolder, algorithm: FederatedAlgorithm, number: int, state: State) -> RoundWork:
+def model_work(folder: Founded, algorithm: FederatedAlgorithm, number: int, state: State) -> RoundWork:
     """The model after `number` rounds, for all users of all nodes."""
     everyone = {name: member.users for name, member in folder.roll.members.items()}
     return RoundWork(number, b"", everyone, algorithm.download(state))

@@ -181,7 +181,11 @@ class Roll:
     @staticmethod
     def read(path: Path, users: int) -> Roll:
         """Read a membership list of `users` users from a file. Raises InputError that names the file."""
-        found = read_json(path)
+        return Roll.parse(read_json(path), path, users)
+
+    @staticmethod
+    def parse(found: Mapping[str, Any], path: Path, users: int) -> Roll:
+        """A membership list of `users` users from the JSON object that `text` wrote. path: what errors name. Raises InputError."""
         check_format(path, found.get("format"))
         try:
             members = {

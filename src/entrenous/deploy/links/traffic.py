@@ -31,9 +31,12 @@ class Arrived(NamedTuple):
 
 @final
 class Traffic:
-    """What is under way. Methods of the event loop are coroutines or say so; all others are the server's thread's. `begin` comes first."""
+    """What is under way. Methods of the event loop are coroutines or say so; all others are the server's thread's. `begin` comes first.
+    once: a request is handed out once, since the node may answer another process, which does not say so here."""
 
-    def __init__(self) -> None:
+    def __init__(self, once: bool = False) -> None:
+        self._once = once
+        self._put_off: dict[str, float] = {}  # when each node was last told to ask again later
         self._parked: dict[str, Parked] = {}
         self._asking: dict[str, asyncio.Future[bytes | None]] = {}
         self._heard: dict[str, float] = {}  # when each node last said something
@@ -51,6 +54,11 @@ class Traffic:
         """The names of the nodes that have said something of late."""
         late = time.monotonic() - GONE
         return {name for name, when in list(self._heard.items()) if when > late}
+
+    def waiting(self) -> Collection[str]:
+        """The names of the nodes that are asking here now, or were told to ask again later for want of a place."""
+        late = time.monotonic() - 2 * LATER
+        return {*list(self._asking), *(name for name, when in list(self._put_off.items()) if when > late)}
 
     def send(self, node: str, frame: bytes, seconds: float) -> None:
         """Have a request fetched by its node, now if it is asking."""
@@ -87,9 +95,9 @@ class Traffic:
 
     def parked(self, node: str) -> bytes | None:
         """The request that waits for a node."""
-        found = self._parked.get(node)
+        found = self._parked.pop(node, None) if self._once else self._parked.get(node)
         if found is not None and found.until < time.monotonic():
-            del self._parked[node]
+            self._parked.pop(node, None)
             return None
         return None if found is None else found.frame
 
@@ -99,7 +107,9 @@ class Traffic:
         if before is not None and not before.done():
             before.set_result(None)
         if len(self._asking) >= WAITING:
+            self._put_off[node] = time.monotonic()
             return None
+        self._put_off.pop(node, None)
         self._asking[node] = asyncio.get_running_loop().create_future()
         return self._asking[node]
 
@@ -119,10 +129,12 @@ class Traffic:
         return done
 
     def _park(self, node: str, request: Parked) -> None:
-        self._parked[node] = request
         question = self._asking.pop(node, None)
-        if question is not None and not question.done():
+        asking = question is not None and not question.done()
+        if question is not None and asking:
             question.set_result(request.frame)
+        if not (self._once and asking):
+            self._parked[node] = request
 
 
 def _resolve(done: list[Arrived]) -> None:

@@ -1,0 +1,235 @@
+"""`Replica`: one of many processes that take the answers of a server's rounds, on whichever machine; and its journals, on that machine.
+
+The engine that carries it lets requests in by `Replica.app`; what is to be done comes from a `Coordinator`, which is asked again and again.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeAlias, final
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from ..core.errors import InputError
+from ..core.lock import is_held, locked
+from ..core.protocols import State
+from ..runs.recommenders import restore_state
+from .collector import Collector
+from .contribution import agreed, of_total
+from .coordinator import Instruction, ReplicaPlan, ReplicaReport, Reply
+from .exchange import ServerStopped
+from .journal import Journal, JournalRecord, records
+from .links.admission import Admission
+from .links.application import Front, application
+from .links.traffic import Traffic
+from .rounds import model_work, round_work
+from .secure import largest_answer
+
+LOOK = 0.05  # seconds between two reports
+Report = Callable[[str, ReplicaReport], Reply]
+App: TypeAlias = Callable[[Any, Any, Any], Awaitable[None]]
+
+
+@final
+class ReplicaFolder:
+    """What a replica has of its federation, and its journals: in a folder of its own among those of its machine, of which it also
+    takes over each one whose process has died. Raises InputError where nothing can be written."""
+
+    def __init__(self, plan: ReplicaPlan) -> None:
+        self.terms, self.roll = plan.agreement()
+        self.key, self.start = Ed25519PrivateKey.from_private_bytes(plan.key), plan.start
+        self._root = Path(plan.journal) / self.terms.run
+        self._held: dict[Path, int] = {}  # folders, and the locks on them
+        try:
+            self._root.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._adopt()
+            self._own = next(iter(self._held), None) or self._new()
+        except OSError as cause:
+            raise InputError(plan.journal, f"cannot be written ({cause.strerror})", fix="name another with --journal") from None
+
+    def log(self, text: str) -> None:
+        """Append a line to the replica's own log. Where the disk is full it is lost."""
+        with suppress(OSError), open(self._own / "replica.log", "a", encoding="utf-8") as log:
+            log.write(f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {text}\n")
+
+    def journal(self, number: int, attempt: int = 0) -> Journal:
+        """Open the journal of a round. Those of other rounds go: what is asked for next was committed before."""
+        self.clear(_name(number))
+        return Journal(self._own / _name(number))
+
+    def clear(self, but: str = "") -> None:
+        """Remove the journals of all rounds, but those of one name."""
+        for path in [path for folder in self._held for path in folder.glob("round-*.journal")]:
+            if path.name != but:
+                path.unlink(missing_ok=True)
+
+    def recorded_of(self, number: int, part: int, of: int) -> list[JournalRecord]:
+        """The records of a round in all folders that are this replica's now."""
+        self._adopt()
+        paths = [folder / _name(number) for folder in self._held]
+        return [record for path in paths if path.exists() for record in records(path)]
+
+    def close(self) -> None:
+        """Give the folders back."""
+        for lock in self._held.values():
+            os.close(lock)
+        self._held = {}
+
+    def _adopt(self) -> None:
+        """Takes the folders that nobody holds."""
+        for folder in sorted(self._root.iterdir()):
+            if folder not in self._held and not is_held(folder / "lock"):
+                with suppress(InputError):  # another was faster
+                    self._held[folder] = locked(folder / "lock")
+
+    def _new(self) -> Path:
+        """Makes a folder, which is held from its first moment on."""
+        while True:
+            folder = self._root / f"{len(list(self._root.iterdir())):03d}"
+            with suppress(FileExistsError, InputError):
+                folder.mkdir(mode=0o700)
+                self._held[folder] = locked(folder / "lock")
+                return folder
+
+
+def _name(number: int) -> str:
+    return f"round-{number:09d}.journal"
+
+
+@final
+class ReplicaLink:
+    """A `ServerLink` to the nodes that happen to ask this replica: the next question may come to another one."""
+
+    def __init__(self, traffic: Traffic) -> None:
+        self.traffic = traffic
+
+    def present(self) -> Collection[str]:
+        return self.traffic.waiting()
+
+    def send(self, node: str, frame: bytes, seconds: float) -> None:
+        self.traffic.send(node, frame, seconds)
+
+    def receive(self, seconds: float) -> list[tuple[str, bytes]]:
+        return self.traffic.receive(min(seconds, LOOK))
+
+    def acknowledge(self) -> None:
+        self.traffic.acknowledge()
+
+    def close(self) -> None:
+        self.acknowledge()
+
+
+@final
+class Replica:
+    """A collector, and what it is told to do. name: of this process alone; report: tells the coordinator, and returns what that says."""
+
+    def __init__(self, plan: ReplicaPlan, name: str, report: Report) -> None:
+        self.folder, self._name, self._report = ReplicaFolder(plan), name, report
+        terms, roll = self.folder.terms, self.folder.roll
+        self._algorithm = terms.make(place=plan.algorithm)
+        self._contract = agreed(self._algorithm, terms.catalogue)
+        self._link, self.stopping = ReplicaLink(Traffic(once=True)), threading.Event()
+        self._collector = Collector(self.folder, self._contract, self._link, self.stopping)
+        largest = largest_answer(terms, roll, plan.algorithm)
+        self._app = application(Front(Admission(terms.run, roll.members), self._link.traffic, None, largest, Counter()))
+        self._now, self._open, self._total = Instruction(), 0, b""
+        self._told, self._whole, self._read = set[str](), True, 0
+
+    @property
+    def app(self) -> App:
+        """The ASGI application, for one event loop."""
+
+        async def entered(scope: Any, receive: Any, send: Any) -> None:
+            if self._link.traffic.loop is None:
+                self._link.traffic.begin()
+            await self._app(scope, receive, send)
+
+        return entered
+
+    def run(self) -> None:
+        """Work until `stopping` is set. Raises what `report` raises, such as that there is no coordinator any more."""
+        try:
+            with suppress(ServerStopped):
+                while not self.stopping.is_set():
+                    self.step()
+        finally:
+            self.folder.close()
+
+    def step(self) -> None:
+        """Ask and hear nodes for a moment, report, and begin what is new."""
+        self._collect()
+        reply = self._report(self._name, self._said())
+        self._whole = reply.whole
+        if reply.instruction is not None:
+            self._obey(reply.instruction)
+        if reply.work == self._now.work:
+            self._hear(reply)
+
+    def _collect(self) -> None:
+        own, word = self._collector, self._now.word
+        if word == "round" and own.missing():
+            own.gather(LOOK)
+        elif word == "model" and own.without - own.elsewhere:
+            own.give(LOOK)
+        else:  # who answers now has been heard elsewhere, or is late; told so, it asks again
+            frames = [frame for _, frame in self._link.receive(LOOK)]
+            (own.thank if word == "model" else own.take)(frames)
+            self._link.acknowledge()
+
+    def _said(self) -> ReplicaReport:
+        own = self._collector
+        done = self._done()
+        new = done if self._whole else done - self._told
+        self._told = done
+        counts = {code.value: count for code, count in own.counts.items()}
+        lengths = {name: own.lengths.get(name, 0.0) for name in new}
+        sent = own.bytes_up, own.bytes_down, own.messages
+        now = self._now
+        return ReplicaReport(now.serial, now.work, lengths, self._whole, self._read, counts, sent, own.present, self._total)
+
+    def _done(self) -> set[str]:
+        """The nodes that this replica has dealt with, of what is to be done now."""
+        if self._now.word == "model":
+            return set(self.folder.roll.members) - self._collector.without
+        return set(self._collector.taken) if self._now.word else set()
+
+    def _hear(self, reply: Reply) -> None:
+        """What others have done."""
+        for node, length in reply.events:
+            (self._collector.elsewhere.add if length >= 0.0 else self._collector.elsewhere.discard)(node)
+        self._read += len(reply.events)
+
+    def _obey(self, new: Instruction) -> None:
+        if new.work != self._now.work:
+            self._read, self._told, self._open = 0, set(), 0
+            self._collector.elsewhere = set()
+        self._now, self._total, self._whole = new, b"", True
+        if new.word == "model":
+            self._offer(new)
+        elif new.word:
+            self._begin(new)
+
+    def _offer(self, new: Instruction) -> None:
+        self.folder.clear()
+        self._collector.offer(model_work(self.folder, self._algorithm, new.number, self._state(new)))
+
+    def _state(self, new: Instruction) -> State:
+        return restore_state(self._algorithm, "holds", "server", new.state)
+
+    def _begin(self, new: Instruction) -> None:
+        """Opens the round, unless it is open; closes it where its total is asked for. Who is left out is still in the journal."""
+        own, without = self._collector, new.without.get(self._name, frozenset())
+        if self._open != new.work or without:
+            work = round_work(self.folder, self._algorithm, self._contract, new.number, self._state(new))
+            assert work.model == new.model
+            own.begin(work, without)
+            self._open = new.work
+        if new.word == "total":
+            total, self._open = own.end(), 0
+            self._total = of_total(total) if own.taken else b""

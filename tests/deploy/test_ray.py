@@ -1,0 +1,119 @@
+"""Replicas of Ray Serve that take the answers of one server: the same model, whichever of them is killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from federation_links import PATIENCE, federation, logged, nodes_of, server_sha256, simulated
+
+from entrenous.core.errors import InputError
+from entrenous.deploy import running
+from entrenous.deploy.certificates import make_keys
+from entrenous.deploy.founding import FoundedFederation
+from entrenous.deploy.links.https import HttpsPlan
+from entrenous.deploy.links.polling import PollingNode, serve_many
+from entrenous.deploy.ray_serve import LOCAL, RayPlan, ReplicaPool, serve_by_ray
+from entrenous.deploy.server_folder import ServerFolder
+
+installed = pytest.mark.skipif(find_spec("grpc_reflection") is None, reason="needs ray[serve]")
+pytestmark = pytest.mark.timeout(600)
+Each = Callable[[ReplicaPool, str, bytes], None]
+
+
+@contextmanager
+def nodes_at(made: FoundedFederation, address: str, tls: bool, each: Callable[[str, bytes], None]) -> Iterator[None]:
+    """All nodes of a federation, polling. each: is called with a node's name and its answer, before it is sent."""
+    stop, nodes = threading.Event(), nodes_of(made)
+
+    def answering(name: str) -> PollingNode:
+        own = running.polling(nodes[name])
+
+        def answer(frame: bytes) -> bytes:
+            said = own.answer(frame)
+            each(name, said)
+            return said
+
+        return PollingNode(own.here, answer)
+
+    ca = made.server / "keys" / "ca.crt" if tls else None
+    arguments = (address, ca, [answering(name) for name in nodes], stop)
+    at_work = threading.Thread(target=serve_many, args=arguments, kwargs={"tls": tls, "say": lambda text: None}, daemon=True)
+    at_work.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        at_work.join(PATIENCE)
+        for node in nodes.values():
+            node.close()
+
+
+def served(made: FoundedFederation, each: Each = lambda pool, name, frame: None, tls: bool = False, replicas: int = 2) -> str | None:
+    """The sha256 of the model after all rounds."""
+    if tls:
+        make_keys(made.server / "keys")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    https, over, at_work = HttpsPlan(port=port, keys=made.server / "keys" if tls else None), threading.Event(), []
+
+    def begin(pool: ReplicaPool) -> None:
+        def live() -> None:
+            with nodes_at(made, pool.address, tls, lambda name, frame: each(pool, name, frame)):
+                over.wait(PATIENCE)
+
+        at_work.append(threading.Thread(target=live, daemon=True))
+        at_work[0].start()
+
+    with closing(ServerFolder(made.server)) as held:
+        try:
+            return serve_by_ray(held, https, RayPlan(LOCAL, replicas, made.server.parent / "journals"), threading.Event(), begin)
+        finally:
+            over.set()
+            for thread in at_work:
+                thread.join(PATIENCE)
+
+
+def holders(made: FoundedFederation) -> list[int]:
+    """The process ids of the replicas, as they stand in the locks of their journals' folders."""
+    locks = sorted((made.server.parent / "journals").glob("*/*/lock"))
+    return [int(lock.read_text()) for lock in locks]
+
+
+@installed
+@pytest.mark.parametrize("tls", [False, True])
+def test_two_replicas_end_with_the_model_of_one_process(tmp_path: Path, tls: bool) -> None:
+    made = federation(tmp_path / "f", nodes=10, rounds=3)
+    assert served(made, tls=tls) == server_sha256(simulated(made))
+    assert not list((tmp_path / "f" / "journals").rglob("*.journal"))
+
+
+@installed
+def test_a_replica_that_is_killed_loses_nothing_that_it_acknowledged(tmp_path: Path) -> None:
+    """One is killed at the fifth of thirty answers, one of those that are there then at the seventeenth."""
+    made, count, killed, lock = federation(tmp_path / "f", nodes=10, rounds=3), [0], list[int](), threading.Lock()
+
+    def kill(pool: ReplicaPool, name: str, frame: bytes) -> None:
+        with lock:
+            count[0] += 1
+            if count[0] in (5, 17):
+                killed.append(next(pid for pid in holders(made)[len(killed) :] if pid not in killed))
+                os.kill(killed[-1], signal.SIGKILL)
+
+    assert served(made, kill) == server_sha256(simulated(made))
+    assert len(killed) == 2
+
+
+def test_replicas_are_refused_with_masks_and_below_one(tmp_path: Path) -> None:
+    masked = federation(tmp_path / "m", nodes=4, rounds=1, secure="masks")
+    with pytest.raises(InputError, match="--ray"):
+        served(masked)
+    with pytest.raises(InputError, match="--replicas"):
+        served(federation(tmp_path / "f", rounds=1), replicas=0)
