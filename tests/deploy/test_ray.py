@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import threading
@@ -12,12 +13,13 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from federation_links import PATIENCE, federation, logged, nodes_of, server_sha256, simulated
+from federation_links import PATIENCE, federation, nodes_of, server_sha256, simulated
 
 from entrenous.core.errors import InputError
 from entrenous.deploy import running
 from entrenous.deploy.certificates import make_keys
 from entrenous.deploy.founding import FoundedFederation
+from entrenous.deploy.frames import opened
 from entrenous.deploy.links.https import HttpsPlan
 from entrenous.deploy.links.polling import PollingNode, serve_many
 from entrenous.deploy.ray_serve import LOCAL, RayPlan, ReplicaPool, serve_by_ray
@@ -56,7 +58,9 @@ def nodes_at(made: FoundedFederation, address: str, tls: bool, each: Callable[[s
             node.close()
 
 
-def served(made: FoundedFederation, each: Each = lambda pool, name, frame: None, tls: bool = False, replicas: int = 2) -> str | None:
+def served(
+    made: FoundedFederation, each: Each = lambda pool, name, frame: None, tls: bool = False, replicas: int = 2
+) -> str | None:
     """The sha256 of the model after all rounds."""
     if tls:
         make_keys(made.server / "keys")
@@ -81,10 +85,10 @@ def served(made: FoundedFederation, each: Each = lambda pool, name, frame: None,
                 thread.join(PATIENCE)
 
 
-def holders(made: FoundedFederation) -> list[int]:
-    """The process ids of the replicas, as they stand in the locks of their journals' folders."""
+def holders(made: FoundedFederation) -> dict[Path, int]:
+    """The folders of the replicas' journals, each with the process id in its lock."""
     locks = sorted((made.server.parent / "journals").glob("*/*/lock"))
-    return [int(lock.read_text()) for lock in locks]
+    return {lock.parent: int(lock.read_text()) for lock in locks}
 
 
 @installed
@@ -96,19 +100,28 @@ def test_two_replicas_end_with_the_model_of_one_process(tmp_path: Path, tls: boo
 
 
 @installed
-def test_a_replica_that_is_killed_loses_nothing_that_it_acknowledged(tmp_path: Path) -> None:
-    """One is killed at the fifth of thirty answers, one of those that are there then at the seventeenth."""
+@pytest.mark.parametrize("disk", ["kept", "lost"])
+def test_a_replica_that_is_killed_in_a_round_changes_nothing(tmp_path: Path, disk: str) -> None:
+    """One is killed at the fifth of thirty answers, another at the seventeenth. Its successor reads its journal; where that is lost too, as
+    with the whole machine, nodes are asked again and answer with the same bytes."""
     made, count, killed, lock = federation(tmp_path / "f", nodes=10, rounds=3), [0], list[int](), threading.Lock()
+    said: dict[tuple[str, str, int], set[bytes]] = {}
 
     def kill(pool: ReplicaPool, name: str, frame: bytes) -> None:
         with lock:
+            head = opened(frame).head
+            said.setdefault((head.kind, name, head.round), set()).add(frame)
             count[0] += 1
             if count[0] in (5, 17):
-                killed.append(next(pid for pid in holders(made)[len(killed) :] if pid not in killed))
-                os.kill(killed[-1], signal.SIGKILL)
+                folder, pid = next((folder, pid) for folder, pid in holders(made).items() if pid not in killed)
+                os.kill(pid, signal.SIGKILL)
+                killed.append(pid)
+                if disk == "lost":
+                    shutil.rmtree(folder)
 
     assert served(made, kill) == server_sha256(simulated(made))
     assert len(killed) == 2
+    assert all(len(frames) == 1 for (kind, *_), frames in said.items() if kind in ("update", "sum"))
 
 
 def test_replicas_are_refused_with_masks_and_below_one(tmp_path: Path) -> None:

@@ -17,7 +17,9 @@ from .options import NETWORK, need_libraries
 Insecure = Annotated[bool, Parameter(name="--insecure", negative="")]
 
 
-def server(folder: Path, /, *, insecure: Insecure = False) -> None:
+def server(
+    folder: Path, /, *, insecure: Insecure = False, ray: str | None = None, replicas: int = 2, journal: Path | None = None
+) -> None:
     """Run a federation's server until its rounds are done. It goes on from where it was, whatever ended it.
 
     Parameters
@@ -26,12 +28,20 @@ def server(folder: Path, /, *, insecure: Insecure = False) -> None:
         The server's, as `entrenous federation new` or `try` made it.
     insecure:
         Beyond loopback without TLS: everybody on the way may read and change what passes. For a private network that is encrypted itself.
+    ray:
+        Have answers taken by replicas of Ray Serve: HOST:PORT of a cluster whose head this machine is, or local.
+    replicas:
+        How many of them; with --ray.
+    journal:
+        Their folder for journals, on each machine; with --ray. The default is one in the server's folder.
     """
     need_libraries("federation", *NETWORK)
+    from ..deploy.ray_serve import RayPlan
     from ..deploy.running import run_server
 
+    plan = None if ray is None else RayPlan(ray, replicas, (journal or folder / "replicas").absolute())
     with _until_stopped() as stop:
-        run_server(folder, stop, say, insecure=insecure)
+        run_server(folder, stop, say, insecure=insecure, ray=plan)
 
 
 def gateway(folder: Path, /, *, threads: int = 0, insecure: Insecure = False) -> None:

@@ -21,12 +21,13 @@ from ..core.types import Array, Int64Array
 from .contribution import add, agreed, of_total, read_total
 from .terms import FederationTerms, Roll
 
-SILENT = 10.0  # seconds without a report, after which a replica is taken for dead
+SILENT = 5.0  # seconds without a report, after which a replica is taken for dead
 
 
 class ReplicaPlan(NamedTuple):
     """What a replica is told at its start: terms and roll as JSON, the server's key (it signs the requests) and start, the place of an
-    algorithm of one's own ("" = one of this package), and the folder for journals on the machine where the replica runs."""
+    algorithm of one's own ("" = one of this package), the folder for journals on the machine where the replica runs, and the server's
+    version of this package."""
 
     terms: str
     roll: str
@@ -34,6 +35,7 @@ class ReplicaPlan(NamedTuple):
     start: int
     algorithm: str
     journal: str
+    version: str
 
     def agreement(self) -> tuple[FederationTerms, Roll]:
         """Terms and roll. Raises InputError."""

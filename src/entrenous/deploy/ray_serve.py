@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import logging
 import threading
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from threading import Event
 from typing import Any, NamedTuple, final
@@ -20,12 +21,14 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from cryptography.hazmat.primitives import serialization
 
+from .. import __version__
 from ..core.declared import Contract
 from ..core.errors import EntrenousError, InputError, at_least, one_line
 from ..core.protocols import State, arrays_of
 from ..core.types import Array
 from ..core.update import Total
 from ..federation.workers.engine import EngineOptions, engine
+from .address import refuse_plain
 from .codes import Code
 from .contribution import read_total
 from .coordinator import Coordinator, ReplicaPlan, Summary
@@ -65,6 +68,8 @@ def serve_by_ray(
     """Run the server of an open folder with answers taken by replicas of Ray Serve; see `server.serve`. ready: is given the pool once nodes
     can reach it. Raises InputError for secure sums, of which one process must hear all nodes."""
     plan.check()
+    if https.keys is None:
+        refuse_plain("server", https.host, https.insecure)
     if held.terms.secure == "masks":
         problem = "a secure sum is of all nodes of a round, which one process hears"
         raise InputError("--ray", problem, expected="secure=none", fix="leave --ray out")
@@ -72,7 +77,7 @@ def serve_by_ray(
     address = None if plan.address == LOCAL else plan.address
     with (
         engine(EngineOptions(plan.replicas, address, 1)) as ray,
-        _serve(ray) as serve,
+        _serve(ray, _name(held)) as serve,
         closing(ReplicaPool(ray, serve, held, server, https, plan, stop)) as pool,
     ):
         ready(pool)
@@ -80,22 +85,23 @@ def serve_by_ray(
 
 
 @contextmanager
-def _serve(ray: Any) -> Iterator[Any]:
-    """Ray Serve, which is shut down afterwards unless it ran before."""
+def _serve(ray: Any, name: str) -> Iterator[Any]:
+    """Ray Serve for one application, shut down afterwards. Raises InputError where it serves others: its port and keys are theirs."""
     try:
         serve = importlib.import_module("ray.serve")
     except ImportError as cause:
         raise InputError("--ray", f"Ray Serve is not installed ({cause.name})", fix="pip install 'entrenous[serve]'") from None
-    try:
+    logging.getLogger("ray.serve").setLevel(logging.ERROR)
+    with suppress(ValueError):  # there is none
         ray.get_actor("SERVE_CONTROLLER_ACTOR", namespace="serve")
-        ours = False
-    except ValueError:
-        ours = True
+        if others := sorted(serve.status().applications.keys() - {name}):
+            problem = f"Ray Serve is serving {one_line(', '.join(others), 80)} on this cluster already"
+            raise InputError("--ray", problem, expected="a cluster without Serve", fix="serve shutdown")
+        serve.shutdown()  # left by a server that was killed
     try:
         yield serve
     finally:
-        if ours:
-            serve.shutdown()
+        serve.shutdown()
 
 
 @final
@@ -113,7 +119,6 @@ class ReplicaPool:
         self._read = 0
         self._last = Summary(0, 0, [], {}, (0, 0, 0), 0)
         self._work: RoundWork | None = None
-        self._name = f"entrenous-{held.terms.run[:12]}"
         told = replica_plan(held, plan.journal)
         here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         kind = ray.remote(Coordinator).options(num_cpus=0, scheduling_strategy=here)
@@ -121,12 +126,15 @@ class ReplicaPool:
         self._ask("summary", 0)
         self.address = f"[{https.host}]:{https.port}" if ":" in https.host else f"{https.host}:{https.port}"
         serve.start(http_options=_http_options(https))
-        serve.run(_deployment(serve, told, self._coordinator, plan.replicas), name=self._name, route_prefix="/")
+        try:
+            serve.run(_deployment(serve, told, self._coordinator, plan.replicas), name=_name(held), route_prefix="/")
+        except RuntimeError as cause:
+            raise EntrenousError(f"replicas do not start: {one_line(str(cause), 400)}") from None
         self._until_all(READY)
 
     def close(self) -> None:
         """End the replicas and the coordinator."""
-        self._serve.delete(self._name)
+        self._serve.delete(_name(self._held))
         self._ray.kill(self._coordinator)
 
     # ---- what a server asks of it -------------------------------------------------------------------------------------------------------
@@ -243,12 +251,16 @@ class ReplicaPool:
             raise EntrenousError(f"the coordinator of the replicas has died ({one_line(str(died), 200)})") from None
 
 
+def _name(held: ServerFolder) -> str:
+    """What the application is called in Serve."""
+    return f"entrenous-{held.terms.run[:12]}"
+
+
 def replica_plan(held: ServerFolder, journal: Path) -> ReplicaPlan:
     """What the replicas of a server are told."""
     raw = serialization.Encoding.Raw, serialization.PrivateFormat.Raw, serialization.NoEncryption()
-    return ReplicaPlan(
-        held.terms.text(), held.roll.text(), held.key.private_bytes(*raw), held.start, held.algorithm, str(journal)
-    )
+    key = held.key.private_bytes(*raw)
+    return ReplicaPlan(held.terms.text(), held.roll.text(), key, held.start, held.algorithm, str(journal), __version__)
 
 
 def stored(state: State) -> dict[str, Array]:

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias, final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from .. import __version__
 from ..core.errors import InputError
 from ..core.lock import is_held, locked
 from ..core.protocols import State
@@ -104,13 +105,25 @@ def _name(number: int) -> str:
 
 @final
 class ReplicaLink:
-    """A `ServerLink` to the nodes that happen to ask this replica: the next question may come to another one."""
+    """A `ServerLink` to the nodes that happen to ask this replica: the next question may come to another one.
+
+    A node that has answered another replica may ask here before the word of it has come. So an answer is acknowledged when the coordinator
+    has been told, and only who was asking before the last report counts as present: what that report brought back says who has answered.
+    """
 
     def __init__(self, traffic: Traffic) -> None:
-        self.traffic = traffic
+        self.traffic, self._known = traffic, set[str]()
 
     def present(self) -> Collection[str]:
-        return self.traffic.waiting()
+        return self._known.intersection(self.traffic.waiting())
+
+    def look(self) -> None:
+        """Before a report: note who is asking."""
+        self._known = set(self.traffic.waiting())
+
+    def reported(self) -> None:
+        """After it: tell the nodes whose answers were received that these have been dealt with."""
+        self.traffic.acknowledge()
 
     def send(self, node: str, frame: bytes, seconds: float) -> None:
         self.traffic.send(node, frame, seconds)
@@ -119,10 +132,10 @@ class ReplicaLink:
         return self.traffic.receive(min(seconds, LOOK))
 
     def acknowledge(self) -> None:
-        self.traffic.acknowledge()
+        """Not yet: see `reported`."""
 
     def close(self) -> None:
-        self.acknowledge()
+        self.reported()
 
 
 @final
@@ -130,6 +143,8 @@ class Replica:
     """A collector, and what it is told to do. name: of this process alone; report: tells the coordinator, and returns what that says."""
 
     def __init__(self, plan: ReplicaPlan, name: str, report: Report) -> None:
+        if plan.version != __version__:
+            raise InputError("--ray", f"a machine has entrenous {__version__}", expected=plan.version, fix="install the same")
         self.folder, self._name, self._report = ReplicaFolder(plan), name, report
         terms, roll = self.folder.terms, self.folder.roll
         self._algorithm = terms.make(place=plan.algorithm)
@@ -164,7 +179,9 @@ class Replica:
     def step(self) -> None:
         """Ask and hear nodes for a moment, report, and begin what is new."""
         self._collect()
+        self._link.look()
         reply = self._report(self._name, self._said())
+        self._link.reported()
         self._whole = reply.whole
         if reply.instruction is not None:
             self._obey(reply.instruction)
@@ -180,7 +197,6 @@ class Replica:
         else:  # who answers now has been heard elsewhere, or is late; told so, it asks again
             frames = [frame for _, frame in self._link.receive(LOOK)]
             (own.thank if word == "model" else own.take)(frames)
-            self._link.acknowledge()
 
     def _said(self) -> ReplicaReport:
         own = self._collector

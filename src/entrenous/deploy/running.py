@@ -26,6 +26,7 @@ from .links.polling import PollingNode, serve
 from .node import FederatedNode
 from .node_store import NodeStore
 from .pool import WorkerPool
+from .ray_serve import RayPlan, serve_by_ray
 from .secure import largest_answer
 from .server import FederationServer, serve_opened
 from .server_folder import ServerFolder
@@ -36,13 +37,18 @@ PARENT = "ENTRENOUS_PARENT"  # who started a process for a trial
 LOOK = 0.5  # seconds between two looks at the server's status
 
 
-def run_server(folder: Path, stop: threading.Event, say: Say, *, insecure: bool = False, workers: int = 1) -> None:
-    """Run a server until its rounds are done or `stop` is set. workers: processes that take answers. Raises InputError for a folder or an
-    address that cannot be used."""
+def run_server(
+    folder: Path, stop: threading.Event, say: Say, *, insecure: bool = False, workers: int = 1, ray: RayPlan | None = None
+) -> None:
+    """Run a server until its rounds are done or `stop` is set. workers: processes that take answers; ray: replicas that do, in their place.
+    Raises InputError for a folder or an address that cannot be used."""
     place = read_json(folder / "place.json")
     keys = folder / "keys" if place["tls"] else None
     plan = HttpsPlan(place["host"], int(place["port"]), keys, insecure)
     with closing(ServerFolder(folder)) as held, _telling(folder, say):
+        if ray is not None:
+            serve_by_ray(held, plan, ray, stop)
+            return
         if workers > 1:
             serve_by_workers(held, plan, workers, stop)
             return
