@@ -35,7 +35,7 @@ def nodes(threads: int, progress: Progress, *, devices: int = DEVICES) -> dict[s
     found: dict[str, Any] = {"devices": devices}
     with tempfile.TemporaryDirectory() as folder:
         progress(0, 3, "keys")
-        terms = crowd(Path(folder) / "server", _data(devices), SETTINGS, ROUNDS)
+        terms = crowd(Path(folder) / "server", synthetic_crowd(devices), SETTINGS, ROUNDS)
         for done, workers in enumerate((1, WORKERS), start=1):
             progress(done, 3, f"{workers} processes")
             found[f"workers_{workers}"] = _measured(Path(folder) / "server", devices, workers)
@@ -49,7 +49,8 @@ def nodes(threads: int, progress: Progress, *, devices: int = DEVICES) -> dict[s
     }  # fmt: skip
 
 
-def _data(devices: int) -> Interactions:
+def synthetic_crowd(devices: int) -> Interactions:
+    """The rows of as many users, each as many as in MovieLens-100K."""
     return synthetic(users=devices, items=ITEMS, interactions=devices * EACH, seed=1)
 
 
@@ -84,7 +85,7 @@ class Devices:
         from ..deploy.terms import FederationTerms
 
         self.terms = FederationTerms.read(folder / "terms.json")
-        data = _data(devices)
+        data = synthetic_crowd(devices)
         self.users = np.array_split(np.arange(devices), PROCESSES)[part]
         self.shard = Shard(self.terms.make(), data.catalogue, data.of_users(self.users), self.users)
         self._private = self.shard.init_devices(key(self.terms.seed, "devices"))

@@ -78,7 +78,7 @@ class Event(NamedTuple):
     length: float
 
 
-class Reply(NamedTuple):
+class CoordinatorReply(NamedTuple):
     """instruction: None where the replica has it; whole: say everything again; events: those that the replica has not read, of `work`."""
 
     instruction: Instruction | None
@@ -87,7 +87,7 @@ class Reply(NamedTuple):
     events: list[Event]
 
 
-class Summary(NamedTuple):
+class ReplicasSummary(NamedTuple):
     """Where all replicas stand. live: how many there are; ready: how many have obeyed the last instruction; sent: bytes up, down, and
     messages, of all replicas that there ever were."""
 
@@ -140,7 +140,7 @@ class Coordinator:
         now = self._instruction
         self._instruction = now._replace(serial=now.serial + 1, word=word, without=without or {})
 
-    def summary(self, read: int) -> Summary:
+    def summary(self, read: int) -> ReplicasSummary:
         """Where everybody stands; the events after the first `read`."""
         self._bury()
         live = self._live.values()
@@ -149,7 +149,7 @@ class Coordinator:
         for each in self._counts.values():
             counts.update(each)
         sent = np.sum([*self._sent.values(), (0, 0, 0)], axis=0).tolist()
-        return Summary(len(live), ready, self._events[read:], counts, tuple(sent), sum(one.present for one in live))
+        return ReplicasSummary(len(live), ready, self._events[read:], counts, tuple(sent), sum(one.present for one in live))
 
     def total(self, asked: Mapping[str, Int64Array]) -> tuple[frozenset[str], bytes] | None:
         """The sum of all totals and whose answers are in it, once all replicas have said theirs; None where a node is in two: then those
@@ -167,18 +167,18 @@ class Coordinator:
 
     # ---- for replicas --------------------------------------------------------------------------------------------------------------------
 
-    def report(self, replica: str, said: ReplicaReport) -> Reply:
+    def report(self, replica: str, said: ReplicaReport) -> CoordinatorReply:
         """What a replica has done; what it is to do."""
         now, known = self._instruction, self._live.get(replica)
         self._counts[replica], self._sent[replica] = said.counts, said.sent
         if known is None and not said.whole:
-            return Reply(None, True, now.work, [])
+            return CoordinatorReply(None, True, now.work, [])
         standing = self._live.setdefault(replica, Standing(0.0))
         standing.heard, standing.on, standing.present = self._now(), said.on, said.present
         if said.work == now.work:
             self._done(standing, said)
         new = None if said.on == now.serial else now
-        return Reply(new, False, now.work, self._events[said.read if said.work == now.work else 0 :])
+        return CoordinatorReply(new, False, now.work, self._events[said.read if said.work == now.work else 0 :])
 
     # ---- small parts ---------------------------------------------------------------------------------------------------------------------
 

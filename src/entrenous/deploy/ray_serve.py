@@ -31,7 +31,7 @@ from ..federation.workers.engine import EngineOptions, engine
 from .address import refuse_plain
 from .codes import Code
 from .contribution import read_total
-from .coordinator import Coordinator, ReplicaPlan, Summary
+from .coordinator import Coordinator, ReplicaPlan, ReplicasSummary
 from .exchange import LONG, ServerStopped
 from .links.https import HttpsPlan
 from .links.traffic import HELD, WAITING
@@ -117,7 +117,7 @@ class ReplicaPool:
         self.lengths: dict[str, float] = {}
         self._done: dict[str, float] = {}
         self._read = 0
-        self._last = Summary(0, 0, [], {}, (0, 0, 0), 0)
+        self._last = ReplicasSummary(0, 0, [], {}, (0, 0, 0), 0)
         self._work: RoundWork | None = None
         told = replica_plan(held, plan.journal)
         here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)

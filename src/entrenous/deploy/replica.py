@@ -23,7 +23,7 @@ from ..core.protocols import State
 from ..runs.recommenders import restore_state
 from .collector import Collector
 from .contribution import agreed, of_total
-from .coordinator import Instruction, ReplicaPlan, ReplicaReport, Reply
+from .coordinator import CoordinatorReply, Instruction, ReplicaPlan, ReplicaReport
 from .exchange import ServerStopped
 from .journal import Journal, JournalRecord, records
 from .links.admission import Admission
@@ -33,7 +33,8 @@ from .rounds import model_work, round_work
 from .secure import largest_answer
 
 LOOK = 0.05  # seconds between two reports
-Report = Callable[[str, ReplicaReport], Reply]
+MOST = 1000  # replicas whose journals are in one folder
+Report = Callable[[str, ReplicaReport], CoordinatorReply]
 App: TypeAlias = Callable[[Any, Any, Any], Awaitable[None]]
 
 
@@ -91,12 +92,12 @@ class ReplicaFolder:
 
     def _new(self) -> Path:
         """Makes a folder, which is held from its first moment on."""
-        while True:
-            folder = self._root / f"{len(list(self._root.iterdir())):03d}"
-            with suppress(FileExistsError, InputError):
+        for folder in (self._root / f"{number:03d}" for number in range(MOST)):
+            with suppress(FileExistsError, InputError):  # another was faster
                 folder.mkdir(mode=0o700)
                 self._held[folder] = locked(folder / "lock")
                 return folder
+        raise InputError(str(self._root), f"{MOST} replicas have journals there", fix="name another folder with --journal")
 
 
 def _name(number: int) -> str:
@@ -215,7 +216,7 @@ class Replica:
             return set(self.folder.roll.members) - self._collector.without
         return set(self._collector.taken) if self._now.word else set()
 
-    def _hear(self, reply: Reply) -> None:
+    def _hear(self, reply: CoordinatorReply) -> None:
         """What others have done."""
         for node, length in reply.events:
             (self._collector.elsewhere.add if length >= 0.0 else self._collector.elsewhere.discard)(node)

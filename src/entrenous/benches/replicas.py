@@ -1,0 +1,87 @@
+"""Replicas of Ray Serve: seconds a round over real sockets, beside as many workers without Ray."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from ..core.protocols import Progress
+from .nodes import PROCESSES, ROUNDS, SETTINGS, synthetic_crowd
+from .serving import SECONDS, crowd
+
+DEVICES, REPLICAS = 1000, 2
+
+
+def replicas(threads: int, progress: Progress, *, devices: int = DEVICES) -> dict[str, Any]:
+    """FPL rounds of `devices` nodes of one user each, all of whom are asked, over TLS 1.3 on loopback: by two replicas of Ray Serve behind
+    its proxy, and by two workers of the server itself. The devices live in two processes on the same cores; see `federation-nodes`."""
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made) / "server"
+        terms = crowd(folder, synthetic_crowd(devices), SETTINGS, ROUNDS)
+        progress(0, 2, "workers")
+        workers = _measured(folder, devices, _by_workers)
+        progress(1, 2, "replicas")
+        found = _measured(folder, devices, _by_ray)
+    progress(2, 2, "measured")
+    return {
+        "devices": devices, "rounds": terms.rounds, "replicas": REPLICAS, "seconds_per_round": found,
+        "answers_per_second": round(devices / found), "seconds_per_round_workers": workers,
+        "ratio": found / workers, "against": f"{REPLICAS} workers without Ray",
+    }  # fmt: skip
+
+
+def _measured(folder: Path, devices: int, serve: Callable[[Path, Callable[[str], None]], None]) -> float:
+    from ..deploy.running import status
+
+    for left in (*folder.glob("checkpoint-*"), *folder.glob("kept-*"), *folder.glob("*.journal"), *folder.glob("model.*")):
+        left.unlink()
+
+    def live(address: str) -> None:
+        shares = [json.dumps([address, str(folder), devices, part]) for part in range(PROCESSES)]
+        commands = [[sys.executable, "-m", "entrenous.benches.nodes", share] for share in shares]
+        with ThreadPoolExecutor(PROCESSES) as pool:
+            list(pool.map(lambda command: subprocess.run(command, timeout=SECONDS, check=True), commands))
+
+    serve(folder, live)
+    done = status(folder)
+    assert done["status"] == "finished", done
+    return float(done["seconds_a_round"])
+
+
+def _by_workers(folder: Path, live: Callable[[str], None]) -> None:
+    from ..deploy.links.https import HttpsPlan
+    from ..deploy.running import serve_by_workers
+    from ..deploy.server_folder import ServerFolder
+
+    with closing(ServerFolder(folder)) as held:
+        plan = HttpsPlan(port=0, keys=folder / "keys")
+        serve_by_workers(held, plan, REPLICAS, threading.Event(), lambda pool: _alive(live, pool.address))
+
+
+def _by_ray(folder: Path, live: Callable[[str], None]) -> None:
+    from ..deploy.links.https import HttpsPlan
+    from ..deploy.ray_serve import LOCAL, RayPlan, serve_by_ray
+    from ..deploy.server_folder import ServerFolder
+
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with closing(ServerFolder(folder)) as held:
+        plan, https = RayPlan(LOCAL, REPLICAS, folder / "replicas"), HttpsPlan(port=port, keys=folder / "keys")
+        serve_by_ray(held, https, plan, threading.Event(), lambda pool: _alive(live, pool.address))
+
+
+def _alive(live: Callable[[str], None], address: str) -> None:
+    """The devices, in processes that a thread waits for."""
+    threading.Thread(target=live, args=(address,), daemon=True).start()
+
+
+BENCHES = {"federation-ray": replicas}
