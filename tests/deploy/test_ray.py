@@ -78,7 +78,9 @@ def served(
 
     with closing(ServerFolder(made.server)) as held:
         try:
-            return serve_by_ray(held, https, RayPlan(LOCAL, replicas, made.server.parent / "journals"), threading.Event(), begin)
+            return serve_by_ray(
+                held, https, RayPlan(LOCAL, replicas, made.server.parent / "journals"), stop or threading.Event(), begin
+            )
         finally:
             over.set()
             for thread in at_work:
@@ -122,6 +124,19 @@ def test_a_replica_that_is_killed_in_a_round_changes_nothing(tmp_path: Path, dis
     assert served(made, kill) == server_sha256(simulated(made))
     assert len(killed) == 2
     assert all(len(frames) == 1 for (kind, *_), frames in said.items() if kind in ("update", "sum"))
+
+
+@installed
+def test_a_server_that_is_stopped_in_a_round_goes_on_with_its_journals(tmp_path: Path) -> None:
+    made, stop, count = federation(tmp_path / "f", nodes=10, rounds=2), threading.Event(), [0]
+
+    def halt(pool: ReplicaPool, name: str, frame: bytes) -> None:
+        count[0] += 1
+        if count[0] == 15:
+            stop.set()
+
+    assert served(made, halt, stop=stop) is None
+    assert served(made) == server_sha256(simulated(made))
 
 
 def test_replicas_are_refused_with_masks_and_below_one(tmp_path: Path) -> None:
