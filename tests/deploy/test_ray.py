@@ -59,8 +59,9 @@ def nodes_at(made: FoundedFederation, address: str, tls: bool, each: Callable[[s
 
 
 def served(
-    made: FoundedFederation, each: Each = lambda pool, name, frame: None, tls: bool = False, replicas: int = 2
-) -> str | None:
+    made: FoundedFederation, each: Each = lambda pool, name, frame: None, tls: bool = False, replicas: int = 2,
+    stop: threading.Event | None = None,
+) -> str | None:  # fmt: skip
     """The sha256 of the model after all rounds."""
     if tls:
         make_keys(made.server / "keys")
@@ -127,7 +128,7 @@ def test_a_replica_that_is_killed_in_a_round_changes_nothing(tmp_path: Path, dis
 
 
 @installed
-def test_a_server_that_is_stopped_in_a_round_goes_on_with_its_journals(tmp_path: Path) -> None:
+def test_a_server_that_is_stopped_in_a_round_goes_on(tmp_path: Path) -> None:
     made, stop, count = federation(tmp_path / "f", nodes=10, rounds=2), threading.Event(), [0]
 
     def halt(pool: ReplicaPool, name: str, frame: bytes) -> None:
