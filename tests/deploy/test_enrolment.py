@@ -13,7 +13,8 @@ from federation_links import federation, ratings
 from entrenous.core.errors import InputError
 from entrenous.deploy.enrolment import identity, join, told
 from entrenous.deploy.founding import FoundedFederation
-from entrenous.deploy.node import FederatedNode, read_identity
+from entrenous.deploy.identity import read_identity
+from entrenous.deploy.node import FederatedNode
 from entrenous.privacy.secure_sum.terms import Floors
 
 OWN = Floors(cohort=100, occupancy=10.0)
@@ -52,7 +53,7 @@ FIRST = np.arange(5)
      {"anything": 1}],
 )  # fmt: skip
 def test_an_invitation_overrides_nothing_that_the_owner_decides(made: FoundedFederation, more: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match=f"says '{next(iter(more))}' too; expected server and tls alone") as why:
+    with pytest.raises(InputError, match=f"unknown field `{next(iter(more))}`; expected server and tls alone") as why:
         joining(made, invitation(made, **more))
     assert "\n" not in str(why.value) and not (made.nodes["node-1"] / "node.json").exists()
     assert not (made.nodes["node-1"] / "store.sqlite").exists()

@@ -65,13 +65,12 @@ def test_a_place_is_never_taken_from_an_invitation(file: Path, tmp_path: Path) -
 
 
 def test_a_node_joins_with_the_file_that_it_names(file: Path, tmp_path: Path) -> None:
-    from entrenous.deploy.founding import Place, found_server, items_of, items_text
+    from entrenous.deploy.catalogue import Items
+    from entrenous.deploy.founding import found_federation
 
     data = synthetic(users=4, items=20, interactions=40, seed=0)
     request = identity(tmp_path / "node", "node-1")
-    made = found_server(
-        tmp_path / "f", items_text(items_of(data)), data.catalogue, [(request, 4)], Place(), algorithm=str(file), rounds=1, seed=0
-    )
+    made = found_federation(tmp_path / "f", Items.of(data), data.catalogue, [(request, 4)], algorithm=str(file), rounds=1, seed=0)
     with pytest.raises(InputError, match="the federation's algorithm, mine, is none of"):
         join(tmp_path / "node", made.nodes["node-1"], data)
     other = tmp_path / "other.py"

@@ -15,8 +15,8 @@ from entrenous.core.errors import InputError
 from entrenous.deploy import exchange, secure_server, server
 from entrenous.deploy.founding import FoundedFederation
 from entrenous.deploy.frames import opened, seal
+from entrenous.deploy.identity import read_identity
 from entrenous.deploy.intake import Open
-from entrenous.deploy.node import read_identity
 from entrenous.deploy.secure import KINDS, beside
 from entrenous.deploy.secure_server import SecureRound
 from entrenous.deploy.server import FederationServer, serve
@@ -212,7 +212,7 @@ def test_a_sum_that_no_devices_can_have_is_lost(tmp_path: Path, part: str, lie: 
     made = secure(tmp_path / "f", algorithm="fedavg-neumf", settings={"factors": 4, "layers": (4,)})
     held = ServerFolder(made.server)
     own = FederationServer(held, FaultyLink({}), Event())
-    now = Open(0, bytes(32), held.roll.by_node(np.arange(made.terms.users)))
+    now = Open(0, bytes(32), held.members.by_node(np.arange(made.terms.users)))
     found = SecureRound(own, now, own.algorithm.download(own.state))
     total = own.contract.empty_total()._replace(devices=made.terms.users)
     total.weight[0] = made.terms.users << 16

@@ -34,7 +34,7 @@ def take_and_die(folder: str, frame: bytes) -> None:
     held = ServerFolder(Path(folder))
     server = FederationServer(held, MemoryServerLink({}), threading.Event())
     found = opened(frame)
-    asked = held.roll.by_node(np.arange(held.terms.users))
+    asked = held.members.by_node(np.arange(held.terms.users))
     journal = held.journal(found.head.round)
     recorded = [record.content for record in held.recorded(found.head.round)]
     server.intake.begin(Open(found.head.round, found.head.model, asked), journal, recorded)

@@ -11,7 +11,7 @@ from ..core.errors import EntrenousError
 from .codes import FrameRefused
 from .frames import opened, signed_by
 from .link import ServerLink
-from .terms import Roll
+from .members import Members
 
 LONG = 3.0  # seconds between two words about who is waited for
 POLL = 0.2  # seconds that the server waits for answers before it looks around
@@ -44,9 +44,15 @@ class Exchange:
     waits: is called now and then with the names of missing nodes. bytes_down, messages: sent so far."""
 
     def __init__(
-        self, link: ServerLink, run: str, roll: Roll, hello: Callable[[], bytes], stop: Event, waits: Callable[[list[str]], None]
+        self,
+        link: ServerLink,
+        run: str,
+        members: Members,
+        hello: Callable[[], bytes],
+        stop: Event,
+        waits: Callable[[list[str]], None],
     ) -> None:
-        self._link, self._run, self._roll, self._hello, self._stop, self._waits = link, run, roll, hello, stop, waits
+        self._link, self._run, self._members, self._hello, self._stop, self._waits = link, run, members, hello, stop, waits
         self._addresses: dict[str, str] = {}  # of nodes, by name
         self._greeted: dict[str, Greeted] = {}  # addresses that were asked for their names
         self.bytes_down = self.messages = 0
@@ -121,7 +127,7 @@ class Exchange:
             found = opened(frame, 0)
         except FrameRefused:
             return False
-        member = self._roll.members.get(found.node)
+        member = self._members.nodes.get(found.node)
         if found.head.kind != "hello" or found.head.run != self._run or member is None or not signed_by(found, member.key):
             return False
         if address not in self._greeted or found.head.model != self._greeted[address].nonce:

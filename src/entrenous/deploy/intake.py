@@ -20,7 +20,7 @@ from .codes import Code, FrameRefused, reason
 from .contribution import largest_body
 from .frames import Frame, opened, signed_by
 from .journal import FRAME, Journal
-from .terms import Roll
+from .members import Members
 
 Log = Callable[[str], None]
 REMEMBERED = 16  # closed rounds whose missing answers are known to be late when they come
@@ -45,12 +45,12 @@ class Receipt(NamedTuple):
 class RoundIntake:
     """Takes the answers of one round after the other.
 
-    roll: who may send. caps: what a device may send. counts: how often each code was given, over all rounds of this process. lengths: of
+    members: who may send. caps: what a device may send. counts: how often each code was given, over all rounds of this process. lengths: of
     each node's answer of the open round, as `caps.norm` measures them.
     """
 
-    def __init__(self, run: str, roll: Roll, contract: Contract, log: Log, caps: Caps | None = None) -> None:
-        self.run, self.roll, self.contract, self.log = run, roll, contract, log
+    def __init__(self, run: str, members: Members, contract: Contract, log: Log, caps: Caps | None = None) -> None:
+        self.run, self.members, self.contract, self.log = run, members, contract, log
         self.caps, self.lengths = caps or Caps.of(contract), dict[str, float]()
         self.counts: Counter[Code] = Counter()
         self.total: Total = contract.empty_total()
@@ -108,11 +108,13 @@ class RoundIntake:
     def identified(self, frame: Frame) -> str:
         """The node that signed a frame. Raises FrameRefused."""
         name = frame.node
-        if name not in self.roll.members:
+        if name not in self.members.nodes:
             raise FrameRefused(Code.UNKNOWN_NODE)
-        if not signed_by(frame, self.roll.members[name].key):
-            others = (other for other, member in self.roll.members.items() if other != name and signed_by(frame, member.key))
-            other = next(others, None) if len(self.roll.members) <= 1000 else None  # a flood of these must not cost a search each
+        if not signed_by(frame, self.members.nodes[name].key):
+            others = (other for other, member in self.members.nodes.items() if other != name and signed_by(frame, member.key))
+            other = (
+                next(others, None) if len(self.members.nodes) <= 1000 else None
+            )  # a flood of these must not cost a search each
             raise FrameRefused(Code.BAD_SIGNATURE if other is None else Code.FOREIGN_SIGNATURE)
         return name
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from sqlite3 import Error
@@ -11,18 +10,15 @@ from threading import Lock
 from typing import Any, final
 
 import numpy as np
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ..core.declared import Contract, ContractError
 from ..core.errors import EntrenousError, InputError
-from ..core.files import others_may_read
 from ..core.keys import key as key_of
 from ..core.keys import local_key
 from ..core.protocols import FederatedAlgorithm, State, arrays_of
 from ..core.trial import of_devices
-from ..core.types import Array, Float32Array, Float64Array, Int64Array
+from ..core.types import Array, Float32Array, Int64Array
 from ..core.update import Total, Update
-from ..core.vocabulary import Vocabulary
 from ..data.interactions import Interactions
 from ..federation.executors import Threads
 from ..federation.shard import Shard
@@ -30,14 +26,18 @@ from ..privacy.secure_sum.terms import Floors
 from ..wire.download import read_download
 from ..wire.tensors import Malformed, TensorField
 from . import contribution
+from .catalogue import ITEMS, Items
 from .codes import Code, FrameRefused
 from .draws import SecretDraws
+from .files import read_json
 from .frames import Frame, opened, seal, signed_by
-from .node_store import GivenAnswer, NodeStore
+from .identity import IDENTITY, read_identity
+from .members import MEMBERS, Members
+from .node_store import NODE, STORE, GivenAnswer, NodeStore
 from .request import NodeRequest, announced
 from .secure import KINDS
 from .secure_node import SecureSide
-from .terms import FederationTerms, Roll, check_format, read_json
+from .terms import TERMS, FederationTerms
 
 
 @final
@@ -45,14 +45,13 @@ class FederatedNode:
     """One node, opened from its folder: node.json, terms.json, items.json, identity.key, store.sqlite. Answers one request at a time."""
 
     def __init__(self, folder: Path, *, threads: int = 1) -> None:
-        about = read_json(folder / "node.json")
-        check_format(folder / "node.json", about.get("format"))
-        self.folder, self.name, self.terms = folder, str(about["name"]), FederationTerms.read(folder / "terms.json")
-        self.key, self._least = read_identity(folder / "identity.key"), int(about.get("least_users", 1))
+        about = read_json(folder / NODE)
+        self.folder, self.name, self.terms = folder, str(about["name"]), FederationTerms.read(folder / TERMS)
+        self.key, self._least = read_identity(folder / IDENTITY), int(about.get("least_users", 1))
         self.algorithm = self.terms.make(about.get("own"), str(about.get("algorithm", "")))
-        self.items, places = read_items(folder / "items.json", self.terms.items_sha256)
-        self.store, self._turn = NodeStore(folder / "store.sqlite"), Lock()
-        self.rows: Interactions = self.store.rows(self.items, places)
+        self.items = Items.read(folder / ITEMS, self.terms.items_sha256)
+        self.store, self._turn = NodeStore(folder / STORE), Lock()
+        self.rows: Interactions = self.store.rows(self.items)
         self.shard = Shard(self.algorithm, self.terms.catalogue, self.rows, self.store.users, executor=Threads(threads))
         public, self._rounds = self.terms.draws == "public", key_of(self.terms.seed, "rounds")
         self._secret = None if public else SecretDraws(self.shard, int(self.store.fact("secret") or 0))
@@ -63,8 +62,8 @@ class FederatedNode:
             self.store.begin(arrays_of(first))
         self._kinds: dict[str, Callable[[Frame], bytes]] = {"hello": self._hello, "work": self._work, "model": self._model}
         if self.terms.secure == "masks":
-            roll = Roll.read(folder / "roll.json", self.terms.users)
-            keys = {name: member.key.public_bytes_raw() for name, member in roll.members.items()}
+            members = Members.read(folder / MEMBERS, self.terms.users)
+            keys = {name: member.key.public_bytes_raw() for name, member in members.nodes.items()}
             secure = SecureSide(self, keys, Floors(**about.get("floors", {})))
             self._kinds = {"hello": self._hello, "model": self._model, **dict.fromkeys(KINDS, secure.answer)}
 
@@ -82,7 +81,7 @@ class FederatedNode:
             frame = opened(request)
             head = frame.head
             about = {"round": head.round, "attempt": head.attempt, "model": head.model, "items": self.terms.items}
-            if not signed_by(frame, self.terms.server_key):
+            if not signed_by(frame, self.terms.operator_key):
                 raise FrameRefused(Code.BAD_SIGNATURE, "not the server of this federation")
             if frame.head.run != self.terms.run:
                 raise FrameRefused(Code.WRONG_RUN, "other terms than this node has")
@@ -228,27 +227,3 @@ class OwnRecommender:
         """Scores of every item, float32 [len(users), items]. users: places among the node's users."""
         devices = type(self._devices)(*(array[users] for array in self._devices))
         return self._algorithm.score(of_devices(self._contract, self._download, users), devices, self._data.histories(users))
-
-
-def read_identity(path: Path) -> Ed25519PrivateKey:
-    """Reads a node's Ed25519 private key, hexadecimal, from a file that only its owner reads. Raises InputError, also where others may."""
-    try:
-        if others_may_read(path):
-            fix = f"chmod 600 {path}; and if others could read it, make a new node"
-            raise InputError(str(path), "others may read it", expected="mode 0600", fix=fix)
-        return Ed25519PrivateKey.from_private_bytes(bytes.fromhex(path.read_text(encoding="ascii").strip()))
-    except (OSError, ValueError) as bad:
-        raise InputError(str(path), f"no key can be read ({type(bad).__name__})", expected="64 hexadecimal digits") from None
-
-
-def read_items(path: Path, sha256: str) -> tuple[Vocabulary, Float64Array | None]:
-    """Reads the list of items that all number alike, and where they are, float64 [items, 2] degrees, if that is known."""
-    try:
-        said = path.read_bytes()
-    except OSError as bad:
-        raise InputError(str(path), f"cannot be read ({bad.strerror})", expected="the federation's list of items") from None
-    if hashlib.sha256(said).hexdigest() != sha256:
-        raise InputError(str(path), "not the list of items of the terms", fix="get the items.json that belongs to terms.json")
-    found = json.loads(said)
-    places = None if found.get("places") is None else np.array(found["places"], np.float64)
-    return Vocabulary(found["ids"], kind="item"), places

@@ -25,9 +25,10 @@ from .exchange import Exchange
 from .frames import Frame, opened
 from .intake import Open, RoundIntake
 from .journal import FRAME, MARK, Journal
+from .members import Members
 from .secure import KINDS, sum_terms, uploaded
 from .server_folder import ServerFolder
-from .terms import FederationTerms, Roll
+from .terms import FederationTerms
 from .totals import check_total
 
 T = TypeVar("T")
@@ -40,7 +41,7 @@ class AskingServer(Protocol):
 
     folder: ServerFolder
     terms: FederationTerms
-    roll: Roll
+    members: Members
     contract: Contract
     exchange: Exchange
     intake: RoundIntake
@@ -67,7 +68,7 @@ class SecureRound:
 
     def __init__(self, server: AskingServer, now: Open, download: State) -> None:
         self._server, self._now, self._download = server, now, download
-        self._roll = {name: member.key.public_bytes_raw() for name, member in server.roll.members.items()}
+        self._roll = {name: member.key.public_bytes_raw() for name, member in server.members.nodes.items()}
         self._empty = server.contract.empty_total()  # the sum of nobody
         self._gone: set[str] = set()  # who has refused a stage of this attempt, or was not heard in time
         self._shown: dict[str, tuple[ShownArrays, ...]] = {}

@@ -60,14 +60,14 @@ class FederationServer:
     """The server of one federation: asks nodes to train, sums their updates, and stores each new model before it is used."""
 
     def __init__(self, folder: ServerFolder, link: ServerLink, stop: Event, progress: Progress = silent) -> None:
-        self.folder, self.terms, self.roll = folder, folder.terms, folder.roll
+        self.folder, self.terms, self.members = folder, folder.terms, folder.members
         self.algorithm, catalogue = self.terms.make(place=folder.algorithm), self.terms.catalogue
-        self.exchange = Exchange(link, self.terms.run, self.roll, lambda: self.seal("hello"), stop, self._wait)
+        self.exchange = Exchange(link, self.terms.run, self.members, lambda: self.seal("hello"), stop, self._wait)
         self._progress, self._key = progress, key_of(self.terms.seed, "rounds")
         self._took: list[float] = []  # seconds, of each round of this process
         self.contract = agreed(self.algorithm, catalogue)
         caps = Caps.of(self.contract, self.terms.most_norm, self.terms.most_weight)
-        self.intake = RoundIntake(self.terms.run, self.roll, self.contract, folder.log, caps)
+        self.intake = RoundIntake(self.terms.run, self.members, self.contract, folder.log, caps)
         self._moved = self._longest = 0.0  # how far the last round moved the model, and the longest answer of this process
         found = folder.newest(self.algorithm)
         first = self.algorithm.init_server(catalogue, key_of(self.terms.seed, "server"))
@@ -93,7 +93,7 @@ class FederationServer:
         """Run one round: select users, send the download, collect updates, aggregate, and store the new model."""
         users = self.algorithm.select(self.state, self.terms.catalogue, np.uint64(select_key(self._key, self.round)))
         download = self.algorithm.download(self.state)
-        now = Open(self.round, announced_of(self.contract, download), self.roll.by_node(users))
+        now = Open(self.round, announced_of(self.contract, download), self.members.by_node(users))
         total = SecureRound(self, now, download).run() if self.terms.secure == "masks" else self._plain(now, download)
         self._commit(total, len(users))
 
@@ -177,7 +177,7 @@ class FederationServer:
     def _farewell(self) -> None:
         """The trained model to every node that is there, to recommend by."""
         download = self.algorithm.download(self.state)
-        everyone = {name: member.users for name, member in self.roll.members.items()}
+        everyone = {name: member.users for name, member in self.members.nodes.items()}
         waiting = set(everyone)
 
         def take(frame: bytes) -> None:
@@ -218,7 +218,7 @@ class FederationServer:
         self.folder.status(
             {"status": status, "run": self.terms.run, "round": self.round, "rounds": self.terms.rounds,
              "seconds_a_round": round(float(np.median(took)), 3) if took else 0.0, "nodes": len(self.exchange.present),
-             "of": len(self.roll.members), "waiting_for": list(nodes[:NAMED]), "bytes_up": done.bytes_up, "bytes_down": done.bytes_down,
+             "of": len(self.members.nodes), "waiting_for": list(nodes[:NAMED]), "bytes_up": done.bytes_up, "bytes_down": done.bytes_down,
              "moved": round(self._moved, 6), "longest_answer": round(self._longest, 6), **more,
              "answers": {code.value: n for code, n in sorted(self.intake.counts.items())}}
         )  # fmt: skip

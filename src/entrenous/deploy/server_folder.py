@@ -21,9 +21,11 @@ from ..core.protocols import FederatedAlgorithm, State, arrays_of
 from ..federation.ledger import Ledger
 from ..runs import store
 from ..runs.recommenders import restore_state
+from .files import FORMAT, check_format, write_text
+from .identity import IDENTITY, read_identity
 from .journal import Journal, JournalRecord, records
-from .node import read_identity
-from .terms import FORMAT, FederationTerms, Roll, check_format, write_text
+from .members import MEMBERS, Members
+from .terms import TERMS, FederationTerms
 
 PHASE = "server"
 PARTS = 10  # of all rounds, after each of which a model is kept to go back to
@@ -35,9 +37,9 @@ class ServerFolder:
     written to."""
 
     def __init__(self, path: Path) -> None:
-        self.path, self.terms = path, FederationTerms.read(path / "terms.json")
-        self.roll = Roll.read(path / "roll.json", self.terms.users)
-        self.key = read_identity(path / "identity.key")
+        self.path, self.terms = path, FederationTerms.read(path / TERMS)
+        self.members = Members.read(path / MEMBERS, self.terms.users)
+        self.key = read_identity(path / IDENTITY)
         own = path / "algorithm"  # the operator's own file, of an algorithm that is none of this package
         self.algorithm = own.read_text(encoding="utf-8").strip() if own.exists() else ""
         try:

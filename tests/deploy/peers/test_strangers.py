@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
-from peers_in_memory import Street, charter
+from peers_in_memory import Street, terms
 
-from entrenous.deploy.peers.identity import public_key
-from entrenous.deploy.peers.memory import in_virtual_time
+from entrenous.deploy.links.memory import in_virtual_time
 from entrenous.deploy.peers.port import LinkError
 from entrenous.deploy.peers.serving import CONNECTIONS
 
@@ -17,7 +16,7 @@ N, MANY = 8, 2 * CONNECTIONS
 
 async def squatting(street: Street, number: int) -> None:
     """A key without a ticket that takes a place of a bootstrap, begins a request now and then, and comes back when it is put out."""
-    key, to = public_key(number.to_bytes(32, "little")), number % 2
+    key, to = number.to_bytes(32, "little"), number % 2
     link = street.hub.link(key, f"memory:stranger-{number}")
     while True:
         with suppress(LinkError):
@@ -29,7 +28,7 @@ async def squatting(street: Street, number: int) -> None:
 
 async def beset(strangers: int) -> tuple[Street, int]:
     """How many models the bootstraps took in a minute, once strangers sit in all of their places."""
-    street = Street(charter(N))
+    street = Street(terms(N))
     for number in (0, 1):
         street.start(number)
     await asyncio.sleep(0.5)

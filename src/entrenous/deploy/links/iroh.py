@@ -15,7 +15,7 @@ import iroh
 import iroh.iroh_ffi as ffi
 
 from ...core.errors import InputError
-from .port import Arriving, Connection, LinkError, Stream
+from ..peers.port import Arriving, Connection, LinkError, Stream
 
 T = TypeVar("T")
 ALPN = b"entrenous-peer/1"
@@ -123,7 +123,7 @@ async def listen(secret: bytes, listen: str = "127.0.0.1:0", advertise: Sequence
         listen,
         f"cannot be listened at ({cause})",
         expected="a free UDP port of this machine",
-        fix="say another as `listen` in invitation.json",
+        fix="say another as `listen` in node.json",
     )
 
 
