@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("msgspec")
 
-from peers_in_memory import ITEMS, SMALL, Street, terms, run
+from peers_in_memory import ITEMS, SMALL, Street, run, terms
 from small_gossip import shop
 
 from entrenous.algorithms.pepper import PepperGMF

@@ -1,8 +1,10 @@
-"""`entrenous server`, `gateway` and `device`: the parts of a federation, each on its own machine."""
+"""`entrenous server` and `node`: the parts of a federation, each on its own machine."""
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +14,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from .console import say
-from .options import NETWORK, need_libraries
+from .options import NETWORK, PEERS, need_libraries
 
 Insecure = Annotated[bool, Parameter(name="--insecure", negative="")]
 
@@ -34,8 +36,8 @@ def server(folder: Path, /, *, insecure: Insecure = False) -> None:
         run_server(folder, stop, say, insecure=insecure)
 
 
-def gateway(folder: Path, /, *, threads: int = 0, insecure: Insecure = False) -> None:
-    """Run a node that serves many users (a shop, a clinic, a company) until it is stopped. It connects by itself, again and again.
+def node(folder: Path, /, *, threads: int = 0, insecure: Insecure = False) -> None:
+    """Run a node until it is stopped: a device of one user, a gateway of many, or a peer. It connects by itself, again and again.
 
     Parameters
     ----------
@@ -47,34 +49,32 @@ def gateway(folder: Path, /, *, threads: int = 0, insecure: Insecure = False) ->
         Speak to a server beyond loopback without TLS.
     """
     need_libraries("federation", *NETWORK)
+    from ..deploy.node_store import NODE
     from ..deploy.running import run_node
+    from ..deploy.terms import TERMS, FederationTerms
     from ..federation.executors import Threads
 
+    has_server = not (folder / NODE).exists() or FederationTerms.read(folder / TERMS).has_server
     with _until_stopped() as stop:
-        run_node(folder, stop, say, threads=Threads(threads).workers, insecure=insecure)
+        if has_server:
+            return run_node(folder, stop, say, threads=Threads(threads).workers, insecure=insecure)
+        _run_peer(folder, stop)
 
 
-def device(folder: Path, /, *, insecure: Insecure = False) -> None:
-    """Run the node of one user until it is stopped: the same program as a gateway, which refuses a second user.
+def _run_peer(folder: Path, stop: threading.Event) -> None:
+    need_libraries("node", *PEERS)
+    from ..deploy.peers.running import run
 
-    Parameters
-    ----------
-    folder:
-        The node's folder.
-    insecure:
-        Speak to a server beyond loopback without TLS.
-    """
-    need_libraries("federation", *NETWORK)
-    from ..deploy.running import run_node
-
-    with _until_stopped() as stop:
-        run_node(folder, stop, say, insecure=insecure, most=1)
+    run(folder, stop, say)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)  # all is saved and closed; iroh's library would wait up to half a minute for peers that are dead
 
 
 @contextmanager
 def _until_stopped() -> Iterator[threading.Event]:
     """An event that SIGTERM and SIGINT set."""
-    from ..deploy.running import orphaned
+    from ..deploy.processes import orphaned
 
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

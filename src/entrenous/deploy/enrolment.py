@@ -162,7 +162,7 @@ def join(
         about |= {"floors": asdict(floors or Floors()), "own": dict(own or {}), "least_users": least_users,
                   "algorithm": lasting(algorithm) if algorithm else "", **_of_server(invitation)}  # fmt: skip
     else:
-        about |= {"listen": request.listen or "127.0.0.1:0", "advertise": request.advertise}
+        about |= {"listen": request.listen or "0.0.0.0:0", "advertise": request.advertise}
     write_json(folder / NODE, about)
     return users
 

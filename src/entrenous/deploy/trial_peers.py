@@ -132,7 +132,7 @@ class _Story:
             refused = sum(
                 count for name, count in tally.items() if name.startswith(("error", "received.")) and name != "received.ok"
             )
-            cells = one["pushes"], tally.get("pushed.ok", 0), tally.get("merged", 0), refused, one["book"]
+            cells = one["pushes"], tally.get("pushed.ok", 0), tally.get("merged", 0), refused, one["known"]
             told = "  ".join(f"{cell:{width}}" for cell, width in zip(cells, (6, 8, 5, 7, 5), strict=True))
             self.say(
                 f"{one['number']:5}  {'yes' if one['running'] else ' no'}   {told}  {'-' if rate is None else f'{rate:6.3f}'}"

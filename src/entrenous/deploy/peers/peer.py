@@ -62,8 +62,8 @@ class _Stop(Exception):
 
 @final
 class Peer:
-    """A running peer: one node, its timer, and its connections with other peers. revoked, keep: the newest
-    known list of revoked keys, and what writes down a newer one. say: writes a line to the log, which never names an item, a rating or a score."""
+    """A running peer: one node, its timer, and its connections with other peers. revoked, keep: the newest known list of
+    revoked keys, and what writes down a newer one. say: writes a line to the log, which never names an item, a rating or a score."""
 
     def __init__(
         self,
@@ -261,7 +261,7 @@ class Peer:
             "time": self.host.wall(),
             "events": self.node.events,
             "pushes": self.node.pushes,
-            "book": len(self.book.entries),
+            "known": len(self.book.entries),
             "connections": self.server.open,
             "hr@20": self.node.hit_rate(),
             "tally": dict(sorted(self.tally.items())),
