@@ -13,7 +13,7 @@ from peers_in_memory import ITEMS, SMALL, Street, run, terms
 from small_gossip import shop
 
 from entrenous.algorithms.pepper import PepperGMF
-from entrenous.deploy.links.memory import in_virtual_time
+from entrenous.deploy.transports.memory import in_virtual_time
 from entrenous.federation.gossip import Gossip
 from entrenous.federation.replay import MESSAGE, PUSH, Recording, ReplayError, joined, replay
 

@@ -14,14 +14,14 @@ from small_gossip import shop
 from entrenous.core.gossip import DeviceData, data_of
 from entrenous.deploy.identity import public_bytes
 from entrenous.deploy.invitation import Contact
-from entrenous.deploy.links.memory import EPOCH, Hub, MemoryPeerLink, VirtualHost
 from entrenous.deploy.node_store import NodeStore
 from entrenous.deploy.peers.node import PeerNode
 from entrenous.deploy.peers.peer import Peer, pace
 from entrenous.deploy.peers.records import PeerIdentity
-from entrenous.deploy.peers.state import PeerState
+from entrenous.deploy.peers.state import StateStore
 from entrenous.deploy.terms import FederationTerms
 from entrenous.deploy.tickets import RevocationList, Ticket
+from entrenous.deploy.transports.memory import EPOCH, Hub, MemoryPeerLink, VirtualHost
 from entrenous.federation.gossip import device_data
 from entrenous.federation.replay import PeerEvent, Recording
 
@@ -99,7 +99,7 @@ class Street:
         if self.folder is not None:
             from entrenous.wire.tensors import schema_of
 
-            state = PeerState(store_of(self.folder / f"{number}.sqlite", self.of.users, number))
+            state = StateStore(store_of(self.folder / f"{number}.sqlite", self.of.users, number))
             kept = state.load(schema_of(node.arrays()))
             if kept is not None:
                 node.restore(kept.arrays)

@@ -22,7 +22,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from ..core.keys import key
 from ..core.sampling import cohort
 from ..deploy.invitation import Contact
-from ..deploy.links.iroh import IrohLink, listen
 from ..deploy.peers.address_book import AddressBook
 from ..deploy.peers.connections import FAILED, KEPT, Connections
 from ..deploy.peers.intake import PeerIntake, deadline
@@ -33,6 +32,7 @@ from ..deploy.peers.records import PeerIdentity, Verifier
 from ..deploy.peers.serving import PeerServer
 from ..deploy.terms import FederationTerms
 from ..deploy.tickets import Ticket
+from ..deploy.transports.iroh import IrohLink, listen
 from ..wire.pushed import digest, pack
 
 WAYS = 3

@@ -96,7 +96,7 @@ def rotate(folder: Path, /) -> None:
     Parameters
     ----------
     folder:
-        The node's.
+        The node's folder.
     """
     need_libraries("federation", *NETWORK)
     from ..deploy.enrolment import rotate as make

@@ -142,6 +142,8 @@ def join(
     """
     terms, request = FederationTerms.read(invitation / TERMS), EnrolmentRequest.read(folder / REQUEST)
     users = _invited(invitation, terms, request.name, public_bytes(read_identity(folder / IDENTITY)))
+    if (folder / STORE).exists():
+        raise InputError(str(folder), "has joined already", fix="leave --data out, to take a new invitation up")
     if len(rows.users) != len(users):
         fix = f"ask the operator for {len(rows.users)}" if terms.has_server else "give each of them a peer"
         expected = f"{len(users)}, as '{request.name}' was invited with"
@@ -153,8 +155,6 @@ def join(
     joined = with_items(rows, items.indices(rows.items.ids.tolist()), items)
     for line in told(invitation):
         tell(line)
-    if (folder / STORE).exists():
-        raise InputError(str(folder), "has joined already", fix="leave --data out, to take a new invitation up")
     NodeStore.create(folder / STORE, joined, users).close()
     _take(folder, invitation)
     about: dict[str, Any] = {"name": request.name}

@@ -22,7 +22,7 @@ from entrenous.deploy.flower.gate import (
     Gate,
     Peek,
 )
-from entrenous.deploy.links.memory import in_virtual_time
+from entrenous.deploy.transports.memory import in_virtual_time
 
 PRIVATE, PUBLIC = 9000, 8443
 CONTROL_CALL, FLEET_CALL = "/v1/control/start-run", "/v1/fleet/get-run"

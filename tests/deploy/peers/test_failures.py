@@ -9,7 +9,7 @@ import pytest
 from peers_in_memory import Street, public_of, terms
 
 from entrenous.core.errors import EntrenousError
-from entrenous.deploy.links.memory import Hub, in_virtual_time
+from entrenous.deploy.transports.memory import Hub, in_virtual_time
 from entrenous.federation.replay import replay
 
 N = 8

@@ -11,8 +11,8 @@ from peers_in_memory import Street, rows_of, terms
 
 from entrenous.core.gossip import Headers
 from entrenous.core.gossip_node import LEAP, OLDEST, credible
-from entrenous.deploy.links.memory import in_virtual_time
 from entrenous.deploy.peers.node import PeerNode, Pushed, ReceivedModel
+from entrenous.deploy.transports.memory import in_virtual_time
 
 N, LIAR = 8, 5
 

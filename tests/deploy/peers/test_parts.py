@@ -37,7 +37,7 @@ from entrenous.deploy.peers.messages import (
 from entrenous.deploy.peers.node import PeerNode, ReceivedModel
 from entrenous.deploy.peers.rate_limits import RateLimits
 from entrenous.deploy.peers.records import Verifier
-from entrenous.deploy.peers.state import PeerState
+from entrenous.deploy.peers.state import StateStore
 from entrenous.deploy.terms import FederationTerms
 from entrenous.deploy.tickets import MOST, RevocationList
 from entrenous.federation.replay import PeerEvent
@@ -255,13 +255,13 @@ def test_what_is_kept_is_whole_private_and_verified(tmp_path: Path) -> None:
     node = PeerNode(terms(8), 3, rows_of(8)[3], 3)
     node.start()
     store = store_of(path, 8, 3)
-    state = PeerState(store)
+    state = StateStore(store)
     state.save(node.arrays(), 0, node.fresh, {"a": 1}, [record(5)])
     state.save(node.arrays(), 1, [PeerEvent(2, 5, 9, b"x" * 32)], {"a": 2}, [record(6)])
     store.close()
     assert path.stat().st_mode & 0o077 == 0
     store = store_of(path, 8, 3)
-    again = PeerState(store)
+    again = StateStore(store)
     kept = again.load(schema_of(node.arrays()))
     assert kept is not None and kept.about == {"a": 2} == again.about() and [one.number for one in again.met()] == [6]
     assert again.events() == [PeerEvent(0, -1, -1, b""), PeerEvent(2, 5, 9, b"x" * 32)] and again.taken() == [(5, 9, b"x" * 32)]
@@ -277,7 +277,7 @@ def test_what_is_kept_is_whole_private_and_verified(tmp_path: Path) -> None:
         file.commit()
         file.close()
         with pytest.raises(EntrenousError, match="restore the folder from a backup"):
-            PeerState(store_of(path, 8, 3)).load(schema_of(node.arrays()))
+            StateStore(store_of(path, 8, 3)).load(schema_of(node.arrays()))
     path.write_bytes(b"nonsense" * 100)
     with pytest.raises(EntrenousError, match="cannot be read"):
         store_of(path, 8, 3)
@@ -285,7 +285,7 @@ def test_what_is_kept_is_whole_private_and_verified(tmp_path: Path) -> None:
 
 def test_a_state_of_another_algorithm_is_refused(tmp_path: Path) -> None:
     node, other = (PeerNode(terms(8, name), 3, rows_of(8)[3], 3) for name in ("pepper-gmf", "gossip-average-gmf"))
-    state = PeerState(store_of(tmp_path / STORE, 8, 3))
+    state = StateStore(store_of(tmp_path / STORE, 8, 3))
     state.save(node.arrays(), 0, [], {}, [])
     with pytest.raises(EntrenousError, match="state cannot be read"):
         state.load(schema_of(other.arrays()))
@@ -311,7 +311,7 @@ def test_nobody_else_may_read_a_peers_state_nor_what_lies_beside_it(tmp_path: Pa
     before = os.umask(0o000)
     try:
         store = store_of(tmp_path / STORE, 8, 3)
-        PeerState(store).save({"a": np.zeros(3, np.float32)}, 0, [], {}, [])
+        StateStore(store).save({"a": np.zeros(3, np.float32)}, 0, [], {}, [])
         modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
         store.close()
     finally:

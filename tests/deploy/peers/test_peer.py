@@ -12,8 +12,8 @@ import pytest
 from peers_in_memory import Street, run, terms
 
 from entrenous.core.errors import EntrenousError
-from entrenous.deploy.links.memory import in_virtual_time
 from entrenous.deploy.peers.port import Machine
+from entrenous.deploy.transports.memory import in_virtual_time
 from entrenous.federation.replay import replay
 
 N = 8

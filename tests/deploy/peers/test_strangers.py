@@ -7,9 +7,9 @@ from contextlib import suppress
 
 from peers_in_memory import Street, terms
 
-from entrenous.deploy.links.memory import in_virtual_time
 from entrenous.deploy.peers.port import LinkError
 from entrenous.deploy.peers.serving import CONNECTIONS
+from entrenous.deploy.transports.memory import in_virtual_time
 
 N, MANY = 8, 2 * CONNECTIONS
 

@@ -12,12 +12,12 @@ from peers_in_memory import UNTIL, Street, identity_of, key_of, public_of, revok
 from entrenous.core.gossip import ACCEPTED, Headers
 from entrenous.deploy.identity import public_bytes
 from entrenous.deploy.invitation import Contact
-from entrenous.deploy.links.memory import EPOCH, in_virtual_time
 from entrenous.deploy.peers.address_book import AddressBook
 from entrenous.deploy.peers.messages import AddressRecord, ProtocolError
 from entrenous.deploy.peers.node import TOO_OLD, PeerNode, ReceivedModel
 from entrenous.deploy.peers.records import Verifier
 from entrenous.deploy.tickets import RevocationList
+from entrenous.deploy.transports.memory import EPOCH, in_virtual_time
 
 N = 8
 OF = terms(N)

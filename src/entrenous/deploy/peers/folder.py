@@ -33,7 +33,7 @@ from ..terms import TERMS, FederationTerms
 from ..tickets import REVOKED, RevocationList
 from .node import PeerNode
 from .records import PeerIdentity
-from .state import PeerState
+from .state import StateStore
 
 SEED_BITS = 63  # of the store's secret, that name a peer's own draws
 
@@ -53,7 +53,7 @@ class PeerFolder:
         self.me = PeerIdentity(read_identity(folder / IDENTITY), self.terms.run_bytes, invitation.signed())
         self.bootstraps: list[Contact] = [one.contact() for one in invitation.bootstraps]
         self.store = NodeStore(folder / STORE)
-        self.state = PeerState(self.store)
+        self.state = StateStore(self.store)
 
     def close(self) -> None:
         """Close the store."""

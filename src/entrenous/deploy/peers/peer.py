@@ -32,7 +32,7 @@ from .rate_limits import RateLimits
 from .records import PeerIdentity, Verifier
 from .sending import Sender
 from .serving import CONNECTIONS, PeerServer
-from .state import PeerState
+from .state import StateStore
 
 CRASHES, WITHIN = 5, 60.0  # failures of one loop in so many seconds that end the peer
 BAN = 60.0  # seconds
@@ -73,7 +73,7 @@ class Peer:
         link: PeerLink,
         host: Host,
         *,
-        state: PeerState | None = None,
+        state: StateStore | None = None,
         revoked: RevocationList | None = None,
         keep: Callable[[RevocationList], None] = lambda newer: None,
         bootstraps: Sequence[Contact] = (),

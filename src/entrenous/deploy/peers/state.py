@@ -32,7 +32,7 @@ class SavedPeerState(NamedTuple):
 
 
 @final
-class PeerState:
+class StateStore:
     """The part of a store that a peer's training changes. Use it from one thread at a time; other processes may read while one writes."""
 
     def __init__(self, store: NodeStore) -> None:
