@@ -37,7 +37,7 @@ RANK = {name: place for place, names in enumerate(ORDER) for name in names}
 HEAVY = {"scipy", "matplotlib", "polars", "pandas", "pyarrow", "implicit", "torch", "sklearn", "threadpoolctl", "optuna"}
 ADAPTERS = {
     "flwr": "deploy/flower/",
-    "iroh": "deploy/transports/iroh.py",
+    "iroh": "deploy/peers/iroh_link.py",
     "ray": "federation/workers/",
 }  # who alone may import an engine
 READER = "core/declared.py"  # who alone may ask an algorithm what it has

@@ -82,7 +82,7 @@ def test_bad_input_to_new_and_identity_is_one_line_and_writes_nothing(folder: Pa
         "at most 3, as the terms say": [*whole, "--users", "3"],
         "is or was a node": [*whole, *nodes],
     }.items():
-        (folder / "a" / "wrong.json").write_text("{}")
+        (folder / "a" / "wrong.json").write_text('{"format": 2}')
         assert line in command(*words).error, words
         (folder / "a" / "wrong.json").unlink()
         assert contents(folder) == before, words
@@ -117,7 +117,7 @@ def test_bad_input_to_join_and_to_what_runs_is_one_line_and_writes_nothing(folde
         "is or was a node": ["federation", "invite", "book", "--node", "a/request.json:5"],
         "and 0 are left": ["federation", "invite", "book", "--node", "stranger/request.json:5"],
         "--rounds: got -1": ["federation", "rewind", "a", "--rounds", "-1"],
-        "server.crt: cannot be read": ["federation", "renew", "a"],
+        "a/server/terms.json: no such file": ["federation", "renew", "a"],
         "terms.json: no such file; ": ["federation", "shut-out", "nowhere", "a"],
     }.items():
         assert line in command(*words).error, words

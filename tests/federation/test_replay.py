@@ -9,11 +9,11 @@ import pytest
 
 pytest.importorskip("msgspec")
 
+from memory_transport import in_virtual_time
 from peers_in_memory import ITEMS, SMALL, Street, run, terms
 from small_gossip import shop
 
 from entrenous.algorithms.pepper import PepperGMF
-from entrenous.deploy.transports.memory import in_virtual_time
 from entrenous.federation.gossip import Gossip
 from entrenous.federation.replay import MESSAGE, PUSH, Recording, ReplayError, joined, replay
 

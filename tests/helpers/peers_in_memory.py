@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from memory_transport import EPOCH, Hub, MemoryPeerLink, VirtualHost
 from small_gossip import shop
 
 from entrenous.core.gossip import DeviceData, data_of
@@ -21,7 +22,6 @@ from entrenous.deploy.peers.records import PeerIdentity
 from entrenous.deploy.peers.state import StateStore
 from entrenous.deploy.terms import FederationTerms
 from entrenous.deploy.tickets import RevocationList, Ticket
-from entrenous.deploy.transports.memory import EPOCH, Hub, MemoryPeerLink, VirtualHost
 from entrenous.federation.gossip import device_data
 from entrenous.federation.replay import PeerEvent, Recording
 

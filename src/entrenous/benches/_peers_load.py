@@ -25,6 +25,7 @@ from ..deploy.invitation import Contact
 from ..deploy.peers.address_book import AddressBook
 from ..deploy.peers.connections import FAILED, KEPT, Connections
 from ..deploy.peers.intake import PeerIntake, deadline
+from ..deploy.peers.iroh_link import IrohLink, listen
 from ..deploy.peers.messages import Offer, Shuffle
 from ..deploy.peers.port import Connection, Machine, Stream
 from ..deploy.peers.rate_limits import RateLimits
@@ -32,7 +33,6 @@ from ..deploy.peers.records import PeerIdentity, Verifier
 from ..deploy.peers.serving import PeerServer
 from ..deploy.terms import FederationTerms
 from ..deploy.tickets import Ticket
-from ..deploy.transports.iroh import IrohLink, listen
 from ..wire.pushed import digest, pack
 
 WAYS = 3

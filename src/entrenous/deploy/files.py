@@ -27,7 +27,7 @@ def read_json(path: Path) -> dict[str, Any]:
         raise InputError(str(path), f"cannot be read ({cause})", expected="one JSON object") from None
     if not isinstance(found, dict):
         raise InputError(str(path), "not a JSON object", expected="one JSON object")
-    check_format(path, found.pop("format", 1))
+    check_format(path, found.pop("format", None))
     return found
 
 

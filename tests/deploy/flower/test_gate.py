@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from memory_transport import in_virtual_time
 
 from entrenous.deploy.flower.gate import (
     ACTIVATES,
@@ -22,7 +23,6 @@ from entrenous.deploy.flower.gate import (
     Gate,
     Peek,
 )
-from entrenous.deploy.transports.memory import in_virtual_time
 
 PRIVATE, PUBLIC = 9000, 8443
 CONTROL_CALL, FLEET_CALL = "/v1/control/start-run", "/v1/fleet/get-run"

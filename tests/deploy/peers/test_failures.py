@@ -6,10 +6,10 @@ import asyncio
 from typing import Any
 
 import pytest
+from memory_transport import Hub, in_virtual_time
 from peers_in_memory import Street, public_of, terms
 
 from entrenous.core.errors import EntrenousError
-from entrenous.deploy.transports.memory import Hub, in_virtual_time
 from entrenous.federation.replay import replay
 
 N = 8

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from network_namespace import quiet
 from peers_in_memory import ITEMS, UNTIL, identity_of, key_of, rows_of, terms
 
-iroh_link = pytest.importorskip("entrenous.deploy.transports.iroh")
+iroh_link = pytest.importorskip("entrenous.deploy.peers.iroh_link")
 
 from entrenous.deploy.identity import public_bytes  # noqa: E402
 from entrenous.deploy.invitation import Contact  # noqa: E402

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from memory_transport import in_virtual_time
 from peers_in_memory import Street, rows_of, terms
 
 from entrenous.core.gossip import Headers
 from entrenous.core.gossip_node import LEAP, OLDEST, credible
 from entrenous.deploy.peers.node import PeerNode, Pushed, ReceivedModel
-from entrenous.deploy.transports.memory import in_virtual_time
 
 N, LIAR = 8, 5
 

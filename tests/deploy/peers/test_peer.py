@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from memory_transport import in_virtual_time
 from peers_in_memory import Street, run, terms
 
 from entrenous.core.errors import EntrenousError
 from entrenous.deploy.peers.port import Machine
-from entrenous.deploy.transports.memory import in_virtual_time
 from entrenous.federation.replay import replay
 
 N = 8

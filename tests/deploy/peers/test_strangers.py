@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
+from memory_transport import in_virtual_time
 from peers_in_memory import Street, terms
 
 from entrenous.deploy.peers.port import LinkError
 from entrenous.deploy.peers.serving import CONNECTIONS
-from entrenous.deploy.transports.memory import in_virtual_time
 
 N, MANY = 8, 2 * CONNECTIONS
 

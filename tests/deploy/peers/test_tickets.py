@@ -7,6 +7,7 @@ import asyncio
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from memory_transport import EPOCH, in_virtual_time
 from peers_in_memory import UNTIL, Street, identity_of, key_of, public_of, revoked, rows_of, terms
 
 from entrenous.core.gossip import ACCEPTED, Headers
@@ -17,7 +18,6 @@ from entrenous.deploy.peers.messages import AddressRecord, ProtocolError
 from entrenous.deploy.peers.node import TOO_OLD, PeerNode, ReceivedModel
 from entrenous.deploy.peers.records import Verifier
 from entrenous.deploy.tickets import RevocationList
-from entrenous.deploy.transports.memory import EPOCH, in_virtual_time
 
 N = 8
 OF = terms(N)

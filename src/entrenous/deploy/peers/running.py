@@ -31,7 +31,7 @@ def run(path: Path, stop: threading.Event, say: Callable[[str], None]) -> None:
 
 
 async def _run(folder: PeerFolder, node: PeerNode, stop: threading.Event, say: Callable[[str], None]) -> None:
-    from ..transports.iroh import listen
+    from .iroh_link import listen
 
     link = await listen(folder.me.key.private_bytes_raw(), folder.listen, folder.advertise)
     peer = Peer(

@@ -15,7 +15,7 @@ import iroh
 import iroh.iroh_ffi as ffi
 
 from ...core.errors import InputError
-from ..peers.port import Arriving, Connection, LinkError, Stream
+from .port import Arriving, Connection, LinkError, Stream
 
 T = TypeVar("T")
 ALPN = b"entrenous-peer/1"
