@@ -142,9 +142,10 @@ def status(*folders: Path, json: bool = False) -> None:
     found = [of(path) for path in _peers(folders)]
     if json:
         return emit_json({"peers": found})
-    names = ["name", "number", "running", "events", "pushes", "known", "hr@20", "ticket_ends"]
-    rows = [[*(one.get(name, "") for name in names), *_counts(one.get("tally", {}))] for one in found]
-    table([*names, "pushed ok", "merged", "busy", "failed", "errors"], [[_shown(value) for value in row] for row in rows])
+    names = ["name", "number", "running", "events", "pushes", "known", "errors", "hr@20", "ticket_ends"]
+    counts = ["pushed.ok", "merged", "pushed.busy", "pushed.failed"]
+    rows = [[*(one.get(name, "") for name in names), *(one.get("tally", {}).get(name, 0) for name in counts)] for one in found]
+    table([*names, *counts], rows)
 
 
 def _server_status(folder: Path, json: bool) -> None:
@@ -162,16 +163,6 @@ def _server_status(folder: Path, json: bool) -> None:
     answers = ", ".join(f"{code} {count}" for code, count in found["answers"].items())
     shown = {**found, "waiting_for": ", ".join(found["waiting_for"]), "answers": answers}
     table(["", ""], [[name, value] for name, value in shown.items()])
-
-
-def _counts(tally: dict[str, int]) -> list[int]:
-    errors = sum(count for name, count in tally.items() if name.startswith(("error", "crash")))
-    names = ("pushed.ok", "merged", "pushed.busy", "pushed.failed")
-    return [*(tally.get(name, 0) for name in names), errors]
-
-
-def _shown(value: object) -> object:
-    return "" if value is None else "yes" if value is True else "no" if value is False else value
 
 
 def _peers(folders: tuple[Path, ...]) -> list[Path]:

@@ -12,8 +12,6 @@ from .federation import app
 from .founding import requested
 from .options import NETWORK, need_libraries
 
-RESTART = "it counts from the server's next start: stop it, and start it again"
-
 
 @app.command
 def invite(folder: Path, /, *, node: Annotated[list[str], Parameter(negative="")], days: float = 365.0) -> None:
@@ -29,15 +27,11 @@ def invite(folder: Path, /, *, node: Annotated[list[str], Parameter(negative="")
         That the ticket of a peer is good for.
     """
     need_libraries("federation", *NETWORK)
-    from ..deploy.membership import invite as make
-    from ..deploy.membership import is_server
+    from ..deploy import membership
 
-    for made in make(folder, [requested(each) for each in node], days):
+    for made in membership.invite(folder, [requested(each) for each in node], days):
         say(f"send {made} to its node; it joins with: entrenous federation join")
-    if is_server(folder):
-        say(RESTART)
-    elif (folder / "operator" / "revoked.json").exists():
-        say(f"put {folder / 'operator' / 'revoked.json'} into a peer's folder and start it again: peers hand it on")
+    say(membership.to_do(folder))
 
 
 @app.command
@@ -52,12 +46,9 @@ def shut_out(folder: Path, name: str, /) -> None:
         The node's name.
     """
     need_libraries("federation", *NETWORK)
-    from ..deploy.membership import is_server
-    from ..deploy.membership import shut_out as out
+    from ..deploy import membership
 
-    said = f"{name} with {out(folder, name)} users is no member any more; "
-    revoked = folder / "operator" / "revoked.json"
-    say(said + (RESTART if is_server(folder) else f"put {revoked} into a peer's folder and start it again: peers hand it on"))
+    say(f"{name} with {membership.shut_out(folder, name)} users is no member any more; {membership.to_do(folder)}")
 
 
 @app.command
@@ -76,14 +67,14 @@ def renew(folder: Path, /, *, name: list[str] | None = None, days: float = 365.0
         That the tickets of peers are good for.
     """
     need_libraries("federation", *NETWORK)
-    from ..deploy.membership import is_server, renew_certificate, renew_tickets
+    from ..deploy import membership
 
-    if not is_server(folder):
-        made = renew_tickets(folder, days)
+    if not membership.is_server(folder):
+        made = membership.renew_tickets(folder, days)
         say(f"{len(made)} new tickets: send each peer its folder of {folder / 'invitations'}, to `join` with, without --data")
         return
-    until, anew = renew_certificate(folder, name or [])
-    say(f"the server's certificate ends on {until:%Y-%m-%d}; {RESTART}")
+    until, anew = membership.renew_certificate(folder, name or [])
+    say(f"the server's certificate ends on {until:%Y-%m-%d}; {membership.to_do(folder)}")
     if anew:
         authority = folder / "server" / "keys" / "ca.crt"
         say(f"a new authority: send {authority} to every node, which puts it into its folder and starts again")
@@ -121,11 +112,10 @@ def rewind(folder: Path, /, *, rounds: int) -> None:
         Rounds done: of the server one that it has kept (it says which); on a node as the operator says.
     """
     need_libraries("federation", *NETWORK)
-    from ..deploy.membership import is_server
-    from ..deploy.membership import rewind as back
+    from ..deploy import membership
 
-    before = back(folder, rounds)
-    if is_server(folder):
+    before = membership.rewind(folder, rounds)
+    if membership.is_server(folder):
         say(f"{folder}: from round {before} back to {rounds}; on every node: entrenous federation rewind NODE --rounds {rounds}")
     else:
         say(f"{folder}: from round {before} back to {rounds}, with the users' newest vectors")

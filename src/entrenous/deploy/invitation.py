@@ -60,7 +60,7 @@ class PeerInvitation(Struct, frozen=True, forbid_unknown_fields=True):
     bootstraps: Annotated[tuple[Bootstrap, ...], Meta(min_length=BOOTSTRAPS)]
 
     def signed(self) -> Ticket:
-        """The ticket."""
+        """The ticket of the invitation, as records carry it."""
         return Ticket(self.number, self.until, bytes.fromhex(self.ticket))
 
 

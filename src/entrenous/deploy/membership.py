@@ -17,12 +17,12 @@ from ..core.errors import InputError, at_least
 from . import server_folder
 from .files import read_json, write_json, write_text
 from .flower.keys import expiry, make_keys, names_of
-from .founding import PLACE, SERVER, Requests, enrolled, operator_folder, write_invitation
+from .founding import OPERATOR, PLACE, SERVER, Requests, enrolled, operator_folder, write_invitation
 from .identity import IDENTITY, read_identity
 from .members import MEMBERS, Members
 from .node_store import STORE, NodeStore
 from .terms import TERMS, FederationTerms
-from .tickets import DAYS, MOST, RevocationList, ends
+from .tickets import DAYS, MOST, REVOKED, RevocationList, ends
 
 PARTS = "server.crt", "server.key"
 
@@ -115,6 +115,18 @@ def rewind(folder: Path, number: int) -> int:
         return server_folder.rewind(folder, number)
     with closing(NodeStore(folder / STORE)) as store:
         return store.rewind(number)
+
+
+def to_do(folder: Path) -> str:
+    """What the operator is to do, so that what was changed in the membership list counts."""
+    if is_server(folder):
+        return "it counts from the server's next start: stop it, and start it again"
+    revoked = folder / OPERATOR / REVOKED
+    return (
+        f"put {revoked} into a peer's folder and start it again: peers hand it on"
+        if revoked.exists()
+        else "peers need not be told"
+    )
 
 
 def is_server(folder: Path) -> bool:

@@ -81,7 +81,6 @@ class _Story:
         self._watch(1.0)
         self._must(self._gained(before), "every peer that was left alone went on pushing, and was answered")
         self._must(not self.processes.ended(), "no process ended by itself")
-        self._table()
         return self.good
 
     def _begun(self) -> None:
@@ -104,9 +103,10 @@ class _Story:
     def _line(self, found: list[dict[str, Any]]) -> None:
         rates = [one["hr@20"] for one in found if one.get("hr@20") is not None]
         pushed, merged, busy, failed = (_sum(found, name) for name in ("pushed.ok", "merged", "pushed.busy", "pushed.failed"))
+        alive, errors = (sum(one.get(name, 0) for one in found) for name in ("running", "errors"))
+        now = time.monotonic() - self.since
         ranked = f"{sum(rates) / len(rates):.3f}, {min(rates):.3f}" if rates else "-"
-        alive, now = sum(one["running"] for one in found), time.monotonic() - self.since
-        self.say(f"{now:5.0f}s {alive:6} {pushed:7} {merged:6} {busy:6} {failed:7} {_errors(found):7}  {ranked}")
+        self.say(f"{now:5.0f}s {alive:6} {pushed:7} {merged:6} {busy:6} {failed:7} {errors:7}  {ranked}")
 
     def _kill(self, paths: list[Path], how: str) -> None:
         pids = [self.processes.of[path].pid for path in paths]
@@ -124,20 +124,6 @@ class _Story:
         self.good &= holds
         self.say(f"{'yes' if holds else 'NO '}: {what}")
 
-    def _table(self) -> None:
-        self.say(" peer  runs  pushes  answered  taken  refused  knows   HR@20")
-        for path in self.paths:
-            one = status(path)
-            tally, rate = one["tally"], one["hr@20"]
-            refused = sum(
-                count for name, count in tally.items() if name.startswith(("error", "received.")) and name != "received.ok"
-            )
-            cells = one["pushes"], tally.get("pushed.ok", 0), tally.get("merged", 0), refused, one["known"]
-            told = "  ".join(f"{cell:{width}}" for cell, width in zip(cells, (6, 8, 5, 7, 5), strict=True))
-            self.say(
-                f"{one['number']:5}  {'yes' if one['running'] else ' no'}   {told}  {'-' if rate is None else f'{rate:6.3f}'}"
-            )
-
 
 def _names(paths: list[Path]) -> str:
     return ", ".join(path.name for path in paths)
@@ -145,10 +131,6 @@ def _names(paths: list[Path]) -> str:
 
 def _sum(found: list[dict[str, Any]], name: str) -> int:
     return sum(one.get("tally", {}).get(name, 0) for one in found)
-
-
-def _errors(found: list[dict[str, Any]]) -> int:
-    return sum(count for one in found for name, count in one.get("tally", {}).items() if name.startswith(("error", "crash")))
 
 
 def _replayed(paths: list[Path], say: Callable[[str], None]) -> bool:

@@ -56,7 +56,7 @@ class PeerFolder:
         self.state = StateStore(self.store)
 
     def close(self) -> None:
-        """Close the store."""
+        """Close the store; everything saved is on the disk already."""
         self.store.close()
 
     def check_ticket(self, wall: float) -> None:

@@ -264,5 +264,6 @@ class Peer:
             "known": len(self.book.entries),
             "connections": self.server.open,
             "hr@20": self.node.hit_rate(),
+            "errors": sum(count for name, count in self.tally.items() if name.startswith(("error", "crash"))),
             "tally": dict(sorted(self.tally.items())),
         }
