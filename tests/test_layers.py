@@ -26,6 +26,7 @@ ORDER = (
     {"runs"},
     {"tuning", "testing"},
     {"deploy"},
+    {"flower"},
     {"report"},
     {"papers"},
     {"benches"},
@@ -36,7 +37,10 @@ ORDER = (
 RANK = {name: place for place, names in enumerate(ORDER) for name in names}
 HEAVY = {"scipy", "matplotlib", "polars", "pandas", "pyarrow", "implicit", "torch", "sklearn", "threadpoolctl", "optuna"}
 ADAPTERS = {
-    "flwr": "deploy/flower/",
+    "flwr": "flower/",
+    "uvicorn": "deploy/links/",
+    "starlette": "deploy/links/",
+    "httpx": "deploy/links/",
     "iroh": "deploy/peers/iroh_link.py",
     "ray": "federation/workers/",
 }  # who alone may import an engine

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from command_line import Command, write_shop
 
+pytest.importorskip("uvicorn")
 pytest.importorskip("msgspec")
 
 LARGE = 20  # users of each gateway; the device has one
@@ -148,7 +149,7 @@ def test_an_old_folder_is_refused_by_its_version(folder: Path, command: Command)
 
 def test_the_certificate_is_for_where_nodes_reach_the_server(folder: Path, command: Command) -> None:
     founded(command, "--host", "10.1.2.3", "--port", "9000")
-    from entrenous.deploy.flower.keys import expiry, names_of
+    from entrenous.deploy.certificates import expiry, names_of
 
     keys = folder / "book" / "server" / "keys"
     assert json.loads((folder / "book/invitations/a/invitation.json").read_text()) == {
@@ -251,7 +252,7 @@ def test_from_nothing_to_recommendations_with_kills_backups_and_a_node_less(fold
             left.unlink()
         shutil.copyfile("b.sqlite", "b/store.sqlite")
         old = rounds(server)
-        shutil.copytree(server, folder / "backup", ignore=shutil.ignore_patterns("flower", "lock"))
+        shutil.copytree(server, folder / "backup", ignore=shutil.ignore_patterns("lock"))
         with running(log, "node", "b", "--threads", "1"), running(log, "server", "book/server"):
             until(lambda: rounds(server) > old + 8)
         assert command("federation", "shut-out", "book", "b").code == 0

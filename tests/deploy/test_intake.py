@@ -13,13 +13,12 @@ import time
 import zlib
 from collections import Counter
 from collections.abc import Callable
-from threading import Event
 from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
-from federation_links import federation
+from federation_links import federation, server_of
 from safetensors.numpy import load
 
 from entrenous.core.keys import key
@@ -30,9 +29,7 @@ from entrenous.deploy.frames import seal
 from entrenous.deploy.identity import read_identity
 from entrenous.deploy.intake import Open, RoundIntake
 from entrenous.deploy.journal import Journal, records
-from entrenous.deploy.link import MemoryServerLink
 from entrenous.deploy.node import FederatedNode
-from entrenous.deploy.server import FederationServer
 from entrenous.deploy.server_folder import ServerFolder
 from entrenous.runs.store import model_sha256
 from entrenous.wire import tensors
@@ -46,7 +43,7 @@ class Desk:
     def __init__(self, tmp_path, nodes: int, calm: str) -> None:
         self.founded, self.calm = federation(tmp_path / "federation", nodes=nodes), calm
         self.folder = ServerFolder(self.founded.server)
-        self.server = FederationServer(self.folder, MemoryServerLink({}), Event())
+        self.server = server_of(self.folder)
         few = list(self.founded.nodes.items())[:3]
         self.nodes = {name: FederatedNode(folder) for name, folder in few}
         self.keys = {name: read_identity(folder / "identity.key") for name, folder in few}
@@ -54,7 +51,7 @@ class Desk:
         self.state = algorithm.init_server(catalogue, key(1, "server"))
         self.download = algorithm.download(self.state)
         self.model = bytes.fromhex(model_sha256(arrays_of(self.download)))
-        self.contract = self.server.intake.contract
+        self.contract = self.server.contract
         self.lines: list[str] = []
         self.journal = Journal(self.founded.server / "desk.journal")
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 import numpy as np
 import pytest
-from federation_links import FaultyLink, federation, logged, nodes_of, ratings, server_sha256, simulated, virtual_time
+from federation_links import FaultyLink, federation, logged, nodes_of, ratings, server_of, server_sha256, simulated, virtual_time
 
 from entrenous.algorithms.fpl import FPLServer
 from entrenous.core.declared import bound
@@ -25,7 +24,7 @@ from entrenous.deploy.founding import FoundedFederation
 from entrenous.deploy.frames import opened, seal
 from entrenous.deploy.membership import rewind, shut_out
 from entrenous.deploy.node import FederatedNode
-from entrenous.deploy.server import FederationServer, serve
+from entrenous.deploy.server import serve
 from entrenous.deploy.server_folder import ServerFolder, kept_rounds
 
 LIAR, NODES, ROUNDS = "node-07", 20, 12
@@ -166,7 +165,7 @@ def test_a_round_that_moves_the_model_too_far_is_not_counted_and_the_server_stop
 def test_a_round_that_leaves_something_not_finite_is_not_counted(tmp_path: Path) -> None:
     made = federation(tmp_path / "f", 4, 1)
     held = ServerFolder(made.server)
-    own = FederationServer(held, FaultyLink({}), Event())
+    own = server_of(held)
     total = zero_total(18, {"q": (4,), "b": ()}, {}, 1)._replace(devices=20)
     own.algorithm = type("Diverging", (), {"aggregate": lambda self, state, total: state._replace(b=state.b * np.inf + np.nan),
                                            "download": staticmethod(own.algorithm.download)})()  # fmt: skip

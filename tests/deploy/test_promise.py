@@ -4,6 +4,7 @@ the model of one process; so do threads. (Ray: test_cluster_same_bytes; in memor
 from __future__ import annotations
 
 import threading
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +14,15 @@ from federation_links import federation, ratings, simulated
 from entrenous.core.errors import InputError
 from entrenous.deploy import running
 from entrenous.deploy.founding import FoundedFederation, Place
+from entrenous.deploy.links.https import HttpsPlan
+from entrenous.deploy.links.polling import serve_many
 from entrenous.deploy.node import FederatedNode
+from entrenous.deploy.server import serve_opened
+from entrenous.deploy.server_folder import ServerFolder
 from entrenous.federation.executors import Threads
 from entrenous.privacy.secure_sum.terms import Floors
 from entrenous.runs.recommenders import checkpoint_arrays
 from entrenous.runs.store import model_sha256
-
-pytest.importorskip("flwr")
-
-from entrenous.deploy.flower.keys import load_node_keys
-from entrenous.deploy.flower.node import FlowerNode, serve_many
-from entrenous.deploy.flower.superlink import SuperlinkPlan, Supervisor
 
 ALGORITHMS: dict[str, dict[str, Any]] = {
     "fpl": {"factors": 4, "triples": 5},
@@ -37,23 +36,20 @@ USERS, ROUNDS = 12, 3
 EACH, GATEWAYS = USERS, 3  # nodes
 
 
-def over_flower(made: FoundedFederation) -> str:
-    """The model of a federation whose nodes are threads of this process, behind a SuperLink of their own; `model_sha256` of all of it."""
+def over_https(made: FoundedFederation) -> str:
+    """The model of a federation whose nodes are tasks of this process, each with a connection of its own, TLS 1.3; `model_sha256` of all
+    of it."""
     nodes = [FederatedNode(folder) for folder in made.nodes.values()]
-    plan = SuperlinkPlan(state=made.server, port=0, keys=made.server / "keys")
-    with Supervisor(plan, lambda text: None) as server:
-        stop = threading.Event()
-        keys = [load_node_keys(folder / "ca.crt", folder / "flower.key") for folder in made.nodes.values()]
-        served = [FlowerNode(own, node.answer) for own, node in zip(keys, nodes, strict=True)]
-        at_work = threading.Thread(target=serve_many, args=(server.address, served, stop), kwargs={"say": lambda text: None})
+    stop = threading.Event()
+    plan = HttpsPlan(port=0, keys=made.server / "keys")
+    with closing(ServerFolder(made.server)) as held, closing(running.https_link(held, plan)) as link:
+        link.start()
+        polled = [running.polling(node) for node in nodes]
+        ca = made.server / "keys" / "ca.crt"
+        at_work = threading.Thread(target=serve_many, args=(link.address, ca, polled, stop), kwargs={"say": lambda text: None})
         at_work.start()
         try:
-            for _ in range(1200):
-                if server.step():
-                    break
-                stop.wait(0.2)
-            else:
-                pytest.fail((made.server / "server.log").read_text()[-2000:])
+            assert serve_opened(link, held)
         finally:
             stop.set()
             at_work.join(240)
@@ -76,7 +72,7 @@ def promised(folder: Path, algorithm: str, nodes: int, secure: str) -> None:
     want = expected(made)
     for threads in (2, 8):
         assert expected(made, executor=Threads(threads)) == want
-    assert over_flower(made) == want
+    assert over_https(made) == want
 
 
 @pytest.mark.parametrize(("algorithm", "nodes", "secure"), [("fpl", EACH, "none"), ("fedfast-gmf", GATEWAYS, "masks")])

@@ -12,7 +12,7 @@ from federation_links import FPL, Hub, federation, finished, nodes_of, server_sh
 
 from entrenous.core.discover import algorithms
 from entrenous.core.protocols import FederatedAlgorithm
-from entrenous.deploy.link import MemoryServerLink
+from entrenous.deploy.links.port import MemoryServerLink
 from entrenous.deploy.node import FederatedNode
 from entrenous.deploy.server import serve
 from entrenous.federation.executors import Threads

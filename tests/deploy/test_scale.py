@@ -55,7 +55,7 @@ def crowd(folder: Path, nodes: int, items: int, rounds: int):
     def answer(name: str, request: bytes) -> bytes:
         head = opened(request).head
         if head.kind != "work":
-            return seal(keys[name], "hello" if head.kind == "hello" else "taken", run=terms.run, node=name, model=head.nonce)
+            return seal(keys[name], "taken", run=terms.run, node=name)
         return seal(
             keys[name],
             "update",
@@ -79,15 +79,15 @@ def test_c6_nodes_at_once(nodes, tmp_path, record_property, monkeypatch):
     monkeypatch.setattr(server_module, "FAREWELL", 0.0)
     answers, model = crowd(tmp_path / "server", nodes, 1700, 1)
     waits: list[float] = []
-    receive = RoundIntake.receive
+    receive = RoundIntake.receive_all
 
-    def timed(self, frame, *more):
+    def timed(self, frames, *more):
         began = time.perf_counter()
-        found = receive(self, frame, *more)
-        waits.append(time.perf_counter() - began)
+        found = receive(self, frames, *more)
+        waits.extend([time.perf_counter() - began] * len(frames))
         return found
 
-    monkeypatch.setattr(RoundIntake, "receive", timed)
+    monkeypatch.setattr(RoundIntake, "receive_all", timed)
     before, peak, stop = resident(), [0], threading.Event()
 
     def watch() -> None:

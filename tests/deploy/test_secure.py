@@ -9,17 +9,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from federation_links import FaultyLink, federation, logged, nodes_of, server_sha256, simulated, virtual_time
+from federation_links import FaultyLink, federation, logged, nodes_of, server_of, server_sha256, simulated, virtual_time
 
 from entrenous.core.errors import InputError
 from entrenous.deploy import exchange, secure_server, server
 from entrenous.deploy.founding import FoundedFederation
 from entrenous.deploy.frames import opened, seal
 from entrenous.deploy.identity import read_identity
-from entrenous.deploy.intake import Open
+from entrenous.deploy.request import RoundWork
 from entrenous.deploy.secure import KINDS, beside
 from entrenous.deploy.secure_server import SecureRound
-from entrenous.deploy.server import FederationServer, serve
+from entrenous.deploy.server import serve
 from entrenous.deploy.server_folder import ServerFolder
 from entrenous.privacy.secure_sum.refusal import SumRefused
 from entrenous.privacy.secure_sum.terms import Floors
@@ -90,7 +90,7 @@ def test_a3_the_server_is_killed_between_any_two_answers_and_goes_on(tmp_path: P
     made = secure(tmp_path / "f", quorum=1.0, deadline=30.0)
     link, deaths, found = Dying({name: node.answer for name, node in nodes_of(made).items()}), 0, None
     while found is None:
-        link.left = 8 + deaths % 5
+        link.left = 5 + deaths % 5
         try:
             found = serve(link, made.server)
         except ConnectionError:
@@ -211,9 +211,9 @@ def test_a_sum_that_no_devices_can_have_is_lost(tmp_path: Path, part: str, lie: 
     """A masked input may be anything: the least int64, of which abs is itself, a weight of millions, fewer senders than none."""
     made = secure(tmp_path / "f", algorithm="fedavg-neumf", settings={"factors": 4, "layers": (4,)})
     held = ServerFolder(made.server)
-    own = FederationServer(held, FaultyLink({}), Event())
-    now = Open(0, bytes(32), held.members.by_node(np.arange(made.terms.users)))
-    found = SecureRound(own, now, own.algorithm.download(own.state))
+    own = server_of(held)
+    work = RoundWork(0, bytes(32), held.members.by_node(np.arange(made.terms.users)), own.algorithm.download(own.state))
+    found = SecureRound(own, own.collecting, work)
     total = own.contract.empty_total()._replace(devices=made.terms.users)
     total.weight[0] = made.terms.users << 16
     arrays = {"rows": next(iter(total.rows.values())), "dense": next(iter(total.dense.values())), "senders": total.senders}
@@ -223,7 +223,7 @@ def test_a_sum_that_no_devices_can_have_is_lost(tmp_path: Path, part: str, lie: 
         """What a sum of masked inputs came to."""
 
         def heard(self, stage: int) -> set[str]:
-            return set(now.asked)
+            return set(work.asked)
 
         def total(self) -> Any:
             return pack(total)

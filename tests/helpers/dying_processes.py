@@ -5,12 +5,11 @@ from __future__ import annotations
 import codecs
 import os
 import signal
-import threading
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from federation_links import FaultyLink
+from federation_links import FaultyLink, server_of
 
 from entrenous.core import files
 from entrenous.core.errors import InputError
@@ -18,9 +17,9 @@ from entrenous.deploy import contribution, journal
 from entrenous.deploy.frames import opened
 from entrenous.deploy.intake import Open
 from entrenous.deploy.journal import Journal
-from entrenous.deploy.link import MemoryServerLink
+from entrenous.deploy.links.port import MemoryServerLink
 from entrenous.deploy.node import FederatedNode
-from entrenous.deploy.server import FederationServer, serve
+from entrenous.deploy.server import serve
 from entrenous.deploy.server_folder import ServerFolder
 
 
@@ -32,14 +31,14 @@ def died(*arguments: Any) -> Any:
 def take_and_die(folder: str, frame: bytes) -> None:
     """Takes an answer, has it in the journal, and is killed before it counts or anybody hears of it."""
     held = ServerFolder(Path(folder))
-    server = FederationServer(held, MemoryServerLink({}), threading.Event())
+    intake = server_of(held).collecting.intake
     found = opened(frame)
     asked = held.members.by_node(np.arange(held.terms.users))
     journal = held.journal(found.head.round)
     recorded = [record.content for record in held.recorded(found.head.round)]
-    server.intake.begin(Open(found.head.round, found.head.model, asked), journal, recorded)
+    intake.begin(Open(found.head.round, found.head.model, asked), journal, recorded)
     contribution.add = died  # type: ignore[assignment]
-    server.intake.receive(frame)
+    intake.receive(frame)
 
 
 def commit_and_die(root: str, step: str) -> None:

@@ -27,11 +27,13 @@ import pytest
 from entrenous.core.vocabulary import Vocabulary
 from entrenous.data.interactions import Interactions, build
 from entrenous.deploy import exchange
+from entrenous.deploy.collector import Collector
 from entrenous.deploy.founding import FoundedFederation, found
 from entrenous.deploy.frames import opened
-from entrenous.deploy.link import Answer
+from entrenous.deploy.links.port import Answer
 from entrenous.deploy.node import FederatedNode
-from entrenous.deploy.server import serve
+from entrenous.deploy.server import FederationServer, serve
+from entrenous.deploy.server_folder import ServerFolder
 from entrenous.federation.rounds import Rounds, Training
 from entrenous.runs.recommenders import checkpoint_arrays
 from entrenous.runs.store import model_sha256
@@ -79,6 +81,13 @@ def simulated(founded: FoundedFederation, data: Interactions | None = None, roun
 def server_sha256(training: Training) -> str:
     """What `serve` returns after the same training."""
     return model_sha256({name: array for name, array in checkpoint_arrays(training).items() if name.startswith("server.")})
+
+
+def server_of(held: ServerFolder, link: Any = None) -> FederationServer:
+    """A server before its first round, with nobody to ask unless a link is given."""
+    own = FederationServer(held, Event())
+    own._collecting = Collector(held, own.contract, link or FaultyLink({}), Event())
+    return own
 
 
 def logged(folder: Path) -> list[str]:
@@ -148,6 +157,9 @@ class FaultyLink:
             due = self._under_way[0][0] - clock.monotonic() if self._under_way else rest
             clock.sleep(max(0.0, min(rest, due)))
 
+    def acknowledge(self) -> None:
+        pass
+
     def close(self) -> None:
         pass
 
@@ -194,6 +206,9 @@ class SocketLink:
             except (OSError, EOFError):
                 self._open = {socket: line for socket, line in self._open.items() if line is not ready}
         return got
+
+    def acknowledge(self) -> None:
+        pass
 
     def close(self) -> None:
         for line in self._open.values():

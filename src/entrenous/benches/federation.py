@@ -77,7 +77,7 @@ def _founded(folder: Path, data: Interactions, secure: str, count: int = GATEWAY
 
 
 def _memory(folder: Path, data: Interactions, secure: str) -> float:
-    from ..deploy.link import MemoryServerLink
+    from ..deploy.links.port import MemoryServerLink
     from ..deploy.node import FederatedNode
     from ..deploy.running import status
     from ..deploy.server import serve

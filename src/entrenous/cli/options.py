@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from ..core.errors import InputError
 
 RUNS = Path("runs")
-NETWORK = ("cryptography", "flwr", "msgspec")  # libraries of a federation with a server
+NETWORK = ("cryptography", "httpx", "msgspec", "starlette", "uvicorn")  # libraries of a federation with a server
 PEERS = ("iroh", "msgspec", "cryptography")  # of one without
 
 LOADING = "How to read a file, name=value; may be repeated, such as item=venue. `entrenous data check --help` lists the names."

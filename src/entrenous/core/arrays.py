@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 
 from .keys import draw
-from .types import BoolArray, Float32Array, Int32Array, Int64Array, UInt64Array
+from .types import Array, BoolArray, Float32Array, Int32Array, Int64Array, UInt64Array
 
 
 def shuffle_places(n: int, key: np.uint64) -> Int32Array:
@@ -173,3 +173,32 @@ def others(candidates: Int32Array, own: Int32Array) -> Int32Array:
         at = np.searchsorted(own, candidates[c])
         keep[c] = candidates[c] >= 0 and not (at < len(own) and own[at] == candidates[c])
     return candidates[keep]
+
+
+@njit(cache=True, nogil=True)
+def all_below(values: Array, limit: float) -> bool:
+    """Whether every number of a flat array is finite and its absolute value below `limit`."""
+    ok = True
+    for i in range(len(values)):
+        ok &= abs(values[i]) < limit
+    return ok
+
+
+@njit(cache=True, nogil=True)
+def squares(values: Array) -> float:
+    """The sum of the squares of a flat array, added up in order in float64."""
+    total = 0.0
+    for i in range(len(values)):
+        total += np.float64(values[i]) * np.float64(values[i])
+    return total
+
+
+@njit(cache=True, nogil=True)
+def has_repeats(numbers: Int32Array, below: int) -> bool:
+    """Whether a number occurs twice. numbers: each from 0 to below - 1."""
+    seen = np.zeros(below, np.uint8)
+    for number in numbers:
+        if seen[number]:
+            return True
+        seen[number] = 1
+    return False

@@ -5,11 +5,12 @@ A contribution that is well-formed and signed may still be a lie. These limits d
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
 
+from ..core.arrays import squares
 from ..core.declared import Contract
 from ..core.errors import InputError
 from ..core.protocols import State, arrays_of
@@ -60,8 +61,7 @@ def norm(found: Update | Total) -> float:
 
 
 def _length(arrays: Iterable[Array]) -> float:
-    flat = (array.astype(np.float64).ravel() for array in arrays)
-    return float(np.sqrt(sum(float(np.dot(array, array)) for array in flat)))
+    return float(np.sqrt(sum(squares(np.ascontiguousarray(array).reshape(-1)) for array in arrays)))
 
 
 def moved(before: State, after: State) -> float:
@@ -77,7 +77,7 @@ def moved(before: State, after: State) -> float:
     return most
 
 
-def halted(number: int, far: float, most: float | None, lengths: dict[str, float]) -> RoundHalted | None:
+def halted(number: int, far: float, most: float | None, lengths: Mapping[str, float]) -> RoundHalted | None:
     """Why a round does not count; None if it does. far: how far it would move the model; most: how far it may, None = anywhere finite;
     lengths: of each node's answer, where they were seen."""
     if np.isfinite(far) and (most is None or far <= most):

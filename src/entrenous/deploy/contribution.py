@@ -12,6 +12,7 @@ from typing import NoReturn
 
 import numpy as np
 
+from ..core.arrays import all_below, has_repeats
 from ..core.declared import Contract, bound
 from ..core.protocols import Catalogue, FederatedAlgorithm
 from ..core.types import Array, Int32Array, Int64Array
@@ -209,20 +210,21 @@ def _check_items(item: Int32Array, contract: Contract) -> None:
         _refuse(Code.NEGATIVE_ITEM)
     if int(item.max()) >= contract.sizes["items"]:
         _refuse(Code.UNKNOWN_ITEM)
-    if int(np.bincount(item).max()) > 1:
+    if has_repeats(item, contract.sizes["items"]):
         _refuse(Code.DUPLICATE_ITEM)
 
 
 def _check_numbers(name: str, array: Array, beyond: Code) -> None:
     """Finite, and such as the fixed point can hold; denormals are numbers too."""
+    if all_below(array.reshape(-1), LIMIT):
+        return
     if np.isnan(array).any():
         _refuse(Code.NAN, f"'{name}'")
     if np.isposinf(array).any():
         _refuse(Code.INF, f"'{name}'")
     if np.isneginf(array).any():
         _refuse(Code.MINUS_INF, f"'{name}'")
-    if array.size and float(np.abs(array).max()) >= LIMIT:
-        _refuse(beyond, f"'{name}': a value beyond +-{LIMIT:.0f}")
+    _refuse(beyond, f"'{name}': a value beyond +-{LIMIT:.0f}")
 
 
 def _checked_shown(arrays: dict[str, Array], contract: Contract, users: Int64Array) -> ShownArrays:

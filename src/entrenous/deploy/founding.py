@@ -25,9 +25,9 @@ from ..core.protocols import Catalogue
 from ..data.interactions import Interactions
 from ..privacy.secure_sum.terms import Floors
 from .catalogue import ITEMS, Items
+from .certificates import make_keys
 from .enrolment import EnrolmentRequest, identity, join
 from .files import read_json, write_json, write_text
-from .flower.keys import make_keys
 from .identity import IDENTITY, public_bytes, read_identity, write_identity
 from .invitation import BOOTSTRAPS, INVITATION
 from .members import MEMBERS, Member, Members
@@ -113,7 +113,7 @@ def found_federation(
     if own:
         write_text(operator / "algorithm", lasting(own))
     if place is not None and place.tls:
-        make_keys(operator / "keys", (), names=place.names)
+        make_keys(operator / "keys", names=place.names)
     return FoundedFederation(
         terms, operator, {request.name: write_invitation(folder, request.name, members) for request, _ in requests}
     )

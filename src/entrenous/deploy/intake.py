@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, final
 
 from ..core.declared import Contract
@@ -35,10 +35,20 @@ class Open(NamedTuple):
 
 
 class Receipt(NamedTuple):
-    """What became of an answer. node: who signed it, None if nobody is known to have."""
+    """What became of an answer. node: who signed it, None if nobody is known to have; text: what is wrong with it."""
 
     code: Code
     node: str | None
+    text: str = ""
+
+
+class ReadAnswer(NamedTuple):
+    """An answer that passed all checks and is not yet counted. read: what it contributes."""
+
+    frame: bytes
+    node: str
+    nonce: bytes
+    read: Update | Total
 
 
 @final
@@ -54,7 +64,7 @@ class RoundIntake:
         self.caps, self.lengths = caps or Caps.of(contract), dict[str, float]()
         self.counts: Counter[Code] = Counter()
         self.total: Total = contract.empty_total()
-        self.taken: dict[str, bytes] = {}  # sha256 of each node's answer
+        self.taken: dict[str, bytes] = {}  # identity_of each node's answer
         self._nonces: set[bytes] = set()
         self._missed: dict[int, frozenset[str]] = {}  # by closed round, the nodes that it went on without
         self._largest = largest_body(contract, {})
@@ -65,8 +75,7 @@ class RoundIntake:
         """Opens a round. recorded: the frames of its journal, from before a restart; they are checked again, and counted once."""
         self._open, self._journal, self.total, self.taken = now, None, self.contract.empty_total(), {}
         self._nonces, self._largest, self.lengths = set(), largest_body(self.contract, now.asked), {}
-        for frame in recorded:
-            self.receive(frame)
+        self.receive_all(recorded)
         self._journal = journal
 
     def end(self) -> None:
@@ -86,22 +95,44 @@ class RoundIntake:
         return [name for name in self.asked if name not in self.taken]
 
     def receive(self, frame: bytes, largest: int | None = None) -> Receipt:
-        """Checks an answer, writes it to the journal, adds it up. An OSError (a full disk) leaves everything as it was."""
+        """Check an answer, write it to the journal, add it up. An OSError (a full disk) leaves everything as it was."""
+        return self.receive_all([frame], largest)[0]
+
+    def receive_all(self, frames: Sequence[bytes], largest: int | None = None) -> list[Receipt]:
+        """The same for answers that came together, which wait for the disk once."""
+        judged: list[ReadAnswer | Receipt] = []
+        try:
+            judged += (self._read(frame, largest or self._largest) for frame in frames)
+            good = [one for one in judged if isinstance(one, ReadAnswer)]
+            if self._journal is not None and good:
+                self._journal.append(FRAME, *(one.frame for one in good))
+        except OSError:
+            for one in judged:
+                if isinstance(one, ReadAnswer):
+                    self._forget(one)
+            raise
+        for one in good:
+            self.total = contribution.add(self.total, one.read)
+        return [self.said(*((Code.ACCEPTED, one.node, "") if isinstance(one, ReadAnswer) else one)) for one in judged]
+
+    def _read(self, frame: bytes, largest: int) -> ReadAnswer | Receipt:
+        """A frame that is good, and is marked as taken; or why it is not."""
         node: str | None = None
         try:
-            found = opened(frame, largest or self._largest)
+            found = opened(frame, largest)
             node = self.identified(found)
-            digest = hashlib.sha256(frame).digest()
+            digest = identity_of(found)
             read = self._checked(found, node, digest)
-            length = self.caps.check(read)
-            if self._journal is not None:
-                self._journal.append(FRAME, frame)
-            self.total = contribution.add(self.total, read)
-            self.taken[node], self.lengths[node] = digest, length
-            self._nonces.add(found.head.nonce)
-            return self.said(Code.ACCEPTED, node, "")
+            self.lengths[node] = self.caps.check(read)
         except FrameRefused as why:
-            return self.said(why.code, node, why.text)
+            return Receipt(why.code, node, why.text)
+        self.taken[node] = digest
+        self._nonces.add(found.head.nonce)
+        return ReadAnswer(frame, node, found.head.nonce, read)
+
+    def _forget(self, one: ReadAnswer) -> None:
+        del self.taken[one.node], self.lengths[one.node]
+        self._nonces.discard(one.nonce)
 
     # ---- one check after the other ---------------------------------------------------------------------------------------------------
 
@@ -161,4 +192,9 @@ class RoundIntake:
         if code is not Code.ACCEPTED:
             who = "a node that is not known" if node is None else node
             self.log(f"refused {code.value} from {who}{': ' if text else ''}{text}")
-        return Receipt(code, node)
+        return Receipt(code, node, text)
+
+
+def identity_of(frame: Frame) -> bytes:
+    """The sha256 that tells a frame from every other one: its head and signature are bound to its body."""
+    return hashlib.sha256(frame.said + frame.signature).digest()

@@ -9,9 +9,9 @@ import msgspec
 from msgspec import Meta, Struct
 
 from ..core.errors import InputError
+from .address import split_address
 from .catalogue import ITEMS
 from .files import read_json
-from .flower.place import split_address
 from .members import MEMBERS
 from .terms import TERMS
 from .tickets import Seconds, Ticket

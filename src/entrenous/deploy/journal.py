@@ -40,11 +40,11 @@ class Journal:
         os.ftruncate(self._file, whole)
         sync_folder(path.parent)
 
-    def append(self, kind: bytes, content: bytes) -> None:
-        """Write a record, whole, and wait for the disk. After an OSError (a full disk, say) the journal is as it was before."""
-        said = kind + content
-        record = RECORD.pack(len(said), zlib.crc32(said)) + said
-        rest = record
+    def append(self, kind: bytes, *contents: bytes) -> None:
+        """Write a record of each content, whole, and wait for the disk once. After an OSError (a full disk, say) the journal is as it was
+        before."""
+        records = b"".join(_record(kind, content) for content in contents)
+        rest = memoryview(records)
         try:
             if os.fstat(self._file).st_size != self._whole:  # a failed append that could not be cut off
                 os.ftruncate(self._file, self._whole)
@@ -55,10 +55,14 @@ class Journal:
             with suppress(OSError):
                 os.ftruncate(self._file, self._whole)
             raise OSError(cause.errno, cause.strerror, str(self.path)) from None
-        self._whole += len(record)
+        self._whole += len(records)
 
     def close(self) -> None:
         os.close(self._file)
+
+
+def _record(kind: bytes, content: bytes) -> bytes:
+    return b"".join((RECORD.pack(1 + len(content), zlib.crc32(content, zlib.crc32(kind))), kind, content))
 
 
 def records(path: Path) -> Iterator[JournalRecord]:

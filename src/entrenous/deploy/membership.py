@@ -15,8 +15,8 @@ from typing import Any
 
 from ..core.errors import InputError, at_least
 from . import server_folder
+from .certificates import expiry, make_keys, names_of
 from .files import read_json, write_json, write_text
-from .flower.keys import expiry, make_keys, names_of
 from .founding import OPERATOR, PLACE, SERVER, Requests, enrolled, operator_folder, write_invitation
 from .identity import IDENTITY, read_identity
 from .members import MEMBERS, Members

@@ -1,15 +1,70 @@
-"""A server's request to work, after a node has read and checked it, and the hash by which all nodes know that they train from one model."""
+"""A server's requests to its nodes, as it makes them and as a node has read them; and the hash by which all nodes know that they train
+from one model."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple, final
 
 import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ..core.declared import Contract
 from ..core.protocols import State, arrays_of
+from ..core.trial import of_devices
 from ..core.types import Int64Array
 from ..runs.store import model_sha256
+from ..wire.download import write_download
+from .frames import seal
+from .terms import FederationTerms
+
+NAME = "server"
+
+
+class RoundWork(NamedTuple):
+    """What a round asks of whom: its number, the sha256 of its model, which users of each node, and the download. of: the users that the
+    download was delivered for already, int64 ascending; None = it is as the algorithm made it."""
+
+    round: int
+    model: bytes
+    asked: Mapping[str, Int64Array]
+    download: State
+    of: Int64Array | None = None
+
+    def delivered(self, contract: Contract, users: Int64Array) -> State:
+        """The download for the devices of some users."""
+        if self.of is None:
+            return contract.delivered(self.download, users)
+        return of_devices(contract, self.download, np.searchsorted(self.of, users))
+
+
+@final
+class Requests:
+    """Makes the signed requests of a server. start: a number that grows with every start of it."""
+
+    def __init__(self, key: Ed25519PrivateKey, terms: FederationTerms, contract: Contract, start: int) -> None:
+        self._key, self._terms, self._contract, self._start = key, terms, contract, start
+
+    def work(
+        self, work: RoundWork, users: Int64Array, kind: str = "work", *, attempt: int = 0, inbox: bytes | None = None
+    ) -> bytes:
+        """A request to train the devices of some users. inbox: a message of a secure sum."""
+        more = {} if inbox is None else {"inbox": np.frombuffer(inbox, np.uint8)}
+        body = write_download(work.delivered(self._contract, users), {"users": users, **more})
+        return self._about(kind, body, work, users, attempt)
+
+    def model(self, work: RoundWork, users: Int64Array) -> bytes:
+        """A model for some users, to recommend by."""
+        body = write_download(work.delivered(self._contract, users), {})
+        return self._about("model", body, work._replace(model=b""), users, 0)
+
+    def _about(self, kind: str, body: bytes, work: RoundWork, users: Int64Array, attempt: int) -> bytes:
+        about = {"users": len(users), "start": self._start}
+        return self.seal(kind, body, round=work.round, attempt=attempt, model=work.model, items=self._terms.items, about=about)
+
+    def seal(self, kind: str, body: bytes = b"", **fields: Any) -> bytes:
+        """A message of the server, signed."""
+        return seal(self._key, kind, body, run=self._terms.run, node=NAME, **fields)
 
 
 class NodeRequest(NamedTuple):

@@ -1,4 +1,4 @@
-"""Running the parts of a federation over Flower: a server, a node, or all of one on this machine."""
+"""Running the parts of a federation over HTTPS: a server, a node, or all of one on this machine."""
 
 from __future__ import annotations
 
@@ -12,57 +12,56 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.errors import EntrenousError, InputError
+from ..core.errors import EntrenousError
 from ..core.lock import holding
 from ..core.types import Array
 from ..runs.store import model_sha256, read_arrays
 from .files import read_json
+from .links.admission import here
+from .links.https import HttpsPlan, HttpsServerLink
+from .links.polling import PollingNode, serve
 from .node import FederatedNode
 from .node_store import NODE, STORE, NodeStore
 from .processes import Processes, last_line
+from .secure import largest_answer
+from .server import serve_opened
+from .server_folder import ServerFolder
 from .terms import TERMS, FederationTerms
 
 Say = Callable[[str], None]
-PATIENCE = 30.0  # seconds
 LOOK = 0.5  # seconds between two looks at the server's status
 
 
 def run_server(folder: Path, stop: threading.Event, say: Say, *, insecure: bool = False) -> None:
     """Run a server until its rounds are done or `stop` is set. Raises InputError for a folder or an address that cannot be
     used."""
-    from .flower.superlink import SuperlinkPlan, supervise
-
     place = read_json(folder / "place.json")
-    FederationTerms.read(folder / TERMS)
     keys = folder / "keys" if place["tls"] else None
-    plan = SuperlinkPlan(state=folder, host=place["host"], port=int(place["port"]), keys=keys, insecure=insecure)
-    with _telling(folder, say):
-        supervise(plan, stop, say)
+    plan = HttpsPlan(place["host"], int(place["port"]), keys, insecure)
+    with closing(ServerFolder(folder)) as held, closing(https_link(held, plan)) as link, _telling(folder, say):
+        link.start()
+        serve_opened(link, held, stop)
+
+
+def https_link(held: ServerFolder, plan: HttpsPlan) -> HttpsServerLink:
+    """The port of the server of a folder to its nodes, not yet listening. Raises InputError."""
+    most = largest_answer(held.terms, held.members, held.algorithm)
+    return HttpsServerLink(plan, held.terms.run, held.members.nodes, most)
 
 
 def run_node(folder: Path, stop: threading.Event, say: Say, *, threads: int = 1, insecure: bool = False) -> None:
     """Run a node until `stop` is set. Raises InputError."""
-    from .flower.keys import Keys, load_node_keys
-    from .flower.node import serve
-
     about = read_json(folder / NODE)
     with holding(folder / "lock"), closing(FederatedNode(folder, threads=threads)) as node:
         say(f"{node.name}: {len(node.shard.users)} users, {len(node.rows)} rows, server {about['server']}")
-        keys = load_node_keys(folder / "ca.crt", folder / "flower.key") if about["tls"] else Keys()
-        _patiently(lambda: serve(about["server"], keys, node.answer, stop, insecure=insecure, say=say), stop, say)
+        ca = folder / "ca.crt"
+        trusted = ca if ca.exists() else None
+        serve(about["server"], trusted, polling(node), stop, tls=about["tls"], insecure=insecure, say=say)
 
 
-def _patiently(connect: Callable[[], None], stop: threading.Event, say: Say) -> None:
-    """A server that has just come up may not know this node's key yet: what it refuses for `PATIENCE` it refuses in earnest."""
-    began = time.monotonic()
-    while True:
-        try:
-            return connect()
-        except InputError as refused:
-            if time.monotonic() - began > PATIENCE:
-                raise
-            say(f"{refused}; trying again")
-            stop.wait(2.0)
+def polling(node: FederatedNode) -> PollingNode:
+    """A node as one that asks a server for work."""
+    return PollingNode(lambda: here(node.key, node.terms.run, node.name), node.answer)
 
 
 def run_all(folder: Path, say: Say) -> None:
@@ -75,10 +74,8 @@ def run_all(folder: Path, say: Say) -> None:
             processes.start(node)
         while not (ended := processes.ended()):
             time.sleep(LOOK)
-        done = processes.of[server].poll() == 0
-        for path in ended:
-            if not done:
-                raise EntrenousError(f"{path.name} ended: {last_line(path)}")
+        if server not in ended or processes.of[server].returncode:
+            raise EntrenousError(f"{ended[0].name} ended: {last_line(ended[0])}")
 
 
 @contextmanager

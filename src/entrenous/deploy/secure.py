@@ -7,12 +7,15 @@ import numpy as np
 from ..core.declared import Contract
 from ..core.types import Array, Int64Array
 from ..core.update import ShownArrays
+from ..privacy.secure_sum.messages import limit_of
 from ..privacy.secure_sum.terms import SumTerms
+from ..privacy.secure_sum.vector import size
 from ..wire import tensors
 from ..wire.tensors import Malformed, TensorField
 from . import contribution
 from .codes import Code, FrameRefused
-from .frames import Frame
+from .frames import HEAD, SIGNATURE, START, Frame
+from .members import Members
 from .terms import FederationTerms
 
 KINDS = ("advert", "share", "mask", "consent", "unmask")  # in the order of secure_sum's stages
@@ -45,3 +48,11 @@ def uploaded(frame: Frame, contract: Contract, users: Int64Array) -> tuple[bytes
     except Malformed as bad:
         raise FrameRefused(Code.MALFORMED, bad.code) from None
     return arrays["message"].tobytes(), contribution.checked_shown(arrays, contract, users)
+
+
+def largest_answer(terms: FederationTerms, members: Members, place: str = "") -> int:
+    """Bytes of the longest frame that a node of a federation may send, at most. place: of an algorithm of one's own."""
+    contract = contribution.agreed(terms.make(place=place), terms.catalogue)
+    body = contribution.largest_body(contract, {name: member.users for name, member in members.nodes.items()})
+    nbytes = sum_terms(terms, 0, 0, bytes(32), size(contract.empty_total())).nbytes if terms.secure == "masks" else 0
+    return START.size + HEAD + SIGNATURE + body + max(limit_of(stage, nbytes) for stage in range(len(KINDS)))

@@ -7,12 +7,10 @@ what a node sent.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol, TypeVar, final
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol, TypeVar, final
 
 from ..core.declared import Contract
-from ..core.protocols import State
-from ..core.types import Int64Array
 from ..core.update import ShownArrays, Total
 from ..privacy.secure_sum import messages as stages
 from ..privacy.secure_sum.refusal import SumRefused
@@ -20,12 +18,13 @@ from ..privacy.secure_sum.server import SecureSumServer
 from ..privacy.secure_sum.terms import SumTerms
 from ..privacy.secure_sum.vector import size, unpack
 from .codes import Code, FrameRefused, reason
+from .collector import Collector
 from .contribution import largest_body
-from .exchange import Exchange
 from .frames import Frame, opened
-from .intake import Open, RoundIntake
+from .intake import Open
 from .journal import FRAME, MARK, Journal
 from .members import Members
+from .request import RoundWork
 from .secure import KINDS, sum_terms, uploaded
 from .server_folder import ServerFolder
 from .terms import FederationTerms
@@ -36,23 +35,15 @@ LONGEST = 30.0  # seconds between two attempts, at most
 
 
 class AskingServer(Protocol):
-    """The members of a server that a secure round uses: its folder, its exchange with the nodes, and the checks of a plain
-    round."""
+    """The members of a server that a secure round uses."""
 
     folder: ServerFolder
     terms: FederationTerms
     members: Members
     contract: Contract
-    exchange: Exchange
-    intake: RoundIntake
 
     def kept(self, what: str, act: Callable[[], T]) -> T: ...
-    def enough(self, now: Open, answered: set[str]) -> bool: ...
-    def received(self, frame: bytes) -> None: ...
-    def seal(self, kind: str, body: bytes = b"", **fields: Any) -> bytes: ...
-    def request(
-        self, kind: str, download: State, users: Int64Array, model: bytes = b"", attempt: int = 0, inbox: bytes | None = None
-    ) -> bytes: ...
+    def enough(self, work: RoundWork, answered: set[str]) -> bool: ...
 
 
 class Stage(NamedTuple):
@@ -66,8 +57,9 @@ class Stage(NamedTuple):
 class SecureRound:
     """One round of a server by a secure sum: the server learns the sum of the updates and no single one."""
 
-    def __init__(self, server: AskingServer, now: Open, download: State) -> None:
-        self._server, self._now, self._download = server, now, download
+    def __init__(self, server: AskingServer, collector: Collector, work: RoundWork) -> None:
+        self._server, self._collector, self._work = server, collector, work
+        self._now = Open(work.round, work.model, work.asked)
         self._roll = {name: member.key.public_bytes_raw() for name, member in server.members.nodes.items()}
         self._empty = server.contract.empty_total()  # the sum of nobody
         self._gone: set[str] = set()  # who has refused a stage of this attempt, or was not heard in time
@@ -96,7 +88,7 @@ class SecureRound:
                     return self._empty
             finally:
                 journal.close()
-            server.exchange.pause(min(LONGEST, 1.0 + attempt))
+            self._collector.exchange.pause(min(LONGEST, 1.0 + attempt))
             attempt += 1
 
     def _attempt(self, attempt: int, journal: Journal) -> Total:
@@ -115,11 +107,13 @@ class SecureRound:
         """What is asked at each stage, of those who were heard at the one before."""
 
         def seal(kind: str, body: bytes, name: str) -> bytes:
-            return self._server.seal(kind, body, round=self._now.round, attempt=attempt, model=self._now.model,
+            return self._collector.requests.seal(kind, body, round=self._now.round, attempt=attempt, model=self._now.model,
                                      items=self._server.terms.items, about={"users": len(self._now.asked[name])})  # fmt: skip
 
         def work(name: str) -> bytes:
-            return self._server.request("mask", self._download, self._now.asked[name], self._now.model, attempt, own.inbox(name))
+            return self._collector.requests.work(
+                self._work, self._now.asked[name], "mask", attempt=attempt, inbox=own.inbox(name)
+            )
 
         asks: tuple[Callable[[str], bytes], ...] = (
             lambda name: seal("advert", b"", name),
@@ -139,35 +133,39 @@ class SecureRound:
         def missing() -> set[str]:
             return before - own.heard(number) - self._gone
 
-        server.exchange.gather(missing, stage.request, self._take, server.terms.deadline)
-        while number <= stages.MASKED and not server.enough(self._now, set(own.heard(number))):
+        self._collector.exchange.gather(missing, stage.request, self._take, server.terms.deadline)
+        while number <= stages.MASKED and not server.enough(self._work, set(own.heard(number))):
             if not missing():
                 raise SumRefused("threshold", f"{stages.STAGES[number]}: too many nodes withhold theirs")
-            server.exchange.gather(missing, stage.request, self._take, server.terms.deadline)
+            self._collector.exchange.gather(missing, stage.request, self._take, server.terms.deadline)
         self._gone |= missing()
 
     # ---- what nodes answer -------------------------------------------------------------------------------------------------------------
 
-    def _take(self, frame: bytes) -> None:
+    def _take(self, frames: Sequence[bytes]) -> None:
+        for frame in frames:
+            self._take_one(frame)
+
+    def _take_one(self, frame: bytes) -> None:
         """One answer. A disk that refuses leaves all as it was."""
         server, node = self._server, None
         try:
             found = opened(frame, self._largest)
-            node = server.intake.identified(found)
+            node = self._collector.intake.identified(found)
             self._check(found)
             server.kept("journal", lambda: self._read(frame, found, node))
-            server.received(frame)
-            server.intake.said(Code.ACCEPTED, node, "")
+            self._collector.bytes_up += len(frame)
+            self._collector.intake.said(Code.ACCEPTED, node, "")
         except FrameRefused as why:
             if why.code is Code.WITHHELD and node is not None:
                 self._gone.add(node)
-            server.intake.said(why.code, node, why.text)
+            self._collector.intake.said(why.code, node, why.text)
         except SumRefused as why:
-            server.intake.said(Code.NOT_SUMMED, node, f"{why.code}: {why.text}")
+            self._collector.intake.said(Code.NOT_SUMMED, node, f"{why.code}: {why.text}")
 
     def _check(self, found: Frame) -> None:
         head, attempt = found.head, 0 if self._sum is None else self._sum.terms.attempt
-        self._server.intake.belonging(found, found.node, self._now)
+        self._collector.intake.belonging(found, found.node, self._now)
         if head.kind == "refused" and head.attempt == attempt:
             raise FrameRefused(Code.WITHHELD, reason(bytes(found.body[:120])))
         if head.kind not in KINDS:
@@ -220,7 +218,7 @@ class SecureRound:
             if total.devices != devices:
                 raise FrameRefused(Code.WRONG_COUNT, "of devices")
             check_total(total, self._server.contract, devices)
-            self._server.intake.caps.check(total)
+            self._collector.intake.caps.check(total)
         except FrameRefused as bad:
             problem = "the sum is none that these devices can have: a node lied, and the sum does not say which"
             raise SumRefused("vector", f"{problem} ({bad.code.value})") from None

@@ -7,10 +7,10 @@ import json
 import os
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, final
+from typing import Any, TypeVar, final
 
 import numpy as np
 
@@ -27,31 +27,33 @@ from .journal import Journal, JournalRecord, records
 from .members import MEMBERS, Members
 from .terms import TERMS, FederationTerms
 
+T = TypeVar("T")
 PHASE = "server"
 PARTS = 10  # of all rounds, after each of which a model is kept to go back to
 
 
 @final
 class ServerFolder:
-    """The open folder of a server; `close` releases it. Raises InputError if another server is using it, or it cannot be
-    written to."""
+    """The open folder of a server; `close` releases it. start: that of the server whose worker this is, which holds the lock.
 
-    def __init__(self, path: Path) -> None:
+    Raises InputError if another server is using it, or it cannot be written to."""
+
+    def __init__(self, path: Path, start: int | None = None) -> None:
         self.path, self.terms = path, FederationTerms.read(path / TERMS)
         self.members = Members.read(path / MEMBERS, self.terms.users)
         self.key = read_identity(path / IDENTITY)
         own = path / "algorithm"  # the operator's own file, of an algorithm that is none of this package
         self.algorithm = own.read_text(encoding="utf-8").strip() if own.exists() else ""
+        self._lock: int | None = None
         try:
-            self._lock = locked(path / "lock")
-        except OSError as cause:
-            raise _unwritable(path, cause) from None
-        try:
-            _clean(path)
-            self.start = _next_start(path / "start")
+            self._lock = locked(path / "lock") if start is None else None
+            if start is None:
+                _clean(path)
+            self.start = _next_start(path / "start") if start is None else start
             self._log = os.open(path / "server.log", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         except OSError as cause:
-            os.close(self._lock)
+            if self._lock is not None:
+                os.close(self._lock)
             raise _unwritable(path, cause) from None
 
     def log(self, text: str) -> None:
@@ -100,6 +102,11 @@ class ServerFolder:
         path = self._journal_path(number, attempt)
         return list(records(path)) if path.exists() else []
 
+    def recorded_of(self, number: int, part: int, of: int) -> list[JournalRecord]:
+        """The records of a round that are those of process `part` of as many now, however many there were before."""
+        parts = sorted(int(path.stem.rpartition("-")[2]) for path in self.path.glob(f"round-{number:09d}-*.journal"))
+        return [record for each in parts if each % of == part for record in self.recorded(number, each)]
+
     def newest_attempt(self, number: int) -> int:
         """The number of the last attempt at a secure sum that was begun in a round; 0 before the first."""
         begun = [int(path.stem.rpartition("-")[2]) for path in self.path.glob(f"round-{number:09d}-*.journal")]
@@ -132,7 +139,8 @@ class ServerFolder:
 
     def close(self) -> None:
         os.close(self._log)
-        os.close(self._lock)
+        if self._lock is not None:
+            os.close(self._lock)
 
 
 # ---- rounds to go back to ----------------------------------------------------------------------------------------------------------------
@@ -190,6 +198,16 @@ def _next_start(path: Path) -> int:
 def _unwritable(path: Path, cause: OSError) -> InputError:
     fix = "choose a folder that this user may write to"
     return InputError(str(path), f"cannot be written ({cause.strerror})", expected="a writable folder", fix=fix)
+
+
+def kept(log: Callable[[str], None], what: str, act: Callable[[], T], pause: Callable[[float], None]) -> T:
+    """Write something by calling `act`, and return its result. While the disk fails nothing counts, and it is tried again every second."""
+    while True:
+        try:
+            return act()
+        except OSError as cause:
+            log(f"{what} cannot be written ({failed(cause)}); nothing was counted; trying again")
+            pause(1.0)
 
 
 def failed(cause: OSError) -> str:

@@ -1,4 +1,4 @@
-"""Certificates and node keys in the form Flower wants: a CA of one's own, the server's certificate, EC P-384 keys of nodes."""
+"""Certificates for a server that has none from elsewhere: an authority of one's own, and the server's certificate by it."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from ...core.errors import InputError
-from ...core.files import write_private
+from ..core.errors import InputError
+from ..core.files import write_private
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -20,26 +20,16 @@ CA_DAYS = 3650  # an authority's at least: when it ends, every node needs the ne
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
-class Keys(NamedTuple):
-    """The TLS trust and the key of a node. ca: its server's authority, PEM (None = plain text); private: its EC P-384 key
-    (None = no key)."""
-
-    ca: bytes | None = None
-    private: EllipticCurvePrivateKey | None = None
-
-
-def make_keys(folder: Path, nodes: Sequence[str] = (), *, names: Sequence[str] = (), days: int = DAYS) -> datetime:
+def make_keys(folder: Path, *, names: Sequence[str] = (), days: int = DAYS) -> datetime:
     """Writes what is missing below `folder` and overwrites nothing; returns when the server's certificate ends (UTC).
 
-    ca.crt ca.key, server.crt server.key (subject alternative names: loopback and `names`, host names or addresses),
-    nodes/NAME.key (OpenSSH private key) and nodes/NAME.pub for each of `nodes`. Files are 0600, folders 0700.
-    A node needs ca.crt and its own key; ca.key signs servers and is best kept off the server once it has signed.
+    ca.crt ca.key, server.crt server.key (subject alternative names: loopback and `names`, host names or addresses). Files are 0600,
+    the folder 0700. A node needs ca.crt; ca.key signs servers and is best kept off the server once it has signed.
 
     Raises:
         InputError: half of a pair is there, or a server's certificate is there that lacks one of `names`.
     """
-    for part in (folder, folder / "nodes"):
-        part.mkdir(parents=True, exist_ok=True, mode=0o700)
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     if not _pair(folder / "server.crt", folder / "server.key"):
         if not _pair(folder / "ca.crt", folder / "ca.key"):
             _make_ca(folder, max(days, CA_DAYS))
@@ -51,22 +41,7 @@ def make_keys(folder: Path, nodes: Sequence[str] = (), *, names: Sequence[str] =
             f"is not for {', '.join(missing)}",
             fix="move server.crt and server.key away to make new ones",
         )
-    for name in nodes:
-        make_node_key(folder / "nodes" / f"{name}.key")
     return expiry(folder)
-
-
-def make_node_key(path: Path) -> None:
-    """Make an EC P-384 key at `path` (OpenSSH, 0600) with its public half beside it as .pub, unless both exist."""
-    from cryptography.hazmat.primitives import serialization as form
-    from cryptography.hazmat.primitives.asymmetric import ec
-
-    public = path.with_suffix(".pub")
-    if _pair(path, public):
-        return
-    key = ec.generate_private_key(ec.SECP384R1())
-    write_private(path, key.private_bytes(form.Encoding.PEM, form.PrivateFormat.OpenSSH, form.NoEncryption()))
-    write_private(public, key.public_key().public_bytes(form.Encoding.OpenSSH, form.PublicFormat.OpenSSH) + b"\n")
 
 
 def expiry(folder: Path) -> datetime:
@@ -79,52 +54,11 @@ def names_of(certificate: Path) -> list[str]:
     return sorted(_names(_certificate(certificate)))
 
 
-def load_node_keys(ca: Path | None, private: Path | None) -> Keys:
-    """A node's keys from its files. Raises InputError where one is missing, is no EC P-384 key, or may be read by others."""
-    if ca is not None:
-        _certificate(ca)
-    return Keys(_read(ca) if ca is not None else None, _private_key(private) if private is not None else None)
-
-
-def public_pem(path: Path) -> bytes:
-    """A public key file (OpenSSH) as the PEM by which Flower registers a node."""
-    from cryptography.exceptions import UnsupportedAlgorithm
-    from cryptography.hazmat.primitives import serialization as form
-    from cryptography.hazmat.primitives.asymmetric import ec
-
-    try:
-        key = form.load_ssh_public_key(_read(path))
-    except (ValueError, UnsupportedAlgorithm) as error:
-        raise InputError(str(path), "is no public key", expected="an OpenSSH line, ecdsa-sha2-nistp384 ...") from error
-    if not isinstance(key, ec.EllipticCurvePublicKey) or key.curve.name != "secp384r1":
-        raise InputError(str(path), "is the wrong kind of key", expected="EC P-384 (ecdsa-sha2-nistp384)")
-    return key.public_bytes(form.Encoding.PEM, form.PublicFormat.SubjectPublicKeyInfo)
-
-
-def _private_key(path: Path) -> EllipticCurvePrivateKey:
-    from cryptography.exceptions import UnsupportedAlgorithm
-    from cryptography.hazmat.primitives import serialization as form
-    from cryptography.hazmat.primitives.asymmetric import ec
-
-    content = _read(path)
-    if path.stat().st_mode & 0o077:
-        raise InputError(str(path), "may be read by others", expected="mode 0600", fix=f"chmod 600 {path}")
-    try:
-        key = form.load_ssh_private_key(content, None)
-    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-        raise InputError(
-            str(path), "is no private key of a node", expected="an OpenSSH EC P-384 key without passphrase"
-        ) from error
-    if not isinstance(key, ec.EllipticCurvePrivateKey) or key.curve.name != "secp384r1":
-        raise InputError(str(path), "is the wrong kind of key", expected="EC P-384 (ecdsa-sha2-nistp384)")
-    return key
-
-
 def _make_ca(folder: Path, days: int) -> None:
     from cryptography import x509
     from cryptography.hazmat.primitives.asymmetric import ec
 
-    key = ec.generate_private_key(ec.SECP384R1())
+    key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "Entrenous federation CA")])
     uses = x509.KeyUsage(
         False, False, False, False, False, True, True, False, False
@@ -139,7 +73,7 @@ def _make_server(folder: Path, names: Sequence[str], days: int) -> None:
     from cryptography.hazmat.primitives.asymmetric import ec
 
     ca, ca_key = _certificate(folder / "ca.crt"), form.load_pem_private_key(_read(folder / "ca.key"), None)
-    key = ec.generate_private_key(ec.SECP384R1())
+    key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "Entrenous server")])
     alternatives = x509.SubjectAlternativeName([_general(each) for each in dict.fromkeys((*LOOPBACK, *names))])
     server = x509.ExtendedKeyUsage([x509.ExtendedKeyUsageOID.SERVER_AUTH])
@@ -163,7 +97,7 @@ def _store(stem: Path, key: EllipticCurvePrivateKey, builder: x509.CertificateBu
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives import serialization as form
 
-    certificate = builder.sign(signer, hashes.SHA384())  # type: ignore[arg-type]
+    certificate = builder.sign(signer, hashes.SHA256())  # type: ignore[arg-type]
     pem, pkcs8 = form.Encoding.PEM, form.PrivateFormat.PKCS8
     write_private(stem.with_suffix(".key"), key.private_bytes(pem, pkcs8, form.NoEncryption()))
     write_private(stem.with_suffix(".crt"), certificate.public_bytes(pem))

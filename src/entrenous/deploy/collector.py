@@ -1,0 +1,160 @@
+"""`Collector`: one round of a server, in this process: who was asked, what came, what it adds up to. What has come is on the disk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from threading import Event
+from typing import Protocol, TypeVar, final
+
+from ..core.declared import Contract
+from ..core.update import Total
+from .caps import Caps
+from .codes import Code, FrameRefused
+from .exchange import Exchange
+from .frames import opened
+from .intake import Open, RoundIntake
+from .journal import FRAME, Journal
+from .links.port import ServerLink
+from .request import Requests, RoundWork
+from .server_folder import ServerFolder, kept
+
+T = TypeVar("T")
+
+
+class Collecting(Protocol):
+    """What a server needs to have a round collected, here or in other processes. counts: answers by what became of them; lengths: of each
+    node's answer of the open round; bytes_up, bytes_down, messages: so far."""
+
+    @property
+    def counts(self) -> Mapping[Code, int]: ...
+    @property
+    def lengths(self) -> Mapping[str, float]: ...
+    @property
+    def bytes_up(self) -> int: ...
+    @property
+    def bytes_down(self) -> int: ...
+    @property
+    def messages(self) -> int: ...
+
+    @property
+    def present(self) -> Collection[str]:
+        """The names of the nodes that are connected."""
+        ...
+
+    @property
+    def taken(self) -> Collection[str]:
+        """The names of the nodes whose answers count."""
+        ...
+
+    def begin(self, work: RoundWork) -> None:
+        """Open a round, with what its journals hold of it."""
+        ...
+
+    def gather(self, seconds: float) -> None:
+        """Ask and hear nodes until all have answered or the time is up. Raises ServerStopped."""
+        ...
+
+    def end(self) -> Total:
+        """Close the round. Returns the sum of what was taken."""
+        ...
+
+    def send_model(self, work: RoundWork, seconds: float) -> int:
+        """Give the model to every node that is there. Returns how many were not."""
+        ...
+
+
+@final
+class Collector:
+    """The `Collecting` of one process. part, of: its number among as many processes that share the round's journals."""
+
+    def __init__(
+        self, folder: ServerFolder, contract: Contract, link: ServerLink, stop: Event,
+        waits: Callable[[list[str]], None] = lambda missing: None, part: int = 0, of: int = 1,
+    ) -> None:  # fmt: skip
+        terms = folder.terms
+        self._folder, self._members, self._part, self._of = folder, folder.members, part, of
+        self.requests = Requests(folder.key, terms, contract, folder.start)
+        self.exchange = Exchange(link, stop, waits)
+        self.intake = RoundIntake(
+            terms.run, folder.members, contract, folder.log, Caps.of(contract, terms.most_norm, terms.most_weight)
+        )
+        self.bytes_up = 0
+        self._work: RoundWork | None = None
+        self._journal: Journal | None = None
+
+    @property
+    def counts(self) -> dict[Code, int]:
+        return self.intake.counts
+
+    @property
+    def lengths(self) -> dict[str, float]:
+        return self.intake.lengths
+
+    @property
+    def bytes_down(self) -> int:
+        return self.exchange.bytes_down
+
+    @property
+    def messages(self) -> int:
+        return self.exchange.messages
+
+    @property
+    def present(self) -> Collection[str]:
+        return self.exchange.present
+
+    @property
+    def taken(self) -> Collection[str]:
+        return self.intake.taken.keys()
+
+    def begin(self, work: RoundWork, without: Collection[str] = ()) -> None:
+        """`Collecting.begin`. without: nodes whose answers another process has taken."""
+        self._work = work
+        self._journal = self.kept("journal", lambda: self._folder.journal(work.round, self._part))
+        recorded = [
+            record.content for record in self._folder.recorded_of(work.round, self._part, self._of) if record.kind == FRAME
+        ]
+        recorded = [frame for frame in recorded if opened(frame).node not in without]
+        self.intake.begin(Open(work.round, work.model, work.asked), self._journal, recorded)
+        if recorded:
+            self._folder.log(f"round {work.round}: {len(self.intake.taken)} answers from the journal")
+
+    def gather(self, seconds: float) -> None:
+        work = self._work
+        assert work is not None
+        self.exchange.gather(self.intake.missing, lambda name: self.requests.work(work, work.asked[name]), self.take, seconds)
+
+    def take(self, frames: Sequence[bytes]) -> None:
+        """Take answers that came together."""
+        receipts = self.kept("journal", lambda: self.intake.receive_all(frames))
+        self.bytes_up += sum(len(frame) for frame, receipt in zip(frames, receipts, strict=True) if receipt.code is Code.ACCEPTED)
+
+    def end(self) -> Total:
+        total = self.intake.total
+        self.intake.end()
+        if self._journal is not None:
+            self._journal.close()
+        self._journal = None
+        return total
+
+    def send_model(self, work: RoundWork, seconds: float) -> int:
+        waiting = set(self._members.nodes)
+
+        def take(frames: Sequence[bytes]) -> None:
+            for frame in frames:
+                with suppress(FrameRefused):
+                    found = opened(frame)
+                    if found.head.kind in ("update", "sum"):
+                        self.intake.receive(frame)  # late
+                    else:
+                        waiting.discard(self.intake.identified(found))
+
+        self.exchange.gather(
+            lambda: waiting, lambda name: self.requests.model(work, self._members.nodes[name].users), take, seconds
+        )
+        return len(waiting)
+
+    def kept(self, what: str, act: Callable[[], T]) -> T:
+        """Write something to the disk, however long that takes."""
+        number = 0 if self._work is None else self._work.round
+        return kept(self._folder.log, f"round {number}: the {what}", act, self.exchange.pause)

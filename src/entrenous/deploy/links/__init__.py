@@ -1,0 +1,1 @@
+"""Links: how frames travel between a server and its nodes."""

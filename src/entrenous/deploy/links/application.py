@@ -1,0 +1,176 @@
+"""What a server answers to its nodes: an ASGI application of three routes, the same in one process, in workers, and under another engine.
+
+    GET  /v1/work    the request that waits for this node, held until there is one: 200 and a frame, or 204
+    POST /v1/answer  a frame; answered when the server has dealt with it, and what counts is on its disk: 200
+    GET  /v1/health  200
+
+Both of the first carry the header of `admission.here`. What is refused has a word in its body; see `Denied`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import NamedTuple, final
+
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from .admission import STRANGERS, Admission, Denied, Rates
+from .listening import Guard
+from .traffic import HELD, LATER, Traffic
+
+FLOOR, SPEED = 10.0, 50e3  # seconds for any body, and bytes a second beyond that
+READING = 64 << 20  # bytes of bodies that are read, or wait for the server, at once
+
+
+class Front(NamedTuple):
+    """What the application works with. largest: bytes of an answer, at most; counts: requests by what became of them."""
+
+    admission: Admission
+    traffic: Traffic
+    guard: Guard | None
+    largest: int
+    counts: Counter[str]
+
+
+def application(front: Front) -> Starlette:
+    """The ASGI application of a server's nodes."""
+    desk = _Requests(front)
+    routes = [
+        Route("/v1/work", desk.work),
+        Route("/v1/answer", desk.answer, methods=["POST"]),
+        Route("/v1/health", desk.health),
+    ]
+    return Starlette(routes=routes, exception_handlers={Denied: desk.denied, 404: desk.denied, 405: desk.denied})  # type: ignore[dict-item]
+
+
+@final
+class _Requests:
+    """The handlers of the routes."""
+
+    def __init__(self, front: Front) -> None:
+        self._front, self._room = front, ByteBudget(READING)
+        self._nodes, self._strangers = Rates(), Rates(*STRANGERS)
+
+    async def work(self, request: Request) -> Response:
+        """The next request for the node that asks."""
+        node, traffic = self._admitted(request), self._front.traffic
+        frame = traffic.parked(node)
+        if frame is None:
+            question = traffic.asks(node)
+            if question is None:
+                return Response(status_code=204, headers={"retry-after": str(LATER)})
+            frame = await self._held(request, node, question)
+        self._front.counts["work" if frame is not None else "nothing"] += 1
+        return Response(status_code=204) if frame is None else Response(frame, media_type="application/octet-stream")
+
+    async def _held(self, request: Request, node: str, question: asyncio.Future[bytes | None]) -> bytes | None:
+        """Waits for a request, for some time, and as long as the node does."""
+        away = asyncio.ensure_future(_disconnected(request))
+        try:
+            await asyncio.wait((question, away), timeout=HELD, return_when=asyncio.FIRST_COMPLETED)
+            if away.done() and not question.done():
+                self._front.traffic.gone(node)
+            return question.result() if question.done() else None
+        finally:
+            away.cancel()
+            self._front.traffic.asked(node, question)
+
+    async def answer(self, request: Request) -> Response:
+        """An answer, taken when it is whole; acknowledged when the server has dealt with it."""
+        node = self._admitted(request)
+        size = request.headers.get("content-length", "")
+        if not size.isdigit():
+            raise Denied(411, "no-length")
+        if int(size) > self._front.largest:
+            raise Denied(413, "too-long")
+        async with self._room.of(int(size)):
+            body = await _read(request, int(size))
+            self._front.counts["answer"] += 1
+            await self._front.traffic.arrived(node, body)
+        return Response(status_code=200)
+
+    async def health(self, request: Request) -> Response:
+        """That the server is there. Who shows no key may ask a few times a second."""
+        self._pace(request)
+        return Response(b"ok\n", media_type="text/plain")
+
+    async def denied(self, request: Request, why: Exception) -> Response:
+        """A refusal. Who is refused again and again is not listened to for a while."""
+        known = why if isinstance(why, Denied) else Denied(getattr(why, "status_code", 400), "no-such-thing")
+        self._front.counts[known.code] += 1
+        with suppress(Denied):
+            self._pace(request)
+        later = {"retry-after": str(LATER)} if known.status in (429, 503) else {}
+        return Response(f"{known.code}\n", known.status, {"connection": "close", **later}, "text/plain")
+
+    def _admitted(self, request: Request) -> str:
+        """The node that sends a request. Raises Denied."""
+        front = self._front
+        node = front.admission.node(request.headers.get("authorization", ""))
+        if not self._nodes.allow(node):
+            raise Denied(429, "too-often")
+        if (
+            front.guard is not None
+            and request.client is not None
+            and not front.guard.knows((request.client.host, request.client.port), node)
+        ):
+            raise Denied(503, "no-place")
+        front.traffic.heard(node)
+        return node
+
+    def _pace(self, request: Request) -> None:
+        """One more request of a stranger. Raises Denied, and shuts its address out for a while, when these are too many."""
+        address = request.client.host if request.client is not None else "?"
+        if not self._strangers.allow(address):
+            if self._front.guard is not None:
+                self._front.guard.ban(address)
+            raise Denied(429, "too-often")
+
+
+async def _disconnected(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _read(request: Request, size: int) -> bytes:
+    """The body of a request, of as many bytes as it says. Raises Denied for another length, and for one that comes too slowly."""
+    parts: list[bytes] = []
+    try:
+        async with asyncio.timeout(FLOOR + size / SPEED):
+            async for part in request.stream():
+                parts.append(part)
+    except (TimeoutError, ClientDisconnect):
+        raise Denied(408, "too-slow") from None
+    body = b"".join(parts)
+    if len(body) != size:
+        raise Denied(400, "wrong-length")
+    return body
+
+
+@final
+class ByteBudget:
+    """So many bytes that are in memory at once: who wants more waits."""
+
+    def __init__(self, most: int) -> None:
+        self._left, self._most = most, most
+        self._freed = asyncio.Condition()
+
+    @asynccontextmanager
+    async def of(self, size: int) -> AsyncIterator[None]:
+        """Hold `size` bytes of the budget inside `async with`; one that is larger than all of it has it alone."""
+        size = min(size, self._most)
+        async with self._freed:
+            await self._freed.wait_for(lambda: self._left >= size)
+            self._left -= size
+        try:
+            yield
+        finally:
+            self._left += size
+            async with self._freed:
+                self._freed.notify_all()

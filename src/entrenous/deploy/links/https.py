@@ -1,0 +1,140 @@
+"""`HttpsServerLink`: the server's port to its nodes over HTTPS, TLS 1.3, by uvicorn in a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+import threading
+from collections import Counter
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import NamedTuple, final
+
+import uvicorn
+
+from ...core.errors import EntrenousError, InputError
+from ..address import refuse_plain
+from ..members import Member
+from .admission import Admission
+from .application import Front, application
+from .listening import Bounds, Guard, GuardedSocket
+from .traffic import HELD, Traffic
+
+KEPT = int(2 * HELD)  # seconds that a connection stays open between two requests
+READY = 60.0  # seconds for the thread to begin
+BACKLOG = 2048
+
+
+class HttpsPlan(NamedTuple):
+    """Where a server listens. port 0 = a free one; keys: the folder with server.crt and server.key, None = plain text."""
+
+    host: str = "127.0.0.1"
+    port: int = 8443
+    keys: Path | None = None
+    insecure: bool = False
+    bounds: Bounds = Bounds()
+
+
+@final
+class HttpsServerLink:
+    """A `ServerLink` that nodes connect to. It listens from `start` to `close`; members: who may come in; largest: bytes of an answer, at
+    most.
+
+    Raises InputError for an address that is not ours or is taken, keys that cannot be read, and plain text beyond loopback.
+    """
+
+    def __init__(
+        self, plan: HttpsPlan, run: str, members: Mapping[str, Member], largest: int,
+        listening: socket.socket | None = None,
+    ) -> None:  # fmt: skip
+        if plan.keys is None:
+            refuse_plain("server", plan.host, plan.insecure)
+        self.counts, self.traffic = Counter[str](), Traffic()
+        self.guard = Guard(plan.bounds)
+        self._socket = GuardedSocket(listening or listen(plan.host, plan.port), self.guard)
+        front = Front(Admission(run, members), self.traffic, self.guard, largest, self.counts)
+        self._server = uvicorn.Server(_configured(application(front), plan.keys))
+        self._begun, self._failure = threading.Event(), list[BaseException]()
+        self._thread = threading.Thread(target=self._run, daemon=True, name="https")
+
+    @property
+    def address(self) -> str:
+        """HOST:PORT of the listening socket."""
+        host, port = self._socket.getsockname()[:2]
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+    def start(self) -> None:
+        """Begin to listen to nodes. Raises EntrenousError if that fails."""
+        self._thread.start()
+        self._begun.wait(READY)
+        if self._failure or not self._begun.is_set():
+            raise EntrenousError(f"the server does not listen: {self._failure or 'no answer'}")
+
+    def present(self) -> Collection[str]:
+        return self.traffic.present()
+
+    def send(self, node: str, frame: bytes, seconds: float) -> None:
+        self.traffic.send(node, frame, seconds)
+
+    def receive(self, seconds: float) -> list[tuple[str, bytes]]:
+        return self.traffic.receive(seconds)
+
+    def acknowledge(self) -> None:
+        self.traffic.acknowledge()
+
+    def close(self) -> None:
+        """Hang up on everybody and end the thread."""
+        self.acknowledge()
+        self._server.should_exit = True
+        if self._thread.is_alive():
+            self._thread.join(READY)
+        self._socket.close()
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except BaseException as error:
+            self._failure.append(error)
+        finally:
+            self._begun.set()
+
+    async def _serve(self) -> None:
+        self.traffic.begin()
+        sweeping = asyncio.create_task(self._sweep())
+        serving = asyncio.create_task(self._server.serve(sockets=[self._socket]))
+        while not self._server.started and not serving.done():
+            await asyncio.sleep(0.01)
+        self._begun.set()
+        await serving
+        sweeping.cancel()
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(1.0)
+            self.guard.sweep()
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket. Raises InputError where the address is not ours or is taken."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=BACKLOG)
+    except OSError as error:
+        problem = f"cannot listen on {host}:{port}: {error.strerror}"
+        raise InputError("server", problem, fix="choose another port or address") from error
+
+
+def _configured(app: object, keys: Path | None) -> uvicorn.Config:
+    tls = {} if keys is None else {"ssl_certfile": keys / "server.crt", "ssl_keyfile": keys / "server.key"}
+    config = uvicorn.Config(
+        app, loop="asyncio", http="httptools", ws="none", lifespan="off", log_config=None, log_level="critical", access_log=False,  # type: ignore[arg-type]
+        proxy_headers=False, server_header=False, backlog=BACKLOG, timeout_keep_alive=KEPT, timeout_graceful_shutdown=1, **tls,  # type: ignore[arg-type]
+    )  # fmt: skip
+    try:
+        config.load()
+    except (OSError, ssl.SSLError) as error:
+        raise InputError(str(keys), f"no certificate can be read ({error})", expected="server.crt and server.key") from error
+    if config.ssl is not None:
+        config.ssl.minimum_version = ssl.TLSVersion.TLSv1_3
+    return config

@@ -1,0 +1,226 @@
+"""A node that lives on: asks its server for work over HTTPS, answers in this process, comes back after every loss."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from secrets import SystemRandom
+from typing import NamedTuple, final
+
+import httpx
+
+from ...core.errors import InputError, one_line
+from ..address import refuse_plain, split_address
+from .port import Answer
+from .traffic import HELD, LATER
+
+FIRST, LONGEST = 0.5, 30.0  # seconds before the second attempt at a connection, and at most
+ATTEMPTS, MINUTE = 10, 60.0  # of connections, at most
+PATIENCE = 30.0  # seconds for which a server that refuses this node may be one that has just come up
+SHOWN = 60.0  # seconds for which a node shows one signed header
+CALL = 30.0  # seconds without a byte, beside the time that a server may hold a question, then the connection is taken for lost
+OFF = 290.0  # seconds that a clock may be off and nobody minds
+Say = Callable[[str], None]
+
+
+class PollingNode(NamedTuple):
+    """One of many nodes in a process: the function that makes the header by which it shows its key, and the one that answers requests."""
+
+    here: Callable[[], str]
+    answer: Answer
+
+
+class Refused(Exception):
+    """Raised when the server refuses a request: the status of HTTP, its word for why, and its clock."""
+
+    def __init__(self, status: int, code: str, date: str) -> None:
+        self.status, self.code, self.date = status, code, date
+        super().__init__(f"the server says {code or status}")
+
+
+def serve(
+    address: str, ca: Path | None, node: PollingNode, stop: threading.Event, *, tls: bool = True, insecure: bool = False,
+    say: Say = print,
+) -> None:  # fmt: skip
+    """Answers the requests of the server at `address` (HOST:PORT) until `stop` is set. ca: the file with the authority of its
+    certificate, None = those that the system trusts.
+
+    A lost connection, a server that is away or busy: the node waits and connects again (exponential back-off with jitter, at most 10
+    attempts a minute). An exception of `answer` costs that request its answer, and is said in one line.
+
+    Raises InputError for what no waiting mends: a node that the server does not know, another certificate, TLS on one side only, plain
+    text beyond loopback without `insecure`.
+    """
+    serve_many(address, ca, [node], stop, tls=tls, insecure=insecure, say=say)
+
+
+def serve_many(
+    address: str, ca: Path | None, nodes: Sequence[PollingNode], stop: threading.Event, *, tls: bool = True, insecure: bool = False,
+    say: Say = print,
+) -> None:  # fmt: skip
+    """Many nodes in one process, each with its key and its connection, until `stop` is set. Raises the first InputError."""
+    host, _ = split_address("server address", address)
+    if not tls:
+        refuse_plain("node", host, insecure)
+    url, trust = f"{'https' if tls else 'http'}://{address}", _trust(ca) if tls else False
+    asyncio.run(_all(url, trust, nodes, stop, say))
+
+
+async def _all(url: str, trust: ssl.SSLContext | bool, nodes: Sequence[PollingNode], stop: threading.Event, say: Say) -> None:
+    lives = [asyncio.create_task(_live(url, trust, node, stop, say)) for node in nodes]
+    try:
+        while not stop.is_set() and not any(life.done() for life in lives):
+            await asyncio.sleep(0.1)
+        for life in lives:
+            if life.done():
+                await life
+    finally:
+        for life in lives:
+            life.cancel()
+        await asyncio.gather(*lives, return_exceptions=True)
+
+
+async def _live(url: str, trust: ssl.SSLContext | bool, node: PollingNode, stop: threading.Event, say: Say) -> None:
+    """One node: connection after connection."""
+    connections = Backoff()
+    began = time.monotonic()
+    while not stop.is_set():
+        await asyncio.sleep(connections.pause())
+        connections.attempt()
+        try:
+            await _connected(url, trust, node, say, connections)
+        except (httpx.HTTPError, ssl.SSLError, Refused, OSError) as error:
+            refusal = refusal_of(error, url.startswith("https"))
+            if refusal is not None and not connections.ever and (time.monotonic() - began > PATIENCE or not waits(error)):
+                raise refusal from error
+            say(
+                one_line(f"connection to {url} lost: {clock_of(error) or refusal or error or type(error).__name__}; trying again")
+            )
+
+
+async def _connected(url: str, trust: ssl.SSLContext | bool, node: PollingNode, say: Say, connections: Backoff) -> None:
+    """One connection, until an error ends it."""
+    timeout = httpx.Timeout(CALL, read=HELD + CALL)
+    limits = httpx.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=HELD)
+    header = _renewed(node.here)
+    async with httpx.AsyncClient(base_url=url, verify=trust, trust_env=False, timeout=timeout, limits=limits) as client:
+        while True:
+            found = _good(await client.get("/v1/work", headers={"authorization": header()}))
+            connections.success()
+            if found.status_code == 204:
+                await asyncio.sleep(_later(found))
+                continue
+            answer = await _answered(node.answer, found.content, say)
+            if answer is not None:
+                _good(await client.post("/v1/answer", content=answer, headers={"authorization": header()}))
+
+
+def _renewed(here: Callable[[], str]) -> Callable[[], str]:
+    """The same header for a minute, then a new one: the server checks each but once."""
+    shown, since = "", -SHOWN
+
+    def header() -> str:
+        nonlocal shown, since
+        if time.monotonic() - since >= SHOWN or not shown:
+            shown, since = here(), time.monotonic()
+        return shown
+
+    return header
+
+
+def _good(found: httpx.Response) -> httpx.Response:
+    """The response itself. Raises Refused for anything but success."""
+    if found.status_code >= 300:
+        raise Refused(found.status_code, found.text[:40].strip(), found.headers.get("date", ""))
+    return found
+
+
+def _later(found: httpx.Response) -> float:
+    """Seconds until the next question, where the server does not hold them."""
+    text = found.headers.get("retry-after", "")
+    return min(10.0 * LATER, float(text)) * SystemRandom().uniform(0.5, 1.0) if text.isdigit() else 0.0
+
+
+async def _answered(answer: Answer, frame: bytes, say: Say) -> bytes | None:
+    try:
+        return await asyncio.to_thread(answer, frame)
+    except Exception as error:  # the node must not die of one request
+        say(one_line(f"a request was not answered: {type(error).__name__}: {error}"))
+        return None
+
+
+@final
+class Backoff:
+    """Waiting times between attempts to connect: 0.5 s, doubled up to 30 s, half of it random, and never more than 10 attempts
+    in a minute. ever: whether there was a connection."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.ever = False
+        self._clock, self._failures, self._attempts = clock, 0, deque[float](maxlen=ATTEMPTS)
+
+    def pause(self) -> float:
+        """The seconds to wait before the next attempt to connect."""
+        delay = 0.0 if self._failures == 0 else min(LONGEST, FIRST * 2 ** (self._failures - 1)) * SystemRandom().uniform(0.5, 1.0)
+        full = len(self._attempts) == ATTEMPTS
+        return max(delay, self._attempts[0] + MINUTE - self._clock() if full else 0.0)
+
+    def attempt(self) -> None:
+        """Count an attempt as failed until `success` is called."""
+        self._attempts.append(self._clock())
+        self._failures += 1
+
+    def success(self) -> None:
+        """Note that the server has answered."""
+        self._failures, self.ever = 0, True
+
+
+def _trust(ca: Path | None) -> ssl.SSLContext:
+    """Raises InputError for a file that holds no certificate."""
+    try:
+        context = ssl.create_default_context(cafile=None if ca is None else str(ca))
+    except (OSError, ssl.SSLError) as error:
+        raise InputError(str(ca), f"no certificate can be read ({error})", expected="the ca.crt of this federation") from error
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    return context
+
+
+def waits(error: Exception) -> bool:
+    """Whether waiting may mend what a server refuses: it reads its list of members when it starts."""
+    return isinstance(error, Refused)
+
+
+def refusal_of(error: Exception, tls: bool = True) -> InputError | None:
+    """The error, as one line, that no later attempt would mend; None where trying again is right (server away, busy, restarting)."""
+    text = str(error)
+    if "CERTIFICATE_VERIFY_FAILED" in text:
+        problem, fix = f"the server's certificate is not to be trusted: {text}", "give the ca.crt of this federation"
+        return InputError("node", problem, fix=fix)
+    if isinstance(error, httpx.ConnectError) and "SSL" in text:
+        return InputError("node", "the server does not speak TLS 1.3", fix="give the server its keys, or this node none")
+    if isinstance(error, httpx.RemoteProtocolError) and not tls:
+        return InputError("node", "the server does not speak plain HTTP", fix="give this node the federation's ca.crt")
+    if isinstance(error, Refused) and error.status == 401 and error.code != "clock":
+        fix = "ask the operator whether this node's request was taken, and the server started since"
+        return InputError("node", f"the server does not let this node in ({error.code})", fix=fix)
+    return None
+
+
+def clock_of(error: Exception) -> str:
+    """How far this machine's clock and the server's are apart, where that is why the server refuses; "" where it is not."""
+    if not isinstance(error, Refused) or error.code != "clock":
+        return ""
+    try:
+        there = parsedate_to_datetime(error.date).timestamp()
+    except (TypeError, ValueError):
+        return ""
+    off = time.time() - there
+    if abs(off) < OFF:
+        return ""
+    side = "ahead of" if off > 0 else "behind"
+    return f"this machine's clock is {abs(off):.0f} s {side} the server's: set both by a time server"

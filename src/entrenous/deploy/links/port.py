@@ -1,0 +1,62 @@
+"""The port between a server and its nodes: frames go out, answers come in. HTTPS is behind it in a real federation, memory in a test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import TimeoutError as NotYet
+from contextlib import suppress
+from typing import Protocol, final
+
+Answer = Callable[[bytes], bytes]  # a node's side: the answer to a request
+
+
+class ServerLink(Protocol):
+    """The server's connection to its nodes, which it calls by their names: whoever is present has shown its key."""
+
+    def present(self) -> Collection[str]:
+        """The names of the nodes that are connected now."""
+        ...
+
+    def send(self, node: str, frame: bytes, seconds: float) -> None:
+        """Send a request that is valid for `seconds`. An answer, if any, comes from `receive`."""
+        ...
+
+    def receive(self, seconds: float) -> list[tuple[str, bytes]]:
+        """The answers that have arrived, with the names of their nodes; waits at most `seconds` for the first."""
+        ...
+
+    def acknowledge(self) -> None:
+        """Tell the nodes whose answers were received so far that these have been dealt with: what counts is on the disk."""
+        ...
+
+    def close(self) -> None: ...
+
+
+@final
+class MemoryServerLink:
+    """A `ServerLink` to nodes in this process, each in a thread: for tests, and to see what a real network adds."""
+
+    def __init__(self, nodes: Mapping[str, Answer], workers: int = 2) -> None:
+        self._nodes, self._asked = dict(nodes), list[tuple[str, Future[bytes]]]()
+        self._pool = ThreadPoolExecutor(workers, thread_name_prefix="nodes")
+
+    def present(self) -> Collection[str]:
+        return self._nodes.keys()
+
+    def send(self, node: str, frame: bytes, seconds: float) -> None:
+        self._asked.append((node, self._pool.submit(self._nodes[node], frame)))
+
+    def receive(self, seconds: float) -> list[tuple[str, bytes]]:
+        if self._asked:
+            with suppress(NotYet):
+                wait([future for _, future in self._asked], seconds, "FIRST_COMPLETED")
+        done = [(node, future) for node, future in self._asked if future.done()]
+        self._asked = [(node, future) for node, future in self._asked if not future.done()]
+        return [(node, future.result()) for node, future in done if future.exception() is None]
+
+    def acknowledge(self) -> None:
+        """Nobody waits for it here."""
+
+    def close(self) -> None:
+        self._pool.shutdown(cancel_futures=True)

@@ -1,0 +1,151 @@
+"""A node that lives on: servers that are away, clocks that are off, keys that are not known."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from base64 import urlsafe_b64encode
+from contextlib import closing
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from entrenous.core.errors import InputError
+from entrenous.deploy.certificates import make_keys
+from entrenous.deploy.founding import free_ports
+from entrenous.deploy.frames import seal
+from entrenous.deploy.links import admission, polling
+from entrenous.deploy.links.admission import here
+from entrenous.deploy.links.https import HttpsPlan, HttpsServerLink
+from entrenous.deploy.links.polling import Backoff, PollingNode, serve
+from entrenous.deploy.members import Member
+
+RUN, KEY, PATIENCE = "ab" * 16, Ed25519PrivateKey.generate(), 120.0
+
+
+class Running:
+    """A node in a thread: what it says, and how it ended."""
+
+    def __init__(self, address: str, ca: Path | None, node: PollingNode, **more: bool) -> None:
+        self.stop, self.said, self.ended = threading.Event(), list[str](), list[Exception]()
+        self.thread = threading.Thread(target=self._run, args=(address, ca, node), kwargs=more)
+        self.thread.start()
+
+    def _run(self, address: str, ca: Path | None, node: PollingNode, **more: bool) -> None:
+        try:
+            serve(address, ca, node, self.stop, say=self.said.append, **more)
+        except Exception as error:
+            self.ended.append(error)
+
+    def close(self) -> None:
+        self.stop.set()
+        self.thread.join(PATIENCE)
+        assert not self.thread.is_alive()
+
+
+def node(key: Ed25519PrivateKey = KEY) -> PollingNode:
+    return PollingNode(lambda: here(key, RUN, "node-1"), lambda frame: frame[::-1])
+
+
+def link_at(port: int, keys: Path | None) -> HttpsServerLink:
+    own = HttpsServerLink(HttpsPlan(port=port, keys=keys), RUN, {"node-1": Member(KEY.public_key(), np.arange(2))}, 1000)
+    own.start()
+    return own
+
+
+def exchanged(link: HttpsServerLink, said: bytes) -> bytes:
+    """What the node answers."""
+    link.send("node-1", said, 60.0)
+    end = time.monotonic() + PATIENCE
+    while not (found := link.receive(0.1)):
+        assert time.monotonic() < end
+    link.acknowledge()
+    return found[0][1]
+
+
+def test_a_node_outlives_its_server(tmp_path: Path) -> None:
+    make_keys(tmp_path)
+    port = free_ports()[0]
+    with closing(Running(f"127.0.0.1:{port}", tmp_path / "ca.crt", node())) as running:
+        for said in (b"abc", b"def"):  # it began before its server, which then comes twice
+            with closing(link_at(port, tmp_path)) as link:
+                assert exchanged(link, said) == said[::-1]
+        assert running.said and not running.ended
+
+
+def test_an_answer_that_fails_is_said_and_the_node_goes_on(tmp_path: Path) -> None:
+    def fails(frame: bytes) -> bytes:
+        if frame == b"bad":
+            raise RuntimeError("no\nsuch thing")
+        return frame
+
+    with closing(link_at(0, None)) as link, closing(
+        Running(link.address, None, PollingNode(node().here, fails), tls=False)
+    ) as running:  # fmt: skip
+        link.send("node-1", b"bad", 60.0)
+        end = time.monotonic() + PATIENCE
+        while not running.said:
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        assert running.said[0] == "a request was not answered: RuntimeError: no such thing"
+        assert exchanged(link, b"good") == b"good"
+
+
+def test_r10_a_clock_an_hour_off_is_named_and_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    there = SimpleNamespace(time=lambda: time.time() - 3600, monotonic=time.monotonic)
+    monkeypatch.setattr(polling, "time", there)
+    late = PollingNode(lambda: _signed_at(int(there.time())), bytes)
+    with closing(link_at(0, None)) as link, closing(Running(link.address, None, late, tls=False)) as running:
+        end = time.monotonic() + PATIENCE
+        while not running.said:
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        assert re.search(r"this machine's clock is 3[56]\d\d s behind the server's: set both by a time server", running.said[0])
+        assert not running.ended
+
+
+def _signed_at(seconds: int) -> str:
+    frame = seal(KEY, admission.KIND, run=RUN, node="node-1", about={"time": seconds})
+    return admission.SCHEME + urlsafe_b64encode(frame).decode()
+
+
+def test_a_node_that_the_server_does_not_know_ends_with_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(polling, "PATIENCE", 0.5)
+    with closing(link_at(0, None)) as link:
+        running = Running(link.address, None, node(Ed25519PrivateKey.generate()), tls=False)
+        running.thread.join(PATIENCE)
+        assert isinstance(running.ended[0], InputError) and "does not let this node in (bad-signature)" in str(running.ended[0])
+
+
+def test_the_wrong_authority_and_the_wrong_protocol_end_with_a_line(tmp_path: Path) -> None:
+    for name in ("own", "other"):
+        make_keys(tmp_path / name)
+    with closing(link_at(0, tmp_path / "own")) as link:
+        for ca, more, word in ((tmp_path / "other" / "ca.crt", {}, "not to be trusted"), (None, {"tls": False}, "plain HTTP")):
+            running = Running(link.address, ca, node(), **more)
+            running.thread.join(PATIENCE)
+            assert running.ended and word in str(running.ended[0]), (running.ended, running.said)
+    with closing(link_at(0, None)) as plain:
+        running = Running(plain.address, tmp_path / "own" / "ca.crt", node())
+        running.thread.join(PATIENCE)
+        assert "does not speak TLS" in str(running.ended[0])
+    with pytest.raises(InputError, match="plain text"):
+        serve("10.1.2.3:8443", None, node(), threading.Event(), tls=False)
+
+
+def test_c5_at_most_ten_attempts_a_minute_and_then_again() -> None:
+    """In virtual time: a server that is away for ten minutes, then back."""
+    clock = [0.0]
+    waits, times = Backoff(lambda: clock[0]), list[float]()
+    while clock[0] < 600:
+        clock[0] += waits.pause()
+        waits.attempt()
+        times.append(clock[0])
+    assert all(sum(at <= then < at + 60 for then in times) <= 10 for at in times) and len(times) > 20
+    waits.success()
+    clock[0] += 60
+    assert waits.pause() == 0.0 and waits.ever
