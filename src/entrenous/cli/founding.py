@@ -137,18 +137,12 @@ def new(
         raise InputError("--port", f"got {port}", expected="1 to 65535")
     requests = [requested(each) for each in node]
     listed, count = Items.read_csv(items), users or sum(count for _, count in requests)
-    more: dict[str, Any] = (
-        {"topology": "peers", "period": period, "oldest": oldest}
-        if peers
-        else {
-            "rounds": rounds, "secure": secure, "deadline": deadline, "quorum": quorum,
-            "most_norm": most_norm, "most_weight": most_weight, "most_move": most_move,
-        }
-    )  # fmt: skip
     algorithm = algorithm or ("pepper-gmf" if peers else "")
     made = found_federation(
         folder, listed, Catalogue(count, len(listed.ids), interactions, scale), requests, Place(host, port, tuple(name or ()), not plain),
-        days=days, algorithm=algorithm, settings=assignments(settings), draws=draws, seed=seed, **more,
+        days=days, topology="peers" if peers else "server", algorithm=algorithm, settings=assignments(settings), draws=draws, seed=seed,
+        rounds=rounds, secure=secure, deadline=deadline, quorum=quorum, most_norm=most_norm, most_weight=most_weight, most_move=most_move,
+        period=period, oldest=oldest,
     )  # fmt: skip
     say_beside(made.terms, algorithm if is_place(algorithm) else "")
     say(f"run {made.terms.run}; {f'its key is in {made.server}' if peers else f'start it with: entrenous server {made.server}'}")

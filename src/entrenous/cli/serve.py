@@ -58,14 +58,10 @@ def node(folder: Path, /, *, threads: int = 0, insecure: Insecure = False) -> No
     with _until_stopped() as stop:
         if has_server:
             return run_node(folder, stop, say, threads=Threads(threads).workers, insecure=insecure)
-        _run_peer(folder, stop)
+        need_libraries("node", *PEERS)
+        from ..deploy.peers.running import run
 
-
-def _run_peer(folder: Path, stop: threading.Event) -> None:
-    need_libraries("node", *PEERS)
-    from ..deploy.peers.running import run
-
-    run(folder, stop, say)
+        run(folder, stop, say)
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)  # all is saved and closed; iroh's library would wait up to half a minute for peers that are dead

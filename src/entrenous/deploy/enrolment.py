@@ -36,6 +36,7 @@ from .node_store import NODE, STORE, NodeStore
 from .terms import TERMS, FederationTerms
 
 REQUEST, NEXT = "request.json", "next.key"
+LONGEST = 56  # characters of an address
 ROTATION = b"entrenous new key 1\0"  # begins what an old key signs for a new one
 
 
@@ -57,6 +58,7 @@ class EnrolmentRequest(NamedTuple):
         try:
             request = cls(**{**found, "advertise": tuple(found.get("advertise", ()))})
             known = is_name(request.name.encode("ascii")) and len(bytes.fromhex(request.key)) == 32
+            known &= all(_is_address(one) for one in (request.listen, *request.advertise))
         except (AttributeError, TypeError, ValueError):
             known = False
         if not known:
@@ -79,9 +81,15 @@ class EnrolmentRequest(NamedTuple):
         """Whether the owner of a key, hexadecimal, asks to replace it in the federation `run`."""
         try:
             signature = bytes.fromhex(self.signature)
-        except ValueError:
+        except (TypeError, ValueError):
             return False
         return self.replaces == key and is_signed(bytes.fromhex(key), signature, _rotation(run, self.name, self.key))
+
+
+def _is_address(one: str) -> bool:
+    """Whether a text is HOST:PORT, no longer than a record of a peer can hold; or empty."""
+    host, _, port = one.rpartition(":")
+    return not one or (bool(host) and port.isdigit() and int(port) <= 65535 and len(one) <= LONGEST and one.isascii())
 
 
 def _rotation(run: str, name: str, key: str) -> bytes:
@@ -96,8 +104,7 @@ def identity(folder: Path, name: str, listen: str = "", advertise: tuple[str, ..
     if not is_name(name.encode()):
         raise InputError("--name", f"got {name!r}", expected="1 to 64 of a-z, 0-9, - and .")
     for option, one in (("--listen", listen), *(("--advertise", one) for one in advertise)):
-        host, _, port = one.rpartition(":")
-        if one and (not host or not port.isdigit() or int(port) > 65535):
+        if not _is_address(one):
             raise InputError(option, f"got {one!r}", expected="HOST:PORT, such as 10.0.0.7:9411")
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     request = EnrolmentRequest(name, _new_key(folder / IDENTITY), listen, advertise)

@@ -131,17 +131,16 @@ def found(
         raise InputError("--nodes", f"got {nodes}", expected=f"at most {len(train.users)}, the users of {train.name}")
     if folder.exists() and any(folder.iterdir()):
         raise InputError(str(folder), "is not empty", expected="a new folder", fix="choose another, or remove it")
-    users = np.arange(nodes if peers else len(train.users))
-    shares = dict(zip(node_names(nodes), np.array_split(users, nodes), strict=True))
+    train = train.of_users(np.arange(nodes)) if peers else train
+    shares = dict(zip(node_names(nodes), np.array_split(np.arange(len(train.users)), nodes), strict=True))
     listens = [f"127.0.0.1:{port}" for port in free_ports(BOOTSTRAPS, udp=True)] if peers else []
     listens += ["127.0.0.1:0" if peers else ""] * (nodes - len(listens))
     folders = {name: folder / "nodes" / name for name in shares}
-    catalogue = train.catalogue._replace(users=len(users))
     try:
         requests = [
             (identity(folders[name], name, listen), len(shares[name])) for name, listen in zip(shares, listens, strict=True)
         ]
-        made = found_federation(folder, Items.of(train), catalogue, requests, place, **more)
+        made = found_federation(folder, Items.of(train), train.catalogue, requests, place, **more)
     except BaseException:
         shutil.rmtree(folder)
         raise

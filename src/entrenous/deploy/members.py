@@ -96,7 +96,7 @@ class Members:
         """Read the list of a federation of `users` users from a file. Raises InputError that names the file."""
         found = read_json(path)
         try:
-            nodes = {name: _member(node) for name, node in found["nodes"].items()}
+            nodes = {name: _member(node, users) for name, node in found["nodes"].items()}
             former = [FormerMember(**one) for one in found["former"]]
         except (KeyError, TypeError, ValueError, AttributeError) as bad:
             problem = f"not a membership list ({type(bad).__name__})"
@@ -108,7 +108,10 @@ def _former(name: str, member: Member) -> FormerMember:
     return FormerMember(name, member.key.public_bytes_raw().hex(), int(member.users[-1]), member.until)
 
 
-def _member(said: Mapping[str, Any]) -> Member:
+def _member(said: Mapping[str, Any], most: int) -> Member:
+    """A member as `Members.text` says it. Raises ValueError for numbers that no user has, before there is memory for them."""
+    if any(not 0 <= low <= high < most for low, high in said["users"]):
+        raise ValueError(f"users of 0 to {most - 1}")
     users = [np.arange(low, high + 1) for low, high in said["users"]]
     key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(said["key"]))
     return Member(key, np.concatenate(users or [np.empty(0, np.int64)]), int(said["until"]))

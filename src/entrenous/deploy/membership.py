@@ -61,7 +61,9 @@ def renew_tickets(folder: Path, days: float = DAYS) -> list[Path]:
     """Write invitations with tickets for further `days` for all peers; each is to be sent to its peer, which accepts it."""
     operator, terms, members = _opened(folder)
     until = ends(days)
-    members = members.with_nodes((name, member._replace(until=until)) for name, member in members.nodes.items())
+    members = members.with_nodes(
+        (name, member._replace(until=max(until, member.until + 1))) for name, member in members.nodes.items()
+    )
     _write(operator, terms, members)
     return [write_invitation(folder, name, members) for name in members.names]
 

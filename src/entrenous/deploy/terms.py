@@ -86,9 +86,9 @@ class FederationTerms(Settings):
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
-        foreign = self.model_fields_set & (OF_SERVER if self.topology == "peers" else OF_PEERS)
-        if foreign:
-            raise ValueError(f"no {min(foreign)} where the topology is '{self.topology}'")
+        fields, others = type(self).model_fields, OF_SERVER if self.topology == "peers" else OF_PEERS
+        if foreign := [name for name in sorted(others) if getattr(self, name) != fields[name].default]:
+            raise ValueError(f"no {foreign[0]} where the topology is '{self.topology}'")
         if self.topology == "server" and self.rounds < 1:
             raise ValueError("rounds of at least 1")
         return self

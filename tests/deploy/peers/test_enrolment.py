@@ -85,6 +85,7 @@ def test_bad_input_is_one_line_and_writes_nothing(folder: Path, command: Command
         "'p0' or its key is or was a node": [*FOUND, *asked, *asked[:2]],
         "'p2' with 1 users, and 0 are left": [*FOUND, *asked, "--users", "2"],
         "cannot be read": [*FOUND, *asked, "--node", "items.csv:1"],
+        "no rounds where the topology is 'peers'": [*FOUND, *asked, "--rounds", "3"],
         "fpl needs a server": [*FOUND, *asked, "--algorithm", "fpl"],
         "period: got '0.0'": [*FOUND, *asked, "--period", "0"],
         "none.csv": [*FOUND[:5], "none.csv", *asked],
@@ -193,5 +194,15 @@ def test_a_new_key_is_for_the_member_to_ask(folder: Path, command: Command) -> N
         line = command("federation", "invite", "reading", "--node", "wrong.json").error
         assert "does not show that its old key wants this" in line, wrong
         assert contents(folder / "reading") == before
+    for wrong in (
+        {"listen": 5},
+        {"advertise": ["nowhere"]},
+        {"listen": "h" * 60 + ":1"},
+        {"key": 5},
+        {"more": 1},
+        {"advertise": 3},
+    ):
+        (folder / "wrong.json").write_text(json.dumps(good | wrong))
+        assert "not a request" in command("federation", "invite", "reading", "--node", "wrong.json").error, wrong
     assert command("federation", "invite", "reading", "--node", "p1/request.json").code == 0
     assert "does not show" in command("federation", "invite", "reading", "--node", "p1/request.json").error, "a second time"
