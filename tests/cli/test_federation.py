@@ -187,6 +187,48 @@ def test_nodes_come_and_go_and_nobody_gets_the_numbers_of_another(folder: Path, 
     assert json.loads(members.read_text())["nodes"]["later"]["users"] == [[45, 49]]
 
 
+def test_a_node_with_a_new_key_keeps_its_users_and_its_store(folder: Path, command: Command) -> None:
+    from entrenous.deploy.identity import public_bytes, read_identity
+    from entrenous.deploy.node import FederatedNode
+
+    founded(command)
+    assert command("federation", "join", "a", "--invitation", "book/invitations/a", "--data", "a.csv").code == 0
+    old, members = public_bytes(read_identity(folder / "a/identity.key")).hex(), folder / "book/server/members.json"
+    before = json.loads(members.read_text())["nodes"]["a"]
+    assert command("federation", "rotate", "a").code == 0
+    assert "is not for 'a' with this key" in command("federation", "join", "a", "--invitation", "book/invitations/a").error
+    assert command("federation", "invite", "book", "--node", "a/request.json").code == 0
+    assert "is to another federation" not in command("federation", "join", "a", "--invitation", "book/invitations/a").err
+    new = public_bytes(read_identity(folder / "a/identity.key")).hex()
+    found = json.loads(members.read_text())
+    assert found["nodes"]["a"] == before | {"key": new} and new != old and not (folder / "a/next.key").exists()
+    assert [(one["name"], one["key"]) for one in found["former"]] == [("a", old)]
+    node = FederatedNode(folder / "a")
+    assert public_bytes(node.key).hex() == new and len(node.rows.users) == LARGE
+    node.close()
+
+
+def test_an_invitation_to_another_federation_is_not_accepted(folder: Path, command: Command) -> None:
+    founded(command)
+    assert command("federation", "join", "a", "--invitation", "book/invitations/a", "--data", "a.csv").code == 0
+    again = [*NEW[:2], "other", *NEW[3:], "--rounds", "4", "--node", f"a/request.json:{LARGE}"]
+    assert command(*again).code == 0
+    before = contents(folder / "a")
+    assert "is to another federation" in command("federation", "join", "a", "--invitation", "other/invitations/a").error
+    assert contents(folder / "a") == before
+
+
+def test_a_membership_list_of_a_hostile_operator_is_refused(folder: Path, command: Command) -> None:
+    founded(command)
+    path = folder / "book/invitations/a/members.json"
+    said = json.loads(path.read_text())
+    for users in ([[0, 10**18]], [[-5, 3]], [[3, 1]], "all", [[0, 1], [1, 2]]):
+        said["nodes"]["a"]["users"] = users
+        path.write_text(json.dumps(said))
+        line = command("federation", "join", "a", "--invitation", "book/invitations/a", "--data", "a.csv").error
+        assert "not a membership list" in line or "users out of order" in line, users
+
+
 def test_a_federation_with_secure_sums_keeps_its_nodes_and_its_rounds(folder: Path, command: Command) -> None:
     founded(command, "--secure", "masks", "--users", "60")
     asked(command, "late")
