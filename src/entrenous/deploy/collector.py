@@ -11,7 +11,7 @@ from ..core.declared import Contract
 from ..core.update import Total
 from .caps import Caps
 from .codes import Code, FrameRefused
-from .exchange import Exchange
+from .exchange import Exchange, SentRequest
 from .frames import opened
 from .intake import Open, RoundIntake
 from .journal import FRAME, Journal
@@ -38,8 +38,8 @@ class Collecting(Protocol):
     def messages(self) -> int: ...
 
     @property
-    def present(self) -> Collection[str]:
-        """The names of the nodes that are connected."""
+    def present(self) -> int:
+        """How many nodes are connected."""
         ...
 
     @property
@@ -59,8 +59,17 @@ class Collecting(Protocol):
         """Close the round. Returns the sum of what was taken."""
         ...
 
-    def send_model(self, work: RoundWork, seconds: float) -> int:
-        """Give the model to every node that is there. Returns how many were not."""
+    def offer(self, work: RoundWork) -> None:
+        """Have a model to give to all nodes."""
+        ...
+
+    def give(self, seconds: float) -> None:
+        """Give it to every node that is there, until all have it or the time is up. Raises ServerStopped."""
+        ...
+
+    @property
+    def without(self) -> Collection[str]:
+        """The names of the nodes that have not got the model."""
         ...
 
 
@@ -73,7 +82,7 @@ class Collector:
         waits: Callable[[list[str]], None] = lambda missing: None, part: int = 0, of: int = 1,
     ) -> None:  # fmt: skip
         terms = folder.terms
-        self._folder, self._members, self._part, self._of = folder, folder.members, part, of
+        self._folder, self._part, self._of = folder, part, of
         self.requests = Requests(folder.key, terms, contract, folder.start)
         self.exchange = Exchange(link, stop, waits)
         self.intake = RoundIntake(
@@ -81,7 +90,9 @@ class Collector:
         )
         self.bytes_up = 0
         self._work: RoundWork | None = None
+        self._sent: dict[str, SentRequest] = {}  # in this round
         self._journal: Journal | None = None
+        self.without: set[str] = set()
 
     @property
     def counts(self) -> dict[Code, int]:
@@ -100,16 +111,22 @@ class Collector:
         return self.exchange.messages
 
     @property
-    def present(self) -> Collection[str]:
-        return self.exchange.present
+    def present(self) -> int:
+        return len(self.exchange.present)
 
     @property
     def taken(self) -> Collection[str]:
         return self.intake.taken.keys()
 
+    @property
+    def work(self) -> RoundWork:
+        """What was begun or offered last."""
+        assert self._work is not None
+        return self._work
+
     def begin(self, work: RoundWork, without: Collection[str] = ()) -> None:
         """`Collecting.begin`. without: nodes whose answers another process has taken."""
-        self._work = work
+        self._work, self._sent = work, {}
         self._journal = self.kept("journal", lambda: self._folder.journal(work.round, self._part))
         recorded = [
             record.content for record in self._folder.recorded_of(work.round, self._part, self._of) if record.kind == FRAME
@@ -120,9 +137,9 @@ class Collector:
             self._folder.log(f"round {work.round}: {len(self.intake.taken)} answers from the journal")
 
     def gather(self, seconds: float) -> None:
-        work = self._work
-        assert work is not None
-        self.exchange.gather(self.intake.missing, lambda name: self.requests.work(work, work.asked[name]), self.take, seconds)
+        work = self.work
+        request = lambda name: self.requests.work(work, work.asked[name])  # noqa: E731
+        self.exchange.gather(self.intake.missing, request, self.take, seconds, self._sent)
 
     def take(self, frames: Sequence[bytes]) -> None:
         """Take answers that came together."""
@@ -137,22 +154,22 @@ class Collector:
         self._journal = None
         return total
 
-    def send_model(self, work: RoundWork, seconds: float) -> int:
-        waiting = set(self._members.nodes)
+    def offer(self, work: RoundWork) -> None:
+        self._work, self._sent, self.without = work, {}, set(work.asked)
 
-        def take(frames: Sequence[bytes]) -> None:
-            for frame in frames:
-                with suppress(FrameRefused):
-                    found = opened(frame)
-                    if found.head.kind in ("update", "sum"):
-                        self.intake.receive(frame)  # late
-                    else:
-                        waiting.discard(self.intake.identified(found))
+    def give(self, seconds: float) -> None:
+        work = self.work
+        request = lambda name: self.requests.model(work, work.asked[name])  # noqa: E731
+        self.exchange.gather(lambda: self.without, request, self._thanks, seconds, self._sent)
 
-        self.exchange.gather(
-            lambda: waiting, lambda name: self.requests.model(work, self._members.nodes[name].users), take, seconds
-        )
-        return len(waiting)
+    def _thanks(self, frames: Sequence[bytes]) -> None:
+        for frame in frames:
+            with suppress(FrameRefused):
+                found = opened(frame)
+                if found.head.kind in ("update", "sum"):
+                    self.intake.receive(frame)  # late
+                else:
+                    self.without.discard(self.intake.identified(found))
 
     def kept(self, what: str, act: Callable[[], T]) -> T:
         """Write something to the disk, however long that takes."""

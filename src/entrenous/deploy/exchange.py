@@ -47,10 +47,12 @@ class Exchange:
         request: Callable[[str], bytes],
         take: Callable[[Sequence[bytes]], None],
         seconds: float,
+        sent: dict[str, SentRequest] | None = None,
     ) -> None:
         """Ask the nodes `missing()` until there are none or the time is up, and again if they do not answer. request: makes
-        the frame for a node; take: handles the answers that came together. Raises ServerStopped."""
-        sent: dict[str, SentRequest] = {}
+        the frame for a node; take: handles the answers that came together; sent: what was asked before, to go on with. Raises
+        ServerStopped."""
+        sent = {} if sent is None else sent
         began = told = time.monotonic()
         while (left := missing()) and time.monotonic() - began < seconds:
             if self._stop.is_set():

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.errors import EntrenousError
+from ..core.errors import EntrenousError, InputError
 from ..core.lock import holding
 from ..core.types import Array
 from ..runs.store import model_sha256, read_arrays
@@ -22,9 +22,10 @@ from .links.https import HttpsPlan, HttpsServerLink
 from .links.polling import PollingNode, serve
 from .node import FederatedNode
 from .node_store import NODE, STORE, NodeStore
+from .pool import WorkerPool
 from .processes import Processes, last_line
 from .secure import largest_answer
-from .server import serve_opened
+from .server import FederationServer, serve_opened
 from .server_folder import ServerFolder
 from .terms import TERMS, FederationTerms
 
@@ -32,15 +33,37 @@ Say = Callable[[str], None]
 LOOK = 0.5  # seconds between two looks at the server's status
 
 
-def run_server(folder: Path, stop: threading.Event, say: Say, *, insecure: bool = False) -> None:
-    """Run a server until its rounds are done or `stop` is set. Raises InputError for a folder or an address that cannot be
-    used."""
+def run_server(folder: Path, stop: threading.Event, say: Say, *, insecure: bool = False, workers: int = 1) -> None:
+    """Run a server until its rounds are done or `stop` is set. workers: processes that take answers. Raises InputError for a folder or an
+    address that cannot be used."""
     place = read_json(folder / "place.json")
     keys = folder / "keys" if place["tls"] else None
     plan = HttpsPlan(place["host"], int(place["port"]), keys, insecure)
-    with closing(ServerFolder(folder)) as held, closing(https_link(held, plan)) as link, _telling(folder, say):
-        link.start()
-        serve_opened(link, held, stop)
+    with closing(ServerFolder(folder)) as held, _telling(folder, say):
+        if workers > 1:
+            serve_by_workers(held, plan, workers, stop)
+            return
+        with closing(https_link(held, plan)) as link:
+            link.start()
+            serve_opened(link, held, stop)
+
+
+def serve_by_workers(
+    held: ServerFolder,
+    plan: HttpsPlan,
+    workers: int,
+    stop: threading.Event,
+    ready: Callable[[WorkerPool], None] = lambda pool: None,
+) -> str | None:
+    """Run the server of an open folder with answers taken by several processes; see `server.serve`. ready: is given the pool once nodes can
+    reach it. Raises InputError for secure sums, of which one process must hear all nodes."""
+    if held.terms.secure == "masks":
+        problem = "a secure sum is of all nodes of a round, which one process hears"
+        raise InputError("--workers", problem, expected="1 with secure=masks", fix="leave --workers out")
+    server = FederationServer(held, stop)
+    with closing(WorkerPool(held, server.contract, plan, workers, stop, server.wait)) as pool:
+        ready(pool)
+        return server.served_by(pool)
 
 
 def https_link(held: ServerFolder, plan: HttpsPlan) -> HttpsServerLink:

@@ -11,8 +11,6 @@ from typing import TypeVar, final
 
 import numpy as np
 
-from ..core.keys import key as key_of
-from ..core.keys import select_key
 from ..core.protocols import Progress, State, silent
 from ..core.update import Total
 from ..federation.ledger import Ledger
@@ -21,7 +19,8 @@ from .collector import Collecting, Collector
 from .contribution import agreed
 from .exchange import ServerStopped
 from .links.port import ServerLink
-from .request import RoundWork, announced_of
+from .request import RoundWork
+from .rounds import model_work, round_work, standing
 from .secure_server import SecureRound
 from .server_folder import ServerFolder, kept
 
@@ -54,17 +53,15 @@ class FederationServer:
 
     def __init__(self, folder: ServerFolder, stop: Event, progress: Progress = silent) -> None:
         self.folder, self.terms, self.members = folder, folder.terms, folder.members
-        self.algorithm, catalogue = self.terms.make(place=folder.algorithm), self.terms.catalogue
-        self._stop, self._progress, self._key = stop, progress, key_of(self.terms.seed, "rounds")
+        self.algorithm = self.terms.make(place=folder.algorithm)
+        self._stop, self._progress = stop, progress
         self._took: list[float] = []  # seconds, of each round of this process
-        self.contract = agreed(self.algorithm, catalogue)
+        self.contract = agreed(self.algorithm, self.terms.catalogue)
         self._collecting: Collecting | None = None
         self._counted = Ledger()  # of what the collector has counted, what is in the ledger already
         self._moved = self._longest = 0.0  # how far the last round moved the model, and the longest answer of this process
-        found = folder.newest(self.algorithm)
-        first = self.algorithm.init_server(catalogue, key_of(self.terms.seed, "server"))
-        self.round, self.state, self.ledger = found or (0, first, Ledger())
-        begun = "from the start" if found is None else f"going on after round {self.round}"
+        self.round, self.state, self.ledger = standing(folder, self.algorithm)
+        begun = f"going on after round {self.round}" if self.round else "from the start"
         folder.log(f"run {self.terms.run}: {self.terms.algorithm}, {begun}")
 
     @property
@@ -94,21 +91,23 @@ class FederationServer:
             self._progress(self.round, self.terms.rounds, "round")
             self._tell("running")
         digest = self.kept("trained model", lambda: self.folder.finish(self.state))
-        everyone = {name: member.users for name, member in self.members.nodes.items()}
-        absent = self.collecting.send_model(RoundWork(self.round, b"", everyone, self.algorithm.download(self.state)), FAREWELL)
-        if absent:
-            self.folder.log(f"{absent} nodes were not there to take the trained model")
+        self._give()
         self.folder.log(f"finished: {self.round} rounds, model {digest}")
         self._tell("finished")
         return digest
 
+    def _give(self) -> None:
+        """The trained model to every node that is there, to recommend by."""
+        self.collecting.offer(model_work(self.folder, self.algorithm, self.round, self.state))
+        self.collecting.give(FAREWELL)
+        if self.collecting.without:
+            self.folder.log(f"{len(self.collecting.without)} nodes were not there to take the trained model")
+
     def _one_round(self) -> None:
         """Run one round: select users, send the download, collect updates, aggregate, and store the new model."""
-        users = self.algorithm.select(self.state, self.terms.catalogue, np.uint64(select_key(self._key, self.round)))
-        download = self.algorithm.download(self.state)
-        work = RoundWork(self.round, announced_of(self.contract, download), self.members.by_node(users), download)
+        work = round_work(self.folder, self.algorithm, self.contract, self.round, self.state)
         total = self._masked(work) if self.terms.secure == "masks" else self._plain(work)
-        self._commit(total, len(users))
+        self._commit(total, sum(len(users) for users in work.asked.values()))
 
     def _masked(self, work: RoundWork) -> Total:
         """The sum of what the nodes answer, no answer seen by itself."""
@@ -188,7 +187,7 @@ class FederationServer:
         done, took = self.ledger, self._took
         self.folder.status(
             {"status": status, "run": self.terms.run, "round": self.round, "rounds": self.terms.rounds,
-             "seconds_a_round": round(float(np.median(took)), 3) if took else 0.0, "nodes": len(self.collecting.present),
+             "seconds_a_round": round(float(np.median(took)), 3) if took else 0.0, "nodes": self.collecting.present,
              "of": len(self.members.nodes), "waiting_for": list(nodes[:NAMED]), "bytes_up": done.bytes_up, "bytes_down": done.bytes_down,
              "moved": round(self._moved, 6), "longest_answer": round(self._longest, 6), **more,
              "answers": {code.value: n for code, n in sorted(self.collecting.counts.items())}}

@@ -115,11 +115,18 @@ class HttpsServerLink:
             self.guard.sweep()
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """A listening socket. Raises InputError where the address is not ours or is taken."""
+def listen(host: str, port: int, *, shared: bool = False, backlog: int | None = BACKLOG) -> socket.socket:
+    """A listening socket. shared: others may listen there too, and connections are spread over them; backlog: None = it has the port alone,
+    and takes no connections. Raises InputError where the address is not ours or is taken."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host, port), family=family, backlog=BACKLOG)
+        if backlog is not None:
+            return socket.create_server((host, port), family=family, backlog=backlog, reuse_port=shared)
+        held = socket.socket(family)
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, int(shared))
+        held.bind((host, port))
+        return held
     except OSError as error:
         problem = f"cannot listen on {host}:{port}: {error.strerror}"
         raise InputError("server", problem, fix="choose another port or address") from error

@@ -1,0 +1,128 @@
+"""Several processes that take the answers of one server: the same model, whichever of them is killed, and however often a node answers."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+from federation_links import FPL, federation, logged, nodes_of, ratings, server_sha256, simulated
+
+from entrenous.core.errors import InputError
+from entrenous.deploy import running
+from entrenous.deploy.certificates import make_keys
+from entrenous.deploy.founding import FoundedFederation
+from entrenous.deploy.links.https import HttpsPlan
+from entrenous.deploy.links.polling import PollingNode, serve_many
+from entrenous.deploy.pool import WorkerPool
+from entrenous.deploy.server_folder import ServerFolder
+
+PATIENCE = 240.0
+
+
+@contextmanager
+def nodes_at(
+    made: FoundedFederation, address: str, each: Callable[[str, bytes], None] = lambda name, frame: None
+) -> Iterator[None]:
+    """All nodes of a federation, polling. each: is called with a node's name and its answer."""
+    stop, nodes = threading.Event(), nodes_of(made)
+
+    def answering(name: str) -> PollingNode:
+        own = running.polling(nodes[name])
+
+        def answer(frame: bytes) -> bytes:
+            said = own.answer(frame)
+            each(name, said)
+            return said
+
+        return PollingNode(own.here, answer)
+
+    polled = [answering(name) for name in nodes]
+    ca = made.server / "keys" / "ca.crt"
+    at_work = threading.Thread(target=serve_many, args=(address, ca, polled, stop), kwargs={"say": lambda text: None})
+    at_work.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        at_work.join(PATIENCE)
+        for node in nodes.values():
+            node.close()
+
+
+def served(
+    made: FoundedFederation, workers: int, each: Callable[[WorkerPool, str, bytes], None] = lambda pool, name, frame: None
+) -> str | None:
+    """The sha256 of the model after all rounds."""
+    make_keys(made.server / "keys")
+    plan, pools, over = HttpsPlan(port=0, keys=made.server / "keys"), list[WorkerPool](), threading.Event()
+
+    def begin(pool: WorkerPool) -> None:
+        pools.append(pool)
+
+        def live() -> None:
+            with nodes_at(made, pool.address, lambda name, frame: each(pool, name, frame)):
+                over.wait(PATIENCE)
+
+        threading.Thread(target=live, daemon=True).start()
+
+    with closing(ServerFolder(made.server)) as held:
+        try:
+            return running.serve_by_workers(held, plan, workers, threading.Event(), begin)
+        finally:
+            over.set()
+
+
+@pytest.mark.parametrize(("algorithm", "settings"), [("fpl", FPL), ("cali3f-gmf", {"factors": 4, "clusters": 3, "cohort": 9})])
+def test_two_workers_end_with_the_model_of_one_process(tmp_path: Path, algorithm: str, settings: dict[str, object]) -> None:
+    made = federation(tmp_path / "f", nodes=10, rounds=3, algorithm=algorithm, settings=settings)
+    assert served(made, 2) == server_sha256(simulated(made))
+    assert not list(made.server.glob("*.journal"))
+
+
+def test_a_worker_that_is_killed_loses_nothing_that_it_acknowledged(tmp_path: Path) -> None:
+    """One is killed at the fifth, the other at the twelfth of thirty answers."""
+    made, count, killed = federation(tmp_path / "f", nodes=10, rounds=3), [0], list[int]()
+    lock = threading.Lock()
+
+    def kill(pool: WorkerPool, name: str, frame: bytes) -> None:
+        with lock:
+            count[0] += 1
+            if count[0] in (5, 12):
+                victim = pool.workers[len(killed)].process
+                killed.append(victim.pid)
+                os.kill(victim.pid, signal.SIGKILL)
+
+    assert served(made, 2, kill) == server_sha256(simulated(made))
+    assert len(killed) == 2 and sum("has ended" in line for line in logged(made.server)) == 2
+
+
+def test_who_answers_two_workers_counts_once(tmp_path: Path) -> None:
+    """Answers that are in two journals, as of a node that did not hear the first worker's word: the sums come out as if it had sent one."""
+    from entrenous.deploy.journal import FRAME, Journal, records
+
+    made, copied = federation(tmp_path / "f", nodes=6, rounds=1), list[str]()
+
+    def copy(pool: WorkerPool, name: str, frame: bytes) -> None:
+        if not copied:
+            copied.append(name)
+            for part in range(2):
+                with closing(Journal(made.server / f"round-{0:09d}-{part + 2:03d}.journal")) as extra:
+                    extra.append(FRAME, frame)
+            for worker in pool.workers:  # read again with what lies there now
+                os.kill(worker.process.pid, signal.SIGKILL)
+
+    assert served(made, 2, copy) == server_sha256(simulated(made))
+    assert copied and records
+
+
+def test_workers_are_refused_with_masks_and_below_one(tmp_path: Path) -> None:
+    masked = federation(tmp_path / "m", nodes=4, rounds=1, data=ratings(), secure="masks")
+    with pytest.raises(InputError, match="--workers"):
+        served(masked, 2)
+    with pytest.raises(InputError, match="--workers"):
+        served(federation(tmp_path / "f", rounds=1), 0)
