@@ -31,7 +31,6 @@ def try_(
     protocol: str | None = None,
     seed: int = 0,
     secure: Literal["none", "masks"] = "none",
-    port: int = 0,
     seconds: float = 60.0,
     load: Load = None,
     json: bool = False,
@@ -64,8 +63,6 @@ def try_(
         Names all randomness. Draws around a server are public here, so that the simulation can repeat them; in earnest they are secret.
     secure:
         masks: the server learns the sum of the nodes of a round, and none of them.
-    port:
-        Of 127.0.0.1, where the server listens; 0 = a free one.
     seconds:
         How long peers run, from when all have begun.
     json:
@@ -83,7 +80,7 @@ def try_(
     folder, algorithm, nodes = folder or Path("runs/federation"), algorithm or "fpl", nodes or 4
     if not (folder / "trial.json").exists():
         plan = trial.TrialPlan(algorithm, data, protocol, seed, rounds, assignments(settings), assignments(load, "--load"))
-        made = trial.begin(folder, plan, nodes=nodes, secure=secure, port=port)
+        made = trial.begin(folder, plan, nodes=nodes, secure=secure)
         say(f"{nodes} nodes and a server in {folder}, with keys and certificates; run {made.terms.run}")
         say_beside(made.terms, algorithm if is_place(algorithm) else "")
     else:

@@ -38,7 +38,7 @@ class TrialPlan:
                     settings=self.settings, load=self.load)  # fmt: skip
 
 
-def begin(folder: Path, trial: TrialPlan, *, nodes: int, secure: str = "none", port: int = 0) -> FoundedFederation:
+def begin(folder: Path, trial: TrialPlan, *, nodes: int, secure: str = "none") -> FoundedFederation:
     """Make a federation in `folder` whose nodes each have the training rows of a part of the users. Raises InputError.
 
     The floors of secure sums are lowered to what so few nodes can meet: for trying it out only.
@@ -48,7 +48,7 @@ def begin(folder: Path, trial: TrialPlan, *, nodes: int, secure: str = "none", p
     train = material(plan).parts[0].final_train
     floors = Floors(cohort=max(2, (2 * nodes) // 3), occupancy=0.0)
     made = found(
-        folder, train, nodes=nodes, floors=floors, place=Place(port=port or free_ports()[0]), algorithm=trial.algorithm,
+        folder, train, nodes=nodes, floors=floors, place=Place(port=free_ports()[0]), algorithm=trial.algorithm,
         settings=dict(trial.settings), rounds=trial.rounds, seed=trial.seed, draws="public", secure=secure,
     )  # fmt: skip
     write_json(folder / "trial.json", asdict(trial))
