@@ -156,7 +156,7 @@ def sent_positives(fpl: FPL, data: Interactions, rounds: int) -> np.ndarray:
     return np.concatenate(seen)
 
 
-def test_with_pi_0_no_row_of_a_consumed_item_ever_leaves(data: Interactions) -> None:
+def test_a1_with_pi_0_no_row_of_a_consumed_item_ever_leaves(data: Interactions) -> None:
     """A1 of the privacy research: 40 devices x 250 rounds = 10,000 device rounds, no sign of a positive, no consumed item."""
     leaks = 0
 
@@ -174,7 +174,7 @@ def test_with_pi_0_no_row_of_a_consumed_item_ever_leaves(data: Interactions) -> 
 
 
 @pytest.mark.parametrize("pi", [0.1, 0.5, 0.9])
-def test_a_drawn_positive_is_sent_with_probability_pi(data: Interactions, pi: float) -> None:
+def test_a1_a_drawn_positive_is_sent_with_probability_pi(data: Interactions, pi: float) -> None:
     """T = 1, so that every row is one draw: the share of positives is pi within three standard errors."""
     fpl = FPL(factors=2, triples=1, pi=pi)
     runner = Rounds(fpl, data)

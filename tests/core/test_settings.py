@@ -68,7 +68,7 @@ def test_text_becomes_what_the_setting_is() -> None:
         ({"factors": "1\n2\x1b[31m"}, "--set factors: got '1"),
     ],
 )
-def test_a_wrong_setting_is_one_line(values: dict[str, Any], said: str) -> None:
+def test_42_a_wrong_setting_is_one_line(values: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError) as refused:
         Example.parse(values)
     text = str(refused.value)

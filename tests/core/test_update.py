@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from entrenous.core.errors import NonFiniteError
+from entrenous.core.errors import EntrenousError, NonFiniteError
 from entrenous.core.update import STEP, Total, Update, add_update, clear_total, empty_total, fixed, merge_totals, real
 
 ITEMS = 6
@@ -73,3 +73,12 @@ def test_rounding_is_to_the_nearest_step() -> None:
 
 def test_bytes_are_those_of_items_rows_and_dense_arrays() -> None:
     assert update_of(2, 3).nbytes == 6 * 4 + 6 * 2 * 4 + 6 * 4 + 2 * 4 * 4
+
+
+@pytest.mark.parametrize(("group", "groups"), [([0, 3], 3), ([0, -1], 3), ([0, 0], 1), ([0, 1], 2), ([0, 1], 19)])
+def test_a_group_that_has_no_sum_is_refused_before_anything_is_written(group: list[int], groups: int) -> None:
+    update = update_of(2, 0)._replace(rows={}, item=np.empty(0, np.int32), ptr=np.zeros(3, np.int64))
+    total = empty_total(update._replace(groups=3), ITEMS)
+    with pytest.raises(EntrenousError, match=r"devices in .* groups, where there are 3 sums"):
+        add_update(total, update._replace(group=np.array(group, np.int32), groups=groups))
+    assert not any(array.any() for array in arrays(total))

@@ -131,3 +131,22 @@ def test_a_server_can_aggregate_what_it_reads():
             total = contribution.add(total, contribution.read_update(memoryview(contribution.of_update(update)), contract, user))
         server = algorithm.aggregate(algorithm.init_server(DATA.catalogue, key(1, "server")), total)
         assert all(np.isfinite(array).all() for array in arrays_of(server).values() if array.dtype.kind == "f")
+
+
+@pytest.mark.parametrize("place", [18, -2, 0.5, 32_000, -32_000])
+def test_a_number_that_the_server_takes_for_a_place_in_its_arrays_is_within_them(place):
+    """MetaMF's devices name the items that they have rated by numbers, to which its server goes: beyond its tables it would write there."""
+    contract, (update,) = sent("metamf", [2])
+    lies = {"item": update.shown["item"].copy()}
+    lies["item"][0, 0] = place
+    body = contribution.of_update(update._replace(shown={**update.shown, **lies}))
+    assert refusal(contribution.read_update, memoryview(body), contract, 2) is Code.WRONG_PLACE
+    total = add_update(contract.empty_total(), update._replace(shown={**update.shown, **lies}))
+    summed = memoryview(contribution.of_total(total))
+    assert refusal(contribution.read_total, summed, contract, np.array([2])) is Code.WRONG_PLACE
+
+
+def test_a_number_of_rows_that_is_shown_is_not_negative():
+    contract, (update,) = sent("cali3f-gmf", [2])
+    body = contribution.of_update(update._replace(shown={**update.shown, "n": np.full((1, 1), -3, np.float32)}))
+    assert refusal(contribution.read_update, memoryview(body), contract, 2) is Code.WRONG_PLACE

@@ -215,6 +215,7 @@ BADS: dict[str, tuple[Code, Callable[[Taken], bytes]]] = {
     "b17-count-negative": (Code.WRONG_COUNT, lambda t: t.head(about={"users": -1})),
     "b17-count-1e9": (Code.WRONG_COUNT, lambda t: t.head(about={"users": 10**9})),
     "b17-count-nan": (Code.BAD_HEAD, lambda t: t.head(about={"users": np.nan})),
+    "b17-weight-zero": (Code.WRONG_WEIGHT, lambda t: t.arr(weight=np.float32([0]))),
     "b17-weight-negative": (Code.WRONG_WEIGHT, lambda t: t.arr(weight=np.float32([-1]))),
     "b17-weight-1e9": (Code.WRONG_WEIGHT, lambda t: t.arr(weight=np.float32([1e9]))),
     "b17-weight-2": (Code.WRONG_WEIGHT, lambda t: t.arr(weight=np.float32([2]))),  # where every device weighs 1

@@ -130,6 +130,30 @@ def test_a_device_weighs_no_more_than_it_can_have_and_no_rows_weigh_nothing(tmp_
     assert refused(made, "wrong-weight") >= ROUNDS
 
 
+@pytest.mark.parametrize("weight", [0.0, -0.0, 1e-42, 2.0**-17])
+def test_b17_a_weight_of_0_or_less_than_half_a_step_is_none(weight: float) -> None:
+    """It would count as 0 in the sum, beside rows that count."""
+    contract = bound(algorithms()["fedavg-gmf"](factors=4).configured(ratings().catalogue), ratings().catalogue)
+    rows = {name: np.full((1, *shape), 0.5, np.float32) for name, shape in contract.way("rows").items()}
+    dense = {name: np.zeros((1, *shape), np.float32) for name, shape in contract.way("dense").items()}
+    found = Update(np.array([0, 1]), np.zeros(1, np.int32), rows, dense, np.ones(1, np.float32))
+    assert Caps.of(contract).check(found) > 0
+    with pytest.raises(FrameRefused) as why:
+        Caps.of(contract).check(found._replace(weight=np.array([weight], np.float32)))
+    assert why.value.code is Code.WRONG_WEIGHT
+
+
+def test_a_group_without_a_weight_has_no_sum() -> None:
+    catalogue = ratings().catalogue
+    contract = bound(algorithms()["cali3f-gmf"](factors=4, clusters=3).configured(catalogue), catalogue)
+    total = contract.empty_total()._replace(devices=2)
+    total.weight[:] = (1 << 16, 0, 0)
+    next(iter(total.dense.values()))[2] = 5
+    with pytest.raises(FrameRefused) as why:
+        Caps.of(contract).check(total)
+    assert why.value.code is Code.WRONG_WEIGHT
+
+
 def test_a_gateway_is_held_to_the_limits_of_its_users() -> None:
     """FedAvg over 18 items: two users weigh 512 at most, and send rows twice as long as one may."""
     contract = bound(algorithms()["fedavg-gmf"](factors=4).configured(ratings().catalogue), ratings().catalogue)

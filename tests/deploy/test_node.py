@@ -35,7 +35,7 @@ from entrenous.deploy.frames import opened, seal
 from entrenous.deploy.identity import read_identity
 from entrenous.deploy.membership import rewind
 from entrenous.deploy.node import FederatedNode
-from entrenous.deploy.request import announced_of
+from entrenous.deploy.request import announced, announced_of
 from entrenous.deploy.server import serve
 from entrenous.runs.store import model_sha256
 from entrenous.wire import tensors
@@ -72,7 +72,7 @@ class Asked:
 
 @pytest.fixture
 def one(tmp_path):
-    made = Asked(federation(tmp_path / "f"))
+    made = Asked(federation(tmp_path / "f", rounds=9))
     yield made
     made.node.close()
 
@@ -356,3 +356,58 @@ def test_every_part_that_all_receive_is_bound_to_the_announced_model(tmp_path, n
     assert tried >= len(node.contract.shared) - 1 > -1 and node.contract.shared
     assert asked(honest, 0)[0] == "sum"
     node.close()
+
+
+@pytest.mark.parametrize("number", [9, 10, 2**31, 2**63, 2**64 - 1])
+def test_a_round_after_the_last_one_is_refused_and_changes_nothing(one, number):
+    """Of the terms' 9: numbers from 0 to 8. The largest that a message holds is more than the store can."""
+    state = one.private()
+    assert one.said(one.request(number)) == ("refused", "future-round")
+    assert number == 9 or one.said(one.request(number, kind="model")) == ("refused", "future-round")
+    assert one.private() == state and one.node.store.model() is None
+    assert one.said(one.request(8))[0] == "sum"
+
+
+@pytest.mark.parametrize("lie", [1e30, -3e38, 1e9])
+@pytest.mark.parametrize("users", [[2], [0, 1, 2, 3, 4]])
+def test_a_download_of_huge_finite_numbers_leaves_a_node_as_it_was(one, lie, users):
+    """Trained on, they would make private vectors from which no round leads back."""
+    honest, state = one.model(), one.private()
+    one.model = lambda seed=1: {**honest, "q": np.full_like(honest["q"], lie)}
+    assert one.said(one.request(0, users=users)) in (("refused", "too-large"), ("refused", "failed"), ("refused", "nan"))
+    assert one.private() == state and one.node.store.answered(0) is None
+    one.model = lambda seed=1: honest
+    assert one.said(one.request(0, users=users))[0] in ("sum", "update")
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "lie"),
+    [("cali3f-gmf", "at", -1), ("rfrec", "clients", 1), ("rfrec", "clients", 19), ("rfrec", "clients", 2**40)],
+)
+@pytest.mark.parametrize("users", [1, 5])
+def test_numbers_within_their_range_that_fit_nothing_else_are_refused(tmp_path, name, field, lie, users):
+    """No network for a device, other sums than there are: compiled loops would read and write beyond their arrays."""
+    clustered = {"factors": 4, "clusters": 3} if name == "cali3f-gmf" else {"factors": 4}
+    made = federation(tmp_path / "f", 4, 2, name, settings=clustered)
+    node, server, asked = FederatedNode(made.nodes["node-1"]), read_identity(made.server / "identity.key"), np.arange(users)
+    algorithm, catalogue = made.terms.make(), made.terms.catalogue
+    whole = algorithm.download(algorithm.init_server(catalogue, key(1, "server")))
+    honest = node.contract.delivered(whole, asked)
+    about = {"items": catalogue.items, "about": {"users": users}, "run": made.terms.run, "node": "server"}
+
+    def said(download) -> str:
+        body, model = write_download(download, {"users": asked}), announced(node.contract, download)
+        return opened(node.answer(seal(server, "work", body, model=model, **about))).head.kind
+
+    lying = honest._replace(**{field: np.full_like(getattr(honest, field), lie)})
+    assert said(lying) == "refused" and node.store.newest_state()[0] == 0
+    assert said(honest) in ("sum", "update")
+    node.close()
+
+
+def test_a_fault_in_an_algorithm_is_an_answer(one, monkeypatch):
+    """Not the end of the node; by the error's class alone, for its text may name rows."""
+    monkeypatch.setattr(one.node.shard, "work", lambda *a, **k: [][1])
+    monkeypatch.setattr(one.node, "_secret", None)
+    found = opened(one.node.answer(one.request(0)))
+    assert found.head.kind == "refused" and bytes(found.body) == b"failed\nIndexError" and one.private()[0] == 0

@@ -361,6 +361,31 @@ SAID = (
 )
 
 
+@pytest.mark.parametrize("algorithm", ["fpl", "fcf"])
+def test_a2_private_vectors_histories_and_ratings_are_in_no_byte_that_leaves(algorithm, tmp_path):
+    """The numbers as they lie in memory: every device's vector before and after each round, its items in a row, its ratings in a row."""
+    data, said, private = ratings(), bytearray(), set[bytes]()
+    founded = federation(tmp_path / "f", nodes=20, algorithm=algorithm, settings={"factors": 4})
+    nodes = nodes_of(founded)
+
+    def answering(node):
+        def answer(request: bytes) -> bytes:
+            answered = node.answer(request)
+            private.update(array.tobytes() for array in node.store.newest_state()[1].values())
+            said.extend(answered)
+            return answered
+
+        return answer
+
+    assert serve(FaultyLink({name: answering(node) for name, node in nodes.items()}), founded.server)
+    for low, high in zip(data.ptr[:-1], data.ptr[1:], strict=True):
+        for kind in ("i4", "i8", "f4", "f8"):
+            private |= {data.item[low:high].astype(kind).tobytes(), data.value[low:high].astype(kind).tobytes()}
+    patterns = [one for one in private if len(one) >= 16 and any(one)]  # zeros, as vectors begin, are anywhere
+    assert len(patterns) > 100 and len(said) > 20_000
+    assert not [one for one in patterns if one in said]
+
+
 def test_a9_the_log_says_nothing_of_items_vectors_and_people(tmp_path, capsys, caplog, monkeypatch):
     """A run in which every kind of bad answer comes in between: each line is of a known form, with codes, counts and names of nodes."""
     monkeypatch.setattr(exchange, "AGAIN", 0.05)

@@ -154,6 +154,7 @@ class MemoryPeerLink:
 class _MemoryArriving:
     def __init__(self, connection: MemoryConnection) -> None:
         self._connection = connection
+        self.origin = connection.there.address.partition("#")[0]  # several peers of one house: `house#1`, `house#2`
 
     async def take(self) -> Connection:
         return self._connection

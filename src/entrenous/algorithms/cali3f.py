@@ -79,7 +79,7 @@ class Cali3F(NCFSettings):
     keeps: ClassVar[type] = Cali3FDevices
     sends: ClassVar[tuple[SentArray, ...]] = (
         shown_user("row"),
-        shown("n", 1, when="each round, by name", reveals="how many items the user consumed"),
+        shown("n", 1, when="each round, by name", reveals="how many items the user consumed", least=0),
         HOW_MUCH,
         rows(
             "item",

@@ -108,6 +108,8 @@ class MetaMF(Settings):
             "batch",
             when="each round a device takes part in, by name",
             reveals="which items were rated, plainly: no item but a rated one is listed, and in some rounds all are",
+            below="items",
+            least=-1,
         ),
         shown(
             "low",

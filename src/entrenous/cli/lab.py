@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from inspect import signature
 from pathlib import Path
 
-from ..core.errors import at_least
+from ..core.errors import InputError, at_least
 from .ask import show_recommendations
 from .console import announce_compilation, emit_json, goes_on, progress_bar, say, table
 from .options import RUNS
@@ -43,7 +45,7 @@ def experiment(
         print(text(result))
 
 
-def bench(name: str, /, *, threads: int = 0, json: bool = False) -> None:
+def bench(name: str, /, *, threads: int = 0, devices: int | None = None, json: bool = False) -> None:
     """Measure speed or memory against a named peer or limit, in this run on this machine.
 
     Parameters
@@ -52,6 +54,8 @@ def bench(name: str, /, *, threads: int = 0, json: bool = False) -> None:
         One of {benches}.
     threads:
         Threads, 0 = all cores.
+    devices:
+        How many, in benches of a server's nodes; default: as the limit is said for.
     json:
         Print one JSON object on stdout.
     """
@@ -60,7 +64,7 @@ def bench(name: str, /, *, threads: int = 0, json: bool = False) -> None:
     measure = pick("bench", name, offers("benches", "BENCHES"))
     at_least("--threads", threads, 0)
     with progress_bar() as progress:
-        found = {"bench": name, **measure(threads, progress)}
+        found = {"bench": name, **measure(threads, progress, **_sized(name, measure, devices))}
     if json:
         emit_json(found)
     else:
@@ -68,6 +72,16 @@ def bench(name: str, /, *, threads: int = 0, json: bool = False) -> None:
             ["figure", "value"],
             [[key, str(round(value, 4) if isinstance(value, float) else value)] for key, value in found.items()],
         )
+
+
+def _sized(name: str, measure: Callable[..., object], devices: int | None) -> dict[str, int]:
+    """What a bench is told of its size. Raises InputError for one that has none."""
+    if devices is None:
+        return {}
+    if "devices" not in signature(measure).parameters:
+        raise InputError("--devices", f"the bench {name} has no devices", fix="leave it out")
+    at_least("--devices", devices, 2)
+    return {"devices": devices}
 
 
 def demo(*, user: str = "196", threads: int = 0, out: Path = RUNS) -> None:

@@ -73,7 +73,7 @@ class SentArray(NamedTuple):
     """One array that leaves a device, made by `rows`, `dense`, `shown`, `weight` or `pushed`.
 
     sizes: of one row or one array. when: how often it leaves. reveals: what who sees it learns. only_if: the setting without which it does
-    not leave, "" = always.
+    not leave, "" = always. below, least: of what is shown, as in `shown`.
     """
 
     way: Way
@@ -83,6 +83,8 @@ class SentArray(NamedTuple):
     when: str
     reveals: str
     only_if: str = ""
+    below: str | int | None = None
+    least: int | None = None
 
     @property
     def said(self) -> str:
@@ -106,9 +108,14 @@ def dense(name: str, *sizes: Size, when: str, reveals: str, only_if: str = "") -
     return SentArray("dense", name, sizes, "float32", when, reveals, only_if)
 
 
-def shown(name: str, *sizes: Size, when: str, reveals: str, only_if: str = "") -> SentArray:
-    """A float32 array of the shape `sizes` that is not added up: the server sees it singly, and from whom. `Update.shown[name]`."""
-    return SentArray("shown", name, sizes, "float32", when, reveals, only_if)
+def shown(
+    name: str, *sizes: Size, when: str, reveals: str, only_if: str = "", below: str | int | None = None, least: int | None = None
+) -> SentArray:
+    """A float32 array of the shape `sizes` that is not added up: the server sees it singly, and from whom. `Update.shown[name]`.
+
+    below: its numbers are whole, at least `least`, or 0, and less than this size: what a server takes for places in its arrays. least
+    alone: they are at least this."""
+    return SentArray("shown", name, sizes, "float32", when, reveals, only_if, below, least)
 
 
 def weight(*, when: str, reveals: str) -> SentArray:

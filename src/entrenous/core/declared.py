@@ -18,7 +18,7 @@ from .errors import InputError, NonFiniteError
 from .gossip import GossipAlgorithm
 from .protocols import Catalogue, CentralAlgorithm, FederatedAlgorithm, State
 from .settings import Settings
-from .types import Int64Array
+from .types import Array, Int64Array
 from .update import Total, zero_total
 
 if TYPE_CHECKING:
@@ -263,6 +263,18 @@ class Contract:
     def way(self, way: str) -> dict[str, tuple[int, ...]]:
         """Shapes by name of what is sent in one way ("rows", "dense", ...): of one row, or of one device's array."""
         return {sent.name: self.shape(sent.sizes) for sent in self.sends if sent.way == way}
+
+    def misplaced(self, arrays: Mapping[str, Array]) -> str:
+        """What is wrong with the numbers that devices show, held against their ranges: one line, "" if nothing is."""
+        for sent in self.sends:
+            values = arrays.get(sent.name) if sent.way == "shown" else None
+            if values is None or not values.size or (sent.below is None and sent.least is None):
+                continue
+            least, below = sent.least or 0, np.inf if sent.below is None else self.size(sent.below)
+            if not bool(np.all((values >= least) & (values < below) & ((sent.below is None) | (values == np.floor(values))))):
+                below_it = "" if sent.below is None else f", whole, below {below}"
+                return f"'{sent.name}': a number that is not from {least}{below_it}"
+        return ""
 
     def shape(self, sizes: tuple[Size, ...]) -> tuple[int, ...]:
         """A shape in numbers, from named sizes. Raises ContractError for a name that nothing decides."""

@@ -105,6 +105,14 @@ def check_update(contract: Contract, update: Any, users: Int64Array, private: St
 
     before: their private state before. With it nothing that is sent may be a private array of either, which takes longer to see.
     Raises ContractError."""
+    check_sent(contract, update, users)
+    check_kept(contract, private, len(users))
+    for state in () if before is None else (private, before):
+        _check_private(contract, update, state, len(users))
+
+
+def check_sent(contract: Contract, update: Any, users: Int64Array) -> None:
+    """Holds what the devices of `users` send against `sends`. Raises ContractError."""
     name, m = contract.name, len(users)
     if not isinstance(update, Update):
         raise ContractError(name, f"`local` returns a {type(update).__name__}", expected="(private state, Update)")
@@ -114,9 +122,8 @@ def check_update(contract: Contract, update: Any, users: Int64Array, private: St
     if update.shown and not np.array_equal(update.sender, users):
         raise ContractError(f"{name}: sender", "other users than those who send", expected="`sender=users`")
     _check_weight(contract, update, m)
-    check_kept(contract, private, m)
-    for state in () if before is None else (private, before):
-        _check_private(contract, update, state, m)
+    if wrong := contract.misplaced(update.shown):
+        _bad(contract, "shown", wrong, "numbers as declared in `sends`")
 
 
 def _check_layout(contract: Contract, update: Update, m: int) -> None:

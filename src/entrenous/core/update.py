@@ -130,6 +130,7 @@ def add_devices(total: Total, update: Update) -> Total:
     """Adds all of `update` but its rows to the arrays of `total` in place and returns the sum: for devices whose rows were added
     already."""
     group = update.group if len(update.group) else np.zeros(update.devices, np.int32)
+    _check_groups(group, update.groups, len(total.weight))
     for name, array in update.dense.items():
         flat, target = array.reshape(len(array), -1), total.dense[name].reshape(update.groups, -1)
         if not add_rows(group, flat, target):
@@ -140,6 +141,12 @@ def add_devices(total: Total, update: Update) -> Total:
     np.add.at(total.weight, group, fixed(update.weight))
     shown = (*total.shown, ShownArrays(update.sender, update.shown)) if update.shown else total.shown
     return total._replace(devices=total.devices + update.devices, shown=shown)
+
+
+def _check_groups(group: Int32Array, groups: int, sums: int) -> None:
+    """The compiled loops write where they are told: a group that has no sum must not reach them."""
+    if groups != sums or (len(group) and not 0 <= int(group.min()) <= int(group.max()) < sums):
+        raise EntrenousError(f"update: devices in {groups} groups, where there are {sums} sums; the model is unchanged")
 
 
 def gathered(total: Total) -> ShownArrays:

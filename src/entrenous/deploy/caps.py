@@ -15,7 +15,7 @@ from ..core.declared import Contract
 from ..core.errors import InputError
 from ..core.protocols import State, arrays_of
 from ..core.types import Array
-from ..core.update import STEP, Total, Update, real
+from ..core.update import STEP, Total, Update, fixed, real
 from .codes import Code, FrameRefused
 
 ALIKE = 256.0  # what a device weighs in algorithms that count all alike (core/averaging.py)
@@ -42,11 +42,13 @@ class Caps(NamedTuple):
     def check(self, found: Update | Total) -> float:
         """The Euclidean length of a contribution. Raises FrameRefused for more than its devices may send or weigh."""
         length, m = norm(found), found.devices
-        weight = float(np.sum(found.weight, dtype=np.float64)) * (1.0 if isinstance(found, Update) else STEP)
-        if weight > m * self.weight:
+        weight = fixed(found.weight) if isinstance(found, Update) else found.weight  # as it counts: half a step is nothing
+        if float(weight.sum()) * STEP > m * self.weight:
             raise FrameRefused(Code.WRONG_WEIGHT, "more than these devices can have")
-        if weight == 0 and length > 0:
+        if not weight.any() and length > 0:
             raise FrameRefused(Code.WRONG_WEIGHT, "rows without a weight")
+        if isinstance(found, Total) and any(array[weight == 0].any() for array in found.dense.values()):
+            raise FrameRefused(Code.WRONG_WEIGHT, "a sum without a weight")
         if self.norm is not None and length > m * self.norm * ROUNDING:
             raise FrameRefused(Code.TOO_LARGE, f"longer than {self.norm:g} a device")
         return length

@@ -55,6 +55,7 @@ class Code(StrEnum):
     WRONG_WEIGHT = "wrong-weight"
     WRONG_SENDER = "wrong-sender"
     WRONG_GROUP = "wrong-group"
+    WRONG_PLACE = "wrong-place"
     NAN = "nan"
     INF = "inf"
     MINUS_INF = "minus-inf"

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..core.arrays import all_below, has_repeats
 from ..core.declared import Contract, bound
-from ..core.protocols import Catalogue, FederatedAlgorithm
+from ..core.protocols import Catalogue, FederatedAlgorithm, State, arrays_of
 from ..core.types import Array, Int32Array, Int64Array
 from ..core.update import LIMIT, NO_GROUPS, ShownArrays, Total, Update, add_update, merge_totals
 from ..wire import tensors
@@ -80,6 +80,19 @@ def of_total(total: Total) -> bytes:
         {"item": item, "senders": total.senders[item], "weight": total.weight, **_named("row", rows), **_named("dense", total.dense),
          **shown_of(total)}
     )  # fmt: skip
+
+
+def check_numbers(devices: State, found: Update | Total, contract: Contract) -> None:
+    """Raise FrameRefused for private numbers (float32) or a contribution beyond what an update can say: its server would refuse it, and
+    every one after it."""
+    arrays = [(name, array) for name, array in arrays_of(devices).items() if array.dtype == np.float32]
+    if isinstance(found, Total):
+        check_total(found, contract, found.devices)
+        arrays += [named for part in found.shown for named in part.arrays.items()]
+    else:
+        arrays += [*found.rows.items(), *found.dense.items(), *found.shown.items(), ("weight", found.weight)]
+    for name, array in arrays:
+        _check_numbers(name, array, Code.TOO_LARGE)
 
 
 def shown_of(total: Total) -> dict[str, Array]:
@@ -236,6 +249,8 @@ def _checked_shown(arrays: dict[str, Array], contract: Contract, users: Int64Arr
     shown = _part(arrays, "shown")
     for name, array in shown.items():
         _check_numbers(name, array, Code.TOO_LARGE)
+    if wrong := contract.misplaced(shown):  # a server takes some for places in its arrays
+        _refuse(Code.WRONG_PLACE, wrong)
     return ShownArrays(sender, shown)
 
 

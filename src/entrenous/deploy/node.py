@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from sqlite3 import Error
 from threading import Lock
 from typing import Any, final
 
 import numpy as np
 
 from ..core.declared import Contract, ContractError
-from ..core.errors import EntrenousError, InputError
+from ..core.enforce import check_kept, check_sent
+from ..core.errors import InputError
 from ..core.keys import key as key_of
 from ..core.keys import local_key
 from ..core.protocols import FederatedAlgorithm, State, arrays_of
@@ -87,10 +87,12 @@ class FederatedNode:
                 raise FrameRefused(Code.WRONG_RUN, "other terms than this node has")
             if frame.head.kind not in self._kinds:
                 raise FrameRefused(Code.WRONG_KIND)
+            if head.round > self.terms.rounds:
+                raise FrameRefused(Code.FUTURE_ROUND, f"the terms say {self.terms.rounds} rounds")
             return self._kinds[frame.head.kind](frame)
         except FrameRefused as why:
             return self._seal("refused", f"{why.code.value}\n{why.text}".encode(), **about)
-        except (EntrenousError, OSError, Error) as why:  # not finite, a full disk: by class alone, the text may name rows
+        except Exception as why:  # not finite, a full disk, a fault in an algorithm: by class alone, the text may name rows
             return self._seal("refused", f"{Code.FAILED.value}\n{type(why).__name__}".encode(), **about)
 
     # ---- what it is asked ------------------------------------------------------------------------------------------------------------
@@ -129,6 +131,8 @@ class FederatedNode:
         """Reads what a request asks for, and the arrays that are `more` than usual. Raises FrameRefused for users that are not the
         node's, and for another model than was announced."""
         m, head = self.enough(frame), frame.head
+        if head.round == self.terms.rounds:
+            raise FrameRefused(Code.FUTURE_ROUND, "that was the last one")
         if not 1 <= m <= len(self.shard.users):
             raise FrameRefused(Code.WRONG_COUNT, f"asked for {m} users")
         download, arrays = self._read(frame, {"users": TensorField("i8", (m,)), **(more or {})}, m)
@@ -151,17 +155,30 @@ class FederatedNode:
         """The private state afterwards, and what the one device sends."""
         devices, key = self._before(request)
         if self._secret is not None:
-            return devices, self._secret.update(request.download, devices, request.users, 0, request.round)
-        return devices, self.shard.update(request.download, devices, request.users, key)
+            update = self._secret.update(request.download, devices, request.users, 0, request.round)
+        else:
+            update = self.shard.update(request.download, devices, request.users, key)
+        self._check(request, devices, update)
+        return devices, update
 
     def train_sum(self, request: NodeRequest) -> tuple[State, Total]:
         """Trains the devices of a request. Returns their private state afterwards, and the sum of what they send, to be given back to
         the shard."""
         devices, key = self._before(request)
         if self._secret is not None:
-            return devices, self._secret.total(request.download, devices, request.users, request.round)
-        total, _ = self.shard.work(request.download, devices, request.users, key, delivered=True)
+            total = self._secret.total(request.download, devices, request.users, request.round)
+        else:
+            total, _ = self.shard.work(request.download, devices, request.users, key, delivered=True)
+        self._check(request, devices, total)
         return devices, total
+
+    def _check(self, request: NodeRequest, devices: State, found: Update | Total) -> None:
+        """What a round leaves here, and what leaves it, are numbers that the next round can work with: one download of huge ones, all of
+        them finite, would end a node for good. Raises FrameRefused, ContractError."""
+        check_kept(self.contract, devices, len(self.shard.users))
+        if isinstance(found, Update):
+            check_sent(self.contract, found, request.users)
+        contribution.check_numbers(devices, found, self.contract)
 
     def keep(self, request: NodeRequest, answer: bytes, devices: State, facts: Mapping[str, str] | None = None) -> None:
         """Writes private state, answer and facts to the disk, before the answer leaves."""

@@ -21,6 +21,7 @@ import numpy as np
 from numba import njit
 
 from ..core.adam import BETA1, BETA2, direction, moment
+from ..core.errors import InputError
 from ..core.keys import below, draw, fold, folds
 from ..core.logistic import logistic
 from ..core.negatives import count_gaps, fill_gaps
@@ -253,7 +254,7 @@ def train(
 
     user: float32 [m, row], each device's own. item: float32 [items, row], read only where a device touches it. network: float32
     [groups, network], of which device d starts from number group[d] (int32 [m]). The anchors, float32 like user and [m, network] or
-    [1, network], matter with rates.pull. Raises ValueError for a group without a network.
+    [1, network], matter with rates.pull. Raises InputError for a group without a network.
     """
     _check_groups(group, network)
     m = len(user)
@@ -268,7 +269,8 @@ def train(
 def _check_groups(group: Int32Array, network: Float32Array) -> None:
     """The compiled loops read where they are told: a group that does not exist must not reach them."""
     if len(group) and not 0 <= int(group.min()) <= int(group.max()) < len(network):
-        raise ValueError(f"groups from {group.min()} to {group.max()}, where there are {len(network)} networks")
+        problem = f"groups from {group.min()} to {group.max()}"
+        raise InputError("networks", problem, expected=f"numbers from 0, below the {len(network)} networks there are")
 
 
 def _room(shape: NCFShape, rates: NCFRates, data: NCFData, items: int) -> _NCFDeviceRoom:

@@ -406,3 +406,29 @@ def test_loopback_means_loopback_in_both_families(at: str) -> None:
 
 def test_a_name_of_all_that_was_agreed_on() -> None:
     assert ITEMS == 40 and terms(N).run_bytes == terms(N).run_bytes != terms(N, seed=4).run_bytes
+
+
+@pytest.mark.parametrize(
+    ("address", "machine"),
+    [("192.0.2.7:4433", "192.0.2.7"), ("[2001:db8:1:2:3:4:5:6]:9", "2001:db8:1:2::/64"), ("[::ffff:192.0.2.7]:1", "192.0.2.7"),
+     ("127.0.0.1:5", ""), ("[::1]:5", ""), ("[fe80::1%eth0]:1", "fe80::/64")],
+)  # fmt: skip
+def test_connections_are_counted_by_machine_or_household(address: str, machine: str) -> None:
+    """Before the handshake; those of this machine are not counted."""
+    assert iroh_link.origin(iroh_link.iroh.IncomingAddr.IP(address)) == machine
+    assert iroh_link.origin(iroh_link.iroh.IncomingAddr.CUSTOM("a pigeon")) == "not by IP"
+
+
+def test_an_address_of_a_record_that_is_none_reaches_nobody() -> None:
+    """Records say where their peers are in their own words."""
+
+    async def dialled() -> None:
+        own = await iroh_link.listen(b"\1" * 32)
+        try:
+            for address in ("", "\0", "x" * 56, "localhost", "127.0.0.1:99999", "[::]:0", "\x1b[2J", "é" * 28):
+                with pytest.raises((LinkError, TimeoutError)):
+                    await own.dial(public_bytes(Ed25519PrivateKey.from_private_bytes(b"\2" * 32)), [address])
+        finally:
+            await own.close()
+
+    asyncio.run(dialled())

@@ -25,7 +25,7 @@ from .listening import Guard
 from .traffic import HELD, LATER, Traffic
 
 FLOOR, SPEED = 10.0, 50e3  # seconds for any body, and bytes a second beyond that
-READING = 64 << 20  # bytes of bodies that are read, or wait for the server, at once
+READING = 32 << 20  # bytes of bodies that are read, or wait for the server, at once
 
 
 class Front(NamedTuple):
@@ -60,6 +60,7 @@ class _Requests:
     async def work(self, request: Request) -> Response:
         """The next request for the node that asks."""
         node, traffic = self._admitted(request), self._front.traffic
+        traffic.heard(node)
         frame = traffic.parked(node)
         if frame is None:
             question = traffic.asks(node)
@@ -121,7 +122,6 @@ class _Requests:
             and not front.guard.knows((request.client.host, request.client.port), node)
         ):
             raise Denied(503, "no-place")
-        front.traffic.heard(node)
         return node
 
     def _pace(self, request: Request) -> None:

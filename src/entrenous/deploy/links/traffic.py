@@ -112,6 +112,8 @@ class Traffic:
     def arrived(self, node: str, frame: bytes) -> asyncio.Future[None]:
         """Hand an answer to the server; what is returned resolves when it has been dealt with."""
         self._parked.pop(node, None)
+        if node in self._heard:  # one that only delivers has asked for no work
+            self.heard(node)
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._arrived.put(Arrived(node, frame, done))
         return done

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import ipaddress
 from collections.abc import Awaitable, Sequence
 from typing import Any, TypeVar, final
 
@@ -161,11 +162,12 @@ class IrohLink:
         while True:
             try:
                 found = await self._endpoint.accept_next()
+                address = None if found is None else await found.remote_addr()
             except iroh.IrohError as error:
                 raise LinkError(_said(error)) from None
             if found is None:
                 raise LinkError("the endpoint is closed")
-            return _IrohArriving(found)
+            return _IrohArriving(found, address)
 
     async def close(self) -> None:
         """Close the endpoint and all its connections. Never raises."""
@@ -175,10 +177,22 @@ class IrohLink:
             return
 
 
+def origin(address: Any) -> str:
+    """The machine of a sender: its IPv4 address, or the /64 network of an IPv6 address, which a household has for itself; "" for this
+    machine. It may be forged: who forges it cannot finish the handshake, and has a place for as long as that may take."""
+    if not address.is_ip():
+        return "not by IP"
+    host = ipaddress.ip_address(address.addr.rpartition(":")[0].strip("[]").partition("%")[0])
+    plain = getattr(host, "ipv4_mapped", None) or host
+    if plain.is_loopback:
+        return ""
+    return str(plain) if plain.version == 4 else str(ipaddress.ip_network((plain, 64), strict=False))
+
+
 @final
 class _IrohArriving:
-    def __init__(self, incoming: Any) -> None:
-        self._incoming = incoming
+    def __init__(self, incoming: Any, address: Any) -> None:
+        self._incoming, self.origin = incoming, origin(address)
 
     async def take(self) -> Connection:
         """After the handshake, in which the other end has proved its key."""

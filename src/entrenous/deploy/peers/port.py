@@ -36,7 +36,10 @@ class Connection(Protocol):
 
 
 class Arriving(Protocol):
-    """An incoming connection before the handshake, to be taken or refused at no cost."""
+    """An incoming connection before the handshake, to be taken or refused at no cost. origin: the machine or network that it comes from,
+    as far as can be told without a handshake; "" = this machine, or not known."""
+
+    origin: str
 
     async def take(self) -> Connection: ...
     async def refuse(self) -> None: ...

@@ -1,5 +1,5 @@
 """`RateLimits`: how often peers may ask, and bans. A peer may offer one model per interval, and is banned for a while after three protocol
-errors."""
+errors. `Buckets`: how often somebody may do something."""
 
 from __future__ import annotations
 
@@ -8,6 +8,26 @@ from typing import final
 
 ERRORS = 3  # after which a peer is banned
 WATCHED = 1024  # keys that are remembered
+REQUESTS, AT_ONCE = 4.0, 16  # of one key: requests an interval, and how many of them may come at once
+
+
+@final
+class Buckets:
+    """Token buckets, by name: `rate` a second, and up to `burst` at once of who has long been quiet."""
+
+    def __init__(self, rate: float, burst: int) -> None:
+        self.rate, self.burst = rate, float(burst)
+        self._of: dict[bytes | str, tuple[float, float]] = {}
+
+    def take(self, name: bytes | str, now: float) -> float:
+        """Take a token. Returns 0, or the seconds until there is one, in which case none is taken."""
+        left, last = self._of.pop(name, (self.burst, now))
+        left = min(self.burst, left + (now - last) * self.rate) if now > last else left
+        wait = 0.0 if left >= 1 else (1 - left) / self.rate + 1e-6  # a little more, so that rounding leaves no turn without one
+        self._of[name] = (left if wait else left - 1, now)
+        if len(self._of) > WATCHED:
+            del self._of[next(iter(self._of))]
+        return wait
 
 
 @dataclass
@@ -26,6 +46,11 @@ class RateLimits:
     def __init__(self, interval: float, ban: float) -> None:
         self.interval, self.ban, self.bans = interval, ban, 0
         self._of: dict[bytes, _Marks] = {}
+        self._requests = Buckets(REQUESTS / interval, AT_ONCE) if interval else None
+
+    def wait(self, peer: bytes, now: float) -> float:
+        """The seconds for which a peer's next request is left unread; 0 counts one."""
+        return 0.0 if self._requests is None else self._requests.take(peer, now)
 
     def is_banned(self, peer: bytes, now: float) -> bool:
         """Whether a peer is banned now, so that its messages are not read."""

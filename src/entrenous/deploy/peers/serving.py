@@ -1,4 +1,4 @@
-"""`PeerServer`: the receiving end of a peer. Connections are few and have time limits; every stream is one request; protocol
+"""`PeerServer`: the receiving end of a peer. Connections are few, by address, and have time limits; every stream is one request; protocol
 errors are counted."""
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ from .intake import PeerIntake, deadline
 from .messages import CARRIED, AddressRecord, Offer, ProtocolError, Reply, Shuffle, frame, read_message
 from .node import ReceivedModel
 from .port import Arriving, Connection, Host, LinkError, Stream
-from .rate_limits import RateLimits
+from .rate_limits import Buckets, RateLimits
 from .sending import Spawn
 
 CONNECTIONS = 64
+STRANGERS = CONNECTIONS // 2  # of them for keys that have shown no ticket yet, so that who has one finds a place
+OF_ONE = 16  # connections from one address at once, and as many a second
 STREAMS = 2  # of one connection at once
 HANDSHAKE = 4.0  # seconds
 SMALL = 1 << 20  # bytes of a body that is judged on the spot, in a millisecond: a thread costs more than half of that (bench)
@@ -44,25 +46,47 @@ class PeerServer:
         self.tally, self.record, self.named, self.woken = tally, record, named, woken
         self.connections: dict[bytes, Connection] = {}
         self.strangers: dict[int, Connection] = {}  # by id, the oldest first: of keys that have shown no ticket yet
+        self.known: set[int] = set()  # by id: of keys that have
+        self.leaving: set[int] = set()  # by id: hung up on, and not ended yet
+        self.origins: Counter[str] = Counter()  # how many from each
+        self.often = Buckets(OF_ONE, OF_ONE)
         self.open = 0
 
     async def welcome(self, arriving: Arriving, spawn: Spawn) -> None:
-        """Accept a connection and serve it in a task, or refuse it before anything is spent on it. Where all places are taken, that of the
-        oldest stranger is given away."""
-        if self.open >= CONNECTIONS and not self._evicted():
+        """Accept a connection and serve it in a task, or refuse it before anything is spent on it: one too many from its address, or all
+        places for strangers are taken and none can be made."""
+        if self._crowded(arriving.origin) or (self._full() and not self._evicted()):
             self.tally["connections.refused"] += 1
             await arriving.refuse()
             return
         self.open += 1
+        self.origins[arriving.origin] += 1
         spawn("connection", self._serve(arriving))
 
+    def _crowded(self, origin: str) -> bool:
+        """Whether there are too many from one address, or too often."""
+        return bool(origin) and (self.origins[origin] >= OF_ONE or self.often.take(origin, self.host.now()) > 0)
+
+    def _full(self) -> bool:
+        """Whether there is no place for somebody who may be a stranger."""
+        there = self.open - len(self.leaving)
+        return there >= CONNECTIONS or there - len(self.known) >= STRANGERS
+
     def _evicted(self) -> bool:
-        """Whether a place was made by hanging up on a stranger. Who has shown a ticket is never put out for somebody else."""
+        """Whether a place was made by hanging up on the oldest stranger. Who has shown a ticket is never put out for somebody else."""
         if not self.strangers or self.open >= 2 * CONNECTIONS:
             return False
-        self.strangers.pop(next(iter(self.strangers))).close()
+        who, connection = next(iter(self.strangers.items()))
+        del self.strangers[who]
+        self.leaving.add(who)
+        connection.close()
         self.tally["connections.evicted"] += 1
         return True
+
+    def _has_a_ticket(self, connection: Connection) -> None:
+        """Its record says so: it is no stranger any more."""
+        if self.strangers.pop(id(connection), None) is not None:
+            self.known.add(id(connection))
 
     async def _serve(self, arriving: Arriving) -> None:
         connection = None
@@ -79,9 +103,12 @@ class PeerServer:
             self.tally["connections.ended"] += 1
         finally:
             self.open -= 1
+            self.origins -= Counter([arriving.origin])
             if connection is not None:
                 connection.close()
                 self.strangers.pop(id(connection), None)
+                self.known.discard(id(connection))
+                self.leaving.discard(id(connection))
                 if self.connections.get(connection.peer) is connection:
                     del self.connections[connection.peer]
 
@@ -106,6 +133,7 @@ class PeerServer:
         while not self.limits.is_banned(connection.peer, self.host.now()):
             if len(under_way) >= STREAMS:
                 await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
+            await self._turn(connection.peer)
             try:
                 async with asyncio.timeout(HANDSHAKE if id(connection) in self.strangers else IDLE):
                     stream = await connection.accept()
@@ -116,6 +144,12 @@ class PeerServer:
                     continue
                 return
             yield stream
+
+    async def _turn(self, peer: bytes) -> None:
+        """Waits until a key may ask again, over whichever connection."""
+        while (seconds := self.limits.wait(peer, self.host.now())) > 0:
+            self.tally["requests.held"] += 1
+            await asyncio.sleep(seconds)
 
     async def _request(self, connection: Connection, stream: Stream) -> None:
         """One request. Nothing that a peer sends, or fails to send, gets beyond this."""
@@ -151,7 +185,7 @@ class PeerServer:
             return Reply("busy")
         own = message.records[0]
         self.book.put(own, self.host.wall())
-        self.strangers.pop(id(connection), None)  # its record has a ticket
+        self._has_a_ticket(connection)
         self.tally["records.stale"] += self.book.take(message.records[1:], self.host.wall())
         verifier = self.book.verifier
         if message.serial < verifier.serial:
@@ -162,8 +196,8 @@ class PeerServer:
     async def _offered(self, connection: Connection, offer: Offer, stream: Stream) -> None:
         peer = connection.peer
         answer = self.intake.offered(peer, offer, self.host.now(), self.host.wall())
-        if answer != "schema":  # its record has a ticket
-            self.strangers.pop(id(connection), None)
+        if answer != "schema":
+            self._has_a_ticket(connection)
         if answer != "go":
             self.tally[f"received.{answer}"] += 1
             await _say(stream, Reply(answer))
