@@ -101,7 +101,8 @@ class LyingServer:
     def kept(self) -> list[Any]:
         """All that is on the node's disk."""
         return [
-            self.node.store.connection.execute(f"select * from {table}").fetchall() for table in ("state", "answer", "model", "fact")
+            self.node.store.connection.execute(f"select * from {table}").fetchall()
+            for table in ("state", "answer", "model", "fact")
         ]
 
     @property

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple, final
 
 from ..core.declared import Contract
@@ -65,6 +65,7 @@ class RoundIntake:
         self.counts: Counter[Code] = Counter()
         self.total: Total = contract.empty_total()
         self.taken: dict[str, bytes] = {}  # identity_of each node's answer
+        self._left: dict[str, None] = {}  # who was asked and has not answered
         self._nonces: set[bytes] = set()
         self._missed: dict[int, frozenset[str]] = {}  # by closed round, the nodes that it went on without
         self._largest = largest_body(contract, {})
@@ -75,6 +76,7 @@ class RoundIntake:
         """Opens a round. recorded: the frames of its journal, from before a restart; they are checked again, and counted once."""
         self._open, self._journal, self.total, self.taken = now, None, self.contract.empty_total(), {}
         self._nonces, self._largest, self.lengths = set(), largest_body(self.contract, now.asked), {}
+        self._left = dict.fromkeys(now.asked)
         self.receive_all(recorded)
         self._journal = journal
 
@@ -83,16 +85,16 @@ class RoundIntake:
         if self._open is not None:
             self._missed[self._open.round] = frozenset(self.missing())
             self._missed = dict(list(self._missed.items())[-REMEMBERED:])
-        self._open, self._journal = None, None
+        self._open, self._journal, self._left = None, None, {}
 
     @property
     def asked(self) -> Mapping[str, Int64Array]:
         """Which users each node was asked for; nothing between rounds."""
         return {} if self._open is None else self._open.asked
 
-    def missing(self) -> list[str]:
+    def missing(self) -> Collection[str]:
         """The nodes that were asked and have not answered."""
-        return [name for name in self.asked if name not in self.taken]
+        return self._left.keys()
 
     def receive(self, frame: bytes, largest: int | None = None) -> Receipt:
         """Check an answer, write it to the journal, add it up. An OSError (a full disk) leaves everything as it was."""
@@ -127,11 +129,13 @@ class RoundIntake:
         except FrameRefused as why:
             return Receipt(why.code, node, why.text)
         self.taken[node] = digest
+        self._left.pop(node, None)
         self._nonces.add(found.head.nonce)
         return ReadAnswer(frame, node, found.head.nonce, read)
 
     def _forget(self, one: ReadAnswer) -> None:
         del self.taken[one.node], self.lengths[one.node]
+        self._left[one.node] = None
         self._nonces.discard(one.nonce)
 
     # ---- one check after the other ---------------------------------------------------------------------------------------------------

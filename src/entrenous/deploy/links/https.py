@@ -74,6 +74,9 @@ class HttpsServerLink:
     def present(self) -> Collection[str]:
         return self.traffic.present()
 
+    def ready(self) -> Collection[str]:
+        return self.traffic.ready()
+
     def send(self, node: str, frame: bytes, seconds: float) -> None:
         self.traffic.send(node, frame, seconds)
 
