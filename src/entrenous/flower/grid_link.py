@@ -55,9 +55,7 @@ class GridLink:
                 self._greet(node, now)
         return list(self._nodes)
 
-    def ready(self) -> list[str]:
-        """The same: a request waits with the SuperLink for its node."""
-        return self.present()
+    ready = present  # a request waits with the SuperLink for its node
 
     def send(self, address: str, frame: bytes, seconds: float) -> None:
         """Take a request for the node of a name; all that were taken go out together with the next `receive`."""
