@@ -215,3 +215,48 @@ def join(
     decided = assignments(own, "--own")
     users = take(folder, invitation, rows, Floors(floor, occupancy), decided, algorithm, least_users, say)
     say(f"{len(users)} users, {len(rows)} rows; run it with: entrenous node {folder}")
+
+
+@app.command
+def relay(
+    folder: Path,
+    /,
+    *,
+    invitation: Path,
+    node: Annotated[list[str], Parameter(negative="")],
+    host: str = "127.0.0.1",
+    port: int = 8443,
+    name: Repeated = None,
+    algorithm: str = "",
+    plain: bool = False,
+) -> None:
+    """On a node that was invited: make it a relay, which has nodes of its own and answers the server with their sums.
+
+    Writes FOLDER/below/invitations/NAME for each of them, to be sent to it; run the relay with `entrenous node FOLDER`.
+
+    Parameters
+    ----------
+    folder:
+        The relay's, with its key, as `entrenous federation identity` made it.
+    invitation:
+        The folder that the operator of the server above sent.
+    node:
+        REQUEST.json:USERS, the request of a node of the relay and how many of the relay's users it has; repeated for every node.
+    host:
+        What the relay listens on for its nodes; 0.0.0.0 = every address of the machine.
+    port:
+        Where it listens.
+    name:
+        A host name or address by which its nodes reach it; may be repeated; they use the first.
+    algorithm:
+        The file of the federation's algorithm, where that is none of `entrenous algorithms`.
+    plain:
+        Without TLS to its nodes; beyond loopback, relay and nodes then also want --insecure.
+    """
+    need_libraries("federation", *NETWORK)
+    from ..deploy.founding import Place, found_relay
+
+    requests = [requested(each) for each in node]
+    made = found_relay(folder, invitation, requests, Place(host, port, tuple(name or ()), not plain), algorithm)
+    say(f"send each node its folder of {made.server / 'invitations'}; it joins with: entrenous federation join")
+    say(f"run the relay with: entrenous node {folder}")

@@ -37,7 +37,7 @@ def server(folder: Path, /, *, insecure: Insecure = False) -> None:
 
 
 def node(folder: Path, /, *, threads: int = 0, insecure: Insecure = False) -> None:
-    """Run a node until it is stopped: a device of one user, a gateway of many, or a peer. It connects by itself, again and again.
+    """Run a node until it is stopped: a device of one user, a gateway of many, a relay, or a peer. It connects by itself, again and again.
 
     Parameters
     ----------
@@ -49,13 +49,16 @@ def node(folder: Path, /, *, threads: int = 0, insecure: Insecure = False) -> No
         Speak to a server beyond loopback without TLS.
     """
     need_libraries("federation", *NETWORK)
+    from ..deploy.files import read_json
     from ..deploy.node_store import NODE
-    from ..deploy.running import run_node
+    from ..deploy.running import run_node, run_relay
     from ..deploy.terms import TERMS, FederationTerms
     from ..federation.executors import Threads
 
     has_server = not (folder / NODE).exists() or FederationTerms.read(folder / TERMS).has_server
     with _until_stopped() as stop:
+        if has_server and read_json(folder / NODE).get("relay"):
+            return run_relay(folder, stop, say, insecure=insecure)
         if has_server:
             return run_node(folder, stop, say, threads=Threads(threads).workers, insecure=insecure)
         need_libraries("node", *PEERS)

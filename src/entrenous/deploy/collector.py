@@ -7,13 +7,16 @@ from contextlib import suppress
 from threading import Event
 from typing import Protocol, TypeVar, final
 
+import numpy as np
+
 from ..core.declared import Contract
+from ..core.types import Int64Array
 from ..core.update import Total
 from .caps import Caps
 from .codes import Code, FrameRefused
 from .exchange import Exchange, SentRequest
 from .frames import opened
-from .intake import Open, RoundIntake
+from .intake import CONTRIBUTIONS, Open, RoundIntake
 from .journal import FRAME, Journal
 from .links.port import ServerLink
 from .request import Requests, RoundWork
@@ -45,6 +48,11 @@ class Collecting(Protocol):
     @property
     def taken(self) -> Collection[str]:
         """The names of the nodes whose answers count."""
+        ...
+
+    @property
+    def devices(self) -> int:
+        """How many devices are in what was taken."""
         ...
 
     def begin(self, work: RoundWork) -> None:
@@ -115,6 +123,15 @@ class Collector:
         return len(self.exchange.present)
 
     @property
+    def devices(self) -> int:
+        return self.intake.total.devices
+
+    @property
+    def heard(self) -> Int64Array:
+        """The users whose devices are in what was taken, ascending."""
+        return np.sort(np.concatenate(list(self.intake.heard.values()) or [np.empty(0, np.int64)]))
+
+    @property
     def taken(self) -> Collection[str]:
         return self.intake.taken.keys()
 
@@ -166,7 +183,7 @@ class Collector:
         for frame in frames:
             with suppress(FrameRefused):
                 found = opened(frame)
-                if found.head.kind in ("update", "sum"):
+                if found.head.kind in CONTRIBUTIONS:
                     self.intake.receive(frame)  # late
                 else:
                     self.without.discard(self.intake.identified(found))

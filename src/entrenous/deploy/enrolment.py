@@ -148,7 +148,7 @@ def join(
     Raises InputError for an invitation that is another node's or for another number of users, and for rows of items not on the list.
     """
     terms, request = FederationTerms.read(invitation / TERMS), EnrolmentRequest.read(folder / REQUEST)
-    users = _invited(invitation, terms, request.name, public_bytes(read_identity(folder / IDENTITY)))
+    users = invited(invitation, terms, request.name, public_bytes(read_identity(folder / IDENTITY)))
     if (folder / STORE).exists():
         raise InputError(str(folder), "has joined already", fix="leave --data out, to take a new invitation up")
     if len(rows.users) != len(users):
@@ -163,11 +163,11 @@ def join(
     for line in told(invitation):
         tell(line)
     NodeStore.create(folder / STORE, joined, users).close()
-    _take(folder, invitation)
+    take(folder, invitation)
     about: dict[str, Any] = {"name": request.name}
     if terms.has_server:
         about |= {"floors": asdict(floors or Floors()), "own": dict(own or {}), "least_users": least_users,
-                  "algorithm": lasting(algorithm) if algorithm else "", **_of_server(invitation)}  # fmt: skip
+                  "algorithm": lasting(algorithm) if algorithm else "", **of_server(invitation)}  # fmt: skip
     else:
         about |= {"listen": request.listen or "0.0.0.0:0", "advertise": request.advertise}
     write_json(folder / NODE, about)
@@ -185,19 +185,19 @@ def accept(folder: Path, invitation: Path) -> None:
         )
     rotated = (folder / NEXT).exists()
     key = public_bytes(read_identity(folder / (NEXT if rotated else IDENTITY)))
-    users = _invited(invitation, terms, str(about["name"]), key)
+    users = invited(invitation, terms, str(about["name"]), key)
     store = NodeStore(folder / STORE)
     mine = store.users
     store.close()
     if not np.array_equal(users, mine):
         raise InputError(str(invitation), "is for other users than this node's", fix="ask the operator why")
-    _take(folder, invitation)
+    take(folder, invitation)
     if rotated:
         (folder / NEXT).replace(folder / IDENTITY)
-    write_json(folder / NODE, about | (_of_server(invitation) if terms.has_server else {}))
+    write_json(folder / NODE, about | (of_server(invitation) if terms.has_server else {}))
 
 
-def _invited(invitation: Path, terms: FederationTerms, name: str, key: bytes) -> Int64Array:
+def invited(invitation: Path, terms: FederationTerms, name: str, key: bytes) -> Int64Array:
     """The numbers of the users with whom the owner of `key` is invited. Raises InputError where it is not."""
     if terms.has_server:
         member = Members.read(invitation / MEMBERS, terms.users).nodes.get(name)
@@ -212,13 +212,14 @@ def _invited(invitation: Path, terms: FederationTerms, name: str, key: bytes) ->
     return users
 
 
-def _take(folder: Path, invitation: Path) -> None:
+def take(folder: Path, invitation: Path) -> None:
+    """Copy what a node needs of an invitation into its folder."""
     for part in INVITED:
         if (invitation / part).exists() and invitation != folder:
             shutil.copyfile(invitation / part, folder / part)
 
 
-def _of_server(invitation: Path) -> dict[str, Any]:
+def of_server(invitation: Path) -> dict[str, Any]:
     """What node.json says of the server: the one thing that a node takes from outside into it."""
     where = read_server_invitation(invitation)
     return {"server": where.server, "tls": where.tls}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import secrets
 import shutil
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -26,11 +26,13 @@ from ..data.interactions import Interactions
 from ..privacy.secure_sum.terms import Floors
 from .catalogue import ITEMS, Items
 from .certificates import make_keys
-from .enrolment import EnrolmentRequest, identity, join
+from .enrolment import REQUEST, EnrolmentRequest, identity, invited, join, of_server, take
 from .files import read_json, write_json, write_text
 from .identity import IDENTITY, public_bytes, read_identity, write_identity
 from .invitation import BOOTSTRAPS, INVITATION
 from .members import MEMBERS, Member, Members
+from .node_store import NODE
+from .relay import BELOW
 from .terms import OWN, TERMS, FederationTerms
 from .tickets import DAYS, Ticket, ends
 
@@ -104,19 +106,58 @@ def found_federation(
     members = enrolled(terms, Members({}, terms.users), requests, ends(days))
     place = (place or Place()).checked() if terms.has_server else None
     about = {"bootstraps": _bootstraps(requests, members)} if place is None else place._asdict()
+    _write_operator(operator, key, terms, members, items.text, about)
+    if own:
+        write_text(operator / "algorithm", lasting(own))
+    return FoundedFederation(
+        terms, operator, {request.name: write_invitation(folder, request.name, members) for request, _ in requests}
+    )
+
+
+def found_relay(folder: Path, invitation: Path, requests: Requests, place: Place, algorithm: str = "") -> FoundedFederation:
+    """Make a relay of a node that was invited: `folder`/below is the folder of a federation of its own nodes, with the terms of the one
+    above, whose users it has. algorithm: the place of the federation's, where that is none of `entrenous algorithms`.
+
+    Raises InputError for an invitation that is another node's or for fewer users, for secure sums, and for a folder that has joined.
+    """
+    above, request = FederationTerms.read(invitation / TERMS), EnrolmentRequest.read(folder / REQUEST)
+    users = invited(invitation, above, request.name, public_bytes(read_identity(folder / IDENTITY)))
+    if above.secure == "masks" or not above.has_server:
+        problem = "a relay sees what its nodes send, and answers for all of them as one"
+        raise InputError(str(invitation), problem, expected="a federation with a server and secure=none")
+    if (folder / NODE).exists():
+        raise InputError(str(folder), "has joined already", fix="make a new folder with `entrenous federation identity`")
+    above.check(place=algorithm)
+    items, key, place = Items.read(invitation / ITEMS, above.items_sha256), Ed25519PrivateKey.generate(), place.checked()
+    named = {**above.model_dump(mode="json"), "operator": public_bytes(key).hex(), "nonce": secrets.token_hex(8)}
+    terms = FederationTerms.parse(named, "terms")
+    members, start = Members({}, terms.users), int(users[0])
+    for each, count in requests:
+        if start + count > int(users[-1]) + 1:
+            raise InputError("--node", f"'{each.name}' with {count} users", expected=f"at most {len(users)} users in all")
+        members, start = members.with_nodes([(each.name, each.member(start, count))]), start + count
+    below = folder / BELOW
+    _write_operator(below / SERVER, key, terms, members, items.text, place._asdict())
+    if algorithm:
+        write_text(below / SERVER / "algorithm", lasting(algorithm))
+    take(folder, invitation)
+    own = {"algorithm": lasting(algorithm) if algorithm else "", **of_server(invitation)}
+    write_json(folder / NODE, {"name": request.name, "relay": True, **own})
+    return FoundedFederation(terms, below, {each.name: write_invitation(below, each.name, members) for each, _ in requests})
+
+
+def _write_operator(
+    operator: Path, key: Ed25519PrivateKey, terms: FederationTerms, members: Members, items: str, about: Mapping[str, Any]
+) -> None:
+    """The operator's own files, and a certificate where there is to be one."""
     operator.mkdir(parents=True, mode=0o700)
     write_identity(operator / IDENTITY, key)
     write_text(operator / TERMS, terms.text())
     write_text(operator / MEMBERS, members.text())
-    (operator / ITEMS).write_text(items.text, encoding="utf-8")
+    (operator / ITEMS).write_text(items, encoding="utf-8")
     write_json(operator / PLACE, about)
-    if own:
-        write_text(operator / "algorithm", lasting(own))
-    if place is not None and place.tls:
-        make_keys(operator / "keys", names=place.names)
-    return FoundedFederation(
-        terms, operator, {request.name: write_invitation(folder, request.name, members) for request, _ in requests}
-    )
+    if about.get("tls"):
+        make_keys(operator / "keys", names=about["names"])
 
 
 def found(

@@ -23,6 +23,7 @@ from .journal import FRAME, Journal
 from .members import Members
 
 Log = Callable[[str], None]
+CONTRIBUTIONS = ("update", "sum", "part")  # of one device; of all that were asked for; of some of these, by a relay
 REMEMBERED = 16  # closed rounds whose missing answers are known to be late when they come
 
 
@@ -43,12 +44,13 @@ class Receipt(NamedTuple):
 
 
 class ReadAnswer(NamedTuple):
-    """An answer that passed all checks and is not yet counted. read: what it contributes."""
+    """An answer that passed all checks and is not yet counted. read: what it contributes; users: whose devices are in it."""
 
     frame: bytes
     node: str
     nonce: bytes
     read: Update | Total
+    users: Int64Array
 
 
 @final
@@ -65,6 +67,7 @@ class RoundIntake:
         self.counts: Counter[Code] = Counter()
         self.total: Total = contract.empty_total()
         self.taken: dict[str, bytes] = {}  # identity_of each node's answer
+        self.heard: dict[str, Int64Array] = {}  # the users whose devices are in it
         self._left: dict[str, None] = {}  # who was asked and has not answered
         self._nonces: set[bytes] = set()
         self._missed: dict[int, frozenset[str]] = {}  # by closed round, the nodes that it went on without
@@ -76,7 +79,7 @@ class RoundIntake:
         """Opens a round. recorded: the frames of its journal, from before a restart; they are checked again, and counted once."""
         self._open, self._journal, self.total, self.taken = now, None, self.contract.empty_total(), {}
         self._nonces, self._largest, self.lengths = set(), largest_body(self.contract, now.asked), {}
-        self._left = dict.fromkeys(now.asked)
+        self._left, self.heard = dict.fromkeys(now.asked), {}
         self.receive_all(recorded)
         self._journal = journal
 
@@ -124,17 +127,17 @@ class RoundIntake:
             found = opened(frame, largest)
             node = self.identified(found)
             digest = identity_of(found)
-            read = self._checked(found, node, digest)
+            read, users = self._checked(found, node, digest)
             self.lengths[node] = self.caps.check(read)
         except FrameRefused as why:
             return Receipt(why.code, node, why.text)
-        self.taken[node] = digest
+        self.taken[node], self.heard[node] = digest, users
         self._left.pop(node, None)
         self._nonces.add(found.head.nonce)
-        return ReadAnswer(frame, node, found.head.nonce, read)
+        return ReadAnswer(frame, node, found.head.nonce, read, users)
 
     def _forget(self, one: ReadAnswer) -> None:
-        del self.taken[one.node], self.lengths[one.node]
+        del self.taken[one.node], self.heard[one.node], self.lengths[one.node]
         self._left[one.node] = None
         self._nonces.discard(one.nonce)
 
@@ -153,12 +156,12 @@ class RoundIntake:
             raise FrameRefused(Code.BAD_SIGNATURE if other is None else Code.FOREIGN_SIGNATURE)
         return name
 
-    def _checked(self, frame: Frame, node: str, digest: bytes) -> Update | Total:
-        """What a frame contributes. Raises FrameRefused."""
+    def _checked(self, frame: Frame, node: str, digest: bytes) -> tuple[Update | Total, Int64Array]:
+        """What a frame contributes, and whose devices are in it. Raises FrameRefused."""
         head = frame.head
         if head.kind == "refused":
             raise FrameRefused(Code.WITHHELD, reason(bytes(frame.body[:120])))
-        if head.kind not in ("update", "sum"):
+        if head.kind not in CONTRIBUTIONS:
             raise FrameRefused(Code.WRONG_KIND)
         now = self.belonging(frame, node, self._open)
         if node in self.taken:
@@ -166,11 +169,14 @@ class RoundIntake:
         if head.nonce in self._nonces or len(head.nonce) != 16:
             raise FrameRefused(Code.REPLAYED_NONCE)
         users = now.asked[node]
-        if head.about.get("users") != len(users) or (head.kind == "update") != (len(users) == 1):
+        alone = len(users) == 1
+        if head.about.get("users") != len(users) or (head.kind != "part" and (head.kind == "update") != alone):
             raise FrameRefused(Code.WRONG_COUNT, "of devices")
+        if head.kind == "part":
+            return contribution.read_part(frame.body, self.contract, users, head.about.get("heard", 0))
         if head.kind == "update":
-            return contribution.read_update(frame.body, self.contract, int(users[0]))
-        return contribution.read_total(frame.body, self.contract, users)
+            return contribution.read_update(frame.body, self.contract, int(users[0])), users
+        return contribution.read_total(frame.body, self.contract, users), users
 
     def belonging(self, frame: Frame, node: str, now: Open | None) -> Open:
         """The open round `now`, if a frame of a node is for it: of this run, this round and this model, from one who was asked. Raises

@@ -89,11 +89,11 @@ class Responder:
         except ContractError as bad:
             raise FrameRefused(Code.MALFORMED, str(bad)) from None
 
-    def seal_for(self, frame: Frame, kind: str, body: bytes) -> bytes:
-        """Sign an answer to a request of a round, as a frame."""
+    def seal_for(self, frame: Frame, kind: str, body: bytes, **about: int) -> bytes:
+        """Sign an answer to a request of a round, as a frame. about: further small numbers."""
         head = frame.head
         return self.seal(kind, body, round=head.round, attempt=head.attempt, model=head.model, items=self.terms.items,
-                         about={"users": head.about.get("users", 0)})  # fmt: skip
+                         about={"users": head.about.get("users", 0), **about})  # fmt: skip
 
     def seal(self, kind: str, body: bytes = b"", **fields: Any) -> bytes:
         """Sign a message, as a frame."""

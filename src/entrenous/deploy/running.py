@@ -24,6 +24,7 @@ from .node import FederatedNode
 from .node_store import NODE, STORE, NodeStore
 from .pool import WorkerPool
 from .processes import Processes, last_line
+from .relay import BELOW, Relay
 from .secure import largest_answer
 from .server import FederationServer, serve_opened
 from .server_folder import ServerFolder
@@ -80,6 +81,19 @@ def run_node(folder: Path, stop: threading.Event, say: Say, *, threads: int = 1,
         ca = folder / "ca.crt"
         trusted = ca if ca.exists() else None
         serve(about["server"], trusted, polling(node), stop, tls=about["tls"], insecure=insecure, say=say)
+
+
+def run_relay(folder: Path, stop: threading.Event, say: Say, *, insecure: bool = False) -> None:
+    """Run a relay until `stop` is set: a server to its own nodes, a node to the server above. Raises InputError."""
+    about, server = read_json(folder / NODE), folder / BELOW / "server"
+    place = read_json(server / "place.json")
+    plan = HttpsPlan(place["host"], int(place["port"]), server / "keys" if place["tls"] else None, insecure)
+    with holding(folder / "lock"), closing(ServerFolder(server)) as held, closing(https_link(held, plan)) as link:
+        relay, ca = Relay(folder, held, link, stop), folder / "ca.crt"
+        link.start()
+        say(f"{relay.name}: {len(held.members.nodes)} nodes at {link.address}, server {about['server']}")
+        asked = PollingNode(lambda: here(relay.key, relay.terms.run, relay.name), relay.answer)
+        serve(about["server"], ca if ca.exists() else None, asked, stop, tls=about["tls"], insecure=insecure, say=say)
 
 
 def polling(node: FederatedNode) -> PollingNode:

@@ -120,16 +120,18 @@ class FederationServer:
         try:
             while self.collecting.taken != work.asked.keys():
                 self.collecting.gather(self.terms.deadline)
-                if self.enough(work, set(self.collecting.taken)):
+                if self.enough(work, set(self.collecting.taken), self.collecting.devices):
                     break
         finally:
             total = self.collecting.end()
         return total
 
-    def enough(self, work: RoundWork, answered: set[str]) -> bool:
-        """Whether the nodes that have answered serve enough of the asked users (the quorum); if not, that is logged."""
+    def enough(self, work: RoundWork, answered: set[str], devices: int | None = None) -> bool:
+        """Whether the nodes that have answered serve enough of the asked users (the quorum); if not, that is logged. devices: how many are
+        in their answers; None = all that they were asked for."""
         asked = {name: len(users) for name, users in work.asked.items()}
-        share = sum(asked[name] for name in answered) / max(1, sum(asked.values()))
+        heard = sum(asked[name] for name in answered) if devices is None else devices
+        share = heard / max(1, sum(asked.values()))
         if answered == asked.keys() or (answered and share >= self.terms.quorum):
             return True
         self.folder.log(f"round {work.round}: {share:.0%} of the users in {self.terms.deadline:g} s, the quorum is {self.terms.quorum:.0%};"

@@ -94,6 +94,10 @@ class ServerFolder:
         about = {"run": self.terms.run, "format": str(FORMAT), "version": __version__}
         store.write_checkpoint(self.path, PHASE, number, arrays, **about)
         keep(self.path, number, self.terms.rounds)
+        self.drop_journals()
+
+    def drop_journals(self) -> None:
+        """Delete the journals of all rounds: what they hold counts elsewhere."""
         for path in self.path.glob("round-*.journal"):
             path.unlink(missing_ok=True)
 
