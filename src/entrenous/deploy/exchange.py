@@ -13,7 +13,7 @@ from .links.port import ServerLink
 LONG = 3.0  # seconds between two words about who is waited for
 POLL = 0.2  # seconds that the server waits for answers before it looks around
 AGAIN = 30.0  # seconds after which a node that has not answered is asked again: either may be lost, an answer is the same twice
-WINDOW = 1 << 25  # bytes of requests under way, about
+WINDOW = 1 << 24  # bytes of requests under way, about
 
 
 class SentRequest(NamedTuple):
