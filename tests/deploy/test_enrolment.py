@@ -40,7 +40,7 @@ def invitation(made: FoundedFederation, **more: Any) -> Path:
 def joining(made: FoundedFederation, sent: Path, **how: Any) -> dict[str, Any]:
     """What node.json says after the first node has joined with floors and a pi of its own."""
     rows = ratings().of_users(FIRST)
-    join(made.nodes["node-1"], sent, rows, OWN, {"pi": "0"}, **how)
+    join(made.nodes["node-1"], sent, rows, OWN, {"pi": "0"}, **{"public_draws": True, **how})
     return dict(json.loads((made.nodes["node-1"] / "node.json").read_text()))
 
 
@@ -108,3 +108,10 @@ def test_a_key_that_others_may_read_is_refused(made: FoundedFederation, mode: in
         read_identity(key)
     key.chmod(0o600)
     read_identity(key)
+
+
+def test_public_draws_are_for_the_owner_to_allow(made: FoundedFederation) -> None:
+    with pytest.raises(InputError, match="its draws are public"):
+        joining(made, invitation(made), public_draws=False)
+    assert not (made.nodes["node-1"] / "store.sqlite").exists()
+    joining(made, invitation(made))

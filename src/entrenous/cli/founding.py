@@ -172,6 +172,7 @@ def join(
     occupancy: float = 10.0,
     least_users: int = 1,
     own: Repeated = None,
+    public_draws: bool = False,
     algorithm: str = "",
     load: Load = None,
 ) -> None:
@@ -196,6 +197,8 @@ def join(
         Users of whom one answer must be: a server that asks for fewer at once gets nothing. Rounds draw users: it needs a quorum below 1.
     own:
         A setting that is the user's to decide, name=value, such as pi=0.5 in FPL: half of the positive updates are sent.
+    public_draws:
+        Join also where devices draw from the federation's seed, so that others can repeat what they draw: for trying out.
     algorithm:
         The file of the federation's algorithm, where that is none of `entrenous algorithms`: ./my_algo.py. Its code runs on this machine;
         it must be the one that the federation agreed on.
@@ -213,7 +216,7 @@ def join(
     # a device has one user: that a file is a part of a whole is as it should be
     rows = load_data(data, part=Path(data).exists(), **loading(load))
     decided = assignments(own, "--own")
-    users = take(folder, invitation, rows, Floors(floor, occupancy), decided, algorithm, least_users, say)
+    users = take(folder, invitation, rows, Floors(floor, occupancy), decided, algorithm, least_users, say, public_draws)
     say(f"{len(users)} users, {len(rows)} rows; run it with: entrenous node {folder}")
 
 

@@ -139,13 +139,16 @@ def join(
     algorithm: str = "",
     least_users: int = 1,
     tell: Callable[[str], None] = lambda line: None,
+    public_draws: bool = False,
 ) -> Int64Array:
     """Takes an invitation up: the node's folder with its users' rows, whose items are called as in the federation. Returns the
     federation's numbers of rows.users, int64. floors: what the node insists on in secure sums; own: settings that are the user's to
     decide, such as FPL's pi; algorithm: the place of the federation's algorithm, where that is none of `entrenous algorithms`; least_users:
-    of whom one answer must be; tell: is given the lines of `told`, before anything is written.
+    of whom one answer must be; tell: is given the lines of `told`, before anything is written; public_draws: whether the node's owner lets
+    its devices draw from the federation's seed.
 
-    Raises InputError for an invitation that is another node's or for another number of users, and for rows of items not on the list.
+    Raises InputError for an invitation that is another node's or for another number of users, for terms with public draws that the owner
+    does not allow, and for rows of items not on the list.
     """
     terms, request = FederationTerms.read(invitation / TERMS), EnrolmentRequest.read(folder / REQUEST)
     users = invited(invitation, terms, request.name, public_bytes(read_identity(folder / IDENTITY)))
@@ -155,6 +158,9 @@ def join(
         fix = f"ask the operator for {len(rows.users)}" if terms.has_server else "give each of them a peer"
         expected = f"{len(users)}, as '{request.name}' was invited with"
         raise InputError(rows.name, f"{len(rows.users)} users", expected=expected, fix=fix)
+    if terms.draws == "public" and not public_draws:
+        problem = "its draws are public: others can repeat what devices draw, and so undo what drawing hides"
+        raise InputError(str(invitation), problem, expected="secret draws", fix="ask the operator why; --public-draws allows it")
     if not 1 <= least_users <= len(users):
         raise InputError("--least-users", f"got {least_users}", expected=f"1 to {len(users)}, the node's users")
     items = Items.read(invitation / ITEMS, terms.items_sha256).vocabulary

@@ -186,7 +186,7 @@ def found(
         shutil.rmtree(folder)
         raise
     for name, mine in shares.items():
-        join(folders[name], made.nodes[name], train.of_users(mine), floors, algorithm=own)
+        join(folders[name], made.nodes[name], train.of_users(mine), floors, algorithm=own, public_draws=True)
     return made._replace(nodes=folders)
 
 
