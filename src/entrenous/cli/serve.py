@@ -41,7 +41,7 @@ def server(folder: Path, /, *, workers: int = 1, insecure: Insecure = False) -> 
 
 
 def node(folder: Path, /, *, threads: int = 0, insecure: Insecure = False) -> None:
-    """Run a node of one user or of many, or a peer, until it is stopped. It connects by itself, again and again.
+    """Run a node until it is stopped: a device of one user, a gateway of many, or a peer. It connects by itself, again and again.
 
     Parameters
     ----------
