@@ -164,7 +164,7 @@ class Line:
         return await reader.readexactly(length)
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection to the server."""
         if self._line is not None:
             self._line[1].close()
         self._line = None

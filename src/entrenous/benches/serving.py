@@ -117,7 +117,7 @@ class Watched:
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
     def begin(self, others: Sequence[int]) -> None:
-        """Begin to watch."""
+        """Begin to watch processor time and memory, of this process and of `others`."""
         self._first = {pid: cpu_seconds(pid) for pid in (os.getpid(), *others)}
         self._thread.start()
 

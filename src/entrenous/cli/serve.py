@@ -13,27 +13,31 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from ..core.errors import at_least
 from .console import say
 from .options import NETWORK, PEERS, need_libraries
 
 Insecure = Annotated[bool, Parameter(name="--insecure", negative="")]
 
 
-def server(folder: Path, /, *, insecure: Insecure = False) -> None:
+def server(folder: Path, /, *, workers: int = 1, insecure: Insecure = False) -> None:
     """Run a federation's server until its rounds are done. It goes on from where it was, whatever ended it.
 
     Parameters
     ----------
     folder:
         The server's, as `entrenous federation new` or `try` made it.
+    workers:
+        Processes that take answers, on the one port; 1: the server alone. Never changes a result. Not with secure sums.
     insecure:
         Beyond loopback without TLS: everybody on the way may read and change what passes. For a private network that is encrypted itself.
     """
     need_libraries("federation", *NETWORK)
     from ..deploy.running import run_server
 
+    at_least("--workers", workers, 1)
     with _until_stopped() as stop:
-        run_server(folder, stop, say, insecure=insecure)
+        run_server(folder, stop, say, insecure=insecure, workers=workers)
 
 
 def node(folder: Path, /, *, threads: int = 0, insecure: Insecure = False) -> None:

@@ -83,7 +83,7 @@ class WorkerPool:
             self._heard(worker, "ready", READY)
 
     def close(self) -> None:
-        """End all workers."""
+        """End all worker processes and give the port back."""
         for worker in self.workers:
             worker.end()
         self._reserved.close()
