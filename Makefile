@@ -42,7 +42,7 @@ federation: $(VENV)/.with-network
 	@$(BIN)/entrenous federation try
 
 gossip: $(VENV)/.with-network
-	@$(BIN)/entrenous peer try
+	@$(BIN)/entrenous federation try --peers
 
 test: lint $(VENV)/.torch
 	$(BIN)/python -m pytest -q -n auto --dist loadfile

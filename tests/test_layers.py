@@ -42,7 +42,7 @@ ADAPTERS = {
     "starlette": "deploy/links/",
     "httpx": "deploy/links/",
     "iroh": "deploy/peers/iroh_link.py",
-    "ray": ("federation/workers/", "deploy/ray_serve.py"),
+    "ray": ("federation/workers/", "deploy/ray_"),
 }  # who alone may import an engine
 READER = "core/declared.py"  # who alone may ask an algorithm what it has
 ALGORITHM_LIKE = {"algorithm", "_algorithm", "made", "kind", "kind_of", "maker", "configured"}

@@ -49,10 +49,8 @@ def test_a_unit_starts_a_command_that_exists_and_may_write_its_own_folder_alone(
     assert "MemoryDenyWriteExecute" not in service  # Numba compiles
 
 
-def test_there_is_a_unit_for_each_of_the_four() -> None:
-    assert [unit.name for unit in UNITS] == [
-        "entrenous-device@.service", "entrenous-gateway@.service", "entrenous-peer@.service", "entrenous-server.service",
-    ]  # fmt: skip
+def test_there_is_a_unit_for_a_server_and_one_for_every_node() -> None:
+    assert [unit.name for unit in UNITS] == ["entrenous-node@.service", "entrenous-server.service"]
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd-analyze")

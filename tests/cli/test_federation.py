@@ -71,7 +71,7 @@ def test_bad_input_to_new_and_identity_is_one_line_and_writes_nothing(folder: Pa
     for line, words in {
         "there is a key already": ["federation", "identity", "a", "--name", "a"],
         "--name: got 'A b'": ["federation", "identity", "other", "--name", "A b"],
-        "expected REQUEST.json:USERS": [*NEW, "--rounds", "4", "--node", "a/request.json"],
+        "expected REQUEST.json:USERS": [*NEW, "--rounds", "4", "--node", "a/request"],
         "none.json: no such file": [*NEW, "--rounds", "4", "--node", "none.json:3"],
         "not a request to take part": [*NEW, "--rounds", "4", "--node", "a/wrong.json:3"],
         "did you mean 'fpl'": [*NEW[:4], "fppl", *NEW[5:], "--rounds", "4", *nodes],
@@ -81,9 +81,9 @@ def test_bad_input_to_new_and_identity_is_one_line_and_writes_nothing(folder: Pa
         "--name: missing, with --host 0.0.0.0": [*whole, "--host", "0.0.0.0"],
         "--port: got 0": [*whole, "--port", "0"],
         "at most 3, as the terms say": [*whole, "--users", "3"],
-        "two nodes are called 'a'": [*whole, *nodes],
+        "is or was a node": [*whole, *nodes],
     }.items():
-        (folder / "a" / "wrong.json").write_text("{}")
+        (folder / "a" / "wrong.json").write_text('{"format": 2}')
         assert line in command(*words).error, words
         (folder / "a" / "wrong.json").unlink()
         assert contents(folder) == before, words
@@ -111,26 +111,40 @@ def test_bad_input_to_join_and_to_what_runs_is_one_line_and_writes_nothing(folde
         "none.csv": ["federation", "join", "a", "--invitation", invitation, "--data", "none.csv"],
         "terms.json: no such file": ["federation", "join", "a", "--invitation", "nowhere", "--data", "a.csv"],
         "place.json: no such file": ["server", "a"],
-        "node.json: no such file": ["gateway", "a"],
+        "node.json: no such file": ["node", "a"],
         "nothing to tell yet": ["federation", "status", "book/server"],
         "no such store": ["federation", "backup", "a", "--out", "copy.sqlite"],
-        "no node 'c' on the roll": ["federation", "shut-out", "book", "c"],
+        "no node 'c' on the membership list": ["federation", "shut-out", "book", "c"],
         "is or was a node": ["federation", "invite", "book", "--node", "a/request.json:5"],
         "and 0 are left": ["federation", "invite", "book", "--node", "stranger/request.json:5"],
         "--rounds: got -1": ["federation", "rewind", "a", "--rounds", "-1"],
-        "server.crt: cannot be read": ["federation", "renew", "a"],
+        "a/server/terms.json: no such file": ["federation", "renew", "a"],
         "terms.json: no such file; ": ["federation", "shut-out", "nowhere", "a"],
     }.items():
         assert line in command(*words).error, words
         assert contents(folder) == before, words
 
 
-def test_a_device_refuses_many_users_and_a_gateway_may_have_one(folder: Path, command: Command) -> None:
+def test_a_node_has_one_user_or_many_and_is_run_by_one_command(folder: Path, command: Command) -> None:
     founded(command)
     for name in ("a", "one"):
         done = command("federation", "join", name, "--invitation", f"book/invitations/{name}", "--data", f"{name}.csv")
-        assert done.code == 0 and f"entrenous {'device' if name == 'one' else 'gateway'} {name}" in done.err
-    assert "'a' has 20 users; expected at most 1" in command("device", "a").error
+        assert done.code == 0 and f"entrenous node {name}" in done.err
+
+
+def test_an_old_folder_is_refused_by_its_version(folder: Path, command: Command) -> None:
+    """What to do is said in the same line."""
+    (folder / "old").mkdir()
+    (folder / "older").mkdir()
+    (folder / "old" / "node.json").write_text('{"format": 1, "name": "a"}')
+    (folder / "old" / "terms.json").write_text('{"format": 1}')
+    (folder / "older" / "secret.json").write_text("{}")
+    for name in ("old", "older"):
+        for words in (["node", name], ["federation", "recommend", name], ["federation", "status", name]):
+            line = command(*words).error
+            assert (
+                "format 1; expected format 2; use the version of entrenous that wrote it, or found the federation anew" in line
+            ), words
 
 
 def test_the_certificate_is_for_where_nodes_reach_the_server(folder: Path, command: Command) -> None:
@@ -138,7 +152,11 @@ def test_the_certificate_is_for_where_nodes_reach_the_server(folder: Path, comma
     from entrenous.deploy.certificates import expiry, names_of
 
     keys = folder / "book" / "server" / "keys"
-    assert json.loads((folder / "book/invitations/a/invitation.json").read_text()) == {"server": "10.1.2.3:9000", "tls": True}
+    assert json.loads((folder / "book/invitations/a/invitation.json").read_text()) == {
+        "format": 2,
+        "server": "10.1.2.3:9000",
+        "tls": True,
+    }
     assert "10.1.2.3" in names_of(keys / "server.crt")
     old = (keys / "server.crt").read_bytes()
     done = command("federation", "renew", "book", "--name", "hub.example")
@@ -159,15 +177,56 @@ def test_the_certificate_is_for_where_nodes_reach_the_server(folder: Path, comma
 def test_nodes_come_and_go_and_nobody_gets_the_numbers_of_another(folder: Path, command: Command) -> None:
     founded(command, "--users", "60")
     asked(command, "late", "later")
-    roll = folder / "book" / "server" / "roll.json"
+    members = folder / "book" / "server" / "members.json"
     assert command("federation", "invite", "book", "--node", "late/request.json:5").code == 0
-    assert json.loads(roll.read_text())["nodes"]["late"]["users"] == [[40, 44]]
+    assert json.loads(members.read_text())["nodes"]["late"]["users"] == [[40, 44]]
     assert command("federation", "shut-out", "book", "late").code == 0
-    assert "late" not in json.loads(roll.read_text())["nodes"]
-    assert not (folder / "book/server/keys/nodes/late.pub").exists()
+    assert "late" not in json.loads(members.read_text())["nodes"]
     assert "is or was a node" in command("federation", "invite", "book", "--node", "late/request.json:5").error
     assert command("federation", "invite", "book", "--node", "later/request.json:5").code == 0
-    assert json.loads(roll.read_text())["nodes"]["later"]["users"] == [[45, 49]]
+    assert json.loads(members.read_text())["nodes"]["later"]["users"] == [[45, 49]]
+
+
+def test_a_node_with_a_new_key_keeps_its_users_and_its_store(folder: Path, command: Command) -> None:
+    from entrenous.deploy.identity import public_bytes, read_identity
+    from entrenous.deploy.node import FederatedNode
+
+    founded(command)
+    assert command("federation", "join", "a", "--invitation", "book/invitations/a", "--data", "a.csv").code == 0
+    old, members = public_bytes(read_identity(folder / "a/identity.key")).hex(), folder / "book/server/members.json"
+    before = json.loads(members.read_text())["nodes"]["a"]
+    assert command("federation", "rotate", "a").code == 0
+    assert "is not for 'a' with this key" in command("federation", "join", "a", "--invitation", "book/invitations/a").error
+    assert command("federation", "invite", "book", "--node", "a/request.json").code == 0
+    assert "is to another federation" not in command("federation", "join", "a", "--invitation", "book/invitations/a").err
+    new = public_bytes(read_identity(folder / "a/identity.key")).hex()
+    found = json.loads(members.read_text())
+    assert found["nodes"]["a"] == before | {"key": new} and new != old and not (folder / "a/next.key").exists()
+    assert [(one["name"], one["key"]) for one in found["former"]] == [("a", old)]
+    node = FederatedNode(folder / "a")
+    assert public_bytes(node.key).hex() == new and len(node.rows.users) == LARGE
+    node.close()
+
+
+def test_an_invitation_to_another_federation_is_not_accepted(folder: Path, command: Command) -> None:
+    founded(command)
+    assert command("federation", "join", "a", "--invitation", "book/invitations/a", "--data", "a.csv").code == 0
+    again = [*NEW[:2], "other", *NEW[3:], "--rounds", "4", "--node", f"a/request.json:{LARGE}"]
+    assert command(*again).code == 0
+    before = contents(folder / "a")
+    assert "is to another federation" in command("federation", "join", "a", "--invitation", "other/invitations/a").error
+    assert contents(folder / "a") == before
+
+
+def test_a_membership_list_of_a_hostile_operator_is_refused(folder: Path, command: Command) -> None:
+    founded(command)
+    path = folder / "book/invitations/a/members.json"
+    said = json.loads(path.read_text())
+    for users in ([[0, 10**18]], [[-5, 3]], [[3, 1]], "all", [[0, 1], [1, 2]]):
+        said["nodes"]["a"]["users"] = users
+        path.write_text(json.dumps(said))
+        line = command("federation", "join", "a", "--invitation", "book/invitations/a", "--data", "a.csv").error
+        assert "not a membership list" in line or "users out of order" in line, users
 
 
 def test_a_federation_with_secure_sums_keeps_its_nodes_and_its_rounds(folder: Path, command: Command) -> None:
@@ -221,8 +280,8 @@ def test_from_nothing_to_recommendations_with_kills_backups_and_a_node_less(fold
     for name in ("a", "b", "one"):
         assert command("federation", "join", name, "--invitation", f"book/invitations/{name}", "--data", f"{name}.csv").code == 0
     server, log = folder / "book" / "server", folder / "log"
-    with running(log, "gateway", "a", "--threads", "1"), running(log, "device", "one"):
-        with running(log, "gateway", "b", "--threads", "1") as b:
+    with running(log, "node", "a", "--threads", "1"), running(log, "node", "one"):
+        with running(log, "node", "b", "--threads", "1") as b:
             with running(log, "server", "book/server") as first:
                 until(lambda: rounds(server) >= 3)
                 os.kill(first.pid, signal.SIGKILL)
@@ -236,7 +295,7 @@ def test_from_nothing_to_recommendations_with_kills_backups_and_a_node_less(fold
         shutil.copyfile("b.sqlite", "b/store.sqlite")
         old = rounds(server)
         shutil.copytree(server, folder / "backup", ignore=shutil.ignore_patterns("lock"))
-        with running(log, "gateway", "b", "--threads", "1"), running(log, "server", "book/server"):
+        with running(log, "node", "b", "--threads", "1"), running(log, "server", "book/server"):
             until(lambda: rounds(server) > old + 8)
         assert command("federation", "shut-out", "book", "b").code == 0
         assert command("federation", "renew", "book").code == 0
@@ -254,9 +313,9 @@ def test_from_nothing_to_recommendations_with_kills_backups_and_a_node_less(fold
         shutil.copyfile(server / "keys" / "ca.crt", f"{name}/ca.crt")
     (server / "status.json").unlink()
     with (
-        running(log, "gateway", "a", "--threads", "1"),
-        running(log, "gateway", "b", "--threads", "1"),
-        running(log, "device", "one"),
+        running(log, "node", "a", "--threads", "1"),
+        running(log, "node", "b", "--threads", "1"),
+        running(log, "node", "one"),
         running(log, "server", "book/server"),
     ):
         until(lambda: rounds(server) > old + 2)

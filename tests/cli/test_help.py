@@ -25,7 +25,7 @@ from entrenous.split.protocol import protocols
 
 APP = _app()
 COMMANDS = sorted({name for name in APP if not name.startswith("-")})
-GROUPS = [name for name in COMMANDS if APP[name].default_command is None]  # data, peer, ...: commands of their own
+GROUPS = [name for name in COMMANDS if APP[name].default_command is None]  # data, federation, ...: commands of their own
 INSIDE = [f"{group} {name}" for group in GROUPS for name in sorted(APP[group]) if not name.startswith("-")]
 OPTION = re.compile(
     r"^│ \*? *(?P<names>(?:[A-Z]+|--[a-z-]+)(?: --[a-z-]+)*)(?: [A-Z]+(?:\.\.\.)?)*  +(?P<text>\S.*?) *│$", re.MULTILINE
@@ -138,7 +138,7 @@ def test_commands_are_in_groups(command: Command) -> None:
     said = command("--help").out
     places = [said.index(f"─ {title} ─") for title in ("Start", "Research", "Data", "Network", "Options")]
     assert places == sorted(places)
-    inside = {"demo": 0, "run": 0, "compare": 1, "leakcheck": 1, "split": 2, "federation": 3, "peer": 3}
+    inside = {"demo": 0, "run": 0, "compare": 1, "leakcheck": 1, "split": 2, "federation": 3, "node": 3}
     for name, number in inside.items():
         at = re.search(rf"^│ {name}  ", said, re.MULTILINE)
         assert at is not None and places[number] < at.start() < places[number + 1], name
@@ -170,7 +170,7 @@ def test_one_thing_has_one_name_on_all_commands(command: Command) -> None:
         "--load"
     ]
     assert of["--negatives"] == {"run", "leakcheck"} and {"run", "tune", "leakcheck", "split"} <= of["--protocol"]
-    assert {"try", "new", "identity", "invite", "join", "recommend", "status"} <= set(APP["federation"]) & set(APP["peer"])
+    assert {"try", "new", "identity", "invite", "join", "recommend", "status"} <= set(APP["federation"])
     assert "--search-seed" in found["tune"] and "--seed" not in found["tune"]
 
 

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+import numpy as np
 import pytest
 from federation_links import federation, nodes_of
 
 from entrenous.core.errors import InputError
-from entrenous.deploy.contribution import agreed, of_total
-from entrenous.deploy.coordinator import Coordinator, CoordinatorReply, ReplicaPlan, ReplicaReport
+from entrenous.deploy.contribution import agreed, of_part, read_part
+from entrenous.deploy.coordinator import Coordinator, CoordinatorReply, Dealt, MergedTotal, ReplicaPlan, ReplicaReport
 from entrenous.deploy.founding import FoundedFederation
+from entrenous.deploy.frames import seal
 from entrenous.deploy.intake import Open, RoundIntake
-from entrenous.deploy.ray_serve import replica_plan, stored
-from entrenous.deploy.replica import Replica, ReplicaFolder
+from entrenous.deploy.links.traffic import Parked, Traffic
+from entrenous.deploy.ray_serve import replica_plan
+from entrenous.deploy.replica import Replica, ReplicaLink
+from entrenous.deploy.replica_folder import ReplicaFolder
 from entrenous.deploy.request import Requests, RoundWork
-from entrenous.deploy.rounds import round_work, standing
+from entrenous.deploy.rounds import round_work, standing, stored
 from entrenous.deploy.server_folder import ServerFolder
 
 
@@ -46,7 +52,7 @@ class Parts:
         asked = Requests(self.held.key, self.held.terms, self.contract, self.held.start).work(self.work, self.work.asked[name])
         return self.nodes[name].answer(asked)
 
-    def total(self, *replicas: Replica) -> tuple[frozenset[str], bytes]:
+    def total(self, *replicas: Replica) -> MergedTotal:
         """The merged total, as the server has it told."""
         self.coordinator.again("total")
         found = None
@@ -71,8 +77,8 @@ def parts(tmp_path: Path) -> Iterator[Parts]:
 def taken(parts: Parts) -> set[str]:
     """The nodes that count, by all events."""
     found: set[str] = set()
-    for node, length in parts.coordinator.summary(0).events:
-        (found.add if length >= 0.0 else found.discard)(node)
+    for node, dealt in parts.coordinator.summary(0).events:
+        (found.discard if dealt is None else found.add)(node)
     return found
 
 
@@ -84,9 +90,10 @@ def test_the_total_has_each_node_once(parts: Parts) -> None:
     second._collector.take([parts.answer(name) for name in names[1:]])
     first.step(), second.step()
     assert taken(parts) == set(names)
-    intake = RoundIntake(parts.held.terms.run, parts.held.roll, parts.contract, lambda text: None)
+    intake = RoundIntake(parts.held.terms.run, parts.held.members, parts.contract, lambda text: None)
     intake.begin(Open(0, parts.work.model, parts.work.asked), None, [parts.answer(name) for name in names])
-    assert parts.total(first, second) == (set(names), of_total(intake.total))
+    users = np.sort(np.concatenate([parts.work.asked[name] for name in names]))
+    assert parts.total(first, second) == (set(names), len(users), of_part(intake.total, users))
 
 
 def test_who_is_silent_counts_no_longer_until_its_successor_has_its_journal(parts: Parts) -> None:
@@ -119,7 +126,7 @@ def test_who_was_taken_for_dead_and_is_not_counts_again(parts: Parts) -> None:
 
 def test_a_report_of_the_round_before_counts_for_nothing(parts: Parts) -> None:
     first = parts.replica("first")
-    old = ReplicaReport(1, 1, {"node-01": 1.0}, True, 0, {}, (0, 0, 0), 0)
+    old = ReplicaReport(1, 1, {"node-01": Dealt(1.0, 1)}, True, 0, {}, (0, 0, 0), 0)
     parts.coordinator.begin("round", 1, b"", {})
     reply: CoordinatorReply = parts.coordinator.report("first", old)
     assert reply.instruction is not None and reply.instruction.number == 1 and taken(parts) == set()
@@ -140,3 +147,55 @@ def test_another_version_on_a_machine_is_refused(parts: Parts) -> None:
     other: ReplicaPlan = parts.plan._replace(version="0.0.0")
     with pytest.raises(InputError, match="has entrenous"):
         Replica(other, "first", parts.coordinator.report)
+
+
+def test_what_a_relay_has_not_heard_is_in_no_total(parts: Parts) -> None:
+    """A part of two of its five users, beside the sums of two nodes at another replica: so many devices count, for the quorum too."""
+    first, second = parts.replica("first"), parts.replica("second")
+    relay, *others = sorted(parts.work.asked)
+    users = parts.work.asked[relay]
+    heard, total = users[:2], parts.contract.empty_total()._replace(devices=2)
+    total.weight[:] = 2 << 16
+    about = {"users": len(users), "heard": len(heard)}
+    part = seal(parts.nodes[relay].key, "part", of_part(total, heard), run=parts.held.terms.run, node=relay, round=0,
+                model=parts.work.model, items=parts.held.terms.items, about=about)  # fmt: skip
+    first._collector.take([part])
+    second._collector.take([parts.answer(name) for name in others[:2]])
+    first.step(), second.step()
+    dealt = {node: one.devices for node, one in parts.coordinator.summary(0).events if one is not None}
+    assert dealt == {relay: 2, **{name: len(parts.work.asked[name]) for name in others[:2]}}
+    names, devices, body = parts.total(first, second)
+    asked = np.sort(np.concatenate([parts.work.asked[name] for name in names]))
+    assert names == {relay, *others[:2]} and devices == sum(dealt.values())
+    merged, theirs = read_part(memoryview(body), parts.contract, asked, devices)
+    assert merged.devices == devices and set(heard) <= set(theirs) and not set(users[2:]) & set(theirs)
+
+
+def test_only_who_waited_before_the_last_report_is_ready(parts: Parts) -> None:
+    """Whoever came since may have answered another replica, of which this one has not heard."""
+    link = ReplicaLink(Traffic(once=True))
+
+    async def two_come() -> None:
+        link.traffic.begin()
+        link.traffic.asks("early")
+        link.look()
+        link.traffic.asks("late")
+        assert set(link.ready()) == {"early"}
+        link.look()
+        assert set(link.ready()) == {"early", "late"}
+
+    asyncio.run(two_come())
+
+
+def test_a_request_of_a_replica_is_handed_out_once() -> None:
+    async def one_asks() -> None:
+        traffic = Traffic(once=True)
+        traffic.begin()
+        question = traffic.asks("node")
+        assert question is not None
+        traffic._park("node", Parked(b"first", time.monotonic() + 9.0))
+        assert await question == b"first" and traffic.parked("node") is None
+        traffic._park("node", Parked(b"second", time.monotonic() + 9.0))  # it has gone meanwhile
+        assert traffic.parked("node") == b"second" and traffic.parked("node") is None
+
+    asyncio.run(one_asks())

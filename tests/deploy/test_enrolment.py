@@ -13,7 +13,8 @@ from federation_links import federation, ratings
 from entrenous.core.errors import InputError
 from entrenous.deploy.enrolment import identity, join, told
 from entrenous.deploy.founding import FoundedFederation
-from entrenous.deploy.node import FederatedNode, read_identity
+from entrenous.deploy.identity import read_identity
+from entrenous.deploy.node import FederatedNode
 from entrenous.privacy.secure_sum.terms import Floors
 
 OWN = Floors(cohort=100, occupancy=10.0)
@@ -39,7 +40,7 @@ def invitation(made: FoundedFederation, **more: Any) -> Path:
 def joining(made: FoundedFederation, sent: Path, **how: Any) -> dict[str, Any]:
     """What node.json says after the first node has joined with floors and a pi of its own."""
     rows = ratings().of_users(FIRST)
-    join(made.nodes["node-1"], sent, rows, OWN, {"pi": "0"}, **how)
+    join(made.nodes["node-1"], sent, rows, OWN, {"pi": "0"}, **{"public_draws": True, **how})
     return dict(json.loads((made.nodes["node-1"] / "node.json").read_text()))
 
 
@@ -52,7 +53,7 @@ FIRST = np.arange(5)
      {"anything": 1}],
 )  # fmt: skip
 def test_an_invitation_overrides_nothing_that_the_owner_decides(made: FoundedFederation, more: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match=f"says '{next(iter(more))}' too; expected server and tls alone") as why:
+    with pytest.raises(InputError, match=f"unknown field `{next(iter(more))}`; expected server and tls alone") as why:
         joining(made, invitation(made, **more))
     assert "\n" not in str(why.value) and not (made.nodes["node-1"] / "node.json").exists()
     assert not (made.nodes["node-1"] / "store.sqlite").exists()
@@ -107,3 +108,10 @@ def test_a_key_that_others_may_read_is_refused(made: FoundedFederation, mode: in
         read_identity(key)
     key.chmod(0o600)
     read_identity(key)
+
+
+def test_public_draws_are_for_the_owner_to_allow(made: FoundedFederation) -> None:
+    with pytest.raises(InputError, match="its draws are public"):
+        joining(made, invitation(made), public_draws=False)
+    assert not (made.nodes["node-1"] / "store.sqlite").exists()
+    joining(made, invitation(made))

@@ -11,7 +11,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from entrenous.deploy import frames
 from entrenous.deploy.codes import Code, FrameRefused
-from entrenous.deploy.frames import Head, head_length, is_name, opened, seal, signed_by
+from entrenous.deploy.frames import Head, head_length, opened, seal, signed_by
+from entrenous.deploy.identity import is_name
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 GOOD = seal(KEY, "update", b"twelve bytes", run="ab", node="node-1", round=3, about={"users": 2})

@@ -26,9 +26,10 @@ from entrenous.core.protocols import arrays_of
 from entrenous.deploy import frames
 from entrenous.deploy.codes import Code
 from entrenous.deploy.frames import seal
+from entrenous.deploy.identity import read_identity
 from entrenous.deploy.intake import Open, RoundIntake
 from entrenous.deploy.journal import Journal, records
-from entrenous.deploy.node import FederatedNode, read_identity
+from entrenous.deploy.node import FederatedNode
 from entrenous.deploy.server_folder import ServerFolder
 from entrenous.runs.store import model_sha256
 from entrenous.wire import tensors
@@ -66,8 +67,8 @@ class Desk:
 
     def begun(self, number: int) -> RoundIntake:
         """An intake with a round open, as a process that starts again has it."""
-        asked = self.folder.roll.by_node(np.arange(self.founded.terms.users))
-        intake = RoundIntake(self.founded.terms.run, self.folder.roll, self.contract, self.lines.append)
+        asked = self.folder.members.by_node(np.arange(self.founded.terms.users))
+        intake = RoundIntake(self.founded.terms.run, self.folder.members, self.contract, self.lines.append)
         intake.begin(Open(number, self.model, asked), self.journal, [record.content for record in records(self.journal.path)])
         return intake
 
@@ -302,7 +303,7 @@ def test_second_answer(bad, desk):
     assert desk.intake.counts[code] == 3 == len(desk.lines)
     assert desk.model_if_closed() == before and desk.intake.total.devices == 2
     desk.intake.end()  # the next round takes the node's answer again
-    desk.intake.begin(Open(2, desk.model, desk.folder.roll.by_node(np.arange(20))), None, [])
+    desk.intake.begin(Open(2, desk.model, desk.folder.members.by_node(np.arange(20))), None, [])
     assert desk.intake.receive(desk.good(BAD, 2)).code is Code.ACCEPTED
 
 
@@ -331,7 +332,7 @@ def test_b_answers_between_rounds_are_late(desk):
     good = desk.good(BAD)
     desk.intake.end()
     assert desk.intake.receive(good).code is Code.LATE
-    desk.intake.begin(Open(2, desk.model, desk.folder.roll.by_node(np.arange(20))), None, [])
+    desk.intake.begin(Open(2, desk.model, desk.folder.members.by_node(np.arange(20))), None, [])
     assert desk.intake.receive(good).code is Code.LATE  # the round before went on without it
     assert desk.intake.receive(desk.good(CALM)).code is Code.PAST_ROUND  # which had been taken
 

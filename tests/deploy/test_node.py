@@ -32,8 +32,9 @@ from entrenous.core.protocols import arrays_of
 from entrenous.deploy import exchange
 from entrenous.deploy.codes import Code
 from entrenous.deploy.frames import opened, seal
+from entrenous.deploy.identity import read_identity
 from entrenous.deploy.membership import rewind
-from entrenous.deploy.node import FederatedNode, read_identity
+from entrenous.deploy.node import FederatedNode
 from entrenous.deploy.request import announced, announced_of
 from entrenous.deploy.server import serve
 from entrenous.runs.store import model_sha256
@@ -205,14 +206,14 @@ def test_r11_files_of_another_format_are_refused_by_its_number(tmp_path):
     folder = founded.nodes["node-1"]
     about = json.loads((folder / "node.json").read_text())
     (folder / "node.json").write_text(json.dumps({**about, "format": 7}))
-    with pytest.raises(InputError, match="format 7; expected format 1"):
+    with pytest.raises(InputError, match="format 7; expected format 2"):
         FederatedNode(folder)
     (folder / "node.json").write_text(json.dumps(about))
     db = sqlite3.connect(folder / "store.sqlite")
     with db:
         db.execute("update fact set value = '9' where name = 'format'")
     db.close()
-    with pytest.raises(InputError, match="format 9; expected format 1"):
+    with pytest.raises(InputError, match="format 9; expected format 2"):
         FederatedNode(folder)
 
 

@@ -65,22 +65,23 @@ def test_a_place_is_never_taken_from_an_invitation(file: Path, tmp_path: Path) -
 
 
 def test_a_node_joins_with_the_file_that_it_names(file: Path, tmp_path: Path) -> None:
-    from entrenous.deploy.founding import Place, found_server, items_of, items_text
+    from entrenous.deploy.catalogue import Items
+    from entrenous.deploy.founding import found_federation
 
     data = synthetic(users=4, items=20, interactions=40, seed=0)
     request = identity(tmp_path / "node", "node-1")
-    made = found_server(
-        tmp_path / "f", items_text(items_of(data)), data.catalogue, [(request, 4)], Place(), algorithm=str(file), rounds=1, seed=0
-    )
+    made = found_federation(tmp_path / "f", Items.of(data), data.catalogue, [(request, 4)], algorithm=str(file), rounds=1, seed=0)
     with pytest.raises(InputError, match="the federation's algorithm, mine, is none of"):
-        join(tmp_path / "node", made.nodes["node-1"], data)
+        join(tmp_path / "node", made.nodes["node-1"], data, public_draws=True)
     other = tmp_path / "other.py"
     other.write_text(file.read_text().replace("0.1, gt=0", "0.3, gt=0"))
     with pytest.raises(InputError, match="the source of mine here is not the one"):
-        join(tmp_path / "node", made.nodes["node-1"], data, algorithm=str(other))
+        join(tmp_path / "node", made.nodes["node-1"], data, algorithm=str(other), public_draws=True)
     copy = tmp_path / "copy_of_mine.py"  # where it lies and what it is called makes no difference
     copy.write_text(file.read_text())
-    assert np.array_equal(join(tmp_path / "node", made.nodes["node-1"], data, algorithm=str(copy)), np.arange(4))
+    assert np.array_equal(
+        join(tmp_path / "node", made.nodes["node-1"], data, algorithm=str(copy), public_draws=True), np.arange(4)
+    )
     FederatedNode(tmp_path / "node").close()
 
 

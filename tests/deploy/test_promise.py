@@ -90,3 +90,11 @@ def test_c7_the_whole_promise_over_sockets(tmp_path: Path, algorithm: str, nodes
             promised(tmp_path, algorithm, nodes, secure)
         return
     promised(tmp_path, algorithm, nodes, secure)
+
+
+def test_an_update_is_followed_to_the_model_in_a_dozen_files(tmp_path: Path) -> None:
+    from tests.update_to_model import MOST, SOURCE, WAY, called
+
+    made = federation(tmp_path / "f", EACH, 1, "fpl", ratings(USERS), ALGORITHMS["fpl"], place=Place())
+    assert set(WAY) <= called(lambda: over_https(made))
+    assert len(WAY) <= MOST and all((SOURCE / file).exists() for file, _ in WAY)

@@ -19,10 +19,12 @@ from entrenous.data.synthetic import synthetic
 from entrenous.deploy import exchange
 from entrenous.deploy import server as server_module
 from entrenous.deploy.contribution import of_update
+from entrenous.deploy.files import write_text
 from entrenous.deploy.frames import opened, seal
 from entrenous.deploy.intake import RoundIntake
+from entrenous.deploy.members import Member, Members
 from entrenous.deploy.server import serve
-from entrenous.deploy.terms import FederationTerms, Member, Roll, write_text
+from entrenous.deploy.terms import FederationTerms
 from entrenous.federation.shard import Shard
 
 
@@ -32,17 +34,17 @@ def resident() -> int:
 
 
 def crowd(folder: Path, nodes: int, items: int, rounds: int):
-    """A server's folder with so many nodes on its roll, and their answers: all the same numbers, each signed by its node."""
+    """A server's folder with so many nodes on its membership list, and their answers: all the same numbers, each signed by its node."""
     data = synthetic(users=nodes, items=items, interactions=nodes * 5, seed=1)
     key, keys = Ed25519PrivateKey.generate(), {f"node-{n}": Ed25519PrivateKey.generate() for n in range(nodes)}
     terms = FederationTerms.parse(
         {"algorithm": "fpl", "settings": {"factors": 20, "triples": 20}, "rounds": rounds, **data.catalogue._asdict(),
-         "server": key.public_key().public_bytes_raw().hex(), "seed": 1, "draws": "public"}, "terms",
+         "operator": key.public_key().public_bytes_raw().hex(), "seed": 1, "draws": "public"}, "terms",
     )  # fmt: skip
     folder.mkdir()
     write_text(folder / "terms.json", terms.text())
-    roll = Roll({name: Member(own.public_key(), np.array([n])) for n, (name, own) in enumerate(keys.items())}, nodes)
-    write_text(folder / "roll.json", roll.text())
+    members = Members({name: Member(own.public_key(), np.array([n])) for n, (name, own) in enumerate(keys.items())}, nodes)
+    write_text(folder / "members.json", members.text())
     (folder / "identity.key").write_text(key.private_bytes_raw().hex())
     (folder / "identity.key").chmod(0o600)
     algorithm = terms.make()

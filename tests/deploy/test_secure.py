@@ -15,7 +15,7 @@ from entrenous.core.errors import InputError
 from entrenous.deploy import exchange, secure_server, server
 from entrenous.deploy.founding import FoundedFederation
 from entrenous.deploy.frames import opened, seal
-from entrenous.deploy.node import read_identity
+from entrenous.deploy.identity import read_identity
 from entrenous.deploy.request import RoundWork
 from entrenous.deploy.secure import KINDS, beside
 from entrenous.deploy.secure_server import SecureRound
@@ -212,7 +212,7 @@ def test_a_sum_that_no_devices_can_have_is_lost(tmp_path: Path, part: str, lie: 
     made = secure(tmp_path / "f", algorithm="fedavg-neumf", settings={"factors": 4, "layers": (4,)})
     held = ServerFolder(made.server)
     own = server_of(held)
-    work = RoundWork(0, bytes(32), held.roll.by_node(np.arange(made.terms.users)), own.algorithm.download(own.state))
+    work = RoundWork(0, bytes(32), held.members.by_node(np.arange(made.terms.users)), own.algorithm.download(own.state))
     found = SecureRound(own, own.collecting, work)
     total = own.contract.empty_total()._replace(devices=made.terms.users)
     total.weight[0] = made.terms.users << 16

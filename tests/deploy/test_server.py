@@ -43,9 +43,10 @@ from entrenous.core.errors import InputError
 from entrenous.deploy import exchange
 from entrenous.deploy import server as server_module
 from entrenous.deploy.frames import opened
+from entrenous.deploy.identity import read_identity
 from entrenous.deploy.intake import Open
 from entrenous.deploy.links.port import MemoryServerLink
-from entrenous.deploy.node import FederatedNode, read_identity
+from entrenous.deploy.node import FederatedNode
 from entrenous.deploy.server import serve
 from entrenous.deploy.server_folder import ServerFolder
 from entrenous.runs import store
@@ -87,7 +88,7 @@ def test_r2_killed_between_journal_and_acknowledgement(times, tmp_path, record_p
         assert child.exitcode == KILLED
         held = ServerFolder(folder)
         recorded = [record.content for record in held.recorded(number)]
-        intake, asked = server_of(held).collecting.intake, held.roll.by_node(np.arange(held.terms.users))
+        intake, asked = server_of(held).collecting.intake, held.members.by_node(np.arange(held.terms.users))
         intake.begin(Open(number, opened(frame).head.model, asked), held.journal(number), recorded)
         before = intake.total.devices
         assert intake.receive(frame).code.value == "duplicate"
@@ -247,23 +248,23 @@ def test_r11_a_checkpoint_of_another_format_is_refused_by_version(found, two_rou
     shutil.copytree(two_rounds_done.server.parent, root)
     folder = root / "server"
     arrays, _ = store.read_arrays(folder / "checkpoint-server-000000002.safetensors")
-    about = {"run": two_rounds_done.terms.run, **({"format": "2", "version": "9.1"} if found == "newer" else {})}
+    about = {"run": two_rounds_done.terms.run, **({"format": "3", "version": "9.1"} if found == "newer" else {})}
     store.write_checkpoint(folder, "server", 2, arrays, **about)
     expected = (
-        "format 2, written by entrenous 9.1; expected format 1; use entrenous 9.1"
+        "format 3, written by entrenous 9.1; expected format 2; use entrenous 9.1"
         if found == "newer"
-        else "format None; expected format 1"
+        else "format None; expected format 2"
     )
     with pytest.raises(InputError, match=expected):
         serve(MemoryServerLink({}), folder)
 
 
-@pytest.mark.parametrize("name", ["terms.json", "roll.json"])
+@pytest.mark.parametrize("name", ["terms.json", "members.json"])
 def test_r11_files_of_another_format_are_refused_by_number(name, tmp_path):
     founded = federation(tmp_path / "f", nodes=2)
     path = founded.server / name
-    path.write_text(json.dumps({**json.loads(path.read_text()), "format": 2}))
-    with pytest.raises(InputError, match=f"{name}: format 2; expected format 1"):
+    path.write_text(json.dumps({**json.loads(path.read_text()), "format": 1}))
+    with pytest.raises(InputError, match=f"{name}: format 1; expected format 2"):
         serve(MemoryServerLink({}), founded.server)
 
 

@@ -9,11 +9,11 @@ import pytest
 
 pytest.importorskip("msgspec")
 
-from peers_in_memory import ITEMS, SMALL, Street, charter, run
+from memory_transport import in_virtual_time
+from peers_in_memory import ITEMS, SMALL, Street, run, terms
 from small_gossip import shop
 
 from entrenous.algorithms.pepper import PepperGMF
-from entrenous.deploy.peers.memory import in_virtual_time
 from entrenous.federation.gossip import Gossip
 from entrenous.federation.replay import MESSAGE, PUSH, Recording, ReplayError, joined, replay
 
@@ -22,11 +22,11 @@ N = 5
 
 @pytest.fixture(scope="module")
 def street() -> Street:
-    return in_virtual_time(run(Street(charter(N)), 30.0))
+    return in_virtual_time(run(Street(terms(N)), 30.0))
 
 
 def again(street: Street, recordings: list[Recording]) -> Any:
-    return replay(street.of.made, street.of.catalogue, street.of.seed, recordings)
+    return replay(street.of.gossip, street.of.catalogue, street.of.seed, recordings)
 
 
 def test_with_public_draws_peers_have_what_nodes_of_a_simulation_have(street: Street) -> None:

@@ -33,7 +33,7 @@ def take_and_die(folder: str, frame: bytes) -> None:
     held = ServerFolder(Path(folder))
     intake = server_of(held).collecting.intake
     found = opened(frame)
-    asked = held.roll.by_node(np.arange(held.terms.users))
+    asked = held.members.by_node(np.arange(held.terms.users))
     journal = held.journal(found.head.round)
     recorded = [record.content for record in held.recorded(found.head.round)]
     intake.begin(Open(found.head.round, found.head.model, asked), journal, recorded)

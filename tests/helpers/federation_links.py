@@ -134,6 +134,9 @@ class FaultyLink:
     def present(self) -> list[str]:
         return [address for address in self.nodes if address not in self.absent]
 
+    def ready(self) -> list[str]:
+        return self.present()
+
     def send(self, address: str, frame: bytes, seconds: float) -> None:
         self._post("request", address, frame)
 
@@ -187,6 +190,9 @@ class SocketLink:
             with suppress(OSError, EOFError):
                 self._open[socket] = Client(socket, "AF_UNIX")
         return [address for address, socket in self._sockets.items() if socket in self._open]
+
+    def ready(self) -> list[str]:
+        return self.present()
 
     def send(self, address: str, frame: bytes, seconds: float) -> None:
         socket = self._sockets[address]

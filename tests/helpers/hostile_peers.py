@@ -9,21 +9,21 @@ from typing import Any
 import msgspec
 import numpy as np
 from hostile_values import FLOATS, Hostile, finite
-from peers_in_memory import ITEMS, OPERATOR, SMALL, charter, secret
+from memory_transport import Hub, VirtualHost, in_virtual_time
+from peers_in_memory import ITEMS, SMALL, identity_of, public_of, terms
 from small_federations import shop
 
 from entrenous.core.declared import bound
 from entrenous.core.discover import kind_of
 from entrenous.core.enforce import check_kept
 from entrenous.core.gossip import DeviceData, data_of
-from entrenous.deploy.peers.book import LARGEST, Book
-from entrenous.deploy.peers.conduct import Conduct
-from entrenous.deploy.peers.frames import LONGEST, AddressRecord, Offer, Shuffle
-from entrenous.deploy.peers.identity import Self, Verifier, public_key, ticket
+from entrenous.deploy.peers.address_book import LARGEST, AddressBook
 from entrenous.deploy.peers.intake import PeerIntake
-from entrenous.deploy.peers.memory import Hub, VirtualHost, in_virtual_time
+from entrenous.deploy.peers.messages import LONGEST, AddressRecord, Offer, Shuffle
 from entrenous.deploy.peers.node import PeerNode
 from entrenous.deploy.peers.port import Connection, LinkError
+from entrenous.deploy.peers.rate_limits import RateLimits
+from entrenous.deploy.peers.records import Verifier
 from entrenous.deploy.peers.serving import PeerServer
 from entrenous.federation.gossip import device_data
 from entrenous.wire import tensors
@@ -45,9 +45,9 @@ class LiedTo:
     def __init__(self, algorithm: str, seed: int) -> None:
         fields = kind_of(algorithm)[0].model_fields
         settings = {name: value for name, value in SMALL.items() if name in fields}
-        self.of, self.counts, self.link = charter(N, algorithm, settings=settings), Counter[str](), Hub()
-        width = self.of.made.width
-        self.hostile = Hostile(seed, (N, self.of.items, width, self.of.body_bytes, self.of.made.view))
+        self.of, self.counts, self.link = terms(N, algorithm, settings=settings), Counter[str](), Hub()
+        width = self.of.gossip.width
+        self.hostile = Hostile(seed, (N, self.of.items, width, self.of.body_bytes, self.of.gossip.view))
         self.node, self.host = PeerNode(self.of, 0, rows(0), 3), VirtualHost(5, seed)
         self.contract = bound(self.node.algorithm, self.of.catalogue)
         self.node.start()
@@ -59,19 +59,22 @@ class LiedTo:
 
     def receiver(self) -> None:
         """The receiving end, as a `Peer` has it."""
-        verifier = Verifier(self.of.schema, bytes.fromhex(self.of.operator), N, 15.0)
-        self.tally, self.book, self.told = Counter[str](), Book(0, verifier), dict[int, int]()
-        self.conduct = Conduct(1.0, 60.0)
-        self.intake = PeerIntake(self.of, self.book, self.conduct, self.tally)
-        self.server = PeerServer(self.intake, self.book, self.conduct, self.host, self.tally, lambda: self.record(0),
+        verifier = Verifier(self.of, 15.0)
+        self.tally, self.book, self.told = Counter[str](), AddressBook(0, verifier), dict[int, int]()
+        self.limits = RateLimits(1.0, 60.0)
+        self.intake = PeerIntake(self.of, self.book, self.limits, self.tally)
+        self.server = PeerServer(self.intake, self.book, self.limits, self.host, self.tally, lambda: self.record(0),
                                  lambda sender, numbers: None, asyncio.Event())  # fmt: skip
-        self.own = self.link.link(public_key(secret(0)), "memory:at-0")
+        self.own = self.link.link(public_of(0), "memory:at-0")
 
     def record(self, number: int, **lies: Any) -> AddressRecord:
         """The record of a peer, signed by it; with what it lies about."""
-        me = Self(secret(number), self.of.schema, lies.pop("claims", number),
-                  lies.pop("ticket", ticket(OPERATOR, self.of.schema, number, public_key(secret(number)))))  # fmt: skip
-        return me.record(lies.pop("addresses", [f"memory:at-{number}"]), self.host.wall() + lies.pop("later", 0))
+        me = identity_of(self.of, number)
+        ticket = me.ticket._replace(number=lies.pop("claims", number))
+        ticket = ticket._replace(signature=lies.pop("ticket", ticket.signature), until=lies.pop("until", ticket.until))
+        return me._replace(ticket=ticket).record(
+            lies.pop("addresses", [f"memory:at-{number}"]), self.host.wall() + lies.pop("later", 0)
+        )
 
     # ---- messages -----------------------------------------------------------------------------------------------------------------------
 
@@ -93,7 +96,7 @@ class LiedTo:
         """An offer, as msgpack has it."""
         self.pushes += 1
         said = Offer(
-            self.of.schema, lies.pop("record", self.record(number)), self.pushes, len(body), digest(body), 1, 9, (2, 3, -1)
+            self.of.run_bytes, lies.pop("record", self.record(number)), self.pushes, len(body), digest(body), 1, 9, (2, 3, -1)
         )
         return {**msgspec.to_builtins(said, builtin_types=(bytes,)), **lies}
 
@@ -122,6 +125,7 @@ class LiedTo:
         """A record that says something else, mostly signed by its peer."""
         draw = self.hostile.draw
         lies = draw.choice([{"claims": draw.randrange(N + 2)}, {"later": draw.choice((-16, -14, 299, 301, 10**9))}, {"ticket": bytes(64)},
+                            {"until": draw.choice((0, 1, (1 << 40) - 1))},
                             {"addresses": [draw.choice(PLACES) for _ in range(draw.choice((0, 1, 4)))]}])  # fmt: skip
         found = self.record(draw.choice((number, number, draw.randrange(N))), **lies)
         return msgspec.to_builtins(found, builtin_types=(bytes,))
@@ -131,15 +135,15 @@ class LiedTo:
         draw = self.hostile.draw
         records = [msgspec.to_builtins(self.record(number), builtin_types=(bytes,))] if draw.random() < 0.7 else []
         records += [self.forged(draw.randrange(N)) for _ in range(draw.choice((0, 1, 7, 8)))]
-        said = msgspec.to_builtins(Shuffle(self.of.schema, ()), builtin_types=(bytes,))
-        return {**said, "records": records, "wanted": self.peers()[:9]}
+        said = msgspec.to_builtins(Shuffle(self.of.run_bytes, ()), builtin_types=(bytes,))
+        return {**said, "records": records, "wanted": self.peers()[:9], "serial": self.count()}
 
     # ---- on the wire --------------------------------------------------------------------------------------------------------------------
 
     async def say(self, number: int, said: dict[str, Any], body: bytes) -> list[str]:
         """Sends a message over a connection of its own, and the body if that is asked for; the answers."""
-        there = self.link.link(public_key(secret(number)), f"memory:at-{number}")
-        connection = await there.dial(public_key(secret(0)), ["memory:at-0"])
+        there = self.link.link(public_of(number), f"memory:at-{number}")
+        connection = await there.dial(public_of(0), ["memory:at-0"])
         await self.server.welcome(await self.own.accept(), self.spawn)
         answers: list[str] = []
         try:

@@ -24,9 +24,10 @@ from entrenous.deploy import contribution
 from entrenous.deploy.codes import Code
 from entrenous.deploy.contribution import shown_schema
 from entrenous.deploy.frames import Frame, opened, seal, signed_by
+from entrenous.deploy.identity import read_identity
 from entrenous.deploy.intake import Open, RoundIntake
 from entrenous.deploy.journal import Journal
-from entrenous.deploy.node import FederatedNode, read_identity
+from entrenous.deploy.node import FederatedNode
 from entrenous.deploy.request import announced_of
 from entrenous.deploy.server_folder import ServerFolder
 from entrenous.deploy.totals import check_total
@@ -100,7 +101,8 @@ class LyingServer:
     def kept(self) -> list[Any]:
         """All that is on the node's disk."""
         return [
-            self.node.store._db.execute(f"select * from {table}").fetchall() for table in ("state", "answer", "model", "fact")
+            self.node.store.connection.execute(f"select * from {table}").fetchall()
+            for table in ("state", "answer", "model", "fact")
         ]
 
     @property
@@ -221,7 +223,7 @@ class LyingServer:
     def renew(self, private: dict[str, Array] | None = None) -> None:
         """As the node's owner may: its rounds begin anew, with the private state of now, or another."""
         now = self.private() if private is None else private
-        with self.node.store._db as db:
+        with self.node.store.connection as db:
             for table in ("state", "answer", "model"):
                 db.execute(f"delete from {table}")
         self.node.store.begin(now)
@@ -258,7 +260,7 @@ class LyingNode:
             self.journal.close()
         self.path.unlink(missing_ok=True)
         self.journal = Journal(self.path)
-        self.intake = RoundIntake(self.sides.run, self.held.roll, self.sides.contract, lambda line: None)
+        self.intake = RoundIntake(self.sides.run, self.held.members, self.sides.contract, lambda line: None)
         self.intake.begin(Open(1, self.model, self.asked), self.journal, [])
         assert self.intake.receive(self.good["node-4"]).code is Code.ACCEPTED
 

@@ -172,7 +172,9 @@ class Masked:
         """All that a node keeps, on its disk and of the attempt."""
         side = node._kinds["share"].__self__  # type: ignore[attr-defined]
         client = side._client
-        rows = [node.store._db.execute(f"select * from {table}").fetchall() for table in ("state", "answer", "model", "fact")]
+        rows = [
+            node.store.connection.execute(f"select * from {table}").fetchall() for table in ("state", "answer", "model", "fact")
+        ]
         if client is None:
             return rows
         secret = [id(vars(client).get("_secrets")), list(client._answers), client.used, client._sharers, client._survivors]

@@ -8,16 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from memory_transport import EPOCH, Hub, MemoryPeerLink, VirtualHost
 from small_gossip import shop
 
 from entrenous.core.gossip import DeviceData, data_of
-from entrenous.deploy.peers.book import Contact
-from entrenous.deploy.peers.charter import Charter
-from entrenous.deploy.peers.identity import Self, public_key, ticket
-from entrenous.deploy.peers.keeping import Keeping
-from entrenous.deploy.peers.memory import Hub, MemoryPeerLink, VirtualHost
+from entrenous.deploy.identity import public_bytes
+from entrenous.deploy.invitation import Contact
+from entrenous.deploy.node_store import NodeStore
 from entrenous.deploy.peers.node import PeerNode
 from entrenous.deploy.peers.peer import Peer, pace
+from entrenous.deploy.peers.records import PeerIdentity
+from entrenous.deploy.peers.state import StateStore
+from entrenous.deploy.terms import FederationTerms
+from entrenous.deploy.tickets import RevocationList, Ticket
 from entrenous.federation.gossip import device_data
 from entrenous.federation.replay import PeerEvent, Recording
 
@@ -25,14 +29,15 @@ SMALL: dict[str, Any] = {
     "factors": 4, "learning_rate": 0.05, "learning_rate_user": 0.05, "learning_rate_output": 0.01, "reg": 0.1, "local_epochs": 1,
     "negatives": 2, "init_std": 0.1, "init_user": 0.3, "view": 3, "redraw": 2, "carried": 3, "largest": 50.0,
 }  # fmt: skip
-OPERATOR = b"\7" * 32
+OPERATOR = Ed25519PrivateKey.from_private_bytes(b"\7" * 32)
 ITEMS = 40
+UNTIL = int(EPOCH) + 10**9  # the second in which tickets end
 
 
-def charter(n: int, algorithm: str = "pepper-gmf", **more: Any) -> Charter:
-    return Charter(
-        **{"name": "shop", "algorithm": algorithm, "settings": SMALL, "users": n, "items": ITEMS, "items_sha256": "0" * 64, "seed": 3,
-           "draws": "public", "period": 2.0, "operator": public_key(OPERATOR).hex(), **more}
+def terms(n: int, algorithm: str = "pepper-gmf", **more: Any) -> FederationTerms:
+    return FederationTerms.parse(
+        {"topology": "peers", "algorithm": algorithm, "settings": SMALL, "users": n, "items": ITEMS, "items_sha256": "0" * 64, "seed": 3,
+         "draws": "public", "period": 2.0, "operator": public_bytes(OPERATOR).hex(), **more}, "terms",
     )  # fmt: skip
 
 
@@ -41,29 +46,47 @@ def rows_of(n: int) -> list[DeviceData]:
     return [data_of(whole, np.array([u])) for u in range(n)]
 
 
-def secret(number: int) -> bytes:
-    return bytes([number + 1]) * 32
+def key_of(number: int) -> Ed25519PrivateKey:
+    return Ed25519PrivateKey.from_private_bytes(bytes([number + 1]) * 32)
 
 
-def self_of(of: Charter, number: int) -> Self:
-    key = secret(number)
-    return Self(key, of.schema, number, ticket(OPERATOR, of.schema, number, public_key(key)))
+def public_of(number: int) -> bytes:
+    return public_bytes(key_of(number))
+
+
+def identity_of(of: FederationTerms, number: int, key: Ed25519PrivateKey | None = None, until: int = UNTIL) -> PeerIdentity:
+    key = key or key_of(number)
+    return PeerIdentity(key, of.run_bytes, Ticket.sign(OPERATOR, of.run_bytes, number, public_bytes(key), until))
+
+
+def revoked(of: FederationTerms, serial: int, *numbers: int, operator: Ed25519PrivateKey = OPERATOR) -> RevocationList:
+    return RevocationList.sign(operator, of.run_bytes, serial, [public_of(number) for number in numbers])
+
+
+def store_of(path: Path, n: int, number: int) -> NodeStore:
+    """The store of a peer, opened, and made if it is not there."""
+    if path.exists():
+        return NodeStore(path)
+    users = np.array([number])
+    return NodeStore.create(path, shop(n, items=ITEMS, each=9).of_users(users), users)
 
 
 class Street:
     """n peers, of which 0 and 1 are the bootstraps, each at an address of its own. folder: None = they keep nothing."""
 
-    def __init__(self, of: Charter, hub: Hub | None = None, folder: Path | None = None) -> None:
+    def __init__(self, of: FederationTerms, hub: Hub | None = None, folder: Path | None = None) -> None:
         self.of, self.hub, self.folder, self.rows = of, hub or Hub(), folder, rows_of(of.users)
         self.peers: dict[int, Peer] = {}
         self.links: dict[int, MemoryPeerLink] = {}
         self.tasks: dict[int, asyncio.Task[None]] = {}
+        self.identities: dict[int, PeerIdentity] = {}  # of those who have another than at the beginning
+        self.revoked: dict[int, RevocationList] = {}  # the lists that peers begin with
         self.started = 0
         self.lines: list[str] = []
         self.old: dict[int, list[PeerEvent]] = {}
 
     def bootstraps(self) -> list[Contact]:
-        return [Contact(n, public_key(secret(n)), (f"memory:at-{n}",)) for n in (0, 1)]
+        return [Contact(n, public_of(n), (f"memory:at-{n}",)) for n in (0, 1)]
 
     def seed(self, number: int) -> int:
         return self.of.seed if self.of.draws == "public" else 1000 + number
@@ -72,20 +95,22 @@ class Street:
         """A peer, from what it has kept if it has."""
         self.started += 1
         node = PeerNode(self.of, number, self.rows[number], self.seed(number))
-        keeping = None if self.folder is None else Keeping(self.folder / f"{number}.sqlite")
-        if keeping is not None:
+        state = None
+        if self.folder is not None:
             from entrenous.wire.tensors import schema_of
 
-            kept = keeping.load(schema_of(node.arrays()))
+            state = StateStore(store_of(self.folder / f"{number}.sqlite", self.of.users, number))
+            kept = state.load(schema_of(node.arrays()))
             if kept is not None:
                 node.restore(kept.arrays)
-        link = self.hub.link(public_key(secret(number)), f"memory:at-{number}")
+        me = self.identities.get(number) or identity_of(self.of, number)
+        link = self.hub.link(public_bytes(me.key), f"memory:at-{number}")
         peer = Peer(
-            self.of, self_of(self.of, number), node, link, VirtualHost(5, 1000 * self.started + number), keeping=keeping,
+            self.of, me, node, link, VirtualHost(5, 1000 * self.started + number), state=state, revoked=self.revoked.get(number),
             bootstraps=self.bootstraps(), pace=pace(self.of.period), say=self.lines.append,
         )  # fmt: skip
         self.peers[number], self.links[number] = peer, link
-        if keeping is None:
+        if state is None:
             self.old[number] = []
             keep_all(peer.node, self.old[number])
         return peer
@@ -98,9 +123,7 @@ class Street:
         """As SIGKILL: nothing is saved, nobody is told."""
         self.hub.kill(self.links[number])
         peer = self.peers.pop(number)
-        kept, peer.keeping = peer.keeping, None
-        if kept is not None:
-            kept.close()
+        peer.state = None
         self.tasks[number].cancel()
         await asyncio.wait([self.tasks[number]])
 
@@ -113,7 +136,7 @@ class Street:
     def recordings(self) -> list[Recording]:
         found = []
         for number, peer in sorted(self.peers.items()):
-            events = self.old[number] if peer.keeping is None else peer.keeping.events()
+            events = self.old[number] if peer.state is None else peer.state.events()
             found.append(Recording(number, peer.node.seed, peer.node.data, events))
         return found
 

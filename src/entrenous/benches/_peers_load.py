@@ -17,19 +17,22 @@ from collections.abc import Coroutine
 from typing import Any, final
 
 import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ..core.keys import key
 from ..core.sampling import cohort
-from ..deploy.peers.book import Book, Contact
-from ..deploy.peers.charter import Charter
-from ..deploy.peers.conduct import Conduct
-from ..deploy.peers.frames import Offer, Shuffle
-from ..deploy.peers.identity import Self, Verifier
+from ..deploy.invitation import Contact
+from ..deploy.peers.address_book import AddressBook
+from ..deploy.peers.connections import FAILED, KEPT, Connections
 from ..deploy.peers.intake import PeerIntake, deadline
 from ..deploy.peers.iroh_link import IrohLink, listen
-from ..deploy.peers.lines import FAILED, KEPT, Lines
+from ..deploy.peers.messages import Offer, Shuffle
 from ..deploy.peers.port import Connection, Machine, Stream
+from ..deploy.peers.rate_limits import RateLimits
+from ..deploy.peers.records import PeerIdentity, Verifier
 from ..deploy.peers.serving import PeerServer
+from ..deploy.terms import FederationTerms
+from ..deploy.tickets import Ticket
 from ..wire.pushed import digest, pack
 
 WAYS = 3
@@ -40,17 +43,15 @@ class Load:
     """The load of one process: it receives models and discards them, and sends copies of one model to others."""
 
     def __init__(self, said: dict[str, Any], link: IrohLink, bare: IrohLink) -> None:
-        self.charter, self.link, self.bare = Charter(**said["charter"]), link, bare
-        self.me = Self(bytes.fromhex(said["secret"]), self.charter.schema, said["number"], bytes.fromhex(said["ticket"]))
+        self.terms, self.link, self.bare = FederationTerms.parse(json.loads(said["terms"])), link, bare
+        (number, until, signature), key = said["ticket"], Ed25519PrivateKey.from_private_bytes(bytes.fromhex(said["key"]))
+        self.me = PeerIdentity(key, self.terms.run_bytes, Ticket(number, until, bytes.fromhex(signature)))
         self.host, self.tally, woken = Machine(), Counter[str](), asyncio.Event()
-        self.book = Book(
-            self.me.number, Verifier(self.charter.schema, bytes.fromhex(self.charter.operator), self.charter.users, 1e6)
-        )
-        conduct = Conduct(0.0, 1.0)
-        self.intake, self.lines = PeerIntake(self.charter, self.book, conduct, self.tally), Lines(link)
+        self.book, limits = AddressBook(number, Verifier(self.terms, 1e6)), RateLimits(0.0, 1.0)
+        self.intake, self.connections = PeerIntake(self.terms, self.book, limits, self.tally), Connections(link)
         self.record = self.me.record(link.addresses(), self.host.wall())
         self.server = PeerServer(
-            self.intake, self.book, conduct, self.host, self.tally, lambda: self.record, lambda sender, peers: None, woken
+            self.intake, self.book, limits, self.host, self.tally, lambda: self.record, lambda sender, peers: None, woken
         )
         self.woken = woken
         width = self.intake.width
@@ -96,12 +97,12 @@ class Load:
     async def meet(self, how: str) -> None:
         """Connect to all other processes before anything is measured. how: "changing" keeps as few connections as a real peer
         does."""
-        self.lines.kept = KEPT if how == "changing" else len(self.contacts)
+        self.connections.kept = KEPT if how == "changing" else len(self.contacts)
         for to, bare in self.contacts:
             if how == "bare":
                 await self._met(bare)
             else:
-                await self._asked(to, Shuffle(self.charter.schema, (self.record,)))
+                await self._asked(to, Shuffle(self.terms.run_bytes, (self.record,)))
 
     async def push(self, rounds: int, how: str) -> dict[str, Any]:
         """Run some rounds of pushes to WAYS others, all of a round at once. Returns the bytes sent."""
@@ -113,14 +114,14 @@ class Load:
 
     async def _protocol(self, to: Contact, _: Contact) -> None:
         self.pushes += 1
-        offer = Offer(self.charter.schema, self.record, self.pushes, len(self.body), self.digest, 1, 1, ())
+        offer = Offer(self.terms.run_bytes, self.record, self.pushes, len(self.body), self.digest, 1, 1, ())
         while (answer := await self._asked(to, offer)) not in ("ok", "seen"):
             self.tally[answer] += 1
             await asyncio.sleep(0.01)
 
     async def _asked(self, to: Contact, said: Offer | Shuffle) -> str:
         try:
-            return (await self.lines.ask(to, said, self.body, deadline(len(self.body)))).answer
+            return (await self.connections.ask(to, said, self.body, deadline(len(self.body)))).answer
         except FAILED:
             return "failed"
 
@@ -143,8 +144,7 @@ class Load:
 async def _main() -> None:
     loop = asyncio.get_running_loop()
     said = json.loads(await loop.run_in_executor(None, sys.stdin.readline))
-    secret = bytes.fromhex(said["secret"])
-    load = Load(said, await listen(secret), await listen(bytes.fromhex(said["other"])))
+    load = Load(said, await listen(bytes.fromhex(said["key"])), await listen(bytes.fromhex(said["other"])))
     for work in (load.welcome(), load.drain(), load.welcome_bare()):
         load.spawn("loop", work)
     _answer(

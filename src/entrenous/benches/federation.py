@@ -63,11 +63,11 @@ def _terms_algorithm() -> Any:
 
 
 def _founded(folder: Path, data: Interactions, secure: str, count: int = GATEWAYS) -> Any:
-    from ..deploy.founding import Place, found, free_port
+    from ..deploy.founding import Place, found, free_ports
     from ..privacy.secure_sum.terms import Floors
 
     return found(
-        folder, data, nodes=count, place=Place(port=free_port()), floors=Floors(cohort=3, occupancy=0.0), algorithm="fpl",
+        folder, data, nodes=count, place=Place(port=free_ports()[0]), floors=Floors(cohort=3, occupancy=0.0), algorithm="fpl",
         settings=SETTINGS, rounds=ROUNDS if secure == "none" else SECURE_ROUNDS, secure=secure,
     )  # fmt: skip
 

@@ -59,8 +59,6 @@ def intake(threads: int, progress: Progress) -> dict[str, Any]:
 
 def _measured(folder: Path, workers: int) -> dict[str, Any]:
     """One round of all nodes, from the first byte of the first answer to the last acknowledgement."""
-    from ..deploy.links.https import HttpsPlan
-
     for left in (*folder.glob("checkpoint-*"), *folder.glob("*.journal"), *folder.glob("model.*")):
         left.unlink()
     said: list[dict[str, Any]] = []
@@ -69,11 +67,11 @@ def _measured(folder: Path, workers: int) -> dict[str, Any]:
         command = [sys.executable, "-m", "entrenous.benches.intake", address, str(folder)]
         said.append(json.loads(subprocess.run(command, stdout=subprocess.PIPE, timeout=SECONDS, check=True).stdout))
 
-    spent, peak = run_server(folder, HttpsPlan(port=0, keys=folder / "keys"), workers, send)
+    took = run_server(folder, workers, send)
     assert said and said[0]["answered"] == NODES, said
     return {
         "answers_per_second": round(NODES / said[0]["seconds"], 1), "p50_ms": said[0]["p50_ms"], "p99_ms": said[0]["p99_ms"],
-        "server_cpu_ms": round(1e3 * spent / NODES, 3), "client_cpu_ms": said[0]["cpu_ms"], "peak_rss_mb": round(peak / 1e6),
+        "server_cpu_ms": round(1e3 * took.cpu / NODES, 3), "client_cpu_ms": said[0]["cpu_ms"], "peak_rss_mb": round(took.peak / 1e6),
     }  # fmt: skip
 
 

@@ -55,7 +55,6 @@ def synthetic_crowd(devices: int) -> Interactions:
 
 
 def _measured(folder: Path, devices: int, workers: int) -> dict[str, Any]:
-    from ..deploy.links.https import HttpsPlan
     from ..deploy.running import status
 
     for left in (*folder.glob("checkpoint-*"), *folder.glob("kept-*"), *folder.glob("*.journal"), *folder.glob("model.*")):
@@ -67,11 +66,11 @@ def _measured(folder: Path, devices: int, workers: int) -> dict[str, Any]:
         with ThreadPoolExecutor(PROCESSES) as pool:
             list(pool.map(lambda command: subprocess.run(command, timeout=SECONDS, check=True), commands))
 
-    spent, peak = run_server(folder, HttpsPlan(port=0, keys=folder / "keys"), workers, live)
+    took = run_server(folder, workers, live)
     done = status(folder)
     assert done["status"] == "finished" and done["answers"] == {"accepted": devices * ROUNDS}, done
-    return {"seconds_per_round": done["seconds_a_round"], "peak_rss_mb": round(peak / 1e6),
-            "server_cpu_ms_an_answer": round(1e3 * spent / devices / ROUNDS, 3)}  # fmt: skip
+    return {"seconds_per_round": done["seconds_a_round"], "peak_rss_mb": round(took.peak / 1e6),
+            "server_cpu_ms_an_answer": round(1e3 * took.cpu / devices / ROUNDS, 3)}  # fmt: skip
 
 
 # ---- a process of devices ----------------------------------------------------------------------------------------------------------------
@@ -111,7 +110,7 @@ class Devices:
         from ..wire.tensors import TensorField
 
         frame = opened(request)
-        assert signed_by(frame, self.terms.server_key)
+        assert signed_by(frame, self.terms.operator_key)
         download, more = read_download(frame.body, self.shard.contract, 1, {"users": TensorField("i8", (1,))})
         assert announced(self.shard.contract, download) == frame.head.model and more["users"].tolist() == [user]
         drawn = np.uint64(local_key(key(self.terms.seed, "rounds"), frame.head.round))
@@ -166,7 +165,7 @@ class Line:
         return await reader.readexactly(length)
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection to the server."""
         if self._line is not None:
             self._line[1].close()
         self._line = None

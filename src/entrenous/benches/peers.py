@@ -88,37 +88,28 @@ def peers_soak(threads: int, progress: Progress) -> dict[str, Any]:
 @contextmanager
 def _running() -> Iterator[list[subprocess.Popen[str]]]:
     """The processes, which know each other."""
-    from ..deploy.peers.charter import Charter
-    from ..deploy.peers.folder import charter_of
-    from ..deploy.peers.identity import new_key, public_key, ticket
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    operator = new_key()
-    charter = Charter(
-        name="bench",
-        algorithm="pepper-gmf",
-        settings=MODEL,
-        users=PEERS,
-        items=1682,
-        items_sha256="",
-        operator=public_key(operator).hex(),
+    from ..deploy.identity import public_bytes
+    from ..deploy.terms import FederationTerms
+    from ..deploy.tickets import Ticket, ends
+
+    operator = Ed25519PrivateKey.generate()
+    terms = FederationTerms(
+        topology="peers", algorithm="pepper-gmf", settings=MODEL, users=PEERS, items=1682, operator=public_bytes(operator).hex()
     )
     command = [sys.executable, "-m", "entrenous.benches._peers_load"]
     running = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(PEERS)]
     try:
-        secrets = [new_key() for _ in running]
-        for n, (one, secret) in enumerate(zip(running, secrets, strict=True)):
-            said = ticket(operator, charter.schema, n, public_key(secret)).hex()
-            about = {
-                "charter": charter_of(charter),
-                "number": n,
-                "secret": secret.hex(),
-                "other": new_key().hex(),
-                "ticket": said,
-            }
-            _tell(one, about)
+        keys = [Ed25519PrivateKey.generate() for _ in running]
+        for n, (one, key) in enumerate(zip(running, keys, strict=True)):
+            ticket = Ticket.sign(operator, terms.run_bytes, n, public_bytes(key), ends(days=1))
+            other = Ed25519PrivateKey.generate().private_bytes_raw().hex()
+            said = [ticket.number, ticket.until, ticket.signature.hex()]
+            _tell(one, {"terms": terms.text(), "ticket": said, "key": key.private_bytes_raw().hex(), "other": other})
         found = [_heard(one) for one in running]
         contacts = [
-            [(n, public_key(secrets[n]).hex(), one["addresses"]), (n, one["key"], one["bare"])] for n, one in enumerate(found)
+            [(n, public_bytes(keys[n]).hex(), one["addresses"]), (n, one["key"], one["bare"])] for n, one in enumerate(found)
         ]
         for n, one in enumerate(running):
             _tell(one, {"peers": contacts[:n] + contacts[n + 1 :]})

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
+import subprocess
+import sys
 import threading
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 
@@ -35,102 +37,115 @@ def crowd(folder: Path, data: Interactions, settings: dict[str, Any], rounds: in
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     from ..deploy.certificates import make_keys
-    from ..deploy.enrolment import write_identity
-    from ..deploy.terms import FederationTerms, Member, Roll, write_text
+    from ..deploy.files import write_text
+    from ..deploy.identity import write_identity
+    from ..deploy.members import Member, Members
+    from ..deploy.terms import FederationTerms
 
     server, nodes = Ed25519PrivateKey.generate(), len(data.users)
     terms = FederationTerms.parse(
         {"algorithm": "fpl", "settings": settings, "rounds": rounds, "draws": "public", **data.catalogue._asdict(),
-         "server": server.public_key().public_bytes_raw().hex()}, "terms",
+         "operator": server.public_key().public_bytes_raw().hex()}, "terms",
     )  # fmt: skip
     folder.mkdir(mode=0o700)
     make_keys(folder / "keys")
     write_text(folder / "terms.json", terms.text())
     members = {f"node-{n}": Member(node_key(n).public_key(), np.array([n])) for n in range(nodes)}
-    write_text(folder / "roll.json", Roll(members, nodes).text())
+    write_text(folder / "members.json", Members(members, nodes).text())
     write_identity(folder / "identity.key", server)
     return terms
 
 
-def run_server(folder: Path, plan: Any, workers: int, nodes: Callable[[str], None]) -> tuple[float, int]:
-    """Run a server to its end while `nodes`, given its address, does theirs. Returns processor seconds and the largest memory of all of its
-    processes together, in bytes."""
+def run_server(folder: Path, workers: int, nodes: Callable[[str], None]) -> Served:
+    """Run a server, a process of its own, to its end while `nodes`, given its address, does theirs."""
+    command = [sys.executable, "-m", "entrenous.benches.serving", str(folder), str(workers)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as server:
+        try:
+            nodes(json.loads(_line(server))["address"])
+            return Served(**json.loads(_line(server)))
+        finally:
+            server.terminate()
+            server.wait(SECONDS)
+
+
+def _line(process: subprocess.Popen[bytes]) -> bytes:
+    assert process.stdout is not None
+    return process.stdout.readline()
+
+
+def serve(folder: Path, workers: int) -> None:
+    """The server's process: says where it listens, and when all is over what it took."""
     from ..deploy import running, server
+    from ..deploy.links.https import HttpsPlan
     from ..deploy.server_folder import ServerFolder
 
-    failed: list[BaseException] = []
-    watched = Watched()
+    server.FAREWELL = 0.0  # nobody waits for the trained model
+    plan, stop, watched = HttpsPlan(port=0, keys=folder / "keys"), threading.Event(), Watched()
+    with closing(ServerFolder(folder)) as held:
 
-    def live(address: str) -> None:
-        try:
-            nodes(address)
-        except BaseException as error:
-            failed.append(error)
-            stop.set()
+        def begin(address: str, pids: Sequence[int]) -> None:
+            watched.begin(pids)
+            print(json.dumps({"address": address}), flush=True)
 
-    stop, thread = threading.Event(), threading.Thread(target=lambda: None)
-
-    def begin(address: str, pids: list[int]) -> None:
-        nonlocal thread
-        watched.begin(pids)
-        thread = threading.Thread(target=live, args=(address,))
-        thread.start()
-
-    farewell, server.FAREWELL = server.FAREWELL, 0.0
-    try:
-        with closing(ServerFolder(folder)) as held:
-            if workers > 1:
-                running.serve_by_workers(held, plan, workers, stop, lambda pool: begin(
-                    pool.address, [worker.process.pid for worker in pool.workers]))  # fmt: skip
-            else:
-                with closing(running.https_link(held, plan)) as link:
-                    link.start()
-                    begin(link.address, [])
-                    server.serve_opened(link, held, stop)
-    finally:
-        server.FAREWELL = farewell
-        found = watched.end()
-        thread.join(SECONDS)
-    if failed:
-        raise failed[0]
-    return found
+        if workers > 1:
+            running.serve_by_workers(
+                held, plan, workers, stop, lambda pool: begin(pool.address, [one.process.pid for one in pool.workers])
+            )
+        else:
+            with closing(running.https_link(held, plan)) as link:
+                link.start()
+                begin(link.address, [])
+                server.serve_opened(link, held, stop)
+        print(json.dumps(watched.end()._asdict()), flush=True)
 
 
+class Served(NamedTuple):
+    """What a server took. cpu: processor seconds of all of its processes; peak: the largest memory of each, added up, in bytes."""
+
+    cpu: float
+    peak: int
+
+
+@final
 class Watched:
     """Processor time and memory of this process and others, while they work."""
 
     def __init__(self) -> None:
-        self._over, self._peak, self._pids = threading.Event(), 0, list[int]()
-        self._spent, self._others, self._before = 0.0, dict[int, float](), 0.0
+        self._over = threading.Event()
+        self._seen: dict[int, tuple[float, int]] = {}
+        self._first: dict[int, float] = {}
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
-    def begin(self, others: list[int]) -> None:
-        """Begin to watch."""
-        self._pids, self._before = others, time.process_time()
-        self._first = {pid: cpu_seconds(pid) for pid in others}
+    def begin(self, others: Sequence[int]) -> None:
+        """Begin to watch processor time and memory, of this process and of `others`."""
+        self._first = {pid: cpu_seconds(pid) for pid in (os.getpid(), *others)}
         self._thread.start()
 
-    def end(self) -> tuple[float, int]:
-        """Processor seconds since the beginning, and the largest memory seen, in bytes."""
+    def end(self) -> Served:
+        """What was used since the beginning."""
         self._over.set()
-        if self._thread.is_alive():
-            self._thread.join()
-        others = sum(now - self._first[pid] for pid, now in self._others.items())
-        return time.process_time() - self._before + others, self._peak
+        self._thread.join()
+        self._look()
+        used = sum(cpu - self._first[pid] for pid, (cpu, _) in self._seen.items())
+        return Served(used, sum(peak for _, peak in self._seen.values()))
 
     def _watch(self) -> None:
-        while not self._over.wait(0.05):
-            self._peak = max(self._peak, sum(resident(pid) for pid in (os.getpid(), *self._pids)))
-            for pid in self._pids:
-                self._others[pid] = cpu_seconds(pid) or self._others.get(pid, 0.0)
+        while not self._over.wait(0.1):
+            self._look()
+
+    def _look(self) -> None:
+        for pid in self._first:
+            if peak := largest_memory(pid):
+                self._seen[pid] = cpu_seconds(pid), peak
 
 
-def resident(pid: int) -> int:
-    """Bytes of a process in memory; 0 when it has ended."""
+def largest_memory(pid: int) -> int:
+    """The most bytes that a process has had in memory; 0 when it has ended."""
     try:
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except OSError:
         return 0
+    return next((int(line.split()[1]) << 10 for line in lines if line.startswith("VmHWM")), 0)
 
 
 def cpu_seconds(pid: int) -> float:
@@ -140,3 +155,7 @@ def cpu_seconds(pid: int) -> float:
     except OSError:
         return 0.0
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+if __name__ == "__main__":
+    serve(Path(sys.argv[1]), int(sys.argv[2]))

@@ -125,7 +125,6 @@ def _groups() -> dict[str, list[Any]]:
         lab,
         leaks,
         members,
-        peer_members,
         run,
         serve,
         splitting,
@@ -139,6 +138,6 @@ def _groups() -> dict[str, list[Any]]:
             compare.compare, tune.tune, lab.experiment, leaks.leakcheck, checking.check, about.algorithms, about.explain, lab.bench,
         ],
         "Data": [data.app, splitting.split],
-        # federation's and peer's apps with what is in founding and members, and in peer_members
-        "Network": [members.app, serve.server, serve.gateway, serve.device, peer_members.app],
+        # federation's app with what is in founding and members
+        "Network": [members.app, serve.server, serve.node],
     }  # fmt: skip

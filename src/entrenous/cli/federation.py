@@ -1,4 +1,4 @@
-"""`entrenous federation`: a real federation tried on this machine, looked at, recommended from; founding.py and members.py add commands."""
+"""`entrenous federation`: one tried on this machine, looked at, recommended from; founding.py and members.py add commands."""
 
 from __future__ import annotations
 
@@ -10,93 +10,101 @@ from cyclopts import App
 
 from ..core.errors import EntrenousError, InputError, at_least
 from .console import emit_json, goes_on, say, table
-from .options import NETWORK, Load, Set, assignments, need_libraries
+from .options import NETWORK, PEERS, Load, Set, assignments, need_libraries
 
-app = App(name="federation", help="A real federation: try one on this machine, found one, enrol nodes, see where it stands.")
+app = App(
+    name="federation", help="A federation, around a server or of peers: try one on this machine, found one, enrol nodes, look."
+)
 
 
 @app.command(name="try")
 def try_(
-    folder: Path = Path("runs/federation"),
+    folder: Path | None = None,
     /,
     *,
+    peers: bool = False,
     data: str = "ml-100k",
-    algorithm: str = "fpl",
+    algorithm: str = "",
     settings: Set = None,
-    nodes: int = 4,
+    nodes: int = 0,
     rounds: int = 20,
     protocol: str | None = None,
     seed: int = 0,
     secure: Literal["none", "masks"] = "none",
-    port: int = 0,
+    seconds: float = 60.0,
     load: Load = None,
     json: bool = False,
-) -> None:
-    """Start a federation on this machine: a server and nodes, each a process, with TLS and keys; and hold its model against a simulation's.
+) -> int:
+    """Start a federation on this machine, each part a process with a key of its own.
 
-    Makes keys and certificates, gives each node the training rows of a part of the users, runs until all rounds are done, and shows that
-    the model is, to the bit, that of `entrenous run` with the same seed. Interrupted, it goes on when it is started again.
+    With a server: nodes that share the users; runs until all rounds are done, and shows that the model is, to the bit, that of `entrenous
+    run` with the same seed. Interrupted, it goes on when it is started again. With --peers: some peers are killed, the first ones too; the
+    rest goes on, and a replay ends with the same bytes. Exit code 1 if something was not as it should be.
 
     Parameters
     ----------
     folder:
-        Where everything is kept: server/, nodes/, logs/.
+        Where everything is kept; default: runs/federation, and for peers a folder that is removed at the end.
+    peers:
+        Without a server: each node is a peer, with one of the first users.
     data:
         A data set, file or folder.
     algorithm:
-        One with a server, of `entrenous algorithms`, or a class of one's own: ./my_algo.py.
+        One of `entrenous algorithms`, or a class of one's own: ./my_algo.py; default: fpl, and for peers pepper-gmf.
     settings:
         A setting of the algorithm, name=value; may be repeated.
     nodes:
-        How many, which share the users in order.
+        How many; default: 4, and 16 peers.
     rounds:
-        After which training is over.
+        After which training is over, with a server.
     protocol:
         How rows are held out, as in `entrenous run`; the nodes get what is left for training.
     seed:
-        Names all randomness. Draws are public here, so that the simulation can repeat them; in earnest they are secret.
+        Names all randomness. Draws around a server are public here, so that the simulation can repeat them; in earnest they are secret.
     secure:
         masks: the server learns the sum of the nodes of a round, and none of them.
-    port:
-        Of 127.0.0.1, where the server listens; 0 = a free one.
+    seconds:
+        How long peers run, from when all have begun.
     json:
         Print one JSON object on stdout.
     """
-    need_libraries("federation", *NETWORK)
+    need_libraries("federation", *(PEERS if peers else NETWORK))
+    if peers:
+        from ..deploy.trial_peers import show
+
+        chosen = assignments(settings)
+        return 0 if show(data, nodes or 16, algorithm or "pepper-gmf", chosen, seconds, folder, print) else 1
     from ..core.own import is_place
     from ..deploy import trial
 
+    folder, algorithm, nodes = folder or Path("runs/federation"), algorithm or "fpl", nodes or 4
     if not (folder / "trial.json").exists():
         plan = trial.TrialPlan(algorithm, data, protocol, seed, rounds, assignments(settings), assignments(load, "--load"))
-        made = trial.begin(folder, plan, nodes=nodes, secure=secure, port=port)
+        made = trial.begin(folder, plan, nodes=nodes, secure=secure)
         say(f"{nodes} nodes and a server in {folder}, with keys and certificates; run {made.terms.run}")
         say_beside(made.terms, algorithm if is_place(algorithm) else "")
     else:
         say(f"going on with {folder}")
     with goes_on("start it again: it goes on from where it was"):
         found = trial.carry_out(folder, say)
-    if json:
-        emit_json(found)
-        return
-    table(["", "model_sha256"], [["network", found["network"]], ["simulation", found["simulation"]]])
-    lost = f"{found['lost']} rounds were lost, for a secure sum that was interrupted is never tried again: the models differ"
-    say(
-        "the same model, bit for bit"
-        if found["same"]
-        else lost
-        if found["lost"]
-        else "the models differ: a bug, please report it"
-    )
-    names = [name for name in ("hr@10", "ndcg@10", "mae", "rmse") if name in found["metrics"]]
-    say(_metrics(found, names))
-    show_list(found["node"], found["user"], found["round"], found["items"])
+    _show_trial(found, json)
     if not found["same"] and not found["lost"]:
         raise EntrenousError("network and simulation ended with different models")
+    return 0
 
 
-def _metrics(found: dict[str, Any], names: list[str]) -> str:
+def _show_trial(found: dict[str, Any], json: bool) -> None:
+    """How the network's model and the simulation's compare, and what a node recommends."""
+    if json:
+        return emit_json(found)
+    table(["", "model_sha256"], [["network", found["network"]], ["simulation", found["simulation"]]])
+    lost = f"{found['lost']} rounds were lost, for a secure sum that was interrupted is never tried again: the models differ"
+    differ = lost if found["lost"] else "the models differ: a bug, please report it"
+    say("the same model, bit for bit" if found["same"] else differ)
+    names = [name for name in ("hr@10", "ndcg@10", "mae", "rmse") if name in found["metrics"]]
     shown = ", ".join(f"{name} {found['metrics'][name]:.4f}" for name in names)
-    return f"{shown} under {found['protocol']}; {found['rounds']} rounds, {found['seconds_a_round']:.2f} s each over the network"
+    say(f"{shown} under {found['protocol']}; {found['rounds']} rounds, {found['seconds_a_round']:.2f} s each over the network")
+    show_list(found["node"], found["user"], found["round"], found["items"])
 
 
 def say_beside(terms: Any, place: str = "") -> None:
@@ -111,42 +119,59 @@ def say_beside(terms: Any, place: str = "") -> None:
 
 
 @app.command
-def status(folder: Path, /, *, json: bool = False) -> None:
-    """Where a server stands, by its own word: rounds, nodes, bytes, and how often each answer was given.
+def status(*folders: Path, json: bool = False) -> None:
+    """Where a server stands: rounds, nodes, bytes, how often each answer was given; or where peers stand: pushes, models taken, errors.
 
     Parameters
     ----------
-    folder:
-        The server's folder.
+    folders:
+        A server's; or peers', or the one that holds them.
     json:
         Print one JSON object on stdout.
     """
     need_libraries("federation", *NETWORK)
+    from ..deploy.membership import is_server
+
+    if folders and is_server(folders[0]):
+        return _server_status(folders[0], json)
+    from ..deploy.peers.running import status as of
+
+    found = [of(path) for path in _peers(folders)]
+    if json:
+        return emit_json({"peers": found})
+    names = ["name", "number", "running", "events", "pushes", "known", "errors", "hr@20", "ticket_ends"]
+    counts = ["pushed.ok", "merged", "pushed.busy", "pushed.failed"]
+    rows = [[*(one.get(name, "") for name in names), *(one.get("tally", {}).get(name, 0) for name in counts)] for one in found]
+    table([*names, *counts], rows)
+
+
+def _server_status(folder: Path, json: bool) -> None:
     from ..deploy.membership import certificate_ends
     from ..deploy.running import status as of
 
+    folder = folder / "server" if (folder / "server").is_dir() else folder
     found, ends = of(folder), certificate_ends(folder)
     if not found:
-        raise InputError(
-            str(folder), "nothing to tell yet", expected="a server that has done a round", fix="start it with `entrenous server`"
-        )
+        fix = "start it with `entrenous server`"
+        raise InputError(str(folder), "nothing to tell yet", expected="a server that has done a round", fix=fix)
     found |= {} if ends is None else {"certificate_ends": f"{ends:%Y-%m-%d}"}
     if json:
-        emit_json(found)
-    else:
-        answers = ", ".join(f"{code} {count}" for code, count in found["answers"].items())
-        table(
-            ["", ""],
-            [
-                [name, value]
-                for name, value in {**found, "waiting_for": ", ".join(found["waiting_for"]), "answers": answers}.items()
-            ],
-        )
+        return emit_json(found)
+    answers = ", ".join(f"{code} {count}" for code, count in found["answers"].items())
+    shown = {**found, "waiting_for": ", ".join(found["waiting_for"]), "answers": answers}
+    table(["", ""], [[name, value] for name, value in shown.items()])
+
+
+def _peers(folders: tuple[Path, ...]) -> list[Path]:
+    """Peers' folders: the given ones, or those in a given one."""
+    if not folders:
+        raise InputError("FOLDER", "no folder was named", fix="name a server's folder, a peer's, or the one that holds peers")
+    return [one.parent for path in folders for one in (sorted(path.glob("nodes/*/node.json")) or [path / "node.json"])]
 
 
 @app.command
 def recommend(folder: Path, /, *, user: str | None = None, n: int = 10, json: bool = False) -> None:
-    """On a node: what it recommends to one of its users, by the newest model it has. Nobody is asked, and nobody told.
+    """On a node or a peer: what it recommends to one of its users, by the newest model it has. Nobody is asked, and nobody told.
 
     Parameters
     ----------
@@ -160,7 +185,7 @@ def recommend(folder: Path, /, *, user: str | None = None, n: int = 10, json: bo
         Print one JSON object on stdout.
     """
     need_libraries("federation", *NETWORK)
-    from ..deploy.running import recommend as best
+    from ..deploy.recommend import recommend as best
 
     at_least("--n", n, 1)
     who, number, items = best(folder, user, n)
@@ -177,8 +202,37 @@ def show_list(node: str, user: str, number: int, items: list[dict[str, Any]]) ->
 
 
 @app.command
+def replay(*folders: Path, json: bool = False) -> int:
+    """Do again, in one process, what all peers of a federation recorded: their models must come out the same, to the byte.
+
+    Exit code 1 if they do not.
+
+    Parameters
+    ----------
+    folders:
+        All peers', or the one that holds them. None of them may be running.
+    json:
+        Print one JSON object on stdout.
+    """
+    need_libraries("federation", *NETWORK)
+    from ..deploy.peers.running import check
+
+    found = check(_peers(folders))
+    same = all(one.kept == one.replayed for one in found)
+    if json:
+        emit_json({"same": same, "events": sum(one.events for one in found), "peers": [one._asdict() for one in found]})
+    else:
+        verdicts = ["same" if one.kept == one.replayed else "DIFFERENT" for one in found]
+        rows = [
+            [one.number, one.events, one.kept[:16], one.replayed[:16], said] for one, said in zip(found, verdicts, strict=True)
+        ]
+        table(["peer", "events", "its state", "replayed", "verdict"], rows)
+    return 0 if same else 1
+
+
+@app.command
 def backup(folder: Path, /, *, out: Path) -> None:
-    """On a node: copy its store, whole, while it runs. To restore: stop the node, remove store.sqlite*, put it back as store.sqlite.
+    """On a node or a peer: copy its store, whole, while it runs. To restore: stop it, remove store.sqlite*, put it back as store.sqlite.
 
     Parameters
     ----------
@@ -188,8 +242,8 @@ def backup(folder: Path, /, *, out: Path) -> None:
         A new file, which holds the users' rows and vectors: keep it as you keep those.
     """
     need_libraries("federation", *NETWORK)
-    from ..deploy.node_store import NodeStore
+    from ..deploy.node_store import STORE, NodeStore
 
-    with closing(NodeStore(folder / "store.sqlite")) as store:
+    with closing(NodeStore(folder / STORE)) as store:
         store.copy(out)
-    say(f"{folder / 'store.sqlite'} copied to {out}")
+    say(f"{folder / STORE} copied to {out}")

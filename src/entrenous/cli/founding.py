@@ -1,9 +1,9 @@
-"""`entrenous federation identity`, `new` and `join`: how a federation of several machines begins."""
+"""`entrenous federation identity`, `new` and `join`: how a federation of several machines begins, around a server or of peers."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
@@ -12,26 +12,30 @@ from .console import say
 from .federation import app, say_beside
 from .options import NETWORK, Load, Set, assignments, loading, need_libraries
 
-if TYPE_CHECKING:
-    from ..deploy.items import Items
+Repeated = Annotated[list[str] | None, Parameter(negative="")]
 
 
 @app.command
-def identity(folder: Path, /, *, name: str) -> None:
-    """On a node: make its keys, and request.json to send to the operator. Private keys stay in the folder.
+def identity(folder: Path, /, *, name: str, listen: str = "", advertise: Repeated = None) -> None:
+    """On a node: make its key, and request.json to send to the operator. The private key stays in the folder.
 
     Parameters
     ----------
     folder:
         The node's, new.
     name:
-        By which the federation will know it: a-z, 0-9, - and . It should not name a person.
+        By which the operator will know it: a-z, 0-9, - and . It should not name a person.
+    listen:
+        Of a peer: HOST:PORT of this machine, UDP; default: any port of all its addresses. Whoever is to be a bootstrap says a port, and an
+        address that others reach.
+    advertise:
+        Of a peer: HOST:PORT that others are told instead, behind a router that forwards it; may be repeated.
     """
     need_libraries("federation", *NETWORK)
     from ..deploy.enrolment import identity as make
 
-    make(folder, name)
-    say(f"keys of '{name}' in {folder}; send {folder / 'request.json'} to the operator, and keep the rest")
+    make(folder, name, listen, tuple(advertise or ()))
+    say(f"key of '{name}' in {folder}; send {folder / 'request.json'} to the operator, and keep the rest")
 
 
 @app.command
@@ -39,17 +43,18 @@ def new(
     folder: Path,
     /,
     *,
-    algorithm: str,
     items: Path,
-    rounds: int,
-    interactions: int,
     node: Annotated[list[str], Parameter(negative="")],
+    peers: bool = False,
+    algorithm: str = "",
+    settings: Set = None,
+    rounds: int = 0,
+    interactions: int = 1,
     users: int = 0,
     scale: tuple[float, float] = (1.0, 1.0),
-    settings: Set = None,
     host: str = "127.0.0.1",
     port: int = 8443,
-    name: Annotated[list[str] | None, Parameter(negative="")] = None,
+    name: Repeated = None,
     secure: Literal["none", "masks"] = "none",
     draws: Literal["secret", "public"] = "secret",
     deadline: float = 600.0,
@@ -57,33 +62,40 @@ def new(
     most_norm: float | None = None,
     most_weight: float | None = None,
     most_move: float | None = None,
+    period: float = 10.0,
+    oldest: int | None = None,
+    days: float = 365.0,
     seed: int = 0,
-    plain: Annotated[bool, Parameter(negative="")] = False,
+    plain: bool = False,
 ) -> None:
     """As the operator: found a federation with the nodes that asked to take part.
 
-    Writes FOLDER/server, to be run with `entrenous server`, and FOLDER/invitations/NAME for each node, to be sent to it.
+    Writes FOLDER/server, to be run with `entrenous server`, or with --peers FOLDER/operator, whose key is needed to invite and to shut out
+    only; and FOLDER/invitations/NAME for each node, to be sent to it. The first two peers are those that others ask first.
 
     Parameters
     ----------
     folder:
         A new folder.
-    algorithm:
-        One with a server, of `entrenous algorithms`; or a class of one's own, ./my_algo.py, which each node must be given.
     items:
         A CSV file with a column `item` and, if known, `title`, `lat` and `lon`: what all nodes number alike.
+    node:
+        REQUEST.json:USERS, a node's request and how many users it may have; of a peer REQUEST.json; repeated for every node.
+    peers:
+        Without a server: each node is a peer, of one user.
+    algorithm:
+        One with a server, of `entrenous algorithms`; or a class of one's own, ./my_algo.py, which each node must be given. With --peers one
+        that gossips; default: pepper-gmf.
+    settings:
+        A hyper-parameter, name=value; may be repeated.
     rounds:
-        After which training is over.
+        After which training is over, with a server.
     interactions:
         About how many rows the nodes have together.
-    node:
-        REQUEST.json:USERS, a node's request and how many users it may have; repeated for every node.
     users:
         Of the federation; default: those of the nodes. More leaves room for nodes to come.
     scale:
         Lowest and highest rating, for algorithms that predict ratings.
-    settings:
-        A hyper-parameter, name=value; may be repeated.
     host:
         What the server listens on; 0.0.0.0 = every address of the machine.
     port:
@@ -104,50 +116,49 @@ def new(
         What one device may weigh; default: as many as there are items, or 256.
     most_move:
         How far any number of the model may move in one round (a trial's status: moved); beyond it the server stops and says why.
+    period:
+        Seconds between two pushes of a peer.
+    oldest:
+        Updates by which a received model may be behind a peer's own, beyond which it is refused; default: any.
+    days:
+        That the tickets of peers are good for.
     seed:
-        Names the server's randomness.
+        Names the server's randomness, or the base model of peers.
     plain:
         Without TLS; beyond loopback, server and nodes then also want --insecure.
     """
     need_libraries("federation", *NETWORK)
     from ..core.own import is_place
     from ..core.protocols import Catalogue
-    from ..deploy.enrolment import EnrolmentRequest
-    from ..deploy.founding import Place, found_server, items_text
+    from ..deploy.catalogue import Items
+    from ..deploy.founding import Place, found_federation
 
     if not 0 < port < 65536:
         raise InputError("--port", f"got {port}", expected="1 to 65535")
-    requests = [requested(each, EnrolmentRequest) for each in node]
-    listed, count = _items(items), users or sum(count for _, count in requests)
-    place, catalogue = Place(host, port, tuple(name or ()), not plain), Catalogue(count, len(listed.ids), interactions, scale)
-    made = found_server(
-        folder, items_text(listed), catalogue, requests, place, algorithm=algorithm, rounds=rounds,
-        settings=assignments(settings), secure=secure, draws=draws, deadline=deadline, quorum=quorum, seed=seed,
-        most_norm=most_norm, most_weight=most_weight, most_move=most_move,
+    requests = [requested(each) for each in node]
+    listed, count = Items.read_csv(items), users or sum(count for _, count in requests)
+    algorithm = algorithm or ("pepper-gmf" if peers else "")
+    made = found_federation(
+        folder, listed, Catalogue(count, len(listed.ids), interactions, scale), requests, Place(host, port, tuple(name or ()), not plain),
+        days=days, topology="peers" if peers else "server", algorithm=algorithm, settings=assignments(settings), draws=draws, seed=seed,
+        rounds=rounds, secure=secure, deadline=deadline, quorum=quorum, most_norm=most_norm, most_weight=most_weight, most_move=most_move,
+        period=period, oldest=oldest,
     )  # fmt: skip
     say_beside(made.terms, algorithm if is_place(algorithm) else "")
-    say(f"run {made.terms.run}; start it with: entrenous server {made.server}")
+    say(f"run {made.terms.run}; {f'its key is in {made.server}' if peers else f'start it with: entrenous server {made.server}'}")
     say(f"send each node its folder of {folder / 'invitations'}; it joins with: entrenous federation join")
 
 
-def requested(text: str, kind: Any) -> tuple[Any, int]:
-    """A node's request and how many users it may have. kind: `EnrolmentRequest`. Raises InputError."""
-    path, colon, count = text.rpartition(":")
-    if not colon or not count.isdigit():
+def requested(text: str) -> tuple[Any, int]:
+    """A node's request and how many users it may have: 1 for a peer, and for a new key. Raises InputError."""
+    from ..deploy.enrolment import EnrolmentRequest
+
+    path, _, count = text.rpartition(":")
+    if path and count.isdigit():
+        return EnrolmentRequest.read(Path(path)), int(count)
+    if not text.endswith(".json"):
         raise InputError("--node", f"got {text!r}", expected="REQUEST.json:USERS, such as shop-1/request.json:250")
-    return kind.read(Path(path)), int(count)
-
-
-def _items(path: Path) -> Items:
-    """The list of items of a CSV file; with places of all of them, or none."""
-    import numpy as np
-
-    from ..deploy.items import read_items
-
-    items = read_items(path)
-    if items.places is not None and np.isnan(items.places).any():
-        raise InputError(str(path), "lat and lon: not of every item", expected="degrees, or neither column")
-    return items
+    return EnrolmentRequest.read(Path(text)), 1
 
 
 @app.command
@@ -156,26 +167,28 @@ def join(
     /,
     *,
     invitation: Path,
-    data: str,
+    data: str = "",
     floor: int = 100,
     occupancy: float = 10.0,
     least_users: int = 1,
-    own: Annotated[list[str] | None, Parameter(negative="")] = None,
+    own: Repeated = None,
+    public_draws: bool = False,
     algorithm: str = "",
     load: Load = None,
 ) -> None:
     """On a node: take up an invitation with the users' rows. They are copied into the node's own store and go nowhere else.
 
-    Says first what the node agrees to. Of the invitation it takes the terms and where the server is; the rest is this command's.
+    Says first what the node agrees to. Of the invitation it takes the terms and where the others are; the rest is this command's. A node
+    that has joined takes a further invitation up, with a new ticket, key or certificate, without --data.
 
     Parameters
     ----------
     folder:
-        The node's, with its keys.
+        The node's, with its key.
     invitation:
         The folder that the operator sent.
     data:
-        A file or data set with the rows of this node's users.
+        A file or data set with the rows of this node's users, of a peer one.
     floor:
         Of secure sums: nodes in a round below which this node sends nothing.
     occupancy:
@@ -184,17 +197,69 @@ def join(
         Users of whom one answer must be: a server that asks for fewer at once gets nothing. Rounds draw users: it needs a quorum below 1.
     own:
         A setting that is the user's to decide, name=value, such as pi=0.5 in FPL: half of the positive updates are sent.
+    public_draws:
+        Join also where devices draw from the federation's seed, so that others can repeat what they draw: for trying out.
     algorithm:
         The file of the federation's algorithm, where that is none of `entrenous algorithms`: ./my_algo.py. Its code runs on this machine;
         it must be the one that the federation agreed on.
     """
     need_libraries("federation", *NETWORK)
     from ..data.load import load as load_data
+    from ..deploy.enrolment import accept
     from ..deploy.enrolment import join as take
     from ..privacy.secure_sum.terms import Floors
 
+    if not data:
+        accept(folder, invitation)
+        say(f"{folder} has taken {invitation} up; start it again: entrenous node {folder}")
+        return
     # a device has one user: that a file is a part of a whole is as it should be
     rows = load_data(data, part=Path(data).exists(), **loading(load))
     decided = assignments(own, "--own")
-    users = take(folder, invitation, rows, Floors(floor, occupancy), decided, algorithm, least_users, say)
-    say(f"{len(users)} users, {len(rows)} rows; run it with: entrenous {'device' if len(users) == 1 else 'gateway'} {folder}")
+    users = take(folder, invitation, rows, Floors(floor, occupancy), decided, algorithm, least_users, say, public_draws)
+    say(f"{len(users)} users, {len(rows)} rows; run it with: entrenous node {folder}")
+
+
+@app.command
+def relay(
+    folder: Path,
+    /,
+    *,
+    invitation: Path,
+    node: Annotated[list[str], Parameter(negative="")],
+    host: str = "127.0.0.1",
+    port: int = 8443,
+    name: Repeated = None,
+    algorithm: str = "",
+    plain: bool = False,
+) -> None:
+    """On a node that was invited: make it a relay, which has nodes of its own and answers the server with their sums.
+
+    Writes FOLDER/below/invitations/NAME for each of them, to be sent to it; run the relay with `entrenous node FOLDER`.
+
+    Parameters
+    ----------
+    folder:
+        The relay's, with its key, as `entrenous federation identity` made it.
+    invitation:
+        The folder that the operator of the server above sent.
+    node:
+        REQUEST.json:USERS, the request of a node of the relay and how many of the relay's users it has; repeated for every node.
+    host:
+        What the relay listens on for its nodes; 0.0.0.0 = every address of the machine.
+    port:
+        Where it listens.
+    name:
+        A host name or address by which its nodes reach it; may be repeated; they use the first.
+    algorithm:
+        The file of the federation's algorithm, where that is none of `entrenous algorithms`.
+    plain:
+        Without TLS to its nodes; beyond loopback, relay and nodes then also want --insecure.
+    """
+    need_libraries("federation", *NETWORK)
+    from ..deploy.founding import Place, found_relay
+
+    requests = [requested(each) for each in node]
+    made = found_relay(folder, invitation, requests, Place(host, port, tuple(name or ()), not plain), algorithm)
+    say(f"send each node its folder of {made.server / 'invitations'}; it joins with: entrenous federation join")
+    say(f"run the relay with: entrenous node {folder}")

@@ -1,51 +1,69 @@
-"""`entrenous server`, `gateway` and `device`: the parts of a federation, each on its own machine."""
+"""`entrenous server` and `node`: the parts of a federation, each on its own machine."""
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from ..core.errors import InputError, at_least
 from .console import say
-from .options import NETWORK, need_libraries
+from .options import NETWORK, PEERS, need_libraries
+
+if TYPE_CHECKING:
+    from ..deploy.ray_serve import RayPlan
 
 Insecure = Annotated[bool, Parameter(name="--insecure", negative="")]
 
 
 def server(
-    folder: Path, /, *, insecure: Insecure = False, ray: str | None = None, replicas: int = 2, journal: Path | None = None
-) -> None:
+    folder: Path, /, *, workers: int = 1, insecure: Insecure = False, ray: str | None = None, replicas: int = 2,
+    journal: Path | None = None,
+) -> None:  # fmt: skip
     """Run a federation's server until its rounds are done. It goes on from where it was, whatever ended it.
 
     Parameters
     ----------
     folder:
         The server's, as `entrenous federation new` or `try` made it.
+    workers:
+        Processes that take answers, on the one port; 1: the server alone. Never changes a result. Not with secure sums.
     insecure:
         Beyond loopback without TLS: everybody on the way may read and change what passes. For a private network that is encrypted itself.
     ray:
-        Have answers taken by replicas of Ray Serve: HOST:PORT of a cluster whose head this machine is, or local.
+        Have answers taken by replicas of Ray Serve, in place of --workers: HOST:PORT of a cluster whose head this machine is, or local.
     replicas:
         How many of them; with --ray.
     journal:
         Their folder for journals, on each machine; with --ray. The default is one in the server's folder.
     """
     need_libraries("federation", *NETWORK)
-    from ..deploy.ray_serve import RayPlan
     from ..deploy.running import run_server
 
-    plan = None if ray is None else RayPlan(ray, replicas, (journal or folder / "replicas").absolute())
+    at_least("--workers", workers, 1)
+    plan = None if ray is None else _ray_plan(ray, workers, replicas, (journal or folder / "replicas").absolute())
     with _until_stopped() as stop:
-        run_server(folder, stop, say, insecure=insecure, ray=plan)
+        run_server(folder, stop, say, insecure=insecure, workers=workers, ray=plan)
 
 
-def gateway(folder: Path, /, *, threads: int = 0, insecure: Insecure = False) -> None:
-    """Run a node that serves many users (a shop, a clinic, a company) until it is stopped. It connects by itself, again and again.
+def _ray_plan(address: str, workers: int, replicas: int, journal: Path) -> RayPlan:
+    """What --ray asks for. Raises InputError beside --workers."""
+    if workers > 1:
+        raise InputError("--ray", "replicas take the answers, not workers", expected="--workers or --ray", fix="leave one out")
+    from ..deploy.ray_serve import RayPlan
+
+    return RayPlan(address, replicas, journal)
+
+
+def node(folder: Path, /, *, threads: int = 0, insecure: Insecure = False) -> None:
+    """Run a node until it is stopped: a device of one user, a gateway of many, a relay, or a peer. It connects by itself, again and again.
 
     Parameters
     ----------
@@ -57,34 +75,31 @@ def gateway(folder: Path, /, *, threads: int = 0, insecure: Insecure = False) ->
         Speak to a server beyond loopback without TLS.
     """
     need_libraries("federation", *NETWORK)
-    from ..deploy.running import run_node
+    from ..deploy.files import read_json
+    from ..deploy.node_store import NODE
+    from ..deploy.running import run_node, run_relay
+    from ..deploy.terms import TERMS, FederationTerms
     from ..federation.executors import Threads
 
+    has_server = not (folder / NODE).exists() or FederationTerms.read(folder / TERMS).has_server
     with _until_stopped() as stop:
-        run_node(folder, stop, say, threads=Threads(threads).workers, insecure=insecure)
+        if has_server and read_json(folder / NODE).get("relay"):
+            return run_relay(folder, stop, say, insecure=insecure)
+        if has_server:
+            return run_node(folder, stop, say, threads=Threads(threads).workers, insecure=insecure)
+        need_libraries("node", *PEERS)
+        from ..deploy.peers.running import run
 
-
-def device(folder: Path, /, *, insecure: Insecure = False) -> None:
-    """Run the node of one user until it is stopped: the same program as a gateway, which refuses a second user.
-
-    Parameters
-    ----------
-    folder:
-        The node's folder.
-    insecure:
-        Speak to a server beyond loopback without TLS.
-    """
-    need_libraries("federation", *NETWORK)
-    from ..deploy.running import run_node
-
-    with _until_stopped() as stop:
-        run_node(folder, stop, say, insecure=insecure, most=1)
+        run(folder, stop, say)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)  # all is saved and closed; iroh's library would wait up to half a minute for peers that are dead
 
 
 @contextmanager
 def _until_stopped() -> Iterator[threading.Event]:
     """An event that SIGTERM and SIGINT set."""
-    from ..deploy.running import orphaned
+    from ..deploy.processes import orphaned
 
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 
+from .contract import Size, UpTo
 from .declared import Contract, ContractError, read_only
 from .enforce import check_same, check_update, vanishing
 from .errors import EntrenousWarning
@@ -72,3 +73,22 @@ def of_devices(contract: Contract, delivered: State, rows: Int64Array) -> State:
     own = {field.name for field in contract.receives if field.axes.sizes[:1] == ("devices",)}
     arrays = arrays_of(delivered)
     return read_only(type(delivered)(**{name: array[rows] if name in own else array for name, array in arrays.items()}))
+
+
+def delivered_to(contract: Contract, delivered: State, rows: Int64Array) -> State:
+    """`of_devices` as it would have been delivered to these devices alone: without the tables that only others point to."""
+    found = of_devices(contract, delivered, rows)
+    arrays = dict(arrays_of(found))
+    for index in contract.receives:
+        tables = [field.name for field in contract.receives if _decided_by(field.axes.sizes[0], index.axes.below)]
+        if tables:
+            used = np.unique(arrays[index.name][arrays[index.name] >= 0])
+            places = np.searchsorted(used, arrays[index.name]).astype(arrays[index.name].dtype)
+            arrays[index.name] = np.where(arrays[index.name] >= 0, places, arrays[index.name])
+            arrays |= {name: arrays[name][used] for name in tables}
+    return read_only(type(found)(**arrays))
+
+
+def _decided_by(size: Size, below: str | int | None) -> bool:
+    """Whether an array's first size is one that the devices of a delivery decide, into which the numbers of another point."""
+    return isinstance(size, UpTo) and size.most == "devices" and size.name == below

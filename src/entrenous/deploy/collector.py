@@ -7,15 +7,17 @@ from contextlib import suppress
 from threading import Event
 from typing import Protocol, TypeVar, final
 
+import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ..core.declared import Contract
+from ..core.types import Int64Array
 from ..core.update import Total
 from .caps import Caps
 from .codes import Code, FrameRefused
 from .exchange import Exchange, SentRequest
 from .frames import opened
-from .intake import Open, RoundIntake
+from .intake import CONTRIBUTIONS, Open, RoundIntake
 from .journal import FRAME, Journal, JournalRecord
 from .links.port import ServerLink
 from .request import Requests, RoundWork
@@ -48,6 +50,11 @@ class Collecting(Protocol):
     @property
     def taken(self) -> Collection[str]:
         """The names of the nodes whose answers count."""
+        ...
+
+    @property
+    def devices(self) -> int:
+        """How many devices are in what was taken."""
         ...
 
     def begin(self, work: RoundWork) -> None:
@@ -111,7 +118,7 @@ class Collector:
         self.requests = Requests(folder.key, terms, contract, folder.start)
         self.exchange = Exchange(link, stop, waits)
         self.intake = RoundIntake(
-            terms.run, folder.roll, contract, folder.log, Caps.of(contract, terms.most_norm, terms.most_weight)
+            terms.run, folder.members, contract, folder.log, Caps.of(contract, terms.most_norm, terms.most_weight)
         )
         self.bytes_up = 0
         self._work: RoundWork | None = None
@@ -139,6 +146,15 @@ class Collector:
     @property
     def present(self) -> int:
         return len(self.exchange.present)
+
+    @property
+    def devices(self) -> int:
+        return self.intake.total.devices
+
+    @property
+    def heard(self) -> Int64Array:
+        """The users whose devices are in what was taken, ascending."""
+        return np.sort(np.concatenate(list(self.intake.heard.values()) or [np.empty(0, np.int64)]))
 
     @property
     def taken(self) -> Collection[str]:
@@ -197,7 +213,7 @@ class Collector:
         for frame in frames:
             with suppress(FrameRefused):
                 found = opened(frame)
-                if found.head.kind in ("update", "sum"):
+                if found.head.kind in CONTRIBUTIONS:
                     self.intake.receive(frame)  # late
                 else:
                     self.without.discard(self.intake.identified(found))

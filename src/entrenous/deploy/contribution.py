@@ -74,12 +74,14 @@ def of_update(update: Update) -> bytes:
 
 def of_total(total: Total) -> bytes:
     """Encodes a sum as the body of a `sum`, with the items that anybody sent a row for."""
+    return tensors.write(_summed(total))
+
+
+def _summed(total: Total) -> dict[str, Array]:
     item = np.flatnonzero(total.senders).astype(np.int32)
     rows = {name: row[item] for name, row in total.rows.items()}
-    return tensors.write(
-        {"item": item, "senders": total.senders[item], "weight": total.weight, **_named("row", rows), **_named("dense", total.dense),
-         **shown_of(total)}
-    )  # fmt: skip
+    return {"item": item, "senders": total.senders[item], "weight": total.weight, **_named("row", rows),
+            **_named("dense", total.dense), **shown_of(total)}  # fmt: skip
 
 
 def check_numbers(devices: State, found: Update | Total, contract: Contract) -> None:
@@ -93,6 +95,11 @@ def check_numbers(devices: State, found: Update | Total, contract: Contract) -> 
         arrays += [*found.rows.items(), *found.dense.items(), *found.shown.items(), ("weight", found.weight)]
     for name, array in arrays:
         _check_numbers(name, array, Code.TOO_LARGE)
+
+
+def of_part(total: Total, users: Int64Array) -> bytes:
+    """Encodes a sum as the body of a `part`: with the users whose devices are in it, int64 ascending."""
+    return tensors.write({**_summed(total), "users": users})
 
 
 def shown_of(total: Total) -> dict[str, Array]:
@@ -139,8 +146,26 @@ def read_update(body: memoryview, contract: Contract, user: int) -> Update:
 
 def read_total(body: memoryview, contract: Contract, users: Int64Array) -> Total:
     """Reads the sum of the devices of `users`. Raises FrameRefused."""
+    return _total(_read(body, _total_schema(contract, len(users))), contract, users)
+
+
+def read_part(body: memoryview, contract: Contract, asked: Int64Array, heard: int) -> tuple[Total, Int64Array]:
+    """Reads the sum of `heard` of the devices that were asked for, and whose they are. asked: int64 ascending. Raises FrameRefused."""
+    if not 1 <= heard <= len(asked):
+        _refuse(Code.WRONG_COUNT, "of devices")
+    arrays = _read(body, {**_total_schema(contract, heard), "users": TensorField("i8", (heard,))})
+    users = arrays.pop("users")
+    if np.any(np.diff(users) <= 0) or not np.isin(users, asked).all():
+        _refuse(Code.WRONG_SENDER, "other users than those who were asked")
+    return _total(arrays, contract, users), users
+
+
+def _total_schema(contract: Contract, m: int) -> dict[str, TensorField]:
+    return _schema(contract, m, "i8", min(contract.sizes["items"], m * _rows(contract)))
+
+
+def _total(arrays: dict[str, Array], contract: Contract, users: Int64Array) -> Total:
     m = len(users)
-    arrays = _read(body, _schema(contract, m, "i8", min(contract.sizes["items"], m * _rows(contract))))
     item, senders = arrays["item"], arrays["senders"]
     _check_items(item, contract)
     _check_shapes(arrays, contract, len(item), contract.groups)

@@ -10,37 +10,37 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import NamedTuple, final
 
 import numpy as np
 
 from ..core.types import Array, Int64Array
-from .contribution import add, agreed, of_total, read_total
-from .terms import FederationTerms, Roll
+from .contribution import add, agreed, of_part, read_part
+from .members import Members
+from .terms import FederationTerms
 
 SILENT = 5.0  # seconds without a report, after which a replica is taken for dead
 
 
 class ReplicaPlan(NamedTuple):
-    """What a replica is told at its start: terms and roll as JSON, the server's key (it signs the requests) and start, the place of an
-    algorithm of one's own ("" = one of this package), the folder for journals on the machine where the replica runs, and the server's
+    """What a replica is told at its start: terms and membership list as JSON, the server's key (it signs the requests) and start, the place
+    of an algorithm of one's own ("" = one of this package), the folder for journals on the machine where the replica runs, and the server's
     version of this package."""
 
     terms: str
-    roll: str
+    members: str
     key: bytes
     start: int
     algorithm: str
     journal: str
     version: str
 
-    def agreement(self) -> tuple[FederationTerms, Roll]:
-        """Terms and roll. Raises InputError."""
+    def agreement(self) -> tuple[FederationTerms, Members]:
+        """Terms and membership list. Raises InputError."""
         terms = FederationTerms.parse(json.loads(self.terms), "terms")
-        return terms, Roll.parse(json.loads(self.roll), Path("roll"), terms.users)
+        return terms, Members.parse(json.loads(self.members), "members", terms.users)
 
 
 class Instruction(NamedTuple):
@@ -56,13 +56,20 @@ class Instruction(NamedTuple):
     without: Mapping[str, frozenset[str]] = {}
 
 
+class Dealt(NamedTuple):
+    """What became of a node. length: of its answer, as `Caps.norm` measures it; devices: how many are in it."""
+
+    length: float = 0.0
+    devices: int = 0
+
+
 class ReplicaReport(NamedTuple):
     """What a replica says. on: the serial that it has obeyed; work: what `done` is of; done: nodes that it has dealt with since its last
-    report, each with the length of its answer, or all of them if `whole`; read: how many of the events it has; total: its sum."""
+    report, or all of them if `whole`; read: how many of the events it has; total: its sum, as the body of a `part`."""
 
     on: int
     work: int
-    done: Mapping[str, float]
+    done: Mapping[str, Dealt]
     whole: bool
     read: int
     counts: Mapping[str, int]
@@ -72,10 +79,10 @@ class ReplicaReport(NamedTuple):
 
 
 class Event(NamedTuple):
-    """A node has been dealt with by some replica, or is no longer (length < 0)."""
+    """A node has been dealt with by some replica, or (None) by none of those that are left."""
 
     node: str
-    length: float
+    dealt: Dealt | None
 
 
 class CoordinatorReply(NamedTuple):
@@ -89,7 +96,7 @@ class CoordinatorReply(NamedTuple):
 
 class ReplicasSummary(NamedTuple):
     """Where all replicas stand. live: how many there are; ready: how many have obeyed the last instruction; sent: bytes up, down, and
-    messages, of all replicas that there ever were."""
+    messages, of all replicas that there ever were; present: nodes that were there of late, one that two have heard twice."""
 
     live: int
     ready: int
@@ -99,13 +106,21 @@ class ReplicasSummary(NamedTuple):
     present: int
 
 
+class MergedTotal(NamedTuple):
+    """The sum of all replicas. names: the nodes whose answers are in it; devices: how many; body: that of a `part`, b"" for nobody's."""
+
+    names: frozenset[str]
+    devices: int
+    body: bytes
+
+
 @dataclass
 class Standing:
     """What a replica has reported. heard: when last."""
 
     heard: float
     on: int = 0
-    done: set[str] = field(default_factory=set)
+    done: dict[str, Dealt] = field(default_factory=dict)
     present: int = 0
     total: bytes = b""
 
@@ -133,7 +148,7 @@ class Coordinator:
         self._instruction = Instruction(now.serial + 1, now.work + 1, word, number, model, state)
         self._events, self._by = [], Counter()
         for standing in self._live.values():
-            standing.done, standing.total = set(), b""
+            standing.done, standing.total = {}, b""
 
     def again(self, word: str, without: Mapping[str, frozenset[str]] | None = None) -> None:
         """Another word about the same."""
@@ -151,19 +166,22 @@ class Coordinator:
         sent = np.sum([*self._sent.values(), (0, 0, 0)], axis=0).tolist()
         return ReplicasSummary(len(live), ready, self._events[read:], counts, tuple(sent), sum(one.present for one in live))
 
-    def total(self, asked: Mapping[str, Int64Array]) -> tuple[frozenset[str], bytes] | None:
-        """The sum of all totals and whose answers are in it, once all replicas have said theirs; None where a node is in two: then those
-        are to be said again, and the later one leaves it out."""
+    def total(self, asked: Mapping[str, Int64Array]) -> MergedTotal | None:
+        """The sum of all totals, once all replicas have said theirs; None where a node is in two: then those are to be said again, and the
+        later one leaves it out."""
         twice, seen = self._twice(), set[str]()
         if any(twice.values()):
             self.again("total", twice)
             return None
-        merged = self._contract.empty_total()
+        merged, heard = self._contract.empty_total(), [np.empty(0, np.int64)]
         for standing in self._ready():
-            seen |= standing.done
+            seen |= standing.done.keys()
             users = np.sort(np.concatenate([asked[name] for name in standing.done]))
-            merged = add(merged, read_total(memoryview(standing.total), self._contract, users))
-        return frozenset(seen), of_total(merged) if seen else b""
+            devices = sum(dealt.devices for dealt in standing.done.values())
+            total, theirs = read_part(memoryview(standing.total), self._contract, users, devices)
+            merged = add(merged, total)
+            heard.append(theirs)
+        return MergedTotal(frozenset(seen), merged.devices, of_part(merged, np.sort(np.concatenate(heard))) if seen else b"")
 
     # ---- for replicas --------------------------------------------------------------------------------------------------------------------
 
@@ -184,20 +202,19 @@ class Coordinator:
 
     def _done(self, standing: Standing, said: ReplicaReport) -> None:
         if said.whole:
-            self._undo(standing.done - said.done.keys())
-            standing.done &= said.done.keys()
-        for name in said.done.keys() - standing.done:
+            self._undo(standing.done.keys() - said.done.keys())
+        for name in said.done.keys() - standing.done.keys():
             self._by[name] += 1
             if self._by[name] == 1:
                 self._events.append(Event(name, said.done[name]))
-        standing.done |= said.done.keys()
+        standing.done = dict(said.done) if said.whole else {**standing.done, **said.done}
         standing.total = said.total
 
-    def _undo(self, names: set[str]) -> None:
+    def _undo(self, names: Iterable[str]) -> None:
         for name in names:
             self._by[name] -= 1
             if not self._by[name]:
-                self._events.append(Event(name, -1.0))
+                self._events.append(Event(name, None))
 
     def _bury(self) -> None:
         """Forgets replicas that have said nothing for long."""
@@ -213,7 +230,7 @@ class Coordinator:
         """Whom each replica is to leave out, because one before it has them too, beside whom it was told to leave out before."""
         seen, found = set[str](), dict[str, frozenset[str]]()
         for replica, standing in self._live.items():
-            found[replica] = frozenset(standing.done & seen)
-            seen |= standing.done
+            found[replica] = frozenset(standing.done.keys() & seen)
+            seen |= standing.done.keys()
         before = self._instruction.without
         return {name: found[name] | before.get(name, frozenset()) for name in found} if any(found.values()) else {}

@@ -1,18 +1,20 @@
-"""How a node comes to take part: it makes its keys, asks with their public halves, is invited, and joins with its users' rows.
+"""How a node or a peer comes to take part: it makes its key, asks with the public half, is invited, and joins with its users' rows.
 
-    node      identity(folder, name)         -> request.json, which may be shown to anybody
-    operator  founding.found_server(...)     -> a server's folder, and an invitation for each request
-    node      join(folder, invitation, rows) -> the node's folder, ready to run
+    node      identity(folder, name)              -> request.json, which may be shown to anybody
+    operator  founding.found_federation(...)      -> the operator's folder, and an invitation for each request
+    node      join(folder, invitation, rows)      -> the node's folder, ready to run
+    node      rotate(folder)                      -> a request with a new key, signed by the old one
+    node      accept(folder, invitation)          -> the same folder with a new key, ticket or certificate
 
 No private key leaves the machine on which it was made, and no row the node.
 """
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -20,102 +22,111 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from ..core.errors import InputError, at_least
-from ..core.files import write_private
 from ..core.own import lasting, short
 from ..core.types import Int32Array, Int64Array
 from ..core.vocabulary import Vocabulary
 from ..data.interactions import Interactions
 from ..privacy.secure_sum.terms import Floors
-from .address import split_address
-from .frames import is_name
-from .node import read_identity, read_items
-from .node_store import NodeStore
-from .terms import FORMAT, FederationTerms, Member, Roll, read_json, write_text
+from .catalogue import ITEMS, Items
+from .files import read_json, write_json
+from .identity import IDENTITY, is_name, is_signed, public_bytes, read_identity, write_identity
+from .invitation import INVITED, read_peer_invitation, read_server_invitation
+from .members import MEMBERS, Member, Members
+from .node_store import NODE, STORE, NodeStore
+from .terms import TERMS, FederationTerms
 
-INVITED = (
-    "terms.json",
-    "roll.json",
-    "items.json",
-    "invitation.json",
-    "ca.crt",
-)  # what an operator sends to a node; the last with TLS
+REQUEST, NEXT = "request.json", "next.key"
+LONGEST = 56  # characters of an address
+ROTATION = b"entrenous new key 1\0"  # begins what an old key signs for a new one
 
 
 class EnrolmentRequest(NamedTuple):
-    """A node's request to take part. key: its Ed25519 identity, hexadecimal."""
+    """A request to take part. key: Ed25519, hexadecimal. listen, advertise: HOST:PORT of a peer, and what others are told instead.
+    replaces, signature: the key that a member had before, and its word for the new one."""
 
     name: str
     key: str
+    listen: str = ""
+    advertise: tuple[str, ...] = ()
+    replaces: str = ""
+    signature: str = ""
 
     @classmethod
     def read(cls, path: Path) -> Self:
         """Read a request from a file. Raises InputError that names the file."""
         found = read_json(path)
         try:
-            request = cls(str(found["name"]), str(found["key"]))
+            request = cls(**{**found, "advertise": tuple(found.get("advertise", ()))})
             known = is_name(request.name.encode("ascii")) and len(bytes.fromhex(request.key)) == 32
-        except (KeyError, ValueError):
+            known &= all(_is_address(one) for one in (request.listen, *request.advertise))
+        except (AttributeError, TypeError, ValueError):
             known = False
         if not known:
             fix = "make it on the node with `entrenous federation identity`"
             raise InputError(str(path), "not a request to take part", expected="name and key", fix=fix)
         return request
 
-    def member(self, start: int, count: int) -> Member:
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """The addresses at which other peers reach this one; () if it names no port."""
+        return tuple(one for one in self.advertise or (self.listen,) if one and not one.endswith(":0"))
+
+    def member(self, start: int, count: int, until: int = 0) -> Member:
         """The entry of this node in the membership list, with `count` users from number `start`. Raises InputError for a count
         below 1."""
         at_least(f"users of {self.name}", count, 1)
-        return Member(Ed25519PublicKey.from_public_bytes(bytes.fromhex(self.key)), np.arange(start, start + count))
+        return Member(Ed25519PublicKey.from_public_bytes(bytes.fromhex(self.key)), np.arange(start, start + count), until)
+
+    def is_by_owner_of(self, key: str, run: str) -> bool:
+        """Whether the owner of a key, hexadecimal, asks to replace it in the federation `run`."""
+        try:
+            signature = bytes.fromhex(self.signature)
+        except (TypeError, ValueError):
+            return False
+        return self.replaces == key and is_signed(bytes.fromhex(key), signature, _rotation(run, self.name, self.key))
 
 
-class ServerAddress(NamedTuple):
-    """Where the server is, as its operator says: the one thing that a node takes from outside into node.json. tls: whether it has a
-    certificate."""
-
-    server: str
-    tls: bool
-
-    @classmethod
-    def read(cls, path: Path) -> Self:
-        """Read an invitation. Raises InputError for anything else in it: what a node insists on is for its owner to say."""
-        found = read_json(path)
-        if foreign := sorted(found.keys() - set(cls._fields)):
-            expected, fix = "server and tls alone", "ask the operator why: these are the node's own to decide"
-            raise InputError(str(path), f"says '{foreign[0][:40]}' too", expected=expected, fix=fix)
-        if type(found.get("server")) is not str or type(found.get("tls")) is not bool:
-            raise InputError(str(path), "is no invitation", expected='{"server": "HOST:PORT", "tls": true}')
-        split_address(str(path), found["server"])
-        return cls(found["server"], found["tls"])
+def _is_address(one: str) -> bool:
+    """Whether a text is HOST:PORT, no longer than a record of a peer can hold; or empty."""
+    host, _, port = one.rpartition(":")
+    return not one or (bool(host) and port.isdigit() and int(port) <= 65535 and len(one) <= LONGEST and one.isascii())
 
 
-def told(invitation: Path) -> list[str]:
-    """What a node agrees to by taking an invitation up, in lines for its owner. Raises InputError."""
-    terms, where = FederationTerms.read(invitation / "terms.json"), ServerAddress.read(invitation / "invitation.json")
-    settings = ", ".join(f"{name}={value}" for name, value in sorted(terms.settings.items())) or "as they come"
-    draws = {"public": "public: the server can repeat what devices draw, and so undo what drawing hides",
-             "secret": "secret: from a number of this node's own"}[terms.draws]  # fmt: skip
-    sums = {"masks": "masks: the server sees sums of nodes", "none": "none: the server sees what each node sends"}[terms.secure]
-    return [
-        f"run {terms.run}, server {where.server}, {'with' if where.tls else 'WITHOUT'} TLS",
-        f"algorithm {short(terms.algorithm)}, settings {settings}; what it reveals: entrenous explain {short(terms.algorithm)}",
-        f"{terms.rounds} rounds, {terms.users} users, {terms.items} items",
-        f"draws={draws}",
-        f"secure={sums}",
-    ]
+def _rotation(run: str, name: str, key: str) -> bytes:
+    return ROTATION + f"{run} {name} {key}".encode()
 
 
-def identity(folder: Path, name: str) -> EnrolmentRequest:
-    """Make a node's keys, readable by their owner alone, and request.json with their public halves.
+def identity(folder: Path, name: str, listen: str = "", advertise: tuple[str, ...] = ()) -> EnrolmentRequest:
+    """Make a node's key, readable by its owner alone, and request.json with the public half. listen, advertise: of a peer.
 
-    Raises InputError for a name that no node may have, and for a folder that has keys already.
+    Raises InputError for a name or an address that no node may have, and for a folder that has a key already.
     """
     if not is_name(name.encode()):
         raise InputError("--name", f"got {name!r}", expected="1 to 64 of a-z, 0-9, - and .")
+    for option, one in (("--listen", listen), *(("--advertise", one) for one in advertise)):
+        if not _is_address(one):
+            raise InputError(option, f"got {one!r}", expected="HOST:PORT, such as 10.0.0.7:9411")
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    request = EnrolmentRequest(name, _new_key(folder / IDENTITY), listen, advertise)
+    write_json(folder / REQUEST, request._asdict())
+    return request
+
+
+def _new_key(path: Path) -> str:
+    """Write a new key. Returns its public half, hexadecimal."""
     key = Ed25519PrivateKey.generate()
-    write_identity(folder / "identity.key", key)
-    request = EnrolmentRequest(name, key.public_key().public_bytes_raw().hex())
-    write_text(folder / "request.json", json.dumps({"format": FORMAT, **request._asdict()}, indent=1))
+    write_identity(path, key)
+    return public_bytes(key).hex()
+
+
+def rotate(folder: Path) -> EnrolmentRequest:
+    """Make a new key for a node that has joined, and a request for it that its old key has signed. The old one counts until an
+    invitation for the new one is accepted. Raises InputError for a folder that waits for such an invitation already."""
+    terms, old = FederationTerms.read(folder / TERMS), read_identity(folder / IDENTITY)
+    before, key = EnrolmentRequest.read(folder / REQUEST), _new_key(folder / NEXT)
+    signature = old.sign(_rotation(terms.run, before.name, key)).hex()
+    request = before._replace(key=key, replaces=public_bytes(old).hex(), signature=signature)
+    write_json(folder / REQUEST, request._asdict())
     return request
 
 
@@ -128,43 +139,118 @@ def join(
     algorithm: str = "",
     least_users: int = 1,
     tell: Callable[[str], None] = lambda line: None,
+    public_draws: bool = False,
 ) -> Int64Array:
     """Takes an invitation up: the node's folder with its users' rows, whose items are called as in the federation. Returns the
     federation's numbers of rows.users, int64. floors: what the node insists on in secure sums; own: settings that are the user's to
     decide, such as FPL's pi; algorithm: the place of the federation's algorithm, where that is none of `entrenous algorithms`; least_users:
-    of whom one answer must be; tell: is given the lines of `told`, before anything is written.
+    of whom one answer must be; tell: is given the lines of `told`, before anything is written; public_draws: whether the node's owner lets
+    its devices draw from the federation's seed.
 
-    Raises InputError for an invitation that is another node's or for another number of users, and for rows of items not on the list.
+    Raises InputError for an invitation that is another node's or for another number of users, for terms with public draws that the owner
+    does not allow, and for rows of items not on the list.
     """
-    terms, key = FederationTerms.read(invitation / "terms.json"), read_identity(folder / "identity.key")
-    name = str(read_json(folder / "request.json")["name"])
-    member = Roll.read(invitation / "roll.json", terms.users).members.get(name)
-    if member is None or member.key.public_bytes_raw() != key.public_key().public_bytes_raw():
-        raise InputError(
-            str(invitation), f"is not for '{name}' with this key", fix="ask the operator with this folder's request.json"
-        )
-    if len(rows.users) != len(member.users):
-        fix = f"ask the operator for {len(rows.users)}"
-        raise InputError(
-            rows.name, f"{len(rows.users)} users", expected=f"{len(member.users)}, as '{name}' was invited with", fix=fix
-        )
-    if not 1 <= least_users <= len(member.users):
-        raise InputError("--least-users", f"got {least_users}", expected=f"1 to {len(member.users)}, the node's users")
-    where = ServerAddress.read(invitation / "invitation.json")
-    items, _ = read_items(invitation / "items.json", terms.items_sha256)
-    users = member.users
-    terms.make(own, algorithm)  # for what it refuses
+    terms, request = FederationTerms.read(invitation / TERMS), EnrolmentRequest.read(folder / REQUEST)
+    users = invited(invitation, terms, request.name, public_bytes(read_identity(folder / IDENTITY)))
+    if (folder / STORE).exists():
+        raise InputError(str(folder), "has joined already", fix="leave --data out, to take a new invitation up")
+    if len(rows.users) != len(users):
+        fix = f"ask the operator for {len(rows.users)}" if terms.has_server else "give each of them a peer"
+        expected = f"{len(users)}, as '{request.name}' was invited with"
+        raise InputError(rows.name, f"{len(rows.users)} users", expected=expected, fix=fix)
+    if terms.draws == "public" and not public_draws:
+        problem = "its draws are public: others can repeat what devices draw, and so undo what drawing hides"
+        raise InputError(str(invitation), problem, expected="secret draws", fix="ask the operator why; --public-draws allows it")
+    if not 1 <= least_users <= len(users):
+        raise InputError("--least-users", f"got {least_users}", expected=f"1 to {len(users)}, the node's users")
+    items = Items.read(invitation / ITEMS, terms.items_sha256).vocabulary
+    terms.check(own, algorithm)
     joined = with_items(rows, items.indices(rows.items.ids.tolist()), items)
     for line in told(invitation):
         tell(line)
-    NodeStore.create(folder / "store.sqlite", joined, users).close()
+    NodeStore.create(folder / STORE, joined, users).close()
+    take(folder, invitation)
+    about: dict[str, Any] = {"name": request.name}
+    if terms.has_server:
+        about |= {"floors": asdict(floors or Floors()), "own": dict(own or {}), "least_users": least_users,
+                  "algorithm": lasting(algorithm) if algorithm else "", **of_server(invitation)}  # fmt: skip
+    else:
+        about |= {"listen": request.listen or "0.0.0.0:0", "advertise": request.advertise}
+    write_json(folder / NODE, about)
+    return users
+
+
+def accept(folder: Path, invitation: Path) -> None:
+    """Takes a new invitation up for a node that has joined: after `rotate`, or with a new ticket, address or certificate.
+
+    Raises InputError for an invitation to another federation, for another key, or for other users."""
+    terms, about = FederationTerms.read(invitation / TERMS), read_json(folder / NODE)
+    if terms.run != FederationTerms.read(folder / TERMS).run:
+        raise InputError(
+            str(invitation), "is to another federation", fix="make a new folder with `entrenous federation identity`"
+        )
+    rotated = (folder / NEXT).exists()
+    key = public_bytes(read_identity(folder / (NEXT if rotated else IDENTITY)))
+    users = invited(invitation, terms, str(about["name"]), key)
+    store = NodeStore(folder / STORE)
+    mine = store.users
+    store.close()
+    if not np.array_equal(users, mine):
+        raise InputError(str(invitation), "is for other users than this node's", fix="ask the operator why")
+    take(folder, invitation)
+    if rotated:
+        (folder / NEXT).replace(folder / IDENTITY)
+    write_json(folder / NODE, about | (of_server(invitation) if terms.has_server else {}))
+
+
+def invited(invitation: Path, terms: FederationTerms, name: str, key: bytes) -> Int64Array:
+    """The numbers of the users with whom the owner of `key` is invited. Raises InputError where it is not."""
+    if terms.has_server:
+        member = Members.read(invitation / MEMBERS, terms.users).nodes.get(name)
+        users = member.users if member is not None and member.key.public_bytes_raw() == key else None
+    else:
+        ticket = read_peer_invitation(invitation).signed()
+        users = np.array([ticket.number]) if ticket.is_for(key, bytes.fromhex(terms.operator), terms.run_bytes) else None
+    if users is None:
+        raise InputError(
+            str(invitation), f"is not for '{name}' with this key", fix="ask the operator with this folder's request.json"
+        )
+    return users
+
+
+def take(folder: Path, invitation: Path) -> None:
+    """Copy what a node needs of an invitation into its folder."""
     for part in INVITED:
         if (invitation / part).exists() and invitation != folder:
             shutil.copyfile(invitation / part, folder / part)
-    about: dict[str, Any] = {"format": FORMAT, "name": name, "floors": asdict(floors or Floors()), "own": dict(own or {}),
-                             "algorithm": lasting(algorithm) if algorithm else "", "least_users": least_users}  # fmt: skip
-    write_text(folder / "node.json", json.dumps({**about, **where._asdict()}, indent=1))
-    return users
+
+
+def of_server(invitation: Path) -> dict[str, Any]:
+    """What node.json says of the server: the one thing that a node takes from outside into it."""
+    where = read_server_invitation(invitation)
+    return {"server": where.server, "tls": where.tls}
+
+
+def told(invitation: Path) -> list[str]:
+    """What a node agrees to by taking an invitation up, in lines for its owner. Raises InputError."""
+    terms = FederationTerms.read(invitation / TERMS)
+    settings = ", ".join(f"{name}={value}" for name, value in sorted(terms.settings.items())) or "as they come"
+    others = "the server" if terms.has_server else "everybody"
+    draws = {"public": f"public: {others} can repeat what devices draw, and so undo what drawing hides",
+             "secret": "secret: from a number of this node's own"}[terms.draws]  # fmt: skip
+    lines = [
+        f"algorithm {short(terms.algorithm)}, settings {settings}; what it reveals: entrenous explain {short(terms.algorithm)}"
+    ]
+    if not terms.has_server:
+        found = read_peer_invitation(invitation)
+        end = datetime.fromtimestamp(found.until, UTC)
+        where = f"peer {found.number} of {terms.users}, no server; the ticket ends on {end:%Y-%m-%d}"
+        return [f"run {terms.run}, {where}", *lines, f"{terms.items} items, a push each {terms.period:g} s", f"draws={draws}"]
+    server = read_server_invitation(invitation)
+    sums = {"masks": "masks: the server sees sums of nodes", "none": "none: the server sees what each node sends"}[terms.secure]
+    where = f"server {server.server}, {'with' if server.tls else 'WITHOUT'} TLS"
+    sizes = f"{terms.rounds} rounds, {terms.users} users, {terms.items} items"
+    return [f"run {terms.run}, {where}", *lines, sizes, f"draws={draws}", f"secure={sums}"]
 
 
 def with_items(rows: Interactions, place: Int32Array, items: Vocabulary) -> Interactions:
@@ -178,12 +264,3 @@ def with_items(rows: Interactions, place: Int32Array, items: Vocabulary) -> Inte
     order = np.lexsort((place[rows.item], rows.user))
     time, row = (None if column is None else column[order] for column in (rows.time, rows.row))
     return replace(rows, item=place[rows.item][order], value=rows.value[order], items=items, features={}, time=time, row=row)
-
-
-def write_identity(path: Path, key: Ed25519PrivateKey) -> None:
-    """Write a private key to a new file that its owner alone may read, never over an existing one."""
-    try:
-        write_private(path, f"{key.private_bytes_raw().hex()}\n".encode())
-    except FileExistsError:
-        fix = "choose another folder, or remove it if nobody needs it"
-        raise InputError(str(path), "there is a key already", fix=fix) from None

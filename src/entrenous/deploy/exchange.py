@@ -13,7 +13,7 @@ from .links.port import ServerLink
 LONG = 3.0  # seconds between two words about who is waited for
 POLL = 0.2  # seconds that the server waits for answers before it looks around
 AGAIN = 30.0  # seconds after which a node that has not answered is asked again: either may be lost, an answer is the same twice
-WINDOW = 1 << 25  # bytes of requests under way, about
+WINDOW = 1 << 24  # bytes of requests under way, about
 
 
 class SentRequest(NamedTuple):
@@ -71,14 +71,14 @@ class Exchange:
             raise ServerStopped
 
     def _ask(self, left: Collection[str], request: Callable[[str], bytes], sent: dict[str, SentRequest], seconds: float) -> None:
-        """Asks those of `left` who are there and have no request under way, as far as these fit into WINDOW; who was never asked first."""
-        now, present = time.monotonic(), self._link.present()
-        here = [name for name in left if name in present]
-        under_way = {name for name in here if name in sent and now - sent[name].when < AGAIN}
-        room = WINDOW - sum(sent[name].size for name in under_way)
-        for name in sorted(
-            (name for name in here if name not in under_way), key=lambda name: sent[name].when if name in sent else -1.0
-        ):
+        """Asks those of `left` who wait for a request and have none under way, as far as these fit into WINDOW; who was never asked
+        first."""
+        now = time.monotonic()
+        for name in [name for name in sent if name not in left]:
+            del sent[name]
+        room = WINDOW - sum(one.size for one in sent.values() if now - one.when < AGAIN)
+        ready = [name for name in self._link.ready() if name in left and (name not in sent or now - sent[name].when >= AGAIN)]
+        for name in sorted(ready, key=lambda name: sent[name].when if name in sent else -1.0):
             if room <= 0:
                 break
             frame = request(name)

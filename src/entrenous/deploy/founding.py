@@ -1,13 +1,16 @@
-"""Founding a federation: its terms, its server's folder, an invitation for each node; and a whole one on this machine, to try it."""
+"""Founding a federation: its terms, its operator's folder, an invitation for each node; and a whole one on this machine, to try it.
+
+FOLDER/server       with a server: terms, members, items, key, certificate; run it with `entrenous server`
+FOLDER/operator     without one: terms, members, items, and the key that signs tickets, needed to invite and to shut out only
+FOLDER/invitations  a folder for each node, to be sent to it
+"""
 
 from __future__ import annotations
 
-import hashlib
-import json
 import secrets
 import shutil
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -21,17 +24,27 @@ from ..core.program import source_sha256
 from ..core.protocols import Catalogue
 from ..data.interactions import Interactions
 from ..privacy.secure_sum.terms import Floors
+from .catalogue import ITEMS, Items
 from .certificates import make_keys
-from .enrolment import EnrolmentRequest, identity, join, write_identity
-from .items import Items, items_of
-from .terms import OWN, FederationTerms, Member, Roll, read_json, write_text
+from .enrolment import REQUEST, EnrolmentRequest, identity, invited, join, of_server, take
+from .files import read_json, write_json, write_text
+from .identity import IDENTITY, public_bytes, read_identity, write_identity
+from .invitation import BOOTSTRAPS, INVITATION
+from .members import MEMBERS, Member, Members
+from .node_store import NODE
+from .relay import BELOW
+from .terms import OWN, TERMS, FederationTerms
+from .tickets import DAYS, Ticket, ends
 
 PORT = 8443
 EVERYWHERE = "0.0.0.0", "::", ""
+SERVER, OPERATOR, PLACE = "server", "operator", "place.json"
+Requests = Sequence[tuple[EnrolmentRequest, int]]  # each with the number of users it may have; peers have one
 
 
 class FoundedFederation(NamedTuple):
-    """The folders of a new federation. nodes: by name; for a node that is yet to join, its invitation."""
+    """The folders of a new federation. server: the operator's, also of peers; nodes: by name; for one that is yet to join, its
+    invitation."""
 
     terms: FederationTerms
     server: Path
@@ -60,73 +73,133 @@ class Place(NamedTuple):
         return f"[{self.names[0]}]:{self.port}" if ":" in self.names[0] else f"{self.names[0]}:{self.port}"
 
 
-def found_server(
-    folder: Path, items: str, catalogue: Catalogue, requests: Sequence[tuple[EnrolmentRequest, int]], place: Place, **more: Any
+def found_federation(
+    folder: Path,
+    items: Items,
+    catalogue: Catalogue,
+    requests: Requests,
+    place: Place | None = None,
+    *,
+    days: float = DAYS,
+    **more: Any,
 ) -> FoundedFederation:
-    """A server's folder, and an invitation for each node that asked: `folder`/server, `folder`/invitations/NAME.
+    """Make the operator's folder, and an invitation for each node that asked.
 
-    items: the list of items, `items_text`. catalogue: of all nodes together. requests: with the number of users each may have. more: the
-    other `FederationTerms`. Raises InputError for terms that make no sense, before anything is written, and for a folder that is there
-    already.
+    place: of the server. days: that tickets of peers are good for. more: the other `FederationTerms`, among them the topology. Raises
+    InputError for terms that make no sense, before anything is written, and for a folder that is there already.
     """
-    key, own = Ed25519PrivateKey.generate(), str(more["algorithm"]) if is_place(more["algorithm"]) else ""
+    own = str(more["algorithm"]) if is_place(more["algorithm"]) else ""
+    operator = folder / (OPERATOR if more.get("topology") == "peers" else SERVER)
+    if operator.exists():
+        raise InputError(
+            str(operator), "there is a federation already", expected="a new folder", fix="choose another, or remove it"
+        )
+    key = Ed25519PrivateKey.generate()
     if own:
         more["algorithm"] = f"{OWN}:{short(own)}"
     more["algorithm_sha256"] = source_sha256(kind_of(own or more["algorithm"])[0])
     terms = FederationTerms.parse(
-        {**catalogue._asdict(), "items_sha256": hashlib.sha256(items.encode()).hexdigest(), "nonce": secrets.token_hex(8),
-         "server": key.public_key().public_bytes_raw().hex(), **more}, "terms",
+        {**catalogue._asdict(), "items_sha256": items.sha256, "nonce": secrets.token_hex(8), "operator": public_bytes(key).hex(), **more},
+        "terms",
     )  # fmt: skip
-    terms.make(place=own)
-    roll, place = _roll(requests, terms.users), place.checked()
-    server, invitations = folder / "server", {request.name: invitation_of(folder, request.name) for request, _ in requests}
-    if server.exists():
-        raise InputError(str(server), "there is a server already", expected="a new folder", fix="choose another, or remove it")
-    server.mkdir(parents=True, mode=0o700)
-    write_text(server / "terms.json", terms.text())
-    write_text(server / "roll.json", roll.text())
+    terms.check(place=own)
+    members = enrolled(terms, Members({}, terms.users), requests, ends(days))
+    place = (place or Place()).checked() if terms.has_server else None
+    about = {"bootstraps": _bootstraps(requests, members)} if place is None else place._asdict()
+    _write_operator(operator, key, terms, members, items.text, about)
     if own:
-        write_text(server / "algorithm", lasting(own))
-    (server / "items.json").write_text(items, encoding="utf-8")
-    write_identity(server / "identity.key", key)
-    write_text(server / "place.json", json.dumps(place._asdict(), indent=1))
-    if place.tls:
-        make_keys(server / "keys", names=place.names)
-    for request, _ in requests:
-        write_invitation(folder, request, roll)
-    return FoundedFederation(terms, server, invitations)
+        write_text(operator / "algorithm", lasting(own))
+    return FoundedFederation(
+        terms, operator, {request.name: write_invitation(folder, request.name, members) for request, _ in requests}
+    )
+
+
+def found_relay(folder: Path, invitation: Path, requests: Requests, place: Place, algorithm: str = "") -> FoundedFederation:
+    """Make a relay of a node that was invited: `folder`/below is the folder of a federation of its own nodes, with the terms of the one
+    above, whose users it has. algorithm: the place of the federation's, where that is none of `entrenous algorithms`.
+
+    Raises InputError for an invitation that is another node's or for fewer users, for secure sums, and for a folder that has joined.
+    """
+    above, request = FederationTerms.read(invitation / TERMS), EnrolmentRequest.read(folder / REQUEST)
+    users = invited(invitation, above, request.name, public_bytes(read_identity(folder / IDENTITY)))
+    if above.secure == "masks" or not above.has_server:
+        problem = "a relay sees what its nodes send, and answers for all of them as one"
+        raise InputError(str(invitation), problem, expected="a federation with a server and secure=none")
+    if (folder / NODE).exists():
+        raise InputError(str(folder), "has joined already", fix="make a new folder with `entrenous federation identity`")
+    above.check(place=algorithm)
+    items, key, place = Items.read(invitation / ITEMS, above.items_sha256), Ed25519PrivateKey.generate(), place.checked()
+    named = {**above.model_dump(mode="json"), "operator": public_bytes(key).hex(), "nonce": secrets.token_hex(8)}
+    terms = FederationTerms.parse(named, "terms")
+    members, start = Members({}, terms.users), int(users[0])
+    for each, count in requests:
+        if start + count > int(users[-1]) + 1:
+            raise InputError("--node", f"'{each.name}' with {count} users", expected=f"at most {len(users)} users in all")
+        members, start = members.with_nodes([(each.name, each.member(start, count))]), start + count
+    below = folder / BELOW
+    _write_operator(below / SERVER, key, terms, members, items.text, place._asdict())
+    if algorithm:
+        write_text(below / SERVER / "algorithm", lasting(algorithm))
+    take(folder, invitation)
+    own = {"algorithm": lasting(algorithm) if algorithm else "", **of_server(invitation)}
+    write_json(folder / NODE, {"name": request.name, "relay": True, **own})
+    return FoundedFederation(terms, below, {each.name: write_invitation(below, each.name, members) for each, _ in requests})
+
+
+def _write_operator(
+    operator: Path, key: Ed25519PrivateKey, terms: FederationTerms, members: Members, items: str, about: Mapping[str, Any]
+) -> None:
+    """The operator's own files, and a certificate where there is to be one."""
+    operator.mkdir(parents=True, mode=0o700)
+    write_identity(operator / IDENTITY, key)
+    write_text(operator / TERMS, terms.text())
+    write_text(operator / MEMBERS, members.text())
+    (operator / ITEMS).write_text(items, encoding="utf-8")
+    write_json(operator / PLACE, about)
+    if about.get("tls"):
+        make_keys(operator / "keys", names=about["names"])
 
 
 def found(
     folder: Path, train: Interactions, *, nodes: int, floors: Floors | None = None, place: Place | None = None, **more: Any
 ) -> FoundedFederation:
-    """Found a whole federation on this machine: `nodes` nodes share the users of `train` in order. floors: the least that the
-    nodes insist on in secure sums; more: as for `found_server`."""
-    at_least("--nodes", nodes, 1)
+    """Found a whole federation on this machine: `nodes` nodes share the users of `train` in order, or are peers of the first ones.
+    floors: the least that the nodes insist on in secure sums; more: as for `found_federation`."""
+    peers = more.get("topology") == "peers"
+    at_least("--nodes", nodes, BOOTSTRAPS + 1 if peers else 1)
     own = str(more["algorithm"]) if is_place(more["algorithm"]) else ""
     if nodes > len(train.users):
         raise InputError("--nodes", f"got {nodes}", expected=f"at most {len(train.users)}, the users of {train.name}")
     if folder.exists() and any(folder.iterdir()):
         raise InputError(str(folder), "is not empty", expected="a new folder", fix="choose another, or remove it")
+    train = train.of_users(np.arange(nodes)) if peers else train
     shares = dict(zip(node_names(nodes), np.array_split(np.arange(len(train.users)), nodes), strict=True))
+    listens = [f"127.0.0.1:{port}" for port in free_ports(BOOTSTRAPS, udp=True)] if peers else []
+    listens += ["127.0.0.1:0" if peers else ""] * (nodes - len(listens))
     folders = {name: folder / "nodes" / name for name in shares}
-    requests = [(identity(folders[name], name), len(users)) for name, users in shares.items()]
-    made = found_server(folder, items_text(items_of(train)), train.catalogue, requests, place or Place(), **more)
-    for name, users in shares.items():
-        join(folders[name], made.nodes[name], train.of_users(users), floors, algorithm=own)
-    return FoundedFederation(made.terms, made.server, folders)
+    try:
+        requests = [
+            (identity(folders[name], name, listen), len(shares[name])) for name, listen in zip(shares, listens, strict=True)
+        ]
+        made = found_federation(folder, Items.of(train), train.catalogue, requests, place, **more)
+    except BaseException:
+        shutil.rmtree(folder)
+        raise
+    for name, mine in shares.items():
+        join(folders[name], made.nodes[name], train.of_users(mine), floors, algorithm=own, public_draws=True)
+    return made._replace(nodes=folders)
 
 
-def free_port() -> int:
-    """A TCP port of this machine that no program listens on at this moment."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        return int(listening.getsockname()[1])
-
-
-def items_text(items: Items) -> str:
-    """The list of items as all nodes get it: ids in order, titles and places where these are known."""
-    titles = items.title if any(items.title) else None
-    return json.dumps({"ids": items.ids, "titles": titles, "places": None if items.places is None else items.places.tolist()})
+def free_ports(count: int = 1, *, udp: bool = False) -> list[int]:
+    """Ports of this machine that no program listens on at this moment."""
+    sockets = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM if udp else socket.SOCK_STREAM) for _ in range(count)]
+    try:
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [int(one.getsockname()[1]) for one in sockets]
+    finally:
+        for one in sockets:
+            one.close()
 
 
 def node_names(nodes: int) -> list[str]:
@@ -134,34 +207,80 @@ def node_names(nodes: int) -> list[str]:
     return [f"node-{number:0{len(str(nodes))}d}" for number in range(1, nodes + 1)]
 
 
-def invitation_of(folder: Path, name: str) -> Path:
-    """The path of a node's invitation in the folder of its federation."""
-    return folder / "invitations" / name
+def enrolled(terms: FederationTerms, members: Members, requests: Requests, until: int) -> Members:
+    """The membership list with the nodes that ask, numbered after all who are or were there, or with a member's new key. until: when
+    tickets of peers end. Raises InputError for a name or a key that is known, and where no number is left."""
+    until = 0 if terms.has_server else until
+    for request, count in requests:
+        if request.replaces:
+            members = members.with_nodes([(request.name, _replaced(terms, members, request, until))])
+            continue
+        if members.is_known(request.name, request.key):
+            fix = "make a new folder with `entrenous federation identity` and another --name"
+            raise InputError("--node", f"'{request.name}' or its key is or was a node of this federation", fix=fix)
+        if not terms.has_server and count != 1:
+            raise InputError("--node", f"'{request.name}' with {count} users", expected="one: a peer is one user's")
+        start = members.next_user
+        if start + count > terms.users:
+            problem = f"'{request.name}' with {count} users, and {terms.users - start} are left"
+            raise InputError("--node", problem, expected=f"at most {terms.users}, as the terms say")
+        members = members.with_nodes([(request.name, request.member(start, count, until))])
+    return members
 
 
-def write_invitation(folder: Path, request: EnrolmentRequest, roll: Roll) -> Path:
-    """Write the folder to send to a node of the federation in `folder`."""
-    server, own = folder / "server", invitation_of(folder, request.name)
-    place = Place(**read_json(server / "place.json")).checked()
+def _replaced(terms: FederationTerms, members: Members, request: EnrolmentRequest, until: int) -> Member:
+    """The member with its new key. Its ticket ends later than the old one, by which peers know which of both counts."""
+    before = members.nodes.get(request.name)
+    if before is None or not request.is_by_owner_of(before.key.public_bytes_raw().hex(), terms.run):
+        problem, fix = f"'{request.name}' does not show that its old key wants this", "make it with `entrenous federation rotate`"
+        raise InputError("--node", problem, expected="a request that the member's key has signed", fix=fix)
+    if members.is_known("", request.key):
+        raise InputError("--node", f"the new key of '{request.name}' is or was a node's of this federation")
+    member = request.member(0, 1, max(until, before.until + 1) if before.until else 0)
+    return member._replace(users=before.users)
+
+
+def _bootstraps(requests: Requests, members: Members) -> list[dict[str, Any]]:
+    """The first peers, whose addresses are in every invitation. Raises InputError where they are too few, or have none."""
+    at_least("--node, how often", len(requests), BOOTSTRAPS)
+    for request, _ in requests[:BOOTSTRAPS]:
+        if not request.addresses:
+            problem = f"'{request.name}' is to be a bootstrap and has no port that others could know"
+            fix = "name others first, or give it one: entrenous federation identity --listen HOST:PORT"
+            raise InputError("--node", problem, fix=fix)
+    return [
+        {"number": int(members.nodes[request.name].users[0]), "key": request.key, "addresses": request.addresses}
+        for request, _ in requests[:BOOTSTRAPS]
+    ]
+
+
+def operator_folder(folder: Path) -> Path:
+    """The operator's part of a federation's folder: server/, or operator/ where there is none. Raises InputError."""
+    found = [folder / name for name in (SERVER, OPERATOR) if (folder / name / TERMS).exists()]
+    if not found:
+        read_json(folder / SERVER / TERMS)  # for what it says
+    return found[0]
+
+
+def write_invitation(folder: Path, name: str, members: Members) -> Path:
+    """Write the folder to send to a member of the federation in `folder`."""
+    operator, own = operator_folder(folder), folder / "invitations" / name
+    terms, place = FederationTerms.read(operator / TERMS), read_json(operator / PLACE)
     own.mkdir(parents=True, exist_ok=True)
-    for part in ("terms.json", "items.json"):
-        shutil.copyfile(server / part, own / part)
-    write_text(own / "roll.json", roll.text())
-    write_text(own / "invitation.json", json.dumps({"server": place.reached, "tls": place.tls}, indent=1))
-    if place.tls:
-        shutil.copyfile(server / "keys" / "ca.crt", own / "ca.crt")
+    for part in (TERMS, ITEMS):
+        shutil.copyfile(operator / part, own / part)
+    if terms.has_server:
+        write_text(own / MEMBERS, members.text())
+        write_json(own / INVITATION, {"server": Place(**place).reached, "tls": place["tls"]})
+        if place["tls"]:
+            shutil.copyfile(operator / "keys" / "ca.crt", own / "ca.crt")
+    else:
+        write_json(own / INVITATION, _peer_invitation(operator, terms, members.nodes[name], place["bootstraps"]))
     return own
 
 
-def _roll(requests: Sequence[tuple[EnrolmentRequest, int]], users: int) -> Roll:
-    """Numbers for the users of each node, one node after the other."""
-    members: dict[str, Member] = {}
-    start = 0
-    for request, count in requests:
-        if request.name in members:
-            raise InputError("--node", f"two nodes are called '{request.name}'", expected="a name for each")
-        members[request.name] = request.member(start, count)
-        start += count
-    if start > users:
-        raise InputError("--users", f"the nodes have {start} users", expected=f"at most {users}, as the terms say")
-    return Roll(members, users)
+def _peer_invitation(operator: Path, terms: FederationTerms, member: Member, bootstraps: list[dict[str, Any]]) -> dict[str, Any]:
+    """A ticket, and where to begin: the bootstraps by the keys that they have now."""
+    number, key = int(member.users[0]), member.key.public_bytes_raw()
+    ticket = Ticket.sign(read_identity(operator / IDENTITY), terms.run_bytes, number, key, member.until)
+    return {"number": number, "until": ticket.until, "ticket": ticket.signature.hex(), "bootstraps": bootstraps}

@@ -17,6 +17,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from .codes import Code, FrameRefused
+from .identity import is_name
 
 MAGIC, VERSION, SIGNATURE = b"ENTR", 1, 64
 START = struct.Struct("<4sBI")
@@ -115,12 +116,6 @@ def _head(said: bytes) -> Head:
     if head.size < 0 or head.round < 0 or head.attempt < 0:
         raise FrameRefused(Code.BAD_HEAD, "a negative number")
     return head
-
-
-def is_name(name: bytes) -> bool:
-    """Whether a text is a valid node name: 1 to 64 of a-z, 0-9, - and . that begin with a letter or digit: it names files, and is said to
-    commands."""
-    return 0 < len(name) <= 64 and name[0] not in b"-." and all(chr(c) in "abcdefghijklmnopqrstuvwxyz0123456789-." for c in name)
 
 
 def signed_by(frame: Frame, key: Ed25519PublicKey) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple, final
 
 from ..core.declared import Contract
@@ -20,9 +20,10 @@ from .codes import Code, FrameRefused, reason
 from .contribution import largest_body
 from .frames import Frame, opened, signed_by
 from .journal import FRAME, Journal
-from .terms import Roll
+from .members import Members
 
 Log = Callable[[str], None]
+CONTRIBUTIONS = ("update", "sum", "part")  # of one device; of all that were asked for; of some of these, by a relay
 REMEMBERED = 16  # closed rounds whose missing answers are known to be late when they come
 
 
@@ -43,28 +44,31 @@ class Receipt(NamedTuple):
 
 
 class ReadAnswer(NamedTuple):
-    """An answer that passed all checks and is not yet counted. read: what it contributes."""
+    """An answer that passed all checks and is not yet counted. read: what it contributes; users: whose devices are in it."""
 
     frame: bytes
     node: str
     nonce: bytes
     read: Update | Total
+    users: Int64Array
 
 
 @final
 class RoundIntake:
     """Takes the answers of one round after the other.
 
-    roll: who may send. caps: what a device may send. counts: how often each code was given, over all rounds of this process. lengths: of
+    members: who may send. caps: what a device may send. counts: how often each code was given, over all rounds of this process. lengths: of
     each node's answer of the open round, as `caps.norm` measures them.
     """
 
-    def __init__(self, run: str, roll: Roll, contract: Contract, log: Log, caps: Caps | None = None) -> None:
-        self.run, self.roll, self.contract, self.log = run, roll, contract, log
+    def __init__(self, run: str, members: Members, contract: Contract, log: Log, caps: Caps | None = None) -> None:
+        self.run, self.members, self.contract, self.log = run, members, contract, log
         self.caps, self.lengths = caps or Caps.of(contract), dict[str, float]()
         self.counts: Counter[Code] = Counter()
         self.total: Total = contract.empty_total()
         self.taken: dict[str, bytes] = {}  # identity_of each node's answer
+        self.heard: dict[str, Int64Array] = {}  # the users whose devices are in it
+        self._left: dict[str, None] = {}  # who was asked and has not answered
         self._nonces: set[bytes] = set()
         self._missed: dict[int, frozenset[str]] = {}  # by closed round, the nodes that it went on without
         self._largest = largest_body(contract, {})
@@ -75,6 +79,7 @@ class RoundIntake:
         """Opens a round. recorded: the frames of its journal, from before a restart; they are checked again, and counted once."""
         self._open, self._journal, self.total, self.taken = now, None, self.contract.empty_total(), {}
         self._nonces, self._largest, self.lengths = set(), largest_body(self.contract, now.asked), {}
+        self._left, self.heard = dict.fromkeys(now.asked), {}
         self.receive_all(recorded)
         self._journal = journal
 
@@ -83,16 +88,16 @@ class RoundIntake:
         if self._open is not None:
             self._missed[self._open.round] = frozenset(self.missing())
             self._missed = dict(list(self._missed.items())[-REMEMBERED:])
-        self._open, self._journal = None, None
+        self._open, self._journal, self._left = None, None, {}
 
     @property
     def asked(self) -> Mapping[str, Int64Array]:
         """Which users each node was asked for; nothing between rounds."""
         return {} if self._open is None else self._open.asked
 
-    def missing(self) -> list[str]:
+    def missing(self) -> Collection[str]:
         """The nodes that were asked and have not answered."""
-        return [name for name in self.asked if name not in self.taken]
+        return self._left.keys()
 
     def receive(self, frame: bytes, largest: int | None = None) -> Receipt:
         """Check an answer, write it to the journal, add it up. An OSError (a full disk) leaves everything as it was."""
@@ -122,16 +127,18 @@ class RoundIntake:
             found = opened(frame, largest)
             node = self.identified(found)
             digest = identity_of(found)
-            read = self._checked(found, node, digest)
+            read, users = self._checked(found, node, digest)
             self.lengths[node] = self.caps.check(read)
         except FrameRefused as why:
             return Receipt(why.code, node, why.text)
-        self.taken[node] = digest
+        self.taken[node], self.heard[node] = digest, users
+        self._left.pop(node, None)
         self._nonces.add(found.head.nonce)
-        return ReadAnswer(frame, node, found.head.nonce, read)
+        return ReadAnswer(frame, node, found.head.nonce, read, users)
 
     def _forget(self, one: ReadAnswer) -> None:
-        del self.taken[one.node], self.lengths[one.node]
+        del self.taken[one.node], self.heard[one.node], self.lengths[one.node]
+        self._left[one.node] = None
         self._nonces.discard(one.nonce)
 
     # ---- one check after the other ---------------------------------------------------------------------------------------------------
@@ -139,20 +146,22 @@ class RoundIntake:
     def identified(self, frame: Frame) -> str:
         """The node that signed a frame. Raises FrameRefused."""
         name = frame.node
-        if name not in self.roll.members:
+        if name not in self.members.nodes:
             raise FrameRefused(Code.UNKNOWN_NODE)
-        if not signed_by(frame, self.roll.members[name].key):
-            others = (other for other, member in self.roll.members.items() if other != name and signed_by(frame, member.key))
-            other = next(others, None) if len(self.roll.members) <= 1000 else None  # a flood of these must not cost a search each
+        if not signed_by(frame, self.members.nodes[name].key):
+            others = (other for other, member in self.members.nodes.items() if other != name and signed_by(frame, member.key))
+            other = (
+                next(others, None) if len(self.members.nodes) <= 1000 else None
+            )  # a flood of these must not cost a search each
             raise FrameRefused(Code.BAD_SIGNATURE if other is None else Code.FOREIGN_SIGNATURE)
         return name
 
-    def _checked(self, frame: Frame, node: str, digest: bytes) -> Update | Total:
-        """What a frame contributes. Raises FrameRefused."""
+    def _checked(self, frame: Frame, node: str, digest: bytes) -> tuple[Update | Total, Int64Array]:
+        """What a frame contributes, and whose devices are in it. Raises FrameRefused."""
         head = frame.head
         if head.kind == "refused":
             raise FrameRefused(Code.WITHHELD, reason(bytes(frame.body[:120])))
-        if head.kind not in ("update", "sum"):
+        if head.kind not in CONTRIBUTIONS:
             raise FrameRefused(Code.WRONG_KIND)
         now = self.belonging(frame, node, self._open)
         if node in self.taken:
@@ -160,11 +169,14 @@ class RoundIntake:
         if head.nonce in self._nonces or len(head.nonce) != 16:
             raise FrameRefused(Code.REPLAYED_NONCE)
         users = now.asked[node]
-        if head.about.get("users") != len(users) or (head.kind == "update") != (len(users) == 1):
+        alone = len(users) == 1
+        if head.about.get("users") != len(users) or (head.kind != "part" and (head.kind == "update") != alone):
             raise FrameRefused(Code.WRONG_COUNT, "of devices")
+        if head.kind == "part":
+            return contribution.read_part(frame.body, self.contract, users, head.about.get("heard", 0))
         if head.kind == "update":
-            return contribution.read_update(frame.body, self.contract, int(users[0]))
-        return contribution.read_total(frame.body, self.contract, users)
+            return contribution.read_update(frame.body, self.contract, int(users[0])), users
+        return contribution.read_total(frame.body, self.contract, users), users
 
     def belonging(self, frame: Frame, node: str, now: Open | None) -> Open:
         """The open round `now`, if a frame of a node is for it: of this run, this round and this model, from one who was asked. Raises

@@ -1,109 +1,84 @@
-"""What changes in a federation that is there already: nodes come and go, the server's certificate is made anew.
+"""What changes in a federation that is there already: nodes come, go and change their keys; certificates and tickets are made anew.
 
-The operator's folder is that of `founding.found_server`: server/ and invitations/. A server reads its roll when it starts: after `invite`
-and `shut_out` it is to be restarted. Who was shut out is kept in server/shut-out, so that nobody is given the numbers of its users.
+The folder is that of `founding.found_federation`. A server reads its membership list when it starts: after `invite` and `shut_out` it is to
+be restarted. Peers learn of a key that was shut out by a signed list, which they hand on (tickets.py).
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from contextlib import closing
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
+from time import time
+from typing import Any
 
 from ..core.errors import InputError, at_least
 from . import server_folder
 from .certificates import expiry, make_keys, names_of
-from .enrolment import EnrolmentRequest
-from .founding import write_invitation
-from .node_store import NodeStore
-from .terms import FORMAT, FederationTerms, Roll, read_json, write_text
+from .files import read_json, write_json, write_text
+from .founding import OPERATOR, PLACE, SERVER, Requests, enrolled, operator_folder, write_invitation
+from .identity import IDENTITY, read_identity
+from .members import MEMBERS, Members
+from .node_store import STORE, NodeStore
+from .terms import TERMS, FederationTerms
+from .tickets import DAYS, MOST, REVOKED, RevocationList, ends
 
-OUT = "shut-out"
 PARTS = "server.crt", "server.key"
 
 
-def invite(folder: Path, requests: Sequence[tuple[EnrolmentRequest, int]]) -> list[Path]:
-    """Add nodes to the membership list of an existing federation, each with a number of users, and write their invitations. The
-    server reads the list when it next starts.
+def invite(folder: Path, requests: Requests, days: float = DAYS) -> list[Path]:
+    """Add nodes to the membership list of an existing federation, or give a member its new key, and write their invitations. Users
+    that a request brings; days: that the tickets of peers are good for. A server reads the list when it next starts.
 
-    Raises InputError, before anything is written, for a name or key that is a member or was shut out, for more users than the
-    terms have room for, and for a federation with secure sums, whose nodes have agreed on the list.
+    Raises InputError, before anything is written, for a name or key that is or was a member's, for more users than the terms have
+    room for, and for a federation with secure sums, whose nodes have agreed on the list.
     """
-    server, terms, roll = _opened(folder)
-    gone = _gone(server)
-    members, start = dict(roll.members), 1 + max(_last(roll), *(last for _, last in gone.values()), -1)
-    for request, count in requests:
-        known = {member.key.public_bytes_raw().hex() for member in members.values()}
-        if request.name in members or request.name in gone or request.key in known | {key for key, _ in gone.values()}:
-            fix = "make a new folder with `entrenous federation identity` and another --name"
-            raise InputError("--node", f"'{request.name}' or its key is or was a node of this federation", fix=fix)
-        if start + count > terms.users:
-            problem = f"'{request.name}' with {count} users, and {max(0, terms.users - start)} are left"
-            raise InputError("--node", problem, expected=f"at most {terms.users} in all, as the terms say")
-        members[request.name] = request.member(start, count)
-        start += count
-    made = [write_invitation(folder, request, Roll(members, terms.users)) for request, _ in requests]
-    write_text(server / "roll.json", Roll(members, terms.users).text())
-    return made
+    operator, terms, before = _opened(folder)
+    members = enrolled(terms, before, requests, ends(days))
+    _write(operator, terms, members)
+    return [write_invitation(folder, request.name, members) for request, _ in requests]
 
 
 def shut_out(folder: Path, name: str) -> int:
-    """Remove a node from the membership list. Returns how many users it had.
+    """Remove a node from the membership list; of peers, sign a list of revoked keys with its key. Returns how many users it had.
 
     Raises InputError for a name that is not in the list, for the last node, and for a federation with secure sums.
     """
-    server, terms, roll = _opened(folder)
-    member = roll.members.get(name)
+    operator, terms, members = _opened(folder)
+    member = members.nodes.get(name)
     if member is None:
-        raise InputError("NAME", f"no node '{name}' on the roll", expected=", ".join(roll.names[:8]))
-    if len(roll.members) == 1:
+        raise InputError("NAME", f"no node '{name}' on the membership list", expected=", ".join(members.names[:8]))
+    if len(members.nodes) == 1:
         raise InputError(
             "NAME", f"'{name}' is the only node", expected="one that others remain beside", fix="stop the server instead"
         )
-    about = {"format": FORMAT, "key": member.key.public_bytes_raw().hex(), "last": int(member.users[-1])}
-    write_text(server / OUT / f"{name}.json", json.dumps(about, indent=1))
-    write_text(server / "roll.json", Roll({n: m for n, m in roll.members.items() if n != name}, terms.users).text())
+    _write(operator, terms, members.without(name))
     return len(member.users)
 
 
-def is_server(folder: Path) -> bool:
-    """Whether a folder is a server's, or the operator's with a server in it, and no node's."""
-    return any((place / "place.json").exists() for place in (folder, folder / "server"))
+def renew_tickets(folder: Path, days: float = DAYS) -> list[Path]:
+    """Write invitations with tickets for further `days` for all peers; each is to be sent to its peer, which accepts it."""
+    operator, terms, members = _opened(folder)
+    until = ends(days)
+    members = members.with_nodes(
+        (name, member._replace(until=max(until, member.until + 1))) for name, member in members.nodes.items()
+    )
+    _write(operator, terms, members)
+    return [write_invitation(folder, name, members) for name in members.names]
 
 
-def rewind(folder: Path, number: int) -> int:
-    """Go back to where `number` rounds were done. Returns the rounds that had been done.
-
-    On a server, which must not be running: to a round whose model it has kept. On a node: let a server that went back go on, with the
-    node's newest private vectors; by itself a node refuses to, since it would repeat the random draws of those rounds.
-
-    Raises InputError for a round to come or one not kept, and for secure sums: two sums of one round may tell what a node sent.
-    """
-    at_least("--rounds", number, 0)
-    folder = folder / "server" if (folder / "server" / "place.json").exists() else folder
-    if FederationTerms.read(folder / "terms.json").secure == "masks":
-        problem = "two secure sums of one round may tell what a node has sent"
-        raise InputError(str(folder), problem, fix="found the federation anew with `entrenous federation new`")
-    if is_server(folder):
-        return server_folder.rewind(folder, number)
-    with closing(NodeStore(folder / "store.sqlite")) as store:
-        return store.rewind(number)
-
-
-def renew(folder: Path, names: Sequence[str] = ()) -> tuple[datetime, bool]:
+def renew_certificate(folder: Path, names: Sequence[str] = ()) -> tuple[datetime, bool]:
     """A new certificate for the server, by the same authority, for the old names and `names`; when it ends (UTC), and whether the authority
     is new: it is where ca.crt and ca.key were moved away, and then all nodes need the new ca.crt. The old pair stays as server.*.old.
 
     Raises InputError where there is no certificate, or no ca.key to sign with; then all is as it was."""
-    keys = folder / "server" / "keys"
+    keys = folder / SERVER / "keys"
     wanted = list(dict.fromkeys((*names_of(keys / "server.crt"), *names)))
     anew = not (keys / "ca.crt").exists()
     if not anew and not (keys / "ca.key").exists():
-        raise InputError(
-            str(keys / "ca.key"), "is missing", fix="bring it back for this, or move ca.crt away too to make a new authority"
-        )
+        fix = "bring it back for this, or move ca.crt away too to make a new authority"
+        raise InputError(str(keys / "ca.key"), "is missing", fix=fix)
     for part in PARTS:
         (keys / part).replace(keys / f"{part}.old")
     try:
@@ -122,20 +97,78 @@ def certificate_ends(server: Path) -> datetime | None:
     return expiry(server / "keys") if (server / "keys" / "server.crt").exists() else None
 
 
-def _opened(folder: Path) -> tuple[Path, FederationTerms, Roll]:
-    server = folder / "server"
-    terms = FederationTerms.read(server / "terms.json")
+def rewind(folder: Path, number: int) -> int:
+    """Go back to where `number` rounds were done. Returns the rounds that had been done.
+
+    On a server, which must not be running: to a round whose model it has kept. On a node: let a server that went back go on, with the
+    node's newest private vectors; by itself a node refuses to, since it would repeat the random draws of those rounds.
+
+    Raises InputError for a round to come or one not kept, and for secure sums: two sums of one round may tell what a node sent.
+    """
+    at_least("--rounds", number, 0)
+    folder = folder / SERVER if (folder / SERVER / PLACE).exists() else folder
+    terms = FederationTerms.read(folder / TERMS)
+    if not terms.has_server:
+        raise InputError(str(folder), "peers have no rounds", expected="the folder of a server, or of a node with one")
+    if terms.secure == "masks":
+        problem = "two secure sums of one round may tell what a node has sent"
+        raise InputError(str(folder), problem, fix="found the federation anew with `entrenous federation new`")
+    if is_server(folder):
+        return server_folder.rewind(folder, number)
+    with closing(NodeStore(folder / STORE)) as store:
+        return store.rewind(number)
+
+
+def to_do(folder: Path) -> str:
+    """What the operator is to do, so that what was changed in the membership list counts."""
+    if is_server(folder):
+        return "it counts from the server's next start: stop it, and start it again"
+    revoked = folder / OPERATOR / REVOKED
+    return (
+        f"put {revoked} into a peer's folder and start it again: peers hand it on"
+        if revoked.exists()
+        else "peers need not be told"
+    )
+
+
+def is_server(folder: Path) -> bool:
+    """Whether a folder is a server's, or the operator's with a server in it, and no node's."""
+    return any((place / PLACE).exists() for place in (folder, folder / SERVER))
+
+
+def _opened(folder: Path) -> tuple[Path, FederationTerms, Members]:
+    operator = operator_folder(folder)
+    terms = FederationTerms.read(operator / TERMS)
     if terms.secure == "masks":
         problem = "every node of a secure sum has agreed on who takes part"
         raise InputError(str(folder), problem, fix="found the federation anew with `entrenous federation new`")
-    return server, terms, Roll.read(server / "roll.json", terms.users)
+    return operator, terms, Members.read(operator / MEMBERS, terms.users)
 
 
-def _last(roll: Roll) -> int:
-    return max((int(member.users[-1]) for member in roll.members.values() if len(member.users)), default=-1)
+def _write(operator: Path, terms: FederationTerms, members: Members) -> None:
+    """Write the list; of peers also where to begin, by the keys that bootstraps have now, and whose keys are revoked."""
+    revoked = None if terms.has_server or not members.former else _revoked(operator, terms, members)
+    write_text(operator / MEMBERS, members.text())
+    if not terms.has_server:
+        write_json(operator / PLACE, {"bootstraps": [_now(one, members) for one in read_json(operator / PLACE)["bootstraps"]]})
+    if revoked is not None:
+        revoked.write(operator)
 
 
-def _gone(server: Path) -> dict[str, tuple[str, int]]:
-    """Key and last user of those who were shut out, by name."""
-    found = {path.stem: read_json(path) for path in sorted((server / OUT).glob("*.json"))}
-    return {name: (str(about["key"]), int(about["last"])) for name, about in found.items()}
+def _revoked(operator: Path, terms: FederationTerms, members: Members) -> RevocationList:
+    """The signed list of former keys whose tickets still count. Raises InputError for more than it can have."""
+    keys = [bytes.fromhex(one.key) for one in members.former if one.until > time()]
+    if len(keys) > MOST:
+        first = datetime.fromtimestamp(min(one.until for one in members.former if one.until > time()), UTC)
+        problem, fix = (
+            f"{len(keys)} keys would be shut out whose tickets still count",
+            f"wait until {first:%Y-%m-%d}, or found it anew",
+        )
+        raise InputError("NAME", problem, expected=f"at most {MOST}", fix=fix)
+    return RevocationList.sign(read_identity(operator / IDENTITY), terms.run_bytes, len(members.former), keys)
+
+
+def _now(bootstrap: dict[str, Any], members: Members) -> dict[str, Any]:
+    """A bootstrap with the key of who has its number now."""
+    keys = {int(member.users[0]): member.key.public_bytes_raw().hex() for member in members.nodes.values()}
+    return bootstrap | {"key": keys.get(bootstrap["number"], bootstrap["key"])}

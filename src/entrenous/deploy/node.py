@@ -2,42 +2,40 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from threading import Lock
-from typing import Any, final
+from typing import final
 
 import numpy as np
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from ..core.declared import Contract, ContractError
+from ..core.declared import Contract
 from ..core.enforce import check_kept, check_sent
 from ..core.errors import InputError
-from ..core.files import others_may_read
 from ..core.keys import key as key_of
 from ..core.keys import local_key
 from ..core.protocols import FederatedAlgorithm, State, arrays_of
 from ..core.trial import of_devices
-from ..core.types import Array, Float32Array, Float64Array, Int64Array
+from ..core.types import Float32Array, Int64Array
 from ..core.update import Total, Update
-from ..core.vocabulary import Vocabulary
 from ..data.interactions import Interactions
 from ..federation.executors import Threads
 from ..federation.shard import Shard
 from ..privacy.secure_sum.terms import Floors
-from ..wire.download import read_download
-from ..wire.tensors import Malformed, TensorField
 from . import contribution
+from .catalogue import ITEMS, Items
 from .codes import Code, FrameRefused
 from .draws import SecretDraws
-from .frames import Frame, opened, seal, signed_by
-from .node_store import GivenAnswer, NodeStore
-from .request import NodeRequest, announced
+from .files import read_json
+from .frames import Frame
+from .identity import IDENTITY, read_identity
+from .members import MEMBERS, Members
+from .node_store import NODE, STORE, GivenAnswer, NodeStore
+from .request import NodeRequest
+from .responder import Responder
 from .secure import KINDS
 from .secure_node import SecureSide
-from .terms import FederationTerms, Roll, check_format, read_json
+from .terms import TERMS, FederationTerms
 
 
 @final
@@ -45,28 +43,32 @@ class FederatedNode:
     """One node, opened from its folder: node.json, terms.json, items.json, identity.key, store.sqlite. Answers one request at a time."""
 
     def __init__(self, folder: Path, *, threads: int = 1) -> None:
-        about = read_json(folder / "node.json")
-        check_format(folder / "node.json", about.get("format"))
-        self.folder, self.name, self.terms = folder, str(about["name"]), FederationTerms.read(folder / "terms.json")
-        self.key, self._least = read_identity(folder / "identity.key"), int(about.get("least_users", 1))
+        about = read_json(folder / NODE)
+        self.folder, self.name, self.terms = folder, str(about["name"]), FederationTerms.read(folder / TERMS)
+        self.key = read_identity(folder / IDENTITY)
         self.algorithm = self.terms.make(about.get("own"), str(about.get("algorithm", "")))
-        self.items, places = read_items(folder / "items.json", self.terms.items_sha256)
-        self.store, self._turn = NodeStore(folder / "store.sqlite"), Lock()
-        self.rows: Interactions = self.store.rows(self.items, places)
+        self.items = Items.read(folder / ITEMS, self.terms.items_sha256)
+        self.store, self._turn = NodeStore(folder / STORE), Lock()
+        self.rows: Interactions = self.store.rows(self.items)
         self.shard = Shard(self.algorithm, self.terms.catalogue, self.rows, self.store.users, executor=Threads(threads))
         public, self._rounds = self.terms.draws == "public", key_of(self.terms.seed, "rounds")
         self._secret = None if public else SecretDraws(self.shard, int(self.store.fact("secret") or 0))
-        self.contract = self.shard.contract
+        self.contract, least = self.shard.contract, int(about.get("least_users", 1))
+        self.responder = Responder(self.name, self.key, self.terms, self.contract, self.shard.users, least)
         if self.store.newest_state() is None:
             devices = key_of(self.terms.seed, "devices")
             first = self.shard.init_devices(devices) if self._secret is None else self._secret.init_devices()
             self.store.begin(arrays_of(first))
-        self._kinds: dict[str, Callable[[Frame], bytes]] = {"hello": self._hello, "work": self._work, "model": self._model}
+        self._kinds: dict[str, Callable[[Frame], bytes]] = {
+            "hello": self.responder.hello,
+            "work": self._work,
+            "model": self._model,
+        }
         if self.terms.secure == "masks":
-            roll = Roll.read(folder / "roll.json", self.terms.users)
-            keys = {name: member.key.public_bytes_raw() for name, member in roll.members.items()}
+            members = Members.read(folder / MEMBERS, self.terms.users)
+            keys = {name: member.key.public_bytes_raw() for name, member in members.nodes.items()}
             secure = SecureSide(self, keys, Floors(**about.get("floors", {})))
-            self._kinds = {"hello": self._hello, "model": self._model, **dict.fromkeys(KINDS, secure.answer)}
+            self._kinds = {"hello": self.responder.hello, "model": self._model, **dict.fromkeys(KINDS, secure.answer)}
 
     def close(self) -> None:
         self.store.close()
@@ -74,36 +76,13 @@ class FederatedNode:
     def answer(self, request: bytes) -> bytes:
         """Answers a request: with what was asked for, or why not. Requests that come together are answered one after the other."""
         with self._turn:
-            return self._answer(request)
-
-    def _answer(self, request: bytes) -> bytes:
-        about: dict[str, Any] = {}
-        try:
-            frame = opened(request)
-            head = frame.head
-            about = {"round": head.round, "attempt": head.attempt, "model": head.model, "items": self.terms.items}
-            if not signed_by(frame, self.terms.server_key):
-                raise FrameRefused(Code.BAD_SIGNATURE, "not the server of this federation")
-            if frame.head.run != self.terms.run:
-                raise FrameRefused(Code.WRONG_RUN, "other terms than this node has")
-            if frame.head.kind not in self._kinds:
-                raise FrameRefused(Code.WRONG_KIND)
-            if head.round > self.terms.rounds:
-                raise FrameRefused(Code.FUTURE_ROUND, f"the terms say {self.terms.rounds} rounds")
-            return self._kinds[frame.head.kind](frame)
-        except FrameRefused as why:
-            return self._seal("refused", f"{why.code.value}\n{why.text}".encode(), **about)
-        except Exception as why:  # not finite, a full disk, a fault in an algorithm: by class alone, the text may name rows
-            return self._seal("refused", f"{Code.FAILED.value}\n{type(why).__name__}".encode(), **about)
+            return self.responder.answer(request, self._kinds)
 
     # ---- what it is asked ------------------------------------------------------------------------------------------------------------
 
-    def _hello(self, frame: Frame) -> bytes:
-        return self._seal("hello", model=frame.head.nonce, items=self.terms.items, about={"users": len(self.shard.users)})
-
     def _work(self, frame: Frame) -> bytes:
         """Trains the asked users' devices, once, and gives the same answer however often it is asked."""
-        request, _ = self.read_request(frame)
+        request, _ = self.responder.read_request(frame)
         given = self.store.answered(request.round)
         if given is not None and given.asked == request.asked:
             return given.frame
@@ -114,7 +93,7 @@ class FederatedNode:
             devices, total = self.train_sum(request)
             kind, body = "sum", contribution.of_total(total)
             self.shard.release(total)
-        answer = self.seal_for(frame, kind, body)
+        answer = self.responder.seal_for(frame, kind, body)
         self.keep(request, answer, devices)
         return answer
 
@@ -122,35 +101,11 @@ class FederatedNode:
         """A model for all of the node's users, to recommend by."""
         if (kept := self.store.model()) is not None and frame.head.round < kept[0]:
             raise FrameRefused(Code.PAST_ROUND, "a newer model has come")
-        download, _ = self._read(frame, {}, len(self.shard.users))
+        download, _ = self.responder.read_download(frame, {}, len(self.shard.users))
         self.store.receive_model(frame.head.round, arrays_of(download))
-        return self._seal("taken", round=frame.head.round)
+        return self.responder.seal("taken", round=frame.head.round)
 
     # ---- the parts of a round, which a secure one has too ----------------------------------------------------------------------------
-
-    def read_request(self, frame: Frame, more: dict[str, TensorField] | None = None) -> tuple[NodeRequest, dict[str, Array]]:
-        """Reads what a request asks for, and the arrays that are `more` than usual. Raises FrameRefused for users that are not the
-        node's, and for another model than was announced."""
-        m, head = self.enough(frame), frame.head
-        if head.round == self.terms.rounds:
-            raise FrameRefused(Code.FUTURE_ROUND, "that was the last one")
-        if not 1 <= m <= len(self.shard.users):
-            raise FrameRefused(Code.WRONG_COUNT, f"asked for {m} users")
-        download, arrays = self._read(frame, {"users": TensorField("i8", (m,)), **(more or {})}, m)
-        users = arrays.pop("users")
-        if len(np.unique(users)) != m or np.any(np.diff(users) < 0) or not np.isin(users, self.shard.users).all():
-            raise FrameRefused(Code.NOT_ASKED, "users that this node does not serve")
-        if announced(self.contract, download) != head.model:
-            raise FrameRefused(Code.WRONG_MODEL, "the download is not the model that was announced")
-        asked = hashlib.sha256(b"%d %s" % (head.round, head.model) + users.tobytes()).digest()
-        return NodeRequest(head.round, users, download, asked), {name: arrays[name] for name in more or {}}
-
-    def enough(self, frame: Frame) -> int:
-        """How many users a request is about. Raises FrameRefused for fewer than the node's owner lets it answer for at once."""
-        m = frame.head.about.get("users", 0)
-        if 0 < m < self._least:
-            raise FrameRefused(Code.TOO_FEW_USERS, f"asked for {m} users; at least {self._least}")
-        return m
 
     def _train_one(self, request: NodeRequest) -> tuple[State, Update]:
         """The private state afterwards, and what the one device sends."""
@@ -186,12 +141,6 @@ class FederatedNode:
         model = arrays_of(request.download) if self._for_all else None
         self.store.advance(GivenAnswer(request.round, request.asked, answer), arrays_of(devices), model, facts or {})
 
-    def seal_for(self, frame: Frame, kind: str, body: bytes) -> bytes:
-        """Signs an answer to a request of a round, as a frame."""
-        head = frame.head
-        return self._seal(kind, body, round=head.round, attempt=head.attempt, model=head.model, items=self.terms.items,
-                          about={"users": head.about.get("users", 0)})  # fmt: skip
-
     def recommender(self) -> tuple[int, OwnRecommender]:
         """The newest model that came: its round, and what scores by it. Raises InputError if none has come."""
         found, newest = self.store.model(), self.store.newest_state()
@@ -219,18 +168,6 @@ class FederatedNode:
         """Whether every device receives the same, so that the announced model is what comes."""
         return self.contract.declaration.deliver is None
 
-    def _read(self, frame: Frame, more: dict[str, TensorField], devices: int) -> tuple[State, dict[str, Array]]:
-        """The download of a request for as many devices, held against the declaration, and further arrays. Raises FrameRefused."""
-        try:
-            return read_download(frame.body, self.contract, devices, more)
-        except Malformed as bad:
-            raise FrameRefused(Code.MALFORMED, bad.code) from None
-        except ContractError as bad:
-            raise FrameRefused(Code.MALFORMED, str(bad)) from None
-
-    def _seal(self, kind: str, body: bytes = b"", **fields: Any) -> bytes:
-        return seal(self.key, kind, body, run=self.terms.run, node=self.name, **fields)
-
 
 @final
 class OwnRecommender:
@@ -245,27 +182,3 @@ class OwnRecommender:
         """Scores of every item, float32 [len(users), items]. users: places among the node's users."""
         devices = type(self._devices)(*(array[users] for array in self._devices))
         return self._algorithm.score(of_devices(self._contract, self._download, users), devices, self._data.histories(users))
-
-
-def read_identity(path: Path) -> Ed25519PrivateKey:
-    """Reads a node's Ed25519 private key, hexadecimal, from a file that only its owner reads. Raises InputError, also where others may."""
-    try:
-        if others_may_read(path):
-            fix = f"chmod 600 {path}; and if others could read it, make a new node"
-            raise InputError(str(path), "others may read it", expected="mode 0600", fix=fix)
-        return Ed25519PrivateKey.from_private_bytes(bytes.fromhex(path.read_text(encoding="ascii").strip()))
-    except (OSError, ValueError) as bad:
-        raise InputError(str(path), f"no key can be read ({type(bad).__name__})", expected="64 hexadecimal digits") from None
-
-
-def read_items(path: Path, sha256: str) -> tuple[Vocabulary, Float64Array | None]:
-    """Reads the list of items that all number alike, and where they are, float64 [items, 2] degrees, if that is known."""
-    try:
-        said = path.read_bytes()
-    except OSError as bad:
-        raise InputError(str(path), f"cannot be read ({bad.strerror})", expected="the federation's list of items") from None
-    if hashlib.sha256(said).hexdigest() != sha256:
-        raise InputError(str(path), "not the list of items of the terms", fix="get the items.json that belongs to terms.json")
-    found = json.loads(said)
-    places = None if found.get("places") is None else np.array(found["places"], np.float64)
-    return Vocabulary(found["ids"], kind="item"), places

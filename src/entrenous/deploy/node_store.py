@@ -1,4 +1,6 @@
-"""What a node keeps to itself, in one SQLite file: its users' rows, their private vectors, and the answers it has last given.
+"""What a node keeps to itself, in one SQLite file: its users' rows, and what it has learnt from them.
+
+With a server that is the users' private vectors and the answers that it has last given; a peer's tables are those of peers/state.py.
 
 A round's new private state and the answer made with it are written in one transaction, before the answer leaves. So a node that dies
 at any moment gives the same answer again when it is asked again, and trains nobody twice.
@@ -16,11 +18,13 @@ import numpy as np
 
 from ..core.errors import EntrenousError, InputError
 from ..core.files import write_private
-from ..core.types import Array, Float64Array, Int64Array
+from ..core.types import Array, Int64Array
 from ..core.vocabulary import Vocabulary
 from ..data.interactions import NO_TIME, Interactions, build
+from .catalogue import Items
+from .files import FORMAT, check_format
 
-FORMAT = 1
+STORE, NODE = "store.sqlite", "node.json"  # node.json: what its owner has decided, and where the server is
 KEPT = 4  # private states and answers, of the newest rounds: a server may ask for a round again, and a request may come twice
 TABLES = """
 create table fact (name text primary key, value text not null) strict;
@@ -30,6 +34,10 @@ create table row (user integer not null, item integer not null, value real not n
 create table state (round integer primary key, arrays blob not null) strict;
 create table answer (round integer primary key, asked blob not null, frame blob not null) strict;
 create table model (one integer primary key check (one = 1), round integer not null, arrays blob not null) strict;
+create table peer (one integer primary key check (one = 1), arrays blob not null, sha256 blob not null, about text not null) strict;
+create table event (number integer primary key, kind integer not null, sender integer not null, push integer not null,
+                    digest blob not null) strict;
+create table met (number integer primary key, record blob not null) strict;
 """
 
 
@@ -52,13 +60,11 @@ class NodeStore:
                 str(path), "no such store", expected="a node's folder", fix="make one with `entrenous federation new`"
             )
         try:
-            self._db = _connected(path)
+            self.connection = _connected(path)
             found = self.fact("format")
         except sqlite3.DatabaseError as bad:
             raise EntrenousError(f"{path}: cannot be read ({bad}); restore it from a backup, or enrol the node anew") from None
-        if found != str(FORMAT):
-            fix = "use the version of entrenous that wrote it"
-            raise InputError(str(path), f"format {found}", expected=f"format {FORMAT}", fix=fix)
+        check_format(path, found)
 
     @staticmethod
     def create(path: Path, rows: Interactions, users: Int64Array) -> NodeStore:
@@ -82,49 +88,56 @@ class NodeStore:
 
     def fact(self, name: str) -> str | None:
         """The stored text of a name; None if nothing was stored under it."""
-        found = self._db.execute("select value from fact where name = ?", (name,)).fetchone()
+        found = self.connection.execute("select value from fact where name = ?", (name,)).fetchone()
         return None if found is None else str(found[0])
 
     @property
     def users(self) -> Int64Array:
         """The federation's numbers of this node's users, int64 [m], ascending."""
-        return np.array([number for (number,) in self._db.execute("select number from user order by number")], np.int64)
+        return np.array([number for (number,) in self.connection.execute("select number from user order by number")], np.int64)
 
-    def rows(self, items: Vocabulary, places: Float64Array | None = None) -> Interactions:
-        """All rows of the node's users. User r of the result is `users[r]`. places: latitude and longitude of the items in
-        degrees, float64 [items, 2]."""
+    @property
+    def secret(self) -> int:
+        """The number, of 256 bits, that the node's secret draws follow from."""
+        return int(self.fact("secret") or 0)
+
+    def rows(self, items: Items) -> Interactions:
+        """All rows of the node's users. User r of the result is `users[r]`."""
         numbers = self.users
-        ids = [name for (name,) in self._db.execute("select id from user order by number")]
-        found = self._db.execute("select user, item, value, time from row order by source").fetchall()
+        ids = [name for (name,) in self.connection.execute("select id from user order by number")]
+        found = self.connection.execute("select user, item, value, time from row order by source").fetchall()
         user, item, value, time = (list(column) for column in zip(*found, strict=True)) if found else ([], [], [], [])
         known = any(when is not None for when in time)
+        places = items.places
         columns = {} if places is None else {"lat": places[:, 0].astype(str), "lon": places[:, 1].astype(str)}
         return build(
             np.searchsorted(numbers, np.array(user, np.int64)), item, value=value,
             time=[NO_TIME if when is None else when for when in time] if known else None,
-            users=Vocabulary(ids, kind="user"), items=items, features=columns, name=str(self.path),
+            users=Vocabulary(ids, kind="user"), items=items.vocabulary, features=columns, name=str(self.path),
         )  # fmt: skip
 
     # ---- rounds ----------------------------------------------------------------------------------------------------------------------
 
     def state_before(self, number: int) -> dict[str, Array] | None:
         """The private state of the users before round `number`, arrays by name; None if it is no longer stored."""
-        found = self._db.execute("select arrays from state where round <= ? order by round desc limit 1", (number,)).fetchone()
+        found = self.connection.execute(
+            "select arrays from state where round <= ? order by round desc limit 1", (number,)
+        ).fetchone()
         return None if found is None else _arrays(found[0])
 
     def newest_state(self) -> tuple[int, dict[str, Array]] | None:
         """The newest private state, arrays by name, with the number of the round that it precedes; None before the first."""
-        found = self._db.execute("select round, arrays from state order by round desc limit 1").fetchone()
+        found = self.connection.execute("select round, arrays from state order by round desc limit 1").fetchone()
         return None if found is None else (int(found[0]), _arrays(found[1]))
 
     def begin(self, private: Mapping[str, Array]) -> None:
         """Store the private state before the first round, arrays by name."""
-        with self._db:
-            self._db.execute("insert into state values (0, ?)", (_blob(private),))
+        with self.connection:
+            self.connection.execute("insert into state values (0, ?)", (_blob(private),))
 
     def answered(self, number: int) -> GivenAnswer | None:
         """The answer that the node gave in round `number`; None if there is none."""
-        found = self._db.execute("select round, asked, frame from answer where round = ?", (number,)).fetchone()
+        found = self.connection.execute("select round, asked, frame from answer where round = ?", (number,)).fetchone()
         return None if found is None else GivenAnswer(*found)
 
     def advance(
@@ -133,45 +146,45 @@ class NodeStore:
         """Store what a round changed, in one transaction: the private state, the answer, facts, and the model if all users
         received the same."""
         after = given.round + 1
-        with self._db:
-            self._db.execute("delete from state where round > ?", (given.round,))
-            self._db.execute("insert into state values (?, ?)", (after, _blob(private)))
-            self._db.execute(
+        with self.connection:
+            self.connection.execute("delete from state where round > ?", (given.round,))
+            self.connection.execute("insert into state values (?, ?)", (after, _blob(private)))
+            self.connection.execute(
                 "delete from state where round not in (select round from state order by round desc limit ?)", (KEPT,)
             )
-            self._db.execute("delete from answer where round >= ?", (given.round,))
-            self._db.execute("insert into answer values (?, ?, ?)", given)
-            self._db.execute(
+            self.connection.execute("delete from answer where round >= ?", (given.round,))
+            self.connection.execute("insert into answer values (?, ?, ?)", given)
+            self.connection.execute(
                 "delete from answer where round not in (select round from answer order by round desc limit ?)", (KEPT,)
             )
-            self._db.executemany("insert or replace into fact values (?, ?)", facts.items())
+            self.connection.executemany("insert or replace into fact values (?, ?)", facts.items())
             if download is not None:
                 self._keep_model(given.round, download)
 
     def rewind(self, number: int) -> int:
         """Make the newest private state the one before round `number`, for a server that goes on from an old backup. Returns
         the round it was of. Raises InputError for a round that is still to come."""
-        found = self._db.execute("select round, arrays from state order by round desc limit 1").fetchone()
+        found = self.connection.execute("select round, arrays from state order by round desc limit 1").fetchone()
         if found is None or number > found[0]:
             problem = f"round {number} is still to come"
             raise InputError(str(self.path), problem, expected=f"at most {found[0] if found else 0}")
-        with self._db:
-            self._db.execute("delete from answer where round >= ?", (number,))
-            self._db.execute("delete from state")
-            self._db.execute("insert into state values (?, ?)", (number, found[1]))
+        with self.connection:
+            self.connection.execute("delete from answer where round >= ?", (number,))
+            self.connection.execute("delete from state")
+            self.connection.execute("insert into state values (?, ?)", (number, found[1]))
         return int(found[0])
 
     def receive_model(self, number: int, download: Mapping[str, Array]) -> None:
         """Store a received model to recommend by, that of round `number`."""
-        with self._db:
+        with self.connection:
             self._keep_model(number, download)
 
     def _keep_model(self, number: int, download: Mapping[str, Array]) -> None:
-        self._db.execute("insert or replace into model values (1, ?, ?)", (number, _blob(download)))
+        self.connection.execute("insert or replace into model values (1, ?, ?)", (number, _blob(download)))
 
     def model(self) -> tuple[int, dict[str, Array]] | None:
         """The newest received model with its round; None before the first."""
-        found = self._db.execute("select round, arrays from model").fetchone()
+        found = self.connection.execute("select round, arrays from model").fetchone()
         return None if found is None else (int(found[0]), _arrays(found[1]))
 
     def copy(self, to: Path) -> None:
@@ -182,11 +195,11 @@ class NodeStore:
         except FileExistsError:
             raise InputError(str(to), "is there already", fix="choose another name") from None
         target = sqlite3.connect(to)
-        self._db.backup(target)
+        self.connection.backup(target)
         target.close()
 
     def close(self) -> None:
-        self._db.close()
+        self.connection.close()
 
 
 def _connected(path: Path) -> sqlite3.Connection:

@@ -21,7 +21,7 @@ from ..core.errors import EntrenousError, at_least
 from ..core.update import Total
 from .channel import Channel, Order
 from .codes import Code
-from .contribution import add, read_total
+from .contribution import add, read_part
 from .exchange import LONG, POLL, ServerStopped
 from .links.https import HttpsPlan, listen
 from .request import RoundWork
@@ -44,7 +44,7 @@ class WorkerProcess:
         self.channel, self.plan = Channel(ours), plan
         self.done: set[str] = set()
         self.counts: Mapping[str, int] = {}
-        self.sent, self.present = [0, 0, 0], 0
+        self.sent, self.present, self.devices = [0, 0, 0], 0, 0
 
     def end(self) -> None:
         """End the process by closing its channel, and by SIGKILL if that is not enough."""
@@ -83,7 +83,7 @@ class WorkerPool:
             self._heard(worker, "ready", READY)
 
     def close(self) -> None:
-        """End all workers."""
+        """End all worker processes and give the port back."""
         for worker in self.workers:
             worker.end()
         self._reserved.close()
@@ -93,6 +93,11 @@ class WorkerPool:
     @property
     def present(self) -> int:
         return sum(worker.present for worker in self.workers)
+
+    @property
+    def devices(self) -> int:
+        """How many devices are in what the workers have taken; one that two of them have counts twice until the end."""
+        return sum(worker.devices for worker in self.workers)
 
     @property
     def taken(self) -> frozenset[str]:
@@ -162,8 +167,8 @@ class WorkerPool:
         assert work is not None
         if not names:
             return total
-        users = np.sort(np.concatenate([work.asked[name] for name in names]))
-        return add(total, read_total(memoryview(found.body), self._contract, users))
+        asked = np.sort(np.concatenate([work.asked[name] for name in names]))
+        return add(total, read_part(memoryview(found.body), self._contract, asked, found.about["heard"])[0])
 
     def _open(self, work: RoundWork, order: Order) -> None:
         self._work, self.lengths = work, {}
@@ -218,6 +223,7 @@ class WorkerPool:
         about = order.about
         worker.done |= set(about["done"])
         worker.counts, worker.sent, worker.present = about["counts"], about["sent"], about["present"]
+        worker.devices = about["devices"]
         self.lengths |= about["lengths"]
 
     def _replace(self, at: int, orders: list[Order]) -> None:

@@ -1,4 +1,4 @@
-"""`ReplicaPool`: a round collected by replicas of Ray Serve, on the machines of a cluster. The only place that imports `ray.serve`.
+"""`ReplicaPool`: a round collected by replicas of Ray Serve, on the machines of a cluster.
 
 Serve starts the replicas, starts them again when they die, and spreads requests over them; its proxy speaks HTTP, with TLS where it is
 given keys. Each replica journals before it acknowledges. One actor, which lives on the server's machine, merges what they have taken.
@@ -6,14 +6,10 @@ given keys. Each replica journals before it acknowledges. One actor, which lives
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
-import logging
-import threading
 import time
-import uuid
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Collection, Mapping
+from contextlib import closing
 from pathlib import Path
 from threading import Event
 from typing import Any, NamedTuple, final
@@ -24,20 +20,17 @@ from cryptography.hazmat.primitives import serialization
 from .. import __version__
 from ..core.declared import Contract
 from ..core.errors import EntrenousError, InputError, at_least, one_line
-from ..core.protocols import State, arrays_of
-from ..core.types import Array
 from ..core.update import Total
 from ..federation.workers.engine import EngineOptions, engine
 from .address import refuse_plain
 from .codes import Code
-from .contribution import read_total
-from .coordinator import Coordinator, ReplicaPlan, ReplicasSummary
+from .contribution import read_part
+from .coordinator import Coordinator, Dealt, MergedTotal, ReplicaPlan, ReplicasSummary
 from .exchange import LONG, ServerStopped
 from .links.https import HttpsPlan
-from .links.traffic import HELD, WAITING
-from .replica import App, Replica
+from .ray_application import deployment, http_options, serving
 from .request import RoundWork
-from .rounds import standing
+from .rounds import standing, stored
 from .server import FederationServer
 from .server_folder import ServerFolder
 
@@ -45,7 +38,6 @@ READY = 120.0  # seconds for replicas to come up, also for one that takes a dead
 LOOK = 0.02  # seconds between two looks at what they have done
 TRIES = 10  # of closing one round, when replicas are lost over it
 LOCAL = "local"  # the address that means: a Ray of this machine alone
-ALONE = 8  # requests that are answered at once, beside questions that are held
 
 
 class RayPlan(NamedTuple):
@@ -77,31 +69,11 @@ def serve_by_ray(
     address = None if plan.address == LOCAL else plan.address
     with (
         engine(EngineOptions(plan.replicas, address, 1)) as ray,
-        _serve(ray, _name(held)) as serve,
+        serving(ray, _name(held)) as serve,
         closing(ReplicaPool(ray, serve, held, server, https, plan, stop)) as pool,
     ):
         ready(pool)
         return server.served_by(pool)
-
-
-@contextmanager
-def _serve(ray: Any, name: str) -> Iterator[Any]:
-    """Ray Serve for one application, shut down afterwards. Raises InputError where it serves others: its port and keys are theirs."""
-    try:
-        serve = importlib.import_module("ray.serve")
-    except ImportError as cause:
-        raise InputError("--ray", f"Ray Serve is not installed ({cause.name})", fix="pip install 'entrenous[serve]'") from None
-    logging.getLogger("ray.serve").setLevel(logging.ERROR)
-    with suppress(ValueError):  # there is none
-        ray.get_actor("SERVE_CONTROLLER_ACTOR", namespace="serve")
-        if others := sorted(serve.status().applications.keys() - {name}):
-            problem = f"Ray Serve is serving {one_line(', '.join(others), 80)} on this cluster already"
-            raise InputError("--ray", problem, expected="a cluster without Serve", fix="serve shutdown")
-        serve.shutdown()  # left by a server that was killed
-    try:
-        yield serve
-    finally:
-        serve.shutdown()
 
 
 @final
@@ -114,20 +86,20 @@ class ReplicaPool:
     ) -> None:
         self._ray, self._serve, self._held, self._server, self._stop, self._plan = ray, serve, held, server, stop, plan
         self._contract: Contract = server.contract
-        self.lengths: dict[str, float] = {}
-        self._done: dict[str, float] = {}
-        self._read = 0
+        self._done: dict[str, Dealt] = {}
+        self._read = self._accepted = 0  # events that were heard; answers in the totals of all rounds
         self._last = ReplicasSummary(0, 0, [], {}, (0, 0, 0), 0)
         self._work: RoundWork | None = None
+        self._word = ""  # what was begun last
         told = replica_plan(held, plan.journal)
         here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         kind = ray.remote(Coordinator).options(num_cpus=0, scheduling_strategy=here)
         self._coordinator = kind.remote(told)
         self._ask("summary", 0)
         self.address = f"[{https.host}]:{https.port}" if ":" in https.host else f"{https.host}:{https.port}"
-        serve.start(http_options=_http_options(https))
+        serve.start(http_options=http_options(https))
         try:
-            serve.run(_deployment(serve, told, self._coordinator, plan.replicas), name=_name(held), route_prefix="/")
+            serve.run(deployment(serve, told, self._coordinator, plan.replicas), name=_name(held), route_prefix="/")
         except RuntimeError as cause:
             raise EntrenousError(f"replicas do not start: {one_line(str(cause), 400)}") from None
         self._until_all(READY)
@@ -141,7 +113,15 @@ class ReplicaPool:
 
     @property
     def present(self) -> int:
-        return min(self._last.present, len(self._held.roll.members))
+        return min(self._last.present, len(self._held.members.nodes))
+
+    @property
+    def devices(self) -> int:
+        return sum(dealt.devices for dealt in self._done.values())
+
+    @property
+    def lengths(self) -> Mapping[str, float]:
+        return {name: dealt.length for name, dealt in self._done.items()}
 
     @property
     def taken(self) -> Collection[str]:
@@ -153,7 +133,9 @@ class ReplicaPool:
 
     @property
     def counts(self) -> Mapping[Code, int]:
-        return {Code(name): count for name, count in self._last.counts.items()}
+        """By what became of them. Of answers that count it is how many do: replicas take some twice, from a journal or after a loss."""
+        found = {Code(name): count for name, count in self._last.counts.items()}
+        return {**found, Code.ACCEPTED: self._accepted + (len(self._done) if self._word == "round" else 0)}
 
     @property
     def bytes_up(self) -> int:
@@ -189,9 +171,9 @@ class ReplicaPool:
         for _ in range(TRIES):
             wanted = set(self._done)
             found = self._totals()
-            if wanted <= found[0]:
-                return self._read_total(*found)
-            self._held.log(f"{len(wanted - found[0])} answers are lost with a replica: these nodes are asked again")
+            if wanted <= found.names:
+                return self._closed(found)
+            self._held.log(f"{len(wanted - found.names)} answers are lost with a replica: these nodes are asked again")
             self._ask("again", "round")
             self.gather(self._held.terms.deadline)
         raise EntrenousError(f"replicas were lost {TRIES} times over one round; see `ray status`")
@@ -199,25 +181,27 @@ class ReplicaPool:
     # ---- replicas --------------------------------------------------------------------------------------------------------------------
 
     def _open(self, word: str, work: RoundWork) -> None:
-        self._work, self.lengths, self._done, self._read = work, {}, {}, 0
+        self._work, self._word, self._done, self._read = work, word, {}, 0
         _, state, _ = standing(self._held, self._server.algorithm)
         self._ask("begin", word, work.round, work.model, stored(state))
 
-    def _totals(self) -> tuple[frozenset[str], bytes]:
+    def _totals(self) -> MergedTotal:
         assert self._work is not None
-        found = None
+        found: MergedTotal | None = None
         self._ask("again", "total")
         while found is None:
             self._until_all(READY)
             found = self._ask("total", self._work.asked)
-        return frozenset(found[0]), bytes(found[1])
+        return found
 
-    def _read_total(self, names: Collection[str], body: bytes) -> Total:
+    def _closed(self, found: MergedTotal) -> Total:
+        """The sum of a round that is over."""
         assert self._work is not None
-        if not names:
+        self._word, self._accepted = "", self._accepted + len(found.names)
+        if not found.names:
             return self._contract.empty_total()
-        users = np.sort(np.concatenate([self._work.asked[name] for name in names]))
-        return read_total(memoryview(body), self._contract, users)
+        users = np.sort(np.concatenate([self._work.asked[name] for name in found.names]))
+        return read_part(memoryview(found.body), self._contract, users, found.devices)[0]
 
     def _until_all(self, seconds: float) -> None:
         """Waits until as many replicas as there should be have done the last thing they were told; then for those that are there. Raises
@@ -237,11 +221,11 @@ class ReplicaPool:
             raise ServerStopped
         self._last = found = self._ask("summary", self._read)
         self._read += len(found.events)
-        for node, length in found.events:
-            if length >= 0.0:
-                self._done[node] = self.lengths[node] = length
+        for node, dealt in found.events:
+            if dealt is None:
+                self._done.pop(node, None)
             else:
-                self._done.pop(node, None), self.lengths.pop(node, None)
+                self._done[node] = dealt
 
     def _ask(self, method: str, *arguments: Any) -> Any:
         """Calls the coordinator. Raises EntrenousError when it has died: the server is to be started again, and goes on."""
@@ -260,50 +244,4 @@ def replica_plan(held: ServerFolder, journal: Path) -> ReplicaPlan:
     """What the replicas of a server are told."""
     raw = serialization.Encoding.Raw, serialization.PrivateFormat.Raw, serialization.NoEncryption()
     key = held.key.private_bytes(*raw)
-    return ReplicaPlan(held.terms.text(), held.roll.text(), key, held.start, held.algorithm, str(journal), __version__)
-
-
-def stored(state: State) -> dict[str, Array]:
-    """A server's state as it is stored, arrays by name."""
-    return {f"server.{name}": array for name, array in arrays_of(state).items()}
-
-
-# ---- in the processes of Ray Serve -------------------------------------------------------------------------------------------------------
-
-
-class ServedReplica:
-    """What Serve makes in each process: the replica in a thread, and its application."""
-
-    def __init__(self, plan: ReplicaPlan, coordinator: Any) -> None:
-        ray = importlib.import_module("ray")
-        self.replica = Replica(plan, uuid.uuid4().hex, lambda name, said: ray.get(coordinator.report.remote(name, said)))
-        self._thread = threading.Thread(target=self.replica.run, daemon=True, name="replica")
-        self._thread.start()
-
-    def __serve_build_asgi_app__(self) -> App:
-        return self.replica.app
-
-    def check_health(self) -> None:
-        """Raise RuntimeError where the thread has ended: then Serve makes another."""
-        if not self._thread.is_alive():
-            raise RuntimeError("the replica has ended")
-
-    def __del__(self) -> None:
-        self.replica.stopping.set()
-        self._thread.join(1.0)
-
-
-def _deployment(serve: Any, plan: ReplicaPlan, coordinator: Any, replicas: int) -> Any:
-    """The application as Serve takes it. Questions that are held never keep out answers."""
-    made = serve.deployment(serve.ingress()(ServedReplica)).options(
-        num_replicas=replicas, max_ongoing_requests=WAITING * ALONE, health_check_period_s=1.0, health_check_timeout_s=30.0,
-        graceful_shutdown_timeout_s=2.0, graceful_shutdown_wait_loop_s=0.5,
-    )  # fmt: skip
-    return made.bind(plan, coordinator)
-
-
-def _http_options(https: HttpsPlan) -> dict[str, Any]:
-    keys = {} if https.keys is None else {
-        "ssl_certfile": str((https.keys / "server.crt").absolute()), "ssl_keyfile": str((https.keys / "server.key").absolute())
-    }  # fmt: skip
-    return {"host": https.host, "port": https.port, "keep_alive_timeout_s": int(2 * HELD), **keys}
+    return ReplicaPlan(held.terms.text(), held.members.text(), key, held.start, held.algorithm, str(journal), __version__)

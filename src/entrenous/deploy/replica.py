@@ -1,107 +1,34 @@
-"""`Replica`: one of many processes that take the answers of a server's rounds, on whichever machine; and its journals, on that machine.
+"""`Replica`: one of many processes that take the answers of a server's rounds, on whichever machine.
 
 The engine that carries it lets requests in by `Replica.app`; what is to be done comes from a `Coordinator`, which is asked again and again.
 """
 
 from __future__ import annotations
 
-import os
 import threading
-import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, TypeAlias, final
-
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from .. import __version__
 from ..core.errors import InputError
-from ..core.lock import is_held, locked
 from ..core.protocols import State
 from ..runs.recommenders import restore_state
 from .collector import Collector
-from .contribution import agreed, of_total
-from .coordinator import CoordinatorReply, Instruction, ReplicaPlan, ReplicaReport
+from .contribution import agreed, of_part
+from .coordinator import CoordinatorReply, Dealt, Instruction, ReplicaPlan, ReplicaReport
 from .exchange import ServerStopped
-from .journal import Journal, JournalRecord, records
 from .links.admission import Admission
 from .links.application import Front, application
 from .links.traffic import Traffic
+from .replica_folder import ReplicaFolder
 from .rounds import model_work, round_work
 from .secure import largest_answer
 
 LOOK = 0.05  # seconds between two reports
-MOST = 1000  # replicas whose journals are in one folder
 Report = Callable[[str, ReplicaReport], CoordinatorReply]
 App: TypeAlias = Callable[[Any, Any, Any], Awaitable[None]]
-
-
-@final
-class ReplicaFolder:
-    """What a replica has of its federation, and its journals: in a folder of its own among those of its machine, of which it also
-    takes over each one whose process has died. Raises InputError where nothing can be written."""
-
-    def __init__(self, plan: ReplicaPlan) -> None:
-        self.terms, self.roll = plan.agreement()
-        self.key, self.start = Ed25519PrivateKey.from_private_bytes(plan.key), plan.start
-        self._root = Path(plan.journal) / self.terms.run
-        self._held: dict[Path, int] = {}  # folders, and the locks on them
-        try:
-            self._root.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._adopt()
-            self._own = next(iter(self._held), None) or self._new()
-        except OSError as cause:
-            raise InputError(plan.journal, f"cannot be written ({cause.strerror})", fix="name another with --journal") from None
-
-    def log(self, text: str) -> None:
-        """Append a line to the replica's own log. Where the disk is full it is lost."""
-        with suppress(OSError), open(self._own / "replica.log", "a", encoding="utf-8") as log:
-            log.write(f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {text}\n")
-
-    def journal(self, number: int, attempt: int = 0) -> Journal:
-        """Open the journal of a round. Those of other rounds go: what is asked for next was committed before."""
-        self.clear(_name(number))
-        return Journal(self._own / _name(number))
-
-    def clear(self, but: str = "") -> None:
-        """Remove the journals of all rounds, but those of one name."""
-        for path in [path for folder in self._held for path in folder.glob("round-*.journal")]:
-            if path.name != but:
-                path.unlink(missing_ok=True)
-
-    def recorded_of(self, number: int, part: int, of: int) -> list[JournalRecord]:
-        """The records of a round in all folders that are this replica's now."""
-        self._adopt()
-        paths = [folder / _name(number) for folder in self._held]
-        return [record for path in paths if path.exists() for record in records(path)]
-
-    def close(self) -> None:
-        """Give the folders back."""
-        for lock in self._held.values():
-            os.close(lock)
-        self._held = {}
-
-    def _adopt(self) -> None:
-        """Takes the folders that nobody holds."""
-        for folder in sorted(self._root.iterdir()):
-            if folder not in self._held and not is_held(folder / "lock"):
-                with suppress(InputError):  # another was faster
-                    self._held[folder] = locked(folder / "lock")
-
-    def _new(self) -> Path:
-        """Makes a folder, which is held from its first moment on."""
-        for folder in (self._root / f"{number:03d}" for number in range(MOST)):
-            with suppress(FileExistsError, InputError):  # another was faster
-                folder.mkdir(mode=0o700)
-                self._held[folder] = locked(folder / "lock")
-                return folder
-        raise InputError(str(self._root), f"{MOST} replicas have journals there", fix="name another folder with --journal")
-
-
-def _name(number: int) -> str:
-    return f"round-{number:09d}.journal"
 
 
 @final
@@ -109,18 +36,21 @@ class ReplicaLink:
     """A `ServerLink` to the nodes that happen to ask this replica: the next question may come to another one.
 
     A node that has answered another replica may ask here before the word of it has come. So an answer is acknowledged when the coordinator
-    has been told, and only who was asking before the last report counts as present: what that report brought back says who has answered.
+    has been told, and only who was asking before the last report counts as ready: what that report brought back says who has answered.
     """
 
     def __init__(self, traffic: Traffic) -> None:
         self.traffic, self._known = traffic, set[str]()
 
     def present(self) -> Collection[str]:
-        return self._known.intersection(self.traffic.waiting())
+        return self.traffic.present()
+
+    def ready(self) -> Collection[str]:
+        return self._known.intersection(self.traffic.ready())
 
     def look(self) -> None:
         """Before a report: note who is asking."""
-        self._known = set(self.traffic.waiting())
+        self._known = set(self.traffic.ready())
 
     def reported(self) -> None:
         """After it: tell the nodes whose answers were received that these have been dealt with."""
@@ -147,13 +77,13 @@ class Replica:
         if plan.version != __version__:
             raise InputError("--ray", f"a machine has entrenous {__version__}", expected=plan.version, fix="install the same")
         self.folder, self._name, self._report = ReplicaFolder(plan), name, report
-        terms, roll = self.folder.terms, self.folder.roll
+        terms, members = self.folder.terms, self.folder.members
         self._algorithm = terms.make(place=plan.algorithm)
         self._contract = agreed(self._algorithm, terms.catalogue)
         self._link, self.stopping = ReplicaLink(Traffic(once=True)), threading.Event()
         self._collector = Collector(self.folder, self._contract, self._link, self.stopping)
-        largest = largest_answer(terms, roll, plan.algorithm)
-        self._app = application(Front(Admission(terms.run, roll.members), self._link.traffic, None, largest, Counter()))
+        largest = largest_answer(terms, members, plan.algorithm)
+        self._app = application(Front(Admission(terms.run, members.nodes), self._link.traffic, None, largest, Counter()))
         self._now, self._open, self._total = Instruction(), 0, b""
         self._told, self._whole, self._read = set[str](), True, 0
 
@@ -205,21 +135,21 @@ class Replica:
         new = done if self._whole else done - self._told
         self._told = done
         counts = {code.value: count for code, count in own.counts.items()}
-        lengths = {name: own.lengths.get(name, 0.0) for name in new}
+        dealt = {name: Dealt(own.lengths.get(name, 0.0), len(own.intake.heard.get(name, ()))) for name in new}
         sent = own.bytes_up, own.bytes_down, own.messages
         now = self._now
-        return ReplicaReport(now.serial, now.work, lengths, self._whole, self._read, counts, sent, own.present, self._total)
+        return ReplicaReport(now.serial, now.work, dealt, self._whole, self._read, counts, sent, own.present, self._total)
 
     def _done(self) -> set[str]:
         """The nodes that this replica has dealt with, of what is to be done now."""
         if self._now.word == "model":
-            return set(self.folder.roll.members) - self._collector.without
+            return set(self.folder.members.nodes) - self._collector.without
         return set(self._collector.taken) if self._now.word else set()
 
     def _hear(self, reply: CoordinatorReply) -> None:
         """What others have done."""
-        for node, length in reply.events:
-            (self._collector.elsewhere.add if length >= 0.0 else self._collector.elsewhere.discard)(node)
+        for node, dealt in reply.events:
+            (self._collector.elsewhere.discard if dealt is None else self._collector.elsewhere.add)(node)
         self._read += len(reply.events)
 
     def _obey(self, new: Instruction) -> None:
@@ -249,4 +179,4 @@ class Replica:
             self._open = new.work
         if new.word == "total":
             total, self._open = own.end(), 0
-            self._total = of_total(total) if own.taken else b""
+            self._total = of_part(total, own.heard) if own.taken else b""

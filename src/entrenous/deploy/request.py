@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ..core.declared import Contract
 from ..core.protocols import State, arrays_of
-from ..core.trial import of_devices
+from ..core.trial import delivered_to
 from ..core.types import Int64Array
 from ..runs.store import model_sha256
 from ..wire.download import write_download
@@ -35,7 +35,7 @@ class RoundWork(NamedTuple):
         """The download for the devices of some users."""
         if self.of is None:
             return contract.delivered(self.download, users)
-        return of_devices(contract, self.download, np.searchsorted(self.of, users))
+        return delivered_to(contract, self.download, np.searchsorted(self.of, users))
 
 
 @final

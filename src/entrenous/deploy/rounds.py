@@ -8,11 +8,13 @@ import numpy as np
 
 from ..core.declared import Contract
 from ..core.keys import key, select_key
-from ..core.protocols import FederatedAlgorithm, State
+from ..core.protocols import FederatedAlgorithm, State, arrays_of
+from ..core.types import Array
 from ..federation.ledger import Ledger
+from .members import Members
 from .request import RoundWork, announced_of
 from .server_folder import ServerFolder
-from .terms import FederationTerms, Roll
+from .terms import FederationTerms
 
 
 class Founded(Protocol):
@@ -21,7 +23,7 @@ class Founded(Protocol):
     @property
     def terms(self) -> FederationTerms: ...
     @property
-    def roll(self) -> Roll: ...
+    def members(self) -> Members: ...
 
 
 def standing(folder: ServerFolder, algorithm: FederatedAlgorithm) -> tuple[int, State, Ledger]:
@@ -32,15 +34,20 @@ def standing(folder: ServerFolder, algorithm: FederatedAlgorithm) -> tuple[int, 
     return found or (0, algorithm.init_server(terms.catalogue, key(terms.seed, "server")), Ledger())
 
 
+def stored(state: State) -> dict[str, Array]:
+    """A server's state as it is stored, arrays by name."""
+    return {f"server.{name}": array for name, array in arrays_of(state).items()}
+
+
 def round_work(folder: Founded, algorithm: FederatedAlgorithm, contract: Contract, number: int, state: State) -> RoundWork:
     """What round `number` asks: the users that the algorithm selects, by their nodes, and its download."""
     terms = folder.terms
     chosen = np.uint64(select_key(key(terms.seed, "rounds"), number))
     users, download = algorithm.select(state, terms.catalogue, chosen), algorithm.download(state)
-    return RoundWork(number, announced_of(contract, download), folder.roll.by_node(users), download)
+    return RoundWork(number, announced_of(contract, download), folder.members.by_node(users), download)
 
 
 def model_work(folder: Founded, algorithm: FederatedAlgorithm, number: int, state: State) -> RoundWork:
     """The model after `number` rounds, for all users of all nodes."""
-    everyone = {name: member.users for name, member in folder.roll.members.items()}
+    everyone = {name: member.users for name, member in folder.members.nodes.items()}
     return RoundWork(number, b"", everyone, algorithm.download(state))

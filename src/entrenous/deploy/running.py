@@ -1,39 +1,39 @@
-"""Running the parts of a federation over HTTPS: a server, a node, or all of one on this machine; and what a node tells its own users."""
+"""Running the parts of a federation over HTTPS: a server, a node, or all of one on this machine."""
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ..core.errors import EntrenousError, InputError
 from ..core.lock import holding
 from ..core.types import Array
-from ..evaluate.recommend import recommend as best_items
 from ..runs.store import model_sha256, read_arrays
+from .files import read_json
 from .links.admission import here
 from .links.https import HttpsPlan, HttpsServerLink
 from .links.polling import PollingNode, serve
 from .node import FederatedNode
-from .node_store import NodeStore
+from .node_store import NODE, STORE, NodeStore
 from .pool import WorkerPool
-from .ray_serve import RayPlan, serve_by_ray
+from .processes import Processes, last_line
+from .relay import BELOW, Relay
 from .secure import largest_answer
 from .server import FederationServer, serve_opened
 from .server_folder import ServerFolder
-from .terms import FederationTerms, read_json
+from .terms import TERMS, FederationTerms
+
+if TYPE_CHECKING:
+    from .ray_serve import RayPlan
 
 Say = Callable[[str], None]
-PARENT = "ENTRENOUS_PARENT"  # who started a process for a trial
 LOOK = 0.5  # seconds between two looks at the server's status
 
 
@@ -47,6 +47,8 @@ def run_server(
     plan = HttpsPlan(place["host"], int(place["port"]), keys, insecure)
     with closing(ServerFolder(folder)) as held, _telling(folder, say):
         if ray is not None:
+            from .ray_serve import serve_by_ray  # nobody else needs Ray
+
             serve_by_ray(held, plan, ray, stop)
             return
         if workers > 1:
@@ -77,23 +79,31 @@ def serve_by_workers(
 
 def https_link(held: ServerFolder, plan: HttpsPlan) -> HttpsServerLink:
     """The port of the server of a folder to its nodes, not yet listening. Raises InputError."""
-    most = largest_answer(held.terms, held.roll, held.algorithm)
-    return HttpsServerLink(plan, held.terms.run, held.roll.members, most)
+    most = largest_answer(held.terms, held.members, held.algorithm)
+    return HttpsServerLink(plan, held.terms.run, held.members.nodes, most)
 
 
-def run_node(
-    folder: Path, stop: threading.Event, say: Say, *, threads: int = 1, insecure: bool = False, most: int | None = None
-) -> None:
-    """Run a node until `stop` is set. most: users it may have, 1 for a device. Raises InputError."""
-    about = read_json(folder / "node.json")
+def run_node(folder: Path, stop: threading.Event, say: Say, *, threads: int = 1, insecure: bool = False) -> None:
+    """Run a node until `stop` is set. Raises InputError."""
+    about = read_json(folder / NODE)
     with holding(folder / "lock"), closing(FederatedNode(folder, threads=threads)) as node:
-        if most is not None and len(node.shard.users) > most:
-            problem = f"'{node.name}' has {len(node.shard.users)} users"
-            raise InputError(str(folder), problem, expected=f"at most {most}", fix="run it with `entrenous gateway`")
         say(f"{node.name}: {len(node.shard.users)} users, {len(node.rows)} rows, server {about['server']}")
         ca = folder / "ca.crt"
         trusted = ca if ca.exists() else None
         serve(about["server"], trusted, polling(node), stop, tls=about["tls"], insecure=insecure, say=say)
+
+
+def run_relay(folder: Path, stop: threading.Event, say: Say, *, insecure: bool = False) -> None:
+    """Run a relay until `stop` is set: a server to its own nodes, a node to the server above. Raises InputError."""
+    about, server = read_json(folder / NODE), folder / BELOW / "server"
+    place = read_json(server / "place.json")
+    plan = HttpsPlan(place["host"], int(place["port"]), server / "keys" if place["tls"] else None, insecure)
+    with holding(folder / "lock"), closing(ServerFolder(server)) as held, closing(https_link(held, plan)) as link:
+        relay, ca = Relay(folder, held, link, stop), folder / "ca.crt"
+        link.start()
+        say(f"{relay.name}: {len(held.members.nodes)} nodes at {link.address}, server {about['server']}")
+        asked = PollingNode(lambda: here(relay.key, relay.terms.run, relay.name), relay.answer)
+        serve(about["server"], ca if ca.exists() else None, asked, stop, tls=about["tls"], insecure=insecure, say=say)
 
 
 def polling(node: FederatedNode) -> PollingNode:
@@ -104,38 +114,15 @@ def polling(node: FederatedNode) -> PollingNode:
 def run_all(folder: Path, say: Say) -> None:
     """Run the server and nodes of a federation on this machine, each in a process, until the server is done. Raises
     EntrenousError if one fails."""
-    nodes, logs = sorted((folder / "nodes").iterdir()), folder / "logs"
-    commands = [["server", str(folder / "server")], *(["gateway", str(node)] for node in nodes)]
-    with _telling(folder / "server", say), _processes(commands, logs) as (server, *others):
-        while server.poll() is None:
-            failed = [k for k, process in enumerate(others) if process.poll() is not None]
-            if failed:
-                raise EntrenousError(f"{nodes[failed[0]].name} ended: {last_line(logs / f'{failed[0] + 1}.log')}")
+    server, nodes = folder / "server", sorted((folder / "nodes").iterdir())
+    with _telling(server, say), Processes() as processes:
+        processes.start(server, "server")
+        for node in nodes:
+            processes.start(node)
+        while not (ended := processes.ended()):
             time.sleep(LOOK)
-        if server.returncode:
-            raise EntrenousError(f"the server ended: {last_line(logs / '0.log')}")
-
-
-@contextmanager
-def _processes(commands: Sequence[Sequence[str]], logs: Path) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Commands of entrenous, each in a process with a log of its own; ended by their ids afterwards."""
-    logs.mkdir(parents=True, exist_ok=True)
-    running: list[subprocess.Popen[bytes]] = []
-    try:
-        for number, command in enumerate(commands):
-            with open(logs / f"{number}.log", "wb") as log:
-                here = {**os.environ, PARENT: str(os.getpid())}
-                running.append(subprocess.Popen([sys.executable, "-m", "entrenous", *command], stdout=log, stderr=log, env=here))
-        yield running
-    finally:
-        for process in reversed(running):
-            process.terminate()
-        for process in running:
-            try:
-                process.wait(10)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+        if server not in ended or processes.of[server].returncode:
+            raise EntrenousError(f"{ended[0].name} ended: {last_line(ended[0])}")
 
 
 @contextmanager
@@ -176,33 +163,6 @@ def status(folder: Path) -> dict[str, Any]:
         return {}
 
 
-# ---- what a node tells its own users -------------------------------------------------------------------------------------------------
-
-
-def recommend(folder: Path, user: str | None, n: int) -> tuple[str, int, list[dict[str, Any]]]:
-    """Recommend n items to one of a node's users, on the node: (user, round of the model, items best first). user: None for the
-    node's first.
-
-    Raises InputError for a node that has no model yet, and for a user that is not one of its own.
-    """
-    node = FederatedNode(folder)
-    try:
-        number, recommender = node.recommender()
-        place = 0 if user is None else node.rows.users.index(user)
-        known = np.ones(len(node.items), np.bool_)  # others have learnt of what nobody has touched here
-        best = best_items(
-            recommender, node.rows, np.array([place]), n, known=known, label=node.terms.algorithm, seed=node.terms.seed
-        )
-        titles = read_json(folder / "items.json").get("titles")
-        items = [
-            {"item": node.items[i], "title": "" if titles is None else titles[i], "score": float(score)}
-            for i, score in zip(best.item[0].tolist(), best.score[0].tolist(), strict=True) if i >= 0
-        ]  # fmt: skip
-        return node.rows.users[place], number, items
-    finally:
-        node.close()
-
-
 class Gathered(NamedTuple):
     """The model of a whole federation, which only a holder of all its folders can put together."""
 
@@ -217,11 +177,11 @@ class Gathered(NamedTuple):
 def gathered(folder: Path) -> Gathered:
     """The model of a federation whose folders are all on this machine, server and private vectors together, as a simulation
     stores it. Only a trial can do this: otherwise no one has all folders."""
-    terms = FederationTerms.read(folder / "server" / "terms.json")
+    terms = FederationTerms.read(folder / "server" / TERMS)
     arrays, _ = read_arrays(folder / "server" / "model.safetensors")
     parts: dict[int, dict[str, Array]] = {}
     for path in sorted((folder / "nodes").iterdir()):
-        with closing(NodeStore(path / "store.sqlite")) as store:
+        with closing(NodeStore(path / STORE)) as store:
             newest = store.newest_state()
             private = {} if newest is None else newest[1]
             for place, user in enumerate(store.users.tolist()):
@@ -229,25 +189,3 @@ def gathered(folder: Path) -> Gathered:
     names = list(parts[0]) if parts else []
     devices = {f"devices.{name}": np.stack([parts[user][name] for user in range(terms.users)]) for name in names}
     return Gathered({**arrays, **devices})
-
-
-def orphaned(stop: threading.Event) -> None:
-    """Set `stop` when the parent process that started this one for a trial has ended, since no other program would end this
-    one."""
-    parent = os.environ.get(PARENT)
-
-    def watch() -> None:
-        while not stop.wait(1.0):
-            if os.getppid() != int(parent or 0):
-                stop.set()
-
-    if parent:
-        threading.Thread(target=watch, daemon=True, name="parent").start()
-
-
-def last_line(log: Path) -> str:
-    """The last error message in a log, else its last line."""
-    said = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.exists() else []
-    lines = [line for line in said if line.strip()]
-    complaints = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
-    return (complaints or lines or ["it said nothing"])[-1]

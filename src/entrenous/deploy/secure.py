@@ -15,7 +15,8 @@ from ..wire.tensors import Malformed, TensorField
 from . import contribution
 from .codes import Code, FrameRefused
 from .frames import HEAD, SIGNATURE, START, Frame
-from .terms import FederationTerms, Roll
+from .members import Members
+from .terms import FederationTerms
 
 KINDS = ("advert", "share", "mask", "consent", "unmask")  # in the order of secure_sum's stages
 MESSAGE = 1 << 30  # bytes of a message, at most
@@ -49,9 +50,9 @@ def uploaded(frame: Frame, contract: Contract, users: Int64Array) -> tuple[bytes
     return arrays["message"].tobytes(), contribution.checked_shown(arrays, contract, users)
 
 
-def largest_answer(terms: FederationTerms, roll: Roll, place: str = "") -> int:
+def largest_answer(terms: FederationTerms, members: Members, place: str = "") -> int:
     """Bytes of the longest frame that a node of a federation may send, at most. place: of an algorithm of one's own."""
     contract = contribution.agreed(terms.make(place=place), terms.catalogue)
-    body = contribution.largest_body(contract, {name: member.users for name, member in roll.members.items()})
+    body = contribution.largest_body(contract, {name: member.users for name, member in members.nodes.items()})
     nbytes = sum_terms(terms, 0, 0, bytes(32), size(contract.empty_total())).nbytes if terms.secure == "masks" else 0
     return START.size + HEAD + SIGNATURE + body + max(limit_of(stage, nbytes) for stage in range(len(KINDS)))

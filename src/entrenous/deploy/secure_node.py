@@ -9,7 +9,6 @@ from typing import Protocol, final
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ..core.protocols import State
-from ..core.types import Array
 from ..core.update import Total
 from ..federation.shard import Shard
 from ..privacy.secure_sum.client import SecureSumClient
@@ -22,6 +21,7 @@ from .codes import Code, FrameRefused
 from .frames import Frame
 from .node_store import NodeStore
 from .request import NodeRequest
+from .responder import Responder
 from .secure import KINDS, MESSAGE, sum_terms, upload
 from .terms import FederationTerms
 
@@ -36,12 +36,10 @@ class TrainingNode(Protocol):
     terms: FederationTerms
     store: NodeStore
     shard: Shard
+    responder: Responder
 
-    def enough(self, frame: Frame) -> int: ...
-    def read_request(self, frame: Frame, more: dict[str, TensorField] | None = None) -> tuple[NodeRequest, dict[str, Array]]: ...
     def train_sum(self, request: NodeRequest) -> tuple[State, Total]: ...
     def keep(self, request: NodeRequest, answer: bytes, devices: State, facts: Mapping[str, str] | None = None) -> None: ...
-    def seal_for(self, frame: Frame, kind: str, body: bytes) -> bytes: ...
 
 
 @final
@@ -57,7 +55,7 @@ class SecureSide:
 
     def answer(self, frame: Frame) -> bytes:
         """The node's message for a stage of a secure sum. The same request gets the same answer. Raises FrameRefused."""
-        self._node.enough(frame)
+        self._node.responder.enough(frame)
         asked = hashlib.sha256(frame.head.kind.encode() + frame.head.digest).digest()
         client = self._of_attempt(frame)
         if asked in self._answers:
@@ -66,7 +64,7 @@ class SecureSide:
             body = self._said(client, frame)
         except SumRefused as why:
             raise FrameRefused(Code.WITHHELD, f"{why.code}: {why.text}") from None
-        answer = self._node.seal_for(frame, frame.head.kind, body) if frame.head.kind != "mask" else body
+        answer = self._node.responder.seal_for(frame, frame.head.kind, body) if frame.head.kind != "mask" else body
         self._answers[asked] = answer
         return answer
 
@@ -100,13 +98,13 @@ class SecureSide:
     def _masked(self, client: SecureSumClient, frame: Frame) -> bytes:
         """Trains, masks, and has the disk know it before anything leaves: the whole answer."""
         node = self._node
-        request, arrays = node.read_request(frame, {"inbox": TensorField("u1", ((0, MESSAGE),))})
+        request, arrays = node.responder.read_request(frame, {"inbox": TensorField("u1", ((0, MESSAGE),))})
         devices, total = node.train_sum(request)
         try:
             message = client.mask(arrays["inbox"].tobytes(), pack(total._replace(shown=())), rows_of(total))
             body = upload(message, contribution.shown_of(total))
         finally:
             node.shard.release(total)
-        answer = node.seal_for(frame, "mask", body)
+        answer = node.responder.seal_for(frame, "mask", body)
         node.keep(request, answer, devices, {MASKED: str(request.round)})
         return answer

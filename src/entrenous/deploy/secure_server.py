@@ -23,10 +23,11 @@ from .contribution import largest_body
 from .frames import Frame, opened
 from .intake import Open
 from .journal import FRAME, MARK, Journal
+from .members import Members
 from .request import RoundWork
 from .secure import KINDS, sum_terms, uploaded
 from .server_folder import ServerFolder
-from .terms import FederationTerms, Roll
+from .terms import FederationTerms
 from .totals import check_total
 
 T = TypeVar("T")
@@ -38,7 +39,7 @@ class AskingServer(Protocol):
 
     folder: ServerFolder
     terms: FederationTerms
-    roll: Roll
+    members: Members
     contract: Contract
 
     def kept(self, what: str, act: Callable[[], T]) -> T: ...
@@ -59,7 +60,7 @@ class SecureRound:
     def __init__(self, server: AskingServer, collector: Collector, work: RoundWork) -> None:
         self._server, self._collector, self._work = server, collector, work
         self._now = Open(work.round, work.model, work.asked)
-        self._roll = {name: member.key.public_bytes_raw() for name, member in server.roll.members.items()}
+        self._roll = {name: member.key.public_bytes_raw() for name, member in server.members.nodes.items()}
         self._empty = server.contract.empty_total()  # the sum of nobody
         self._gone: set[str] = set()  # who has refused a stage of this attempt, or was not heard in time
         self._shown: dict[str, tuple[ShownArrays, ...]] = {}

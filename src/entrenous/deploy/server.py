@@ -52,7 +52,7 @@ class FederationServer:
     """The server of one federation: selects users, has their updates collected, and stores each new model before it is used."""
 
     def __init__(self, folder: ServerFolder, stop: Event, progress: Progress = silent) -> None:
-        self.folder, self.terms, self.roll = folder, folder.terms, folder.roll
+        self.folder, self.terms, self.members = folder, folder.terms, folder.members
         self.algorithm = self.terms.make(place=folder.algorithm)
         self._stop, self._progress = stop, progress
         self._took: list[float] = []  # seconds, of each round of this process
@@ -120,16 +120,18 @@ class FederationServer:
         try:
             while self.collecting.taken != work.asked.keys():
                 self.collecting.gather(self.terms.deadline)
-                if self.enough(work, set(self.collecting.taken)):
+                if self.enough(work, set(self.collecting.taken), self.collecting.devices):
                     break
         finally:
             total = self.collecting.end()
         return total
 
-    def enough(self, work: RoundWork, answered: set[str]) -> bool:
-        """Whether the nodes that have answered serve enough of the asked users (the quorum); if not, that is logged."""
+    def enough(self, work: RoundWork, answered: set[str], devices: int | None = None) -> bool:
+        """Whether the nodes that have answered serve enough of the asked users (the quorum); if not, that is logged. devices: how many are
+        in their answers; None = all that they were asked for."""
         asked = {name: len(users) for name, users in work.asked.items()}
-        share = sum(asked[name] for name in answered) / max(1, sum(asked.values()))
+        heard = sum(asked[name] for name in answered) if devices is None else devices
+        share = heard / max(1, sum(asked.values()))
         if answered == asked.keys() or (answered and share >= self.terms.quorum):
             return True
         self.folder.log(f"round {work.round}: {share:.0%} of the users in {self.terms.deadline:g} s, the quorum is {self.terms.quorum:.0%};"
@@ -188,7 +190,7 @@ class FederationServer:
         self.folder.status(
             {"status": status, "run": self.terms.run, "round": self.round, "rounds": self.terms.rounds,
              "seconds_a_round": round(float(np.median(took)), 3) if took else 0.0, "nodes": self.collecting.present,
-             "of": len(self.roll.members), "waiting_for": list(nodes[:NAMED]), "bytes_up": done.bytes_up, "bytes_down": done.bytes_down,
+             "of": len(self.members.nodes), "waiting_for": list(nodes[:NAMED]), "bytes_up": done.bytes_up, "bytes_down": done.bytes_down,
              "moved": round(self._moved, 6), "longest_answer": round(self._longest, 6), **more,
              "answers": {code.value: n for code, n in sorted(self.collecting.counts.items())}}
         )  # fmt: skip

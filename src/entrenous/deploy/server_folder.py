@@ -21,9 +21,11 @@ from ..core.protocols import FederatedAlgorithm, State, arrays_of
 from ..federation.ledger import Ledger
 from ..runs import store
 from ..runs.recommenders import restore_state
+from .files import FORMAT, check_format, write_text
+from .identity import IDENTITY, read_identity
 from .journal import Journal, JournalRecord, records
-from .node import read_identity
-from .terms import FORMAT, FederationTerms, Roll, check_format, write_text
+from .members import MEMBERS, Members
+from .terms import TERMS, FederationTerms
 
 T = TypeVar("T")
 PHASE = "server"
@@ -37,9 +39,9 @@ class ServerFolder:
     Raises InputError if another server is using it, or it cannot be written to."""
 
     def __init__(self, path: Path, start: int | None = None) -> None:
-        self.path, self.terms = path, FederationTerms.read(path / "terms.json")
-        self.roll = Roll.read(path / "roll.json", self.terms.users)
-        self.key = read_identity(path / "identity.key")
+        self.path, self.terms = path, FederationTerms.read(path / TERMS)
+        self.members = Members.read(path / MEMBERS, self.terms.users)
+        self.key = read_identity(path / IDENTITY)
         own = path / "algorithm"  # the operator's own file, of an algorithm that is none of this package
         self.algorithm = own.read_text(encoding="utf-8").strip() if own.exists() else ""
         self._lock: int | None = None
@@ -92,6 +94,10 @@ class ServerFolder:
         about = {"run": self.terms.run, "format": str(FORMAT), "version": __version__}
         store.write_checkpoint(self.path, PHASE, number, arrays, **about)
         keep(self.path, number, self.terms.rounds)
+        self.drop_journals()
+
+    def drop_journals(self) -> None:
+        """Delete the journals of all rounds: what they hold counts elsewhere."""
         for path in self.path.glob("round-*.journal"):
             path.unlink(missing_ok=True)
 

@@ -1,30 +1,33 @@
-"""What a federation has agreed on: the terms, which every node gets with its invitation, and the membership list."""
+"""What a federation has agreed on, which everybody gets with the invitation: one format with a server and without."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self, final
+from typing import Any, Literal, Self, final
 
-import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from ..core.declared import Contract, bound, declared, is_federated
 from ..core.errors import InputError
-from ..core.files import write_atomically
+from ..core.gossip_learning import GossipLearning
 from ..core.own import is_place, short
 from ..core.program import source_sha256
 from ..core.protocols import Catalogue, FederatedAlgorithm
 from ..core.settings import Settings
-from ..core.types import Int64Array
 from ..runs.plan import algorithm_of
+from ..wire.pushed import packed_bytes
+from .files import FORMAT, read_json
 
+TERMS = "terms.json"
 OWN = "own"  # begins the name of an algorithm that is no part of this package or of an installed one
-LIMITS = ("most_norm", "most_weight", "most_move")  # terms that older federations do not have
-FORMAT = 1  # of all files of a federation: another one is refused by its number
+OF_SERVER = {"rounds", "secure", "deadline", "quorum", "most_norm", "most_weight", "most_move"}
+OF_PEERS = {"period", "oldest"}
+LARGEST = 16 << 20  # bytes of a model between peers
 
 
 @final
@@ -32,25 +35,32 @@ class FederationTerms(Settings):
     """The terms of a federation, which never change while it runs: their hash is its identity."""
 
     format: int = Field(FORMAT, description="of the files; a program refuses one that it does not know")
-    algorithm: str = Field(
-        description="a name of `entrenous algorithms`, with a server; own:NAME for a class that each node is given"
+    topology: Literal["server", "peers"] = Field(
+        "server", description="server: nodes around a server; peers: everybody one user, nobody in the middle"
     )
+    algorithm: str = Field(description="a name of `entrenous algorithms`; own:NAME for a class that each node is given")
     algorithm_sha256: str = Field(
         "", description="of the algorithm's source, which every node must have; an empty one is not checked"
     )
-    settings: dict[str, Any] = Field({}, description="its hyper-parameters where they differ from the defaults")
-    rounds: int = Field(ge=1, le=10_000_000, description="rounds after which training is over")
-    seed: int = Field(0, ge=0, description="names the randomness of the server, and of the nodes where draws are public")
+    settings: dict[str, Any] = Field({}, description="its hyper-parameters; what is not there has its default")
+    seed: int = Field(0, ge=0, description="names the randomness of the server or the base model; with public draws all else too")
     draws: Literal["public", "secret"] = Field(
         "secret",
-        description="public: nodes draw from the seed, so that a simulation can repeat the run to the bit, and the server could guess what "
+        description="public: nodes draw from the seed, so that a simulation can repeat the run to the bit, and others could guess what "
         "a device drew; secret: each node draws from a number of its own",
     )
     users: int = Field(ge=2, description="of all nodes together")
     items: int = Field(ge=1, description="of the catalogue")
-    interactions: int = Field(ge=1, description="rows of all nodes together, as estimated by whoever wrote the terms")
+    interactions: int = Field(
+        1, ge=1, description="rows of all nodes together, as estimated by whoever wrote the terms; peers do not ask for it"
+    )
     scale: tuple[float, float] = Field((1.0, 1.0), description="lowest and highest rating; 1 and 1 where nothing is rated")
-    items_sha256: str = Field("", description="of the list of items, so that all number them alike")
+    items_sha256: str = Field("", description="of items.json, so that all number the items alike")
+    operator: str = Field(
+        description="public key, Ed25519, hexadecimal: of the server, which signs requests, or of who signs the tickets of peers"
+    )
+    nonce: str = Field("", description="tells federations apart that agreed on the same")
+    rounds: int = Field(0, ge=0, le=10_000_000, description="rounds after which training is over, with a server")
     secure: Literal["none", "masks"] = Field(
         "none", description="masks: the server sees the sum of a round's nodes, not one by one"
     )
@@ -67,24 +77,57 @@ class FederationTerms(Settings):
     most_move: float | None = Field(
         None, gt=0, description="how far any number of the model may move in one round, beyond which the server stops; none = any"
     )
-    server: str = Field(description="the server's public key, Ed25519, hexadecimal")
-    nonce: str = Field("", description="tells federations apart that agreed on the same")
+    period: float = Field(10.0, ge=0.05, le=86_400, description="seconds between two pushes of a peer")
+    oldest: int | None = Field(
+        None,
+        ge=0,
+        description="updates by which a received model may be behind a peer's own, beyond which it is refused; none = any",
+    )
 
-    @property
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        fields, others = type(self).model_fields, OF_SERVER if self.topology == "peers" else OF_PEERS
+        if foreign := [name for name in sorted(others) if getattr(self, name) != fields[name].default]:
+            raise ValueError(f"no {foreign[0]} where the topology is '{self.topology}'")
+        if self.topology == "server" and self.rounds < 1:
+            raise ValueError("rounds of at least 1")
+        return self
+
+    @cached_property
     def run(self) -> str:
         """The identity of the federation: the first 32 hexadecimal digits of the sha256 of the terms."""
         return hashlib.sha256(self.text().encode()).hexdigest()[:32]
+
+    @cached_property
+    def run_bytes(self) -> bytes:
+        """The identity of the federation as peers say it before every model, 16 bytes."""
+        return bytes.fromhex(self.run)
+
+    @property
+    def has_server(self) -> bool:
+        """Whether there is a server; else there are peers."""
+        return self.topology == "server"
 
     @property
     def catalogue(self) -> Catalogue:
         return Catalogue(self.users, self.items, self.interactions, self.scale)
 
     @property
-    def server_key(self) -> Ed25519PublicKey:
-        return Ed25519PublicKey.from_public_bytes(bytes.fromhex(self.server))
+    def operator_key(self) -> Ed25519PublicKey:
+        """The public key of the server, or of the operator of peers."""
+        return Ed25519PublicKey.from_public_bytes(bytes.fromhex(self.operator))
+
+    # ---- the algorithm ---------------------------------------------------------------------------------------------------------------
+
+    def check(self, own: Mapping[str, Any] | None = None, place: str = "") -> None:
+        """Raise InputError for an algorithm that this federation cannot have; arguments as of `make`."""
+        if self.has_server:
+            self.make(own, place)
+        else:
+            self.gossip  # noqa: B018  # for what it refuses
 
     def make(self, own: Mapping[str, Any] | None = None, place: str = "") -> FederatedAlgorithm:
-        """The algorithm, made concrete for this federation.
+        """The algorithm of a federation with a server, made concrete for it.
 
         Args:
             own: a node's settings where its users decide (`decided_by_user`).
@@ -95,12 +138,7 @@ class FederationTerms(Settings):
             InputError: for an algorithm whose source is not that of the federation, one without a server, and settings that are not a
                 user's to decide.
         """
-        if is_place(self.algorithm) and not place:
-            problem = f"the federation's algorithm, {short(self.algorithm)}, is none of `entrenous algorithms`"
-            fix = "ask the operator for it, read it, and name it: --algorithm ./FILE.py"
-            raise InputError("algorithm", problem, expected="its file", fix=fix)
-        made = algorithm_of(place or self.algorithm, {**self.settings, **(own or {})})
-        self._check_source(type(made))
+        made = self._algorithm(own, place)
         if not is_federated(made):
             problem = f"{self.algorithm} has no server with devices"
             raise InputError("algorithm", problem, fix="choose one such as fpl or cali3f-gmf")
@@ -113,6 +151,42 @@ class FederationTerms(Settings):
             self._check_masks(bound(configured, self.catalogue))
         return configured
 
+    @cached_property
+    def gossip(self) -> GossipLearning:
+        """The algorithm of a federation of peers, made concrete for it. Raises InputError for one that cannot be used between peers."""
+        made = self._algorithm({}, "")
+        if not isinstance(made, GossipLearning):
+            fix = "try --algorithm pepper-gmf"
+            raise InputError("--algorithm", f"{self.algorithm} needs a server", expected="one that gossips", fix=fix)
+        configured = made.configured(self.catalogue)
+        # one place of the view stays random: else those who once looked good are all that a peer ever hears from
+        if configured.exploited >= configured.view and self.users > 2:
+            problem, fix = (
+                f"all {configured.view} places of the view go to the best",
+                "use a larger view, or more exploration (alpha)",
+            )
+            raise InputError("--set alpha", problem, expected="one at random", fix=fix)
+        if (size := packed_bytes(configured.width)) > LARGEST:
+            raise InputError("--set factors", f"a model has {size >> 20} MB", expected=f"at most {LARGEST >> 20} MB")
+        return configured
+
+    @property
+    def body_bytes(self) -> int:
+        """The bytes of one model between peers."""
+        return packed_bytes(self.gossip.width)
+
+    def _algorithm(self, own: Mapping[str, Any] | None, place: str) -> Any:
+        if is_place(self.algorithm) and not place:
+            problem = f"the federation's algorithm, {short(self.algorithm)}, is none of `entrenous algorithms`"
+            fix = "ask the operator for it, read it, and name it: --algorithm ./FILE.py"
+            raise InputError("algorithm", problem, expected="its file", fix=fix)
+        made = algorithm_of(place or self.algorithm, {**self.settings, **(own or {})})
+        if self.algorithm_sha256 and source_sha256(type(made)) != self.algorithm_sha256:
+            problem = f"the source of {short(self.algorithm)} here is not the one that the federation agreed on"
+            fix = "use the same file and the same version of entrenous"
+            raise InputError("algorithm", problem, expected=f"sha256 {self.algorithm_sha256[:16]}...", fix=fix)
+        return made
+
     def _check_masks(self, contract: Contract) -> None:
         """Raise InputError for an algorithm whose sums may be of one device: masks hide nothing in them."""
         if contract.cohort == 1:
@@ -122,121 +196,15 @@ class FederationTerms(Settings):
             problem = f"{self.algorithm} adds up in {contract.groups} groups, and a group of one hides nothing"
             raise InputError("--secure masks", problem, fix="choose an algorithm with one sum a round")
 
-    def _check_source(self, kind: type) -> None:
-        if self.algorithm_sha256 and source_sha256(kind) != self.algorithm_sha256:
-            problem = f"the source of {short(self.algorithm)} here is not the one that the federation agreed on"
-            fix = "use the same file and the same version of entrenous"
-            raise InputError("algorithm", problem, expected=f"sha256 {self.algorithm_sha256[:16]}...", fix=fix)
+    # ---- as text ---------------------------------------------------------------------------------------------------------------------
 
     def text(self) -> str:
-        """The terms as the JSON text that is stored and hashed; limits that are not set are left out, as before there were any."""
-        unset = {name for name in LIMITS if getattr(self, name) is None}
-        return json.dumps(self.model_dump(mode="json", exclude=unset), sort_keys=True, indent=1)
+        """The terms as the JSON text that is stored and hashed; without what its topology does not have and limits that are not set."""
+        foreign = OF_PEERS if self.has_server else OF_SERVER
+        said = self.model_dump(mode="json", exclude=foreign, exclude_none=True)
+        return json.dumps(said, sort_keys=True, indent=1)
 
     @classmethod
     def read(cls, path: Path) -> Self:
         """Read terms from a file. Raises InputError that names the file and the field."""
-        found = read_json(path)
-        check_format(path, found.get("format"))
-        return cls.parse(found, str(path))
-
-
-class Member(NamedTuple):
-    """A member of a federation. key: the node's Ed25519 public key; users: int64, the federation's numbers of the users it
-    serves, ascending."""
-
-    key: Ed25519PublicKey
-    users: Int64Array
-
-
-@final
-class Roll:
-    """The membership list: the nodes of a federation by name, and which of them serves which user."""
-
-    def __init__(self, members: Mapping[str, Member], users: int) -> None:
-        self.members = dict(sorted(members.items()))
-        self.names = list(self.members)
-        self._node = np.full(users, -1, np.int64)
-        for number, (name, member) in enumerate(self.members.items()):
-            if len(member.users) and (member.users[0] < 0 or member.users[-1] >= users or np.any(np.diff(member.users) <= 0)):
-                raise InputError(f"roll: {name}", "users out of order or range", expected=f"ascending numbers below {users}")
-            if np.any(self._node[member.users] >= 0):
-                raise InputError(f"roll: {name}", "serves a user that another node serves", expected="one node for each user")
-            self._node[member.users] = number
-
-    def by_node(self, users: Int64Array) -> dict[str, Int64Array]:
-        """The users among `users` that each node serves, ascending, for the nodes that serve some. Users without a node are
-        left out."""
-        node = self._node[users]
-        return {self.names[n]: np.sort(users[node == n]) for n in np.unique(node[node >= 0])}
-
-    def text(self) -> str:
-        """The membership list as the JSON text that is stored and hashed; users as [first, last] of consecutive numbers."""
-        nodes = {
-            name: {"key": member.key.public_bytes_raw().hex(), "users": _stretches(member.users)}
-            for name, member in self.members.items()
-        }
-        return json.dumps({"format": FORMAT, "nodes": nodes}, indent=1)
-
-    @staticmethod
-    def read(path: Path, users: int) -> Roll:
-        """Read a membership list of `users` users from a file. Raises InputError that names the file."""
-        return Roll.parse(read_json(path), path, users)
-
-    @staticmethod
-    def parse(found: Mapping[str, Any], path: Path, users: int) -> Roll:
-        """A membership list of `users` users from the JSON object that `text` wrote. path: what errors name. Raises InputError."""
-        check_format(path, found.get("format"))
-        try:
-            members = {
-                name: Member(
-                    Ed25519PublicKey.from_public_bytes(bytes.fromhex(node["key"])),
-                    np.concatenate([np.arange(low, high + 1) for low, high in node["users"]] or [np.empty(0, np.int64)]),
-                )
-                for name, node in found["nodes"].items()
-            }
-        except (KeyError, TypeError, ValueError, AttributeError) as bad:
-            raise InputError(
-                str(path), f"not a roll of nodes ({type(bad).__name__})", expected="nodes, each with key and users"
-            ) from None
-        return Roll(members, users)
-
-
-def _stretches(users: Int64Array) -> list[tuple[int, int]]:
-    """First and last of each run of consecutive numbers.
-
-    >>> _stretches(np.array([0, 1, 2, 7]))
-    [(0, 2), (7, 7)]
-    """
-    if not len(users):
-        return []
-    breaks = np.flatnonzero(np.diff(users) != 1)
-    return list(zip(users[np.append(0, breaks + 1)].tolist(), users[np.append(breaks, len(users) - 1)].tolist(), strict=True))
-
-
-def check_format(path: Path, found: Any, written: str = "") -> None:
-    """Raise InputError for a file of another format number, naming the version that wrote it where that is known."""
-    if str(found) != str(FORMAT):
-        problem = f"format {found}{f', written by entrenous {written}' if written else ''}"
-        fix = (
-            f"use {f'entrenous {written}' if written else 'the version of entrenous that wrote it'}, or found the federation anew"
-        )
-        raise InputError(str(path), problem, expected=f"format {FORMAT}", fix=fix)
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """Read a file with one JSON object. Raises InputError that names the file."""
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(str(path), "no such file", fix="make a federation with `entrenous federation new FOLDER`") from None
-    except (OSError, ValueError) as cause:
-        raise InputError(str(path), f"cannot be read ({cause})", expected="one JSON object") from None
-    if not isinstance(found, dict):
-        raise InputError(str(path), "not a JSON object", expected="one JSON object")
-    return found
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a text file, whole or not at all."""
-    write_atomically(path, (text + "\n").encode())
+        return cls.parse(read_json(path), str(path))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -13,9 +12,10 @@ from ..privacy.secure_sum.terms import Floors
 from ..runs import pipeline
 from ..runs.pipeline import material
 from ..runs.plan import RunPlan, check, usual_protocol
-from .founding import FoundedFederation, Place, found, free_port
-from .running import gathered, recommend, run_all, status
-from .terms import read_json, write_text
+from .files import read_json, write_json
+from .founding import FoundedFederation, Place, found, free_ports
+from .recommend import recommend
+from .running import gathered, run_all, status
 
 
 @final
@@ -38,7 +38,7 @@ class TrialPlan:
                     settings=self.settings, load=self.load)  # fmt: skip
 
 
-def begin(folder: Path, trial: TrialPlan, *, nodes: int, secure: str = "none", port: int = 0) -> FoundedFederation:
+def begin(folder: Path, trial: TrialPlan, *, nodes: int, secure: str = "none") -> FoundedFederation:
     """Make a federation in `folder` whose nodes each have the training rows of a part of the users. Raises InputError.
 
     The floors of secure sums are lowered to what so few nodes can meet: for trying it out only.
@@ -48,10 +48,10 @@ def begin(folder: Path, trial: TrialPlan, *, nodes: int, secure: str = "none", p
     train = material(plan).parts[0].final_train
     floors = Floors(cohort=max(2, (2 * nodes) // 3), occupancy=0.0)
     made = found(
-        folder, train, nodes=nodes, floors=floors, place=Place(port=port or free_port()), algorithm=trial.algorithm,
+        folder, train, nodes=nodes, floors=floors, place=Place(port=free_ports()[0]), algorithm=trial.algorithm,
         settings=dict(trial.settings), rounds=trial.rounds, seed=trial.seed, draws="public", secure=secure,
     )  # fmt: skip
-    write_text(folder / "trial.json", json.dumps(asdict(trial), indent=1))
+    write_json(folder / "trial.json", asdict(trial))
     return made
 
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, final
 
 from .channel import Channel, Order
 from .collector import Collector
-from .contribution import agreed, of_total
+from .contribution import agreed, of_part
 from .links.https import HttpsPlan, HttpsServerLink, listen
 from .rounds import model_work, round_work, standing
 from .secure import largest_answer
@@ -46,9 +46,9 @@ def main(arguments: list[str]) -> None:
     channel = Channel(socket.socket(fileno=plan.fd))
     https = HttpsPlan(plan.host, plan.port, Path(plan.keys) if plan.keys else None, plan.insecure)
     with closing(ServerFolder(Path(plan.folder), plan.start)) as held:
-        largest = largest_answer(held.terms, held.roll, held.algorithm)
+        largest = largest_answer(held.terms, held.members, held.algorithm)
         listening = listen(plan.host, plan.port, shared=True)
-        with closing(HttpsServerLink(https, held.terms.run, held.roll.members, largest, listening)) as link:
+        with closing(HttpsServerLink(https, held.terms.run, held.members.nodes, largest, listening)) as link:
             link.start()
             Worker(held, link, channel, plan.part, plan.of).run()
 
@@ -112,7 +112,7 @@ class Worker:
             done = set(own.taken)
         elif self._doing == "model":
             own.give(seconds)
-            done = set(self._held.roll.members) - own.without
+            done = set(self._held.members.nodes) - own.without
         else:
             return
         new, self._told = done - self._told, self._told | done
@@ -122,7 +122,7 @@ class Worker:
         own = self._collector
         counts = {code.value: count for code, count in own.counts.items()}
         lengths = {name: own.lengths[name] for name in new if name in own.lengths}
-        return {"done": sorted(new), "lengths": lengths, "counts": counts, "present": own.present,
+        return {"done": sorted(new), "lengths": lengths, "counts": counts, "present": own.present, "devices": own.devices,
                 "sent": [own.bytes_up, own.bytes_down, own.messages]}  # fmt: skip
 
     def _total(self, without: list[str]) -> None:
@@ -133,7 +133,7 @@ class Worker:
             own.begin(work, without)
             total = own.end()
         names = sorted(own.taken)
-        self._channel.send("total", {"names": names}, of_total(total) if names else b"")
+        self._channel.send("total", {"names": names, "heard": len(own.heard)}, of_part(total, own.heard) if names else b"")
 
 
 if __name__ == "__main__":

@@ -9,22 +9,23 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ..deploy.codes import FrameRefused
 from ..deploy.frames import opened, seal, signed_by
-from ..deploy.node import read_identity
-from ..deploy.terms import FederationTerms, Roll
+from ..deploy.identity import IDENTITY, read_identity
+from ..deploy.members import MEMBERS, Members
+from ..deploy.terms import TERMS, FederationTerms
 
 
 @final
 class Greeter:
-    """The server's question for a node's name. run: the federation's identity; roll: its members; key: the server's own."""
+    """The server's question for a node's name. run: the federation's identity; members: whom it may find; key: the server's own."""
 
-    def __init__(self, run: str, roll: Roll, key: Ed25519PrivateKey) -> None:
-        self._run, self._roll, self._key = run, roll, key
+    def __init__(self, run: str, members: Members, key: Ed25519PrivateKey) -> None:
+        self._run, self._members, self._key = run, members, key
 
     @staticmethod
     def of(folder: Path) -> Greeter:
         """The greeter of a server's folder. Raises InputError for a folder that is no server's."""
-        terms = FederationTerms.read(folder / "terms.json")
-        return Greeter(terms.run, Roll.read(folder / "roll.json", terms.users), read_identity(folder / "identity.key"))
+        terms = FederationTerms.read(folder / TERMS)
+        return Greeter(terms.run, Members.read(folder / MEMBERS, terms.users), read_identity(folder / IDENTITY))
 
     def hello(self) -> tuple[bytes, bytes]:
         """A signed frame that asks a node for its name, and the number that the answer must repeat."""
@@ -37,7 +38,7 @@ class Greeter:
             found = opened(answer, 0)
         except FrameRefused:
             return None
-        member, head = self._roll.members.get(found.node), found.head
+        member, head = self._members.nodes.get(found.node), found.head
         if (head.kind, head.run, head.model) != ("hello", self._run, nonce) or member is None:
             return None
         return found.node if signed_by(found, member.key) else None

@@ -55,6 +55,8 @@ class GridLink:
                 self._greet(node, now)
         return list(self._nodes)
 
+    ready = present  # a request waits with the SuperLink for its node
+
     def send(self, address: str, frame: bytes, seconds: float) -> None:
         """Take a request for the node of a name; all that were taken go out together with the next `receive`."""
         if address in self._nodes:

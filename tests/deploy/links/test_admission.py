@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from entrenous.deploy.frames import seal
 from entrenous.deploy.links.admission import CACHED, Admission, Denied, Rates, here
-from entrenous.deploy.terms import Member
+from entrenous.deploy.members import Member
 
 RUN = "ab" * 16
 KEY, OTHER = Ed25519PrivateKey.generate(), Ed25519PrivateKey.generate()

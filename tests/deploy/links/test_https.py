@@ -21,7 +21,7 @@ from entrenous.deploy.links.admission import here
 from entrenous.deploy.links.application import READING
 from entrenous.deploy.links.https import HttpsPlan, HttpsServerLink
 from entrenous.deploy.links.listening import Bounds
-from entrenous.deploy.terms import Member
+from entrenous.deploy.members import Member
 
 RUN, KEY, LARGEST, PATIENCE = "ab" * 16, Ed25519PrivateKey.generate(), 100_000, 60.0
 

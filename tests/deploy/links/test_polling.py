@@ -16,13 +16,13 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from entrenous.core.errors import InputError
 from entrenous.deploy.certificates import make_keys
-from entrenous.deploy.founding import free_port
+from entrenous.deploy.founding import free_ports
 from entrenous.deploy.frames import seal
 from entrenous.deploy.links import admission, polling
 from entrenous.deploy.links.admission import here
 from entrenous.deploy.links.https import HttpsPlan, HttpsServerLink
 from entrenous.deploy.links.polling import Backoff, PollingNode, serve
-from entrenous.deploy.terms import Member
+from entrenous.deploy.members import Member
 
 RUN, KEY, PATIENCE = "ab" * 16, Ed25519PrivateKey.generate(), 120.0
 
@@ -69,7 +69,7 @@ def exchanged(link: HttpsServerLink, said: bytes) -> bytes:
 
 def test_a_node_outlives_its_server(tmp_path: Path) -> None:
     make_keys(tmp_path)
-    port = free_port()
+    port = free_ports()[0]
     with closing(Running(f"127.0.0.1:{port}", tmp_path / "ca.crt", node())) as running:
         for said in (b"abc", b"def"):  # it began before its server, which then comes twice
             with closing(link_at(port, tmp_path)) as link:

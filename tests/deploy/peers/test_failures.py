@@ -6,11 +6,10 @@ import asyncio
 from typing import Any
 
 import pytest
-from peers_in_memory import Street, charter, secret
+from memory_transport import Hub, in_virtual_time
+from peers_in_memory import Street, public_of, terms
 
 from entrenous.core.errors import EntrenousError
-from entrenous.deploy.peers.identity import public_key
-from entrenous.deploy.peers.memory import Hub, in_virtual_time
 from entrenous.federation.replay import replay
 
 N = 8
@@ -36,7 +35,7 @@ async def breaking(street: Street, number: int, times: float) -> Any:
 
 def test_a_crashed_task_is_told_and_begun_again() -> None:
     async def story() -> Street:
-        street = await breaking(Street(charter(N)), 3, 2)
+        street = await breaking(Street(terms(N)), 3, 2)
         peer = street.peers[3]
         before, shuffles = peer.tally["pushed.ok"], peer.tally["shuffles"]
         await asyncio.sleep(40)
@@ -51,11 +50,11 @@ def test_a_crashed_task_is_told_and_begun_again() -> None:
 
 def test_a_task_that_keeps_crashing_ends_the_peer_with_a_word_and_nobody_else(tmp_path: Any) -> None:
     async def story() -> Street:
-        street = await breaking(Street(charter(N), folder=tmp_path), 3, 10**9)
+        street = await breaking(Street(terms(N), folder=tmp_path), 3, 10**9)
         with pytest.raises(EntrenousError, match=r"peer 3: 'shuffle' failed 5 times.*KeyError"):
             await street.tasks[3]
         gone = street.peers.pop(3)
-        assert gone.keeping is not None and len(gone.keeping.events()) == gone.node.events
+        assert gone.state is not None and len(gone.state.events()) == gone.node.events
         await asyncio.sleep(40)
         before = {number: peer.tally["pushed.ok"] for number, peer in street.peers.items()}
         await asyncio.sleep(20)
@@ -68,10 +67,10 @@ def test_a_task_that_keeps_crashing_ends_the_peer_with_a_word_and_nobody_else(tm
 
 def test_the_dead_come_back_with_their_state_and_all_of_it_can_be_replayed(tmp_path: Any) -> None:
     async def story() -> Street:
-        street = Street(charter(N, draws="secret"), folder=tmp_path)
+        street = Street(terms(N, draws="secret"), folder=tmp_path)
         street.start()
         await asyncio.sleep(21.3)
-        kept = {number: street.peers[number].keeping.events() for number in (1, 4, 6)}  # type: ignore[union-attr]
+        kept = {number: street.peers[number].state.events() for number in (1, 4, 6)}  # type: ignore[union-attr]
         for number in (1, 4, 6):
             await street.kill(number)
         await asyncio.sleep(20)
@@ -82,18 +81,18 @@ def test_the_dead_come_back_with_their_state_and_all_of_it_can_be_replayed(tmp_p
         await asyncio.sleep(30)
         await street.stop()
         for number, events in kept.items():
-            now = street.peers[number].keeping.events()  # type: ignore[union-attr]
+            now = street.peers[number].state.events()  # type: ignore[union-attr]
             assert now[: len(events)] == events and len(now) > len(events) + 20
         return street
 
     street = in_virtual_time(story())
-    again = replay(street.of.made, street.of.catalogue, street.of.seed, street.recordings())
+    again = replay(street.of.gossip, street.of.catalogue, street.of.seed, street.recordings())
     assert again.models.tobytes() == street.models().tobytes()
 
 
 def test_both_bootstraps_die_and_the_rest_goes_on() -> None:
     async def story() -> Street:
-        street = Street(charter(N))
+        street = Street(terms(N))
         street.start()
         await asyncio.sleep(20)
         for number in (0, 1):
@@ -113,7 +112,7 @@ def test_both_bootstraps_die_and_the_rest_goes_on() -> None:
 
 def test_g6_all_others_are_dead_a_peer_keeps_its_model_and_tries_again(tmp_path: Any) -> None:
     async def story() -> None:
-        street = Street(charter(N), folder=tmp_path)
+        street = Street(terms(N), folder=tmp_path)
         street.start()
         await asyncio.sleep(21)
         others = [number for number in range(N) if number != 5]
@@ -138,9 +137,9 @@ def test_g4_a_network_that_was_cut_in_two_grows_together_again() -> None:
     async def story() -> None:
         cut, side = (
             [False],
-            {public_key(secret(number)): number % 2 for number in range(N)},
+            {public_of(number): number % 2 for number in range(N)},
         )  # bootstrap 0 on one side, 1 on the other
-        street = Street(charter(N), Hub(cut=lambda one, other: cut[0] and side[one] != side[other]))
+        street = Street(terms(N), Hub(cut=lambda one, other: cut[0] and side[one] != side[other]))
         street.start()
         await asyncio.sleep(30)
         cut[0] = True

@@ -10,19 +10,22 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from network_namespace import quiet
-from peers_in_memory import ITEMS, OPERATOR, charter, rows_of, secret, self_of
+from peers_in_memory import ITEMS, UNTIL, identity_of, key_of, rows_of, terms
 
 iroh_link = pytest.importorskip("entrenous.deploy.peers.iroh_link")
 
+from entrenous.deploy.identity import public_bytes  # noqa: E402
+from entrenous.deploy.invitation import Contact  # noqa: E402
 from entrenous.deploy.peers import serving  # noqa: E402
-from entrenous.deploy.peers.book import Contact  # noqa: E402
-from entrenous.deploy.peers.frames import AddressRecord, Offer, Reply, Shuffle, frame, read_message  # noqa: E402
-from entrenous.deploy.peers.identity import Self, new_key, public_key, ticket  # noqa: E402
-from entrenous.deploy.peers.lines import FAILED, Lines  # noqa: E402
+from entrenous.deploy.peers.connections import FAILED, Connections  # noqa: E402
+from entrenous.deploy.peers.messages import AddressRecord, Offer, Reply, Shuffle, frame, read_message  # noqa: E402
 from entrenous.deploy.peers.node import PeerNode  # noqa: E402
 from entrenous.deploy.peers.peer import Peer, pace  # noqa: E402
 from entrenous.deploy.peers.port import LinkError, Machine  # noqa: E402
+from entrenous.deploy.peers.records import PeerIdentity  # noqa: E402
+from entrenous.deploy.tickets import Ticket  # noqa: E402
 from entrenous.wire.pushed import digest, pack, packed_bytes  # noqa: E402
 
 N, PERIOD = 6, 0.4
@@ -39,22 +42,22 @@ class Scene:
     """A victim that learns from a friend, and a foe's link."""
 
     def __init__(self) -> None:
-        self.of = charter(N, period=PERIOD)
-        self.width = int(self.of.made.width)  # type: ignore[attr-defined]
-        self.foe_self = self_of(self.of, FOE)
+        self.of = terms(N, period=PERIOD)
+        self.width = int(self.of.gossip.width)  # type: ignore[attr-defined]
+        self.foe_self = identity_of(self.of, FOE)
         self.links: list[Any] = []
 
     async def __aenter__(self) -> Scene:
         rows, peers = rows_of(N), []
         for number in (VICTIM, FRIEND):
-            link = await self.link(secret(number))
+            link = await self.link(key_of(number))
             known = [Contact(VICTIM, self.links[0].key, tuple(self.links[0].addresses()))]
             node = PeerNode(self.of, number, rows[number], self.of.seed)
             made = pace(PERIOD)._replace(interval=0.0, ban=1.5)
-            peers.append(Peer(self.of, self_of(self.of, number), node, link, Machine(), bootstraps=known, pace=made))
+            peers.append(Peer(self.of, identity_of(self.of, number), node, link, Machine(), bootstraps=known, pace=made))
         self.victim, self.friend = peers
         self.tasks = [asyncio.create_task(peer.run()) for peer in peers]
-        self.foe = await self.link(self.foe_self.secret)
+        self.foe = await self.link(self.foe_self.key)
         return self
 
     async def __aexit__(self, *_: Any) -> None:
@@ -64,8 +67,8 @@ class Scene:
         for link in self.links:
             await link.close()
 
-    async def link(self, key: bytes) -> Any:
-        self.links.append(await iroh_link.listen(key))
+    async def link(self, key: Ed25519PrivateKey) -> Any:
+        self.links.append(await iroh_link.listen(key.private_bytes_raw()))
         return self.links[-1]
 
     async def dial(self, link: Any = None) -> Any:
@@ -74,12 +77,12 @@ class Scene:
     async def stream(self, link: Any = None) -> Any:
         return await (await self.dial(link)).open()
 
-    def record(self, me: Self | None = None, wall: float = 0.0) -> AddressRecord:
+    def record(self, me: PeerIdentity | None = None, wall: float = 0.0) -> AddressRecord:
         return (me or self.foe_self).record(["127.0.0.1:9"], wall or Machine().wall())
 
     def offer(self, model: np.ndarray | None = None, push: int = 1, **more: Any) -> tuple[Offer, bytes]:
         body = pack(np.zeros(self.width, np.float32) if model is None else model)
-        said = {"schema": self.of.schema, "record": self.record(), "push": push, "size": len(body), "digest": digest(body),
+        said = {"schema": self.of.run_bytes, "record": self.record(), "push": push, "size": len(body), "digest": digest(body),
                 "age": 1, "samples": 9, "peers": (3,), **more}  # fmt: skip
         return Offer(**said), body
 
@@ -100,9 +103,9 @@ class Scene:
             await asyncio.sleep(0.02)
 
     async def forgiven(self) -> None:
-        while self.victim.conduct.is_banned(self.foe.key, Machine().now()):
+        while self.victim.limits.is_banned(self.foe.key, Machine().now()):
             await asyncio.sleep(0.1)
-        self.victim.conduct.good(self.foe.key)
+        self.victim.limits.good(self.foe.key)
 
 
 def scene(story: Callable[[Scene], Awaitable[None]]) -> None:
@@ -147,7 +150,7 @@ def test_random_bytes_and_lengths_that_lie() -> None:
             await breaks(stream)
             await here.forgiven()
             assert sum(here.victim.tally[name] for name in ("error.length", "error.frame")) == n
-        good = frame(Shuffle(here.of.schema, (here.record(),)))
+        good = frame(Shuffle(here.of.run_bytes, (here.record(),)))
         for _ in range(20):
             at = int.from_bytes(os.urandom(2), "little") % (len(good) - 4) + 4
             stream = await here.stream()
@@ -169,11 +172,11 @@ def test_three_errors_are_a_ban_that_ends() -> None:
             await breaks(stream)
         assert here.victim.tally["banned"] == 1
         with pytest.raises(FAILED):
-            await Lines(here.foe).ask(_victim(here), Shuffle(here.of.schema, (here.record(),)))
+            await Connections(here.foe).ask(_victim(here), Shuffle(here.of.run_bytes, (here.record(),)))
         assert here.victim.tally["connections.banned"] >= 1
         await here.unharmed()
         await asyncio.sleep(1.6)
-        reply = await Lines(here.foe).ask(_victim(here), Shuffle(here.of.schema, (here.record(),)))
+        reply = await Connections(here.foe).ask(_victim(here), Shuffle(here.of.run_bytes, (here.record(),)))
         assert reply.answer == "records" and reply.records[0].number == VICTIM
 
     scene(story)
@@ -230,7 +233,7 @@ def test_models_that_are_no_models_never_reach_the_node(where: str, monkeypatch:
 
 
 async def _pushed(here: Scene, offer: Offer, body: bytes) -> str:
-    lines = Lines(here.foe)
+    lines = Connections(here.foe)
     try:
         return (await lines.ask(_victim(here), offer, body, 8.0)).answer
     finally:
@@ -293,16 +296,21 @@ def test_stalled_and_dropped_transfers_cost_their_sender_and_nobody_else() -> No
 # ---- who somebody is ------------------------------------------------------------------------------------------------------------------
 
 
+def own_ticket(here: Scene, key: Ed25519PrivateKey) -> Ticket:
+    """One that a stranger has signed for itself."""
+    return Ticket.sign(key, here.of.run_bytes, 4, public_bytes(key), UNTIL)
+
+
 def test_numbers_and_records_of_others_cannot_be_had() -> None:
     async def story(here: Scene) -> None:
-        stranger, wall = new_key(), Machine().wall()
+        stranger, wall = Ed25519PrivateKey.generate(), Machine().wall()
         own = here.record()
         forged = [
             msgspec.structs.replace(own, number=FRIEND),  # another's number
             msgspec.structs.replace(own, addresses=("127.0.0.1:1",)),  # other addresses than were signed
-            Self(here.foe_self.secret, here.of.schema, FRIEND, here.foe_self.ticket).record(["127.0.0.1:9"], wall),
-            Self(stranger, here.of.schema, FOE, here.foe_self.ticket).record(["127.0.0.1:9"], wall),  # another's ticket
-            Self(stranger, here.of.schema, 4, ticket(stranger, here.of.schema, 4, public_key(stranger))).record([], wall),
+            here.foe_self._replace(ticket=here.foe_self.ticket._replace(number=FRIEND)).record(["127.0.0.1:9"], wall),
+            here.foe_self._replace(key=stranger).record(["127.0.0.1:9"], wall),  # another's ticket
+            PeerIdentity(stranger, here.of.run_bytes, own_ticket(here, stranger)).record([], wall),
             here.record(wall=wall + 10_000),  # of the future
             here.record(wall=wall - 10_000),  # expired
         ]
@@ -313,7 +321,7 @@ def test_numbers_and_records_of_others_cannot_be_had() -> None:
             await here.forgiven()
         for n, record in enumerate(forged[:-1]):
             stream = await here.stream()
-            await stream.write(frame(Shuffle(here.of.schema, (own, record))))
+            await stream.write(frame(Shuffle(here.of.run_bytes, (own, record))))
             if n == 1:
                 assert await answers(stream) == "records", "not newer than what the victim has: nobody looks at it"
             else:
@@ -322,8 +330,8 @@ def test_numbers_and_records_of_others_cannot_be_had() -> None:
         contact = here.victim.book.contact(FRIEND)
         assert contact is not None and contact.key == here.links[1].key
         assert here.victim.book.contact(4) is None and here.victim.book.contact(FOE).addresses == ("127.0.0.1:9",)  # type: ignore[union-attr]
-        stale = Shuffle(here.of.schema, (own, here.record(wall=wall - 10_000)))
-        assert (await Lines(here.foe).ask(_victim(here), stale)).answer == "records", (
+        stale = Shuffle(here.of.run_bytes, (own, here.record(wall=wall - 10_000)))
+        assert (await Connections(here.foe).ask(_victim(here), stale)).answer == "records", (
             "an honest peer may pass on what has just expired"
         )
 
@@ -333,8 +341,8 @@ def test_numbers_and_records_of_others_cannot_be_had() -> None:
 def test_a_second_key_with_the_number_of_somebody_who_is_there_is_refused() -> None:
     async def story(here: Scene) -> None:
         await here.counted("shuffles")
-        twin = new_key()
-        me = Self(twin, here.of.schema, FRIEND, ticket(OPERATOR, here.of.schema, FRIEND, public_key(twin)))
+        twin = Ed25519PrivateKey.generate()
+        me = identity_of(here.of, FRIEND, twin)
         link = await here.link(twin)
         stream = await here.stream(link)
         await stream.write(frame(here.offer(record=me.record(link.addresses(), Machine().wall()))[0]))
@@ -347,7 +355,7 @@ def test_a_second_key_with_the_number_of_somebody_who_is_there_is_refused() -> N
 def test_a_dialler_who_expects_another_key_is_not_connected() -> None:
     async def story(here: Scene) -> None:
         with pytest.raises((LinkError, TimeoutError)):
-            await here.foe.dial(public_key(new_key()), here.links[0].addresses())
+            await here.foe.dial(public_bytes(Ed25519PrivateKey.generate()), here.links[0].addresses())
 
     scene(story)
 
@@ -387,7 +395,7 @@ def test_a_step_that_is_done_at_once_does_not_wake_the_loop() -> None:
 @pytest.mark.parametrize("at", ["127.0.0.1:0", "[::1]:0"])
 def test_loopback_means_loopback_in_both_families(at: str) -> None:
     async def story() -> list[str]:
-        link = await iroh_link.listen(new_key(), at)
+        link = await iroh_link.listen(Ed25519PrivateKey.generate().private_bytes_raw(), at)
         assert link.addresses() and all(one.startswith(at[:-1]) for one in link.addresses())
         bound = list(link._endpoint.bound_sockets())
         await link.close()
@@ -397,7 +405,7 @@ def test_loopback_means_loopback_in_both_families(at: str) -> None:
 
 
 def test_a_name_of_all_that_was_agreed_on() -> None:
-    assert ITEMS == 40 and charter(N).schema == charter(N).schema != charter(N, seed=4).schema
+    assert ITEMS == 40 and terms(N).run_bytes == terms(N).run_bytes != terms(N, seed=4).run_bytes
 
 
 @pytest.mark.parametrize(
@@ -419,7 +427,7 @@ def test_an_address_of_a_record_that_is_none_reaches_nobody() -> None:
         try:
             for address in ("", "\0", "x" * 56, "localhost", "127.0.0.1:99999", "[::]:0", "\x1b[2J", "é" * 28):
                 with pytest.raises((LinkError, TimeoutError)):
-                    await own.dial(public_key(b"\2" * 32), [address])
+                    await own.dial(public_bytes(Ed25519PrivateKey.from_private_bytes(b"\2" * 32)), [address])
         finally:
             await own.close()
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from peers_in_memory import Street, charter, rows_of
+from memory_transport import in_virtual_time
+from peers_in_memory import Street, rows_of, terms
 
 from entrenous.core.gossip import Headers
 from entrenous.core.gossip_node import LEAP, OLDEST, credible
-from entrenous.deploy.peers.memory import in_virtual_time
 from entrenous.deploy.peers.node import PeerNode, Pushed, ReceivedModel
 
 N, LIAR = 8, 5
@@ -45,7 +45,7 @@ async def lied_to(street: Street, seconds: float, **lies: int) -> list[int]:
 @pytest.mark.parametrize("algorithm", ["pepper-gmf", "gossip-age-gmf"])
 @pytest.mark.parametrize("age", [OLDEST, OLDEST - 3, 1 << 20])
 def test_a_model_that_claims_a_huge_age_silences_nobody(algorithm: str, age: int) -> None:
-    street = Street(charter(N, algorithm))
+    street = Street(terms(N, algorithm))
     first, second = in_virtual_time(lied_to(street, 40.0, age=age))
     assert second > 0.8 * first > 50
     assert not any(peer.tally["banned"] or peer.tally["error.frame"] for peer in street.peers.values())
@@ -53,14 +53,14 @@ def test_a_model_that_claims_a_huge_age_silences_nobody(algorithm: str, age: int
 
 
 def received(age: int, samples: int = 9) -> ReceivedModel:
-    one = PeerNode(charter(N, "gossip-age-gmf"), LIAR, rows_of(N)[LIAR], 3)
+    one = PeerNode(terms(N, "gossip-age-gmf"), LIAR, rows_of(N)[LIAR], 3)
     headers = Headers(*(np.array([n]) for n in (LIAR, age, samples)), np.array([[-1]], np.int32), np.array([one.pool.shape[1]]))
     return ReceivedModel(LIAR, 0, headers, one.pool[0].copy(), b"")
 
 
 def test_ages_that_climb_by_what_is_believed_stop_where_a_message_can_say_them() -> None:
     """A patient liar stays within what is believed: ages end at the most a message holds, and go on being sent."""
-    node = PeerNode(charter(N, "gossip-age-gmf"), 0, rows_of(N)[0], 3)
+    node = PeerNode(terms(N, "gossip-age-gmf"), 0, rows_of(N)[0], 3)
     node.start()
     for age in (OLDEST - LEAP, OLDEST - 1, OLDEST, OLDEST):
         node.nodes.age[0] = max(int(node.nodes.age[0]), age - LEAP)  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""The parts of a peer by themselves: frames, records, the book, conduct, intake, what is kept, what a charter refuses."""
+"""The parts of a peer by themselves: frames, records, the address book, limits, intake, what is kept, what terms refuse."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ import pytest
 
 pytest.importorskip("msgspec")
 
-from peers_in_memory import OPERATOR, charter, rows_of, secret, self_of
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from peers_in_memory import UNTIL, identity_of, public_of, rows_of, store_of, terms
 
 from entrenous.core.errors import EntrenousError, InputError
-from entrenous.deploy.peers.book import LARGEST, Book, Contact
-from entrenous.deploy.peers.conduct import Conduct
-from entrenous.deploy.peers.frames import (
+from entrenous.deploy.invitation import Contact
+from entrenous.deploy.node_store import STORE
+from entrenous.deploy.peers.address_book import LARGEST, AddressBook
+from entrenous.deploy.peers.intake import BODIES, WAITING, PeerIntake, deadline
+from entrenous.deploy.peers.messages import (
     CARRIED,
     LONGEST,
     AddressRecord,
@@ -31,29 +34,37 @@ from entrenous.deploy.peers.frames import (
     frame,
     message_of,
 )
-from entrenous.deploy.peers.identity import Self, Verifier, public_key, ticket
-from entrenous.deploy.peers.intake import BODIES, WAITING, PeerIntake, deadline
-from entrenous.deploy.peers.keeping import Keeping
 from entrenous.deploy.peers.node import PeerNode, ReceivedModel
+from entrenous.deploy.peers.rate_limits import RateLimits
+from entrenous.deploy.peers.records import Verifier
+from entrenous.deploy.peers.state import StateStore
+from entrenous.deploy.terms import FederationTerms
+from entrenous.deploy.tickets import MOST, RevocationList
 from entrenous.federation.replay import PeerEvent
 from entrenous.wire.pushed import digest, pack, packed_bytes, unpack
 from entrenous.wire.tensors import schema_of, write
 
-OF = charter(100)
+OF = terms(100)
 NOW = 1_800_000_000.0
 
 
-def record(number: int, wall: float = NOW, address: str = "127.0.0.1:1", schema: bytes = OF.schema) -> AddressRecord:
-    key = bytes([number]) * 32
-    return Self(key, schema, number, ticket(OPERATOR, schema, number, public_key(key))).record([address], wall)
+def record(
+    number: int,
+    wall: float = NOW,
+    address: str = "127.0.0.1:1",
+    of: FederationTerms = OF,
+    until: int = UNTIL,
+    key: Ed25519PrivateKey | None = None,
+) -> AddressRecord:
+    return identity_of(of, number, key, until).record([address], wall)
 
 
-def book(own: int = 99, **more: Any) -> Book:
-    return Book(own, Verifier(OF.schema, bytes.fromhex(OF.operator), OF.users, 15.0), **more)
+def book(own: int = 99, **more: Any) -> AddressBook:
+    return AddressBook(own, Verifier(OF, 15.0), **more)
 
 
 def offer(number: int = 1, push: int = 0, **more: Any) -> Offer:
-    said: dict[str, Any] = {"schema": OF.schema, "record": record(number), "push": push, "size": OF.body_bytes,
+    said: dict[str, Any] = {"schema": OF.run_bytes, "record": record(number), "push": push, "size": OF.body_bytes,
                             "digest": bytes([push % 256]) * 32, "age": 1, "samples": 2, "peers": (3, -1), **more}  # fmt: skip
     return Offer(**said)
 
@@ -63,10 +74,11 @@ def offer(number: int = 1, push: int = 0, **more: Any) -> Offer:
 
 def test_the_largest_messages_fit_into_a_frame() -> None:
     wide = record(1)
-    wide = msgspec.structs.replace(wide, addresses=("a" * 56,) * 4, issued=(1 << 40) - 1, number=99)
+    wide = msgspec.structs.replace(wide, addresses=("a" * 56,) * 4, issued=(1 << 40) - 1, until=(1 << 40) - 1, number=99)
     for message in (
-        Shuffle(OF.schema, (wide,) * CARRIED, ((1 << 31) - 1,) * CARRIED),
+        Shuffle(OF.run_bytes, (wide,) * CARRIED, ((1 << 31) - 1,) * CARRIED, (1 << 31) - 1),
         Reply("records", (wide,) * CARRIED),
+        Reply("records", (wide,), RevocationList((1 << 31) - 1, (b"k" * 32,) * MOST, b"s" * 64)),
         offer(record=wide, peers=((1 << 31) - 1,) * 100, push=(1 << 40) - 1, size=(1 << 62) - 1),
     ):
         said = frame(message)
@@ -76,7 +88,7 @@ def test_the_largest_messages_fit_into_a_frame() -> None:
 def test_ten_thousand_damaged_frames_are_messages_or_errors() -> None:
     draw, good = (
         random.Random(2),
-        [frame(m)[4:] for m in (offer(), Shuffle(OF.schema, (record(1), record(2)), (5,)), Reply("go"))],
+        [frame(m)[4:] for m in (offer(), Shuffle(OF.run_bytes, (record(1), record(2)), (5,)), Reply("go"))],
     )
     refused = 0
     for _ in range(10_000):
@@ -114,7 +126,7 @@ def test_a_book_takes_what_is_signed_and_fresh() -> None:
     assert own.take([record(1), record(2), record(3, NOW - 20)], NOW) == 1
     assert set(own.entries) == {1, 2}
     own.put(record(1, NOW + 5, "127.0.0.1:2"), NOW + 5)
-    assert own.contact(1) == Contact(1, public_key(b"\1" * 32), ("127.0.0.1:2",))
+    assert own.contact(1) == Contact(1, public_of(1), ("127.0.0.1:2",))
     own.put(record(1, NOW + 1, "127.0.0.1:3"), NOW + 5)
     assert own.contact(1).addresses == ("127.0.0.1:2",), "an older one does not count"  # type: ignore[union-attr]
     own.put(record(99), NOW)
@@ -126,13 +138,14 @@ def test_a_book_takes_what_is_signed_and_fresh() -> None:
 def test_forged_records_are_refused_whatever_else_they_say() -> None:
     own, good = book(), record(4)
     for bad in (
-        record(4, schema=b"\1" * 16),
+        record(4, of=terms(100, seed=9)),
         msgspec.structs.replace(good, signature=b"\0" * 64),
         msgspec.structs.replace(good, ticket=record(5).ticket),
         msgspec.structs.replace(good, number=6),
         msgspec.structs.replace(good, id=b"\0" * 32),
         msgspec.structs.replace(good, issued=good.issued + 1),
         msgspec.structs.replace(good, number=100),
+        msgspec.structs.replace(good, until=good.until + 1),
     ):
         with pytest.raises(ProtocolError, match="record"):
             own.take([bad], NOW)
@@ -168,24 +181,24 @@ def test_a_book_is_bounded_and_tells_what_is_wanted_first() -> None:
     assert own.unknown([3, 88, -1, 99, 3]) == [3]
 
 
-# ---- conduct and intake ---------------------------------------------------------------------------------------------------------------
+# ---- limits and intake ---------------------------------------------------------------------------------------------------------------
 
 
 def test_three_errors_in_a_row_ban_for_a_while_and_one_good_deed_forgives() -> None:
-    conduct = Conduct(interval=1.0, ban=60.0)
-    assert [conduct.error(b"a", 0.0), conduct.error(b"a", 1.0)] == [False, False]
-    conduct.good(b"a")
-    assert [conduct.error(b"a", t) for t in (2.0, 3.0, 4.0)] == [False, False, True]
-    assert conduct.is_banned(b"a", 63.9) and not conduct.is_banned(b"a", 64.1) and not conduct.is_banned(b"b", 5.0)
-    assert [conduct.error(b"c", t) for t in (0.0, 61.0, 122.0, 150.0)] == [False] * 4, "long ago does not count"
-    assert conduct.may_offer(b"b", 0.0) and not conduct.may_offer(b"b", 0.9) and conduct.may_offer(b"b", 1.0)
+    limits = RateLimits(interval=1.0, ban=60.0)
+    assert [limits.error(b"a", 0.0), limits.error(b"a", 1.0)] == [False, False]
+    limits.good(b"a")
+    assert [limits.error(b"a", t) for t in (2.0, 3.0, 4.0)] == [False, False, True]
+    assert limits.is_banned(b"a", 63.9) and not limits.is_banned(b"a", 64.1) and not limits.is_banned(b"b", 5.0)
+    assert [limits.error(b"c", t) for t in (0.0, 61.0, 122.0, 150.0)] == [False] * 4, "long ago does not count"
+    assert limits.may_offer(b"b", 0.0) and not limits.may_offer(b"b", 0.9) and limits.may_offer(b"b", 1.0)
     for n in range(5000):
-        conduct.error(n.to_bytes(4, "little"), 0.0)
-    assert len(conduct._of) <= 1024
+        limits.error(n.to_bytes(4, "little"), 0.0)
+    assert len(limits._of) <= 1024
 
 
 def intake(interval: float = 0.0) -> PeerIntake:
-    return PeerIntake(OF, book(), Conduct(interval, 1.0), Counter())
+    return PeerIntake(OF, book(), RateLimits(interval, 1.0), Counter())
 
 
 def test_back_pressure_costs_an_answer_and_not_a_model() -> None:
@@ -238,67 +251,69 @@ def test_ten_thousand_damaged_bodies_are_models_or_errors() -> None:
 
 
 def test_what_is_kept_is_whole_private_and_verified(tmp_path: Path) -> None:
-    path = tmp_path / "state.sqlite"
-    node = PeerNode(charter(8), 3, rows_of(8)[3], 3)
+    path = tmp_path / STORE
+    node = PeerNode(terms(8), 3, rows_of(8)[3], 3)
     node.start()
-    keeping = Keeping(path)
-    keeping.save(node.arrays(), 0, node.fresh, {"a": 1}, [record(5)])
-    keeping.save(node.arrays(), 1, [PeerEvent(2, 5, 9, b"x" * 32)], {"a": 2}, [record(6)])
-    keeping.close()
+    store = store_of(path, 8, 3)
+    state = StateStore(store)
+    state.save(node.arrays(), 0, node.fresh, {"a": 1}, [record(5)])
+    state.save(node.arrays(), 1, [PeerEvent(2, 5, 9, b"x" * 32)], {"a": 2}, [record(6)])
+    store.close()
     assert path.stat().st_mode & 0o077 == 0
-    again = Keeping(path, reading=True)
+    store = store_of(path, 8, 3)
+    again = StateStore(store)
     kept = again.load(schema_of(node.arrays()))
     assert kept is not None and kept.about == {"a": 2} == again.about() and [one.number for one in again.met()] == [6]
     assert again.events() == [PeerEvent(0, -1, -1, b""), PeerEvent(2, 5, 9, b"x" * 32)] and again.taken() == [(5, 9, b"x" * 32)]
-    other = PeerNode(charter(8), 3, rows_of(8)[3], 3)
+    other = PeerNode(terms(8), 3, rows_of(8)[3], 3)
     other.restore(kept.arrays)
     assert other.push().body == node.push().body and other.nodes.view.tolist() == node.nodes.view.tolist()  # type: ignore[attr-defined]
-    again.close()
+    store.close()
     whole = write(node.arrays())
     for at in (200, len(whole) - 1):  # in what describes the arrays, and in one of the numbers
         damaged = whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :]
         file = sqlite3.connect(path)
-        file.execute("UPDATE node SET arrays = ?", (damaged,))
+        file.execute("update peer set arrays = ?", (damaged,))
         file.commit()
         file.close()
         with pytest.raises(EntrenousError, match="restore the folder from a backup"):
-            Keeping(path, reading=True).load(schema_of(node.arrays()))
+            StateStore(store_of(path, 8, 3)).load(schema_of(node.arrays()))
     path.write_bytes(b"nonsense" * 100)
-    with pytest.raises(EntrenousError, match=r"cannot be opened|cannot be read"):
-        Keeping(path).load(schema_of(node.arrays()))
+    with pytest.raises(EntrenousError, match="cannot be read"):
+        store_of(path, 8, 3)
 
 
 def test_a_state_of_another_algorithm_is_refused(tmp_path: Path) -> None:
-    node, other = (PeerNode(charter(8, name), 3, rows_of(8)[3], 3) for name in ("pepper-gmf", "gossip-average-gmf"))
-    keeping = Keeping(tmp_path / "state.sqlite")
-    keeping.save(node.arrays(), 0, [], {}, [])
+    node, other = (PeerNode(terms(8, name), 3, rows_of(8)[3], 3) for name in ("pepper-gmf", "gossip-average-gmf"))
+    state = StateStore(store_of(tmp_path / STORE, 8, 3))
+    state.save(node.arrays(), 0, [], {}, [])
     with pytest.raises(EntrenousError, match="state cannot be read"):
-        keeping.load(schema_of(other.arrays()))
+        state.load(schema_of(other.arrays()))
 
 
-def test_a_charter_is_known_by_all_that_is_in_it() -> None:
-    names = {charter(8, **more).schema for more in (
-        {}, {"seed": 4}, {"period": 3.0}, {"draws": "secret"}, {"items_sha256": "1"}, {"operator": "0" * 64}, {"name": "x"}, {"users": 9},
+def test_terms_are_known_by_all_that_is_in_it() -> None:
+    names = {terms(8, **more).run for more in (
+        {}, {"seed": 4}, {"period": 3.0}, {"draws": "secret"}, {"items_sha256": "1"}, {"operator": "0" * 64}, {"oldest": 9}, {"users": 9},
     )}  # fmt: skip
-    assert len(names) == 8 and charter(8).schema in names
+    assert len(names) == 8 and terms(8).run in names
     for bad, said in (
         ({"algorithm": "fpl", "settings": {}}, "server"),
-        ({"draws": "none"}, "public or secret"),
+        ({"draws": "none"}, "'public' or 'secret'"),
         ({"settings": {"factors": 1024, "view": 3}, "items": 9000}, "MB"),
     ):
         with pytest.raises(InputError, match=said):
-            _ = charter(8, **bad).made  # type: ignore[arg-type]
-    assert self_of(charter(8), 2).record([], NOW).id == public_key(secret(2))
+            _ = terms(8, **bad).gossip  # type: ignore[arg-type]
+    assert identity_of(terms(8), 2).record([], NOW).id == public_of(2)
 
 
 def test_nobody_else_may_read_a_peers_state_nor_what_lies_beside_it(tmp_path: Path) -> None:
     """From its first byte, and whatever the user's mask is."""
     before = os.umask(0o000)
     try:
-        keeping = Keeping(tmp_path / "state.sqlite")
-        keeping.save({"a": np.zeros(3, np.float32)}, 0, [], {}, [])
+        store = store_of(tmp_path / STORE, 8, 3)
+        StateStore(store).save({"a": np.zeros(3, np.float32)}, 0, [], {}, [])
         modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
-        keeping.close()
+        store.close()
     finally:
         os.umask(before)
-    assert "state.sqlite-wal" in modes and set(modes.values()) == {0o600}, modes
+    assert "store.sqlite-wal" in modes and set(modes.values()) == {0o600}, modes

@@ -6,6 +6,7 @@ import shutil
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,13 @@ pytest.importorskip("iroh")
 from small_gossip import shop
 
 from entrenous.core.errors import EntrenousError, InputError
-from entrenous.deploy.peers.folder import Folder
-from entrenous.deploy.peers.founding import FoundedPeers, found
-from entrenous.deploy.peers.keeping import Keeping
-from entrenous.deploy.peers.running import check, recommend, restored, status
-from entrenous.deploy.peers.showing import LOG, Processes
+from entrenous.deploy.founding import FoundedFederation, found
+from entrenous.deploy.node_store import STORE
+from entrenous.deploy.peers.folder import PeerFolder
+from entrenous.deploy.peers.node import PeerNode
+from entrenous.deploy.peers.running import check, status
+from entrenous.deploy.processes import LOG, Processes
+from entrenous.deploy.recommend import recommend
 from entrenous.federation.replay import MESSAGE, PUSH, ReplayError
 
 SETTINGS = {"factors": 4, "redraw": 2, "learning_rate_user": 0.05}
@@ -40,11 +43,29 @@ def processes() -> Iterator[Processes]:
             running.stop(seconds=10)
 
 
-def founded(folder: Path, peers: int, algorithm: str = "pepper-gmf", **more: Any) -> FoundedPeers:
-    return found(folder / "peers", shop(peers, items=60, each=12), peers, algorithm, settings=SETTINGS, period=PERIOD, **more)
+class Founded:
+    """A federation of peers on disk. peers: their folders; the first two are the bootstraps."""
+
+    def __init__(self, made: FoundedFederation) -> None:
+        self.folder, self.peers = made.server, list(made.nodes.values())
 
 
-def until(made: FoundedPeers, holds: Callable[[dict[Path, dict[str, Any]]], bool], seconds: float = PATIENCE) -> None:
+def founded(folder: Path, peers: int, algorithm: str = "pepper-gmf", **more: Any) -> Founded:
+    return Founded(
+        found(
+            folder / "peers", shop(peers, items=60, each=12), nodes=peers, topology="peers", algorithm=algorithm,
+            settings=SETTINGS, period=PERIOD, **more,
+        )
+    )  # fmt: skip
+
+
+def trained(path: Path) -> PeerNode:
+    """The node of a peer as it was last saved."""
+    with closing(PeerFolder(path)) as folder:
+        return folder.trained()
+
+
+def until(made: Founded, holds: Callable[[dict[Path, dict[str, Any]]], bool], seconds: float = PATIENCE) -> None:
     """Waits until something holds for the status of all peers."""
     end = time.monotonic() + seconds
     while not holds(now := {path: status(path) for path in made.peers}):
@@ -65,7 +86,7 @@ def merged(path: Path) -> int:
     return int(status(path).get("tally", {}).get("merged", 0))
 
 
-def goes_on(made: FoundedPeers, processes: Processes, pushed: int = 6) -> None:
+def goes_on(made: Founded, processes: Processes, pushed: int = 6) -> None:
     """Every running peer pushes again, and takes something."""
     before = {path: (pushes(path), merged(path)) for path in processes.of}
     until(made, lambda now: all(
@@ -73,7 +94,7 @@ def goes_on(made: FoundedPeers, processes: Processes, pushed: int = 6) -> None:
     ))  # fmt: skip
 
 
-def a_life(made: FoundedPeers, processes: Processes, deaths: int) -> None:
+def a_life(made: Founded, processes: Processes, deaths: int) -> None:
     """All begin; one of them is killed and comes back, as often as asked; if that is more than once, a bootstrap dies too, for ever."""
     for path in made.peers:
         processes.start(path)
@@ -87,7 +108,7 @@ def a_life(made: FoundedPeers, processes: Processes, deaths: int) -> None:
     assert processes.stop() == []
 
 
-def same(made: FoundedPeers) -> None:
+def same(made: Founded) -> None:
     verdicts = check(made.peers)
     assert len(verdicts) == len(made.peers)
     for one in verdicts:
@@ -102,7 +123,7 @@ def test_eight_processes_are_replayed_to_the_byte_whoever_was_killed(tmp_path: P
     assert [
         name for path in made.peers for name in status(path)["tally"] if name.startswith(("error", "crash")) and name not in CUT
     ] == []
-    assert len(recommend(made.peers[5], 3)) == 3
+    assert len(recommend(made.peers[5], None, 3)[2]) == 3
     lie_about(made.peers[2])
     with pytest.raises(ReplayError, match=r"event \d+"):
         check(made.peers)
@@ -110,8 +131,8 @@ def test_eight_processes_are_replayed_to_the_byte_whoever_was_killed(tmp_path: P
 
 def lie_about(path: Path) -> None:
     """One digest of a recording is another."""
-    file = sqlite3.connect(path / "state.sqlite")
-    file.execute(f"UPDATE event SET digest = zeroblob(32) WHERE number = (SELECT max(number) FROM event WHERE kind = {MESSAGE})")
+    file = sqlite3.connect(path / STORE)
+    file.execute(f"update event set digest = zeroblob(32) where number = (select max(number) from event where kind = {MESSAGE})")
     file.commit()
     file.close()
 
@@ -148,14 +169,13 @@ def test_g5_a_peer_killed_and_started_with_an_old_state_goes_on_and_no_model_cou
     bad = processes.stop()
     assert bad == [], [said(path) for path in bad]
     for path in made.peers:
-        keeping = Keeping(path / "state.sqlite", reading=True)
-        events = keeping.events()
-        keeping.close()
+        with closing(PeerFolder(path)) as folder:
+            events = folder.state.events()
         taken = [(e.sender, e.push, e.digest) for e in events if e.kind == MESSAGE]
         assert len(taken) == len(set(taken)), "a model that is delivered twice is taken once"
         pushed = [e.push for e in events if e.kind == PUSH]
         assert pushed == list(range(len(pushed)))
-        node = restored(Folder(path))
+        node = trained(path)
         assert (node.nodes.view >= 0).all() and abs(node.pool[0]).max() < 50  # type: ignore[attr-defined]
     with pytest.raises(ReplayError, match=r"no recording says|in the recording"):
         check(made.peers)  # what it did in the life that was taken back is known to others alone, and that is found
@@ -174,9 +194,9 @@ def test_g6_all_neighbours_are_dead_a_peer_keeps_its_model_and_goes_on_when_they
         processes.kill(path)
     time.sleep(3)
     taken, before = merged(lonely), pushes(lonely)
-    model = restored(Folder(lonely)).pool[0].tobytes()
+    model = trained(lonely).pool[0].tobytes()
     until(made, lambda now: now[lonely]["pushes"] >= before + 20)
-    assert merged(lonely) == taken and restored(Folder(lonely)).pool[0].tobytes() == model
+    assert merged(lonely) == taken and trained(lonely).pool[0].tobytes() == model
     for path in others[2:]:  # the bootstraps stay dead
         processes.start(path)
     until(made, lambda now: now[lonely]["tally"]["merged"] >= taken + 5)
@@ -185,42 +205,43 @@ def test_g6_all_neighbours_are_dead_a_peer_keeps_its_model_and_goes_on_when_they
 
 
 def test_a_folder_is_run_once_and_says_what_is_wrong_with_it(tmp_path: Path) -> None:
-    made = founded(tmp_path, 3)
-    folder = Folder(made.peers[0])
-    with folder.locked(), pytest.raises(InputError, match="is at work on it"), Folder(made.peers[0]).locked():
+    made = founded(tmp_path, 4)
+    folder = PeerFolder(made.peers[0])
+    with folder.locked(), pytest.raises(InputError, match="is at work on it"), folder.locked():
         pass
     with pytest.raises(InputError, match="has not learnt anything yet"):
-        recommend(made.peers[0], 3)
-    (made.peers[0] / "rows.csv").write_text("item\ni3\nnonsense\n")
-    with pytest.raises(InputError, match=r"rows.csv:3: unknown item 'nonsense'"):
-        Folder(made.peers[0]).rows()
-    (made.peers[0] / "items.csv").write_text("item\ni3\n")
-    with pytest.raises(InputError, match="not the catalogue"):
-        _ = Folder(made.peers[0]).items
-    (made.peers[1] / "secret.json").chmod(0o644)
-    with pytest.raises(InputError, match="others may read it"):
-        _ = Folder(made.peers[1]).secret
-    (made.peers[2] / "invitation.json").write_text('{"number": "three"}')
-    with pytest.raises(InputError, match="cannot be read"):
-        _ = Folder(made.peers[2]).invitation
-    with pytest.raises(InputError, match="is not the folder of a peer"):
-        Folder(tmp_path)
-    for name in ("secret.json", "rows.csv"):
+        recommend(made.peers[0], None, 3)
+    for name in ("identity.key", STORE):
         assert (made.peers[0] / name).stat().st_mode & 0o077 == 0
-    assert (made.folder / "operator.key").stat().st_mode & 0o077 == 0
+    assert (made.folder / "identity.key").stat().st_mode & 0o077 == 0
+    (made.peers[0] / "items.json").write_text("{}")
+    with pytest.raises(InputError, match=r"not the list of items of the terms"):
+        _ = PeerFolder(made.peers[0]).items
+    (made.peers[1] / "identity.key").chmod(0o644)
+    with pytest.raises(InputError, match="others may read it"):
+        PeerFolder(made.peers[1])
+    (made.peers[2] / "invitation.json").write_text('{"format": 2, "number": "three"}')
+    with pytest.raises(InputError, match=r"expected `int`, got `str`.*; expected number, until, ticket"):
+        PeerFolder(made.peers[2])
+    (made.peers[3] / "store.sqlite").unlink()
+    with pytest.raises(InputError, match="no such store"):
+        PeerFolder(made.peers[3])
+    with pytest.raises(InputError, match=r"node.json: no such file"):
+        PeerFolder(tmp_path)
 
 
 def test_a_federation_that_makes_no_sense_is_not_founded(tmp_path: Path) -> None:
     for arguments, said in (
-        ({"peers": 2}, "--peers: got 2"),
-        ({"peers": 20}, "at most 8"),
+        ({"nodes": 2}, "--nodes: got 2"),
+        ({"nodes": 20}, "at most 8"),
         ({"algorithm": "fpl"}, "needs a server"),
         ({"algorithm": "popular"}, "needs a server|does not gossip"),
         ({"settings": {"alpha": 0}}, "at random"),
         ({"settings": {"nonsense": 1}}, "unknown setting"),
-        ({"period": 0.0}, "--period"),
+        ({"period": 0.0}, "period: got '0.0'"),
+        ({"rounds": 3}, "no rounds where the topology is 'peers'"),
     ):
-        given: dict[str, Any] = {"peers": 8, "algorithm": "pepper-gmf", **arguments}
+        given: dict[str, Any] = {"nodes": 8, "algorithm": "pepper-gmf", "topology": "peers", **arguments}
         with pytest.raises(EntrenousError, match=said):
-            found(tmp_path / "x", shop(8, items=60, each=12), given.pop("peers"), given.pop("algorithm"), **given)
+            found(tmp_path / "x", shop(8, items=60, each=12), **given)
         assert not (tmp_path / "x").exists() or not any((tmp_path / "x").iterdir())

@@ -9,11 +9,10 @@ import pytest
 from small_gossip import shop
 
 from entrenous.core.errors import NonFiniteError
-from entrenous.deploy.peers.folder import STATE, Folder
-from entrenous.deploy.peers.founding import found
-from entrenous.deploy.peers.keeping import Keeping
+from entrenous.deploy.founding import found
+from entrenous.deploy.peers.folder import PeerFolder
 from entrenous.deploy.peers.node import RANKED, PeerNode
-from entrenous.deploy.peers.running import recommend
+from entrenous.deploy.recommend import recommend
 from entrenous.evaluate.recommend import tie_places
 
 SETTINGS = {"factors": 4, "redraw": 2, "learning_rate_user": 0.05}
@@ -21,43 +20,42 @@ ITEMS, SEED = 60, 3
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Folder:
+def folder(tmp_path: Path) -> PeerFolder:
     """A peer that has trained once."""
-    made = found(tmp_path / "peers", shop(6, items=ITEMS, each=12), 6, "pepper-gmf", settings=SETTINGS, seed=SEED)
-    folder = Folder(made.peers[2])
+    data = shop(6, items=ITEMS, each=12)
+    made = found(tmp_path / "f", data, nodes=6, topology="peers", algorithm="pepper-gmf", settings=SETTINGS, seed=SEED)
+    folder = PeerFolder(made.nodes["node-3"])
     node = folder.node()
     node.start()
-    keeping = Keeping(folder.path / STATE)
-    keeping.save(node.arrays(), 0, node.fresh, {}, [])
-    keeping.close()
+    folder.state.save(node.arrays(), 0, node.fresh, {}, [])
     return folder
 
 
-def test_equal_scores_stand_in_the_order_of_the_federation(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_equal_scores_stand_in_the_order_of_the_federation(folder: PeerFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PeerNode, "scores", lambda node: np.ones(ITEMS, np.float32))
-    own = {folder.items.ids[i] for i in folder.rows().histories.item}
+    own = {folder.items.ids[i] for i in folder.rows.item}
     order = [folder.items.ids[i] for i in np.argsort(tie_places(ITEMS, SEED))]
-    listed = [row["item"] for row in recommend(folder.path, ITEMS)]
-    assert listed == [item for item in order if item not in own] and len(listed) == ITEMS - len(own)
+    user, _, items = recommend(folder.folder, None, ITEMS)
+    listed = [row["item"] for row in items]
+    assert user == "u2" and listed == [item for item in order if item not in own] and len(listed) == ITEMS - len(own)
 
 
-def test_the_best_scores_stand_first(folder: Folder) -> None:
+def test_the_best_scores_stand_first(folder: PeerFolder) -> None:
     node = folder.node()
-    node.start()
-    own, scores = set(folder.rows().histories.item.tolist()), node.scores()
+    own, scores = set(folder.rows.item.tolist()), node.scores()
     best = sorted((i for i in range(ITEMS) if i not in own), key=lambda i: -scores[i])[:5]
-    assert [(row["item"], row["score"]) for row in recommend(folder.path, 5)] == [
+    assert [(row["item"], row["score"]) for row in recommend(folder.folder, "u2", 5)[2]] == [
         (folder.items.ids[i], float(scores[i])) for i in best
     ]
 
 
-def test_nothing_is_ranked_by_scores_that_are_no_numbers(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_ranked_by_scores_that_are_no_numbers(folder: PeerFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PeerNode, "scores", lambda node: np.full(ITEMS, np.nan, np.float32))
-    with pytest.raises(NonFiniteError, match="pepper-gmf: a score of user '2' is NaN"):
-        recommend(folder.path, 5)
+    with pytest.raises(NonFiniteError, match="pepper-gmf: a score of user 'u2' is NaN"):
+        recommend(folder.folder, None, 5)
 
 
-def test_the_hit_rate_of_equal_scores_is_that_of_their_order(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_hit_rate_of_equal_scores_is_that_of_their_order(folder: PeerFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PeerNode, "scores", lambda node: np.ones(ITEMS, np.float32))
     node, place = folder.node(), tie_places(ITEMS, SEED)
     sets = node.data.weighing

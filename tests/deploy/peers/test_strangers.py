@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
-from peers_in_memory import Street, charter
+from memory_transport import in_virtual_time
+from peers_in_memory import Street, terms
 
-from entrenous.deploy.peers.conduct import AT_ONCE, REQUESTS, Buckets
-from entrenous.deploy.peers.frames import Reply, Shuffle, frame, read_message
-from entrenous.deploy.peers.identity import public_key
-from entrenous.deploy.peers.memory import in_virtual_time
+from entrenous.deploy.peers.messages import Reply, Shuffle, frame, read_message
 from entrenous.deploy.peers.port import LinkError
+from entrenous.deploy.peers.rate_limits import AT_ONCE, REQUESTS, Buckets
 from entrenous.deploy.peers.serving import CONNECTIONS, OF_ONE, STRANGERS
 
 N, MANY = 8, 2 * CONNECTIONS
@@ -19,7 +18,7 @@ N, MANY = 8, 2 * CONNECTIONS
 
 async def squatting(street: Street, number: int, house: str) -> None:
     """A key without a ticket that takes a place of a bootstrap, begins a request now and then, and comes back when it is put out."""
-    key, to = public_key(number.to_bytes(32, "little")), number % 2
+    key, to = number.to_bytes(32, "little"), number % 2
     link = street.hub.link(key, f"memory:{house or 'stranger-'}{number}")
     while True:
         with suppress(LinkError):
@@ -40,7 +39,7 @@ async def counting(street: Street, most: list[int]) -> None:
 
 async def beset(strangers: int, house: str = "", most: list[int] | None = None) -> tuple[Street, int]:
     """How many models the bootstraps took in a minute, once strangers sit in all of their places."""
-    street = Street(charter(N))
+    street = Street(terms(N))
     for number in (0, 1):
         street.start(number)
     await asyncio.sleep(0.5)
@@ -81,10 +80,10 @@ def test_strangers_from_one_address_have_few_places_and_disturb_nobody() -> None
 
 async def flood(requests: int) -> tuple[float, Street]:
     """The seconds that so many requests of one key take, whatever it says in them, over connections old and new."""
-    street = Street(charter(N))
+    street = Street(terms(N))
     street.start(0)
     await asyncio.sleep(0.5)
-    key = public_key((77).to_bytes(32, "little"))
+    key = (77).to_bytes(32, "little")
     link, began = street.hub.link(key, "memory:flood"), asyncio.get_running_loop().time()
     said = frame(Shuffle(b"another schema!!", ()))
     for number in range(requests):
@@ -101,7 +100,7 @@ async def flood(requests: int) -> tuple[float, Street]:
 def test_requests_of_one_key_are_read_as_often_as_a_correct_peer_sends_them() -> None:
     """The rest wait where they are, unread; nobody is banned for haste."""
     took, street = in_virtual_time(flood(100))
-    least = (100 - AT_ONCE - 20) / (REQUESTS / street.peers[0].conduct.interval)
+    least = (100 - AT_ONCE - 20) / (REQUESTS / street.peers[0].limits.interval)
     assert took > least > 10 and street.peers[0].tally["requests.held"] > 50 and not street.peers[0].tally["banned"]
 
 

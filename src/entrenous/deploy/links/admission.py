@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ..codes import FrameRefused
 from ..frames import opened, seal, signed_by
-from ..terms import Member
+from ..members import Member
 
 SCHEME, KIND = "Entrenous ", "here"
 STALE = 300.0  # seconds that a signed time may be from the server's

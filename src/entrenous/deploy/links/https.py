@@ -15,7 +15,7 @@ import uvicorn
 
 from ...core.errors import EntrenousError, InputError
 from ..address import refuse_plain
-from ..terms import Member
+from ..members import Member
 from .admission import Admission
 from .application import Front, application
 from .listening import Bounds, Guard, GuardedSocket
@@ -73,6 +73,9 @@ class HttpsServerLink:
 
     def present(self) -> Collection[str]:
         return self.traffic.present()
+
+    def ready(self) -> Collection[str]:
+        return self.traffic.ready()
 
     def send(self, node: str, frame: bytes, seconds: float) -> None:
         self.traffic.send(node, frame, seconds)

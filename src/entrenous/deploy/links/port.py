@@ -18,6 +18,10 @@ class ServerLink(Protocol):
         """The names of the nodes that are connected now."""
         ...
 
+    def ready(self) -> Collection[str]:
+        """The names of those of them that can take a request at once."""
+        ...
+
     def send(self, node: str, frame: bytes, seconds: float) -> None:
         """Send a request that is valid for `seconds`. An answer, if any, comes from `receive`."""
         ...
@@ -42,6 +46,9 @@ class MemoryServerLink:
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="nodes")
 
     def present(self) -> Collection[str]:
+        return self._nodes.keys()
+
+    def ready(self) -> Collection[str]:
         return self._nodes.keys()
 
     def send(self, node: str, frame: bytes, seconds: float) -> None:

@@ -36,11 +36,11 @@ class Traffic:
 
     def __init__(self, once: bool = False) -> None:
         self._once = once
-        self._put_off: dict[str, float] = {}  # when each node was last told to ask again later
         self._parked: dict[str, Parked] = {}
         self._asking: dict[str, asyncio.Future[bytes | None]] = {}
         self._heard: dict[str, float] = {}  # when each node last said something
-        self._arrived: SimpleQueue[Arrived] = SimpleQueue()
+        self._arrived: SimpleQueue[Arrived | None] = SimpleQueue()  # None: another node is ready
+        self._told = False  # whether that was said since `ready` was last called
         self._unanswered: list[Arrived] = []  # received, not yet acknowledged
         self.loop: asyncio.AbstractEventLoop | None = None
 
@@ -55,10 +55,10 @@ class Traffic:
         late = time.monotonic() - GONE
         return {name for name, when in list(self._heard.items()) if when > late}
 
-    def waiting(self) -> Collection[str]:
-        """The names of the nodes that are asking here now, or were told to ask again later for want of a place."""
-        late = time.monotonic() - 2 * LATER
-        return {*list(self._asking), *(name for name, when in list(self._put_off.items()) if when > late)}
+    def ready(self) -> Collection[str]:
+        """The names of the nodes whose questions are held now."""
+        self._told = False
+        return list(self._asking)
 
     def send(self, node: str, frame: bytes, seconds: float) -> None:
         """Have a request fetched by its node, now if it is asking."""
@@ -66,12 +66,13 @@ class Traffic:
         self.loop.call_soon_threadsafe(self._park, node, Parked(frame, time.monotonic() + seconds))
 
     def receive(self, seconds: float) -> list[tuple[str, bytes]]:
-        """All answers that have come; waits for the first of them."""
+        """All answers that have come; waits for the first of them, or until another node is ready."""
         found: list[Arrived] = []
         try:
-            found.append(self._arrived.get(timeout=seconds))
+            one = self._arrived.get(timeout=seconds)
             while True:
-                found.append(self._arrived.get_nowait())
+                found += [] if one is None else [one]
+                one = self._arrived.get_nowait()
         except Empty:
             pass
         self._unanswered += found
@@ -107,10 +108,11 @@ class Traffic:
         if before is not None and not before.done():
             before.set_result(None)
         if len(self._asking) >= WAITING:
-            self._put_off[node] = time.monotonic()
             return None
-        self._put_off.pop(node, None)
         self._asking[node] = asyncio.get_running_loop().create_future()
+        if not self._told:
+            self._told = True
+            self._arrived.put(None)
         return self._asking[node]
 
     def asked(self, node: str, question: asyncio.Future[bytes | None]) -> None:

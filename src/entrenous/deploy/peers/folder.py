@@ -1,242 +1,145 @@
 """A peer's folder: all that it is. Whoever has it is that peer; nothing of it but models, records and headers ever leaves.
 
-invitation.json  what the operator gave it: charter, number, ticket, bootstraps; and where it listens
-secret.json      its key, and what its draws are named by                                             (0600)
-rows.csv         item[,value][,time]: its user's own rows                                              (0600)
-items.csv        item[,title][,lat,lon]: the catalogue, the same for all, as the charter's hash says
-state.sqlite     model, private arrays, events, whom it has met                                        (0600)
+The files are those of every node: node.json, terms.json, items.json, identity.key, store.sqlite, and of a peer also
+
+invitation.json  its number, the operator's ticket, and peers to begin with
+revoked.json     the newest list of keys that the operator has shut out, if there is one
 lock             the process id of who runs it
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 from contextlib import AbstractContextManager
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, final
+from typing import final
 
-import msgspec
 import numpy as np
 
-from ...core.errors import EntrenousError, InputError, did_you_mean
-from ...core.files import others_may_read, write_atomically, write_private
-from ...core.gossip import DeviceData, Weighing
+from ...core.errors import InputError
+from ...core.gossip import DeviceData
 from ...core.lock import holding, is_held
-from ...core.protocols import Histories
+from ...core.types import Float32Array, Int64Array
+from ...data.interactions import Interactions
+from ...federation.gossip import device_data
 from ...wire.tensors import schema_of
-from ..items import Items, number_in, read_items, table
-from .book import Contact
-from .charter import Charter, vars_of
-from .identity import Self, public_key
-from .keeping import Keeping, SavedPeerState
+from ..catalogue import ITEMS, Items
+from ..files import read_json
+from ..identity import IDENTITY, public_bytes, read_identity
+from ..invitation import Contact, read_peer_invitation
+from ..node_store import NODE, STORE, NodeStore
+from ..terms import TERMS, FederationTerms
+from ..tickets import REVOKED, RevocationList
 from .node import PeerNode
+from .records import PeerIdentity
+from .state import StateStore
 
-INVITATION, SECRET, ROWS, ITEMS, STATE, LOCK = (
-    "invitation.json", "secret.json", "rows.csv", "items.csv", "state.sqlite", "lock",
-)  # fmt: skip
-
-
-class Bootstrap(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A peer whose address is in the invitation. key: its public key, 64 hexadecimal digits."""
-
-    number: int
-    key: str
-    addresses: list[str]
-
-    def contact(self) -> Contact:
-        """The contact to dial this bootstrap peer by."""
-        return Contact(self.number, bytes.fromhex(self.key), tuple(self.addresses))
-
-
-class Invitation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The invitation of a peer to a federation. ticket: the operator's signature, 128 hexadecimal digits; listen: HOST:PORT,
-    port 0 = any; advertise: the addresses that others are told instead."""
-
-    charter: dict[str, Any]
-    number: int
-    ticket: str
-    bootstraps: list[Bootstrap]
-    listen: str = "127.0.0.1:0"
-    advertise: list[str] = []
-
-
-class PeerSecret(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The secrets of a peer. key: its private key, 64 hexadecimal digits; draws: the number that its random draws follow from
-    if they are secret."""
-
-    key: str
-    draws: int
+SEED_BITS = 63  # of the store's secret, that name a peer's own draws
 
 
 @final
-class Folder:
-    """The folder of a peer on disk; files are read on first use. Raises InputError for a file that is missing or malformed."""
+class PeerFolder:
+    """The open folder of a peer; `close` closes its store. Rows and items are read on first use. Raises InputError for a file that is
+    missing or malformed."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        if not (path / INVITATION).is_file():
-            raise InputError(
-                str(path),
-                "is not the folder of a peer",
-                expected=f"a folder with {INVITATION}",
-                fix="make some with `entrenous peer prepare`",
-            )
+    def __init__(self, folder: Path) -> None:
+        about = read_json(folder / NODE)
+        self.folder, self.name, self.terms = folder, str(about["name"]), FederationTerms.read(folder / TERMS)
+        if self.terms.has_server:
+            raise InputError(str(folder), "is the folder of a node with a server", expected="a peer's")
+        self.listen, self.advertise = str(about["listen"]), [str(one) for one in about["advertise"]]
+        invitation = read_peer_invitation(folder)
+        self.me = PeerIdentity(read_identity(folder / IDENTITY), self.terms.run_bytes, invitation.signed())
+        self.bootstraps: list[Contact] = [one.contact() for one in invitation.bootstraps]
+        self.store = NodeStore(folder / STORE)
+        self.state = StateStore(self.store)
 
-    @cached_property
-    def invitation(self) -> Invitation:
-        """The invitation that the operator of the federation wrote for this peer. Raises InputError if it names fewer than two
-        bootstraps."""
-        found: Invitation = read_json(self.path / INVITATION, Invitation)
-        if len(found.bootstraps) < 2:
-            expected = "at least two: with one the federation ends when that ends"
-            raise InputError(str(self.path / INVITATION), f"{len(found.bootstraps)} bootstraps", expected=expected)
-        return found
+    def close(self) -> None:
+        """Close the store; everything saved is on the disk already."""
+        self.store.close()
 
-    @cached_property
-    def charter(self) -> Charter:
-        """The settings that all peers of the federation share, read from the invitation. Raises InputError if they are
-        malformed."""
-        try:
-            charter = Charter(**self.invitation.charter)
-            assert len(bytes.fromhex(charter.operator)) == 32
-        except (TypeError, ValueError, AssertionError) as wrong:
-            raise InputError(str(self.path / INVITATION), f"charter: {wrong}", expected="as the operator wrote it") from None
-        if not 0 <= self.invitation.number < charter.users:
-            raise InputError(
-                str(self.path / INVITATION), f"number {self.invitation.number}", expected=f"0 to {charter.users - 1}"
-            )
-        return charter
-
-    @cached_property
-    def secret(self) -> PeerSecret:
-        """The secret key of this peer, and the number that its random draws follow from. Raises InputError if others may read
-        the file."""
-        path = self.path / SECRET
-        found: PeerSecret = read_json(path, PeerSecret)
-        if others_may_read(path):
-            raise InputError(
-                str(path), "others may read it", expected="mode 0600", fix=f"chmod 600 {path}; and ask for a new ticket"
-            )
-        return found
+    def check_ticket(self, wall: float) -> None:
+        """Raise InputError for a ticket that is another key's or has ended at wall-clock time `wall`, and for a key that was revoked."""
+        ticket, key, operator = self.me.ticket, public_bytes(self.me.key), bytes.fromhex(self.terms.operator)
+        fix = "ask the operator for another: entrenous federation renew, then entrenous federation join --invitation"
+        if not ticket.is_for(key, operator, self.terms.run_bytes):
+            raise InputError(str(self.folder), "its ticket is not for this key and number", fix=fix)
+        if wall >= ticket.until:
+            end = datetime.fromtimestamp(ticket.until, UTC)
+            raise InputError(str(self.folder), f"its ticket ended on {end:%Y-%m-%d}", fix=fix)
+        revoked = self.revoked
+        if revoked is not None and key in revoked.keys:
+            raise InputError(str(self.folder), "its key was shut out by the operator", fix="ask the operator why")
 
     @property
-    def me(self) -> Self:
-        """The identity of this peer: its secret key, its number, and the operator's signature for both. Raises InputError."""
-        try:
-            key, ticket = bytes.fromhex(self.secret.key), bytes.fromhex(self.invitation.ticket)
-            public_key(key)
-        except ValueError as wrong:
-            raise InputError(
-                str(self.path / SECRET), str(wrong), expected="hexadecimal digits as `entrenous peer new` writes"
-            ) from None
-        return Self(key, self.charter.schema, self.invitation.number, ticket)
-
-    @property
-    def seed(self) -> int:
-        """The number that this peer's random draws follow from: the federation's seed if draws are public, else the secret
-        one."""
-        return self.charter.seed if self.charter.draws == "public" else self.secret.draws
+    def revoked(self) -> RevocationList | None:
+        """The newest known list of revoked keys. Raises InputError for one that the operator has not signed."""
+        found = RevocationList.read(self.folder)
+        if found is not None and not found.is_of(bytes.fromhex(self.terms.operator), self.terms.run_bytes):
+            fix = "remove it, or get the one of the federation's operator"
+            raise InputError(str(self.folder / REVOKED), "is not signed by this federation's operator", fix=fix)
+        return found
 
     @cached_property
     def items(self) -> Items:
-        """The items of items.csv. Raises InputError if they are not the catalogue of the federation."""
-        path = self.path / ITEMS
-        found = read_items(path)
-        if len(found.ids) != self.charter.items or items_sha256(found.ids) != self.charter.items_sha256:
-            raise InputError(str(path), "is not the catalogue of the charter", expected="the list that came with the invitation")
-        return found
+        """The items of the federation. Raises InputError if they are not those of the terms."""
+        return Items.read(self.folder / ITEMS, self.terms.items_sha256)
 
-    def rows(self) -> DeviceData:
-        """All rows of this peer's user, as the data of one device (leading axis 1). The weighting set is left empty, for the
-        algorithm to draw. Raises InputError for an unknown item."""
-        path, items = self.path / ROWS, self.items
-        number, found = {name: n for n, name in enumerate(items.ids)}, {}
-        for line, row in table(path, "item"):
-            if row["item"] not in number:
-                near = did_you_mean(row["item"], items.ids[:100_000])
-                raise InputError(f"{path}:{line}", f"unknown item '{row['item']}'", expected="an item of items.csv", fix=near)
-            found[number[row["item"]]] = (
-                number_in(path, line, row, "value", 1.0),
-                int(number_in(path, line, row, "time", 0)),
-                line,
-            )
-        order = sorted(found)
-        ptr, item = np.array([0, len(order)], np.int64), np.array(order, np.int32)
-        value = np.array([found[i][0] for i in order], np.float32)
-        time, row_of = (np.array([found[i][k] for i in order], np.int64) for k in (1, 2))
-        own = Histories(ptr, item, value, ptr, item, time, row_of, items.places)
-        return DeviceData(own, Weighing(np.zeros(2, np.int64), np.empty(0, np.int32), np.empty((0, 1), np.int32)))
+    @cached_property
+    def rows(self) -> Interactions:
+        """The rows of the peer's one user."""
+        return self.store.rows(self.items)
+
+    @property
+    def data(self) -> DeviceData:
+        """The rows as the data of one device; the weighting set is left empty, for the algorithm to draw."""
+        return device_data(self.rows, None)
+
+    @property
+    def seed(self) -> int:
+        """The number that this peer's random draws follow from: the federation's seed if draws are public, else one of its own, since
+        whoever knows a peer's draws can tell its negatives, and so its rows, from what it sends."""
+        return self.terms.seed if self.terms.draws == "public" else self.store.secret % (1 << SEED_BITS)
 
     def node(self) -> PeerNode:
-        """A node with this peer's settings and rows, before its first event."""
-        return PeerNode(self.charter, self.invitation.number, self.rows(), self.seed)
+        """A node with this peer's settings and rows, in the state in which it was last saved, if it was. Raises EntrenousError if that
+        is damaged."""
+        node = PeerNode(self.terms, self.me.number, self.data, self.seed)
+        kept = self.state.load(schema_of(node.arrays()))
+        if kept is not None:
+            node.restore(kept.arrays)
+        return node
 
-    def bootstraps(self) -> list[Contact]:
-        """The contacts of the bootstrap peers, which a new peer asks first."""
-        return [one.contact() for one in self.invitation.bootstraps]
+    def trained(self) -> PeerNode:
+        """The node as `node` gives it. Raises InputError if it has not begun."""
+        node = self.node()
+        if node.events == 0:
+            raise InputError(str(self.folder), "has not learnt anything yet", fix=f"run it: entrenous node {self.folder}")
+        return node
 
-    def kept(self, node: PeerNode) -> SavedPeerState | None:
-        """The state that was last saved for `node`; None if nothing was saved. Raises EntrenousError if it is damaged."""
-        if not (self.path / STATE).is_file():
-            return None
-        keeping = Keeping(self.path / STATE, reading=True)
-        try:
-            return keeping.load(schema_of(node.arrays()))
-        finally:
-            keeping.close()
+    def recommender(self) -> tuple[int, OwnModel]:
+        """How often the peer has pushed its newest model, and what scores by it. Raises InputError before its first training."""
+        node = self.trained()
+        return node.pushes, OwnModel(node)
 
     def locked(self) -> AbstractContextManager[None]:
         """A lock, held inside `with`, that keeps a second process from running this peer. Raises InputError that names the
         process that has it."""
-        return holding(self.path / LOCK)
+        return holding(self.folder / "lock")
 
     def is_running(self) -> bool:
         """Whether a process is running this peer now."""
-        return is_held(self.path / LOCK)
+        return is_held(self.folder / "lock")
 
 
-def write_json(path: Path, thing: Any, *, private: bool = False) -> None:
-    """Write an object as an indented JSON file, whole or not at all. private: readable by its owner alone, from the first
-    byte."""
-    body = as_json(thing).encode()
-    if private:
-        write_private(path, body, new=False)
-    else:
-        write_atomically(path, body)
+@final
+class OwnModel:
+    """A recommender of a peer's one user."""
 
+    def __init__(self, node: PeerNode) -> None:
+        self._node = node
 
-def as_json(thing: Any) -> str:
-    """An object as indented JSON text that ends with a newline."""
-    return json.dumps(msgspec.to_builtins(thing), indent=2) + "\n"
-
-
-def charter_of(charter: Charter) -> dict[str, Any]:
-    """The settings of a federation as the JSON object that goes into an invitation."""
-    return vars_of(charter)
-
-
-def items_sha256(ids: list[str]) -> str:
-    """The SHA-256, in hexadecimal, of the item ids in their order: the identity of a catalogue of peers."""
-    return hashlib.sha256("".join(f"{len(one)} {one}\n" for one in ids).encode()).hexdigest()
-
-
-def read_json(path: Path, kind: Any) -> Any:
-    """Read a JSON file as an object of the type `kind`. Raises InputError for a missing, malformed or unknown field."""
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
-    except (OSError, msgspec.DecodeError, ValueError) as cause:
-        raise InputError(str(path), f"cannot be read ({cause})", expected="as `entrenous peer new` writes it") from None
-
-
-def read_operator(path: Path) -> bytes:
-    """Read an operator's secret key, 32 bytes, from a file of hexadecimal digits. Raises InputError."""
-    try:
-        key = bytes.fromhex(path.read_text().strip())
-        public_key(key)
-        return key
-    except (OSError, ValueError) as cause:
-        raise EntrenousError(
-            f"{path}: cannot be read ({cause}); expected the operator's key as `entrenous peer new` wrote it"
-        ) from None
+    def scores(self, users: Int64Array) -> Float32Array:
+        """Scores of every item, float32 [len(users), items]; `users` are all 0."""
+        return np.tile(self._node.scores(), (len(users), 1))

@@ -15,11 +15,11 @@ from ...core.gossip_node import refusals
 from ...core.types import Float32Array
 from ...wire.pushed import digest, unpack
 from ...wire.tensors import Malformed
-from .book import Book
-from .charter import Charter
-from .conduct import Conduct
-from .frames import Offer, ProtocolError
+from ..terms import FederationTerms
+from .address_book import AddressBook
+from .messages import Offer, ProtocolError
 from .node import ReceivedModel
+from .rate_limits import RateLimits
 
 WAITING = 4  # models that wait for the node, or are on their way, at most
 BODIES = 3  # that are read at once
@@ -33,9 +33,9 @@ class PeerIntake:
     """The receiving side of one peer: which offered models it accepts, and the accepted ones that wait for the node. tally:
     counts of what happened, by name."""
 
-    def __init__(self, charter: Charter, book: Book, conduct: Conduct, tally: Counter[str]) -> None:
-        self.charter, self.book, self.conduct, self.tally = charter, book, conduct, tally
-        self.size, self.largest, self.width = charter.body_bytes, charter.made.largest, charter.made.width
+    def __init__(self, terms: FederationTerms, book: AddressBook, limits: RateLimits, tally: Counter[str]) -> None:
+        self.terms, self.book, self.limits, self.tally = terms, book, limits, tally
+        self.size, self.largest, self.width = terms.body_bytes, terms.gossip.largest, terms.gossip.width
         self.waiting: OrderedDict[int, ReceivedModel] = OrderedDict()
         self.reading: dict[int, bytes] = {}  # sender -> digest, of bodies under way
         self._seen: dict[int, OrderedDict[tuple[int, bytes], None]] = {}
@@ -51,18 +51,18 @@ class PeerIntake:
     def offered(self, peer: bytes, offer: Offer, now: float, wall: float) -> str:
         """The answer to an offer: "go", after which space is reserved until `arrived` or `dropped`, or a reason not to send
         the body ("busy", "seen", "schema"). Raises ProtocolError for an offer that breaks the protocol."""
-        if offer.schema != self.charter.schema:
+        if offer.schema != self.terms.run_bytes:
             return "schema"
         sender = self._sender(peer, offer, wall)
         if offer.size != self.size:
             raise ProtocolError("size")
-        if any(number >= self.charter.users for number in offer.peers):
+        if any(number >= self.terms.users for number in offer.peers):
             raise ProtocolError("peers")
         if (offer.push, offer.digest) in self._seen.get(sender, ()):
             return "seen"
         if sender in self.reading or len(self.reading) >= BODIES:
             return "busy"
-        if len(self.waiting.keys() | self.reading.keys() | {sender}) > WAITING or not self.conduct.may_offer(peer, now):
+        if len(self.waiting.keys() | self.reading.keys() | {sender}) > WAITING or not self.limits.may_offer(peer, now):
             return "busy"
         self.reading[sender] = offer.digest
         return "go"

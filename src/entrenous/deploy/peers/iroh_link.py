@@ -124,7 +124,7 @@ async def listen(secret: bytes, listen: str = "127.0.0.1:0", advertise: Sequence
         listen,
         f"cannot be listened at ({cause})",
         expected="a free UDP port of this machine",
-        fix="say another as `listen` in invitation.json",
+        fix="say another as `listen` in node.json",
     )
 
 

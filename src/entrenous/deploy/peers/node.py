@@ -21,8 +21,9 @@ from ...evaluate.recommend import tie_places
 from ...federation.gossip import base_model, first_known, first_nodes, node_keys, weighting_keys
 from ...federation.replay import MESSAGE, PUSH, START, PeerEvent
 from ...wire.pushed import digest, pack
-from .charter import Charter
+from ..terms import FederationTerms
 
+TOO_OLD = -1  # a received model is further behind the own one than the terms allow
 RANKED = 20  # n of the HR@n by which a person sees how a node does
 OWN, RECEIVED = np.zeros(1, np.int64), np.ones(1, np.int64)  # places in the pool; the node itself is place 0 of one
 
@@ -53,17 +54,17 @@ class PeerNode:
     """One node of a gossip algorithm, with its own data. `fresh` collects the events since its state was last saved. Not to be
     called from two threads at once."""
 
-    def __init__(self, charter: Charter, number: int, rows: DeviceData, seed: int) -> None:
+    def __init__(self, terms: FederationTerms, number: int, rows: DeviceData, seed: int) -> None:
         """A node that has not begun. rows: its own, leading axis 1; seed: what names its draws."""
-        self.algorithm, self.number, self.seed = charter.made, number, seed
-        me, catalogue = np.array([number]), charter.catalogue
+        self.algorithm, self.number, self.seed, self._oldest = terms.gossip, number, seed, terms.oldest
+        me, catalogue = np.array([number]), terms.catalogue
         self._key: UInt64Array = node_keys(seed, me)
-        base = base_model(self.algorithm, catalogue, charter.seed)
+        base = base_model(self.algorithm, catalogue, terms.seed)
         known = first_known(me, catalogue.users, self._key, OWN)
         self.data = self.algorithm.weighing(rows, weighting_keys(seed, me))
-        self.nodes: State = first_nodes(self.algorithm, me, known, len(base), charter.seed)
+        self.nodes: State = first_nodes(self.algorithm, me, known, len(base), terms.seed)
         self.pool: Float32Array = np.stack([base, base])
-        self._tie_seed = charter.seed  # equal scores stand in one order at all peers, as in a simulation
+        self._tie_seed = terms.seed  # equal scores stand in one order at all peers, as in a simulation
         self.events = self.pushes = 0
         self.fresh: list[PeerEvent] = []
 
@@ -83,8 +84,10 @@ class PeerNode:
         return found
 
     def receive(self, one: ReceivedModel) -> int:
-        """Merge a received model and train, as the algorithm does. Returns ACCEPTED, or why not (`core.gossip.REFUSALS`), in
-        which case nothing has changed."""
+        """Merge a received model and train, as the algorithm does. Returns ACCEPTED, or why not (`core.gossip.REFUSALS`, or TOO_OLD),
+        in which case nothing has changed."""
+        if self._oldest is not None and int(one.headers.age[0]) < int(self.nodes.age[0]) - self._oldest:  # type: ignore[attr-defined]
+            return TOO_OLD
         self.pool[1] = one.model
         key = folded(self._key, np.array([self.events]))
         arrivals = Arrivals(self.pool, OWN, OWN, RECEIVED, OWN, one.headers, key)

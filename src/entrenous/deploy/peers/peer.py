@@ -2,7 +2,7 @@
 
     welcome  takes connections             (serving.py)
     learn    pushes when the period is over, else merges what arrived; all that changes the node, one after the other, in a thread
-    shuffle  keeps the book fresh          (sending.py)
+    shuffle  keeps the address book fresh          (sending.py)
 
 A prototype lost peers in silence: a KeyError ended one task, and gossip with it. Here no task is on its own.
 """
@@ -19,18 +19,20 @@ from typing import Any, NamedTuple, final
 
 from ...core.errors import EntrenousError, one_line
 from ...core.gossip import ACCEPTED
-from .book import Book, Contact
-from .charter import Charter
-from .conduct import Conduct
-from .frames import AddressRecord, ProtocolError
-from .identity import Self, Verifier
+from ..invitation import Contact
+from ..terms import FederationTerms
+from ..tickets import RevocationList
+from .address_book import AddressBook
+from .connections import KEPT, Connections
 from .intake import PeerIntake
-from .keeping import Keeping
-from .lines import KEPT, Lines
-from .node import PeerNode, Pushed, ReceivedModel
+from .messages import AddressRecord, ProtocolError
+from .node import TOO_OLD, PeerNode, Pushed, ReceivedModel
 from .port import Host, PeerLink
+from .rate_limits import RateLimits
+from .records import PeerIdentity, Verifier
 from .sending import Sender
 from .serving import CONNECTIONS, PeerServer
+from .state import StateStore
 
 CRASHES, WITHIN = 5, 60.0  # failures of one loop in so many seconds that end the peer
 BAN = 60.0  # seconds
@@ -60,34 +62,34 @@ class _Stop(Exception):
 
 @final
 class Peer:
-    """A running peer: one node, its timer, and its connections with other peers. say: writes a line to the log, which never
-    names an item, a rating or a score."""
+    """A running peer: one node, its timer, and its connections with other peers. revoked, keep: the newest known list of
+    revoked keys, and what writes down a newer one. say: writes a line to the log, which never names an item, a rating or a score."""
 
     def __init__(
         self,
-        charter: Charter,
-        me: Self,
+        terms: FederationTerms,
+        me: PeerIdentity,
         node: PeerNode,
         link: PeerLink,
         host: Host,
         *,
-        keeping: Keeping | None = None,
+        state: StateStore | None = None,
+        revoked: RevocationList | None = None,
+        keep: Callable[[RevocationList], None] = lambda newer: None,
         bootstraps: Sequence[Contact] = (),
         pace: PeerTimes,
         say: Callable[[str], None] = lambda line: None,
     ) -> None:
-        self.charter, self.me, self.node, self.link, self.host = charter, me, node, link, host
-        self.keeping, self.pace, self.say = keeping, pace, say
+        self.terms, self.me, self.node, self.link, self.host = terms, me, node, link, host
+        self.state, self.pace, self.say = state, pace, say
         self.tally: Counter[str] = Counter()
-        self.book = Book(
-            me.number, Verifier(charter.schema, bytes.fromhex(charter.operator), charter.users, pace.life), bootstraps
-        )
-        self.conduct = Conduct(pace.interval, pace.ban)
-        self.intake = PeerIntake(charter, self.book, self.conduct, self.tally)
-        self.lines = Lines(link, max(KEPT, min(charter.made.view + OTHERS, CONNECTIONS // 2)))
-        self.sender = Sender(self.book, self.lines, host, self.tally, self.record)
+        self.book = AddressBook(me.number, Verifier(terms, pace.life, revoked, keep), bootstraps)
+        self.limits = RateLimits(pace.interval, pace.ban)
+        self.intake = PeerIntake(terms, self.book, self.limits, self.tally)
+        self.connections = Connections(link, max(KEPT, min(terms.gossip.view + OTHERS, CONNECTIONS // 2)))
+        self.sender = Sender(self.book, self.connections, host, self.tally, self.record)
         self._woken, self._stopping = asyncio.Event(), asyncio.Event()
-        self.server = PeerServer(self.intake, self.book, self.conduct, host, self.tally, self.record, self._named, self._woken)
+        self.server = PeerServer(self.intake, self.book, self.limits, host, self.tally, self.record, self._named, self._woken)
         self._own: AddressRecord | None = None
         self._crashes: dict[str, list[float]] = {}
         self._tasks: asyncio.TaskGroup | None = None
@@ -111,7 +113,7 @@ class Peer:
         except* EntrenousError as failed:
             failure = EntrenousError(str(failed.exceptions[0]))
         finally:
-            self.lines.close()
+            self.connections.close()
             await self.host.work(self._end)
         if failure is not None:
             raise failure
@@ -174,7 +176,7 @@ class Peer:
                 due = max(due + self.pace.period, self.host.now())
             elif (one := self.intake.next()) is not None:
                 refused = await self.host.work(self._receive, one)
-                self.tally["merged" if refused == ACCEPTED else "refused"] += 1
+                self.tally["merged" if refused == ACCEPTED else "refused.old" if refused == TOO_OLD else "refused"] += 1
             else:
                 await self._sleep_until(due)
 
@@ -221,21 +223,21 @@ class Peer:
             self._save()
 
     def _save(self) -> None:
-        if self.keeping is None:
+        if self.state is None:
             return
         fresh, node = self.node.fresh, self.node
         met = [entry.record for entry in list(self.book.entries.values())]
-        self.keeping.save(node.arrays(), node.events - len(fresh), fresh, self.about(), met)
+        self.state.save(node.arrays(), node.events - len(fresh), fresh, self.about(), met)
         node.fresh = []
 
     def _recall(self) -> None:
         """Whom it had met, and what it had taken, before it was started again."""
-        if self.keeping is None:
+        if self.state is None:
             return
-        self.tally.update(self.keeping.about().get("tally", {}))
-        for sender, push, sha in self.keeping.taken():
+        self.tally.update(self.state.about().get("tally", {}))
+        for sender, push, sha in self.state.taken():
             self.intake.remember(sender, push, sha)
-        for one in self.keeping.met():
+        for one in self.state.met():
             self.book.past[one.number] = Contact(one.number, one.id, one.addresses)
             try:
                 self.book.put(one, self.host.wall())
@@ -259,8 +261,9 @@ class Peer:
             "time": self.host.wall(),
             "events": self.node.events,
             "pushes": self.node.pushes,
-            "book": len(self.book.entries),
+            "known": len(self.book.entries),
             "connections": self.server.open,
             "hr@20": self.node.hit_rate(),
+            "errors": sum(count for name, count in self.tally.items() if name.startswith(("error", "crash"))),
             "tally": dict(sorted(self.tally.items())),
         }

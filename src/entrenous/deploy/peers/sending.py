@@ -7,10 +7,11 @@ from collections import Counter
 from collections.abc import Callable, Coroutine
 from typing import Any, final
 
-from .book import Book, Contact
-from .frames import CARRIED, AddressRecord, Offer, ProtocolError, Shuffle
+from ..invitation import Contact
+from .address_book import AddressBook
+from .connections import FAILED, Connections
 from .intake import deadline
-from .lines import FAILED, Lines
+from .messages import CARRIED, AddressRecord, Offer, ProtocolError, Reply, Shuffle
 from .node import Pushed
 from .port import Host
 
@@ -23,8 +24,10 @@ class Sender:
     """The sending side of one peer. record: makes its own current record. A push is skipped while the previous push to that
     peer is in flight."""
 
-    def __init__(self, book: Book, lines: Lines, host: Host, tally: Counter[str], record: Callable[[], AddressRecord]) -> None:
-        self.book, self.lines, self.host, self.tally, self.record = book, lines, host, tally, record
+    def __init__(
+        self, book: AddressBook, connections: Connections, host: Host, tally: Counter[str], record: Callable[[], AddressRecord]
+    ) -> None:
+        self.book, self.connections, self.host, self.tally, self.record = book, connections, host, tally, record
         self.under_way: set[int] = set()
         self.told: dict[int, int] = {}  # number that has no record -> who named it
         self.wished: list[int] = []
@@ -45,7 +48,7 @@ class Sender:
 
     async def _push(self, to: Contact, pushed: Pushed) -> None:
         try:
-            reply = await self.lines.ask(to, self._offer(pushed), pushed.body, deadline(len(pushed.body)))
+            reply = await self.connections.ask(to, self._offer(pushed), pushed.body, deadline(len(pushed.body)))
             self.book.reached(to.number)
             self.tally[f"pushed.{reply.answer}"] += 1
         except FAILED:
@@ -71,13 +74,23 @@ class Sender:
         wanted = tuple(self.book.unknown(self.wished)[:CARRIED])
         records = (self.record(), *self.book.some((), self.host.below, besides=to.number, most=CARRIED - 1))
         try:
-            reply = await self.lines.ask(to, Shuffle(self.book.verifier.schema, records, wanted))
+            reply = await self.connections.ask(to, self._shuffle(records, wanted))
             self.tally["shuffles" if reply.answer == "records" else f"shuffles.{reply.answer}"] += 1
-            self.tally["records.stale"] += self.book.take(reply.records, self.host.wall())
+            self._take(reply)
             self.book.reached(to.number)
         except FAILED as bad:
             self.tally[f"error.{bad.code}" if isinstance(bad, ProtocolError) else "shuffles.failed"] += 1
             self.book.failed(to.number, self.host.now())
+
+    def _shuffle(self, records: tuple[AddressRecord, ...], wanted: tuple[int, ...] = ()) -> Shuffle:
+        verifier = self.book.verifier
+        return Shuffle(verifier.schema, records, wanted, verifier.serial)
+
+    def _take(self, reply: Reply) -> None:
+        """The records of an answer, after whom it says to be revoked. Raises ProtocolError."""
+        if reply.revoked is not None:
+            self.book.take_revoked(reply.revoked)
+        self.tally["records.stale"] += self.book.take(reply.records, self.host.wall())
 
     def _partner(self) -> Contact | None:
         now = self.host.now()
@@ -95,8 +108,7 @@ class Sender:
         """Send the own record to every bootstrap once and store the records they answer with: how a peer joins."""
         for one in self.book.bootstraps:
             try:
-                reply = await self.lines.ask(one, Shuffle(self.book.verifier.schema, (self.record(),)))
-                self.tally["records.stale"] += self.book.take(reply.records, self.host.wall())
+                self._take(await self.connections.ask(one, self._shuffle((self.record(),))))
             except FAILED:
                 self.book.failed(one.number, self.host.now())
                 await asyncio.sleep(0)

@@ -8,13 +8,13 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from typing import final
 
-from .book import Book
-from .conduct import Buckets, Conduct
-from .frames import CARRIED, AddressRecord, Offer, ProtocolError, Reply, Shuffle, frame, read_message
+from .address_book import AddressBook
+from .connections import ANSWER
 from .intake import PeerIntake, deadline
-from .lines import ANSWER
+from .messages import CARRIED, AddressRecord, Offer, ProtocolError, Reply, Shuffle, frame, read_message
 from .node import ReceivedModel
 from .port import Arriving, Connection, Host, LinkError, Stream
+from .rate_limits import Buckets, RateLimits
 from .sending import Spawn
 
 CONNECTIONS = 64
@@ -34,15 +34,15 @@ class PeerServer:
     def __init__(
         self,
         intake: PeerIntake,
-        book: Book,
-        conduct: Conduct,
+        book: AddressBook,
+        limits: RateLimits,
         host: Host,
         tally: Counter[str],
         record: Callable[[], AddressRecord],
         named: Callable[[int, tuple[int, ...]], None],
         woken: asyncio.Event,
     ) -> None:
-        self.intake, self.book, self.conduct, self.host = intake, book, conduct, host
+        self.intake, self.book, self.limits, self.host = intake, book, limits, host
         self.tally, self.record, self.named, self.woken = tally, record, named, woken
         self.connections: dict[bytes, Connection] = {}
         self.strangers: dict[int, Connection] = {}  # by id, the oldest first: of keys that have shown no ticket yet
@@ -93,7 +93,7 @@ class PeerServer:
         try:
             async with asyncio.timeout(HANDSHAKE):
                 connection = await arriving.take()
-            if self.conduct.is_banned(connection.peer, self.host.now()):
+            if self.limits.is_banned(connection.peer, self.host.now()):
                 self.tally["connections.banned"] += 1
                 return
             self._only(connection)
@@ -130,7 +130,7 @@ class PeerServer:
             connection.close()
 
     async def _streams(self, connection: Connection, under_way: set[asyncio.Task[None]]) -> AsyncIterator[Stream]:
-        while not self.conduct.is_banned(connection.peer, self.host.now()):
+        while not self.limits.is_banned(connection.peer, self.host.now()):
             if len(under_way) >= STREAMS:
                 await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
             await self._turn(connection.peer)
@@ -147,7 +147,7 @@ class PeerServer:
 
     async def _turn(self, peer: bytes) -> None:
         """Waits until a key may ask again, over whichever connection."""
-        while (seconds := self.conduct.wait(peer, self.host.now())) > 0:
+        while (seconds := self.limits.wait(peer, self.host.now())) > 0:
             self.tally["requests.held"] += 1
             await asyncio.sleep(seconds)
 
@@ -167,7 +167,7 @@ class PeerServer:
         except (ProtocolError, LinkError, TimeoutError) as bad:
             code = bad.code if isinstance(bad, ProtocolError) else "stalled" if isinstance(bad, TimeoutError) else "dropped"
             self.tally[f"error.{code}"] += 1
-            banned = self.conduct.error(peer, self.host.now())
+            banned = self.limits.error(peer, self.host.now())
             self.tally["banned"] += banned
             if not (isinstance(bad, ProtocolError) and bad.answered):
                 await stream.abort()
@@ -175,18 +175,21 @@ class PeerServer:
                 connection.close()
 
     def _shuffled(self, connection: Connection, message: Shuffle) -> Reply:
-        """Takes the records and gives others."""
+        """Takes the records and gives others; to who has an older list of revoked keys that too, and then no other records."""
         peer = connection.peer
-        if message.schema != self.intake.charter.schema:
+        if message.schema != self.intake.terms.run_bytes:
             return Reply("schema")
         if not message.records or message.records[0].id != peer:
             raise ProtocolError("record")
-        if not self.conduct.may_shuffle(peer, self.host.now()):
+        if not self.limits.may_shuffle(peer, self.host.now()):
             return Reply("busy")
         own = message.records[0]
         self.book.put(own, self.host.wall())
         self._has_a_ticket(connection)
         self.tally["records.stale"] += self.book.take(message.records[1:], self.host.wall())
+        verifier = self.book.verifier
+        if message.serial < verifier.serial:
+            return Reply("records", (self.record(),), verifier.revoked)
         told = self.book.some(message.wanted, self.host.below, besides=own.number, most=CARRIED - 1)
         return Reply("records", (self.record(), *told))
 
@@ -204,7 +207,7 @@ class PeerServer:
         finally:
             self.intake.dropped(offer)
         self.intake.arrived(one)
-        self.conduct.good(peer)
+        self.limits.good(peer)
         self.tally["received.ok"] += 1
         self.named(one.sender, offer.peers)
         self.woken.set()

@@ -10,12 +10,11 @@ from typing import Annotated, Any, TypeAlias
 import msgspec
 from msgspec import Meta, Struct
 
+from ..tickets import Key, RevocationList, Seconds, Signature
 from .port import Stream
 
 LONGEST = 4096  # bytes of a frame
 CARRIED = 8  # records in one frame, at most
-Key: TypeAlias = Annotated[bytes, Meta(min_length=32, max_length=32)]
-Signature: TypeAlias = Annotated[bytes, Meta(min_length=64, max_length=64)]
 Number: TypeAlias = Annotated[int, Meta(ge=0, lt=1 << 31)]
 Count: TypeAlias = Annotated[int, Meta(ge=0, lt=1 << 40)]
 Address: TypeAlias = Annotated[str, Meta(min_length=1, max_length=56)]
@@ -33,13 +32,14 @@ class ProtocolError(Exception):
 
 
 class AddressRecord(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """A signed statement of a peer's addresses. issued: unix seconds, from which it is valid for a while; ticket: the
-    operator's signature of (number, id); signature: by the peer's own key."""
+    """A signed statement of a peer's addresses. issued: unix seconds, from which it is valid for a while; until, ticket: the operator's
+    word, up to that second, that the number belongs to the key; signature: by the peer's own key."""
 
     id: Key
     number: Number
     addresses: Annotated[tuple[Address, ...], Meta(max_length=4)]
-    issued: Annotated[int, Meta(ge=0, lt=1 << 40)]
+    issued: Seconds
+    until: Seconds
     ticket: Signature
     signature: Signature
 
@@ -49,11 +49,12 @@ Records: TypeAlias = Annotated[tuple[AddressRecord, ...], Meta(max_length=CARRIE
 
 class Shuffle(Struct, frozen=True, tag="shuffle", forbid_unknown_fields=True):
     """A request to exchange records: some of the sender's, its own first. wanted: numbers that the sender has heard of and has
-    no record of."""
+    no record of; serial: of the newest list of revoked keys that it has."""
 
     schema: Annotated[bytes, Meta(min_length=16, max_length=16)]
     records: Records
     wanted: Annotated[tuple[Number, ...], Meta(max_length=CARRIED)] = ()
+    serial: Number = 0
 
 
 class Offer(Struct, frozen=True, tag="offer", forbid_unknown_fields=True):
@@ -71,10 +72,11 @@ class Offer(Struct, frozen=True, tag="offer", forbid_unknown_fields=True):
 
 class Reply(Struct, frozen=True, tag="reply", forbid_unknown_fields=True):
     """The answer to a request. go: send the body; busy: not now; schema: another federation; seen: had that; ok: taken;
-    rejected: not taken; records: answer to an exchange of records."""
+    rejected: not taken; records: answer to an exchange of records, few of them beside a newer list of revoked keys."""
 
     answer: Annotated[str, Meta(pattern=f"^({'|'.join(ANSWERS)})$")]
     records: Records = ()
+    revoked: RevocationList | None = None
 
 
 Message: TypeAlias = Shuffle | Offer | Reply

@@ -1,4 +1,4 @@
-"""`Conduct`: rate limits and bans. A peer may offer one model per interval, and is banned for a while after three protocol
+"""`RateLimits`: how often peers may ask, and bans. A peer may offer one model per interval, and is banned for a while after three protocol
 errors. `Buckets`: how often somebody may do something."""
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class _Marks:
 
 
 @final
-class Conduct:
+class RateLimits:
     """Rate limits and bans of other peers, by public key. interval: seconds between two offers, or two record exchanges, of
     one peer; ban: seconds that a ban lasts. Times are those of `Host.now`."""
 

@@ -1,4 +1,4 @@
-"""`Lines`: connections to others, the newest few, each made once and used again: to make one costs as much as to push 0.5 MB."""
+"""`Connections`: those to others, the newest few, each made once and used again: to make one costs as much as to push 0.5 MB."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import asyncio
 from collections import OrderedDict
 from typing import final
 
-from .book import Contact
-from .frames import Message, ProtocolError, Reply, frame, read_message
+from ..invitation import Contact
+from .messages import Message, ProtocolError, Reply, frame, read_message
 from .port import Connection, LinkError, PeerLink, Stream
 
 KEPT = 8  # connections, at least
@@ -16,7 +16,7 @@ FAILED = (LinkError, TimeoutError, ProtocolError)  # of the other end, or of wha
 
 
 @final
-class Lines:
+class Connections:
     """Connections of one peer to others, opened on the first request and used again. kept: idle connections that stay open; the
     least recently used are closed first.
 
@@ -55,8 +55,8 @@ class Lines:
 
     async def _asked(self, to: Contact, message: Message, body: bytes | None, seconds: float) -> Reply:
         async with asyncio.timeout(CONNECT):
-            line = await self._line(to)
-            stream = await line.open()
+            connection = await self._connection(to)
+            stream = await connection.open()
         try:
             reply = await _exchange(stream, frame(message), ANSWER)
             if reply.answer == "go" and body is not None:
@@ -68,7 +68,7 @@ class Lines:
             await stream.abort()
             raise
 
-    async def _line(self, to: Contact) -> Connection:
+    async def _connection(self, to: Contact) -> Connection:
         async with self._dialling.setdefault(to.key, asyncio.Lock()):
             if to.key not in self._kept:
                 self._kept[to.key] = await self._link.dial(to.key, to.addresses)
@@ -77,9 +77,9 @@ class Lines:
 
     def forget(self, key: bytes) -> None:
         """Close the connection with the peer that has this public key, if there is one."""
-        line = self._kept.pop(key, None)
-        if line is not None:
-            line.close()
+        connection = self._kept.pop(key, None)
+        if connection is not None:
+            connection.close()
 
     def _trim(self) -> None:
         """Closes what was not used for longest, of those that nothing is under way on."""

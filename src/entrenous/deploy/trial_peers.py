@@ -1,90 +1,55 @@
-"""`make gossip`: a federation of peers as processes of this machine. Some are killed, some come back, both bootstraps are killed.
-
-What is left goes on.
+"""A trial without a server, `make gossip`: peers as processes of this machine. Some are killed, some come back, both bootstraps are killed,
+and what is left goes on.
 
 At the end all peers' recordings are replayed in one process: the models must come out the same to the byte, the killed ones' too.
 """
 
 from __future__ import annotations
 
-import signal
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, final
 
-from ...core.errors import EntrenousError, InputError
-from ...data.load import load
-from .founding import BOOTSTRAPS, found
-from .running import check, recommend, status
+from ..core.errors import EntrenousError, at_least
+from ..data.load import load
+from .founding import found
+from .invitation import BOOTSTRAPS
+from .peers.running import check, status
+from .processes import LOG, Processes
+from .recommend import recommend
 
 LEAST = 10  # peers: five are killed, both bootstraps too, and some must be left
 KILLED, RESTARTED = 5, 3
 PERIOD = 1.0  # seconds
 BEGIN = 120.0  # seconds in which all must have pushed once
-LOG = "peer.log"
 
 
-@final
-class Processes:
-    """The processes of peers, by folder. Only these are ever signalled, each by its process id."""
-
-    def __init__(self) -> None:
-        self.of: dict[Path, subprocess.Popen[bytes]] = {}
-
-    def start(self, path: Path) -> None:
-        """Start the process of a peer, whose output goes to its log."""
-        with open(path / LOG, "ab") as log:
-            command = [sys.executable, "-m", "entrenous", "peer", "run", str(path)]
-            self.of[path] = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
-
-    def kill(self, path: Path) -> None:
-        """Kill a peer's process with SIGKILL, so that it saves nothing and tells nobody."""
-        process = self.of.pop(path)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-
-    def stop(self, paths: Iterable[Path] | None = None, seconds: float = 20.0) -> list[Path]:
-        """Stop peers by SIGTERM, and by SIGKILL if they do not end in time. Returns those whose exit code was not 0."""
-        ending = {path: self.of.pop(path) for path in list(self.of if paths is None else paths)}
-        for process in ending.values():
-            process.terminate()
-        until, bad = time.monotonic() + seconds, []
-        for path, process in ending.items():
-            try:
-                code = process.wait(max(0.1, until - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                process.kill()
-                code = process.wait()
-            bad += [path] if code else []
-        return bad
-
-    def ended(self) -> list[Path]:
-        """The folders of peers whose process has ended without having been stopped."""
-        return [path for path, process in self.of.items() if process.poll() is not None]
-
-
-def show(data: str, peers: int, algorithm: str, seconds: float, out: Path | None, say: Callable[[str], None]) -> bool:
+def show(
+    data: str,
+    peers: int,
+    algorithm: str,
+    settings: Mapping[str, Any],
+    seconds: float,
+    out: Path | None,
+    say: Callable[[str], None],
+) -> bool:
     """Run a federation of peers on this machine, kill and restart some, and check the result by replay, with a line of output
     for each step. Returns whether all was right."""
-    if peers < LEAST:
-        raise InputError("--peers", f"got {peers}", expected=f"at least {LEAST}")
+    at_least("--nodes", peers, LEAST)
     with tempfile.TemporaryDirectory(prefix="entrenous-") as temporary:
-        folder, processes = out or Path(temporary) / "peers", Processes()
-        made = found(folder, load(data), peers, algorithm, period=PERIOD)
+        folder = out or Path(temporary) / "peers"
+        made = found(folder, load(data), nodes=peers, topology="peers", algorithm=algorithm, settings=settings, period=PERIOD)
+        paths = list(made.nodes.values())
         say(
             f"{peers} peers, users of {data}, each a process with its own key, rows and model; no server; a push each {PERIOD:g} s"
         )
-        try:
-            good = _Story(made.peers, processes, seconds, say).tell()
+        with Processes() as processes:
+            good = _Story(paths, processes, seconds, say).tell()
             say("all peers are told to end")
             good &= not processes.stop()
-        finally:
-            processes.stop(seconds=1.0)
-        return good & _replayed(made.peers, say) & _recommended(made.peers[BOOTSTRAPS], say)
+        return good & _replayed(paths, say) & _recommended(paths[BOOTSTRAPS], say)
 
 
 @final
@@ -116,7 +81,6 @@ class _Story:
         self._watch(1.0)
         self._must(self._gained(before), "every peer that was left alone went on pushing, and was answered")
         self._must(not self.processes.ended(), "no process ended by itself")
-        self._table()
         return self.good
 
     def _begun(self) -> None:
@@ -126,7 +90,7 @@ class _Story:
             for path in self.processes.ended():
                 raise EntrenousError(f"{path}: ended; it said: {(path / LOG).read_text().strip()[-300:]}")
             if time.monotonic() > until:
-                raise EntrenousError(f"not all peers had pushed after {BEGIN:g} s; see {self.paths[0].parent}/peer-*/{LOG}")
+                raise EntrenousError(f"not all peers had pushed after {BEGIN:g} s; see {self.paths[0].parent}/*/{LOG}")
             time.sleep(0.5)
 
     def _watch(self, part: float) -> None:
@@ -139,9 +103,10 @@ class _Story:
     def _line(self, found: list[dict[str, Any]]) -> None:
         rates = [one["hr@20"] for one in found if one.get("hr@20") is not None]
         pushed, merged, busy, failed = (_sum(found, name) for name in ("pushed.ok", "merged", "pushed.busy", "pushed.failed"))
+        alive, errors = (sum(one.get(name, 0) for one in found) for name in ("running", "errors"))
+        now = time.monotonic() - self.since
         ranked = f"{sum(rates) / len(rates):.3f}, {min(rates):.3f}" if rates else "-"
-        alive, now = sum(one["running"] for one in found), time.monotonic() - self.since
-        self.say(f"{now:5.0f}s {alive:6} {pushed:7} {merged:6} {busy:6} {failed:7} {_errors(found):7}  {ranked}")
+        self.say(f"{now:5.0f}s {alive:6} {pushed:7} {merged:6} {busy:6} {failed:7} {errors:7}  {ranked}")
 
     def _kill(self, paths: list[Path], how: str) -> None:
         pids = [self.processes.of[path].pid for path in paths]
@@ -159,20 +124,6 @@ class _Story:
         self.good &= holds
         self.say(f"{'yes' if holds else 'NO '}: {what}")
 
-    def _table(self) -> None:
-        self.say(" peer  runs  pushes  answered  taken  refused  knows   HR@20")
-        for path in self.paths:
-            one = status(path)
-            tally, rate = one["tally"], one["hr@20"]
-            refused = sum(
-                count for name, count in tally.items() if name.startswith(("error", "received.")) and name != "received.ok"
-            )
-            cells = one["pushes"], tally.get("pushed.ok", 0), tally.get("merged", 0), refused, one["book"]
-            told = "  ".join(f"{cell:{width}}" for cell, width in zip(cells, (6, 8, 5, 7, 5), strict=True))
-            self.say(
-                f"{one['number']:5}  {'yes' if one['running'] else ' no'}   {told}  {'-' if rate is None else f'{rate:6.3f}'}"
-            )
-
 
 def _names(paths: list[Path]) -> str:
     return ", ".join(path.name for path in paths)
@@ -180,10 +131,6 @@ def _names(paths: list[Path]) -> str:
 
 def _sum(found: list[dict[str, Any]], name: str) -> int:
     return sum(one.get("tally", {}).get(name, 0) for one in found)
-
-
-def _errors(found: list[dict[str, Any]]) -> int:
-    return sum(count for one in found for name, count in one.get("tally", {}).items() if name.startswith(("error", "crash")))
 
 
 def _replayed(paths: list[Path], say: Callable[[str], None]) -> bool:
@@ -196,6 +143,6 @@ def _replayed(paths: list[Path], say: Callable[[str], None]) -> bool:
 
 def _recommended(path: Path, say: Callable[[str], None]) -> bool:
     """For one user, whose process lived through all of it."""
-    items = recommend(path, 5)
-    say(f"for the user of {path.name}: {', '.join(one['title'] or one['item'] for one in items)}")
+    user, _, items = recommend(path, None, 5)
+    say(f"for user {user} of {path.name}: {', '.join(one['title'] or one['item'] for one in items)}")
     return bool(items)

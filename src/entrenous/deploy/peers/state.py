@@ -1,4 +1,4 @@
-"""What a peer keeps on its disk, in one SQLite file: the state of its node, whole or not at all; its events; whom it has met.
+"""What a peer keeps in its store beside its user's rows: the state of its node, whole or not at all; its events; whom it has met.
 
 The state is written before every push leaves. So a peer that dies goes on from a state that explains all that others have of it; models
 that it took since are lost, and nobody else's state depends on them.
@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import sqlite3
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from sqlite3 import Error
 from typing import Any, NamedTuple, final
 
 import msgspec
@@ -20,13 +18,9 @@ from ...core.errors import EntrenousError
 from ...core.types import Array
 from ...federation.replay import MESSAGE, PeerEvent
 from ...wire.tensors import Malformed, Schema, read, write
-from .frames import AddressRecord
+from ..node_store import NodeStore
+from .messages import AddressRecord
 
-TABLES = """
-CREATE TABLE IF NOT EXISTS node (id INTEGER PRIMARY KEY CHECK (id = 0), arrays BLOB NOT NULL, sha256 BLOB NOT NULL, about TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS event (number INTEGER PRIMARY KEY, kind INTEGER, sender INTEGER, push INTEGER, digest BLOB);
-CREATE TABLE IF NOT EXISTS record (number INTEGER PRIMARY KEY, record BLOB NOT NULL);
-"""
 SEEN = 4096  # events, the newest, by which a peer knows what it has taken already
 
 
@@ -38,27 +32,11 @@ class SavedPeerState(NamedTuple):
 
 
 @final
-class Keeping:
-    """The open SQLite file of one peer's state. Use it from one thread at a time; other processes may read while one writes."""
+class StateStore:
+    """The part of a store that a peer's training changes. Use it from one thread at a time; other processes may read while one writes."""
 
-    def __init__(self, path: Path, *, reading: bool = False) -> None:
-        self.path = path
-        try:
-            if reading:
-                self._file = sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=5, check_same_thread=False)
-                return
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))  # before SQLite does: what it puts beside it has its mode
-            path.chmod(0o600)
-            self._file = sqlite3.connect(path, timeout=5, check_same_thread=False)
-            self._file.execute("PRAGMA journal_mode=WAL")
-            self._file.execute("PRAGMA synchronous=FULL")
-            self._file.executescript(TABLES)
-        except (sqlite3.Error, OSError) as cause:
-            raise EntrenousError(f"{path}: cannot be opened ({cause}); expected the state of a peer") from None
-
-    def close(self) -> None:
-        """Close the file. Everything saved is on the disk already."""
-        self._file.close()
+    def __init__(self, store: NodeStore) -> None:
+        self.path, self._file = store.path, store.connection
 
     def save(
         self,
@@ -73,15 +51,15 @@ class Keeping:
         body = write(arrays)
         with self._file as file:
             rows = [(first + n, e.kind, e.sender, e.push, e.digest) for n, e in enumerate(events)]
-            file.executemany("INSERT INTO event VALUES (?, ?, ?, ?, ?)", rows)
+            file.executemany("insert into event values (?, ?, ?, ?, ?)", rows)
             state = (body, hashlib.sha256(body).digest(), json.dumps(about))
-            file.execute("INSERT OR REPLACE INTO node VALUES (0, ?, ?, ?)", state)
-            file.execute("DELETE FROM record")
-            file.executemany("INSERT INTO record VALUES (?, ?)", [(r.number, msgspec.msgpack.encode(r)) for r in met])
+            file.execute("insert or replace into peer values (1, ?, ?, ?)", state)
+            file.execute("delete from met")
+            file.executemany("insert into met values (?, ?)", [(r.number, msgspec.msgpack.encode(r)) for r in met])
 
     def load(self, schema: Schema) -> SavedPeerState | None:
         """The stored state; None if none was stored. Raises EntrenousError if it is damaged or has other arrays than `schema`."""
-        row = self._one("SELECT arrays, sha256, about FROM node")
+        row = self._one("select arrays, sha256, about from peer")
         if row is None:
             return None
         body, sha256, about = row
@@ -90,26 +68,26 @@ class Keeping:
                 raise Malformed("size", "its content does not match its sha256")
             return SavedPeerState(read(body, schema), json.loads(about))
         except (Malformed, ValueError) as cause:
-            fix = "restore the folder from a backup, or delete state.sqlite to begin anew"
+            fix = "restore the folder from a backup, or join anew"
             raise EntrenousError(f"{self.path}: the state cannot be read ({cause}); {fix}") from None
 
     def about(self) -> dict[str, Any]:
         """The stored summary for people (counts, hit rate), without reading the arrays."""
-        row = self._one("SELECT about FROM node")
+        row = self._one("select about from peer")
         return {} if row is None else dict(json.loads(row[0]))
 
     def events(self) -> list[PeerEvent]:
         """All stored events in the order in which they happened."""
-        return [PeerEvent(*row) for row in self._all("SELECT kind, sender, push, digest FROM event ORDER BY number")]
+        return [PeerEvent(*row) for row in self._all("select kind, sender, push, digest from event order by number")]
 
     def taken(self) -> list[tuple[int, int, bytes]]:
         """The newest models that were accepted, as (sender, push, digest), oldest first."""
-        found = self._all(f"SELECT sender, push, digest FROM event WHERE kind = {MESSAGE} ORDER BY number DESC LIMIT {SEEN}")
+        found = self._all(f"select sender, push, digest from event where kind = {MESSAGE} order by number desc limit {SEEN}")
         return [(int(sender), int(push), bytes(sha)) for sender, push, sha in reversed(found)]
 
     def met(self) -> list[AddressRecord]:
         """The stored records of other peers, by which to reach them after a restart."""
-        return [msgspec.msgpack.decode(row[0], type=AddressRecord) for row in self._all("SELECT record FROM record")]
+        return [msgspec.msgpack.decode(row[0], type=AddressRecord) for row in self._all("select record from met")]
 
     def _one(self, query: str) -> Any:
         found = self._all(query)
@@ -118,7 +96,5 @@ class Keeping:
     def _all(self, query: str) -> list[Any]:
         try:
             return self._file.execute(query).fetchall()
-        except sqlite3.Error as cause:
-            if "no such table" in str(cause):
-                return []
+        except Error as cause:
             raise EntrenousError(f"{self.path}: cannot be read ({cause}); restore the folder from a backup") from None

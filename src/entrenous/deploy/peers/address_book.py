@@ -1,26 +1,20 @@
-"""`Book`: the address book of a peer. Algorithms call peers by numbers; a signed record says which key and addresses a number
+"""`AddressBook`: whom a peer can reach. Algorithms call peers by numbers; a signed record says which key and addresses a number
 has."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, final
+from typing import final
 
-from .frames import CARRIED, AddressRecord, ProtocolError
-from .identity import Verifier
+from ..invitation import Contact
+from ..tickets import RevocationList
+from .messages import CARRIED, AddressRecord, ProtocolError
+from .records import GENTLE, Verifier
 
 LARGEST = 64  # records
 FAILURES = 2  # after which a peer is forgotten, until somebody has a newer record of it
 LONGEST_WAIT = 64.0  # seconds between two attempts to reach one
-
-
-class Contact(NamedTuple):
-    """The number, public key and addresses by which a peer is dialled."""
-
-    number: int
-    key: bytes
-    addresses: tuple[str, ...]
 
 
 @dataclass
@@ -33,7 +27,7 @@ class Entry:
 
 
 @final
-class Book:
+class AddressBook:
     """The address book of a peer: verified, unexpired records, one for each number, at most LARGEST. The oldest is dropped for a
     new one.
 
@@ -43,27 +37,27 @@ class Book:
 
     def __init__(self, own: int, verifier: Verifier, bootstraps: Sequence[Contact] = (), largest: int = LARGEST) -> None:
         self.own, self.verifier, self.largest = own, verifier, largest
-        self.bootstraps = [one for one in bootstraps if one.number != own]
+        self.bootstraps = [one for one in bootstraps if one.number != own and not verifier.is_revoked(one.key)]
         self.entries: dict[int, Entry] = {}
         self.past: dict[int, Contact] = {}
         self._retry: dict[int, tuple[int, float]] = {}  # of contacts without a record: failures, not before
         self._gone: dict[int, int] = {}  # number -> issued, of the record by which it could not be reached
 
     def take(self, records: Iterable[AddressRecord], wall: float) -> int:
-        """Verify records and store the new ones. Returns how many had expired. Raises ProtocolError for a forged one."""
+        """Verify records and store the new ones. Returns how many had expired or were revoked. Raises ProtocolError for a forged one."""
         stale = 0
         for one in records:
             try:
                 self.put(one, wall)
             except ProtocolError as bad:
-                if bad.code != "stale":
+                if bad.code not in GENTLE:
                     raise
                 stale += 1
         return stale
 
     def put(self, one: AddressRecord, wall: float) -> None:
-        """Verify a record and store it unless a newer one is stored. Raises ProtocolError for a forged or expired record, and
-        for a number that belongs to another key."""
+        """Verify a record and store it unless a newer one is stored. Raises ProtocolError for a forged, expired or revoked record, and
+        for a number that belongs to another key: to the one whose ticket ends last, since the operator gives a new key a later one."""
         held = self.entries.get(one.number)
         same = held is not None and held.record.id == one.id and held.record.ticket == one.ticket
         if held is not None and same and one.issued <= held.record.issued and self.verifier.is_fresh(one, wall):
@@ -71,7 +65,9 @@ class Book:
         self.verifier.check(one, wall, ticket=not same)
         self.expire(wall)
         if held is not None and one.number in self.entries and held.record.id != one.id:
-            raise ProtocolError("number")
+            if one.until <= held.record.until:
+                raise ProtocolError("number" if one.until == held.record.until else "stale")
+            held = None  # its owner has a new key
         if one.number == self.own or one.issued <= self._gone.get(one.number, -1):
             return
         if held is None or one.issued > held.record.issued:
@@ -86,6 +82,18 @@ class Book:
         """Drop the records that have expired at wall-clock time `wall`."""
         for number in [n for n, entry in self.entries.items() if not self.verifier.is_fresh(entry.record, wall)]:
             del self.entries[number]
+
+    def take_revoked(self, found: RevocationList) -> None:
+        """Take a newer list of revoked keys, and forget whom it names. Raises ProtocolError for one that the operator has not signed."""
+        if self.verifier.take_revoked(found):
+            self.forget_revoked()
+
+    def forget_revoked(self) -> None:
+        """Forget the records and addresses of revoked keys."""
+        gone = self.verifier.is_revoked
+        self.entries = {n: entry for n, entry in self.entries.items() if not gone(entry.record.id)}
+        self.past = {n: one for n, one in self.past.items() if not gone(one.key)}
+        self.bootstraps = [one for one in self.bootstraps if not gone(one.key)]
 
     def contact(self, number: int) -> Contact | None:
         """The contact of the peer with this number; None without a record."""

@@ -14,8 +14,8 @@ from typing import Any, TypeVar, final
 
 import numpy as np
 
-from ...core.keys import below, draw, fold_name, key
-from .port import Arriving, Connection, LinkError, Stream
+from entrenous.core.keys import below, draw, fold_name, key
+from entrenous.deploy.peers.port import Arriving, Connection, LinkError, Stream
 
 T = TypeVar("T")
 EPOCH = 1_800_000_000.0  # the wall clock at time 0

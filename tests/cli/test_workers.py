@@ -1,0 +1,64 @@
+"""`entrenous server --workers` and `--ray`: who takes answers."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import Command
+
+pytest.importorskip("uvicorn")
+pytest.importorskip("msgspec")
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str]) -> Command:
+    return Command(capsys)
+
+
+@pytest.mark.parametrize("count", ["0", "-2"])
+def test_fewer_than_one_worker_is_one_line(tmp_path: Path, command: Command, count: str) -> None:
+    line = command("server", str(tmp_path), "--workers", count).error
+    assert f"--workers: got {count}" in line and "a whole number from 1" in line
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("words", "workers"), [([], 1), (["--workers", "3"], 3)])
+def test_the_server_gets_as_many_workers_as_were_asked_for(
+    tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch, words: list[str], workers: int
+) -> None:
+    from entrenous.deploy import running
+
+    given: list[Any] = []
+    monkeypatch.setattr(running, "run_server", lambda folder, stop, say, **options: given.append(options))
+    assert command("server", str(tmp_path), *words).code == 0
+    assert [one["workers"] for one in given] == [workers]
+
+
+def test_workers_and_ray_together_are_one_line(tmp_path: Path, command: Command) -> None:
+    line = command("server", str(tmp_path), "--workers", "2", "--ray", "local").error
+    assert "--ray" in line and "--workers or --ray" in line
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("words", [[], ["--ray", "local", "--replicas", "3"]])
+def test_only_who_asks_for_ray_gets_it(
+    tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    from entrenous.deploy import running
+
+    given: list[Any] = []
+    monkeypatch.setattr(running, "run_server", lambda folder, stop, say, **options: given.append(options["ray"]))
+    assert command("server", str(tmp_path), *words).code == 0
+    if not words:
+        assert given == [None]
+    else:
+        assert (given[0].address, given[0].replicas, given[0].journal) == ("local", 3, (tmp_path / "replicas").absolute())
+
+
+def test_a_server_without_ray_imports_none_of_it() -> None:
+    code = "import sys; from entrenous.deploy import running; print('entrenous.deploy.ray_serve' in sys.modules, 'ray' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "False False"
