@@ -8,11 +8,12 @@ import warnings
 from collections.abc import Sequence
 from typing import Any, TextIO
 
-from ..core.errors import CheckFailed, EntrenousError, EntrenousWarning, Interrupted, one_line
+from ..core.errors import CheckFailed, EntrenousError, EntrenousWarning, Interrupted, StartAgain, one_line
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """The entry point: runs a command and exits with 0 (done), 1 (a check failed), 2 (bad input), 70 (our bug), 130 (interrupted)."""
+    """The entry point: runs a command and exits with 0 (done), 1 (a check failed), 2 (bad input), 70 (our bug), 75 (start it again), 130
+    (interrupted)."""
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
@@ -21,6 +22,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             sys.stdout.flush()
     except CheckFailed as broken:
         _fail(str(broken), 1)
+    except StartAgain as ended:
+        _fail(str(ended), 75)
     except EntrenousError as bad:
         _fail(str(bad))
     except KeyboardInterrupt as stopped:

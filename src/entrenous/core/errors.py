@@ -14,6 +14,10 @@ class CheckFailed(EntrenousError):
     """A check that was asked for did not pass: one line, and exit code 1."""
 
 
+class StartAgain(EntrenousError):
+    """A program has ended for something that may be gone when it is started again, as a service manager does: one line, exit code 75."""
+
+
 class Interrupted(KeyboardInterrupt):
     """Ctrl-C in work that can be continued. Its text says how."""
 

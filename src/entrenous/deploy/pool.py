@@ -17,7 +17,7 @@ from typing import final
 import numpy as np
 
 from ..core.declared import Contract
-from ..core.errors import EntrenousError, at_least
+from ..core.errors import StartAgain, at_least
 from ..core.update import Total
 from .channel import Channel, Order
 from .codes import Code
@@ -215,7 +215,7 @@ class WorkerPool:
             if order.word == word:
                 return order
             self._reported(worker, order)
-        raise EntrenousError(f"worker {worker.plan.part} does not answer; see {self._folder.path / 'server.log'}")
+        raise StartAgain(f"worker {worker.plan.part} does not answer; see {self._folder.path / 'server.log'}")
 
     def _reported(self, worker: WorkerProcess, order: Order | None) -> None:
         if order is None or order.word != "report":
@@ -235,7 +235,7 @@ class WorkerPool:
         self._deaths = [when for when in self._deaths if now - when < PERIOD] + [now]
         self._folder.log(f"worker {at} has ended (process {old.process.pid}); starting it again")
         if len(self._deaths) >= DEATHS:
-            raise EntrenousError(f"workers died {DEATHS} times within {PERIOD:g} s; see {self._folder.path / 'server.log'}")
+            raise StartAgain(f"workers died {DEATHS} times within {PERIOD:g} s; see {self._folder.path / 'server.log'}")
         new = self.workers[at] = WorkerProcess(old.plan)
         self._heard(new, "ready", READY)
         for order in (*([] if self._order is None else [self._order]), *orders):

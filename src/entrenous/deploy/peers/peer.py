@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from threading import Lock
 from typing import Any, NamedTuple, final
 
-from ...core.errors import EntrenousError, one_line
+from ...core.errors import EntrenousError, StartAgain, one_line
 from ...core.gossip import ACCEPTED
 from ..invitation import Contact
 from ..terms import FederationTerms
@@ -111,7 +111,7 @@ class Peer:
         except* _Stop:
             pass
         except* EntrenousError as failed:
-            failure = EntrenousError(str(failed.exceptions[0]))
+            failure = StartAgain(str(failed.exceptions[0]))
         finally:
             self.connections.close()
             await self.host.work(self._end)
@@ -143,7 +143,7 @@ class Peer:
                 recent = [when for when in self._crashes.get(name, []) if self.host.now() - when < WITHIN]
                 self._crashes[name] = [*recent, self.host.now()]
                 if len(self._crashes[name]) >= CRASHES:
-                    raise EntrenousError(
+                    raise StartAgain(
                         f"peer {self.me.number}: '{name}' failed {CRASHES} times in {WITHIN:.0f} s, the last time with "
                         f"{one_line(f'{type(bug).__name__}: {bug}', 200)}; the state is saved; start the peer again"
                     ) from None
