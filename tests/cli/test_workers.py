@@ -61,4 +61,6 @@ def test_only_who_asks_for_ray_gets_it(
 
 def test_a_server_without_ray_imports_none_of_it() -> None:
     code = "import sys; from entrenous.deploy import running; print('entrenous.deploy.ray_serve' in sys.modules, 'ray' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "False False"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "False False"
+    )

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives import serialization
 
 from .. import __version__
 from ..core.declared import Contract
-from ..core.errors import EntrenousError, InputError, at_least, one_line
+from ..core.errors import EntrenousError, InputError, StartAgain, at_least, one_line
 from ..core.update import Total
 from ..federation.workers.engine import EngineOptions, engine
 from .address import refuse_plain
@@ -176,7 +176,7 @@ class ReplicaPool:
             self._held.log(f"{len(wanted - found.names)} answers are lost with a replica: these nodes are asked again")
             self._ask("again", "round")
             self.gather(self._held.terms.deadline)
-        raise EntrenousError(f"replicas were lost {TRIES} times over one round; see `ray status`")
+        raise StartAgain(f"replicas were lost {TRIES} times over one round; see `ray status`")
 
     # ---- replicas --------------------------------------------------------------------------------------------------------------------
 
@@ -205,7 +205,7 @@ class ReplicaPool:
 
     def _until_all(self, seconds: float) -> None:
         """Waits until as many replicas as there should be have done the last thing they were told; then for those that are there. Raises
-        EntrenousError where there is none."""
+        StartAgain where there is none."""
         began = time.monotonic()
         while True:
             self._look()
@@ -213,7 +213,7 @@ class ReplicaPool:
             if self._last.ready == self._last.live >= (1 if late else self._plan.replicas):
                 return
             if late and not self._last.live:
-                raise EntrenousError(f"no replica is up after {seconds:g} s; see `ray status` and the logs of Ray Serve")
+                raise StartAgain(f"no replica is up after {seconds:g} s; see `ray status` and the logs of Ray Serve")
 
     def _look(self) -> None:
         """What has been done since the last look. Raises ServerStopped."""
@@ -228,11 +228,11 @@ class ReplicaPool:
                 self._done[node] = dealt
 
     def _ask(self, method: str, *arguments: Any) -> Any:
-        """Calls the coordinator. Raises EntrenousError when it has died: the server is to be started again, and goes on."""
+        """Calls the coordinator. Raises StartAgain when it has died: the server is to be started again, and goes on."""
         try:
             return self._ray.get(getattr(self._coordinator, method).remote(*arguments))
         except self._ray.exceptions.RayActorError as died:
-            raise EntrenousError(f"the coordinator of the replicas has died ({one_line(str(died), 200)})") from None
+            raise StartAgain(f"the coordinator of the replicas has died ({one_line(str(died), 200)})") from None
 
 
 def _name(held: ServerFolder) -> str:
