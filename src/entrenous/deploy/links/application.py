@@ -20,8 +20,9 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from .admission import STRANGERS, Admission, Denied, Rates
+from .admission import Admission, Denied
 from .listening import Guard
+from .rates import STRANGERS, Rates
 from .traffic import HELD, LATER, Traffic
 
 FLOOR, SPEED = 10.0, 50e3  # seconds for any body, and bytes a second beyond that
@@ -127,6 +128,8 @@ class _Requests:
     def _pace(self, request: Request) -> None:
         """One more request of a stranger. Raises Denied, and shuts its address out for a while, when these are too many."""
         address = request.client.host if request.client is not None else "?"
+        if self._front.guard is not None and self._front.guard.trusts(address):
+            return  # it speaks for many, and limits each itself
         if not self._strangers.allow(address):
             if self._front.guard is not None:
                 self._front.guard.ban(address)
