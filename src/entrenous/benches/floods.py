@@ -32,6 +32,7 @@ RECONNECTED = 0.02  # of answers, after which a device makes a new connection
 ALL, SHAKES, ASKS = 1000.0, 100.0, 500.0  # connections, handshakes and requests that an attacker begins a second, at most
 CROWD, SLOW, MANY = 10_000, 256, 64  # connections of an attacker
 ELSEWHERE, HERE = "127.0.0.2", "127.0.0.1"  # where attackers are, and where nodes are
+NAMES = "silent", "slow_heads", "requests_without_key", "requests_of_a_node", "silent_beside_nodes"
 INTRUDER = "intruder"  # the name of a node without users whose owner attacks
 
 
@@ -130,14 +131,14 @@ class _Attacked:
 
     def _one_after_the_other(self) -> None:
         share = json.dumps([self._link.address, str(self._folder), self._devices])
-        planned = attacks(self._link.address, self._run, self._devices)
         with _process("entrenous.benches.floods", share) as devices:
             while len(self._ends) < ENOUGH // 4:  # everybody is there, and everything compiled
                 assert devices.poll() is None
                 time.sleep(0.1)
             before = self._phase(devices, None)
-            for done, (name, attack) in enumerate(planned.items()):
-                self._progress(done, len(planned), name)
+            for done, name in enumerate(NAMES):
+                self._progress(done, len(NAMES), name)
+                attack = attacks(self._link.address, self._run, self._devices)[name]  # made now: what shows a key grows old
                 with _process("entrenous.benches._attackers", json.dumps(attack)) as attacker:
                     time.sleep(SETTLED)
                     during = self._phase(devices, attacker)
@@ -147,7 +148,7 @@ class _Attacked:
                 after = self._phase(devices, None)
                 self._found[name] = _compared(before, during, after, said, attack)
                 before = after
-        self._progress(len(planned), len(planned), "measured")
+        self._progress(len(NAMES), len(NAMES), "measured")
 
     def _phase(self, devices: subprocess.Popen[bytes], attacker: subprocess.Popen[bytes] | None) -> Measure:
         """Rounds until there are ENOUGH, or MOST seconds are over."""

@@ -7,17 +7,20 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
 from .console import say
 from .options import NETWORK, need_libraries
 
+LogFormat = Literal["text", "json"]
 Insecure = Annotated[bool, Parameter(name="--insecure", negative="")]
 
 
-def server(folder: Path, /, *, insecure: Insecure = False) -> None:
+def server(
+    folder: Path, /, *, insecure: Insecure = False, metrics: int | None = None, log_format: LogFormat = "text", proxy: str = ""
+) -> None:
     """Run a federation's server until its rounds are done. It goes on from where it was, whatever ended it.
 
     Parameters
@@ -26,12 +29,18 @@ def server(folder: Path, /, *, insecure: Insecure = False) -> None:
         The server's, as `entrenous federation new` or `try` made it.
     insecure:
         Beyond loopback without TLS: everybody on the way may read and change what passes. For a private network that is encrypted itself.
+    metrics:
+        The port on 127.0.0.1 where GET /metrics tells what the server counts, as Prometheus reads it. Default: none.
+    log_format:
+        Of server.log: text, or json for one object a line.
+    proxy:
+        The address from which a proxy connects that limits connections itself. If it and the server are on loopback, TLS ends there.
     """
     need_libraries("federation", *NETWORK)
     from ..deploy.running import run_server
 
     with _until_stopped() as stop:
-        run_server(folder, stop, say, insecure=insecure)
+        run_server(folder, stop, say, insecure=insecure, metrics=metrics, log_format=log_format, proxy=proxy)
 
 
 def gateway(folder: Path, /, *, threads: int = 0, insecure: Insecure = False) -> None:

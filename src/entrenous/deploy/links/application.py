@@ -22,7 +22,7 @@ from starlette.routing import Route
 
 from .admission import Admission, Denied
 from .listening import Guard
-from .rates import STRANGERS, Rates
+from .rates import STRANGERS, UNASKED, Rates
 from .traffic import HELD, LATER, Traffic
 
 FLOOR, SPEED = 10.0, 50e3  # seconds for any body, and bytes a second beyond that
@@ -57,6 +57,7 @@ class _Requests:
     def __init__(self, front: Front) -> None:
         self._front, self._room = front, ByteBudget(READING)
         self._nodes, self._strangers = Rates(), Rates(*STRANGERS)
+        self._unasked = Rates(*UNASKED)
 
     async def work(self, request: Request) -> Response:
         """The next request for the node that asks."""
@@ -91,6 +92,8 @@ class _Requests:
             raise Denied(411, "no-length")
         if int(size) > self._front.largest:
             raise Denied(413, "too-long")
+        if not self._front.traffic.waits_for(node) and not self._unasked.allow(node):
+            raise Denied(429, "too-often")  # the server itself never hears of it
         async with self._room.of(int(size)):
             body = await _read(request, int(size))
             self._front.counts["answer"] += 1

@@ -16,6 +16,7 @@ import uvicorn
 
 from ...core.errors import EntrenousError, InputError
 from ..address import refuse_plain
+from ..metrics import LinkTally
 from ..terms import Member
 from .admission import Admission
 from .application import Front, application
@@ -68,6 +69,10 @@ class HttpsServerLink:
         """HOST:PORT of the listening socket."""
         host, port = self._socket.getsockname()[:2]
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+    def tally(self) -> LinkTally:
+        """What this port has counted so far."""
+        return LinkTally(dict(self.counts), self.guard.open, self.guard.refused, self.guard.evicted)
 
     def start(self) -> None:
         """Begin to listen to nodes. Raises EntrenousError if that fails."""

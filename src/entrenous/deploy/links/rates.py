@@ -9,6 +9,7 @@ from typing import final
 
 RATE, BURST = 100.0, 200.0  # requests a second, and at once, of one node
 STRANGERS = 10.0, 40.0  # the same of all strangers of one address
+UNASKED = 1.0, 10.0  # answers of one node that nobody waits for: sent again, or a flood
 KEPT = 16384  # of those that were seen last
 
 
