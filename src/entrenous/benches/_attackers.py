@@ -50,7 +50,7 @@ def most_files() -> int:
 
 
 @final
-class Line:
+class AttackLine:
     """One connection of an attacker. state: connecting, shaking hands, open."""
 
     def __init__(self, attack: Attack, trust: ssl.SSLContext) -> None:
@@ -103,7 +103,7 @@ class Attacker:
     def __init__(self, attack: Attack) -> None:
         self._attack, self._over = attack, False
         self._most = min(attack.sockets, most_files() - ENOUGH)
-        self._lines: dict[int, Line] = {}
+        self._lines: dict[int, AttackLine] = {}
         self._free: list[int] = []  # connections that may send a request
         self._poll, self.tally = select.epoll(), Counter[str]()
         self._trust = ssl.create_default_context()
@@ -129,7 +129,7 @@ class Attacker:
             budget -= 1.0
             self.tally["opened"] += 1
             try:
-                line = Line(self._attack, self._trust)
+                line = AttackLine(self._attack, self._trust)
             except OSError:
                 self.tally["no_port"] += 1
                 continue

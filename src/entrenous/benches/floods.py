@@ -15,8 +15,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from functools import reduce
+from itertools import count
 from pathlib import Path
-from random import Random
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -31,7 +31,7 @@ AIM = 1.5  # times the undisturbed seconds of a round
 TURNS = 3  # of each attack, with undisturbed rounds before each
 ENOUGH, LEAST, MOST = 10, 4.0, 25.0  # rounds of a phase; seconds of it, at least and at most
 SETTLED = 2.0  # seconds for an attack to be under way, and for the server to recover after it
-RECONNECTED = 0.02  # of answers, after which a device makes a new connection
+RECONNECTED = 50  # answers, after which a device makes a new connection
 ALL, SHAKES, ASKS = 1000.0, 100.0, 500.0  # connections, handshakes and requests that an attacker begins a second, at most
 CROWD, SLOW, MANY = 10_000, 256, 64  # connections of an attacker
 ELSEWHERE, HERE = "127.0.0.2", "127.0.0.1"  # where attackers are, and where nodes are
@@ -184,7 +184,7 @@ class _Attacked:
         now = [time.process_time(), *map(cpu_seconds, pids)]
         shares = [(b - a) / seconds for a, b in zip(spent, now, strict=True)] + [0.0]
         took = np.diff(self._ends[first:]).tolist()
-        counts = {key: count - before.get(key, 0) for key, count in self._counts().items() if count != before.get(key, 0)}
+        counts = dict(Counter(self._counts()) - Counter(before))
         return Measure(took or [seconds], shares[0], shares[1], shares[2], peak, counts)
 
     def _counts(self) -> dict[str, int]:
@@ -220,15 +220,15 @@ def _process(module: str, said: str) -> Iterator[subprocess.Popen[bytes]]:
 
 async def live(address: str, folder: Path, devices: int) -> None:
     """All devices, each with its connection, until the process is ended."""
-    own, random = Devices(folder, devices, 0, 1), Random(1)
+    own = Devices(folder, devices, 0, 1)
 
     async def one(user: int) -> None:
         line = Line(address, folder / "keys" / "ca.crt")
-        while True:
+        for turn in count(user):  # not all make a new connection at once
             request = await line.ask("GET /v1/work", own.header(user), b"")
             if request:
                 await line.ask("POST /v1/answer", own.header(user), own.answer(user, request))
-            if random.random() < RECONNECTED:
+            if turn % RECONNECTED == 0:
                 line.close()
 
     await asyncio.gather(*(one(user) for user in own.users.tolist()))
@@ -237,5 +237,5 @@ async def live(address: str, folder: Path, devices: int) -> None:
 BENCHES = {"floods": floods}
 
 if __name__ == "__main__":
-    there, where, count = json.loads(sys.argv[1])
-    asyncio.run(live(there, Path(where), count))
+    there, where, many = json.loads(sys.argv[1])
+    asyncio.run(live(there, Path(where), many))
