@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -17,10 +17,20 @@ from ..core.errors import at_least
 from .console import say
 from .options import NETWORK, PEERS, need_libraries
 
+LogFormat = Literal["text", "json"]
 Insecure = Annotated[bool, Parameter(name="--insecure", negative="")]
 
 
-def server(folder: Path, /, *, workers: int = 1, insecure: Insecure = False) -> None:
+def server(
+    folder: Path,
+    /,
+    *,
+    workers: int = 1,
+    insecure: Insecure = False,
+    metrics: int | None = None,
+    log_format: LogFormat = "text",
+    proxy: str = "",
+) -> None:
     """Run a federation's server until its rounds are done. It goes on from where it was, whatever ended it.
 
     Parameters
@@ -31,13 +41,19 @@ def server(folder: Path, /, *, workers: int = 1, insecure: Insecure = False) -> 
         Processes that take answers, on the one port; 1: the server alone. Never changes a result. Not with secure sums.
     insecure:
         Beyond loopback without TLS: everybody on the way may read and change what passes. For a private network that is encrypted itself.
+    metrics:
+        The port on 127.0.0.1 where GET /metrics tells what the server counts, as Prometheus reads it. Default: none.
+    log_format:
+        Of server.log: text, or json for one object a line.
+    proxy:
+        The address from which a proxy connects that limits connections itself. If it and the server are on loopback, TLS ends there.
     """
     need_libraries("federation", *NETWORK)
     from ..deploy.running import run_server
 
     at_least("--workers", workers, 1)
     with _until_stopped() as stop:
-        run_server(folder, stop, say, insecure=insecure, workers=workers)
+        run_server(folder, stop, say, insecure=insecure, workers=workers, metrics=metrics, log_format=log_format, proxy=proxy)
 
 
 def node(folder: Path, /, *, threads: int = 0, insecure: Insecure = False) -> None:
