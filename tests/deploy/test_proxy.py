@@ -112,7 +112,7 @@ def test_a_question_is_held_for_20_s_and_answers_are_acknowledged(behind: Behind
         link.send("node-1", b"work", PATIENCE)
         assert asking.result(PATIENCE).content == b"work"
         sending = pool.submit(one.post, "/v1/answer", content=b"x" * 50_000, headers=shown())
-        assert link.receive(PATIENCE)
+        assert link.receive(PATIENCE) or link.receive(PATIENCE)  # the first says that a node is ready
         link.acknowledge()
         assert sending.result(PATIENCE).status_code == 200
         assert held.result(PATIENCE).status_code == 204 and time.monotonic() - began > 19.0
