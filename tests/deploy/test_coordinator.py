@@ -195,6 +195,7 @@ def test_a_request_of_a_replica_is_handed_out_once() -> None:
         assert question is not None
         traffic._park("node", Parked(b"first", time.monotonic() + 9.0))
         assert await question == b"first" and traffic.parked("node") is None
+        assert traffic.waits_for("node")  # the answer may come here, wherever the request came from
         traffic._park("node", Parked(b"second", time.monotonic() + 9.0))  # it has gone meanwhile
         assert traffic.parked("node") == b"second" and traffic.parked("node") is None
 

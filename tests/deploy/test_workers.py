@@ -5,53 +5,22 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
-from federation_links import FPL, federation, logged, nodes_of, ratings, server_sha256, simulated
+from federation_links import FPL, federation, logged, nodes_at, ratings, server_sha256, simulated
 
 from entrenous.core.errors import InputError
 from entrenous.deploy import running
 from entrenous.deploy.certificates import make_keys
 from entrenous.deploy.founding import FoundedFederation
 from entrenous.deploy.links.https import HttpsPlan
-from entrenous.deploy.links.polling import PollingNode, serve_many
 from entrenous.deploy.pool import WorkerPool
 from entrenous.deploy.server_folder import ServerFolder
 
 PATIENCE = 240.0
-
-
-@contextmanager
-def nodes_at(
-    made: FoundedFederation, address: str, each: Callable[[str, bytes], None] = lambda name, frame: None
-) -> Iterator[None]:
-    """All nodes of a federation, polling. each: is called with a node's name and its answer."""
-    stop, nodes = threading.Event(), nodes_of(made)
-
-    def answering(name: str) -> PollingNode:
-        own = running.polling(nodes[name])
-
-        def answer(frame: bytes) -> bytes:
-            said = own.answer(frame)
-            each(name, said)
-            return said
-
-        return PollingNode(own.here, answer)
-
-    polled = [answering(name) for name in nodes]
-    ca = made.server / "keys" / "ca.crt"
-    at_work = threading.Thread(target=serve_many, args=(address, ca, polled, stop), kwargs={"say": lambda text: None})
-    at_work.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        at_work.join(PATIENCE)
-        for node in nodes.values():
-            node.close()
 
 
 def served(

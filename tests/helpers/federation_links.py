@@ -12,8 +12,8 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from multiprocessing import get_context
 from multiprocessing.connection import Client, Connection, Listener, wait
 from multiprocessing.process import BaseProcess
@@ -324,3 +324,36 @@ def node_process(socket: str, folder: str, stage: str, number: int) -> None:
                 die("upload")
                 line.send_bytes(address + b"\0" + answer)
                 die("wait")
+
+
+@contextmanager
+def nodes_at(
+    made: FoundedFederation, address: str, each: Callable[[str, bytes], None] = lambda name, frame: None
+) -> Iterator[None]:
+    """All nodes of a federation, polling. each: is called with a node's name and its answer."""
+    from entrenous.deploy import running
+    from entrenous.deploy.links.polling import PollingNode, serve_many
+
+    stop, nodes = Event(), nodes_of(made)
+
+    def answering(name: str) -> PollingNode:
+        own = running.polling(nodes[name])
+
+        def answer(frame: bytes) -> bytes:
+            said = own.answer(frame)
+            each(name, said)
+            return said
+
+        return PollingNode(own.here, answer)
+
+    polled = [answering(name) for name in nodes]
+    ca = made.server / "keys" / "ca.crt"
+    at_work = Thread(target=serve_many, args=(address, ca, polled, stop), kwargs={"say": lambda text: None})
+    at_work.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        at_work.join(PATIENCE)
+        for node in nodes.values():
+            node.close()

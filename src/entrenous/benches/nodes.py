@@ -35,7 +35,7 @@ def nodes(threads: int, progress: Progress, *, devices: int = DEVICES) -> dict[s
     found: dict[str, Any] = {"devices": devices}
     with tempfile.TemporaryDirectory() as folder:
         progress(0, 3, "keys")
-        terms = crowd(Path(folder) / "server", synthetic_crowd(devices), SETTINGS, ROUNDS)
+        terms = crowd(Path(folder) / "server", data_of(devices), SETTINGS, ROUNDS)
         for done, workers in enumerate((1, WORKERS), start=1):
             progress(done, 3, f"{workers} processes")
             found[f"workers_{workers}"] = _measured(Path(folder) / "server", devices, workers)
@@ -49,8 +49,8 @@ def nodes(threads: int, progress: Progress, *, devices: int = DEVICES) -> dict[s
     }  # fmt: skip
 
 
-def synthetic_crowd(devices: int) -> Interactions:
-    """The rows of as many users, each as many as in MovieLens-100K."""
+def data_of(devices: int) -> Interactions:
+    """The rows of as many users."""
     return synthetic(users=devices, items=ITEMS, interactions=devices * EACH, seed=1)
 
 
@@ -78,14 +78,14 @@ def _measured(folder: Path, devices: int, workers: int) -> dict[str, Any]:
 
 @final
 class Devices:
-    """The devices of one process, each with its user's rows and private vector, in memory."""
+    """The devices of one process (part `part` of `of`), each with its user's rows and private vector, in memory."""
 
-    def __init__(self, folder: Path, devices: int, part: int) -> None:
+    def __init__(self, folder: Path, devices: int, part: int, of: int = PROCESSES) -> None:
         from ..deploy.terms import FederationTerms
 
         self.terms = FederationTerms.read(folder / "terms.json")
-        data = synthetic_crowd(devices)
-        self.users = np.array_split(np.arange(devices), PROCESSES)[part]
+        data = data_of(devices)
+        self.users = np.array_split(np.arange(devices), of)[part]
         self.shard = Shard(self.terms.make(), data.catalogue, data.of_users(self.users), self.users)
         self._private = self.shard.init_devices(key(self.terms.seed, "devices"))
         self._keys = {int(user): node_key(int(user)) for user in self.users}
@@ -160,6 +160,8 @@ class Line:
         reader, writer = self._line
         writer.write(request)
         said = await reader.readuntil(b"\r\n\r\n")
+        if said[9:12] in (b"429", b"503"):
+            raise ConnectionError(said)  # no place just now
         assert said[9:10] == b"2", said
         length = next((int(each.split(b":")[1]) for each in said.lower().split(b"\r\n") if each.startswith(b"content-length")), 0)
         return await reader.readexactly(length)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.protocols import Progress
-from .nodes import PROCESSES, ROUNDS, SETTINGS, synthetic_crowd
+from .nodes import PROCESSES, ROUNDS, SETTINGS, data_of
 from .serving import SECONDS, crowd
 
 DEVICES, REPLICAS = 1000, 2
@@ -26,7 +26,7 @@ def replicas(threads: int, progress: Progress, *, devices: int = DEVICES) -> dic
     its proxy, and by two workers of the server itself. The devices live in two processes on the same cores; see `federation-nodes`."""
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made) / "server"
-        terms = crowd(folder, synthetic_crowd(devices), SETTINGS, ROUNDS)
+        terms = crowd(folder, data_of(devices), SETTINGS, ROUNDS)
         progress(0, 2, "workers")
         workers = _measured(folder, devices, _by_workers)
         progress(1, 2, "replicas")

@@ -148,6 +148,14 @@ def largest_memory(pid: int) -> int:
     return next((int(line.split()[1]) << 10 for line in lines if line.startswith("VmHWM")), 0)
 
 
+def resident(pid: int) -> int:
+    """Bytes of a process in memory now; 0 when it has ended."""
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return 0
+
+
 def cpu_seconds(pid: int) -> float:
     """Processor time of a process so far, as Linux counts it; 0 when it has ended."""
     try:

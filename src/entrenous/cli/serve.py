@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -20,13 +20,23 @@ from .options import NETWORK, PEERS, need_libraries
 if TYPE_CHECKING:
     from ..deploy.ray_serve import RayPlan
 
+LogFormat = Literal["text", "json"]
 Insecure = Annotated[bool, Parameter(name="--insecure", negative="")]
 
 
 def server(
-    folder: Path, /, *, workers: int = 1, insecure: Insecure = False, ray: str | None = None, replicas: int = 2,
+    folder: Path,
+    /,
+    *,
+    workers: int = 1,
+    insecure: Insecure = False,
+    metrics: int | None = None,
+    log_format: LogFormat = "text",
+    proxy: str = "",
+    ray: str | None = None,
+    replicas: int = 2,
     journal: Path | None = None,
-) -> None:  # fmt: skip
+) -> None:
     """Run a federation's server until its rounds are done. It goes on from where it was, whatever ended it.
 
     Parameters
@@ -37,6 +47,12 @@ def server(
         Processes that take answers, on the one port; 1: the server alone. Never changes a result. Not with secure sums.
     insecure:
         Beyond loopback without TLS: everybody on the way may read and change what passes. For a private network that is encrypted itself.
+    metrics:
+        The port on 127.0.0.1 where GET /metrics tells what the server counts, as Prometheus reads it. Default: none.
+    log_format:
+        Of server.log: text, or json for one object a line.
+    proxy:
+        The address from which a proxy connects that limits connections itself. If it and the server are on loopback, TLS ends there.
     ray:
         Have answers taken by replicas of Ray Serve, in place of --workers: HOST:PORT of a cluster whose head this machine is, or local.
     replicas:
@@ -50,7 +66,9 @@ def server(
     at_least("--workers", workers, 1)
     plan = None if ray is None else _ray_plan(ray, workers, replicas, (journal or folder / "replicas").absolute())
     with _until_stopped() as stop:
-        run_server(folder, stop, say, insecure=insecure, workers=workers, ray=plan)
+        run_server(
+            folder, stop, say, insecure=insecure, workers=workers, metrics=metrics, log_format=log_format, proxy=proxy, ray=plan
+        )
 
 
 def _ray_plan(address: str, workers: int, replicas: int, journal: Path) -> RayPlan:

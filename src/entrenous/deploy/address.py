@@ -16,6 +16,14 @@ def split_address(where: str, address: str) -> tuple[str, int]:
     return host, int(port)
 
 
+def checked_address(where: str, address: str) -> None:
+    """Raise InputError for what is no IP address."""
+    try:
+        ip_address(address)
+    except ValueError:
+        raise InputError(where, f"{address!r} is no IP address", expected="one such as 127.0.0.1") from None
+
+
 def is_loopback(host: str) -> bool:
     try:
         return ip_address(host).is_loopback

@@ -20,6 +20,7 @@ from .frames import opened
 from .intake import CONTRIBUTIONS, Open, RoundIntake
 from .journal import FRAME, Journal, JournalRecord
 from .links.port import ServerLink
+from .log_line import LogLine
 from .request import Requests, RoundWork
 from .rounds import Founded
 from .server_folder import kept
@@ -176,7 +177,8 @@ class Collector:
         recorded = [frame for frame in recorded if opened(frame).node not in without]
         self.intake.begin(Open(work.round, work.model, work.asked), self._journal, recorded)
         if recorded:
-            self._folder.log(f"round {work.round}: {len(self.intake.taken)} answers from the journal")
+            line = f"round {work.round}: {len(self.intake.taken)} answers from the journal"
+            self._folder.log(LogLine(line, "recovered", round=work.round))
 
     def gather(self, seconds: float) -> None:
         work = self.work

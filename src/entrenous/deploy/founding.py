@@ -52,12 +52,14 @@ class FoundedFederation(NamedTuple):
 
 
 class Place(NamedTuple):
-    """The address of a server: where it listens, the names and addresses in its certificate, and whether it has one."""
+    """The address of a server: where it listens, the names and addresses in its certificate, and whether nodes reach it by TLS; proxy: the
+    address of a proxy in front of it, if there is one."""
 
     host: str = "127.0.0.1"
     port: int = PORT
     names: tuple[str, ...] = ()
     tls: bool = True
+    proxy: str = ""
 
     def checked(self) -> Self:
         """These settings with at least one host name. Raises InputError if no name is given or known by which nodes could

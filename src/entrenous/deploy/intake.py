@@ -20,6 +20,7 @@ from .codes import Code, FrameRefused, reason
 from .contribution import largest_body
 from .frames import Frame, opened, signed_by
 from .journal import FRAME, Journal
+from .log_line import LogLine
 from .members import Members
 
 Log = Callable[[str], None]
@@ -201,7 +202,9 @@ class RoundIntake:
         self.counts[code] += 1
         if code is not Code.ACCEPTED:
             who = "a node that is not known" if node is None else node
-            self.log(f"refused {code.value} from {who}{': ' if text else ''}{text}")
+            number = None if self._open is None else self._open.round
+            line = f"refused {code.value} from {who}{': ' if text else ''}{text}"
+            self.log(LogLine(line, "refused", level="warning", round=number, node=node, code=code.value))
         return Receipt(code, node, text)
 
 

@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
+from functools import reduce
 from select import select
 from threading import Event
 from typing import final
@@ -24,6 +25,8 @@ from .codes import Code
 from .contribution import add, read_part
 from .exchange import LONG, POLL, ServerStopped
 from .links.https import HttpsPlan, listen
+from .log_line import LogLine
+from .metrics import LinkTally
 from .request import RoundWork
 from .server_folder import ServerFolder
 from .worker import WorkerPlan
@@ -44,7 +47,7 @@ class WorkerProcess:
         self.channel, self.plan = Channel(ours), plan
         self.done: set[str] = set()
         self.counts: Mapping[str, int] = {}
-        self.sent, self.present, self.devices = [0, 0, 0], 0, 0
+        self.sent, self.present, self.devices, self.link = [0, 0, 0], 0, 0, LinkTally()
 
     def end(self) -> None:
         """End the process by closing its channel, and by SIGKILL if that is not enough."""
@@ -70,11 +73,12 @@ class WorkerPool:
         self._reserved = listen(plan.host, plan.port, shared=True, backlog=None)  # keeps the port while workers come and go
         port, keys = self._reserved.getsockname()[1], "" if plan.keys is None else str(plan.keys)
         path = str(folder.path.absolute())
-        plans = [WorkerPlan(path, folder.start, n, workers, -1, plan.host, port, keys, plan.insecure) for n in range(workers)]
+        plans = [WorkerPlan(path, folder.start, n, workers, -1, plan.host, port, keys, plan.insecure, plan.proxy, folder.log_format)
+                 for n in range(workers)]  # fmt: skip
         self.address = f"[{plan.host}]:{port}" if ":" in plan.host else f"{plan.host}:{port}"
         self.lengths: dict[str, float] = {}
         self._before = Counter[str]()  # what workers that have died had counted
-        self._sent_before = np.zeros(3, np.int64)
+        self._sent_before, self._link_before = np.zeros(3, np.int64), LinkTally()
         self._deaths: list[float] = []
         self._order: Order | None = None
         self._work: RoundWork | None = None
@@ -125,6 +129,10 @@ class WorkerPool:
     @property
     def messages(self) -> int:
         return self._sent(2)
+
+    def tally(self) -> LinkTally:
+        """What all workers' ports have counted so far."""
+        return reduce(LinkTally.plus, [worker.link for worker in self.workers], self._link_before)
 
     def begin(self, work: RoundWork) -> None:
         self._open(work, Order("round", {"round": work.round}, work.model))
@@ -222,6 +230,7 @@ class WorkerPool:
             return
         about = order.about
         worker.done |= set(about["done"])
+        worker.link = LinkTally(*about["link"])
         worker.counts, worker.sent, worker.present = about["counts"], about["sent"], about["present"]
         worker.devices = about["devices"]
         self.lengths |= about["lengths"]
@@ -231,9 +240,11 @@ class WorkerPool:
         old, now = self.workers[at], time.monotonic()
         old.end()
         self._before.update(old.counts)
+        self._link_before = self._link_before.plus(old.link._replace(open=0))
         self._sent_before += np.array(old.sent)
         self._deaths = [when for when in self._deaths if now - when < PERIOD] + [now]
-        self._folder.log(f"worker {at} has ended (process {old.process.pid}); starting it again")
+        line = f"worker {at} has ended (process {old.process.pid}); starting it again"
+        self._folder.log(LogLine(line, "worker", level="error"))
         if len(self._deaths) >= DEATHS:
             raise StartAgain(f"workers died {DEATHS} times within {PERIOD:g} s; see {self._folder.path / 'server.log'}")
         new = self.workers[at] = WorkerProcess(old.plan)

@@ -16,10 +16,13 @@ from ..core.errors import EntrenousError, InputError
 from ..core.lock import holding
 from ..core.types import Array
 from ..runs.store import model_sha256, read_arrays
+from .address import checked_address, is_loopback
 from .files import read_json
 from .links.admission import here
 from .links.https import HttpsPlan, HttpsServerLink
 from .links.polling import PollingNode, serve
+from .log_line import LogFormat
+from .metrics import Metrics, served
 from .node import FederatedNode
 from .node_store import NODE, STORE, NodeStore
 from .pool import WorkerPool
@@ -38,25 +41,39 @@ LOOK = 0.5  # seconds between two looks at the server's status
 
 
 def run_server(
-    folder: Path, stop: threading.Event, say: Say, *, insecure: bool = False, workers: int = 1, ray: RayPlan | None = None
-) -> None:
-    """Run a server until its rounds are done or `stop` is set. workers: processes that take answers; ray: replicas that do, in their place.
-    Raises InputError for a folder or an address that cannot be used."""
-    place = read_json(folder / "place.json")
-    keys = folder / "keys" if place["tls"] else None
-    plan = HttpsPlan(place["host"], int(place["port"]), keys, insecure)
-    with closing(ServerFolder(folder)) as held, _telling(folder, say):
-        if ray is not None:
-            from .ray_serve import serve_by_ray  # nobody else needs Ray
+    folder: Path, stop: threading.Event, say: Say, *, insecure: bool = False, workers: int = 1, metrics: int | None = None,
+    log_format: LogFormat = "text", proxy: str = "", ray: RayPlan | None = None,
+) -> None:  # fmt: skip
+    """Run a server until its rounds are done or `stop` is set. workers: processes that take answers; metrics: the port on 127.0.0.1 that
+    tells what is counted, None = none; log_format: of server.log; proxy: the address of a proxy in front, "" = as place.json says; ray:
+    replicas that take answers, in place of workers. Raises InputError for a folder or an address that cannot be used."""
+    plan = _plan(folder, insecure, proxy)
+    with closing(ServerFolder(folder, log_format=log_format)) as held, _telling(folder, say):
+        telling = Metrics(lambda: held.said or {"rounds": held.terms.rounds, "of": len(held.members.nodes)})
+        with served(telling, metrics):
+            if ray is not None:
+                from .ray_serve import serve_by_ray  # nobody else needs Ray
 
-            serve_by_ray(held, plan, ray, stop)
-            return
-        if workers > 1:
-            serve_by_workers(held, plan, workers, stop)
-            return
-        with closing(https_link(held, plan)) as link:
-            link.start()
-            serve_opened(link, held, stop)
+                serve_by_ray(held, plan, ray, stop)
+                return
+            if workers > 1:
+                serve_by_workers(held, plan, workers, stop, lambda pool: setattr(telling, "link", pool.tally))
+                return
+            with closing(https_link(held, plan)) as link:
+                telling.link = link.tally
+                link.start()
+                serve_opened(link, held, stop)
+
+
+def _plan(folder: Path, insecure: bool, proxy: str) -> HttpsPlan:
+    """Where a server listens. Behind a proxy on the same machine, which ends TLS, it is plain HTTP on loopback."""
+    place = read_json(folder / "place.json")
+    proxy = proxy or str(place.get("proxy", ""))
+    if proxy:
+        checked_address("--proxy", proxy)
+    local = bool(proxy) and is_loopback(proxy) and is_loopback(place["host"])
+    keys = folder / "keys" if place["tls"] and not local else None
+    return HttpsPlan(place["host"], int(place["port"]), keys, insecure, proxy=proxy)
 
 
 def serve_by_workers(
@@ -96,8 +113,7 @@ def run_node(folder: Path, stop: threading.Event, say: Say, *, threads: int = 1,
 def run_relay(folder: Path, stop: threading.Event, say: Say, *, insecure: bool = False) -> None:
     """Run a relay until `stop` is set: a server to its own nodes, a node to the server above. Raises InputError."""
     about, server = read_json(folder / NODE), folder / BELOW / "server"
-    place = read_json(server / "place.json")
-    plan = HttpsPlan(place["host"], int(place["port"]), server / "keys" if place["tls"] else None, insecure)
+    plan = _plan(server, insecure, "")
     with holding(folder / "lock"), closing(ServerFolder(server)) as held, closing(https_link(held, plan)) as link:
         relay, ca = Relay(folder, held, link, stop), folder / "ca.crt"
         link.start()

@@ -23,6 +23,7 @@ from .contribution import largest_body
 from .frames import Frame, opened
 from .intake import Open
 from .journal import FRAME, MARK, Journal
+from .log_line import LogLine
 from .members import Members
 from .request import RoundWork
 from .secure import KINDS, sum_terms, uploaded
@@ -72,9 +73,8 @@ class SecureRound:
         lost."""
         server, number = self._server, self._now.round
         if len(self._now.asked) < 2:
-            server.folder.log(
-                f"round {number}: all who were asked are of one node, whom a sum would not hide; the model is unchanged"
-            )
+            line = f"round {number}: all who were asked are of one node, whom a sum would not hide; the model is unchanged"
+            server.folder.log(LogLine(line, "lost", level="warning", round=number))
             return self._empty
         attempt = server.folder.newest_attempt(number)
         while True:
@@ -83,7 +83,8 @@ class SecureRound:
             try:
                 return self._attempt(attempt, journal)
             except SumRefused as why:
-                server.folder.log(f"round {number}, attempt {attempt}: {why.text}; nothing was revealed, the model is unchanged")
+                line = f"round {number}, attempt {attempt}: {why.text}; nothing was revealed, the model is unchanged"
+                server.folder.log(LogLine(line, "lost", level="warning", round=number))
                 if self._sum is None or self._sum.stage >= stages.MASKED:
                     return self._empty
             finally:

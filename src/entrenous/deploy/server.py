@@ -19,6 +19,7 @@ from .collector import Collecting, Collector
 from .contribution import agreed
 from .exchange import ServerStopped
 from .links.port import ServerLink
+from .log_line import LogLine
 from .request import RoundWork
 from .rounds import model_work, round_work, standing
 from .secure_server import SecureRound
@@ -62,7 +63,7 @@ class FederationServer:
         self._moved = self._longest = 0.0  # how far the last round moved the model, and the longest answer of this process
         self.round, self.state, self.ledger = standing(folder, self.algorithm)
         begun = f"going on after round {self.round}" if self.round else "from the start"
-        folder.log(f"run {self.terms.run}: {self.terms.algorithm}, {begun}")
+        folder.log(LogLine(f"run {self.terms.run}: {self.terms.algorithm}, {begun}", "start", round=self.round))
 
     @property
     def collecting(self) -> Collecting:
@@ -77,10 +78,10 @@ class FederationServer:
         try:
             return self._run()
         except ServerStopped:
-            self.folder.log("stopped")
+            self.folder.log(LogLine("stopped", "stop", round=self.round))
             return None
         except RoundHalted as why:
-            self.folder.log(f"halted: {why}")
+            self.folder.log(LogLine(f"halted: {why}", "halt", level="error", round=self.round))
             raise
 
     def _run(self) -> str:
@@ -92,7 +93,7 @@ class FederationServer:
             self._tell("running")
         digest = self.kept("trained model", lambda: self.folder.finish(self.state))
         self._give()
-        self.folder.log(f"finished: {self.round} rounds, model {digest}")
+        self.folder.log(LogLine(f"finished: {self.round} rounds, model {digest}", "finish", round=self.round))
         self._tell("finished")
         return digest
 
@@ -101,7 +102,8 @@ class FederationServer:
         self.collecting.offer(model_work(self.folder, self.algorithm, self.round, self.state))
         self.collecting.give(FAREWELL)
         if self.collecting.without:
-            self.folder.log(f"{len(self.collecting.without)} nodes were not there to take the trained model")
+            line = f"{len(self.collecting.without)} nodes were not there to take the trained model"
+            self.folder.log(LogLine(line, "absent", level="warning", round=self.round))
 
     def _one_round(self) -> None:
         """Run one round: select users, send the download, collect updates, aggregate, and store the new model."""
@@ -134,8 +136,9 @@ class FederationServer:
         share = heard / max(1, sum(asked.values()))
         if answered == asked.keys() or (answered and share >= self.terms.quorum):
             return True
-        self.folder.log(f"round {work.round}: {share:.0%} of the users in {self.terms.deadline:g} s, the quorum is {self.terms.quorum:.0%};"
-                        " not counted, the model is unchanged, the others are asked again")  # fmt: skip
+        line = (f"round {work.round}: {share:.0%} of the users in {self.terms.deadline:g} s, the quorum is {self.terms.quorum:.0%};"
+                " not counted, the model is unchanged, the others are asked again")  # fmt: skip
+        self.folder.log(LogLine(line, "quorum", level="warning", round=work.round))
         return False
 
     # ---- the end of a round ----------------------------------------------------------------------------------------------------------
@@ -151,7 +154,7 @@ class FederationServer:
             messages=self.ledger.messages + now.messages - before.messages,
         )
         self.kept("checkpoint", lambda: self.folder.commit(self.round + 1, state, ledger))
-        self.folder.log(f"round {self.round}: {total.devices} of {users} devices")
+        self.folder.log(LogLine(f"round {self.round}: {total.devices} of {users} devices", "round", round=self.round))
         self.state, self.ledger, self.round = state, ledger, self.round + 1
 
     def _checked(self, total: Total) -> State:

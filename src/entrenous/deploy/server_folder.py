@@ -24,6 +24,7 @@ from ..runs.recommenders import restore_state
 from .files import FORMAT, check_format, write_text
 from .identity import IDENTITY, read_identity
 from .journal import Journal, JournalRecord, records
+from .log_line import LogFormat, LogLine, written
 from .members import MEMBERS, Members
 from .terms import TERMS, FederationTerms
 
@@ -34,17 +35,19 @@ PARTS = 10  # of all rounds, after each of which a model is kept to go back to
 
 @final
 class ServerFolder:
-    """The open folder of a server; `close` releases it. start: that of the server whose worker this is, which holds the lock.
+    """The open folder of a server; `close` releases it. start: that of the server whose worker this is, which holds the lock; said: the
+    status that was written last.
 
     Raises InputError if another server is using it, or it cannot be written to."""
 
-    def __init__(self, path: Path, start: int | None = None) -> None:
+    def __init__(self, path: Path, start: int | None = None, log_format: LogFormat = "text") -> None:
         self.path, self.terms = path, FederationTerms.read(path / TERMS)
         self.members = Members.read(path / MEMBERS, self.terms.users)
         self.key = read_identity(path / IDENTITY)
         own = path / "algorithm"  # the operator's own file, of an algorithm that is none of this package
         self.algorithm = own.read_text(encoding="utf-8").strip() if own.exists() else ""
         self._lock: int | None = None
+        self.log_format, self.said = log_format, dict[str, Any]()
         try:
             self._lock = locked(path / "lock") if start is None else None
             if start is None:
@@ -60,7 +63,7 @@ class ServerFolder:
         """Append a line with the time to the log. It never has an item, a user's name, a vector, or content of a frame. Where
         the disk is full the line is lost, and the round goes on."""
         with suppress(OSError):
-            os.write(self._log, f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {text}\n".encode())
+            os.write(self._log, written(text, self.log_format))
 
     def newest(self, algorithm: FederatedAlgorithm) -> tuple[int, State, Ledger] | None:
         """The newest checkpoint that verifies: (rounds done, the server's state, the ledger); None before the first. Damaged ones
@@ -72,7 +75,7 @@ class ServerFolder:
             warnings.simplefilter("always", EntrenousWarning)
             found = store.newest_checkpoint(self.path, PHASE)
         for warning in damaged:
-            self.log(one_line(str(warning.message)))
+            self.log(LogLine(one_line(str(warning.message)), "damaged", level="error"))
         if found is None and not damaged:
             return None
         if found is None:
@@ -138,6 +141,7 @@ class ServerFolder:
     def status(self, said: Mapping[str, Any]) -> None:
         """Write the server's status for people to read. A disk error is ignored: the status of the last successful write
         stays."""
+        self.said = dict(said)
         with suppress(OSError):
             write_text(self.path / "status.json", json.dumps({"pid": os.getpid(), **said}, indent=1))
 
@@ -210,7 +214,7 @@ def kept(log: Callable[[str], None], what: str, act: Callable[[], T], pause: Cal
         try:
             return act()
         except OSError as cause:
-            log(f"{what} cannot be written ({failed(cause)}); nothing was counted; trying again")
+            log(LogLine(f"{what} cannot be written ({failed(cause)}); nothing was counted; trying again", "disk", level="error"))
             pause(1.0)
 
 

@@ -19,6 +19,7 @@ from .channel import Channel, Order
 from .collector import Collector
 from .contribution import agreed, of_part
 from .links.https import HttpsPlan, HttpsServerLink, listen
+from .log_line import LogFormat
 from .rounds import model_work, round_work, standing
 from .secure import largest_answer
 from .server_folder import ServerFolder
@@ -38,14 +39,16 @@ class WorkerPlan(NamedTuple):
     port: int
     keys: str
     insecure: bool
+    proxy: str = ""
+    log_format: LogFormat = "text"
 
 
 def main(arguments: list[str]) -> None:
     """Serve until the channel is closed. arguments: a `WorkerPlan` as JSON."""
     plan = WorkerPlan(*json.loads(arguments[0]))
     channel = Channel(socket.socket(fileno=plan.fd))
-    https = HttpsPlan(plan.host, plan.port, Path(plan.keys) if plan.keys else None, plan.insecure)
-    with closing(ServerFolder(Path(plan.folder), plan.start)) as held:
+    https = HttpsPlan(plan.host, plan.port, Path(plan.keys) if plan.keys else None, plan.insecure, proxy=plan.proxy)
+    with closing(ServerFolder(Path(plan.folder), plan.start, plan.log_format)) as held:
         largest = largest_answer(held.terms, held.members, held.algorithm)
         listening = listen(plan.host, plan.port, shared=True)
         with closing(HttpsServerLink(https, held.terms.run, held.members.nodes, largest, listening)) as link:
@@ -58,7 +61,7 @@ class Worker:
     """One worker: a collector, and what it is told to do."""
 
     def __init__(self, held: ServerFolder, link: HttpsServerLink, channel: Channel, part: int = 0, of: int = 1) -> None:
-        self._held, self._channel = held, channel
+        self._held, self._channel, self._link = held, channel, link
         self._algorithm = held.terms.make(place=held.algorithm)
         self._contract = agreed(self._algorithm, held.terms.catalogue)
         self._collector = Collector(held, self._contract, link, threading.Event(), part=part, of=of)
@@ -123,7 +126,7 @@ class Worker:
         counts = {code.value: count for code, count in own.counts.items()}
         lengths = {name: own.lengths[name] for name in new if name in own.lengths}
         return {"done": sorted(new), "lengths": lengths, "counts": counts, "present": own.present, "devices": own.devices,
-                "sent": [own.bytes_up, own.bytes_down, own.messages]}  # fmt: skip
+                "link": self._link.tally(), "sent": [own.bytes_up, own.bytes_down, own.messages]}  # fmt: skip
 
     def _total(self, without: list[str]) -> None:
         """The sum of what counts here. What another worker has taken too is left out: its journal has it."""

@@ -10,7 +10,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from entrenous.deploy.frames import seal
-from entrenous.deploy.links.admission import CACHED, Admission, Denied, Rates, here
+from entrenous.deploy.links.admission import Admission, Denied, here
+from entrenous.deploy.links.rates import KEPT, Rates
 from entrenous.deploy.members import Member
 
 RUN = "ab" * 16
@@ -70,6 +71,6 @@ def test_rates_are_each_ones_own_and_come_back() -> None:
 
 def test_a_flood_of_names_takes_no_more_memory_than_it_may() -> None:
     rates = Rates()
-    for n in range(CACHED + 100):
+    for n in range(KEPT + 100):
         rates.allow(f"10.0.{n >> 8}.{n & 255}")
-    assert len(rates._left) == CACHED
+    assert len(rates._left) == KEPT

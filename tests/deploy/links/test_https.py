@@ -219,3 +219,26 @@ def test_a_port_that_is_taken_and_a_certificate_that_is_none_are_one_line(tmp_pa
 
 def test_bodies_in_memory_have_a_bound() -> None:
     assert READING <= 64 << 20
+
+
+def test_answers_that_nobody_waits_for_are_few(link: HttpsServerLink, client: httpx.Client) -> None:
+    """A node may send an answer again, but not by the hundred: the server's own thread hears of few."""
+    from entrenous.deploy.links.rates import UNASKED
+
+    codes: list[int] = []
+    with ThreadPoolExecutor(1) as pool:
+
+        def taken() -> int:
+            found, end = 0, time.monotonic() + 2.0
+            while time.monotonic() < end:
+                found += len(link.receive(0.05))
+                link.acknowledge()
+            return found
+
+        taking = pool.submit(taken)
+        with suppress(httpx.HTTPError):
+            for _ in range(40):
+                codes.append(client.post("/v1/answer", content=b"again", headers=shown("node-2")).status_code)
+        assert codes[:10] == [200] * 10 and 429 in codes and taking.result(PATIENCE) <= UNASKED[1] + 3
+    link.send("node-1", b"work", 60.0)
+    assert client.get("/v1/work", headers=shown()).content == b"work"

@@ -22,8 +22,6 @@ SCHEME, KIND = "Entrenous ", "here"
 STALE = 300.0  # seconds that a signed time may be from the server's
 LONGEST = 2048  # characters of the header
 CACHED = 16384  # headers whose signature was checked
-RATE, BURST = 100.0, 200.0  # requests a second, and at once, of one node
-STRANGERS = 10.0, 40.0  # the same of all strangers of one address
 
 
 class Denied(Exception):
@@ -72,22 +70,3 @@ class Admission:
         if len(self._checked) > CACHED:
             self._checked.popitem(last=False)
         return self._checked[header]
-
-
-@final
-class Rates:
-    """How fast each of many may go: `rate` a second, and `burst` at once. now: seconds that never run back."""
-
-    def __init__(self, rate: float = RATE, burst: float = BURST, now: Callable[[], float] = time.monotonic) -> None:
-        self._rate, self._burst, self._now = rate, burst, now
-        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()  # what is left, as of when
-
-    def allow(self, who: str) -> bool:
-        """Whether `who` may send another request now."""
-        now = self._now()
-        left, when = self._left.pop(who, (self._burst, now))
-        left = min(self._burst, left + (now - when) * self._rate)
-        self._left[who] = (left - 1.0 if left >= 1.0 else left, now)
-        if len(self._left) > CACHED:
-            self._left.popitem(last=False)
-        return left >= 1.0

@@ -20,8 +20,9 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from .admission import STRANGERS, Admission, Denied, Rates
+from .admission import Admission, Denied
 from .listening import Guard
+from .rates import STRANGERS, UNASKED, Rates
 from .traffic import HELD, LATER, Traffic
 
 FLOOR, SPEED = 10.0, 50e3  # seconds for any body, and bytes a second beyond that
@@ -56,6 +57,7 @@ class _Requests:
     def __init__(self, front: Front) -> None:
         self._front, self._room = front, ByteBudget(READING)
         self._nodes, self._strangers = Rates(), Rates(*STRANGERS)
+        self._unasked = Rates(*UNASKED)
 
     async def work(self, request: Request) -> Response:
         """The next request for the node that asks."""
@@ -90,6 +92,8 @@ class _Requests:
             raise Denied(411, "no-length")
         if int(size) > self._front.largest:
             raise Denied(413, "too-long")
+        if not self._front.traffic.waits_for(node) and not self._unasked.allow(node):
+            raise Denied(429, "too-often")  # the server itself never hears of it
         async with self._room.of(int(size)):
             body = await _read(request, int(size))
             self._front.counts["answer"] += 1
@@ -127,6 +131,8 @@ class _Requests:
     def _pace(self, request: Request) -> None:
         """One more request of a stranger. Raises Denied, and shuts its address out for a while, when these are too many."""
         address = request.client.host if request.client is not None else "?"
+        if self._front.guard is not None and self._front.guard.trusts(address):
+            return  # it speaks for many, and limits each itself
         if not self._strangers.allow(address):
             if self._front.guard is not None:
                 self._front.guard.ban(address)

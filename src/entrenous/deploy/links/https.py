@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 import socket
 import ssl
 import threading
@@ -16,24 +17,29 @@ import uvicorn
 from ...core.errors import EntrenousError, InputError
 from ..address import refuse_plain
 from ..members import Member
+from ..metrics import LinkTally
 from .admission import Admission
 from .application import Front, application
-from .listening import Bounds, Guard, GuardedSocket
+from .listening import Bounds, Guard
+from .lobby import GuardedSocket
 from .traffic import HELD, Traffic
 
 KEPT = int(2 * HELD)  # seconds that a connection stays open between two requests
 READY = 60.0  # seconds for the thread to begin
 BACKLOG = 2048
+OWN_FILES = 256  # descriptors of a server beside its connections
 
 
 class HttpsPlan(NamedTuple):
-    """Where a server listens. port 0 = a free one; keys: the folder with server.crt and server.key, None = plain text."""
+    """Where a server listens. port 0 = a free one; keys: the folder with server.crt and server.key, None = plain text; proxy: the address
+    from which a proxy connects that limits connections and rates itself, "" = there is none."""
 
     host: str = "127.0.0.1"
     port: int = 8443
     keys: Path | None = None
     insecure: bool = False
     bounds: Bounds = Bounds()
+    proxy: str = ""
 
 
 @final
@@ -51,7 +57,7 @@ class HttpsServerLink:
         if plan.keys is None:
             refuse_plain("server", plan.host, plan.insecure)
         self.counts, self.traffic = Counter[str](), Traffic()
-        self.guard = Guard(plan.bounds)
+        self.guard = Guard(plan.bounds, proxy=plan.proxy)
         self._socket = GuardedSocket(listening or listen(plan.host, plan.port), self.guard)
         front = Front(Admission(run, members), self.traffic, self.guard, largest, self.counts)
         self._server = uvicorn.Server(_configured(application(front), plan.keys))
@@ -64,8 +70,13 @@ class HttpsServerLink:
         host, port = self._socket.getsockname()[:2]
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
+    def tally(self) -> LinkTally:
+        """What this port has counted so far."""
+        return LinkTally(dict(self.counts), self.guard.open, self.guard.refused, self.guard.evicted)
+
     def start(self) -> None:
         """Begin to listen to nodes. Raises EntrenousError if that fails."""
+        _allow_files(self.guard.bounds)
         self._thread.start()
         self._begun.wait(READY)
         if self._failure or not self._begun.is_set():
@@ -115,7 +126,7 @@ class HttpsServerLink:
     async def _sweep(self) -> None:
         while True:
             await asyncio.sleep(1.0)
-            self.guard.sweep()
+            self._socket.sweep()
 
 
 def listen(host: str, port: int, *, shared: bool = False, backlog: int | None = BACKLOG) -> socket.socket:
@@ -133,6 +144,15 @@ def listen(host: str, port: int, *, shared: bool = False, backlog: int | None = 
     except OSError as error:
         problem = f"cannot listen on {host}:{port}: {error.strerror}"
         raise InputError("server", problem, fix="choose another port or address") from error
+
+
+def _allow_files(bounds: Bounds) -> None:
+    """As many descriptors as connections may need, if the machine lets this process have them."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = bounds.connections + bounds.silent + OWN_FILES
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        most = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 def _configured(app: object, keys: Path | None) -> uvicorn.Config:

@@ -1,7 +1,8 @@
-"""`GuardedSocket`: a listening socket that counts its connections from the moment they are accepted, before any handshake.
+"""`Guard`: who may connect to a server, and who has to go, decided before any handshake.
 
-A connection is a stranger's until a key was shown on it. Strangers have few places, of which the oldest gives way to the newest: silent
-ones go first, since whoever means to speak does so at once. The other places are kept for known keys.
+A connection waits outside until it says something (see `lobby`), and is a stranger's until a key was shown on it. Each address may bring so
+many strangers a second; who shows a key has cost nothing. Strangers have few places, of which the oldest gives way to the newest. The other
+places are kept for known keys.
 """
 
 from __future__ import annotations
@@ -10,14 +11,19 @@ import socket
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeVar
 
+from .rates import Rates
+
+T = TypeVar("T")
 Peer: TypeAlias = tuple[str, int]  # address and port of the other end
 
 
 class Bounds(NamedTuple):
     """How many connections a server has at once: in all; of these, of strangers; of strangers from one address; of one node. patience:
-    seconds within which a stranger must have shown a key; banned: seconds for which an address that floods is refused."""
+    seconds within which a stranger must have shown a key; banned: seconds for which an address that floods is refused; silent, silent_from:
+    connections that have not said a byte, in all and from one address; greeted, greeted_at_once: handshakes with strangers of one address,
+    a second and at once; renewed, renewed_at_once: connections on which one node shows its key, a second and at once."""
 
     connections: int = 1024
     strangers: int = 256
@@ -25,17 +31,27 @@ class Bounds(NamedTuple):
     of_node: int = 4
     patience: float = 10.0
     banned: float = 10.0
+    silent: int = 1024
+    silent_from: int = 512
+    greeted: float = 20.0
+    greeted_at_once: float = 200.0
+    renewed: float = 1.0
+    renewed_at_once: float = 20.0
 
 
 STANDARD = Bounds()
 
 
 class Guard:
-    """The connections of one listening socket, by who they are. Used by one event loop alone. refused, evicted: counts since the start."""
+    """The connections of one listening socket, by who they are. Used by one event loop alone. proxy: the address of a proxy in front, which
+    is not limited; refused, evicted: counts since the start; silent: connections that wait outside."""
 
-    def __init__(self, bounds: Bounds = STANDARD, now: Callable[[], float] = time.monotonic) -> None:
-        self.bounds, self._now = bounds, now
-        self.refused = self.evicted = 0
+    def __init__(self, bounds: Bounds = STANDARD, now: Callable[[], float] = time.monotonic, proxy: str = "") -> None:
+        self.bounds, self._now, self._proxy = bounds, now, proxy
+        self.refused = self.evicted = self.silent = 0
+        self._greeted = Rates(bounds.greeted, bounds.greeted_at_once, now)
+        self._renewed = Rates(bounds.renewed, bounds.renewed_at_once, now)
+        self._proxied: dict[Peer, None] = {}  # the connections of the proxy
         self._strangers: dict[Peer, CountedSocket] = {}  # the oldest first
         self._from: dict[str, dict[Peer, None]] = {}  # the strangers of each address
         self._known: dict[Peer, tuple[str, CountedSocket]] = {}
@@ -45,15 +61,29 @@ class Guard:
     @property
     def open(self) -> int:
         """How many connections there are."""
-        return len(self._strangers) + len(self._known)
+        return self.silent + len(self._strangers) + len(self._known) + len(self._proxied)
 
-    def arrived(self, connection: socket.socket, peer: Peer) -> CountedSocket:
-        """Count a new connection, for which an older stranger may have to go. Raises ConnectionAbortedError for a banned address."""
-        if self._banned.get(peer[0], 0.0) > self._now():
+    def trusts(self, address: str) -> bool:
+        """Whether an address is the proxy's, which limits connections itself and speaks for many."""
+        return bool(self._proxy) and address == self._proxy
+
+    def welcome(self, address: str) -> bool:
+        """Whether an address may connect at all; counts it if not."""
+        if self._banned.get(address, 0.0) > self._now():
             self.refused += 1
-            connection.close()
-            raise ConnectionAbortedError  # event loops pass over it
+            return False
+        return True
+
+    def arrived(self, connection: socket.socket, peer: Peer) -> CountedSocket | None:
+        """Count a new connection, for which an older stranger may have to go. None, and it is closed, if its address is banned or has
+        brought too many."""
         own = CountedSocket(connection, self, peer, self._now())
+        if self.trusts(peer[0]):
+            self._proxied[peer] = None
+            return own
+        if not self.welcome(peer[0]) or not self._may_greet(peer[0]):
+            own.close()
+            return None
         here = self._from.setdefault(peer[0], {})
         if len(here) >= self.bounds.from_address:
             self._evict(next(iter(here)))
@@ -65,7 +95,7 @@ class Guard:
 
     def knows(self, peer: Peer, node: str) -> bool:
         """Note that a key was shown on a connection: it is the node's from now on. False if no place is left for it."""
-        if peer in self._known:
+        if peer in self._known or peer in self._proxied:
             return True
         if peer not in self._strangers:
             return False
@@ -76,6 +106,8 @@ class Guard:
             return False
         self._known[peer] = node, self._no_stranger(peer)
         self._of.setdefault(node, {})[peer] = None
+        if self._renewed.allow(node):  # one that connects again and again uses up what its address has
+            self._greeted.give(peer[0])
         return True
 
     def left(self, peer: Peer) -> None:
@@ -84,10 +116,14 @@ class Guard:
             self._no_stranger(peer)
         elif peer in self._known:
             node, _ = self._known.pop(peer)
-            _drop(self._of, node, peer)
+            drop(self._of, node, peer)
+        else:
+            self._proxied.pop(peer, None)
 
     def ban(self, address: str) -> None:
-        """Refuse an address for a while, and hang up on its strangers; known nodes there stay."""
+        """Refuse an address for a while, and hang up on its strangers; known nodes there stay, and so does the proxy."""
+        if self.trusts(address):
+            return
         self._banned[address] = self._now() + self.bounds.banned
         for peer in list(self._from.get(address, {})):
             self._evict(peer)
@@ -107,22 +143,15 @@ class Guard:
         with suppress(OSError):
             own.shutdown(socket.SHUT_RDWR)
 
+    def _may_greet(self, address: str) -> bool:
+        if self._greeted.allow(address):
+            return True
+        self.refused += 1
+        return False
+
     def _no_stranger(self, peer: Peer) -> CountedSocket:
-        _drop(self._from, peer[0], peer)
+        drop(self._from, peer[0], peer)
         return self._strangers.pop(peer)
-
-
-class GuardedSocket(socket.socket):
-    """A listening socket whose connections are counted by `guard`, made of one that listens already."""
-
-    def __init__(self, listening: socket.socket, guard: Guard) -> None:
-        super().__init__(listening.family, listening.type, listening.proto, fileno=listening.detach())
-        self.guard = guard
-
-    def accept(self) -> tuple[socket.socket, Any]:
-        """Accept the next connection. Raises ConnectionAbortedError, which event loops pass over, for one that is refused."""
-        connection, address = super().accept()
-        return self.guard.arrived(connection, (str(address[0]), int(address[1]))), address
 
 
 class CountedSocket(socket.socket):
@@ -138,7 +167,8 @@ class CountedSocket(socket.socket):
         self._guard.left(self._peer)
 
 
-def _drop(held: dict[str, dict[Peer, None]], name: str, peer: Peer) -> None:
-    held.get(name, {}).pop(peer, None)
+def drop(held: dict[str, dict[T, None]], name: str, one: T) -> None:
+    """Take one of those that are held under a name away, and the name with the last of them."""
+    held.get(name, {}).pop(one, None)
     if not held.get(name, {}):
         held.pop(name, None)

@@ -121,6 +121,10 @@ class Traffic:
             del self._asking[node]
         question.cancel()
 
+    def waits_for(self, node: str) -> bool:
+        """Whether a node has a request that it has not answered; with `once` it may have one of another process."""
+        return self._once or node in self._parked
+
     def arrived(self, node: str, frame: bytes) -> asyncio.Future[None]:
         """Hand an answer to the server; what is returned resolves when it has been dealt with."""
         self._parked.pop(node, None)
