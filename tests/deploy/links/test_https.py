@@ -81,6 +81,21 @@ def test_a_question_is_held_until_there_is_work_and_work_waits_for_its_question(
     assert client.get("/v1/work", headers=shown("node-2")).content == b"other"
 
 
+def test_requests_of_nodes_that_have_gone_are_not_kept(link: HttpsServerLink, monkeypatch: pytest.MonkeyPatch) -> None:
+    from entrenous.deploy.links import traffic
+
+    monkeypatch.setattr(traffic, "KEPT", 0.2)
+    for n in range(4):
+        link.send(f"node-{n}", b"x" * 1000, 600.0)
+    end = time.monotonic() + PATIENCE
+    while len(link.traffic._parked) < 4:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    while link.traffic._parked:
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
 def test_an_answer_is_acknowledged_when_the_server_says_so_and_not_before(link: HttpsServerLink, client: httpx.Client) -> None:
     with ThreadPoolExecutor(1) as pool:
         sending = pool.submit(client.post, "/v1/answer", content=b"x" * 50_000, headers=shown())

@@ -127,6 +127,7 @@ class HttpsServerLink:
         while True:
             await asyncio.sleep(1.0)
             self._socket.sweep()
+            self.traffic.sweep()
 
 
 def listen(host: str, port: int, *, shared: bool = False, backlog: int | None = BACKLOG) -> socket.socket:

@@ -11,6 +11,7 @@ from typing import NamedTuple, final
 HELD = 20.0  # seconds that a question for work is held, at most
 GONE = HELD + 10.0  # seconds without a word, after which a node is not there
 WAITING = 2048  # questions that are held at once
+KEPT = 30.0  # seconds that a request is kept for a node to fetch it again, at most: after that a server asks it anew
 LATER = 5  # seconds after which a node whose question is not held asks again
 
 
@@ -63,7 +64,7 @@ class Traffic:
     def send(self, node: str, frame: bytes, seconds: float) -> None:
         """Have a request fetched by its node, now if it is asking."""
         assert self.loop is not None
-        self.loop.call_soon_threadsafe(self._park, node, Parked(frame, time.monotonic() + seconds))
+        self.loop.call_soon_threadsafe(self._park, node, Parked(frame, time.monotonic() + min(seconds, KEPT)))
 
     def receive(self, seconds: float) -> list[tuple[str, bytes]]:
         """All answers that have come; waits for the first of them, or until another node is ready."""
@@ -101,6 +102,11 @@ class Traffic:
             self._parked.pop(node, None)
             return None
         return None if found is None else found.frame
+
+    def sweep(self) -> None:
+        """Drop the requests of nodes that have gone: each holds a model. Call it about once a second."""
+        now = time.monotonic()
+        self._parked = {node: one for node, one in self._parked.items() if one.until > now}
 
     def asks(self, node: str) -> asyncio.Future[bytes | None] | None:
         """What resolves to the next request for a node, or to None where it has asked once more elsewhere; None if too many ask."""
