@@ -59,6 +59,12 @@ def test_only_who_asks_for_ray_gets_it(
         assert (given[0].address, given[0].replicas, given[0].journal) == ("local", 3, (tmp_path / "replicas").absolute())
 
 
+@pytest.mark.parametrize("words", [["--replicas", "3"], ["--journal", "elsewhere"]])
+def test_what_is_of_replicas_is_refused_without_ray(tmp_path: Path, command: Command, words: list[str]) -> None:
+    refused = command("server", str(tmp_path), *words)
+    assert refused.code == 2 and refused.err.startswith(f"error: {words[0]}: is of replicas of Ray Serve")
+
+
 def test_a_server_without_ray_imports_none_of_it() -> None:
     code = "import sys; from entrenous.deploy import running; print('entrenous.deploy.ray_serve' in sys.modules, 'ray' in sys.modules)"
     assert (

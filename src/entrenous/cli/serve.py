@@ -34,7 +34,7 @@ def server(
     log_format: LogFormat = "text",
     proxy: str = "",
     ray: str | None = None,
-    replicas: int = 2,
+    replicas: int | None = None,
     journal: Path | None = None,
 ) -> None:
     """Run a federation's server until its rounds are done. It goes on from where it was, whatever ended it.
@@ -56,7 +56,7 @@ def server(
     ray:
         Have answers taken by replicas of Ray Serve, in place of --workers: HOST:PORT of a cluster whose head this machine is, or local.
     replicas:
-        How many of them; with --ray.
+        How many of them; with --ray; default: 2.
     journal:
         Their folder for journals, on each machine; with --ray. The default is one in the server's folder.
     """
@@ -64,7 +64,12 @@ def server(
     from ..deploy.running import run_server
 
     at_least("--workers", workers, 1)
-    plan = None if ray is None else _ray_plan(ray, workers, replicas, (journal or folder / "replicas").absolute())
+    if ray is None and (replicas is not None or journal is not None):
+        option = "--journal" if replicas is None else "--replicas"
+        raise InputError(
+            option, "is of replicas of Ray Serve", expected="--ray beside it", fix="add --ray local, or leave it out"
+        )
+    plan = None if ray is None else _ray_plan(ray, workers, replicas or 2, (journal or folder / "replicas").absolute())
     with _until_stopped() as stop:
         run_server(
             folder, stop, say, insecure=insecure, workers=workers, metrics=metrics, log_format=log_format, proxy=proxy, ray=plan
