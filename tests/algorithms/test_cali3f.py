@@ -374,7 +374,7 @@ def test_a_model_that_was_not_delivered_is_refused(data: Interactions) -> None:
             check_received(contract, received._replace(at=np.full(5, bad, np.int32)), 5)
     for bad in (len(received.local), -1):
         hostile = received._replace(at=np.full(5, bad, np.int32))
-        with pytest.raises(ValueError, match="groups"):
+        with pytest.raises(InputError, match="groups"):
             algorithm.local(hostile, none, data.histories(users), users, key(1))
-        with pytest.raises(ValueError, match="groups"):
+        with pytest.raises(InputError, match="groups"):
             algorithm.score(hostile, none, data.histories(users))
