@@ -7,13 +7,13 @@ import shutil
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from federation_links import PATIENCE, federation, nodes_of, server_sha256, simulated
+from federation_links import PATIENCE, federation, nodes_at, server_sha256, simulated
 
 from entrenous.core.errors import InputError
 from entrenous.deploy import running
@@ -21,41 +21,12 @@ from entrenous.deploy.certificates import make_keys
 from entrenous.deploy.founding import FoundedFederation
 from entrenous.deploy.frames import opened
 from entrenous.deploy.links.https import HttpsPlan
-from entrenous.deploy.links.polling import PollingNode, serve_many
 from entrenous.deploy.ray_serve import LOCAL, RayPlan, ReplicaPool, serve_by_ray
 from entrenous.deploy.server_folder import ServerFolder
 
 installed = pytest.mark.skipif(find_spec("grpc_reflection") is None, reason="needs ray[serve]")
 pytestmark = pytest.mark.timeout(600)
 Each = Callable[[ReplicaPool, str, bytes], None]
-
-
-@contextmanager
-def nodes_at(made: FoundedFederation, address: str, tls: bool, each: Callable[[str, bytes], None]) -> Iterator[None]:
-    """All nodes of a federation, polling. each: is called with a node's name and its answer, before it is sent."""
-    stop, nodes = threading.Event(), nodes_of(made)
-
-    def answering(name: str) -> PollingNode:
-        own = running.polling(nodes[name])
-
-        def answer(frame: bytes) -> bytes:
-            said = own.answer(frame)
-            each(name, said)
-            return said
-
-        return PollingNode(own.here, answer)
-
-    ca = made.server / "keys" / "ca.crt" if tls else None
-    arguments = (address, ca, [answering(name) for name in nodes], stop)
-    at_work = threading.Thread(target=serve_many, args=arguments, kwargs={"tls": tls, "say": lambda text: None}, daemon=True)
-    at_work.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        at_work.join(PATIENCE)
-        for node in nodes.values():
-            node.close()
 
 
 def served(
@@ -71,7 +42,7 @@ def served(
 
     def begin(pool: ReplicaPool) -> None:
         def live() -> None:
-            with nodes_at(made, pool.address, tls, lambda name, frame: each(pool, name, frame)):
+            with nodes_at(made, pool.address, lambda name, frame: each(pool, name, frame), tls):
                 over.wait(PATIENCE)
 
         at_work.append(threading.Thread(target=live, daemon=True))

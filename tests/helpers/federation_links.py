@@ -328,9 +328,9 @@ def node_process(socket: str, folder: str, stage: str, number: int) -> None:
 
 @contextmanager
 def nodes_at(
-    made: FoundedFederation, address: str, each: Callable[[str, bytes], None] = lambda name, frame: None
+    made: FoundedFederation, address: str, each: Callable[[str, bytes], None] = lambda name, frame: None, tls: bool = True
 ) -> Iterator[None]:
-    """All nodes of a federation, polling. each: is called with a node's name and its answer."""
+    """All nodes of a federation, polling. each: is called with a node's name and its answer, before it is sent."""
     from entrenous.deploy import running
     from entrenous.deploy.links.polling import PollingNode, serve_many
 
@@ -347,8 +347,8 @@ def nodes_at(
         return PollingNode(own.here, answer)
 
     polled = [answering(name) for name in nodes]
-    ca = made.server / "keys" / "ca.crt"
-    at_work = Thread(target=serve_many, args=(address, ca, polled, stop), kwargs={"say": lambda text: None})
+    ca, more = made.server / "keys" / "ca.crt" if tls else None, {"tls": tls, "say": lambda text: None}
+    at_work = Thread(target=serve_many, args=(address, ca, polled, stop), kwargs=more, daemon=True)
     at_work.start()
     try:
         yield

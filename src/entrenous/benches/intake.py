@@ -20,6 +20,7 @@ import numpy as np
 from ..core.protocols import Progress
 from ..data.synthetic import synthetic
 from ..federation.shard import Shard
+from .nodes import as_founded
 from .serving import SECONDS, crowd, node_key, run_server
 
 NODES, CONNECTIONS = 6000, 64
@@ -59,8 +60,7 @@ def intake(threads: int, progress: Progress) -> dict[str, Any]:
 
 def _measured(folder: Path, workers: int) -> dict[str, Any]:
     """One round of all nodes, from the first byte of the first answer to the last acknowledgement."""
-    for left in (*folder.glob("checkpoint-*"), *folder.glob("*.journal"), *folder.glob("model.*")):
-        left.unlink()
+    as_founded(folder)
     said: list[dict[str, Any]] = []
 
     def send(address: str) -> None:

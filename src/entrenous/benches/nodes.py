@@ -54,19 +54,25 @@ def data_of(devices: int) -> Interactions:
     return synthetic(users=devices, items=ITEMS, interactions=devices * EACH, seed=1)
 
 
-def _measured(folder: Path, devices: int, workers: int) -> dict[str, Any]:
-    from ..deploy.running import status
-
+def as_founded(folder: Path) -> None:
+    """Remove what rounds have left in a server's folder, to run them again."""
     for left in (*folder.glob("checkpoint-*"), *folder.glob("kept-*"), *folder.glob("*.journal"), *folder.glob("model.*")):
         left.unlink()
 
-    def live(address: str) -> None:
-        shares = [json.dumps([address, str(folder), devices, part]) for part in range(PROCESSES)]
-        commands = [[sys.executable, "-m", "entrenous.benches.nodes", share] for share in shares]
-        with ThreadPoolExecutor(PROCESSES) as pool:
-            list(pool.map(lambda command: subprocess.run(command, timeout=SECONDS, check=True), commands))
 
-    took = run_server(folder, workers, live)
+def run_devices(address: str, folder: Path, devices: int) -> None:
+    """Run the devices of all nodes of a server, in PROCESSES processes, until all rounds are done."""
+    shares = [json.dumps([address, str(folder), devices, part]) for part in range(PROCESSES)]
+    commands = [[sys.executable, "-m", "entrenous.benches.nodes", share] for share in shares]
+    with ThreadPoolExecutor(PROCESSES) as pool:
+        list(pool.map(lambda command: subprocess.run(command, timeout=SECONDS, check=True), commands))
+
+
+def _measured(folder: Path, devices: int, workers: int) -> dict[str, Any]:
+    from ..deploy.running import status
+
+    as_founded(folder)
+    took = run_server(folder, workers, lambda address: run_devices(address, folder, devices))
     done = status(folder)
     assert done["status"] == "finished" and done["answers"] == {"accepted": devices * ROUNDS}, done
     return {"seconds_per_round": done["seconds_a_round"], "peak_rss_mb": round(took.peak / 1e6),

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import socket
-import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from ..core.protocols import Progress
-from .nodes import PROCESSES, ROUNDS, SETTINGS, data_of
-from .serving import SECONDS, crowd
+from .nodes import ROUNDS, SETTINGS, as_founded, data_of, run_devices
+from .serving import crowd
 
 DEVICES, REPLICAS = 1000, 2
 
@@ -42,16 +38,8 @@ def replicas(threads: int, progress: Progress, *, devices: int = DEVICES) -> dic
 def _measured(folder: Path, devices: int, serve: Callable[[Path, Callable[[str], None]], None]) -> float:
     from ..deploy.running import status
 
-    for left in (*folder.glob("checkpoint-*"), *folder.glob("kept-*"), *folder.glob("*.journal"), *folder.glob("model.*")):
-        left.unlink()
-
-    def live(address: str) -> None:
-        shares = [json.dumps([address, str(folder), devices, part]) for part in range(PROCESSES)]
-        commands = [[sys.executable, "-m", "entrenous.benches.nodes", share] for share in shares]
-        with ThreadPoolExecutor(PROCESSES) as pool:
-            list(pool.map(lambda command: subprocess.run(command, timeout=SECONDS, check=True), commands))
-
-    serve(folder, live)
+    as_founded(folder)
+    serve(folder, lambda address: run_devices(address, folder, devices))
     done = status(folder)
     assert done["status"] == "finished", done
     return float(done["seconds_a_round"])

@@ -135,6 +135,8 @@ def found_relay(folder: Path, invitation: Path, requests: Requests, place: Place
     terms = FederationTerms.parse(named, "terms")
     members, start = Members({}, terms.users), int(users[0])
     for each, count in requests:
+        if members.is_known(each.name, each.key):
+            raise InputError("--node", f"'{each.name}' or its key is named twice", expected="each node once")
         if start + count > int(users[-1]) + 1:
             raise InputError("--node", f"'{each.name}' with {count} users", expected=f"at most {len(users)} users in all")
         members, start = members.with_nodes([(each.name, each.member(start, count))]), start + count
