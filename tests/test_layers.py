@@ -24,7 +24,7 @@ ORDER = (
     {"algorithms", "baselines", "federation"},
     {"evaluate"},
     {"runs"},
-    {"tuning", "testing"},
+    {"tuning", "testing", "audit"},
     {"deploy"},
     {"flower"},
     {"report"},

@@ -1,6 +1,6 @@
 """One process that floods a server on this machine, for the bench `floods`: few connections are looked at often, many are left alone.
 
-Reads an `Attack` as JSON from its command line, attacks until it is told to end (SIGTERM) or LONGEST is over, then prints a `Tally`.
+Reads an `Disturbance` as JSON from its command line, attacks until it is told to end (SIGTERM) or LONGEST is over, then prints a `Tally`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NO_PORT_YET = 24  # IP_BIND_ADDRESS_NO_PORT of Linux: a port is found when the o
 RESET = struct.pack("ii", 1, 0)  # closing forgets the connection at once
 
 
-class Attack(NamedTuple):
+class Disturbance(NamedTuple):
     """What one process does. source: the address that it comes from; sockets: connections that it wants open; opened: connections that it
     opens a second, at most; silent: without a byte; drip: heads of a byte a second; else `request`, `sent` times a second, at most."""
 
@@ -53,7 +53,7 @@ def most_files() -> int:
 class AttackLine:
     """One connection of an attacker. state: connecting, shaking hands, open."""
 
-    def __init__(self, attack: Attack, trust: ssl.SSLContext) -> None:
+    def __init__(self, attack: Disturbance, trust: ssl.SSLContext) -> None:
         self._attack, self._trust, self.state, self.due = attack, trust, "connecting", 0.0
         self.socket = socket.socket()
         self.socket.setblocking(False)
@@ -100,7 +100,7 @@ class AttackLine:
 class Attacker:
     """All connections of the process."""
 
-    def __init__(self, attack: Attack) -> None:
+    def __init__(self, attack: Disturbance) -> None:
         self._attack, self._over = attack, False
         self._most = min(attack.sockets, most_files() - ENOUGH)
         self._lines: dict[int, AttackLine] = {}
@@ -110,7 +110,7 @@ class Attacker:
         self._trust.check_hostname, self._trust.verify_mode = False, ssl.CERT_NONE
 
     def run(self) -> dict[str, float]:
-        """Attack until told to end. Returns what was done, by name."""
+        """Disturbance until told to end. Returns what was done, by name."""
         signal.signal(signal.SIGTERM, lambda *_: setattr(self, "_over", True))
         began = last = time.monotonic()
         may_open = may_send = 0.0
@@ -184,4 +184,4 @@ class Attacker:
 
 
 if __name__ == "__main__":
-    print(json.dumps(Attacker(Attack(*json.loads(sys.argv[1]))).run()))
+    print(json.dumps(Attacker(Disturbance(*json.loads(sys.argv[1]))).run()))

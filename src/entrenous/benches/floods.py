@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from ..core.protocols import Progress
-from ._attackers import Attack
+from ._attackers import Disturbance
 from .nodes import Devices, Line, data_of
 from .serving import SECONDS, cpu_seconds, crowd, node_key, resident
 
@@ -93,7 +93,7 @@ def _founded(folder: Path, devices: int) -> str:
     return terms.run
 
 
-def attacks(address: str, run: str, devices: int) -> dict[str, Attack]:
+def attacks(address: str, run: str, devices: int) -> dict[str, Disturbance]:
     """The attacks on a server, by name."""
     from ..deploy.links.admission import here
 
@@ -103,11 +103,11 @@ def attacks(address: str, run: str, devices: int) -> dict[str, Attack]:
     keyed = f"POST /v1/answer HTTP/1.1\r\nhost: x\r\nauthorization: {shown}\r\ncontent-length: 3\r\n\r\nxyz"
     many: dict[str, Any] = {"sockets": MANY, "opened": SHAKES, "sent": ASKS}
     return {
-        "silent": Attack(host, int(port), ELSEWHERE, CROWD, ALL, silent=True),
-        "slow_heads": Attack(host, int(port), ELSEWHERE, SLOW, SHAKES, drip=True),
-        "requests_without_key": Attack(host, int(port), ELSEWHERE, request=f"{head}\r\n", **many),
-        "requests_of_a_node": Attack(host, int(port), ELSEWHERE, request=keyed, **many),
-        "silent_beside_nodes": Attack(host, int(port), HERE, CROWD, ALL, silent=True),
+        "silent": Disturbance(host, int(port), ELSEWHERE, CROWD, ALL, silent=True),
+        "slow_heads": Disturbance(host, int(port), ELSEWHERE, SLOW, SHAKES, drip=True),
+        "requests_without_key": Disturbance(host, int(port), ELSEWHERE, request=f"{head}\r\n", **many),
+        "requests_of_a_node": Disturbance(host, int(port), ELSEWHERE, request=keyed, **many),
+        "silent_beside_nodes": Disturbance(host, int(port), HERE, CROWD, ALL, silent=True),
     }
 
 
@@ -162,7 +162,7 @@ class _Attacked:
                 self._found[name] = _compared(calm, during, said, attack)
         self._progress(len(NAMES), len(NAMES), "measured")
 
-    def _turn(self, devices: subprocess.Popen[bytes], attack: Attack) -> tuple[Measure, Measure, dict[str, float]]:
+    def _turn(self, devices: subprocess.Popen[bytes], attack: Disturbance) -> tuple[Measure, Measure, dict[str, float]]:
         """Undisturbed rounds, rounds under attack, and what the attacker says that it did."""
         calm = self._phase(devices, None)
         with _process("entrenous.benches._attackers", json.dumps(attack)) as attacker:
@@ -193,7 +193,7 @@ class _Attacked:
         return {"refused": guard.refused, "evicted": guard.evicted, **dict(self._link.counts)}
 
 
-def _compared(calm: Measure, during: Measure, said: Mapping[str, float], attack: Attack) -> dict[str, Any]:
+def _compared(calm: Measure, during: Measure, said: Mapping[str, float], attack: Disturbance) -> dict[str, Any]:
     return {
         "seconds_a_round": round(during.median, 4), "undisturbed": round(calm.median, 4), "ratio": round(during.median / calm.median, 3),
         "longest_round": round(max(during.took), 3), "longest_undisturbed": round(max(calm.took), 3), "rounds": len(during.took),
