@@ -83,7 +83,7 @@ def test_bad_input_to_new_and_identity_is_one_line_and_writes_nothing(folder: Pa
         "at most 3, as the terms say": [*whole, "--users", "3"],
         "is or was a node": [*whole, *nodes],
     }.items():
-        (folder / "a" / "wrong.json").write_text('{"format": 2}')
+        (folder / "a" / "wrong.json").write_text('{"format": 3}')
         assert line in command(*words).error, words
         (folder / "a" / "wrong.json").unlink()
         assert contents(folder) == before, words

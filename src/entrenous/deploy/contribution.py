@@ -58,14 +58,15 @@ def _rows(contract: Contract) -> int:
 
 
 def of_update(update: Update) -> bytes:
-    """Encodes the update of one device as the body of an `update`."""
-    group = {"group": update.group} if update.groups > 1 else {}
+    """Encodes the update of one device as the body of an `update`, its rows by item: the order in which an algorithm makes them tells
+    positives from negatives (FPL: the first is always a negative)."""
+    group, order = {"group": update.group} if update.groups > 1 else {}, np.argsort(update.item, kind="stable")
     return tensors.write(
         {
-            "item": update.item,
+            "item": update.item[order],
             "weight": update.weight,
             **group,
-            **_named("row", update.rows),
+            **_named("row", {name: rows[order] for name, rows in update.rows.items()}),
             **_named("dense", update.dense),
             **_show(update),
         }
