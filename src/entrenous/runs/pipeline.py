@@ -29,6 +29,7 @@ from ..federation.workers.crew import Crew
 from ..federation.workers.engine import EngineOptions, crew
 from ..federation.workers.rounds import refuse
 from ..federation.workers.shards import ShardHand
+from ..privacy.protection import PAPER
 from ..split.protocol import GIVEN, splits
 from ..split.types import Split
 from . import store
@@ -103,6 +104,8 @@ def run(
     load: Mapping[str, Any] | None = None,
     negatives: str = "train",
     network: Mapping[str, Any] | None = None,
+    profile: str = PAPER,
+    protect: Mapping[str, Any] | None = None,
     threads: int = 0,
     workers: int | None = None,
     ray: str | None = None,
@@ -117,6 +120,7 @@ def run(
     """Splits, trains, evaluates and, with `out`, stores. See `RunPlan` for what determines the result.
 
     protocol: None = the usual one: loo-99, kfold-5 for an algorithm that predicts ratings, PEPPER's for one that gossips.
+    profile, protect: what limits the data that leaves devices, and settings of its own (`privacy.protection`).
     given: the folder of a given split; it is then the data. negatives: "leaky" shows what the field's leaky samplers do, with a
     warning (EntrenousWarning) and in every text about the run. threads: 0 = all cores; never changes a result.
     workers, ray: over so many processes of this machine, or of the Ray cluster at this address; they never change a result either.
@@ -138,7 +142,7 @@ def run(
         protocol=protocol, seed=seed, rounds=rounds, settings=settings or {}, patience=patience, every=every,
         given=None if given is None else _lasting(given),
         load={name: _lasting(value) if name == "items" else value for name, value in (load or {}).items()},
-        negatives=negatives, network=network or {},
+        negatives=negatives, network=network or {}, profile=profile, protect=protect or {},
     )  # fmt: skip
     check(plan)
     asked = EngineOptions(workers, ray, threads)

@@ -16,6 +16,7 @@ from ..evaluate.predict import predictions
 from ..evaluate.recommend import recommendations
 from ..federation.executors import Threads
 from ..federation.workers.engine import EngineOptions
+from ..privacy.protection import PAPER
 from ..split.types import Split
 from . import store
 from .pins import check_algorithm, check_program
@@ -53,6 +54,7 @@ def plan_of(run: store.StoredRun, algorithm: str | None = None) -> RunPlan:
     kept["negatives"] = run.manifest.get("negatives", "train")  # runs of earlier versions had no choice
     kept["settings"] = {name: _own_file(value, "@", run) for name, value in kept["settings"].items()}
     kept["network"] = {name: _own_file(value, TRACE, run) for name, value in run.manifest.get("network", {}).items()}
+    kept["profile"], kept["protect"] = run.manifest.get("profile", PAPER), run.manifest.get("protect", {})
     kept["algorithm"] = _algorithm(run, algorithm)
     return RunPlan(**kept, rounds=run.manifest["rounds_asked"])
 
