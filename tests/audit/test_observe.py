@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -126,5 +127,6 @@ def test_what_cannot_be_observed_is_refused(data: Any, algorithm: str, wrong: di
 
 
 def test_an_algorithm_of_one_device_a_round_is_watched_with_everybody(data: Any) -> None:
-    assert len(observe("fbalf", data, settings=FPL).rounds[0].users) == 30
-    assert len(observe("fbalf", data, view="sum", cohort=9, fixed=True, settings=FPL).rounds[3].users) == 9
+    rated = replace(data, value=(1 + np.arange(len(data)) % 5).astype(np.float32))
+    assert len(observe("fbalf", rated, settings=FPL).rounds[0].users) == 30
+    assert len(observe("fbalf", rated, view="sum", cohort=9, fixed=True, settings=FPL).rounds[3].users) == 9
