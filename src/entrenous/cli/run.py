@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from ..core.errors import InputError
-from .console import emit_json, progress_bar, table
+from .console import emit_json, progress_bar, say, table
 from .options import RUNS, Load, Negatives, Profile, Protect, Set, assignments
 
 SHOWN = ("mae", "rmse", "hr@10", "ndcg@10", "precision@10", "recall@10", "mrr@10", "auc", "item_coverage@10", "gini@10")
@@ -120,7 +120,7 @@ def run(
             }  # fmt: skip
             _refuse_change(asked, store.unfinished(resume, out).manifest)
             finished = reopen.resume(resume, root=out, threads=threads, workers=workers, ray=ray, algorithm=place,
-                                     checkpoint_every=checkpoint_every, todays_code=todays_code, progress=progress)  # fmt: skip
+                                     checkpoint_every=checkpoint_every, todays_code=todays_code, progress=progress, say=say)  # fmt: skip
         elif algorithm is None:
             raise InputError(
                 "entrenous run",
@@ -134,7 +134,7 @@ def run(
                 every=every, given=None if given is None else str(given), load=assignments(load, "--load"),
                 negatives=negatives, network=assignments(network, "--network"), profile=profile,
                 protect=assignments(protect, "--protect"), threads=threads, workers=workers, ray=ray,
-                checkpoint_every=checkpoint_every, out=out, debug=debug, progress=progress,
+                checkpoint_every=checkpoint_every, out=out, debug=debug, progress=progress, say=say,
             )  # fmt: skip
     if json:
         emit_json(finished.manifest)

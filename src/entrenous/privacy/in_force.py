@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.declared import Contract
 from ..core.errors import InputError
-from ..core.keys import draw, fold_name, folds, uniform
+from ..core.keys import fold_name, folds, uniforms
 from ..core.types import Int64Array, UInt64Array
 from ..core.update import STEP, Total, Update, fixed
 from .clip import clip, row_clip
@@ -74,8 +74,7 @@ class ProtectionInForce:
             return chosen
         if self.protection.noise_from == "system":
             return np.flatnonzero(np.frombuffer(os.urandom(8 * self.users), np.uint64) < np.float64(self.rate) * 2.0**64)
-        own: UInt64Array = folds(fold_name(key, "poisson"), np.arange(self.users))
-        return np.flatnonzero([uniform(draw(one, 0)) < self.rate for one in own])
+        return np.flatnonzero(uniforms(folds(fold_name(key, "poisson"), np.arange(self.users))) < self.rate)
 
     def on_sum(self, total: Total, key: np.uint64) -> Total:
         """The sum that is released: with the server's noise on every number, if it is the server that adds it; and without counts that

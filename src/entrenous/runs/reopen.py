@@ -23,7 +23,7 @@ from .pins import check_algorithm, check_program
 from .pipeline import Material, RunResult, execute, hired_crew, material
 from .plan import TRACE, RunPlan, make
 from .recommenders import CentralRecommender, FederatedRecommender, GossipRecommender, restore
-from .train import Watch
+from .train import Say, Watch, unsaid
 
 KEPT = ("algorithm", "data", "protocol", "seed", "settings", "patience", "every", "given", "load")
 
@@ -151,6 +151,7 @@ def resume(
     algorithm: str | None = None,
     todays_code: bool = False,
     progress: Progress = silent,
+    say: Say = unsaid,
 ) -> RunResult:
     """Continues an interrupted run from its newest checkpoint to the model an uninterrupted run ends with. workers, ray: as of `run`,
     whatever the run was begun with. todays_code: go on though the code or a library is not what the run began with."""
@@ -170,5 +171,5 @@ def resume(
     check_program(stored.manifest, str(stored.path), todays_code)
     with hired_crew(asked, plan, what, made) as hired:
         watch = Watch(every=plan.every, patience=plan.patience, checkpoint_every=checkpoint_every, folder=stored.path,
-                      executor=executor, progress=progress, crew=hired)  # fmt: skip
+                      executor=executor, progress=progress, say=say, crew=hired)  # fmt: skip
         return execute(plan, what, made, stored.manifest, watch)

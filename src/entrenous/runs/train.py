@@ -40,7 +40,12 @@ from .recommenders import (
 )
 
 OnRound: TypeAlias = Callable[[int, dict[str, float]], None]
+Say: TypeAlias = Callable[[str], None]  # one line for who started a run
 PROGRESS_STEPS = 100  # how often a long training reports
+
+
+def unsaid(line: str) -> None:
+    """The Say that says nothing."""
 
 
 @final
@@ -50,7 +55,8 @@ class Watch:
 
     every: rounds between looks at validation, 0 = none. patience: looks without a better one after which training stops, 0 = never.
     checkpoint_every: rounds between checkpoints in `folder`, 0 = none. crew: workers that have the devices; None = they are here.
-    metrics: further ones, by name. on_round: is told of each round, with the metrics of a look at validation if there was one.
+    say: is told a line that whoever started the run should read. metrics: further ones, by name.
+    on_round: is told of each round, with the metrics of a look at validation if there was one.
     """
 
     every: int = 0
@@ -59,6 +65,7 @@ class Watch:
     folder: Path | None = None
     executor: Executor = field(default_factory=lambda: Threads(1))
     progress: Progress = silent
+    say: Say = unsaid
     crew: Crew | None = None
     metrics: Mapping[str, Metric] = field(default_factory=dict)
     on_round: OnRound | None = None
