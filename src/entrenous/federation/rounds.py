@@ -11,6 +11,7 @@ from ..core.declared import Contract, bound, read_only
 from ..core.keys import key as key_of
 from ..core.keys import local_key, select_key
 from ..core.protocols import FederatedAlgorithm, State
+from ..core.types import Int64Array
 from ..data.interactions import Interactions
 from .executors import Executor, Threads
 from .ledger import Ledger
@@ -39,7 +40,8 @@ class Rounds:
     not on where training was interrupted. `limits` are applied in order to every update; an algorithm with `local_sum` adds up by itself
     when there are none. In the first round what devices do is held against the declaration, with a strict executor in every round.
     avoid: what devices never draw as negatives; None = their rows of `data`. Anything else is a leak, and is to be called one.
-    recorder: takes down what devices receive and send; they must be here.
+    recorder: takes down what devices receive and send; they must be here. cohorts: who takes part in a round instead, from its number and
+    whom the algorithm selected; an active server may choose as it likes, and an audit asks what it learns.
     everybody: where the devices are, which then know `data`, `executor`, `limits`, `block` and `avoid` by themselves; None = here.
     """
 
@@ -55,13 +57,14 @@ class Rounds:
         avoid: Interactions | None = None,
         everybody: FederatedDevices | None = None,
         recorder: Recorder | None = None,
+        cohorts: Callable[[int, Int64Array], Int64Array] | None = None,
     ) -> None:
         self.catalogue = data.catalogue
         self.algorithm = algorithm.configured(self.catalogue)
         self.contract: Contract = bound(self.algorithm, self.catalogue)
         self.data, self.avoid, self.seed, self.limits = data, avoid, seed, tuple(limits)
         self.executor: Executor = executor or Threads(1)
-        self._here, self._recorder = everybody is None, recorder
+        self._here, self._recorder, self._cohorts = everybody is None, recorder, cohorts
         self.everybody: FederatedDevices = everybody or Shard(
             self.algorithm, self.catalogue, data, np.arange(self.catalogue.users),
             executor=self.executor, limits=limits, block=block, avoid=avoid, recorder=recorder,
@@ -84,7 +87,7 @@ class Rounds:
 
     def _alone(self) -> bool:
         """True if `solo_rounds` may run: cohorts of one device that is here, whose update nothing looks at on its way."""
-        watched = bool(self.limits) or self.executor.strict or self._recorder is not None
+        watched = bool(self.limits) or self.executor.strict or self._recorder is not None or self._cohorts is not None
         return self._here and self.contract.cohort == 1 and not watched
 
     def one_round(self, training: Training) -> Training:
@@ -92,6 +95,7 @@ class Rounds:
         number, stage = training.round, self.executor.stage
         with stage(number, "select"):
             users = self.algorithm.select(training.server, self.catalogue, np.uint64(select_key(self._key, number)))
+            users = users if self._cohorts is None else self._cohorts(number, users)
         with stage(number, "download"):
             download = read_only(self.algorithm.download(training.server))
         with stage(number, "local"):
