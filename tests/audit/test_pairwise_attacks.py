@@ -93,7 +93,7 @@ def test_sizes_come_out_of_the_number_of_rows() -> None:
     wrong = np.abs(found - true) / true
     assert np.median(wrong) < 0.08 and np.median(error) < 0.08
     assert "%" in sizes.ATTACK.run(transcript).note
-    assert np.array_equal(sizes.history_sizes(seen(movielens(), "fedavg-gmf", factors=4, cohort=0))[0], true)
+    assert np.array_equal(sizes.history_sizes(seen(movielens(), "fedavg-gmf", factors=4))[0], true)
 
 
 @some("attack", ALL)

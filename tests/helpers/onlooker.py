@@ -10,12 +10,11 @@ import numpy as np
 from paths import real
 
 from entrenous.audit.claims import Claims
+from entrenous.audit.observe import observe
 from entrenous.audit.transcript import Transcript
-from entrenous.core.discover import maker_of
 from entrenous.core.update import Update
 from entrenous.data.interactions import Interactions
-from entrenous.federation.recorder import Recorder, Seen
-from entrenous.federation.rounds import Rounds
+from entrenous.federation.recorder import Seen
 
 Limits = Sequence[Any]
 
@@ -34,22 +33,13 @@ def seen(
     algorithm: str,
     *,
     rounds: int = 1,
-    view: str = "individual",
-    seed: int = 0,
+    view: Any = "individual",
+    cohort: int = 0,
     limits: Limits = (),
     **settings: Any,
 ) -> Transcript:
     """What an onlooker sees of a training."""
-    recorder = Recorder("single" if view == "individual" else "sum")
-    run = Rounds(maker_of(algorithm)(**settings), data, seed=seed, recorder=recorder, limits=limits)
-    run.advance(run.start(), rounds)
-    catalogue = data.catalogue
-    about = {
-        "algorithm": algorithm, "settings": run.algorithm.model_dump(), "view": view, "profile": "paper", "users": catalogue.users,
-        "items": catalogue.items, "interactions": catalogue.interactions, "scale": list(catalogue.scale),
-        "sends": [{"way": sent.way, "name": sent.name} for sent in run.contract.sends],
-    }  # fmt: skip
-    return Transcript(about, histories(data).sum(axis=0).astype(np.int64), tuple(recorder.rounds))
+    return observe(algorithm, data, rounds=rounds, view=view, cohort=cohort, settings=settings, limits=limits)
 
 
 def histories(data: Interactions) -> Any:

@@ -49,7 +49,7 @@ class Tally(NamedTuple):
         self.evidence[who, item] += SURE
 
     def deny(self, who: Int64Array, item: Array) -> None:
-        """Rules items out."""
+        """Says that users did not consume items, and takes claims of them back."""
         self.evidence[who, item] -= 2 * SURE
         self.first[who, item] = -1
 
