@@ -53,7 +53,7 @@ def test_recording_changes_no_result_and_sees_what_limits_leave(data: Any) -> No
     expected = plain.advance(plain.start(), 2)
     assert recorded(data, "individual")[2].server.q.tobytes() == expected.server.q.tobytes()
 
-    def halved(update: Update) -> Update:
+    def halved(update: Update, keys: Any) -> Update:
         return update._replace(rows={name: row / 2 for name, row in update.rows.items()})
 
     _, recorder, _ = recorded(data, "individual", limits=[halved])
