@@ -1,8 +1,8 @@
 """The header of a push: how many rows its sender trains on, how many updates its model has had, and whom it knows.
 
-Gossip carries these beside the model (PEPPER, 2022, algorithm 1: peers; average and age-based gossip weigh by rows and by age). The number of
-rows is the size of a history; the age says how long a node has taken part; the peers say between whom messages have gone, among them nodes
-that the receiver never met. None of it names an item: this attack claims none, its note says what it read. Source: ours.
+Gossip carries these beside the model (PEPPER, 2022, algorithm 1: peers; average and age-based gossip weigh by rows and by age). The
+number of rows is the size of a history; the age says how long a node has taken part; the peers say between whom messages have gone, among
+them nodes that the receiver never met. None of it names an item: this attack claims none, its note says what it read. Source: ours.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """What a pushed model has more than the models of others at that time is what its sender trained on last.
 
-Merging makes the models of peers alike; each trains what it merges on its own rows before it pushes. So the item vectors of a message, less
-the mean over messages of other senders at about the same time (the base model, while there are none), are projected on the direction along
-which popular items differ from others in this model, which is that of being consumed. Moves are taken in robust standard deviations, and
-averaged over the messages of a sender; popularity is the prior. Source: ours; models of a community by momentum are in Y. Belal et al.,
-"Inferring communities of interest in collaborative learning-based recommender systems", arXiv:2306.08929.
+Merging makes the models of peers alike; each trains what it merges on its own rows before it pushes. So the item vectors of a message,
+less the mean over messages of other senders at about the same time (the base model, while there are none), are projected on the direction
+along which popular items differ from others in this model, which is that of being consumed. Moves are taken in robust standard
+deviations, and averaged over the messages of a sender; popularity is the prior. Source: ours; models of a community by momentum are in Y.
+Belal et al., "Inferring communities of interest in collaborative learning-based recommender systems", arXiv:2306.08929.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def _others(transcript: Transcript) -> Iterator[Float64Array]:
     senders = np.array([int(seen.users[0]) for seen in transcript.rounds])
     model = lambda place: np.asarray(transcript.rounds[place].sent["model"][0], np.float64)  # noqa: E731
     low = high = 0
+    total = np.zeros_like(model(0)) if len(times) else np.empty(0)
     for place in range(len(times)):
-        total = np.zeros_like(model(place)) if place == 0 else total
         while high < len(times) and times[high] <= times[place] + NEAR:
             total += model(high)
             high += 1

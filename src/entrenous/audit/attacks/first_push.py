@@ -1,9 +1,9 @@
-"""A node's first push, less the base model that everybody has, is the step of its own rows: consumed items move one way, drawn ones the other.
+"""A node's first push, less the base model that everybody has, is one step on its own rows: consumed items move one way, drawn ones back.
 
 Nodes of gossip learning begin with a public base model, train it on their rows and push it when their timer fires (Y. Belal, A. Bellet,
-S. Ben Mokhtar, V. Nitu, "PEPPER", 2022, algorithm 1). If no model has arrived by then, which the age in the header says (one update), what
-the model has more than the base is that one step. Under noise the items that were not touched tell how large it is, and only what lies
-beyond five standard deviations is claimed. Rows held out to weigh models by are not trained on and stay unknown. Source: ours.
+S. Ben Mokhtar, V. Nitu, "PEPPER", 2022, algorithm 1). If no model has arrived by then, which the age in the header says (one update),
+what the model has more than the base is that one step. Under noise the items that were not touched tell how large it is, and only what
+lies beyond five standard deviations is claimed. Rows held out to weigh models by are not trained on and stay unknown. Source: ours.
 """
 
 from __future__ import annotations

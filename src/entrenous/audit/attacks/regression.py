@@ -3,8 +3,9 @@
 M. Lam, G.-Y. Wei, D. Brooks, V. J. Reddi, M. Mitzenmacher, "Gradient disaggregation: breaking privacy in federated learning by
 reconstructing the user participant matrix", ICML 2021, in the linear form in which participation is known: the server asked. With y_rk a
 number of item k in the sum of round r (its bias; how many sent a row for it; its vector along the direction of popular items) and A_ru
-whether user u took part, beta is the ridge solution of y - mean = (A - mean) beta. How much of it is signal is measured, not assumed: by the
-correlation of two solutions from every other round. Log odds are beta in standard deviations times the shift that this correlation stands for.
+whether user u took part, beta is the ridge solution of y - mean = (A - mean) beta. How much of it is signal is measured, not assumed: by
+the correlation of two solutions from every other round. Log odds are beta in standard deviations times the shift that this correlation
+stands for.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ def run(transcript: Transcript) -> Claims:
         return claims_of(transcript, tally, "cohorts do not change")._replace(claimed=None, first=None)
     sums = _level(np.stack([_one_number(transcript, seen) for seen in rounds]))
     found = _solution(changing, sums)
-    halves = [_solution(_centred(part[side::2]), _centred(sums[side::2])) for side in (0, 1)]
+    one, other = (_solution(_centred(part[side::2]), _centred(sums[side::2])) for side in (0, 1))
     shared = transcript.popularity / max(1, transcript.users)
-    shift = _shift(*halves, shared)
+    shift = _shift(one, other, shared)
     tally.evidence[:] = (shift * found.clip(-MOST, MOST)).astype(np.float32)
     mean = part.sum() / max(1, len(tally.users))
     said = f"{len(rounds)} rounds against {len(tally.users)} users, {mean:.1f} participations each; shift {shift:.2f} standard deviations"
@@ -43,8 +44,8 @@ def run(transcript: Transcript) -> Claims:
 
 
 def _one_number(transcript: Transcript, seen: Seen) -> Float64Array:
-    """One number for each item: of pairwise learning the sum of biases, whose signs tell positives from negatives; else how many sent a row;
-    of dense arrays what lies along the direction in which popular items differ from others."""
+    """One number for each item: of pairwise learning the sum of biases, whose signs tell positives from negatives; else how many
+    sent a row; of dense arrays what lies along the direction in which popular items differ from others."""
     if pairwise(transcript):
         return seen.sent["b"].astype(np.float64)  # type: ignore[no-any-return]
     if len(np.unique(seen.sent.get("senders", ()))) > 1:
