@@ -128,6 +128,7 @@ def _groups() -> dict[str, list[Any]]:
         lab,
         leaks,
         members,
+        receipt,
         run,
         serve,
         splitting,
@@ -140,6 +141,7 @@ def _groups() -> dict[str, list[Any]]:
         "Research": [
             compare.compare, tune.tune, lab.experiment, leaks.leakcheck, checking.check, about.algorithms, about.explain, lab.bench,
         ],
+        "Privacy": [receipt.receipt],
         "Data": [data.app, splitting.split],
         # federation's app with what is in founding and members
         "Network": [members.app, serve.server, serve.node],
