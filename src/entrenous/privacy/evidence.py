@@ -73,6 +73,12 @@ def found_out(attack: Mapping[str, Any], entry: Entry) -> str:
     return f"'{attack['name']}' names {share:.0%} of a history, {_figure(precision)} of it rightly; {ranked}"
 
 
+def alone(algorithm: str, array: str) -> str:
+    """What an onlooker finds out from one of the arrays that leave a device, without the others, as published; "" if not measured."""
+    found = [(one, one["arrays"][array]) for one in measured(algorithm, "paper") if one.get("arrays", {}).get(array)]
+    return "; ".join(f"{seen(one)}: {found_out(attack, one)}" for one, attack in found)
+
+
 def gives_away(algorithm: str) -> str:
     """What an algorithm gives away as it is published, in one clause; "" where it was not measured."""
     found = [one for one in measured(algorithm, "paper") if one["view"] in ("individual", "neighbour") and best(one)]
