@@ -15,7 +15,7 @@ from ..core.keys import key
 from ..core.own import short
 from ..core.protocols import FederatedAlgorithm, Progress, arrays_of, silent
 from ..core.sampling import cohort as drawn
-from ..core.types import Int64Array
+from ..core.types import Array, Int64Array
 from ..core.update import STEP
 from ..data.interactions import Interactions
 from ..federation.executors import Executor, Threads
@@ -25,6 +25,7 @@ from ..federation.recorder import NeighbourRecorder, Recorder
 from ..federation.rounds import Rounds, Training
 from ..federation.shard import Limit
 from ..runs.recommenders import Trained
+from ..split.types import Held
 from .transcript import Transcript, View
 
 VIEWS: tuple[View, ...] = ("individual", "sum", "difference", "neighbour", "model")
@@ -65,14 +66,16 @@ def observe(
     settings: Mapping[str, Any] | None = None,
     limits: Sequence[Limit] = (),
     network: Network | None = None,
+    weighting: Held | None = None,
     executor: Executor | None = None,
     progress: Progress = silent,
 ) -> Transcript:
     """The transcript of a training of `algorithm` on the rows of `data`, as one onlooker sees it: it holds what the wire holds, no more.
 
     algorithm: a name with `settings`, or an algorithm. rounds: 0 = 1 round (`model`: the algorithm's own number; `sum`: 20; `difference`:
-    30). The others as in `Scene`; network: of gossip. In the view `difference` every round is two entries with the same model and the same
-    number: the sum of all parties, and that of all but one, another one in each round; training goes on from the first.
+    30). The others as in `Scene`; network, weighting: of gossip, as in `Gossip`. In the view `difference` every round is two entries with
+    the same model and the same number: the sum of all parties, and that of all but one, another one in each round; training goes on from
+    the first.
     Raises InputError for a view that this algorithm does not have.
     """
     scene = Scene(view, rounds, seed, cohort, fixed, people, watched, tuple(limits))
@@ -80,7 +83,8 @@ def observe(
     made, name = _made(algorithm, settings or {}, scene)
     executor = executor or Threads(1)
     if is_gossip(made):
-        return _gossip(made, name, data, scene, network, executor, progress)
+        federation = partial(Gossip, made, data, seed=seed, network=network, weighting=weighting, executor=executor)
+        return _gossip(made, name, data, scene, federation, progress)
     if not is_federated(made) or view == "neighbour":
         raise InputError("--view", f"{name} has no view '{view}'", expected="a view of what trains in this way")
     return _federated(made, name, data, scene, executor, progress)
@@ -145,6 +149,13 @@ def _federated(
     }
     model = arrays_of(own.download(training.server)) if scene.view == "model" else {}
     return Transcript(about, data.popularity, () if recorder is None else tuple(recorder.rounds), model)
+
+
+def released(algorithm: str, made: Any, data: Interactions, model: Mapping[str, Array]) -> Transcript:
+    """The transcript of whoever has a final model, of a training that is over. made: the algorithm; model: what devices download."""
+    own = made.configured(data.catalogue)
+    about = _about(short(algorithm), own, bound(own, data.catalogue), data, Scene("model"))
+    return Transcript(about | {"cohort": 0, "watched": None}, data.popularity, (), model)
 
 
 def _rounds(own: Any, data: Interactions, scene: Scene) -> int:
@@ -213,7 +224,7 @@ def _about(name: str, own: Any, contract: Contract, data: Interactions, scene: S
         "interactions": len(data),
         "scale": list(data.rating_scale),
         "step": STEP,
-        "sends": [{"way": sent.way, "name": sent.name} for sent in contract.sends],
+        "sends": [{"way": sent.way, "name": sent.name, "shape": list(contract.shape(sent.sizes))} for sent in contract.sends],
         "fixed": scene.fixed,
         "people": scene.people,
     }
@@ -223,7 +234,7 @@ def _about(name: str, own: Any, contract: Contract, data: Interactions, scene: S
 
 
 def _gossip(
-    made: Any, name: str, data: Interactions, scene: Scene, network: Network | None, executor: Executor, progress: Progress
+    made: Any, name: str, data: Interactions, scene: Scene, federation: Callable[..., Gossip], progress: Progress
 ) -> Transcript:
     """All that reaches some peers."""
     if scene.view != "neighbour":
@@ -233,7 +244,7 @@ def _gossip(
     contract = bound(own, data.catalogue)
     most = scene.watched or max(1, int(KEPT_BYTES / (contract.message_bytes * until * contract.sizes.get("view", 3))))
     recorder = NeighbourRecorder(drawn(key(scene.seed, "audit", "watched"), most, len(data.users)))
-    gossip = Gossip(made, data, seed=scene.seed, network=network, executor=executor, recorder=recorder)
+    gossip = federation(recorder=recorder)
     swarm = gossip.start()
     for number in range(until):
         progress(number, until, "round")
