@@ -102,7 +102,7 @@ def summed(given: list[GivenAway], epsilon: float | None) -> dict[str, Any]:
         "rounds_answered": len(given),
         "rows": sum(one.rows for one in given),
         "positives": sum(one.positives for one in given),
-        "different_positives": int(len(np.unique(items))),
+        "different_positives": len(np.unique(items)),
         "numbers": sum(one.numbers for one in given),
         "arrays": sorted({name for one in given for name in one.arrays}),
         "epsilon": epsilon,

@@ -69,7 +69,7 @@ def explain(algorithm: str, /, *, json: bool = False) -> None:
     if about["leaves_the_device"]:
         table(
             ["array", "shape", "when", "what it reveals"],
-            [[row["name"], row["shape"], row["when"], f"{row['reveals']}{_alone(row)}"] for row in about["leaves_the_device"]],
+            [[row["name"], row["shape"], row["when"], f"{row['reveals']}{_measured(row)}"] for row in about["leaves_the_device"]],
             title="What leaves the device",
         )
         _show_measured(algorithm, about["measured"])
@@ -84,16 +84,20 @@ def explain(algorithm: str, /, *, json: bool = False) -> None:
     _show_settings("--set", about["settings"])
 
 
-def _alone(row: dict[str, str]) -> str:
+def _measured(row: dict[str, str]) -> str:
     """The measured line of an array, after the prose."""
-    return f". Measured, alone: {row['measured']}" if row["measured"] else ""
+    return f". Measured, {row['measured']}" if row["measured"] else ""
 
 
 def _show_measured(algorithm: str, lines: list[dict[str, str]]) -> None:
     """What audits found out from all arrays together, under each profile."""
     if lines:
         rows = [[one["profile"], *one["said"].split(": ", 1)] for one in lines]
-        table(["profile", "seen", "what the best attack finds out"], rows, title="Measured, by `entrenous audit` on MovieLens-100K")
+        table(
+            ["profile", "seen", "what the best attack finds out"],
+            rows,
+            title="Measured on MovieLens-100K, by attacks of `entrenous audit`",
+        )
     else:
         print(f"Not measured: `entrenous audit {algorithm}` shows what attacks make of it.")
 
@@ -145,10 +149,10 @@ def _states(algorithm: Any) -> dict[str, list[dict[str, str]]]:
 def _sent(algorithm: Any, name: str) -> list[dict[str, str]]:
     """What leaves a device, as the algorithm declares it, and what audits found out from each array."""
     from ..core.declared import declared
-    from ..privacy.evidence import alone
+    from ..privacy.evidence import of_array
 
     return [
-        {"name": sent.name, "shape": sent.said, "when": sent.when, "reveals": sent.reveals, "measured": alone(name, sent.name)}
+        {"name": sent.name, "shape": sent.said, "when": sent.when, "reveals": sent.reveals, "measured": of_array(name, sent.name)}
         for sent in declared(algorithm).sends
     ]
 

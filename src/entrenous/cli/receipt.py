@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from .console import emit_json, progress_bar, table
-from .options import OwnPlace, Runs, RUNS
+from .options import RUNS, OwnPlace, Runs
 
 LINES = 10  # of a table of rounds: more are added up
 
@@ -47,9 +47,7 @@ def receipt(
             from ..audit.receipt import receipt_of_run
             from ..runs import store
 
-            found = receipt_of_run(
-                store.read(subject, folder), user, algorithm=algorithm, threads=threads, progress=progress
-            )
+            found = receipt_of_run(store.read(subject, folder), user, algorithm=algorithm, threads=threads, progress=progress)
     if json:
         emit_json(found)
     else:
@@ -64,7 +62,9 @@ def _show(found: dict[str, Any]) -> None:
     print(f"{found['user']} in {place}: {found['algorithm']}, profile {found['profile']}, {found['history']} items consumed\n")
     rows = [[one["rounds"], one["rows"], one["positives"], one["numbers"]] for one in _grouped(found["rounds"])]
     total = ["all", found["rows"], found["positives"], found["numbers"]]
-    table(["rounds", "rows that left", "of items consumed", "numbers"], [*map(_counted, rows), _counted(total)], title="What left")
+    table(
+        ["rounds", "rows that left", "of items consumed", "numbers"], [*map(_counted, rows), _counted(total)], title="What left"
+    )
     for sentence in found["sentences"]:
         print(f"- {sentence}")
     if found["expected"]:

@@ -73,10 +73,18 @@ def found_out(attack: Mapping[str, Any], entry: Entry) -> str:
     return f"'{attack['name']}' names {share:.0%} of a history, {_figure(precision)} of it rightly; {ranked}"
 
 
-def alone(algorithm: str, array: str) -> str:
-    """What an onlooker finds out from one of the arrays that leave a device, without the others, as published; "" if not measured."""
-    found = [(one, one["arrays"][array]) for one in measured(algorithm, "paper") if one.get("arrays", {}).get(array)]
-    return "; ".join(f"{seen(one)}: {found_out(attack, one)}" for one, attack in found)
+def of_array(algorithm: str, array: str) -> str:
+    """What an onlooker finds out with one of the arrays that leave a device and without it, as published; "" if not measured."""
+    return "; ".join(
+        _with_and_without(one, one["arrays"][array]) for one in measured(algorithm, "paper") if array in one.get("arrays", {})
+    )
+
+
+def _with_and_without(entry: Entry, left: Mapping[str, Any] | None) -> str:
+    attack = best(entry)
+    whole = "no attack of this version applies" if attack is None else found_out(attack, entry)
+    without = "nothing" if left is None else found_out(left, entry)
+    return f"{seen(entry)}: {whole}; without this array {without}"
 
 
 def gives_away(algorithm: str) -> str:
@@ -102,7 +110,7 @@ def expected(algorithm: str, profile: str, rounds: int) -> dict[str, Any]:
 
 
 def _expected(entry: Entry, attack: Mapping[str, Any], rounds: int) -> dict[str, Any]:
-    curve = attack.get("curve") or []
+    curve = attack.get("by_round") or []
     recall = at(curve, rounds) if curve else attack.get("recall")
     return {
         "attack": attack["name"], "seen": seen(entry), "recall": recall, "precision": attack.get("precision"),

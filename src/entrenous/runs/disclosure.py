@@ -9,6 +9,7 @@ from ..privacy.protection import PAPER
 from .plan import RunPlan
 from .recommenders import Algorithm
 
+
 def gives_away(plan: RunPlan, algorithm: Algorithm) -> str:
     """The line for a plan, "" where something limits what leaves devices, or nothing does."""
     if plan.profile != PAPER or plan.protect or is_central(algorithm):
