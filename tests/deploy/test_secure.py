@@ -25,7 +25,7 @@ from entrenous.privacy.secure_sum.refusal import SumRefused
 from entrenous.privacy.secure_sum.terms import Floors
 from entrenous.privacy.secure_sum.vector import pack
 
-LOW = Floors(cohort=3, occupancy=0.0)
+LOW = Floors(people=1, parties=3, occupancy=0.0, apart=False)
 NODES = 5
 
 
@@ -100,7 +100,9 @@ def test_a3_the_server_is_killed_between_any_two_answers_and_goes_on(tmp_path: P
     assert found == server_sha256(simulated(made))
 
 
-@pytest.mark.parametrize(("floors", "word"), [(Floors(cohort=100), "floor"), (Floors(cohort=3, occupancy=1e6), "occupancy")])
+@pytest.mark.parametrize(
+    ("floors", "word"), [(Floors(parties=6, people=1), "floor"), (Floors(people=1, parties=3, occupancy=1e6), "occupancy")]
+)
 def test_a4_a_cohort_below_a_nodes_floor_gets_nothing(tmp_path: Path, floors: Floors, word: str) -> None:
     """Nodes withhold, say why, and the model stays what it was."""
     made = secure(tmp_path / "f", floors=floors)
@@ -179,7 +181,7 @@ def test_a_sum_of_one_hides_nothing_and_is_refused(tmp_path: Path) -> None:
     """Algorithms that ask one device a round are refused when the federation is founded; a round of one node by chance is not counted."""
     with pytest.raises(InputError, match="a sum of one hides nothing"):
         federation(tmp_path / "sfpl", NODES, 2, "sfpl", settings={}, secure="masks")
-    made = federation(tmp_path / "f", 2, 8, settings={"factors": 4, "cohort": 2}, secure="masks", floors=Floors(2, 0.0))
+    made = federation(tmp_path / "f", 2, 8, settings={"factors": 4, "cohort": 2}, secure="masks", floors=Floors(1, 2, 0.0))
     serve(FaultyLink({name: node.answer for name, node in nodes_of(made).items()}), made.server)
     lost = [line for line in logged(made.server) if "all who were asked are of one node" in line]
     assert 0 < len(lost) < 8

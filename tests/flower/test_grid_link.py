@@ -51,7 +51,7 @@ def met(link: GridLink) -> list[str]:
 
 @pytest.mark.parametrize("secure", ["none", "masks"])
 def test_over_a_grid_the_model_is_that_of_the_simulation(tmp_path: Path, secure: str) -> None:
-    made = federation(tmp_path / "f", 3, 3, data=ratings(12), secure=secure, floors=Floors(cohort=2, occupancy=0.0))
+    made = federation(tmp_path / "f", 3, 3, data=ratings(12), secure=secure, floors=Floors(people=1, parties=2, occupancy=0.0))
     link = link_to(made, grid_of(answers(made)))
     assert serve(link, made.server) == server_sha256(simulated(made, ratings(12)))
 
