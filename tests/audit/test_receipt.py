@@ -56,7 +56,7 @@ def test_rounds_of_one_device_are_repeated_as_they_were_compiled(command: Comman
 
 
 def test_under_private_a_row_leaves_for_every_item(command: Command) -> None:
-    run("fcf", rounds=2, settings={"factors": 4, "cohort": 40}, profile="private", protect={"people": 20})
+    run("pfpl+", rounds=2, settings={"factors": 4}, profile="private", protect={"people": 20})
     found = command("receipt", "--user", "u3", "--json").json
     assert [one["rows"] for one in found["rounds"]] == [60, 60] and found["profile"] == "private"
     assert any("sums alone" in said for said in found["sentences"]), found["sentences"]
@@ -85,7 +85,7 @@ def test_who_is_unknown_and_what_cannot_be_repeated_is_one_line(command: Command
     store.write_manifest(made.path, {**manifest, "model_sha256": "0" * 64})
     assert "ends with another model" in command("receipt", "--user", "u7").error
     store.write_manifest(made.path, {**manifest, "status": "running"})
-    assert "not finished" in command("receipt", "--user", "u7").error
+    assert "not finished" in command("receipt", str(made.path), "--user", "u7").error
 
 
 def test_people_can_read_it(command: Command) -> None:

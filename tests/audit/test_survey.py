@@ -40,7 +40,7 @@ def test_a_transcript_without_an_array_has_everything_else() -> None:
 def test_a_survey_measures_each_look_and_what_each_array_adds(tmp_path: Path) -> None:
     from command_line import write_shop
 
-    (entry,) = survey([Look("pfpl+", "individual", rounds=2)], str(write_shop(tmp_path / "shop.csv")))
+    (entry,) = survey([Look("pfpl+", "individual", rounds=2)], str(write_shop(tmp_path / "shop.csv", items=130)))
     sign = next(one for one in entry["attacks"] if one["name"] == "sign")
     assert sign["precision"] == 1.0 and sign["recall"] > 0.5 and sign["verdict"] == "EXPOSED"
     assert [after for after, _ in sign["by_round"]] == [1, 2] and sign["by_round"][1][1] == sign["recall"]

@@ -83,11 +83,12 @@ def _sentences(given: list[GivenAway], made: Algorithm, run: StoredRun, protecti
         return ["the server was given the whole history" if is_central(made) else PUSHED]
     items = np.concatenate([np.empty(0, np.int64), *(np.asarray(one.items, np.int64) for one in given)])
     said = [IN_SUMS if protection.secure_sum else ALONE]
-    if protection.rows != "all" and not protection.noisy:
+    if len(items) and protection.rows != "all" and not protection.noisy:
         said.append(f"rows of {len(np.unique(items))} of the items consumed left at least once")
     beside = sorted({name for one in given for name in one.arrays})
     said += [f"beside rows, each round: {', '.join(beside)}"] if beside else []
-    said += [ALL_ROWS] if protection.noisy or protection.rows == "all" else []
+    every = any(one.rows for one in given) and (protection.noisy or protection.rows == "all")
+    said += [ALL_ROWS] if every else []
     said += [NO_REPEAT] if protection.noise_from == "system" and protection.noisy else []
     said += ["training to find the number of rounds is not counted"] if run.manifest.get("patience") else []
     epsilon = run.manifest.get("epsilon")
