@@ -114,7 +114,7 @@ def _best(seen: Transcript, split: Split) -> dict[str, Any] | None:
     found = [{"name": name, **measured(claims, seen, split.final_train)} for name, claims in ran]
     kept = [name for name in OF_ATTACK if name != "by_round"]
     attacks = [{name: one.get(name) for name in kept} for one in found if one["r_precision"] is not None]
-    return max(attacks, key=lambda one: one["r_precision"], default=None)
+    return max(attacks, key=lambda one: float(one["r_precision"] or 0), default=None)
 
 
 def without(seen: Transcript, name: str) -> Transcript:
