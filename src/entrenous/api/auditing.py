@@ -36,8 +36,8 @@ def audit(
         settings: hyper-parameters by name. attacks: names; () = all that apply.
         progress: True, False, or a function (done, total, what); None = on a terminal and in a notebook.
         todays_code: audit a stored run though its algorithm's code has changed.
-        further: view ("individual", "sum", "difference", "neighbour", "model"), cohort, rounds, fixed, people, watched, profile, protocol,
-            load, network, seed, quick, threads: as `audit.examine.AuditPlan` describes them.
+        further: view ("individual", "sum", "difference", "neighbour", "model"), cohort, rounds, fixed, people, watched, profile, protect,
+            protocol, load, network, seed, quick, threads: as `audit.examine.AuditPlan` describes them.
 
     Returns:
         The report as a dictionary: `attacks` has one entry an attack with its figures and its verdict, which is never "safe".
@@ -68,7 +68,7 @@ def audited_what(
 
 def _refuse_change(data: Any, settings: Mapping[str, Any], further: Mapping[str, Any]) -> None:
     """A stored run is audited as it was trained."""
-    own = {"data": data, "set": settings, **{name: further.get(name) for name in ("protocol", "load", "network")}}
+    own = {"data": data, "set": settings, **{name: further.get(name) for name in ("protocol", "load", "network", "protect")}}
     for name, value in own.items():
         if value:
             fix = "leave it out, or name the algorithm"
@@ -77,7 +77,8 @@ def _refuse_change(data: Any, settings: Mapping[str, Any], further: Mapping[str,
 
 def of_run(stored: store.StoredRun, further: Mapping[str, Any]) -> AuditPlan:
     """The plan of the audit of a stored run: what the run was, and how it is looked at."""
-    kept = {name: stored.manifest[name] for name in ("algorithm", "data", "protocol", "settings", "network")}
+    names = ("algorithm", "data", "protocol", "settings", "network", "profile", "protect")
+    kept = {name: stored.manifest[name] for name in names if name in stored.manifest}
     seen = {name: value for name, value in further.items() if name not in kept and name != "load"}
     return AuditPlan(**{**kept, **seen, "seed": stored.manifest["seed"]})
 

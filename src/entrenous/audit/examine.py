@@ -13,19 +13,18 @@ from ..core.own import short
 from ..core.protocols import Progress, arrays_of, silent
 from ..data.interactions import Interactions
 from ..federation.executors import Threads
-from ..federation.network import Network
+from ..privacy.protection import PAPER
 from ..runs import pipeline, reopen
-from ..runs.plan import RunPlan, check, make, network_of, usual_protocol
+from ..runs.plan import RunPlan, algorithm_of, check, make, network_of, protection_in, usual_protocol
 from ..runs.store import StoredRun
 from ..split.types import Split
 from .apart import attempts
 from .known import check_names, known
 from .measures import measured, popularity_guess, seen_users
-from .observe import PARTIES, Scene, check_scene, observe, released
+from .observe import Scene, check_scene, observe, released
 from .transcript import Transcript, View
 
 ACCURACY = ("hr@10", "rmse")  # the first that the protocol measures
-PROFILES = ("paper",)
 
 
 @final
@@ -33,9 +32,9 @@ PROFILES = ("paper",)
 class AuditPlan:
     """What is audited, and as whom.
 
-    algorithm, data, protocol, settings, load, network: as of a run. view: None = `individual`, or `neighbour` where there is no server.
-    cohort, rounds, fixed, people, watched: as in `audit.observe.Scene`. profile: by which the devices act. attacks: names, () = all that
-    apply. quick: leave out the training to the end, and so accuracy and what the final model tells.
+    algorithm, data, protocol, settings, load, network, profile, protect: as of a run. view: None = `individual`; `sum` where messages are
+    masked; `neighbour` where there is no server. cohort, rounds, fixed, people, watched: as in `audit.observe.Scene`. attacks: names, () =
+    all that apply. quick: leave out the training to the end, and so accuracy and what the final model tells.
     """
 
     algorithm: str
@@ -51,18 +50,19 @@ class AuditPlan:
     fixed: bool = False
     people: int = 1
     watched: int = 0
-    profile: str = "paper"
+    profile: str = PAPER
+    protect: Mapping[str, Any] = field(default_factory=dict)
     attacks: tuple[str, ...] = ()
     quick: bool = False
     threads: int = 0
 
 
 class Subject(NamedTuple):
-    """What is audited: the algorithm, the split that it trains on, and a stored run if it is one."""
+    """What is audited: the plan by which it trains, the algorithm, the split that it trains on, and a stored run if it is one."""
 
+    plan: RunPlan
     made: Any
     split: Split
-    network: Network
     stored: StoredRun | None
 
     @property
@@ -82,21 +82,21 @@ def audited(
     """The report of an audit, as `entrenous audit --json` prints it. rows: the data, where it is at hand. stored: a run, whose plan then
     holds. Raises InputError for what cannot be audited, before anything is trained."""
     check_names(plan.attacks)
-    if plan.profile not in PROFILES:
-        raise InputError("--profile", f"unknown profile '{plan.profile}'", expected=" or ".join(PROFILES))
+    check_scene(Scene(plan.view or "individual", plan.rounds, plan.seed, plan.cohort, plan.fixed, plan.people, plan.watched))
     began = time.perf_counter()
     subject = _subject(plan, rows, stored)
-    view: View = plan.view or ("neighbour" if is_gossip(subject.made) else "individual")
+    view = plan.view or _usual_view(subject)
     seen = _seen(plan, subject, view, progress)
     found = _attacked(seen, subject, plan, progress)
     accuracy: dict[str, float] = {}
     if not plan.quick and view != "model":
-        accuracy, final = _trained(plan, subject, view, todays_code, progress)
+        accuracy, final = _trained(plan, subject, seen, todays_code, progress)
         found += [] if final is None else _attacked(final, subject, plan, progress)
     return {
         "algorithm": short(plan.algorithm), "view": view, "cohort": seen.about["cohort"], "rounds": _rounds(seen),
-        "profile": plan.profile, "popularity": popularity_guess(subject.train, seen_users(seen)), "attacks": found,
-        "accuracy": accuracy, "epsilon": None, "run": None if stored is None else stored.path.name, "data": subject.train.name,
+        "profile": subject.plan.profile, "popularity": popularity_guess(subject.train, seen_users(seen)), "attacks": found,
+        "accuracy": accuracy, "epsilon": seen.about["protect"]["epsilon"], "protect": seen.about["protect"],
+        "run": None if stored is None else stored.path.name, "data": subject.train.name,
         "protocol": subject.split.name, "seed": plan.seed, "settings": dict(seen.about["settings"]), "fixed": plan.fixed,
         "people": plan.people, "seen": _said(seen), "equations": equations(seen),
         "seconds": round(time.perf_counter() - began, 1),
@@ -107,30 +107,32 @@ def _subject(plan: AuditPlan, rows: Interactions | None, stored: StoredRun | Non
     protocol = plan.protocol or usual_protocol(plan.data if rows is None else rows, plan.algorithm)
     asked = RunPlan(
         algorithm=plan.algorithm, data=plan.data, protocol=protocol, seed=plan.seed, settings=plan.settings, load=plan.load,
-        network=plan.network,
+        network=plan.network, profile=plan.profile, protect=plan.protect,
     )  # fmt: skip
     if stored is None:
         check(asked)
-        what = pipeline.material(asked, rows)
     else:
         asked = reopen.plan_of(stored, plan.algorithm)
-        what = reopen.material_of(stored, asked)
-    made = make(asked, what.rows)
-    if is_central(made):
+    if is_central(algorithm_of(plan.algorithm, {})):
         raise InputError(
             plan.algorithm, "nothing leaves a device: it is trained in one place", expected="an algorithm of devices"
         )
-    check_scene(
-        Scene(plan.view or "individual", plan.rounds, plan.seed, plan.cohort, people=plan.people), what.parts[0].final_train
-    )
-    return Subject(made, what.parts[0], network_of(asked), stored)
+    what = pipeline.material(asked, rows) if stored is None else reopen.material_of(stored, asked)
+    made = make(asked, what.rows)
+    return Subject(asked, made, what.parts[0], stored)
+
+
+def _usual_view(subject: Subject) -> View:
+    if is_gossip(subject.made):
+        return "neighbour"
+    return "sum" if protection_in(subject.plan, subject.made).secure_sum else "individual"
 
 
 def _seen(plan: AuditPlan, subject: Subject, view: View, progress: Progress) -> Transcript:
     seen = observe(
         subject.made, subject.train, view=view, rounds=plan.rounds, seed=plan.seed, cohort=plan.cohort, fixed=plan.fixed,
-        people=plan.people, watched=plan.watched, network=subject.network, weighting=subject.split.weighting_sets,
-        executor=Threads(plan.threads), progress=progress,
+        people=plan.people, watched=plan.watched, profile=subject.plan.profile, protect=subject.plan.protect,
+        network=network_of(subject.plan), weighting=subject.split.weighting_sets, executor=Threads(plan.threads), progress=progress,
     )  # fmt: skip
     return seen._replace(about={**seen.about, "algorithm": short(plan.algorithm)})
 
@@ -153,7 +155,7 @@ def _attacked(seen: Transcript, subject: Subject, plan: AuditPlan, progress: Pro
 
 
 def _trained(
-    plan: AuditPlan, subject: Subject, view: View, todays_code: bool, progress: Progress
+    plan: AuditPlan, subject: Subject, seen: Transcript, todays_code: bool, progress: Progress
 ) -> tuple[dict[str, float], Transcript | None]:
     """The accuracy of the same algorithm with the same settings, trained to the end, and what its final model shows (None: there is none
     that all devices have)."""
@@ -162,20 +164,24 @@ def _trained(
         metrics = subject.stored.manifest["metrics"]
     else:
         rows = subject.split.all_rows
-        cohort = {"cohort": _cohort(plan, subject)} if view in ("sum", "difference") and "cohort" in dict(subject.made) else {}
+        sums = seen.about["view"] in ("sum", "difference") and "cohort" in dict(subject.made)
+        settings = {**plan.settings, **({"cohort": seen.about["cohort"]} if sums else {})}
         ended = pipeline.run(
-            plan.algorithm, rows, parts=[subject.split], seed=plan.seed, settings={**plan.settings, **cohort}, network=plan.network,
-            threads=plan.threads, progress=progress,
+            plan.algorithm, rows, parts=[subject.split], seed=plan.seed, settings=settings, network=plan.network,
+            profile=plan.profile, protect=_same_noise(plan, subject), threads=plan.threads, progress=progress,
         )  # fmt: skip
         recommender, metrics = ended.recommender, ended.metrics
     final = None
     if not is_gossip(subject.made):
-        final = released(plan.algorithm, subject.made, subject.train, arrays_of(recommender.download))
+        final = released(recommender.algorithm, subject.train, arrays_of(recommender.download), seen)
     return {name: metrics[name] for name in ACCURACY if name in metrics}, final
 
 
-def _cohort(plan: AuditPlan, subject: Subject) -> int:
-    return min((plan.cohort or PARTIES) * plan.people, len(subject.train.users))
+def _same_noise(plan: AuditPlan, subject: Subject) -> Mapping[str, Any]:
+    """The protection with the noise of sums added to the sums: what trains is the same in distribution, and ten times as fast as the
+    shares of all devices."""
+    own = protection_in(subject.plan, subject.made)
+    return {**plan.protect, "noise_by": "server"} if own.noise and own.noise_by == "devices" else plan.protect
 
 
 def equations(seen: Transcript) -> dict[str, int] | None:

@@ -25,7 +25,7 @@ ADVANTAGE = 0.02  # of R-precision over popularity, above which something leaks
 EXPOSED, LEAKS, NOTHING = "EXPOSED", "LEAKS", "NO ADVANTAGE FOUND BY THESE ATTACKS"
 
 
-class Judged(NamedTuple):
+class BesideTruth(NamedTuple):
     """Claims beside the truth, row by row: score float32 [m, items], claimed and history bool [m, items], first int32 [m, items].
     popularity: int64 [items]. Where names were matched on one half of the items, all of it is of the other half."""
 
@@ -133,16 +133,16 @@ def bootstrap(values: Float64Array) -> tuple[float | None, float | None]:
 # ---- claims beside the truth ------------------------------------------------------------------------------------------------------------
 
 
-def _judged(claims: Claims, seen: Int64Array, data: Interactions) -> Judged:
+def _judged(claims: Claims, seen: Int64Array, data: Interactions) -> BesideTruth:
     """Each row of the claims beside the history of its user; pseudonyms beside that of the user whom they fit best."""
     score = np.nan_to_num(claims.score, nan=-np.inf)
     if claims.named:
-        return Judged(score, claims.claimed, claims.first, _histories(data, claims.users), data.popularity)
+        return BesideTruth(score, claims.claimed, claims.first, _histories(data, claims.users), data.popularity)
     rows, users = _matched(claims._replace(score=score), _histories(data, seen), ~_second(data))
     half = np.flatnonzero(_second(data))
     claimed = None if claims.claimed is None else claims.claimed[rows][:, half]
     first = None if claims.first is None else claims.first[rows][:, half]
-    return Judged(score[rows][:, half], claimed, first, _histories(data, seen[users])[:, half], data.popularity[half])
+    return BesideTruth(score[rows][:, half], claimed, first, _histories(data, seen[users])[:, half], data.popularity[half])
 
 
 def _second(data: Interactions) -> BoolArray:
@@ -171,14 +171,14 @@ def _histories(data: Interactions, users: Int64Array) -> BoolArray:
     return found
 
 
-def _for_all(judged: Judged) -> Any:
+def _for_all(judged: BesideTruth) -> Any:
     return np.broadcast_to(judged.popularity.astype(np.float64), judged.history.shape)
 
 
 # ---- small parts ------------------------------------------------------------------------------------------------------------------------
 
 
-def _counts(judged: Judged) -> tuple[int, int, int]:
+def _counts(judged: BesideTruth) -> tuple[int, int, int]:
     """How many claims are right, how many there are, and how many interactions there were to find."""
     there = int(judged.history.sum())
     if judged.claimed is None:
@@ -186,7 +186,7 @@ def _counts(judged: Judged) -> tuple[int, int, int]:
     return int((judged.claimed & judged.history).sum()), int(judged.claimed.sum()), there
 
 
-def _rounds_to_half(judged: Judged, transcript: Transcript) -> int | None:
+def _rounds_to_half(judged: BesideTruth, transcript: Transcript) -> int | None:
     if judged.first is None or judged.claimed is None:
         return None
     after = np.array([seen.round + 1 for seen in transcript.rounds], np.int64)

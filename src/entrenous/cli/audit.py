@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from ..core.errors import InputError
 from .console import emit_json, progress_bar, table
-from .options import Load, Runs, Set, assignments
+from .options import Load, Profile, Protect, Runs, Set, assignments
 
 HEADERS = ("attack", "sees", "precision", "recall", "R-precision", "AUC", "advantage", "worst 5 %", "half after", "verdict")
 ViewNamed = Literal["individual", "sum", "difference", "neighbour", "model"]
@@ -26,7 +26,8 @@ def audit(
     fixed: bool = False,
     people: int = 1,
     watched: int = 0,
-    profile: str = "paper",
+    profile: Profile = "paper",
+    protect: Protect = None,
     settings: Set = None,
     attack: Annotated[list[str] | None, Parameter(negative="")] = None,
     protocol: str | None = None,
@@ -54,7 +55,8 @@ def audit(
         A data set, file or folder; default: ml-100k, or that of the run.
     view:
         What the onlooker sees: individual = every update; sum = the sum of a round; difference = two sums, with and without one party;
-        neighbour = what reaches a peer; model = the final model alone. Default: individual; neighbour where there is no server.
+        neighbour = what reaches a peer; model = the final model alone. Default: individual; sum under a profile that masks single
+        messages; neighbour where there is no server.
     cohort:
         Parties in a round; 0 = everybody, and 100 in sums.
     rounds:
@@ -66,7 +68,9 @@ def audit(
     watched:
         Of how many users updates are kept, or how many peers look on; 0 = as many as 512 MB hold.
     profile:
-        By which profile devices act.
+        What limits the data that leaves devices, as for `entrenous run`.
+    protect:
+        A setting of that, name=value, where it is to differ from the profile's; may be repeated. Names: {protect}.
     settings:
         A hyper-parameter, name=value; may be repeated.
     attack:
@@ -102,8 +106,9 @@ def audit(
              "profile": profile, "protocol": protocol, "seed": seed, "threads": threads, "quick": quick}  # fmt: skip
     with progress_bar() as progress:
         found = audited_what(
-            what, data, settings=assignments(settings), load=assignments(load, "--load"), network=assignments(network, "--network"),
-            attacks=tuple(attack or ()), root=folder, todays_code=todays_code, progress=progress, **named,
+            what, data, settings=assignments(settings), load=assignments(load, "--load"), root=folder, todays_code=todays_code,
+            network=assignments(network, "--network"), protect=assignments(protect, "--protect"), attacks=tuple(attack or ()),
+            progress=progress, **named,
         )  # fmt: skip
     emit_json(found) if json else _show(found)
 
@@ -134,7 +139,7 @@ def _row(one: dict[str, Any]) -> list[str]:
         return [one["name"], one["view"], *[""] * 7, one["verdict"]]
     low, high = one["low"], one["high"]
     span = "" if low is None else f"{one['advantage']:+.3f} ({low:+.3f} to {high:+.3f})"
-    half = "" if one["rounds_to_half"] is None else f"{one['rounds_to_half']} rounds"
+    half = "" if one["rounds_to_half"] is None else f"{one['rounds_to_half']} round{'s' if one['rounds_to_half'] > 1 else ''}"
     numbers = [_number(one[name]) for name in ("precision", "recall", "r_precision", "auc")]
     name = one["name"] if one["named"] else f"{one['name']} (pseudonyms)"
     return [name, one["view"], *numbers, span, _number(one["worst"]), half, one["verdict"]]
@@ -146,7 +151,8 @@ def _number(value: float | None) -> str:
 
 def _scope(found: dict[str, Any]) -> str:
     parties = f"{found['cohort']} {'fixed ' if found['fixed'] else ''}users a round"
-    return f"seed {found['seed']}" if found["view"] == "model" else f"{found['rounds']} rounds, {parties}, seed {found['seed']}"
+    rounds = f"{found['rounds']} round{'s' if found['rounds'] > 1 else ''}"
+    return f"seed {found['seed']}" if found["view"] == "model" else f"{rounds}, {parties}, seed {found['seed']}"
 
 
 def _sentences(found: dict[str, Any]) -> list[str]:
@@ -155,6 +161,8 @@ def _sentences(found: dict[str, Any]) -> list[str]:
     said = [
         f"seen: {seen['users']} users, {seen['entries']} messages or sums, {seen['bytes']:,} bytes; truth: the rows trained on"
     ]
+    if found["protect"]["secure_sum"] and found["view"] == "individual":
+        said.append("single messages are masked under this profile: this is what they would tell if the masks were broken")
     if (of := found["equations"]) is not None:
         enough = "as many as there are parties" if of["equations"] >= of["parties"] else "fewer than parties"
         product = f"{of['rounds']} rounds x {of['numbers']} numbers = {of['equations']}"
@@ -168,5 +176,5 @@ def _sentences(found: dict[str, Any]) -> list[str]:
     said.append(
         f"accuracy of the same training to its end, {found['protocol']}: {accuracy}" if accuracy else "accuracy: not measured"
     )
-    said.append("no proven bound: epsilon is infinite" if found["epsilon"] is None else f"epsilon {found['epsilon']}")
+    said.append("no proven bound: epsilon is infinite" if found["epsilon"] is None else f"budget: epsilon {found['epsilon']}")
     return [*said, "what no attack of the list found may still be there: a verdict is about these attacks alone"]
