@@ -201,7 +201,7 @@ def _rounds_to_half(judged: BesideTruth, transcript: Transcript) -> int | None:
     return int(np.ceil(middle)) if np.isfinite(middle) else None
 
 
-def _by_round(judged: Judged, transcript: Transcript) -> list[tuple[int, float]]:
+def _by_round(judged: BesideTruth, transcript: Transcript) -> list[tuple[int, float]]:
     """Recall after each of some rounds; none where it was not kept when an item was claimed."""
     if judged.first is None or judged.claimed is None or not judged.history.any():
         return []
