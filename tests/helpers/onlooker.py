@@ -12,6 +12,7 @@ from paths import real
 from entrenous.audit.claims import Claims
 from entrenous.audit.observe import observe
 from entrenous.audit.transcript import Transcript
+from entrenous.core.types import UInt64Array
 from entrenous.core.update import Update
 from entrenous.data.interactions import Interactions
 from entrenous.federation.recorder import Seen
@@ -86,13 +87,13 @@ def noised(sd: float) -> Any:
     """A limit that adds Gaussian noise to every number that is sent."""
     rng = np.random.default_rng(0)
     add = lambda array: (array + rng.normal(0, sd, array.shape)).astype(np.float32)  # noqa: E731
-    return lambda update: update._replace(
+    return lambda update, keys: update._replace(
         rows={name: add(row) for name, row in update.rows.items()},
         dense={name: add(array) for name, array in update.dense.items()},
     )
 
 
-def sorted_rows(update: Update) -> Update:
+def sorted_rows(update: Update, keys: UInt64Array) -> Update:
     """A limit by which rows leave in the order of their items."""
     device = np.repeat(np.arange(update.devices), np.diff(update.ptr))
     order = np.lexsort((update.item, device))
@@ -102,7 +103,7 @@ def sorted_rows(update: Update) -> Update:
 def every_item(items: int) -> Any:
     """A limit by which a device sends a row for every item, of zeros where it has none."""
 
-    def padded(update: Update) -> Update:
+    def padded(update: Update, keys: UInt64Array) -> Update:
         device = np.repeat(np.arange(update.devices), np.diff(update.ptr))
         rows = {name: np.zeros((update.devices * items, *row.shape[1:]), np.float32) for name, row in update.rows.items()}
         for name, row in update.rows.items():
@@ -116,7 +117,7 @@ def every_item(items: int) -> Any:
 def clipped(norm: float) -> Any:
     """A limit on the length of what a device sends."""
 
-    def clip(update: Update) -> Update:
+    def clip(update: Update, keys: UInt64Array) -> Update:
         device, squares = np.repeat(np.arange(update.devices), np.diff(update.ptr)), np.zeros(update.devices)
         for row in update.rows.values():
             np.add.at(squares, device, (row.reshape(len(row), -1).astype(np.float64) ** 2).sum(axis=1))

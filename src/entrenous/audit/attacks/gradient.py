@@ -1,19 +1,20 @@
 """One gradient of FCF says which items its user consumed: what all rows have in common is x_u, and what is left is a line with outliers.
 
-A device sends f_i = c_i (p_i - x_u . y_i) x_u for every item (Ammad-ud-din et al., arXiv:1901.09888), so that all rows are multiples of x_u.
-With d = x_u / |x_u| and e_i = f_i . d, an item that was not consumed (p_i = 0, c_i = w) has e_i = -w |x_u|^2 (d . y_i): one unknown for all of
-them, the median of the ratios. Consumed items miss that line by c_i |x_u| (1 - ...), and their sign tells d from -d. With w = 0, as FPL's
-comparison ran FCF, all other rows are 0. Source: ours; for gradients of matrix factorisation see D. Chai, L. Wang, K. Chen, Q. Yang,
-"Secure federated matrix factorization", arXiv:1906.05108. Noise makes claims of residuals beyond five standard deviations.
+A device sends f_i = c_i (p_i - x_u . y_i) x_u for every item (Ammad-ud-din et al., arXiv:1901.09888), so that all rows are multiples of
+x_u. With d = x_u / |x_u| and e_i = f_i . d, an item that was not consumed (p_i = 0, c_i = w) has e_i = -w |x_u|^2 (d . y_i): one unknown
+for all of them, the median of the ratios. Consumed items miss that line by c_i |x_u| (1 - ...), and their sign tells d from -d. With w = 0,
+as FPL's comparison ran FCF, all other rows are 0. Source: ours; for gradients of matrix factorisation see D. Chai, L. Wang, K. Chen,
+Q. Yang, "Secure federated matrix factorization", arXiv:1906.05108. Under noise a residual beyond five standard deviations is claimed.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from ...core.types import Array, Float64Array
+from ...core.types import Float32Array, Float64Array
 from ..claims import Attack, Claims
 from ..transcript import Transcript
+from ._directions import directions
 from ._rows_seen import claims_of, empty_tally, sends
 
 SURELY = 5.0  # standard deviations of the residual from which on an item is claimed
@@ -27,34 +28,38 @@ def applies(transcript: Transcript) -> bool:
 
 def run(transcript: Transcript) -> Claims:
     """Claims the items whose rows miss the line of those that were not consumed."""
-    tally, worst = empty_tally(transcript), 0.0
-    total, weight = np.zeros(tally.evidence.shape), np.zeros(len(tally.users))
+    tally, worst, items = empty_tally(transcript), 0.0, transcript.items
+    chance = transcript.popularity / max(1, transcript.users)
     for place, seen in enumerate(transcript.rounds):
-        who = np.searchsorted(tally.users, seen.users)
-        for device in range(len(who)):
-            left, sd = residuals(seen.sent["f"][device], seen.received["y"], float(transcript.setting("unobserved")))
-            limit = max(SURELY * sd, LEAST * float(np.abs(left).max(initial=0)))
+        who, f = np.searchsorted(tally.users, seen.users), seen.sent["f"]
+        ptr = np.arange(len(f) + 1) * items
+        unit, along, _ = directions(f.reshape(-1, f.shape[-1]), ptr)
+        for device, e in enumerate(along.reshape(-1, items)):
+            left, sd = residuals(e, seen.received["y"] @ unit[device], float(transcript.setting("unobserved")))
+            limit = max(SURELY * sd, LEAST * float(np.abs(left).max(initial=0)), 1e-12)
             sure = np.flatnonzero(left > limit)
             tally.claim(np.full(len(sure), who[device]), sure, place)
-            scale = max(limit / SURELY, 1e-12)
-            total[who[device]] += np.clip(left / scale, -9, 9)
-            weight[who[device]] += 1
+            tally.evidence[who[device]] += _odds(left, sd, chance)
             worst = max(worst, sd)
-    tally.evidence[:] += (total / np.sqrt(np.maximum(weight, 1))[:, None]).astype(np.float32)
-    return claims_of(transcript, tally, f"residuals of items that were not consumed: at most {worst:.2g}")
+    return claims_of(transcript, tally, f"residuals of items that were not consumed: a standard deviation of {worst:.2g} at most")
 
 
-def residuals(f: Array, y: Array, unobserved: float) -> tuple[Float64Array, float]:
-    """How far each row of one gradient is from what it would be of an item that was not consumed, along x_u and positive for consumed
-    ones, float64 [items]; and the standard deviation of that for the others."""
-    rows, table = f.astype(np.float64), y.astype(np.float64)
-    _, vectors = np.linalg.eigh(rows.T @ rows)
-    direction = vectors[:, -1]
-    e, along = rows @ direction, table @ direction
+def residuals(e: Float64Array, along: Float64Array, unobserved: float) -> tuple[Float64Array, float]:
+    """How far each row of one gradient is from what it would be of an item that was not consumed, positive for consumed ones, float64
+    [items]; and the standard deviation of that for the others. e: rows along the direction of x_u; along: item factors along it."""
     left = e + (_squared_length(e, along, unobserved) * unobserved) * along
-    spread = 1.4826 * float(np.median(np.abs(left - np.median(left))))
-    sign = 1.0 if np.abs(left[left > 0]).max(initial=0) >= np.abs(left[left < 0]).max(initial=0) else -1.0
-    return sign * left, spread
+    sd = 1.4826 * float(np.median(np.abs(left - np.median(left))))
+    sign = 1.0 if left.max(initial=0) >= -left.min(initial=0) else -1.0
+    return sign * left, sd
+
+
+def _odds(left: Float64Array, sd: float, chance: Float64Array) -> Float32Array:
+    """The log odds that residuals add to the popularity: those of a normal distribution around what consumed items have on average, which
+    is how much the residuals grow with the chance of an item, less its error."""
+    centred = chance - chance.mean()
+    squares = max(float(centred @ centred), 1e-12)
+    typical = max(float(left @ centred) / squares - sd / np.sqrt(squares), 0.0)
+    return np.clip((left * typical - typical**2 / 2) / max(sd, 1e-9) ** 2, -9, 9).astype(np.float32)
 
 
 def _squared_length(e: Float64Array, along: Float64Array, unobserved: float) -> float:
