@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 BY_SERVER = {"noise_by": "server"}  # the same noise as by shares of the devices, in a simulation much sooner
 SEEN_ROUNDS, WATCHED = 10, 100  # of the audits of the demo: rounds, and devices whose messages are read one by one
 LEAVES = """As published, the server reads each message by itself and can work the histories out, at any pi. Private, it gets sums, with
-noise of standard deviation .1 on every number (the attacks were given sums of 100, smaller ones than this training's). That guarantees nothing:
+noise of standard deviation .1 on every number (the attacks were given sums of 100, smaller ones than the training's). No guarantee:
 others may find better attacks. One person's share: entrenous receipt latest --user 196"""
 
 
