@@ -146,7 +146,8 @@ def test_compiling_is_spoken_of_after_all_was_checked(command: Command, monkeypa
         assert "compiling" not in command("run", "pfpl+", *["--data", "shop.csv"] * ("--data" not in wrong), *wrong).error
     assert "compiling" not in command("tune", "pfpl+", "--data", "shop.csv", "--grid", "fators=3").error
     said = command("run", "pfpl+", "--data", "shop.csv", *SMALL).err.splitlines()
-    assert said[0].startswith("compiling pfpl+'s device code for this machine") and said[1] == "round 0/5"
+    assert said[0].startswith("profile paper: ")
+    assert said[1].startswith("compiling pfpl+'s device code for this machine") and said[2] == "round 0/5"
     tuned = command("tune", "pfpl+", "--data", "shop.csv", *SMALL, "--grid", "pi=0,1").err
     assert tuned.count("compiling pfpl+'s device code") == 1
     assert "compiling" not in command("run", "popular", "--data", "shop.csv", *SMALL[:2]).err  # there is nothing to compile

@@ -28,7 +28,7 @@ def recorded(data: Any, view: Any, *, threads: int = 1, block: int = 0, limits: 
 
 
 def test_each_update_is_recorded_as_it_was_sent(data: Any) -> None:
-    rounds, recorder, _ = recorded(data, "single", threads=2, block=7)
+    rounds, recorder, _ = recorded(data, "individual", threads=2, block=7)
     start, users = rounds.start(), np.arange(30)
     number = np.uint64(local_key(key(0, "rounds"), 0))
     _, update = rounds.algorithm.local(start.server, start.devices, data.histories(users), users, number)
@@ -41,7 +41,7 @@ def test_each_update_is_recorded_as_it_was_sent(data: Any) -> None:
 
 
 def test_a_sum_is_what_the_server_adds_up(data: Any) -> None:
-    single, summed = (recorded(data, view)[1].rounds[0].sent for view in ("single", "sum"))
+    single, summed = (recorded(data, view)[1].rounds[0].sent for view in ("individual", "sum"))
     q = np.zeros((40, 4))
     np.add.at(q, single["item"], real(np.rint(single["q"].astype(np.float64) * 2**16).astype(np.int64)))
     assert np.array_equal(summed["q"], q) and summed["senders"].tolist() == np.bincount(single["item"], minlength=40).tolist()
@@ -51,11 +51,11 @@ def test_a_sum_is_what_the_server_adds_up(data: Any) -> None:
 def test_recording_changes_no_result_and_sees_what_limits_leave(data: Any) -> None:
     plain = Rounds(MeanEmbedding(), data)
     expected = plain.advance(plain.start(), 2)
-    assert recorded(data, "single")[2].server.q.tobytes() == expected.server.q.tobytes()
+    assert recorded(data, "individual")[2].server.q.tobytes() == expected.server.q.tobytes()
 
-    def halved(update: Update) -> Update:
+    def halved(update: Update, keys: Any) -> Update:
         return update._replace(rows={name: row / 2 for name, row in update.rows.items()})
 
-    _, recorder, _ = recorded(data, "single", limits=[halved])
-    whole = recorded(data, "single")[1].rounds[0].sent["q"]
+    _, recorder, _ = recorded(data, "individual", limits=[halved])
+    whole = recorded(data, "individual")[1].rounds[0].sent["q"]
     assert np.array_equal(recorder.rounds[0].sent["q"], whole / 2)

@@ -11,11 +11,13 @@ from entrenous.algorithms.fcf import FCF
 from entrenous.algorithms.fpl import FPL
 from entrenous.core.errors import NonFiniteError
 from entrenous.core.keys import key
+from entrenous.core.types import UInt64Array
 from entrenous.core.update import Update
 from entrenous.data.interactions import Interactions
 from entrenous.data.synthetic import synthetic
 from entrenous.federation.executors import Debug, DeviceError, Threads
-from entrenous.federation.rounds import Limit, Rounds, Training
+from entrenous.federation.rounds import Rounds, Training
+from entrenous.privacy.limit import Limit
 from entrenous.runs.recommenders import checkpoint_arrays, fitted, restore_training
 from entrenous.runs.store import model_sha256
 from entrenous.runs.train import Periodic, advance
@@ -96,13 +98,13 @@ def test_a_cohort_has_distinct_users_and_every_user_gets_a_turn(data: Interactio
 
 
 def test_limits_are_applied_in_order_to_every_update(data: Interactions) -> None:
-    def halve(update: Update) -> Update:
+    def halve(update: Update, keys: UInt64Array) -> Update:
         return update._replace(rows={name: rows / 2 for name, rows in update.rows.items()})
 
     def largest(*before: Limit) -> list[float]:
         seen: list[float] = []
 
-        def record(update: Update) -> Update:
+        def record(update: Update, keys: UInt64Array) -> Update:
             seen.append(float(np.abs(update.rows["b"]).max()))
             return update
 
@@ -118,12 +120,12 @@ def test_limits_are_applied_in_order_to_every_update(data: Interactions) -> None
 def test_limits_that_change_nothing_change_nothing(data: Interactions) -> None:
     """Without limits an algorithm may add its updates as it makes them; the Update in between makes no difference."""
     reference, training = trained("pfpl with pi", data)
-    other, same = trained("pfpl with pi", data, limits=[lambda update: update])
+    other, same = trained("pfpl with pi", data, limits=[lambda update, keys: update])
     assert other == reference and same.ledger == training.ledger
 
 
 def test_a_value_that_is_not_finite_stops_the_round_before_the_model_changes(data: Interactions) -> None:
-    def poison(update: Update) -> Update:
+    def poison(update: Update, keys: UInt64Array) -> Update:
         update.rows["q"][0, 0] = np.nan
         return update
 
@@ -136,7 +138,7 @@ def test_a_value_that_is_not_finite_stops_the_round_before_the_model_changes(dat
 
 
 def test_the_debug_executor_names_round_stage_and_device(data: Interactions) -> None:
-    def refuse(update: Update) -> Update:
+    def refuse(update: Update, keys: UInt64Array) -> Update:
         if update.ptr[-1] and calls.append(1) is None and len(calls) == 60:  # the 10th device of the second round
             raise ValueError("boom")
         return update

@@ -93,7 +93,7 @@ def test_a_sum_of_nobody_has_the_shape_of_any(name: str, data: Interactions) -> 
     assert shard.contract.way("shown") == {name: array.shape[1:] for name, array in sent.shown.items()}
 
 
-@pytest.mark.parametrize("limits", [(), (lambda update: update,)])
+@pytest.mark.parametrize("limits", [(), (lambda update, keys: update,)])
 def test_after_a_device_failed_no_device_has_changed_and_the_next_sum_is_clean(data: Interactions, limits: Any) -> None:
     algorithm, download = configured("pfpl+", data)
     shard = Shard(algorithm, data.catalogue, data, np.arange(40), block=5, limits=limits)

@@ -16,6 +16,7 @@ from ..data.load import load as read
 from ..data.options import load_arguments
 from ..evaluate.ratings import ERRORS
 from ..federation.executors import Threads
+from ..privacy.protection import PAPER
 from ..runs.pipeline import run
 from ..runs.plan import RunPlan, check, make, usual_protocol
 from ..split.protocol import GIVEN
@@ -105,6 +106,8 @@ def compared(
     given: str | None = None,
     load: Mapping[str, Any] | None = None,
     network: Mapping[str, Any] | None = None,
+    profile: str = PAPER,
+    protect: Mapping[str, Any] | None = None,
     out: Path | None = None,
     metrics: Mapping[str, Any] | None = None,
     splitter: Any = None,
@@ -117,7 +120,7 @@ def compared(
         algorithms: names, `LABEL=NAME` for a second choice of settings, places, classes, instances, or finished runs.
         settings: {label: {setting: value}}. reference: the label that the others are tested against; None = the first.
         protocol: None = the usual one. rounds: of those that train in rounds. given: the folder of a given split, for the protocol `given`.
-        network: what is between peers that gossip, as of `run`.
+        network: what is between peers that gossip; profile, protect: what limits the data that leaves devices; as of `run`.
         out: where every run is stored; None = nowhere. splitter: seed -> splits of one's own, in place of a protocol.
 
     Returns:
@@ -134,16 +137,18 @@ def compared(
     if isinstance(data, str) and protocol == GIVEN:
         data, given = given or data, None
     own = protocol or ("" if splitter or not new else usual_protocol(data, *(one.name for one in new)))
-    common = RunPlan(algorithm="", protocol=own or "own", rounds=rounds, given=given, load=load or {}, network=network or {})
+    common = RunPlan(algorithm="", protocol=own or "own", rounds=rounds, given=given, load=load or {}, network=network or {},
+                     profile=profile, protect=protect or {})  # fmt: skip
     _check(new, common)
     rows = _rows(data, own, load or {}) if new else data
     if isinstance(rows, Interactions) and own != GIVEN:
         for one in new:
-            make(RunPlan(algorithm=one.name, settings=one.settings), rows)
+            make(replace(common, algorithm=one.name, settings=one.settings), rows)
     numbers = [int(run.manifest["seed"]) for run in done[0].runs] if done else list(range(seeds))
     named = isinstance(data, str) and out is not None  # so that a stored run can be repeated by its name
     train = partial(run, data=data if named else rows, protocol=own or None, rounds=rounds, given=given, threads=threads, out=out,
-                    load=load if named and own != GIVEN else None, metrics=metrics or {}, network=network)  # fmt: skip
+                    load=load if named and own != GIVEN else None, metrics=metrics or {}, network=network,
+                    profile=profile, protect=protect)  # fmt: skip
     runs: dict[str, list[Any]] = {one.label: [judged(each) for each in one.runs] for one in found}
     for number, (one, seed) in enumerate(product(new, numbers)):
         progress(number, len(new) * len(numbers), one.label)

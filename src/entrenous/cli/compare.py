@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from ..core.errors import InputError
 from .console import emit_json, progress_bar, say
 from .console import table as show_table
-from .options import Load, Set, assignments
+from .options import Load, Profile, Protect, Set, assignments
 from .run import CHANCE, SHOWN
 
 ENDINGS = (".csv", ".tex")
@@ -27,6 +27,8 @@ def compare(
     given: Path | None = None,
     load: Load = None,
     network: Annotated[list[str] | None, Parameter(negative="")] = None,
+    profile: Profile = "paper",
+    protect: Protect = None,
     threads: int = 0,
     out: Path | None = None,
     table: Annotated[list[Path] | None, Parameter(negative="")] = None,
@@ -56,6 +58,10 @@ def compare(
         The folder of a given split, for --protocol given; default: DATA.
     network:
         What is between peers that gossip, name=value, as for `entrenous run`; may be repeated.
+    profile:
+        What limits the data that leaves devices, as for `entrenous run`; of all that are compared.
+    protect:
+        A setting of the protection, name=value, as for `entrenous run`; may be repeated.
     threads:
         Threads over devices, 0 = all cores.
     out:
@@ -75,7 +81,8 @@ def compare(
         found = compared(
             algorithms, data, protocol=protocol, seeds=seeds, rounds=rounds, settings=_by_label(settings or []), reference=reference,
             given=None if given is None else str(given), load=assignments(load, "--load"),
-            network=assignments(network, "--network"), threads=threads, out=out, progress=progress,
+            network=assignments(network, "--network"), profile=profile,
+            protect=assignments(protect, "--protect"), threads=threads, out=out, progress=progress,
         )  # fmt: skip
     for path in table or []:
         path.write_text(tables.csv_text(found) if path.suffix == ".csv" else tables.latex(found), encoding="utf-8")

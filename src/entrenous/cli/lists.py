@@ -58,6 +58,13 @@ def network() -> Iterable[str]:
     return [f"{name}=" for name in Network.model_fields]
 
 
+def protect() -> Iterable[str]:
+    """The settings of a protection."""
+    from ..privacy.protection import Protection
+
+    return [f"{name}=" for name in Protection.model_fields]
+
+
 def protocols() -> Iterable[str]:
     """The names of all protocols."""
     from ..split.protocol import protocols
@@ -66,7 +73,7 @@ def protocols() -> Iterable[str]:
 
 
 LISTS: dict[str, Callable[[], Iterable[str]]] = {
-    of.__name__: of for of in (algorithms, benches, datasets, experiments, load, metrics, network, protocols)
+    of.__name__: of for of in (algorithms, benches, datasets, experiments, load, metrics, network, protect, protocols)
 }
 
 

@@ -25,6 +25,8 @@ OwnPlace: TypeAlias = Annotated[str | None, Parameter(name="--algorithm", help=P
 TodaysCode: TypeAlias = Annotated[bool, Parameter(name="--todays-code", help=TODAYS)]
 Runs: TypeAlias = Annotated[Path, Parameter(name="--runs")]
 Negatives: TypeAlias = Literal["train", "leaky"]
+Profile: TypeAlias = Literal["paper", "private", "dp", "robust"]
+Protect: TypeAlias = Annotated[list[str] | None, Parameter(name="--protect", negative="")]
 
 
 def assignments(given: Sequence[str] | None, option: str = "--set") -> dict[str, str]:

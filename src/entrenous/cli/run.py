@@ -8,8 +8,8 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from ..core.errors import InputError
-from .console import emit_json, progress_bar, table
-from .options import RUNS, Load, Negatives, Set, assignments
+from .console import emit_json, progress_bar, say, table
+from .options import RUNS, Load, Negatives, Profile, Protect, Set, assignments
 
 SHOWN = ("mae", "rmse", "hr@10", "ndcg@10", "precision@10", "recall@10", "mrr@10", "auc", "item_coverage@10", "gini@10")
 CHANCE = (
@@ -36,6 +36,8 @@ def run(
     load: Load = None,
     negatives: Negatives = "train",
     network: Annotated[list[str] | None, Parameter(negative="")] = None,
+    profile: Profile = "paper",
+    protect: Protect = None,
     out: Path = RUNS,
     resume: str | None = None,
     todays_code: bool = False,
@@ -88,6 +90,11 @@ def run(
     network:
         What is between peers that gossip, name=value; may be repeated, such as loss=0.3 or latency=uniform:0:5. Names: {network};
         `entrenous explain network` says what each is.
+    profile:
+        What limits the data that leaves devices: paper = what is published and no more; private = sums alone, with noise, of at least 100
+        people; dp = differential privacy for each user; robust. docs/privacy.md says what each does not protect, and what it costs.
+    protect:
+        A setting of the protection where it differs from the profile's, name=value; may be repeated, such as noise=0.2. Names: {protect}.
     out:
         Where runs are stored.
     resume:
@@ -109,11 +116,11 @@ def run(
             asked = {
                 "algorithm": None if place else algorithm, "data": data, "protocol": protocol, "rounds": rounds, "seed": seed,
                 "every": every, "patience": patience, "set": settings, "given": given, "load": load, "negatives": negatives,
-                "network": network,
+                "network": network, "profile": profile, "protect": protect,
             }  # fmt: skip
             _refuse_change(asked, store.unfinished(resume, out).manifest)
             finished = reopen.resume(resume, root=out, threads=threads, workers=workers, ray=ray, algorithm=place,
-                                     checkpoint_every=checkpoint_every, todays_code=todays_code, progress=progress)  # fmt: skip
+                                     checkpoint_every=checkpoint_every, todays_code=todays_code, progress=progress, say=say)  # fmt: skip
         elif algorithm is None:
             raise InputError(
                 "entrenous run",
@@ -125,8 +132,9 @@ def run(
             finished = pipeline.run(
                 algorithm, data, protocol=protocol, seed=seed, rounds=rounds, settings=assignments(settings), patience=patience,
                 every=every, given=None if given is None else str(given), load=assignments(load, "--load"),
-                negatives=negatives, network=assignments(network, "--network"), threads=threads, workers=workers, ray=ray,
-                checkpoint_every=checkpoint_every, out=out, debug=debug, progress=progress,
+                negatives=negatives, network=assignments(network, "--network"), profile=profile,
+                protect=assignments(protect, "--protect"), threads=threads, workers=workers, ray=ray,
+                checkpoint_every=checkpoint_every, out=out, debug=debug, progress=progress, say=say,
             )  # fmt: skip
     if json:
         emit_json(finished.manifest)
@@ -137,9 +145,9 @@ def run(
 
 def _refuse_change(asked: dict[str, Any], manifest: dict[str, Any]) -> None:
     """A run is continued as it was begun: an option beside --resume may repeat what the run has, but not change it."""
-    usual = {"data": "ml-100k", "protocol": None, "seed": 0, "every": 0, "patience": 0, "negatives": "train"}
-    own = {"negatives": "train", **manifest, "rounds": manifest.get("rounds_asked"), "set": None, "load": None, "given": None,
-           "network": None}  # fmt: skip
+    usual = {"data": "ml-100k", "protocol": None, "seed": 0, "every": 0, "patience": 0, "negatives": "train", "profile": "paper"}
+    never = dict.fromkeys(("set", "load", "given", "network", "protect"))
+    own = {"negatives": "train", "profile": "paper", **manifest, "rounds": manifest.get("rounds_asked"), **never}
     for name, value in asked.items():
         same = own[name] in (value, str(Path(value).resolve()) if name == "data" else value)
         if value != usual.get(name) and not same:

@@ -23,6 +23,7 @@ HOW_MUCH = weight(when="each round: n_k", reveals="how many interactions the dev
 ALIKE = weight(
     when="each round: 256, or 0 from a device without a history",
     reveals="whether the device has a history; in a sum, how many have one",
+    usual=float(EACH),
 )
 
 

@@ -18,8 +18,9 @@ are derived from the declaration (core/declared.py, core/enforce.py).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, NamedTuple, TypeAlias, final
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, TypeAlias, final
 
 
 class UpTo(NamedTuple):
@@ -73,7 +74,7 @@ class SentArray(NamedTuple):
     """One array that leaves a device, made by `rows`, `dense`, `shown`, `weight` or `pushed`.
 
     sizes: of one row or one array. when: how often it leaves. reveals: what who sees it learns. only_if: the setting without which it does
-    not leave, "" = always. below, least: of what is shown, as in `shown`.
+    not leave, "" = always. below, least: of what is shown, as in `shown`. usual: of a weight, as in `weight`.
     """
 
     way: Way
@@ -85,6 +86,7 @@ class SentArray(NamedTuple):
     only_if: str = ""
     below: str | int | None = None
     least: int | None = None
+    usual: float | None = None
 
     @property
     def said(self) -> str:
@@ -118,9 +120,12 @@ def shown(
     return SentArray("shown", name, sizes, "float32", when, reveals, only_if, below, least)
 
 
-def weight(*, when: str, reveals: str) -> SentArray:
-    """The weight of a device: `Update.weight`, added up. Without this entry every device must weigh 1."""
-    return SentArray("weight", "weight", (), "float32", when, reveals)
+def weight(*, when: str, reveals: str, usual: float | None = None) -> SentArray:
+    """The weight of a device: `Update.weight`, added up. Without this entry every device must weigh 1.
+
+    usual: a weight that says nothing of a device, for a protection that hides who weighs how much; None = the mean number of
+    interactions."""
+    return SentArray("weight", "weight", (), "float32", when, reveals, usual=usual)
 
 
 def pushed(name: str, *sizes: Size, dtype: str, when: str, reveals: str) -> SentArray:
@@ -141,6 +146,8 @@ class Traits:
             cross-validation for predicted ratings. `X-given` is passed over where the parts that X published are not there.
         groups: the size that says into how many sums dense arrays and weights are added; "" = one.
         holds_out_own: peers hold rows of their own back, to judge by them the models that they receive.
+        private, dp: settings of `privacy.protection.Protection` that were measured for this algorithm under the profile of that name.
+        private_settings: settings of the algorithm itself under either, unless others are asked for.
     """
 
     predicts_ratings: bool = False
@@ -149,3 +156,6 @@ class Traits:
     usual_protocols: tuple[str, ...] = ()
     groups: str = ""
     holds_out_own: bool = False
+    private: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    dp: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    private_settings: Mapping[str, Any] = field(default_factory=dict, hash=False)

@@ -213,6 +213,7 @@ class Contract:
     declaration: Declaration
     sizes: Mapping[str, int]
     sends: tuple[SentArray, ...]  # those of the declaration that these settings send
+    mean_history: float = 1.0  # interactions a user
 
     @property
     def name(self) -> str:
@@ -229,6 +230,14 @@ class Contract:
     def weighs(self) -> bool:
         """Whether devices may have a weight other than 1."""
         return any(sent.way == "weight" for sent in self.sends)
+
+    @property
+    def usual_weight(self) -> float:
+        """A weight of a device that says nothing of it: as declared, or the mean number of interactions; 1 where nobody weighs."""
+        for sent in self.sends:
+            if sent.way == "weight":
+                return self.mean_history if sent.usual is None else sent.usual
+        return 1.0
 
     @property
     def cohort(self) -> int:
@@ -328,7 +337,7 @@ def bound(algorithm: Any, catalogue: Catalogue) -> Contract:
     """The contract of a configured algorithm in the federation of a catalogue. Raises ContractError for a size that nothing decides."""
     declaration = declared(algorithm)
     sends = tuple(sent for sent in declaration.sends if not sent.only_if or _setting(algorithm, sent.only_if))
-    contract = Contract(declaration, _sizes(algorithm, catalogue), sends)
+    contract = Contract(declaration, _sizes(algorithm, catalogue), sends, catalogue.interactions / max(1, catalogue.users))
     fields = (*contract.receives, *contract.keeps)
     for sizes in (*(field.axes.sizes for field in fields), *(sent.sizes for sent in sends)):
         contract.shape(tuple(size for size in sizes if upper_bound(size) != "devices"))

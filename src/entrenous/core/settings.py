@@ -14,6 +14,7 @@ from .errors import InputError, did_you_mean
 EXAMPLES = {
     "--set": "for example --set pi=0.5",
     "--network": "for example --network loss=0.3",
+    "--protect": "for example --protect noise=0.2",
     "--own": "for example --own pi=0.5",
 }
 

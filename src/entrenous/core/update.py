@@ -1,6 +1,7 @@
 """Updates, the one type of what leaves a device, and their sum, which does not depend on order.
 
-Everything that limits disclosure (pi, clip, noise, quantise, mask) is a function `Update -> Update`; everything that measures
+Everything that limits disclosure (pi, clip, noise, quantise, mask) is a function `Update -> Update`
+(privacy/limit.py); everything that measures
 it (the byte ledger, an audit) reads `Update`s. The server adds updates as int64 fixed point with a step of 2^-16, which makes
 a sum independent of arrival order and of the number of threads; secure aggregation needs the same integers.
 """
@@ -79,6 +80,16 @@ class Total(NamedTuple):
     weight: Int64Array
     devices: int
     shown: tuple[ShownArrays, ...] = ()
+
+
+def by_item(update: Update) -> Update:
+    """The update with the rows of each device in ascending order of their items, an order that says nothing of how they came about.
+    A sum does not depend on it."""
+    falls = np.flatnonzero(np.diff(update.item) <= 0) + 1  # where a device may begin
+    if np.isin(falls, update.ptr).all():
+        return update
+    order = np.lexsort((update.item, np.repeat(np.arange(update.devices), np.diff(update.ptr))))
+    return update._replace(item=update.item[order], rows={name: row[order] for name, row in update.rows.items()})
 
 
 def empty_total(update: Update, items: int) -> Total:

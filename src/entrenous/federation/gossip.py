@@ -26,6 +26,7 @@ from .executors import Executor, Threads
 from .ledger import Ledger
 from .network import Draws, Network
 from .pool import Pool
+from .recorder import NeighbourRecorder
 from .swarm import ARRIVAL, RESTART, SWITCH, TIMER, Calendar, Counts, Mail, Swarm, restored
 from .timeline import Happening, Timeline, waves
 
@@ -43,7 +44,7 @@ class Gossip:
 
     The result depends on algorithm, data, network and seed alone: not on the executor's threads, nor on where it was interrupted.
     weighting: the nodes' weighting sets with their candidates, of a protocol that gives them; None = each node draws its own. avoid: what
-    nodes never draw as negatives, as in `Rounds`.
+    nodes never draw as negatives, as in `Rounds`. recorder: takes down what reaches some of the nodes.
     """
 
     def __init__(
@@ -56,10 +57,12 @@ class Gossip:
         weighting: Held | None = None,
         executor: Executor | None = None,
         avoid: Interactions | None = None,
+        recorder: NeighbourRecorder | None = None,
     ) -> None:
         self.catalogue = data.catalogue
         self.algorithm: GossipAlgorithm = algorithm.configured(self.catalogue)
         self.contract: Contract = bound(self.algorithm, self.catalogue)
+        self._recorder = recorder
         self._checked = 0.0  # until then, what nodes keep, push and do to what they receive is held against the declaration
         self.data, self.seed, self.network = data, seed, network or Network()
         self.executor: Executor = executor or Threads(1)
@@ -226,6 +229,8 @@ class Gossip:
         arrivals = Arrivals(
             kept.values, who, own, swarm.mail.slot[places], into, swarm.mail.headers(places), self._event_keys(swarm, who)
         )
+        if self._recorder is not None:
+            self._recorder.arrived(now.time[here], who, kept.values[arrivals.received], arrivals.headers, self._base)
         some = arrivals.received[: TRIED if self._checks(now) else 0]
         before = kept.values[some].tobytes()
         refused = self._judged(swarm, arrivals) != ACCEPTED

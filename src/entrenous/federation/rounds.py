@@ -11,11 +11,15 @@ from ..core.declared import Contract, bound, read_only
 from ..core.keys import key as key_of
 from ..core.keys import local_key, select_key
 from ..core.protocols import FederatedAlgorithm, State
+from ..core.types import Int64Array
 from ..data.interactions import Interactions
+from ..privacy.in_force import ProtectionInForce
+from ..privacy.limit import Limit
+from ..privacy.protection import Protection
 from .executors import Executor, Threads
 from .ledger import Ledger
 from .recorder import Recorder
-from .shard import FederatedDevices, Limit, Shard
+from .shard import FederatedDevices, Shard
 
 
 class Training(NamedTuple):
@@ -36,10 +40,12 @@ class Rounds:
 
     The result depends on algorithm, data and seed alone: not on the executor's threads, not on `block` (devices run together;
     0 = as many as fill BLOCK_BYTES by what the algorithm declares, or an even share of the cohort where the algorithm adds up by itself),
-    not on where training was interrupted. `limits` are applied in order to every update; an algorithm with `local_sum` adds up by itself
-    when there are none. In the first round what devices do is held against the declaration, with a strict executor in every round.
+    not on where training was interrupted; but for noise from the operating system, if the protection has it. protection: what limits the
+    data that leaves devices, with noise as a number; `limits` are applied after it, in order; an algorithm with `local_sum` adds up by
+    itself when nothing is. In the first round what devices do is held against the declaration, with a strict executor in every round.
     avoid: what devices never draw as negatives; None = their rows of `data`. Anything else is a leak, and is to be called one.
-    recorder: takes down what devices receive and send; they must be here.
+    recorder: takes down what devices receive and send; they must be here. cohorts: who takes part in a round instead, from its number and
+    whom the algorithm selected; an active server may choose as it likes, and an audit asks what it learns.
     everybody: where the devices are, which then know `data`, `executor`, `limits`, `block` and `avoid` by themselves; None = here.
     """
 
@@ -51,20 +57,24 @@ class Rounds:
         seed: int = 0,
         executor: Executor | None = None,
         limits: Sequence[Limit] = (),
+        protection: Protection | None = None,
         block: int = 0,
         avoid: Interactions | None = None,
         everybody: FederatedDevices | None = None,
         recorder: Recorder | None = None,
+        cohorts: Callable[[int, Int64Array], Int64Array] | None = None,
     ) -> None:
         self.catalogue = data.catalogue
         self.algorithm = algorithm.configured(self.catalogue)
         self.contract: Contract = bound(self.algorithm, self.catalogue)
-        self.data, self.avoid, self.seed, self.limits = data, avoid, seed, tuple(limits)
+        self.data, self.avoid, self.seed = data, avoid, seed
+        self.protected = ProtectionInForce(protection or Protection(), self.contract)
+        self._limited = bool(limits) or self.protected.protection.active
         self.executor: Executor = executor or Threads(1)
-        self._here, self._recorder = everybody is None, recorder
+        self._here, self._recorder, self._cohorts = everybody is None, recorder, cohorts
         self.everybody: FederatedDevices = everybody or Shard(
             self.algorithm, self.catalogue, data, np.arange(self.catalogue.users),
-            executor=self.executor, limits=limits, block=block, avoid=avoid, recorder=recorder,
+            executor=self.executor, limits=limits, protection=protection, block=block, avoid=avoid, recorder=recorder,
         )  # fmt: skip
         self._key = key_of(seed, "rounds")
 
@@ -84,18 +94,21 @@ class Rounds:
 
     def _alone(self) -> bool:
         """True if `solo_rounds` may run: cohorts of one device that is here, whose update nothing looks at on its way."""
-        watched = bool(self.limits) or self.executor.strict or self._recorder is not None
+        watched = self._limited or self.executor.strict or self._recorder is not None or self._cohorts is not None
         return self._here and self.contract.cohort == 1 and not watched
 
     def one_round(self, training: Training) -> Training:
         """Runs one round: select, download, local on every selected device, limit, add, aggregate."""
         number, stage = training.round, self.executor.stage
         with stage(number, "select"):
-            users = self.algorithm.select(training.server, self.catalogue, np.uint64(select_key(self._key, number)))
+            chosen, own = np.uint64(select_key(self._key, number)), np.uint64(local_key(self._key, number))
+            users = self.protected.select(self.algorithm.select(training.server, self.catalogue, chosen), chosen)
+            users = users if self._cohorts is None else self._cohorts(number, users)
         with stage(number, "download"):
             download = read_only(self.algorithm.download(training.server))
         with stage(number, "local"):
-            total, sent = self.everybody.work(download, training.devices, users, np.uint64(local_key(self._key, number)))
+            total, sent = self.everybody.work(download, training.devices, users, own)
+            total = self.protected.on_sum(total, own)
         ledger = training.ledger.down(self.contract.delivered(download, users[:1]), len(users), self.catalogue.items)
         with stage(number, "aggregate"):
             server = self.algorithm.aggregate(training.server, total)

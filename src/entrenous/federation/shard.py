@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial, reduce
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, Protocol, final
@@ -11,15 +11,18 @@ import numpy as np
 
 from ..core.declared import Contract, bound, read_only
 from ..core.enforce import check_received, check_update
+from ..core.keys import fold_name, folds
 from ..core.protocols import Catalogue, FederatedAlgorithm, Histories, State
 from ..core.trial import local, of_devices, try_local
 from ..core.types import Int64Array
-from ..core.update import Total, Update, add_update, clear_total, merge_totals
+from ..core.update import Total, Update, add_update, by_item, clear_total, merge_totals
+from ..privacy.in_force import ProtectionInForce
+from ..privacy.limit import Limit, chain
+from ..privacy.protection import Protection
 from .executors import Executor, Threads
 from .ledger import Ledger
 from .recorder import Recorder
 
-Limit = Callable[[Update], Update]  # clip, noise, quantise, mask: what limits disclosure, on the device
 BLOCK_BYTES = 1 << 22  # update bytes of a block of devices: a part of the third-level cache, and enough to share a call's costs
 SHARES = 4  # blocks a worker, so that the workers finish together
 TRIED = 4  # devices that are tried out before the first round
@@ -58,6 +61,8 @@ class Shard:
 
     algorithm: as `configured` for the federation. users: int64 [m], ascending, their numbers in the federation, which name their
     randomness. data: the histories of these users and of nobody else, row r those of users[r]. The others as in `Rounds`.
+
+    Rows leave in the order of their items, unless the protection says otherwise; its limits apply, then `limits`.
     """
 
     def __init__(
@@ -69,16 +74,20 @@ class Shard:
         *,
         executor: Executor | None = None,
         limits: Sequence[Limit] = (),
+        protection: Protection | None = None,
         block: int = 0,
         avoid: Any = None,
         recorder: Recorder | None = None,
     ) -> None:
         self.algorithm, self.catalogue, self.data, self.users = algorithm, catalogue, data, users
         self.executor: Executor = executor or Threads(1)
-        self.limits, self.block, self.avoid = tuple(limits), block, avoid
+        self.block, self.avoid = block, avoid
         self.contract: Contract = bound(algorithm, catalogue)
+        self.protected = ProtectionInForce(protection or Protection(), self.contract)
         self.recorder = recorder
-        looked_at = bool(limits) or recorder is not None  # the updates, on their way
+        own = (*self.protected.limits(), *limits)
+        self._limit = chain(*own)
+        looked_at = bool(own) or recorder is not None  # the updates, on their way
         self.sums = None if looked_at else self.contract.declaration.local_sum
         self._free: SimpleQueue[Total] = SimpleQueue()  # zeroed, and reused from round to round
         self._tried = False  # whether some devices were tried out: in the first round, and in every one of a strict executor
@@ -129,9 +138,8 @@ class Shard:
         private, update = local(self.contract, self.algorithm, received, own, histories, users, key)
         if checked:
             check_update(self.contract, update, users, private)
-        for limit in self.limits:
-            update = limit(update)
-        return private, update
+        ordered = by_item(update) if self.protected.sorts else update
+        return private, self._limit(ordered, folds(fold_name(key, "limits"), users))
 
     def try_first(self, download: State, devices: State, users: Int64Array, key: np.uint64, *, whole: bool = False) -> bool:
         """Checks devices against the declaration in the first round, and in each one of a strict executor: trains a few of the devices
@@ -162,7 +170,7 @@ class Shard:
     def _blocks(self, users: Int64Array) -> list[Int64Array]:
         workers = self.executor.workers
         share = max(1, -(-len(users) // (workers if workers == 1 else SHARES * workers)))
-        fill = max(1, BLOCK_BYTES // self.contract.block_bytes)
+        fill = max(1, BLOCK_BYTES // (self.contract.most_bytes if self.protected.wide else self.contract.block_bytes))
         size = self.block or (share if self.sums else min(fill, share))
         return [users[low : low + size] for low in range(0, len(users), size)]
 

@@ -39,7 +39,7 @@ def opening(plan: RunPlan, rows: Interactions, by_name: bool, objects: Sequence[
         **{name: value for name, value in asked.items() if name != "rounds"},
         **{
             kind: {name: value if isinstance(value, str | int | float) else str(value) for name, value in given.items()}
-            for kind, given in (("settings", plan.settings), ("network", plan.network))
+            for kind, given in (("settings", plan.settings), ("network", plan.network), ("protect", plan.protect))
         },
         "data_by_name": by_name,
         "settings_in_memory": list(objects),

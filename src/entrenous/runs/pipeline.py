@@ -29,9 +29,11 @@ from ..federation.workers.crew import Crew
 from ..federation.workers.engine import EngineOptions, crew
 from ..federation.workers.rounds import refuse
 from ..federation.workers.shards import ShardHand
+from ..privacy.protection import PAPER
 from ..split.protocol import GIVEN, splits
 from ..split.types import Split
 from . import store
+from .disclosure import gives_away
 from .manifest import Fold, between, closing, ignored, opening
 from .pins import pins
 from .plan import TRACE, RunPlan, check, check_parts, leaky, make, network_of, usual_protocol
@@ -41,7 +43,7 @@ from .recommenders import (
     FederatedRecommender,
     GossipRecommender,
 )
-from .train import OnRound, Watch, train
+from .train import OnRound, Say, Watch, train, unsaid
 
 LENGTHS = (5, 10, 20)  # list lengths n of the metrics
 LEAK = (
@@ -103,6 +105,8 @@ def run(
     load: Mapping[str, Any] | None = None,
     negatives: str = "train",
     network: Mapping[str, Any] | None = None,
+    profile: str = PAPER,
+    protect: Mapping[str, Any] | None = None,
     threads: int = 0,
     workers: int | None = None,
     ray: str | None = None,
@@ -110,6 +114,7 @@ def run(
     out: str | Path | None = None,
     debug: bool = False,
     progress: Progress = silent,
+    say: Say = unsaid,
     parts: Sequence[Split] = (),
     metrics: Mapping[str, Metric] = NO_METRICS,
     on_round: OnRound | None = None,
@@ -117,11 +122,13 @@ def run(
     """Splits, trains, evaluates and, with `out`, stores. See `RunPlan` for what determines the result.
 
     protocol: None = the usual one: loo-99, kfold-5 for an algorithm that predicts ratings, PEPPER's for one that gossips.
+    profile, protect: what limits the data that leaves devices, and settings of its own (`privacy.protection`).
     given: the folder of a given split; it is then the data. negatives: "leaky" shows what the field's leaky samplers do, with a
     warning (EntrenousWarning) and in every text about the run. threads: 0 = all cores; never changes a result.
     workers, ray: over so many processes of this machine, or of the Ray cluster at this address; they never change a result either.
     checkpoint_every: rounds, None = a tenth of the training, 0 = never. debug: one device at a time, so that an error names the device.
     parts: a split of one's own, or one a fold, in place of a protocol; `data` is then its rows. metrics: further ones by name.
+    say: is told, before the first round, what a run without a protection gives away.
     on_round: called after each round of training with its number and the metrics on validation, if these were just looked at.
     Raises InputError for anything that cannot be run, before anything is written.
     """
@@ -138,7 +145,7 @@ def run(
         protocol=protocol, seed=seed, rounds=rounds, settings=settings or {}, patience=patience, every=every,
         given=None if given is None else _lasting(given),
         load={name: _lasting(value) if name == "items" else value for name, value in (load or {}).items()},
-        negatives=negatives, network=network or {},
+        negatives=negatives, network=network or {}, profile=profile, protect=protect or {},
     )  # fmt: skip
     check(plan)
     asked = EngineOptions(workers, ray, threads)
@@ -153,7 +160,7 @@ def run(
     with hired_crew(asked, plan, what, made, debug) as hired:
         folder, begun = _opened(plan, what, made, by_name, objects, None if out is None else Path(out))
         watch = Watch(every=every, patience=patience, checkpoint_every=checkpoint_every, folder=folder, executor=executor,
-                      progress=progress, crew=hired, metrics=metrics, on_round=on_round)  # fmt: skip
+                      progress=progress, say=say, crew=hired, metrics=metrics, on_round=on_round)  # fmt: skip
         with _nothing_left_behind(folder):
             return execute(replace(plan, network=between_nodes), what, made, begun, watch)
 
@@ -240,6 +247,8 @@ def _keep_traces(network: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 def execute(plan: RunPlan, what: Material, algorithm: Algorithm, begun: dict[str, Any], watch: Watch) -> RunResult:
     """Trains and evaluates every fold of a plan and, if `watch` has a folder, stores the run. begun: the manifest so far."""
+    if line := gives_away(plan, algorithm):
+        watch.say(line)
     if leaky(plan):
         warnings.warn(LEAK, EntrenousWarning, stacklevel=3)
     if watch.folder is None:

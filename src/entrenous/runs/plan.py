@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, final
 
 from ..core.contract import Traits
-from ..core.declared import declared, is_gossip
+from ..core.declared import bound, declared, is_federated, is_gossip
 from ..core.discover import kind_of
 from ..core.errors import InputError, at_least, did_you_mean
 from ..data.dataset import datasets
@@ -16,6 +16,8 @@ from ..data.interactions import Interactions
 from ..data.options import load_arguments
 from ..federation.network import Network
 from ..privacy.choice import read_choice
+from ..privacy.in_force import ProtectionInForce
+from ..privacy.protection import DP, PAPER, PRIVATE, Protection, protection_of
 from ..split.protocol import GIVEN
 from ..split.types import Split
 from .recommenders import Algorithm, check_trainable, federated
@@ -39,6 +41,8 @@ class RunPlan:
     negatives: "train" = a device draws as a negative any item without a training row of its user; "leaky" = any but those held out
     too, as the samplers behind many published tables do. That tells the model which items were held out. Only `run` offers it.
     network: what is between peers that gossip, where it differs from lock-step rounds: settings of `federation.network.Network`.
+    profile: what limits the data that leaves devices: a name of `privacy.protection.PROFILES`. protect: settings of
+    `privacy.protection.Protection` where they differ from the profile's.
     """
 
     algorithm: str
@@ -53,6 +57,8 @@ class RunPlan:
     load: Mapping[str, Any] = field(default_factory=dict)
     negatives: str = "train"
     network: Mapping[str, Any] = field(default_factory=dict)
+    profile: str = PAPER
+    protect: Mapping[str, Any] = field(default_factory=dict)
 
 
 def usual_protocol(data: str | Interactions, *algorithms_named: str) -> str:
@@ -81,13 +87,15 @@ def check(plan: RunPlan) -> None:
         at_least(f"--{name}", getattr(plan, name), least)
     if plan.seed >= SEEDS:
         raise InputError("--seed", f"got {plan.seed}", expected=f"less than 2^63 = {SEEDS}")
-    kind, preset = kind_of(plan.algorithm)
-    made = kind.parse({**preset, **{name: value for name, value in plan.settings.items() if not _is_file(value)}})
+    made = algorithm_of(
+        plan.algorithm, {name: value for name, value in plan.settings.items() if not _is_file(value)}, plan.profile
+    )
     if leaky(plan):
         _check_draws(plan.algorithm, made)
     if plan.patience and not plan.every:
         raise InputError("--patience", "there are no looks at validation", fix="say how often to look with --every ROUNDS")
     network_of(plan)
+    _check_protection(plan, made)
     if plan.network and not is_gossip(made):
         fix = "leave it out, or choose an algorithm without a server, such as pepper-gmf"
         raise InputError("--network", f"{plan.algorithm} does not gossip", expected="an algorithm whose peers do", fix=fix)
@@ -103,11 +111,30 @@ def network_of(plan: RunPlan) -> Network:
     return Network.read(plan.network)
 
 
-def algorithm_of(name: str, settings: Mapping[str, Any]) -> Algorithm:
-    """An algorithm by its name, with settings that are numbers and text. Raises InputError for a name or a setting that does not exist."""
+def algorithm_of(name: str, settings: Mapping[str, Any], profile: str = PAPER) -> Algorithm:
+    """An algorithm by its name, with settings that are numbers and text, and those of its own that go with a profile.
+
+    Raises InputError for a name or a setting that does not exist."""
     kind, preset = kind_of(name)
-    made: Algorithm = kind.parse({**preset, **settings})
+    with_profile = declared(kind.parse(preset)).traits.private_settings if profile in (PRIVATE, DP) else {}
+    made: Algorithm = kind.parse({**preset, **with_profile, **settings})
     return made
+
+
+def protection_in(plan: RunPlan, algorithm: Algorithm) -> Protection:
+    """The protection of a plan. Raises InputError for a profile or a setting that does not exist."""
+    return protection_of(plan.profile, plan.protect, declared(algorithm).traits)
+
+
+def _check_protection(plan: RunPlan, algorithm: Algorithm) -> None:
+    """Refuses a protection where there are no rounds around a server, and what would choose by what is not in the budget."""
+    protection = protection_in(plan, algorithm)
+    if not is_federated(algorithm) and (plan.profile != PAPER or plan.protect):
+        problem, fix = f"{plan.algorithm} has no rounds around a server", "leave --profile and --protect out"
+        raise InputError("--profile", problem, expected="a server-coordinated algorithm, such as fpl", fix=fix)
+    if protection.epsilon is not None and plan.patience:
+        problem = "choosing the best round by validation is not in the budget of epsilon"
+        raise InputError("--patience", problem, expected="a number of rounds", fix="leave it out")
 
 
 def make(plan: RunPlan, rows: Interactions) -> Algorithm:
@@ -115,12 +142,14 @@ def make(plan: RunPlan, rows: Interactions) -> Algorithm:
 
     Raises InputError for settings that do not fit the rows, such as more clusters than users.
     """
-    made: Any = algorithm_of(plan.algorithm, {name: _value(value, rows) for name, value in plan.settings.items()})
+    made: Any = algorithm_of(plan.algorithm, {name: _value(value, rows) for name, value in plan.settings.items()}, plan.profile)
     cohort = dict(made).get("cohort", 0)
     if "cohort" in plan.settings and cohort > len(rows.users):  # a default only says how many at most
         raise InputError("--set cohort", f"got {cohort}", expected=f"at most {len(rows.users)}, the users of {rows.name}")
     if federated(made):
-        made.configured(rows.catalogue)  # for what it refuses
+        own = made.configured(rows.catalogue)  # for what it refuses
+        if is_federated(made):
+            ProtectionInForce(protection_in(plan, made), bound(own, rows.catalogue))
     return made
 
 

@@ -16,13 +16,14 @@ from ..evaluate.predict import predictions
 from ..evaluate.recommend import recommendations
 from ..federation.executors import Threads
 from ..federation.workers.engine import EngineOptions
+from ..privacy.protection import PAPER
 from ..split.types import Split
 from . import store
 from .pins import check_algorithm, check_program
 from .pipeline import Material, RunResult, execute, hired_crew, material
 from .plan import TRACE, RunPlan, make
 from .recommenders import CentralRecommender, FederatedRecommender, GossipRecommender, restore
-from .train import Watch
+from .train import Say, Watch, unsaid
 
 KEPT = ("algorithm", "data", "protocol", "seed", "settings", "patience", "every", "given", "load")
 
@@ -53,6 +54,7 @@ def plan_of(run: store.StoredRun, algorithm: str | None = None) -> RunPlan:
     kept["negatives"] = run.manifest.get("negatives", "train")  # runs of earlier versions had no choice
     kept["settings"] = {name: _own_file(value, "@", run) for name, value in kept["settings"].items()}
     kept["network"] = {name: _own_file(value, TRACE, run) for name, value in run.manifest.get("network", {}).items()}
+    kept["profile"], kept["protect"] = run.manifest.get("profile", PAPER), run.manifest.get("protect", {})
     kept["algorithm"] = _algorithm(run, algorithm)
     return RunPlan(**kept, rounds=run.manifest["rounds_asked"])
 
@@ -149,6 +151,7 @@ def resume(
     algorithm: str | None = None,
     todays_code: bool = False,
     progress: Progress = silent,
+    say: Say = unsaid,
 ) -> RunResult:
     """Continues an interrupted run from its newest checkpoint to the model an uninterrupted run ends with. workers, ray: as of `run`,
     whatever the run was begun with. todays_code: go on though the code or a library is not what the run began with."""
@@ -168,5 +171,5 @@ def resume(
     check_program(stored.manifest, str(stored.path), todays_code)
     with hired_crew(asked, plan, what, made) as hired:
         watch = Watch(every=plan.every, patience=plan.patience, checkpoint_every=checkpoint_every, folder=stored.path,
-                      executor=executor, progress=progress, crew=hired)  # fmt: skip
+                      executor=executor, progress=progress, say=say, crew=hired)  # fmt: skip
         return execute(plan, what, made, stored.manifest, watch)

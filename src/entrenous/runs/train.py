@@ -23,9 +23,10 @@ from ..federation.network import Network
 from ..federation.rounds import Rounds
 from ..federation.workers.crew import Crew
 from ..federation.workers.rounds import ShardedRounds
+from ..privacy.protection import Protection
 from ..split.types import Held, Split
 from . import store
-from .plan import RunPlan, leaky, network_of
+from .plan import RunPlan, leaky, network_of, protection_in
 from .recommenders import (
     Algorithm,
     Federation,
@@ -39,7 +40,12 @@ from .recommenders import (
 )
 
 OnRound: TypeAlias = Callable[[int, dict[str, float]], None]
+Say: TypeAlias = Callable[[str], None]  # one line for who started a run
 PROGRESS_STEPS = 100  # how often a long training reports
+
+
+def unsaid(line: str) -> None:
+    """The Say that says nothing."""
 
 
 @final
@@ -49,7 +55,8 @@ class Watch:
 
     every: rounds between looks at validation, 0 = none. patience: looks without a better one after which training stops, 0 = never.
     checkpoint_every: rounds between checkpoints in `folder`, 0 = none. crew: workers that have the devices; None = they are here.
-    metrics: further ones, by name. on_round: is told of each round, with the metrics of a look at validation if there was one.
+    say: is told a line that whoever started the run should read. metrics: further ones, by name.
+    on_round: is told of each round, with the metrics of a look at validation if there was one.
     """
 
     every: int = 0
@@ -58,6 +65,7 @@ class Watch:
     folder: Path | None = None
     executor: Executor = field(default_factory=lambda: Threads(1))
     progress: Progress = silent
+    say: Say = unsaid
     crew: Crew | None = None
     metrics: Mapping[str, Metric] = field(default_factory=dict)
     on_round: OnRound | None = None
@@ -76,6 +84,7 @@ def train(plan: RunPlan, algorithm: Algorithm, split: Split, watch: Watch, trace
     rows, until = split.final_train, plan.rounds or algorithm.default_rounds(split.final_train.catalogue)
     seen, avoid = split.validation if not split.refit else None, split.all_rows if leaky(plan) else None
     run_phase = partial(train_phase, label=short(plan.algorithm), seed=plan.seed, avoid=avoid, network=network_of(plan),
+                        protection=protection_in(plan, algorithm),
                         weighting=split.weighting_sets, watch=watch, trace=trace)  # fmt: skip
     if plan.patience:
         run_phase(algorithm, split.train, until, phase=f"{fold}-select", validation=split.validation)
@@ -102,17 +111,19 @@ def train_phase(
     avoid: Interactions | None = None,
     network: Network | None = None,
     weighting: Held | None = None,
+    protection: Protection | None = None,
     watch: Watch,
     trace: list[dict[str, Any]],
 ) -> Fitted:
     """Trains `algorithm` until round `until` (or fewer with patience), continuing from the newest checkpoint of this `phase` if there is
     one.
 
-    Appends one line for each look at validation to `trace`. avoid: as in `Rounds`; network, weighting: as in `Gossip`.
+    Appends one line for each look at validation to `trace`. avoid, protection: as in `Rounds`; network, weighting: as in `Gossip`.
     """
     rounds = federation_of(
-        algorithm, data, seed=seed, executor=watch.executor, avoid=avoid, network=network, weighting=weighting, crew=watch.crew
-    )
+        algorithm, data, seed=seed, executor=watch.executor, avoid=avoid, network=network, weighting=weighting, crew=watch.crew,
+        protection=protection,
+    )  # fmt: skip
     training = _resumed(rounds, phase, watch, trace) or rounds.start()
     periodic = []
     between = max(1, until // 10) if watch.checkpoint_every is None else watch.checkpoint_every
@@ -139,14 +150,15 @@ def federation_of(
     weighting: Held | None = None,
     block: int = 0,
     crew: Crew | None = None,
+    protection: Protection | None = None,
 ) -> Federation:
-    """The simulation that trains an algorithm: rounds around a server (of which `block` and `crew` are), or gossip between peers
-    (`network` and `weighting`)."""
+    """The simulation that trains an algorithm: rounds around a server (of which `block`, `crew` and `protection` are), or gossip between
+    peers (`network` and `weighting`)."""
     if is_gossip(algorithm):
         return Gossip(algorithm, data, seed=seed, executor=executor, avoid=avoid, network=network, weighting=weighting)
     if crew is not None:
-        return ShardedRounds(crew, algorithm, data, seed=seed, avoid=avoid)
-    return Rounds(algorithm, data, seed=seed, executor=executor, avoid=avoid, block=block)
+        return ShardedRounds(crew, algorithm, data, seed=seed, avoid=avoid, protection=protection)
+    return Rounds(algorithm, data, seed=seed, executor=executor, avoid=avoid, block=block, protection=protection)
 
 
 def advance(

@@ -10,6 +10,7 @@ from ...core.declared import bound, is_federated
 from ...core.errors import EntrenousError, EntrenousWarning, InputError
 from ...core.protocols import Catalogue, FederatedAlgorithm
 from ...data.interactions import Interactions
+from ...privacy.protection import Protection
 from ..rounds import Rounds, Training
 from .crew import TRIES, Crew, WorkerDied
 from .shards import Shards
@@ -26,12 +27,19 @@ class ShardedRounds:
     """
 
     def __init__(
-        self, crew: Crew, algorithm: FederatedAlgorithm, data: Interactions, *, seed: int = 0, avoid: Interactions | None = None
+        self,
+        crew: Crew,
+        algorithm: FederatedAlgorithm,
+        data: Interactions,
+        *,
+        seed: int = 0,
+        avoid: Interactions | None = None,
+        protection: Protection | None = None,
     ) -> None:
         self.algorithm, self.data, self.seed, self.avoid = algorithm.configured(data.catalogue), data, seed, avoid
         self.catalogue = data.catalogue
-        self._crew, self._shards = crew, Shards(crew, self.algorithm, data, avoid)
-        self._rounds = Rounds(algorithm, data, seed=seed, avoid=avoid, everybody=self._shards)
+        self._crew, self._shards = crew, Shards(crew, self.algorithm, data, avoid, protection)
+        self._rounds = Rounds(algorithm, data, seed=seed, avoid=avoid, protection=protection, everybody=self._shards)
         crew.owner = self
 
     def start(self) -> Training:

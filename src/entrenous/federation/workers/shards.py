@@ -12,6 +12,7 @@ from ...core.types import Int64Array
 from ...core.update import Total, merge_totals
 from ...core.vocabulary import Vocabulary
 from ...data.interactions import Interactions
+from ...privacy.protection import Protection
 from ..executors import Threads
 from ..ledger import Ledger
 from ..shard import Shard
@@ -30,6 +31,7 @@ class ShardInput(NamedTuple):
     avoid: Interactions | None
     users: Int64Array
     threads: int
+    protection: Protection | None
 
 
 @final
@@ -44,7 +46,9 @@ class ShardHand:
         """Load the rows of some users and build their shard, without private state yet."""
         data, avoid = _own(given.data), None if given.avoid is None else _own(given.avoid)
         users, executor = given.users.copy(), Threads(given.threads)
-        self.shard = Shard(given.algorithm, given.catalogue, data, users, executor=executor, avoid=avoid)
+        self.shard = Shard(
+            given.algorithm, given.catalogue, data, users, executor=executor, avoid=avoid, protection=given.protection
+        )
         self.sent: Total | None = None
 
     def load(self, devices: State) -> None:
@@ -78,8 +82,16 @@ class Shards:
     The caller's private state is that of the last `load` or `gather`; the workers' is newer.
     """
 
-    def __init__(self, crew: Crew, algorithm: FederatedAlgorithm, data: Interactions, avoid: Interactions | None) -> None:
+    def __init__(
+        self,
+        crew: Crew,
+        algorithm: FederatedAlgorithm,
+        data: Interactions,
+        avoid: Interactions | None,
+        protection: Protection | None = None,
+    ) -> None:
         self._crew, self._algorithm, self._data, self._avoid = crew, algorithm, data, avoid
+        self._protection = protection
         self._bounds = bounds(data.counts, crew.many)
         self._none = np.empty(0, np.int64)
         self._nobody = Shard(algorithm, data.catalogue, data, self._none)  # which keeps the sum of all shards
@@ -131,7 +143,7 @@ class Shards:
     def _given(self, low: int, high: int) -> ShardInput:
         users = np.arange(low, high)
         data, avoid = _part(self._data, users), None if self._avoid is None else _part(self._avoid, users)
-        return ShardInput(self._algorithm, self._data.catalogue, data, avoid, users, self._crew.threads)
+        return ShardInput(self._algorithm, self._data.catalogue, data, avoid, users, self._crew.threads, self._protection)
 
 
 def bounds(counts: Int64Array, many: int) -> list[tuple[int, int]]:

@@ -1,0 +1,91 @@
+"""Clipping: how long a device's message, or a row of it, may be at most.
+
+M. Abadi et al., "Deep learning with differential privacy", CCS 2016, clip whole gradients: v <- v min(1, S / |v|). A bound on the whole
+message is the sensitivity that differential privacy needs. It does not stop a poisoner, whose one row fits within any such bound: that
+takes a bound on each row.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from ..core.types import Array, Float32Array, Float64Array, Int64Array, UInt64Array
+from ..core.update import STEP, Update
+from .limit import Limit
+
+
+def clip(bound: float) -> Limit:
+    """A limit that shortens each device's message, its rows and dense arrays together, to the Euclidean length `bound`.
+
+    Every number is then rounded towards zero to the fixed-point grid of 2^-16, so that the length holds exactly for the integers that are
+    added up. Arrays that are shown singly, and weights, are not part of the message.
+    """
+
+    def clipped(update: Update, keys: UInt64Array) -> Update:
+        length = lengths(update)
+        factor = np.minimum(1.0, bound / np.maximum(length, 1e-300))
+        counts = np.diff(update.ptr)
+        rows = {name: _scaled(row, np.repeat(factor, counts)) for name, row in update.rows.items()}
+        return update._replace(rows=rows, dense={name: _scaled(array, factor) for name, array in update.dense.items()})
+
+    return clipped
+
+
+def row_clip(bound: float) -> Limit:
+    """A limit that shortens each row, over all arrays that have one for the item, to the Euclidean length `bound`."""
+
+    def clipped(update: Update, keys: UInt64Array) -> Update:
+        length = np.sqrt(sum((_squares(row) for row in update.rows.values()), np.zeros(len(update.item))))
+        factor = np.minimum(1.0, bound / np.maximum(length, 1e-300))
+        return update._replace(rows={name: _scaled(row, factor) for name, row in update.rows.items()})
+
+    return clipped
+
+
+def lengths(update: Update) -> Float64Array:
+    """The Euclidean length of each device's message, its rows and dense arrays together: float64 [m]."""
+    square = np.zeros(update.devices)
+    for row in update.rows.values():
+        square += _by_device(_squares(row), update.ptr)
+    for array in update.dense.values():
+        square += _squares(array)
+    return np.asarray(np.sqrt(square))
+
+
+def _squares(array: Float32Array) -> Float64Array:
+    """The sum of squares of each leading entry, float64 [len(array)]."""
+    return _sums_of_squares(array.reshape(len(array), -1))
+
+
+@njit(cache=True, nogil=True)
+def _sums_of_squares(array: Float32Array) -> Float64Array:
+    out = np.zeros(len(array))
+    for r in range(array.shape[0]):
+        for f in range(array.shape[1]):
+            out[r] += np.float64(array[r, f]) * np.float64(array[r, f])
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _by_device(of_rows: Float64Array, ptr: Int64Array) -> Float64Array:
+    """The sum over the rows of each device, row by row."""
+    out = np.zeros(len(ptr) - 1)
+    for d in range(len(out)):
+        for r in range(ptr[d], ptr[d + 1]):
+            out[d] += of_rows[r]
+    return out
+
+
+def _scaled(array: Float32Array, factor: Float64Array) -> Float32Array:
+    """Each leading entry times its factor, rounded towards zero to the grid."""
+    found: Array = np.empty_like(array)
+    _scale(array.reshape(len(array), -1), factor, found.reshape(len(array), -1))
+    return found
+
+
+@njit(cache=True, nogil=True)
+def _scale(array: Float32Array, factor: Float64Array, out: Float32Array) -> None:
+    for r in range(array.shape[0]):
+        for f in range(array.shape[1]):
+            out[r, f] = np.float32(np.trunc(np.float64(array[r, f]) * factor[r] / STEP) * STEP)

@@ -1,0 +1,114 @@
+"""`ProtectionInForce`: a protection in one federation, and what follows from it for devices, for who takes part, and for sums."""
+
+from __future__ import annotations
+
+import os
+from typing import final
+
+import numpy as np
+
+from ..core.declared import Contract
+from ..core.errors import InputError
+from ..core.keys import fold_name, folds, uniforms
+from ..core.types import Int64Array, UInt64Array
+from ..core.update import STEP, Total, Update, fixed
+from .clip import clip, row_clip
+from .discrete_gaussian import SEEDED, gaussian_table, integers, system_words
+from .limit import Limit
+from .noise import noise
+from .protection import PROTECT, Protection
+from .quantise import quantise
+from .rows import all_rows, padded_rows
+
+
+@final
+class ProtectionInForce:
+    """A protection with the sizes of one federation.
+
+    protection: with `noise` as a number, where it has an epsilon. contract: of the algorithm. Raises InputError where the protection cannot
+    be had: too few devices in a round, or arrays that are shown singly beside sums that carry noise.
+    """
+
+    def __init__(self, protection: Protection, contract: Contract) -> None:
+        self.protection, self.contract = protection, contract
+        self.users, self.items = contract.sizes["users"], contract.sizes["items"]
+        _check(protection, contract)
+        self._table = gaussian_table(protection.noise / STEP) if protection.noise and protection.noise_by == "server" else None
+
+    @property
+    def rate(self) -> float:
+        """The probability with which a device takes part in a round, cohort / users."""
+        return self.contract.cohort / self.users
+
+    @property
+    def sorts(self) -> bool:
+        """Whether rows leave in the order of their items."""
+        return self.protection.rows != "as sent"
+
+    @property
+    def wide(self) -> bool:
+        """Whether a device's message has a row for every item."""
+        own = self.protection
+        return bool(self.contract.way("rows")) and (own.rows == "all" or (own.noise > 0 and own.noise_by == "devices"))
+
+    def limits(self) -> tuple[Limit, ...]:
+        """What each device applies to its message, in order."""
+        own, found = self.protection, list[Limit]()
+        if own.noisy and self.contract.weighs:
+            found.append(even_weight(self.contract.usual_weight))
+        found += [row_clip(own.row_clip)] if own.row_clip else []
+        found += [clip(own.clip)] if own.clip else []
+        found += [quantise(own.quantise)] if own.quantise else []
+        if own.noise and own.noise_by == "devices":
+            found.append(noise(own.noise, self.contract.cohort, self.items, own.noise_from, own.lost))
+        elif own.rows == "all" and not own.noisy:
+            found.append(all_rows(self.items))
+        elif own.rows == "padded":
+            found.append(padded_rows(self.items, self.contract.sizes["rows"]))
+        return tuple(found)
+
+    def select(self, chosen: Int64Array, key: np.uint64) -> Int64Array:
+        """Who takes part in a round: those the algorithm chose or, sampled as Poisson has it, each user by a draw of their own; perhaps
+        nobody. key: of the round's choice, from which the draws come unless noise comes from the system, as then they do."""
+        if self.protection.sampling == "fixed":
+            return chosen
+        if self.protection.noise_from == "system":
+            return np.flatnonzero(np.frombuffer(os.urandom(8 * self.users), np.uint64) < np.float64(self.rate) * 2.0**64)
+        return np.flatnonzero(uniforms(folds(fold_name(key, "poisson"), np.arange(self.users))) < self.rate)
+
+    def on_sum(self, total: Total, key: np.uint64) -> Total:
+        """The sum that is released: with the server's noise on every number, if it is the server that adds it; and without counts that
+        depend on who has a history or took part. key: of the round."""
+        if not self.protection.noisy:
+            return total
+        if self._table is not None:
+            for kind, arrays in (("rows", total.rows), ("dense", total.dense)):
+                for name, array in arrays.items():
+                    own, words = fold_name(key, "noise", kind, name), self._table.words * array.size
+                    drawn = system_words(words) if self.protection.noise_from == "system" else SEEDED
+                    array += integers(self._table, array.size, own, drawn).reshape(array.shape)
+        if self.contract.way("rows"):
+            total.senders[...] = self.contract.cohort
+        total.weight[...] = self.contract.cohort * fixed(np.array([self.contract.usual_weight]))
+        return total._replace(devices=self.contract.cohort)
+
+
+def even_weight(usual: float) -> Limit:
+    """A limit by which every device weighs the same: its weight, such as the number of its interactions, would be released in a sum."""
+
+    def even(update: Update, keys: UInt64Array) -> Update:
+        return update._replace(weight=np.full(update.devices, usual, np.float32))
+
+    return even
+
+
+def _check(protection: Protection, contract: Contract) -> None:
+    if protection.secure_sum and contract.cohort < protection.people:
+        problem = f"a round of {contract.name} has {contract.cohort} devices here"
+        fix = f"--set cohort={protection.people} where the algorithm has it, or {PROTECT} people={contract.cohort}"
+        raise InputError(f"{PROTECT} people", problem, expected=f"at least {protection.people} in a sum", fix=fix)
+    alone = [*contract.way("shown")] or (["group"] if contract.groups > 1 else [])
+    if protection.noisy and alone:
+        problem = f"{contract.name} shows '{alone[0]}' of each device singly, which no sum hides"
+        fix = "another algorithm, such as fcf, or settings without it"
+        raise InputError("--profile", problem, expected="arrays that are added up", fix=fix)

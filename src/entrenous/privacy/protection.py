@@ -1,0 +1,106 @@
+"""`Protection`: what limits the data that leaves devices, as one settings object, and the four profiles that name combinations of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Literal, Self, final
+
+from pydantic import Field, model_validator
+
+from ..core.contract import Traits
+from ..core.errors import InputError, did_you_mean
+from ..core.settings import Settings
+from .noise import Source
+
+PROTECT = "--protect"
+
+
+@final
+class Protection(Settings):
+    """Limits of what leaves the devices of a federation. The defaults are the profile `paper`: nothing but the order of rows."""
+
+    clip: float = Field(0, ge=0, le=1e6, description="Euclidean length of a device's whole message at most; 0 = any")
+    row_clip: float = Field(0, ge=0, le=1e6, description="Euclidean length of each row of a message at most; 0 = any")
+    quantise: float = Field(0, ge=0, le=1e3, description="step to whose multiples numbers are rounded at random; 0 = not at all")
+    noise: float = Field(
+        0,
+        ge=0,
+        le=1e6,
+        description="standard deviation of the noise in the sum of a round, on every number of it, sent or not; 0 = none",
+    )
+    noise_by: Literal["devices", "server"] = Field(
+        "devices",
+        description="who adds noise: devices, a share each, before sums; or the server, on the sum: the same distribution, cheap",
+    )
+    noise_from: Source = Field("seed", description="seed: noise that a run repeats; system: of the operating system's generator")
+    lost: float = Field(
+        0, ge=0, lt=1, description="share of devices that may fail to arrive; the noise of the others is still enough"
+    )
+    rows: Literal["as sent", "sorted", "padded", "all"] = Field(
+        "sorted",
+        description="rows of a message: as sent = in the order of training; sorted by item; padded = sorted, with rows of zeros up to a "
+        "power of two; all = one for each item of the catalogue, as noise needs",
+    )
+    sampling: Literal["fixed", "poisson"] = Field(
+        "fixed",
+        description="fixed: the algorithm's own choice of devices; poisson: each device by itself, with probability cohort / users",
+    )
+    secure_sum: bool = Field(False, description="single messages are masked: nobody sees but sums")
+    people: int = Field(1, ge=1, description="users in a sum, at least")
+    parties: int = Field(1, ge=1, description="nodes or gateways in a sum, at least")
+    epsilon: float | None = Field(
+        None, gt=0, le=1e4, description="budget of user-level differential privacy for the whole training"
+    )
+    delta: float = Field(1e-5, gt=0, lt=1, description="of differential privacy")
+
+    @model_validator(mode="after")
+    def _together(self) -> Self:
+        if self.noise_by == "devices" and self.noisy and self.sampling == "poisson":
+            raise ValueError(
+                "noise_by=server with sampling=poisson: a device cannot know how many others add a share of the noise"
+            )
+        if self.epsilon is not None and not (self.clip and self.sampling == "poisson"):
+            raise ValueError("epsilon together with clip (above 0) and sampling=poisson, on which its proof rests")
+        return self
+
+    @property
+    def noisy(self) -> bool:
+        """Whether sums carry noise: as much as `noise` says, or as `epsilon` needs."""
+        return self.noise > 0 or self.epsilon is not None
+
+    @property
+    def active(self) -> bool:
+        """Whether anything is limited beside the order of rows."""
+        return self != Protection(rows=self.rows) or self.rows in ("padded", "all")
+
+
+PAPER, PRIVATE, DP, ROBUST = "paper", "private", "dp", "robust"
+PROFILES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
+    {
+        PAPER: {},
+        PRIVATE: {"noise": 0.1, "rows": "all", "secure_sum": True, "people": 100, "parties": 3},
+        DP: {
+            "clip": 1.0,
+            "noise_by": "server",
+            "noise_from": "system",
+            "rows": "all",
+            "sampling": "poisson",
+            "secure_sum": True,
+            "epsilon": 8.0,
+        },
+        ROBUST: {"rows": "sorted"},
+    }
+)
+
+
+def protection_of(profile: str, asked: Mapping[str, Any], traits: Traits) -> Protection:
+    """The protection of a profile for an algorithm: what the profile says, what the algorithm measured for it (`Traits.private`, under
+    `private` and `dp`), and what was asked for, each over the one before.
+
+    Raises InputError for a profile or a setting that does not exist, and for settings that do not go together."""
+    if profile not in PROFILES:
+        expected, fix = ", ".join(PROFILES), did_you_mean(profile, PROFILES)
+        raise InputError("--profile", f"unknown profile '{profile}'", expected=expected, fix=fix)
+    measured = {PRIVATE: traits.private, DP: traits.dp}.get(profile, {})
+    return Protection.parse({**PROFILES[profile], **measured, **asked}, PROTECT)

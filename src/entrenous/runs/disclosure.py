@@ -1,0 +1,23 @@
+"""The one line with which a run begins that limits nothing: what it gives away, as far as it was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..core.declared import is_central, is_federated
+from ..core.own import short
+from ..privacy.protection import PAPER
+from .plan import RunPlan
+from .recommenders import Algorithm
+
+MEASURED: Mapping[str, str] = {}  # {algorithm: a sentence with figures that `entrenous audit` printed}
+
+
+def gives_away(plan: RunPlan, algorithm: Algorithm) -> str:
+    """The line for a plan, "" where something limits what leaves devices, or nothing does."""
+    if plan.profile != PAPER or plan.protect or is_central(algorithm):
+        return ""
+    name = short(plan.algorithm)
+    said = MEASURED.get(name, f"`entrenous audit {name}` measures what that gives away")
+    limited = "; --profile private limits it" if is_federated(algorithm) else ""
+    return f"profile paper: each message of a device can be read by who receives it; {said}{limited}"

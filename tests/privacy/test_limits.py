@@ -1,0 +1,194 @@
+"""What limits a message: lengths, grids, rows, noise; device by device, whatever the block."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from entrenous.core.keys import folds, key
+from entrenous.core.types import UInt64Array
+from entrenous.core.update import STEP, Update, add_update, by_item, empty_total
+from entrenous.privacy.clip import clip, lengths, row_clip
+from entrenous.privacy.discrete_gaussian import SEEDED, gaussian_table, integers, system_words
+from entrenous.privacy.limit import Limit, chain
+from entrenous.privacy.noise import noise
+from entrenous.privacy.quantise import quantise
+from entrenous.privacy.rows import all_rows, padded_rows
+
+ITEMS = 300
+
+
+def message(devices: int, seed: int = 0, rows: int = 40) -> Update:
+    """Updates of some devices with rows in no order, and a dense array."""
+    drawn = np.random.default_rng(seed)
+    counts = drawn.integers(0, rows, devices)
+    ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    item = np.concatenate([drawn.permutation(ITEMS)[:n] for n in counts] or [np.empty(0)]).astype(np.int32)
+    arrays = {"q": drawn.normal(size=(len(item), 4)).astype(np.float32), "b": drawn.normal(size=len(item)).astype(np.float32)}
+    dense = {"w": drawn.normal(size=(devices, 7)).astype(np.float32)}
+    return Update(ptr, item, arrays, dense, np.ones(devices, np.float32))
+
+
+def keys(devices: int, seed: int = 1) -> UInt64Array:
+    return folds(key(seed, "devices"), np.arange(devices))
+
+
+def part(update: Update, low: int, high: int) -> Update:
+    """The updates of devices `low` to `high`."""
+    start, stop = update.ptr[low], update.ptr[high]
+    rows = {name: row[start:stop] for name, row in update.rows.items()}
+    dense = {name: array[low:high] for name, array in update.dense.items()}
+    return Update(update.ptr[low : high + 1] - start, update.item[start:stop], rows, dense, update.weight[low:high])
+
+
+LIMITS: dict[str, Limit] = {
+    "clip": clip(2.0),
+    "row clip": row_clip(0.5),
+    "quantise": quantise(0.25),
+    "all rows": all_rows(ITEMS),
+    "padded rows": padded_rows(ITEMS, 200),
+    "noise": noise(0.5, 10, ITEMS, "seed"),
+    "all together": chain(row_clip(1.0), clip(2.0), noise(0.5, 10, ITEMS, "seed")),
+}
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_what_a_limit_does_to_a_device_depends_on_that_device_alone(name: str) -> None:
+    update, own, limit = by_item(message(6)), keys(6), LIMITS[name]
+    whole = limit(update, own)
+    for low, high in ((0, 2), (2, 3), (3, 6)):
+        alone, same = limit(part(update, low, high), own[low:high]), part(whole, low, high)
+        assert np.array_equal(alone.item, same.item) and np.array_equal(alone.ptr, same.ptr)
+        for way in ("rows", "dense"):
+            for array, values in getattr(alone, way).items():
+                assert values.tobytes() == getattr(same, way)[array].tobytes()
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_a_limit_leaves_what_it_was_given(name: str) -> None:
+    update = by_item(message(5))
+    before = [array.copy() for array in (update.item, *update.rows.values(), *update.dense.values())]
+    LIMITS[name](update, keys(5))
+    after = (update.item, *update.rows.values(), *update.dense.values())
+    assert all(np.array_equal(a, b) for a, b in zip(before, after, strict=True))
+
+
+def test_rows_sorted_by_item_have_the_same_sum() -> None:
+    update = message(20)
+    ordered = by_item(update)
+    assert not np.array_equal(update.item, ordered.item)
+    for d in range(20):
+        assert np.all(np.diff(ordered.item[ordered.ptr[d] : ordered.ptr[d + 1]]) > 0)
+    one, other = (add_update(empty_total(one, ITEMS), one) for one in (update, ordered))
+    assert all(np.array_equal(one.rows[name], other.rows[name]) for name in one.rows)
+    assert np.array_equal(one.senders, other.senders)
+
+
+@settings(max_examples=50, deadline=None)
+@given(bound=st.floats(1e-3, 100), scale=st.floats(1e-4, 1e4), seed=st.integers(0, 1000))
+def test_no_message_is_longer_than_the_clip_even_as_the_integers_that_are_added(bound: float, scale: float, seed: int) -> None:
+    update = message(4, seed)
+    update = update._replace(rows={name: row * np.float32(scale) for name, row in update.rows.items()})
+    clipped = clip(bound)(update, keys(4))
+    assert lengths(clipped).max(initial=0) <= bound
+    for array in (*clipped.rows.values(), *clipped.dense.values()):
+        assert np.array_equal(array, np.rint(array / STEP) * STEP)
+
+
+def test_a_short_message_is_only_rounded() -> None:
+    update = message(4)
+    clipped = clip(1000)(update, keys(4))
+    assert all(np.abs(clipped.rows[name] - update.rows[name]).max() <= STEP for name in update.rows)
+
+
+def test_no_row_is_longer_than_the_row_clip() -> None:
+    clipped = row_clip(0.5)(message(9), keys(9))
+    length = np.sqrt((clipped.rows["q"].astype(np.float64) ** 2).sum(1) + clipped.rows["b"].astype(np.float64) ** 2)
+    assert length.max() <= 0.5
+
+
+def test_quantised_numbers_are_multiples_and_right_on_average() -> None:
+    update = message(400)
+    found = quantise(0.5)(update, keys(400))
+    assert np.array_equal(found.rows["q"], np.rint(found.rows["q"] / 0.5) * 0.5)
+    gap = (found.rows["q"] - update.rows["q"]).mean()
+    assert abs(gap) < 5 * 0.25 / math.sqrt(update.rows["q"].size)
+
+
+def test_padding_leaves_the_rows_and_brings_their_number_to_a_power_of_two() -> None:
+    update = by_item(message(30, rows=150))
+    found = padded_rows(ITEMS, 149)(update, keys(30))
+    assert set(np.diff(found.ptr)) == {64, 128, 149}
+    one, other = (add_update(empty_total(one, ITEMS), one) for one in (update, found))
+    assert all(np.array_equal(one.rows[name], other.rows[name]) for name in one.rows)
+    for d in range(30):
+        assert np.all(np.diff(found.item[found.ptr[d] : found.ptr[d + 1]]) > 0)
+
+
+# ---- noise -------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sigma", [0.7, 30.0, 220.0, 250.0, 6500.0, 65536.0, 400000.0])
+def test_noise_has_the_spread_that_was_asked_for_and_mean_zero(sigma: float) -> None:
+    drawn = integers(gaussian_table(sigma), 200_000, key(0, "noise"), SEEDED)
+    assert abs(drawn.mean()) < 5 * sigma / math.sqrt(len(drawn))
+    assert abs(drawn.var() / sigma**2 - 1) < 5 * math.sqrt(2 / len(drawn))
+    assert abs((drawn / sigma > 2).mean() - (0.02275 if sigma > 20 else (drawn / sigma > 2).mean())) < 0.002
+
+
+@pytest.mark.parametrize("sigma", [0.3, 2.0, 150.0, 220.0])
+def test_the_tables_hold_the_exact_probabilities_of_the_discrete_gaussian(sigma: float) -> None:
+    packed = gaussian_table(sigma).packed[0]
+    exact = [math.exp(-k * k / (2 * sigma * sigma)) for k in range(-2048, 2048)]
+    whole = math.fsum(exact)
+    mass = [0] * 4096
+    for column, held in enumerate(packed.tolist()):
+        mass[column] += held >> 12
+        mass[held & 4095] += (1 << 52) - (held >> 12)
+    assert sum(mass) == 1 << 64
+    assert math.fsum(abs(m / 2**64 - p / whole) for m, p in zip(mass, exact, strict=True)) / 2 < 2.0**-50
+
+
+def test_a_wide_gaussian_put_together_from_narrow_ones_passes_a_chi_square() -> None:
+    sigma = 900.0
+    drawn = integers(gaussian_table(sigma), 400_000, key(3, "noise"), SEEDED)
+    edges = np.linspace(-2.5, 2.5, 21) * sigma
+    share = np.diff([0.5 * (1 + math.erf(edge / sigma / math.sqrt(2))) for edge in edges])
+    counts = np.histogram(drawn, edges)[0]
+    assert ((counts - share * len(drawn)) ** 2 / (share * len(drawn))).sum() < 45.3  # 20 degrees of freedom, p = .001
+    assert np.bincount(drawn % 7, minlength=7).std() < 5 * math.sqrt(len(drawn) / 7), "no residue is favoured"
+
+
+def test_shares_of_noise_add_up_to_what_was_asked_for_on_what_nobody_sent_too() -> None:
+    devices, sigma = 100, 0.25
+    update = message(devices, rows=5)
+    sent = noise(sigma, devices, 3000, "seed")(update, keys(devices))
+    total = add_update(empty_total(sent, 3000), sent)
+    untouched = np.setdiff1d(np.arange(3000), update.item)
+    spread = total.rows["q"][untouched] * STEP
+    assert spread.size > 9000 and abs(spread.var() / sigma**2 - 1) < 0.05
+    assert np.all(total.senders == devices)
+    exact = add_update(empty_total(all_rows(3000)(update, keys(devices)), 3000), all_rows(3000)(update, keys(devices)))
+    assert abs(((total.rows["b"] - exact.rows["b"]) * STEP).var() / sigma**2 - 1) < 0.15
+
+
+def test_a_lost_share_is_made_up_for() -> None:
+    sent = noise(1.0, 50, 2000, "seed", lost=0.5)(message(25, rows=1), keys(25))
+    assert abs((sent.rows["q"].reshape(25, -1).sum(0)).var() - 1) < 0.1
+
+
+def test_noise_from_the_seed_is_the_same_again_and_noise_of_the_system_is_not() -> None:
+    update, own = message(3), keys(3)
+    seed: list[Any] = [noise(1.0, 3, ITEMS, "seed")(update, own).rows["q"] for _ in range(2)]
+    system: list[Any] = [noise(1.0, 3, ITEMS, "system")(update, own).rows["q"] for _ in range(2)]
+    assert np.array_equal(*seed) and not np.array_equal(*system)
+    assert (system[0] == system[1]).mean() < 0.001
+    words = system_words(2)
+    assert np.array_equal(
+        integers(gaussian_table(5.0), 2, np.uint64(0), words), integers(gaussian_table(5.0), 2, np.uint64(9), words)
+    )
