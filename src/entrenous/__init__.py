@@ -23,6 +23,7 @@ LAZY = {
     "open": "entrenous.api.running",
     "compare": "entrenous.api.compare",
     "tune": "entrenous.api.tuning",
+    "attack": "entrenous.api.attacking",
     "Run": "entrenous.api.result",
     "evaluate": "entrenous.evaluate.protocol",
     # an algorithm of one's own

@@ -61,7 +61,7 @@ class Plot:
 
 class Sight(NamedTuple):
     """What colluders have in one round. model: {name: array}, as received. mine: their updates as honest training on their profiles gives
-    them, of the m colluders of the cohort. algorithm, contract: public. tables: which arrays of the model their rows move, and which way."""
+    them, of the m colluders of the cohort. algorithm, contract: public. tables: which arrays of the model rows move, and which way."""
 
     algorithm: FederatedAlgorithm
     contract: Contract
@@ -175,7 +175,10 @@ def only_rows(sight: Sight, items: Int64Array, moves: Mapping[str, Float64Array]
     """Updates of the m colluders in which each sends nothing but rows of some items, such that together they move the model's rows of
     these by `moves`, {name of what is sent: float64 [k, ...]}; each row no longer than `most`."""
     m, update, k = sight.mine.devices, sight.mine, len(items)
-    rows = {name: values / (sight.tables.gain[name] * m) for name, values in moves.items()}
+    whole = (
+        sight.contract.cohort * float(update.weight.mean()) if sight.contract.weighs else 1.0
+    )  # what a mean divides the sum by
+    rows = {name: values * whole / (sight.tables.gain[name] * m) for name, values in moves.items()}
     length = np.sqrt(sum((values.reshape(k, -1) ** 2).sum(axis=1) for values in rows.values()))
     short = np.minimum(1, most / np.maximum(length, 1e-12))
     rows = {name: values * short.reshape(-1, *([1] * (values.ndim - 1))) for name, values in rows.items()}
@@ -202,5 +205,3 @@ def edited(sight: Sight, factor: float) -> Update:
         rows={name: (values * np.float32(factor)) for name, values in update.rows.items()},
         dense={name: (values * np.float32(factor)) for name, values in update.dense.items()},
     )
-
-

@@ -1,21 +1,24 @@
 """Defences of a server against poisoned updates: functions over the updates of a whole round, which it must see singly.
 
-None of them can run under a secure sum, where no single update is seen. `NAMES` lists them; `robust` is what was found to hold
-(docs/poisoning.md): a cap on each item's row that falls as the item rises. The others are there to be compared with.
+None of them can run under a secure sum, where no single update is seen. `robust` is what was found to hold (docs/poisoning.md): a cap on
+each item's row that falls as the item rises. The others are there to be compared with.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
 
 from ..core.declared import Contract
-from ..core.protocols import State, arrays_of
+from ..core.discover import pick
+from ..core.protocols import FederatedAlgorithm, State, arrays_of
 from ..core.types import Array, BoolArray, Float64Array, Int64Array
 from ..core.update import Update
-from .item_rows import ItemRows, Tables, item_rows, lengths, replaced
+from ..privacy.clip import lengths
+from .item_rows import ItemRows, Tables, item_rows, replaced, tables_of
 from .visible import Defence, of_some, undefended
 
 BINS = 10  # of items by their present score, in each of which rows that raise their item are capped
@@ -48,7 +51,7 @@ def row_clip(update: Update, model: State, known: Known, *, most: float | None =
 
 
 def satcap(update: Update, model: State, known: Known) -> Update:
-    """Caps each item row by the item's present score (ours): an honest push shrinks as its item climbs, and that of a liar may be no longer.
+    """Caps each item row by the item's present score (ours): an honest push shrinks as its item climbs; a liar's may be no longer.
 
     Rows that raise their item are sorted into BINS by the score that the item has now. Each array of a row is shortened to the TYPICAL
     quantile of its lengths in the bin; of other rows to LONG times their median, since honest rows that lower an item hold liars back. The
@@ -147,19 +150,26 @@ def _flat(update: Update, items: int) -> Array:
 
 
 def robust(update: Update, model: State, known: Known) -> Update:
-    """Clips each item row, caps it by its item's score, and then bounds what is dense: the profile `robust`."""
+    """Clips each item row, and caps it by its item's score: what the profile `robust` does."""
     return satcap(row_clip(update, model, known), model, known)
 
 
-NAMES: Mapping[str, Callable[[Update, State, Known], Update] | None] = {
-    "none": None, "clip": norm_bound, "rowclip": row_clip, "satcap": satcap, "trimmed": trimmed_mean, "krum": multi_krum, "robust": robust,
-}  # fmt: skip
+DEFENCES: Mapping[str, Callable[[Update, State, Known], Update]] = MappingProxyType(
+    {"clip": norm_bound, "rowclip": row_clip, "satcap": satcap, "trimmed": trimmed_mean, "krum": multi_krum, "robust": robust}
+)
+
+
+def known_of(algorithm: FederatedAlgorithm, contract: Contract, server: State) -> Known:
+    """What a defence knows of a federation. server: any state of its server, from which nothing but shapes and directions is taken."""
+    return Known(contract, tables_of(algorithm, contract, server))
 
 
 def defence(name: str, known: Known) -> Defence:
-    """A defence by its name, for one federation."""
-    found = NAMES[name]
-    return undefended if found is None else lambda update, model: found(update, model, known)
+    """A defence by its name, "none" among them, for one federation. Raises InputError for one that does not exist."""
+    if name == "none":
+        return undefended
+    found = pick("defence", name, dict(DEFENCES))
+    return lambda update, model: found(update, model, known)
 
 
 # ---- small parts ------------------------------------------------------------------------------------------------------------------------

@@ -12,6 +12,8 @@ from ..core.protocols import FederatedAlgorithm, State, arrays_of
 from ..core.types import Array, Float32Array, Float64Array, Int64Array
 from ..core.update import Update, fixed
 
+TRIAL = 16.0  # a sum that is tried out: far above what regularisation adds, far below the range of a sum
+
 
 class ItemRows(NamedTuple):
     """The item rows of a cohort, side by side. device: int64 [n], its place in the cohort; item: int64 [n]; vector: float32 [n, w], all
@@ -62,23 +64,12 @@ def replaced(update: Update, rows: ItemRows, vector: Array) -> Update:
     return update._replace(rows=arrays) if rows.way == "rows" else update._replace(dense=arrays)
 
 
-def lengths(update: Update) -> Float64Array:
-    """The Euclidean length of each device's whole update, float64 [m]."""
-    total = np.zeros(update.devices)
-    device = np.repeat(np.arange(update.devices), np.diff(update.ptr))
-    for values in update.rows.values():
-        total += np.bincount(device, (values.reshape(len(values), -1).astype(np.float64) ** 2).sum(axis=1), update.devices)
-    for values in update.dense.values():
-        total += (values.reshape(update.devices, -1).astype(np.float64) ** 2).sum(axis=1)
-    return np.sqrt(total)
-
-
 # ---- how rows move a model --------------------------------------------------------------------------------------------------------------
 
 
 class Tables(NamedTuple):
     """The arrays of a model that item rows move. field: {name of what is sent: name of the model's array, [items, ...]}; gain: {name of
-    what is sent: by how much a sum of 1 moves each number}, negative where gradients are sent that the server descends."""
+    what is sent: by how much a sum moves each number, for each unit}, negative where gradients are sent that the server descends."""
 
     field: Mapping[str, str]
     gain: Mapping[str, float]
@@ -99,11 +90,13 @@ def tables_of(algorithm: FederatedAlgorithm, contract: Contract, server: State) 
         alike = [field for field, array in model.items() if array.shape == shape]
         if len(alike) == 1:
             field[name] = alike[0]
+    if not field or contract.way("shown"):  # a server that reads single devices cannot be tried out on a sum
+        return Tables({}, {})
     return Tables(field, _gains(algorithm, contract, server, field))
 
 
 def _gains(algorithm: FederatedAlgorithm, contract: Contract, server: State, field: Mapping[str, str]) -> dict[str, float]:
-    moved = {0.0: server, 1.0: server}
+    moved = {-TRIAL: server, TRIAL: server}
     for value in moved:
         total = contract.empty_total()
         for arrays in (total.rows, total.dense):
@@ -112,5 +105,5 @@ def _gains(algorithm: FederatedAlgorithm, contract: Contract, server: State, fie
         total.senders[...] = 1
         total.weight[...] = fixed(np.ones(1))[0]
         moved[value] = algorithm.aggregate(server, total._replace(devices=1))
-    before, after = (arrays_of(algorithm.download(moved[value])) for value in (0.0, 1.0))
-    return {name: float(np.median(after[of].astype(np.float64) - before[of])) for name, of in field.items()}
+    low, high = (arrays_of(algorithm.download(moved[value])) for value in (-TRIAL, TRIAL))
+    return {name: float(np.median(high[of].astype(np.float64) - low[of])) / (2 * TRIAL) for name, of in field.items()}

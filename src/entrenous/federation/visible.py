@@ -7,6 +7,7 @@ from typing import final
 
 import numpy as np
 
+from ..core.declared import Contract
 from ..core.protocols import State
 from ..core.types import BoolArray, Int64Array
 from ..core.update import LIMIT, Total, Update, add_update
@@ -51,8 +52,11 @@ class VisibleRound:
         shard = self._shard
         update = shard.update(shard.contract.delivered(download, users), devices, users, key)
         update = self._sending(update, download, users)
+        if shard.recorder is not None:
+            shard.recorder.sent(users, update)
         sent = Ledger().up(update)
-        sound = sound_devices(update)
+        most = shard.contract.sizes["items" if shard.protected.wide else "rows"]
+        sound = sound_devices(update, shard.contract, most)
         self.refused += int((~sound).sum())
         total = shard.contract.empty_total()
         return add_update(total, self._defence(of_some(update, np.flatnonzero(sound)), download)), sent
@@ -61,9 +65,12 @@ class VisibleRound:
         """Takes back a sum that `work` gave; its memory is not used again."""
 
 
-def sound_devices(update: Update) -> BoolArray:
-    """Which devices sent only finite numbers that can be added, and a weight from 0: bool [m]."""
-    sound = np.isfinite(update.weight) & (update.weight >= 0) & (update.weight < LIMIT)
+def sound_devices(update: Update, contract: Contract, most: int) -> BoolArray:
+    """Which devices sent only finite numbers that can be added, at most `most` rows, and a weight that they may have: bool [m]. Items and
+    shapes are taken as read: a wire schema or a simulation has seen to them."""
+    weight = update.weight
+    sound = np.isfinite(weight) & (weight >= 0) & (weight < LIMIT) & (contract.weighs | (weight == 1))
+    sound &= np.diff(update.ptr) <= most
     device = np.repeat(np.arange(update.devices), np.diff(update.ptr))
     for values in update.rows.values():
         wrong = ~(np.abs(values.reshape(len(values), -1)) < LIMIT).all(axis=1)

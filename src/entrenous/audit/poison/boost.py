@@ -1,4 +1,4 @@
-"""Explicit promotion: one row, of the target, that raises its bias by as much as is asked for; without one it grows towards popular items."""
+"""Explicit promotion: one row, of the target, which raises its bias by as much as is asked for; without a bias, towards popular items."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ def begin(plot: Plot) -> Craft:
         for name, field in sight.tables.field.items():
             towards = sight.model[field][plot.best(POPULAR)].astype(np.float64).mean(axis=0)
             length = max(float(np.linalg.norm(towards)), 1e-12)
-            moves[name] = np.zeros((1, *np.shape(towards))) if bias and name != bias else strength * np.atleast_1d(towards)[None] / length
+            moves[name] = (
+                np.zeros((1, *np.shape(towards))) if bias and name != bias else strength * np.atleast_1d(towards)[None] / length
+            )
         if bias:
             moves[bias] = np.full((1, *sight.model[sight.tables.field[bias]].shape[1:]), strength)
         return only_rows(sight, target, moves)

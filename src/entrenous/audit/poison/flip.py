@@ -26,7 +26,9 @@ def noise(plot: Plot) -> Craft:
     def craft(sight: Sight) -> Update:
         draws, scale, mine = plot.draws("noise", sight.number), plot.setting("scale"), sight.mine
         rows = {name: draws.normal(values.shape, scale).astype(np.float32) for name, values in mine.rows.items()}
-        return mine._replace(rows=rows, dense={name: draws.normal(v.shape, scale).astype(np.float32) for name, v in mine.dense.items()})
+        return mine._replace(
+            rows=rows, dense={name: draws.normal(v.shape, scale).astype(np.float32) for name, v in mine.dense.items()}
+        )
 
     return craft
 

@@ -18,7 +18,6 @@ SMALL = 1e-3  # by how much the other rows raise their items: enough to be count
 def begin(plot: Plot) -> Craft:
     """The function that makes their updates."""
 
-
     def craft(sight: Sight) -> Update:
         tables, best, goal = sight.tables, plot.best(POPULAR), plot.setting("strength")
         means = {name: sight.model[field][best].astype(np.float64).mean(axis=0) for name, field in tables.field.items()}
@@ -47,5 +46,7 @@ def begin(plot: Plot) -> Craft:
 
 
 POISONS = {
-    "flood": Poison("ours", "the defence, and how popular items are", {"strength": 100.0, "norm": 6.0}, True, by_popularity, begin, True),
+    "flood": Poison(
+        "ours", "the defence, and how popular items are", {"strength": 100.0, "norm": 6.0}, True, by_popularity, begin, True
+    ),
 }
