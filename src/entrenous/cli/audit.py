@@ -135,7 +135,7 @@ def _show(found: dict[str, Any]) -> None:
 
 
 def _row(one: dict[str, Any]) -> list[str]:
-    if "r_precision" not in one:
+    if one["r_precision"] is None:
         return [one["name"], one["view"], *[""] * 7, one["verdict"]]
     low, high = one["low"], one["high"]
     span = "" if low is None else f"{one['advantage']:+.3f} ({low:+.3f} to {high:+.3f})"
