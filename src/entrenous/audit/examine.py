@@ -197,7 +197,7 @@ def equations(seen: Transcript) -> dict[str, int] | None:
     if seen.about["view"] != "sum" or not widths:
         return None
     numbers = sum(int(width[0]) if width else 1 for width in widths)
-    parties = seen.about["cohort"] // seen.about["people"] if seen.about["fixed"] else len(seen_users(seen))
+    parties = len(seen_users(seen)) // seen.about["people"]
     return {"rounds": len(seen.rounds), "numbers": numbers, "equations": len(seen.rounds) * numbers, "parties": parties}
 
 
