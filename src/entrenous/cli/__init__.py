@@ -122,6 +122,7 @@ def _groups() -> dict[str, list[Any]]:
         about,
         ask,
         attack,
+        audit,
         checking,
         compare,
         data,
@@ -129,6 +130,7 @@ def _groups() -> dict[str, list[Any]]:
         lab,
         leaks,
         members,
+        receipt,
         run,
         serve,
         splitting,
@@ -139,9 +141,10 @@ def _groups() -> dict[str, list[Any]]:
     return {
         "Start": [lab.demo, run.run, ask.recommend, ask.predict, stored.runs, stored.report, export.export],
         "Research": [
-            compare.compare, tune.tune, lab.experiment, leaks.leakcheck, attack.attack,
-            checking.check, about.algorithms, about.explain, lab.bench,
+            compare.compare, tune.tune, lab.experiment, audit.audit, leaks.leakcheck, checking.check, about.algorithms, about.explain,
+            lab.bench,
         ],
+        "Privacy": [receipt.receipt, attack.attack],
         "Data": [data.app, splitting.split],
         # federation's app with what is in founding and members
         "Network": [members.app, serve.server, serve.node],
