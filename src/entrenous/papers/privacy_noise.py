@@ -12,7 +12,7 @@ from .table import PaperTable
 
 NOISES, QUICK_NOISES = (0.0, 0.01, 0.1, 1.0, 3.0), (0.0, 1.0)
 COHORT = 100
-SYSTEMS = (("pfpl+", {"factors": 20}), ("fcf", {}), ("fedavg-neumf", {}))
+SYSTEMS: tuple[tuple[str, dict[str, int]], ...] = (("pfpl+", {"factors": 20}), ("fcf", {}), ("fedavg-neumf", {}))
 
 
 def points(context: Context) -> Iterator[LeakPoint]:

@@ -56,8 +56,10 @@ def figure(found: Sequence[LeakPoint]) -> Mapping[str, str]:
         mine = [point for point in found if point.family == family and point.r_precision is not None]
         if mine:
             series[family] = ([point.r_precision or 0.0 for point in mine], [point.accuracy for point in mine])
-    labels = {"x_label": "R-precision of the best attack", "y_label": "HR@10", "title": "pFPL+, pi from 0 to 1 (white)"}
-    return {"leakage-accuracy": scatter(series, joined=True, **labels)} if series else {}
+    if not series:
+        return {}
+    across, title = "R-precision of the best attack", "pFPL+, pi from 0 to 1 (white)"
+    return {"leakage-accuracy": scatter(series, joined=True, x_label=across, y_label="HR@10", title=title)}
 
 
 EXPERIMENTS = {
