@@ -83,7 +83,7 @@ def test_bad_input_to_new_and_identity_is_one_line_and_writes_nothing(folder: Pa
         "at most 3, as the terms say": [*whole, "--users", "3"],
         "is or was a node": [*whole, *nodes],
     }.items():
-        (folder / "a" / "wrong.json").write_text('{"format": 2}')
+        (folder / "a" / "wrong.json").write_text('{"format": 3}')
         assert line in command(*words).error, words
         (folder / "a" / "wrong.json").unlink()
         assert contents(folder) == before, words
@@ -143,7 +143,7 @@ def test_an_old_folder_is_refused_by_its_version(folder: Path, command: Command)
         for words in (["node", name], ["federation", "recommend", name], ["federation", "status", name]):
             line = command(*words).error
             assert (
-                "format 1; expected format 2; use the version of entrenous that wrote it, or found the federation anew" in line
+                "format 1; expected format 3; use the version of entrenous that wrote it, or found the federation anew" in line
             ), words
 
 
@@ -153,7 +153,7 @@ def test_the_certificate_is_for_where_nodes_reach_the_server(folder: Path, comma
 
     keys = folder / "book" / "server" / "keys"
     assert json.loads((folder / "book/invitations/a/invitation.json").read_text()) == {
-        "format": 2,
+        "format": 3,
         "server": "10.1.2.3:9000",
         "tls": True,
     }
@@ -230,7 +230,7 @@ def test_a_membership_list_of_a_hostile_operator_is_refused(folder: Path, comman
 
 
 def test_a_federation_with_secure_sums_keeps_its_nodes_and_its_rounds(folder: Path, command: Command) -> None:
-    founded(command, "--secure", "masks", "--users", "60")
+    founded(command, "--secure", "masks", "--users", "60", "--people", "6")
     asked(command, "late")
     assert command("federation", "join", "a", "--invitation", "book/invitations/a", "--data", "a.csv").code == 0
     before = contents(folder)

@@ -17,7 +17,7 @@ from entrenous.deploy.identity import read_identity
 from entrenous.deploy.node import FederatedNode
 from entrenous.privacy.secure_sum.terms import Floors
 
-OWN = Floors(cohort=100, occupancy=10.0)
+OWN = Floors()
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ FIRST = np.arange(5)
 
 @pytest.mark.parametrize(
     "more",
-    [{"floors": {"cohort": 2, "occupancy": 0.0}}, {"own": {"pi": 1}}, {"least_users": 1}, {"name": "other"}, {"algorithm": "./x.py"},
+    [{"floors": {"people": 2, "occupancy": 0.0}}, {"own": {"pi": 1}}, {"least_users": 1}, {"name": "other"}, {"algorithm": "./x.py"},
      {"anything": 1}],
 )  # fmt: skip
 def test_an_invitation_overrides_nothing_that_the_owner_decides(made: FoundedFederation, more: dict[str, Any]) -> None:
@@ -70,7 +70,7 @@ def test_an_invitation_is_strictly_typed(made: FoundedFederation, more: dict[str
 
 def test_what_a_node_runs_by_is_what_its_owner_said(made: FoundedFederation) -> None:
     about = joining(made, invitation(made), least_users=2)
-    assert about["floors"] == {"cohort": 100, "occupancy": 10.0, "noise": False}
+    assert about["floors"] == {"people": 100, "parties": 3, "occupancy": 10.0, "noise": False, "apart": True}
     assert (about["own"], about["least_users"], about["name"]) == ({"pi": "0"}, 2, "node-1")
     node = FederatedNode(made.nodes["node-1"])
     assert node.algorithm.pi == 0  # type: ignore[attr-defined]

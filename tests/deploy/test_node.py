@@ -206,14 +206,14 @@ def test_r11_files_of_another_format_are_refused_by_its_number(tmp_path):
     folder = founded.nodes["node-1"]
     about = json.loads((folder / "node.json").read_text())
     (folder / "node.json").write_text(json.dumps({**about, "format": 7}))
-    with pytest.raises(InputError, match="format 7; expected format 2"):
+    with pytest.raises(InputError, match="format 7; expected format 3"):
         FederatedNode(folder)
     (folder / "node.json").write_text(json.dumps(about))
     db = sqlite3.connect(folder / "store.sqlite")
     with db:
         db.execute("update fact set value = '9' where name = 'format'")
     db.close()
-    with pytest.raises(InputError, match="format 9; expected format 2"):
+    with pytest.raises(InputError, match="format 9; expected format 3"):
         FederatedNode(folder)
 
 
@@ -342,7 +342,9 @@ def test_every_part_that_all_receive_is_bound_to_the_announced_model(tmp_path, n
         about = {"round": number, "items": catalogue.items, "model": model, "about": {"users": len(users), "start": 5}}
         frame = opened(
             node.answer(
-                seal(key_, "work", write_download(download, {"users": users}), run=made.terms.run, node="server", **about)
+                seal(
+                    key_, "work", b"".join(write_download(download, {"users": users})), run=made.terms.run, node="server", **about
+                )
             )
         )
         return frame.head.kind, bytes(frame.body).decode().split("\n")[0] if frame.head.kind == "refused" else ""
@@ -396,7 +398,7 @@ def test_numbers_within_their_range_that_fit_nothing_else_are_refused(tmp_path, 
     about = {"items": catalogue.items, "about": {"users": users}, "run": made.terms.run, "node": "server"}
 
     def said(download) -> str:
-        body, model = write_download(download, {"users": asked}), announced(node.contract, download)
+        body, model = b"".join(write_download(download, {"users": asked})), announced(node.contract, download)
         return opened(node.answer(seal(server, "work", body, model=model, **about))).head.kind
 
     lying = honest._replace(**{field: np.full_like(getattr(honest, field), lie)})

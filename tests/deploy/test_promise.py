@@ -67,7 +67,7 @@ def expected(made: FoundedFederation, **how: Any) -> str:
 def promised(folder: Path, algorithm: str, nodes: int, secure: str) -> None:
     made = federation(
         folder / "f", nodes, ROUNDS, algorithm, ratings(USERS), ALGORITHMS[algorithm], secure=secure, place=Place(port=8443),
-        floors=Floors(cohort=2, occupancy=0.0),
+        floors=Floors(people=1, parties=2, occupancy=0.0),
     )  # fmt: skip
     want = expected(made)
     for threads in (2, 8):

@@ -14,7 +14,7 @@ from federation_links import FaultyLink, federation, logged, nodes_of, server_of
 from entrenous.core.errors import InputError
 from entrenous.deploy import exchange, secure_server, server
 from entrenous.deploy.founding import FoundedFederation
-from entrenous.deploy.frames import opened, seal
+from entrenous.deploy.frames import FrameParts, opened, seal
 from entrenous.deploy.identity import read_identity
 from entrenous.deploy.request import RoundWork
 from entrenous.deploy.secure import KINDS, beside
@@ -25,7 +25,7 @@ from entrenous.privacy.secure_sum.refusal import SumRefused
 from entrenous.privacy.secure_sum.terms import Floors
 from entrenous.privacy.secure_sum.vector import pack
 
-LOW = Floors(cohort=3, occupancy=0.0)
+LOW = Floors(people=1, parties=3, occupancy=0.0, apart=False)
 NODES = 5
 
 
@@ -49,8 +49,8 @@ class Silent(FaultyLink):
         super().__init__(nodes)
         self.who, self.kind, self.gone = who, kind, False
 
-    def send(self, address: str, frame: bytes, seconds: float) -> None:
-        kind = opened(frame).head.kind
+    def send(self, address: str, frame: FrameParts, seconds: float) -> None:
+        kind = opened(bytes(frame)).head.kind
         self.gone |= address == self.who and kind == self.kind
         if not (self.gone and address == self.who and kind in KINDS):
             super().send(address, frame, seconds)
@@ -100,7 +100,9 @@ def test_a3_the_server_is_killed_between_any_two_answers_and_goes_on(tmp_path: P
     assert found == server_sha256(simulated(made))
 
 
-@pytest.mark.parametrize(("floors", "word"), [(Floors(cohort=100), "floor"), (Floors(cohort=3, occupancy=1e6), "occupancy")])
+@pytest.mark.parametrize(
+    ("floors", "word"), [(Floors(parties=6, people=1), "floor"), (Floors(people=1, parties=3, occupancy=1e6), "occupancy")]
+)
 def test_a4_a_cohort_below_a_nodes_floor_gets_nothing(tmp_path: Path, floors: Floors, word: str) -> None:
     """Nodes withhold, say why, and the model stays what it was."""
     made = secure(tmp_path / "f", floors=floors)
@@ -151,8 +153,8 @@ def test_a_node_that_restarts_in_the_middle_is_missing_and_never_masks_a_round_t
     class Restarting(FaultyLink):
         restarted = False
 
-        def send(self, address: str, frame: bytes, seconds: float) -> None:
-            head = opened(frame).head
+        def send(self, address: str, frame: FrameParts, seconds: float) -> None:
+            head = opened(bytes(frame)).head
             if address == "node-4" and head.kind == "consent" and head.round == 0 and not self.restarted:
                 self.restarted = True
                 nodes["node-4"].close()
@@ -179,7 +181,7 @@ def test_a_sum_of_one_hides_nothing_and_is_refused(tmp_path: Path) -> None:
     """Algorithms that ask one device a round are refused when the federation is founded; a round of one node by chance is not counted."""
     with pytest.raises(InputError, match="a sum of one hides nothing"):
         federation(tmp_path / "sfpl", NODES, 2, "sfpl", settings={}, secure="masks")
-    made = federation(tmp_path / "f", 2, 8, settings={"factors": 4, "cohort": 2}, secure="masks", floors=Floors(2, 0.0))
+    made = federation(tmp_path / "f", 2, 8, settings={"factors": 4, "cohort": 2}, secure="masks", floors=Floors(1, 2, 0.0))
     serve(FaultyLink({name: node.answer for name, node in nodes_of(made).items()}), made.server)
     lost = [line for line in logged(made.server) if "all who were asked are of one node" in line]
     assert 0 < len(lost) < 8

@@ -40,7 +40,9 @@ def at_end(made: FoundedFederation, flower: Deployment) -> str:
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(("secure", "rounds"), [("none", 3), ("masks", 2)])
 def test_flwr_run_ends_with_the_model_of_the_simulation(tmp_path: Path, secure: str, rounds: int) -> None:
-    made = federation(tmp_path / "f", 3, rounds, data=ratings(12), secure=secure, floors=Floors(cohort=2, occupancy=0.0))
+    made = federation(
+        tmp_path / "f", 3, rounds, data=ratings(12), secure=secure, floors=Floors(people=1, parties=2, occupancy=0.0)
+    )
     with deployment(tmp_path / "flower") as flower:
         for folder in made.nodes.values():
             flower.supernode(folder)

@@ -73,7 +73,7 @@ class Masked:
     lost, or is counted with it."""
 
     def __init__(self, folder: Path, name: str, seed: int) -> None:
-        self.sides = Sides(folder, name, "secret", secure="masks", floors=Floors(3, 0.0))
+        self.sides = Sides(folder, name, "secret", secure="masks", floors=Floors(1, 3, 0.0, apart=False))
         self.hostile, self.counts, self.folder = Hostile(seed, self.sides.sizes), Counter[str](), folder
         self.server = server_of(ServerFolder(self.sides.made.server))
         self.server.folder.log = lambda line: None  # type: ignore[method-assign]

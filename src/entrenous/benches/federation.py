@@ -67,7 +67,7 @@ def _founded(folder: Path, data: Interactions, secure: str, count: int = GATEWAY
     from ..privacy.secure_sum.terms import Floors
 
     return found(
-        folder, data, nodes=count, place=Place(port=free_ports()[0]), floors=Floors(cohort=3, occupancy=0.0), algorithm="fpl",
+        folder, data, nodes=count, place=Place(port=free_ports()[0]), floors=Floors(people=1, parties=3, occupancy=0.0), algorithm="fpl",
         settings=SETTINGS, rounds=ROUNDS if secure == "none" else SECURE_ROUNDS, secure=secure,
     )  # fmt: skip
 

@@ -168,7 +168,7 @@ def _started(parties: int, table: SummedTable) -> dict[str, SecureSumClient]:
     from ..privacy.secure_sum.client import SecureSumClient
     from ..privacy.secure_sum.terms import Floors
 
-    floors = Floors(cohort=2, occupancy=0)  # with 30 % missing, fewer than the default cohort are left
+    floors = Floors(people=1, occupancy=0)  # with 30 % missing, fewer than the default are left
     return {name: SecureSumClient(server.terms, server.roll, name, key, floors) for name, key in _identities(names).items()}
 
 

@@ -56,6 +56,9 @@ def new(
     port: int = 8443,
     name: Repeated = None,
     secure: Literal["none", "masks"] = "none",
+    people: int = 100,
+    parties: int = 3,
+    apart: bool = True,
     draws: Literal["secret", "public"] = "secret",
     deadline: float = 600.0,
     quorum: float = 1.0,
@@ -104,6 +107,12 @@ def new(
         A host name or address by which nodes reach the server, as its certificate shall say; may be repeated; nodes use the first.
     secure:
         masks: the server learns the sum of the nodes of a round, and none of them. Nodes insist on their own floors.
+    people:
+        Users of all nodes in a masked sum, at least.
+    parties:
+        Nodes in a masked sum, at least.
+    apart:
+        Two masked sums differ by no node, or by as many: one that is away is waited for. --no-apart goes on without, where owners agree.
     draws:
         secret: nodes draw from numbers of their own; public: from the seed, so that a simulation can repeat all.
     deadline:
@@ -141,7 +150,8 @@ def new(
     made = found_federation(
         folder, listed, Catalogue(count, len(listed.ids), interactions, scale), requests, Place(host, port, tuple(name or ()), not plain),
         days=days, topology="peers" if peers else "server", algorithm=algorithm, settings=assignments(settings), draws=draws, seed=seed,
-        rounds=rounds, secure=secure, deadline=deadline, quorum=quorum, most_norm=most_norm, most_weight=most_weight, most_move=most_move,
+        rounds=rounds, secure=secure, people=people, parties=parties, apart=apart,
+        deadline=deadline, quorum=quorum, most_norm=most_norm, most_weight=most_weight, most_move=most_move,
         period=period, oldest=oldest,
     )  # fmt: skip
     say_beside(made.terms, algorithm if is_place(algorithm) else "")
@@ -168,8 +178,10 @@ def join(
     *,
     invitation: Path,
     data: str = "",
-    floor: int = 100,
+    people: int = 100,
+    parties: int = 3,
     occupancy: float = 10.0,
+    apart: bool = True,
     least_users: int = 1,
     own: Repeated = None,
     public_draws: bool = False,
@@ -189,10 +201,15 @@ def join(
         The folder that the operator sent.
     data:
         A file or data set with the rows of this node's users, of a peer one.
-    floor:
-        Of secure sums: nodes in a round below which this node sends nothing.
+    people:
+        Of secure sums: users of all nodes in one sum, below which this node sends nothing.
+    parties:
+        Of secure sums: nodes in one sum, below which this node sends nothing.
     occupancy:
-        Of secure sums: devices that fill a row on average, below which this node sends nothing.
+        Of secure sums: devices that fill a row on average, below which this node sends nothing, unless there is noise on every row.
+    apart:
+        Of secure sums: send nothing either where two sums would differ by fewer nodes or people than that. --no-apart goes on where a node
+        has dropped out, and lets a server compute what that one sent.
     least_users:
         Users of whom one answer must be: a server that asks for fewer at once gets nothing. Rounds draw users: it needs a quorum below 1.
     own:
@@ -216,7 +233,17 @@ def join(
     # a device has one user: that a file is a part of a whole is as it should be
     rows = load_data(data, part=Path(data).exists(), **loading(load))
     decided = assignments(own, "--own")
-    users = take(folder, invitation, rows, Floors(floor, occupancy), decided, algorithm, least_users, say, public_draws)
+    users = take(
+        folder,
+        invitation,
+        rows,
+        Floors(people, parties, occupancy, apart=apart),
+        decided,
+        algorithm,
+        least_users,
+        say,
+        public_draws,
+    )
     say(f"{len(users)} users, {len(rows)} rows; run it with: entrenous node {folder}")
 
 

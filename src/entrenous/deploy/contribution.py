@@ -16,7 +16,7 @@ from ..core.arrays import all_below, has_repeats
 from ..core.declared import Contract, bound
 from ..core.protocols import Catalogue, FederatedAlgorithm, State, arrays_of
 from ..core.types import Array, Int32Array, Int64Array
-from ..core.update import LIMIT, NO_GROUPS, ShownArrays, Total, Update, add_update, merge_totals
+from ..core.update import LIMIT, NO_GROUPS, ShownArrays, Total, Update, add_update, by_item, merge_totals
 from ..wire import tensors
 from ..wire.tensors import Malformed, Schema, TensorField
 from .codes import Code, FrameRefused
@@ -58,7 +58,9 @@ def _rows(contract: Contract) -> int:
 
 
 def of_update(update: Update) -> bytes:
-    """Encodes the update of one device as the body of an `update`."""
+    """Encodes the update of one device as the body of an `update`, its rows by item: the order in which an algorithm makes them tells
+    positives from negatives (FPL: the first is always a negative)."""
+    update = by_item(update)
     group = {"group": update.group} if update.groups > 1 else {}
     return tensors.write(
         {

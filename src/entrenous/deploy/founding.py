@@ -171,6 +171,8 @@ def found(
     floors: the least that the nodes insist on in secure sums; more: as for `found_federation`."""
     peers = more.get("topology") == "peers"
     at_least("--nodes", nodes, BOOTSTRAPS + 1 if peers else 1)
+    if floors is not None and not peers:
+        more = {"people": floors.people, "parties": floors.parties, "apart": floors.apart, **more}
     own = str(more["algorithm"]) if is_place(more["algorithm"]) else ""
     if nodes > len(train.users):
         raise InputError("--nodes", f"got {nodes}", expected=f"at most {len(train.users)}, the users of {train.name}")

@@ -30,7 +30,7 @@ from .files import read_json
 from .frames import Frame
 from .identity import IDENTITY, read_identity
 from .members import MEMBERS, Members
-from .node_store import NODE, STORE, GivenAnswer, NodeStore
+from .node_store import NODE, STORE, GivenAnswer, MaskedVector, NodeStore
 from .request import NodeRequest
 from .responder import Responder
 from .secure import KINDS
@@ -66,8 +66,7 @@ class FederatedNode:
         }
         if self.terms.secure == "masks":
             members = Members.read(folder / MEMBERS, self.terms.users)
-            keys = {name: member.key.public_bytes_raw() for name, member in members.nodes.items()}
-            secure = SecureSide(self, keys, Floors(**about.get("floors", {})))
+            secure = SecureSide(self, members, Floors(**about.get("floors", {})))
             self._kinds = {"hello": self.responder.hello, "model": self._model, **dict.fromkeys(KINDS, secure.answer)}
 
     def close(self) -> None:
@@ -109,7 +108,7 @@ class FederatedNode:
 
     def _train_one(self, request: NodeRequest) -> tuple[State, Update]:
         """The private state afterwards, and what the one device sends."""
-        devices, key = self._before(request)
+        devices, key = self.before(request)
         if self._secret is not None:
             update = self._secret.update(request.download, devices, request.users, 0, request.round)
         else:
@@ -120,7 +119,7 @@ class FederatedNode:
     def train_sum(self, request: NodeRequest) -> tuple[State, Total]:
         """Trains the devices of a request. Returns their private state afterwards, and the sum of what they send, to be given back to
         the shard."""
-        devices, key = self._before(request)
+        devices, key = self.before(request)
         if self._secret is not None:
             total = self._secret.total(request.download, devices, request.users, request.round)
         else:
@@ -136,10 +135,18 @@ class FederatedNode:
             check_sent(self.contract, found, request.users)
         contribution.check_numbers(devices, found, self.contract)
 
-    def keep(self, request: NodeRequest, answer: bytes, devices: State, facts: Mapping[str, str] | None = None) -> None:
-        """Writes private state, answer and facts to the disk, before the answer leaves."""
+    def keep(
+        self,
+        request: NodeRequest,
+        answer: bytes,
+        devices: State,
+        facts: Mapping[str, str] | None = None,
+        masked: MaskedVector | None = None,
+    ) -> None:
+        """Writes private state, answer, facts and what was masked to the disk, before the answer leaves."""
         model = arrays_of(request.download) if self._for_all else None
-        self.store.advance(GivenAnswer(request.round, request.asked, answer), arrays_of(devices), model, facts or {})
+        given = GivenAnswer(request.round, request.asked, answer)
+        self.store.advance(given, arrays_of(devices), model, facts or {}, masked)
 
     def recommender(self) -> tuple[int, OwnRecommender]:
         """The newest model that came: its round, and what scores by it. Raises InputError if none has come."""
@@ -150,9 +157,7 @@ class FederatedNode:
         assert received is not None and private is not None  # of every algorithm around a server
         return found[0], OwnRecommender(self.algorithm, self.contract, received(**found[1]), private(**newest[1]), self.rows)
 
-    # ---- small parts -----------------------------------------------------------------------------------------------------------------
-
-    def _before(self, request: NodeRequest) -> tuple[State, np.uint64]:
+    def before(self, request: NodeRequest) -> tuple[State, np.uint64]:
         """All devices' private state as it was before a round, and the key of what they draw in it. Raises FrameRefused for a round that
         is over, whatever the server says: two answers of one round may tell what one user sent. The node's owner may rewind."""
         number, newest = request.round, self.store.newest_state()
@@ -162,6 +167,8 @@ class FederatedNode:
         private = self.contract.declaration.keeps
         assert private is not None  # of every algorithm around a server
         return private(**arrays), np.uint64(local_key(self._rounds, number))
+
+    # ---- small parts -----------------------------------------------------------------------------------------------------------------
 
     @property
     def _for_all(self) -> bool:

@@ -8,6 +8,7 @@ at any moment gives the same answer again when it is asked again, and trains nob
 
 from __future__ import annotations
 
+import json
 import secrets
 import sqlite3
 from collections.abc import Mapping
@@ -21,6 +22,7 @@ from ..core.files import write_private
 from ..core.types import Array, Int64Array
 from ..core.vocabulary import Vocabulary
 from ..data.interactions import NO_TIME, Interactions, build
+from ..privacy.secure_sum.memory import PastSum
 from .catalogue import Items
 from .files import FORMAT, check_format
 
@@ -38,6 +40,8 @@ create table peer (one integer primary key check (one = 1), arrays blob not null
 create table event (number integer primary key, kind integer not null, sender integer not null, push integer not null,
                     digest blob not null) strict;
 create table met (number integer primary key, record blob not null) strict;
+create table summed (round integer primary key, model blob not null, parties text not null, own blob not null) strict;
+create table masked (one integer primary key check (one = 1), model blob not null, users blob not null, vector blob not null) strict;
 """
 
 
@@ -47,6 +51,14 @@ class GivenAnswer(NamedTuple):
     round: int
     asked: bytes
     frame: bytes
+
+
+class MaskedVector(NamedTuple):
+    """What a node put under masks last. model: sha256 of what its devices trained from; users: int64; vector: int64."""
+
+    model: bytes
+    users: Int64Array
+    vector: Int64Array
 
 
 @final
@@ -141,10 +153,15 @@ class NodeStore:
         return None if found is None else GivenAnswer(*found)
 
     def advance(
-        self, given: GivenAnswer, private: Mapping[str, Array], download: Mapping[str, Array] | None, facts: Mapping[str, str]
+        self,
+        given: GivenAnswer,
+        private: Mapping[str, Array],
+        download: Mapping[str, Array] | None,
+        facts: Mapping[str, str],
+        masked: MaskedVector | None = None,
     ) -> None:
-        """Store what a round changed, in one transaction: the private state, the answer, facts, and the model if all users
-        received the same."""
+        """Store what a round changed, in one transaction: the private state, the answer, facts, what was put under masks, and the model
+        if all users received the same."""
         after = given.round + 1
         with self.connection:
             self.connection.execute("delete from state where round > ?", (given.round,))
@@ -158,8 +175,33 @@ class NodeStore:
                 "delete from answer where round not in (select round from answer order by round desc limit ?)", (KEPT,)
             )
             self.connection.executemany("insert or replace into fact values (?, ?)", facts.items())
+            if masked is not None:
+                blobs = masked.model, masked.users.tobytes(), masked.vector.tobytes()
+                self.connection.execute("insert or replace into masked values (1, ?, ?, ?)", blobs)
             if download is not None:
                 self._keep_model(given.round, download)
+
+    def masked(self) -> MaskedVector | None:
+        """What the node put under masks last; None before the first."""
+        found = self.connection.execute("select model, users, vector from masked").fetchone()
+        if found is None:
+            return None
+        return MaskedVector(found[0], np.frombuffer(found[1], np.int64), np.frombuffer(found[2], np.int64).copy())
+
+    def past_sums(self) -> tuple[PastSum, ...]:
+        """The secure sums that the node has consented to, from the first one."""
+        found = self.connection.execute("select model, parties, own from summed order by round").fetchall()
+        return tuple(
+            PastSum(model, json.loads(parties), frozenset(np.frombuffer(own, np.int64).tolist())) for model, parties, own in found
+        )
+
+    def remember_sum(self, number: int, summed: PastSum) -> None:
+        """Store the secure sum of a round, before the node's consent leaves."""
+        own = np.array(sorted(summed.own), np.int64).tobytes()
+        with self.connection:
+            self.connection.execute(
+                "insert or replace into summed values (?, ?, ?, ?)", (number, summed.model, json.dumps(summed.parties), own)
+            )
 
     def rewind(self, number: int) -> int:
         """Make the newest private state the one before round `number`, for a server that goes on from an old backup. Returns

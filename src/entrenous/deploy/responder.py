@@ -59,11 +59,9 @@ class Responder:
     def read_request(self, frame: Frame, more: dict[str, TensorField] | None = None) -> tuple[NodeRequest, dict[str, Array]]:
         """Read what a request asks for, and the arrays that are `more` than usual. Raises FrameRefused for users that are not the
         node's, and for another model than was announced."""
-        m, head = self.enough(frame), frame.head
+        m, head = self.asked_for(frame), frame.head
         if head.round == self.terms.rounds:
             raise FrameRefused(Code.FUTURE_ROUND, "that was the last one")
-        if not 1 <= m <= len(self.users):
-            raise FrameRefused(Code.WRONG_COUNT, f"asked for {m} users")
         download, arrays = self.read_download(frame, {"users": TensorField("i8", (m,)), **(more or {})}, m)
         users = arrays.pop("users")
         if len(np.unique(users)) != m or np.any(np.diff(users) < 0) or not np.isin(users, self.users).all():
@@ -72,6 +70,13 @@ class Responder:
             raise FrameRefused(Code.WRONG_MODEL, "the download is not the model that was announced")
         asked = hashlib.sha256(b"%d %s" % (head.round, head.model) + users.tobytes()).digest()
         return NodeRequest(head.round, users, download, asked), {name: arrays[name] for name in more or {}}
+
+    def asked_for(self, frame: Frame) -> int:
+        """How many users a stage of a secure sum is about. Raises FrameRefused for none, or more than the node has."""
+        m = self.enough(frame)
+        if not 1 <= m <= len(self.users):
+            raise FrameRefused(Code.WRONG_COUNT, f"asked for {m} users")
+        return m
 
     def enough(self, frame: Frame) -> int:
         """How many users a request is about. Raises FrameRefused for fewer than the node's owner lets it answer for at once."""

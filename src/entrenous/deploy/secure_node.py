@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import Protocol, final
 
+import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ..core.protocols import State
@@ -13,13 +14,14 @@ from ..core.update import Total
 from ..federation.shard import Shard
 from ..privacy.secure_sum.client import SecureSumClient
 from ..privacy.secure_sum.refusal import SumRefused
-from ..privacy.secure_sum.terms import Floors, Roll
-from ..privacy.secure_sum.vector import pack, rows_of, size
+from ..privacy.secure_sum.terms import Floors
+from ..privacy.secure_sum.vector import pack, rows_of, size, unpack
 from ..wire.tensors import TensorField
 from . import contribution
 from .codes import Code, FrameRefused
 from .frames import Frame
-from .node_store import NodeStore
+from .members import Members
+from .node_store import MaskedVector, NodeStore
 from .request import NodeRequest
 from .responder import Responder
 from .secure import KINDS, MESSAGE, sum_terms, upload
@@ -38,17 +40,28 @@ class TrainingNode(Protocol):
     shard: Shard
     responder: Responder
 
+    def before(self, request: NodeRequest) -> tuple[State, np.uint64]: ...
     def train_sum(self, request: NodeRequest) -> tuple[State, Total]: ...
-    def keep(self, request: NodeRequest, answer: bytes, devices: State, facts: Mapping[str, str] | None = None) -> None: ...
+    def keep(
+        self,
+        request: NodeRequest,
+        answer: bytes,
+        devices: State,
+        facts: Mapping[str, str] | None = None,
+        masked: MaskedVector | None = None,
+    ) -> None: ...
 
 
 @final
 class SecureSide:
     """A node's part in secure sums, one attempt at a time. Its secrets are in memory alone: a node that restarts during an
-    attempt has dropped out of it, as any node may."""
+    attempt has dropped out of it, as any node may. What it has consented to is on its disk."""
 
-    def __init__(self, node: TrainingNode, roll: Roll, floors: Floors) -> None:
-        self._node, self._roll, self._floors = node, roll, floors
+    def __init__(self, node: TrainingNode, members: Members, floors: Floors) -> None:
+        self._node, self._floors = node, floors
+        self._roll = {name: member.key.public_bytes_raw() for name, member in members.nodes.items()}
+        self._most = {name: len(member.users) for name, member in members.nodes.items()}
+        self._past = node.store.past_sums()
         self._length = size(node.shard.contract.empty_total())
         self._client: SecureSumClient | None = None
         self._answers: dict[bytes, bytes] = {}  # of this attempt, by the sha256 of what was asked
@@ -82,7 +95,11 @@ class SecureSide:
             raise FrameRefused(Code.PAST_ROUND, "this node's masked input of this round has left before")
         terms = sum_terms(self._node.terms, head.round, head.attempt, head.model, self._length)
         identity = self._node.key.private_bytes_raw()
-        self._client, self._answers = SecureSumClient(terms, self._roll, self._node.name, identity, self._floors), {}
+        self._client = SecureSumClient(
+            terms, self._roll, self._node.name, identity, self._floors, people=self._node.responder.asked_for(frame),
+            most=self._most, past=self._past,
+        )  # fmt: skip
+        self._answers = {}
         return self._client
 
     def _said(self, client: SecureSumClient, frame: Frame) -> bytes:
@@ -93,18 +110,39 @@ class SecureSide:
             return client.share(body)
         if frame.head.kind == "mask":
             return self._masked(client, frame)
-        return client.consent(body) if frame.head.kind == "consent" else client.unmask(body)
+        return self._consent(client, body) if frame.head.kind == "consent" else client.unmask(body)
 
     def _masked(self, client: SecureSumClient, frame: Frame) -> bytes:
         """Trains, masks, and has the disk know it before anything leaves: the whole answer."""
         node = self._node
         request, arrays = node.responder.read_request(frame, {"inbox": TensorField("u1", ((0, MESSAGE),))})
-        devices, total = node.train_sum(request)
+        devices, total, masked = self._vector(request, frame.head.model)
         try:
-            message = client.mask(arrays["inbox"].tobytes(), pack(total._replace(shown=())), rows_of(total))
+            users = frozenset(request.users.tolist())
+            message = client.mask(arrays["inbox"].tobytes(), masked.vector, rows_of(total), users)
             body = upload(message, contribution.shown_of(total))
         finally:
             node.shard.release(total)
         answer = node.responder.seal_for(frame, "mask", body)
-        node.keep(request, answer, devices, {MASKED: str(request.round)})
+        node.keep(request, answer, devices, {MASKED: str(request.round)}, masked)
+        return answer
+
+    def _vector(self, request: NodeRequest, model: bytes) -> tuple[State, Total, MaskedVector]:
+        """What the devices send: for the model and users that were masked last the same numbers again, noise and all, since new ones
+        would say more with each time that a server has a model summed."""
+        node, kept, length = self._node, self._node.store.masked(), self._length
+        if kept is not None and kept.model == model and np.array_equal(kept.users, request.users) and len(kept.vector) == length:
+            total = unpack(kept.vector, node.shard.contract.empty_total())
+            if not node.shard.contract.way("shown"):
+                return node.before(request)[0], total, kept
+        devices, total = node.train_sum(request)
+        return devices, total, MaskedVector(model, request.users, pack(total._replace(shown=())))
+
+    def _consent(self, client: SecureSumClient, body: bytes) -> bytes:
+        """Signs the list of survivors, once the disk knows whose sum that allows."""
+        answer = client.consent(body)
+        assert client.consented is not None  # by `consent`
+        if not self._past or self._past[-1] is not client.consented:
+            self._node.store.remember_sum(client.terms.round, client.consented)
+            self._past = (*self._past, client.consented)
         return answer

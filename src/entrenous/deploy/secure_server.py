@@ -7,20 +7,22 @@ what a node sent.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol, TypeVar, final
 
 from ..core.declared import Contract
+from ..core.types import Int64Array
 from ..core.update import ShownArrays, Total
 from ..privacy.secure_sum import messages as stages
+from ..privacy.secure_sum.memory import PastSum, check_parties
 from ..privacy.secure_sum.refusal import SumRefused
 from ..privacy.secure_sum.server import SecureSumServer
-from ..privacy.secure_sum.terms import SumTerms
+from ..privacy.secure_sum.terms import Floors, SumTerms
 from ..privacy.secure_sum.vector import size, unpack
 from .codes import Code, FrameRefused, reason
 from .collector import Collector
 from .contribution import largest_body
-from .frames import Frame, opened
+from .frames import Frame, FrameParts, opened
 from .intake import Open
 from .journal import FRAME, MARK, Journal
 from .log_line import LogLine
@@ -51,7 +53,7 @@ class Stage(NamedTuple):
     """One stage of a secure sum. number: as in privacy/secure_sum; request: makes the frame for a node."""
 
     number: int
-    request: Callable[[str], bytes]
+    request: Callable[[str], FrameParts]
 
 
 @final
@@ -59,8 +61,11 @@ class SecureRound:
     """One round of a server by a secure sum: the server learns the sum of the updates and no single one."""
 
     def __init__(self, server: AskingServer, collector: Collector, work: RoundWork) -> None:
-        self._server, self._collector, self._work = server, collector, work
-        self._now = Open(work.round, work.model, work.asked)
+        self._server, self._collector = server, collector
+        self._past, terms = server.folder.summed(), server.terms
+        self._floors = Floors(terms.people, terms.parties, apart=terms.apart)
+        self._work = work._replace(asked=self._of_before(work))
+        self._now = Open(work.round, work.model, self._work.asked)
         self._roll = {name: member.key.public_bytes_raw() for name, member in server.members.nodes.items()}
         self._empty = server.contract.empty_total()  # the sum of nobody
         self._gone: set[str] = set()  # who has refused a stage of this attempt, or was not heard in time
@@ -72,8 +77,9 @@ class SecureRound:
         """Run the stages of the sum, in several attempts if need be. Returns the sum, which has no devices if the round is
         lost."""
         server, number = self._server, self._now.round
-        if len(self._now.asked) < 2:
-            line = f"round {number}: all who were asked are of one node, whom a sum would not hide; the model is unchanged"
+        alone = "all who were asked are of one node, whom a sum would not hide" if len(self._now.asked) < 2 else ""
+        if never := alone or self._too_near(self._now.asked):
+            line = f"round {number}: {never}; the model is unchanged"
             server.folder.log(LogLine(line, "lost", level="warning", round=number))
             return self._empty
         attempt = server.folder.newest_attempt(number)
@@ -92,6 +98,21 @@ class SecureRound:
             self._collector.exchange.pause(min(LONGEST, 1.0 + attempt))
             attempt += 1
 
+    def _of_before(self, work: RoundWork) -> Mapping[str, Int64Array]:
+        """Whom to ask: all of a round's nodes, or where these and those of an earlier sum differ by too few, those of the earlier one."""
+        sets = [work.asked.keys(), *(before.parties.keys() for before in reversed(self._past))]
+        fitting = (some for some in sets if some <= work.asked.keys() and not self._too_near(some, work))
+        return {name: work.asked[name] for name in sorted(next(fitting, work.asked.keys()))}
+
+    def _too_near(self, names: Collection[str], work: RoundWork | None = None) -> str:
+        """Why nodes would not consent to the sum of these, beside earlier ones; empty if they would."""
+        work = work or self._work
+        try:
+            check_parties(self._past, work.model, {name: len(work.asked[name]) for name in names}, self._floors)
+        except SumRefused as why:
+            return why.text
+        return ""
+
     def _attempt(self, attempt: int, journal: Journal) -> Total:
         self._gone, self._shown, self._sum = set(), {}, None
         terms = sum_terms(self._server.terms, self._now.round, attempt, self._now.model, size(self._empty))
@@ -107,16 +128,16 @@ class SecureRound:
     def _stages(self, attempt: int, own: SecureSumServer) -> list[Stage]:
         """What is asked at each stage, of those who were heard at the one before."""
 
-        def seal(kind: str, body: bytes, name: str) -> bytes:
+        def seal(kind: str, body: bytes, name: str) -> FrameParts:
             return self._collector.requests.seal(kind, body, round=self._now.round, attempt=attempt, model=self._now.model,
                                      items=self._server.terms.items, about={"users": len(self._now.asked[name])})  # fmt: skip
 
-        def work(name: str) -> bytes:
+        def work(name: str) -> FrameParts:
             return self._collector.requests.work(
                 self._work, self._now.asked[name], "mask", attempt=attempt, inbox=own.inbox(name)
             )
 
-        asks: tuple[Callable[[str], bytes], ...] = (
+        asks: tuple[Callable[[str], FrameParts], ...] = (
             lambda name: seal("advert", b"", name),
             lambda name: seal("share", own.roster(), name),
             work,
@@ -134,12 +155,23 @@ class SecureRound:
         def missing() -> set[str]:
             return before - own.heard(number) - self._gone
 
+        if number == stages.CONSENT:
+            some = {name: len(self._now.asked[name]) for name in own.heard(stages.MASKED)}
+            server.kept("list of sums", lambda: server.folder.remember_sum(PastSum(self._work.model, some)))
         self._collector.exchange.gather(missing, stage.request, self._take, server.terms.deadline)
-        while number <= stages.MASKED and not server.enough(self._work, set(own.heard(number))):
+        while number <= stages.MASKED and not self._enough(set(own.heard(number))):
             if not missing():
                 raise SumRefused("threshold", f"{stages.STAGES[number]}: too many nodes withhold theirs")
             self._collector.exchange.gather(missing, stage.request, self._take, server.terms.deadline)
         self._gone |= missing()
+
+    def _enough(self, heard: set[str]) -> bool:
+        """Whether these are enough for their sum to count, and not nearly those of an earlier sum; if not, that is logged."""
+        if not self._server.enough(self._work, heard):
+            return False
+        if why := self._too_near(heard):
+            self._server.folder.log(LogLine(f"round {self._now.round}: {why}", "apart", level="warning", round=self._now.round))
+        return not why
 
     # ---- what nodes answer -------------------------------------------------------------------------------------------------------------
 

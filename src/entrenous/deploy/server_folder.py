@@ -19,9 +19,10 @@ from ..core.errors import EntrenousWarning, InputError, one_line
 from ..core.lock import holding, locked
 from ..core.protocols import FederatedAlgorithm, State, arrays_of
 from ..federation.ledger import Ledger
+from ..privacy.secure_sum.memory import PastSum
 from ..runs import store
 from ..runs.recommenders import restore_state
-from .files import FORMAT, check_format, write_text
+from .files import FORMAT, check_format, read_json, write_json, write_text
 from .identity import IDENTITY, read_identity
 from .journal import Journal, JournalRecord, records
 from .log_line import LogFormat, LogLine, written
@@ -31,6 +32,7 @@ from .terms import TERMS, FederationTerms
 T = TypeVar("T")
 PHASE = "server"
 PARTS = 10  # of all rounds, after each of which a model is kept to go back to
+SUMS, KEPT_SUMS = "sums.json", 64  # sets of nodes whose sums were asked for
 
 
 @final
@@ -131,6 +133,17 @@ class ServerFolder:
 
     def _journal_path(self, number: int, attempt: int) -> Path:
         return self.path / f"round-{number:09d}-{attempt:03d}.journal"
+
+    def summed(self) -> tuple[PastSum, ...]:
+        """The newest secure sums that nodes were asked to consent to, each set of nodes once."""
+        path = self.path / SUMS
+        found = read_json(path)["sums"] if path.exists() else []
+        return tuple(PastSum(bytes.fromhex(model), parties) for model, parties in found)
+
+    def remember_sum(self, summed: PastSum) -> None:
+        """Store whose sum nodes are about to be asked to consent to."""
+        others = [each for each in self.summed() if each.parties.keys() != summed.parties.keys()]
+        write_json(self.path / SUMS, {"sums": [(each.model.hex(), each.parties) for each in (*others, summed)[-KEPT_SUMS:]]})
 
     def finish(self, state: State) -> str:
         """Write the trained model to model.safetensors. Returns its sha256."""

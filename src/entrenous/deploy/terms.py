@@ -25,7 +25,7 @@ from .files import FORMAT, read_json
 
 TERMS = "terms.json"
 OWN = "own"  # begins the name of an algorithm that is no part of this package or of an installed one
-OF_SERVER = {"rounds", "secure", "deadline", "quorum", "most_norm", "most_weight", "most_move"}
+OF_SERVER = {"rounds", "secure", "people", "parties", "apart", "deadline", "quorum", "most_norm", "most_weight", "most_move"}
 OF_PEERS = {"period", "oldest"}
 LARGEST = 16 << 20  # bytes of a model between peers
 
@@ -63,6 +63,12 @@ class FederationTerms(Settings):
     rounds: int = Field(0, ge=0, le=10_000_000, description="rounds after which training is over, with a server")
     secure: Literal["none", "masks"] = Field(
         "none", description="masks: the server sees the sum of a round's nodes, not one by one"
+    )
+    people: int = Field(100, ge=1, description="users of all nodes whose updates are in a masked sum, at least")
+    parties: int = Field(3, ge=2, description="nodes whose updates are in a masked sum, at least")
+    apart: bool = Field(
+        True,
+        description="whether two masked sums, too, differ by no node or by as many people and nodes; a node that is away is waited for",
     )
     deadline: float = Field(
         600.0, gt=0, description="seconds after which a round goes on without the nodes that have not answered"
@@ -188,13 +194,18 @@ class FederationTerms(Settings):
         return made
 
     def _check_masks(self, contract: Contract) -> None:
-        """Raise InputError for an algorithm whose sums may be of one device: masks hide nothing in them."""
+        """Raise InputError for an algorithm whose sums may be of one device: masks hide nothing in them; and for too few people."""
         if contract.cohort == 1:
             problem = f"{self.algorithm} asks one device a round, and a sum of one hides nothing"
             raise InputError("--secure masks", problem, fix="choose an algorithm with more devices in a round")
         if contract.groups > 1:
             problem = f"{self.algorithm} adds up in {contract.groups} groups, and a group of one hides nothing"
             raise InputError("--secure masks", problem, fix="choose an algorithm with one sum a round")
+        if self.users < self.people:
+            problem = f"{self.users} users, where no sum may be of fewer than {self.people}"
+            raise InputError(
+                "--secure masks", problem, fix="bring more users in, or say --people, and have each owner say it too"
+            )
 
     # ---- as text ---------------------------------------------------------------------------------------------------------------------
 

@@ -46,7 +46,7 @@ def begin(folder: Path, trial: TrialPlan, *, nodes: int, secure: str = "none") -
     plan = trial.plan()
     check(plan)
     train = material(plan).parts[0].final_train
-    floors = Floors(cohort=max(2, (2 * nodes) // 3), occupancy=0.0)
+    floors = Floors(people=2, parties=max(2, (2 * nodes) // 3), occupancy=0.0)
     made = found(
         folder, train, nodes=nodes, floors=floors, place=Place(port=free_ports()[0]), algorithm=trial.algorithm,
         settings=dict(trial.settings), rounds=trial.rounds, seed=trial.seed, draws="public", secure=secure,

@@ -100,7 +100,7 @@ def served(
 @over
 @pytest.mark.parametrize("secure", ["none", "masks"])
 def test_the_model_is_that_of_one_process(tmp_path: Path, link: Callable[..., Any], secure: str) -> None:
-    made = federation(tmp_path / "f", 4, 2, secure=secure, floors=Floors(cohort=2, occupancy=0.0))
+    made = federation(tmp_path / "f", 4, 2, secure=secure, floors=Floors(people=1, parties=2, occupancy=0.0))
     assert served(made, link) == server_sha256(simulated(made))
 
 

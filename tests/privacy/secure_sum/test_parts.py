@@ -222,7 +222,7 @@ def test_every_term_and_the_roll_are_in_the_digest() -> None:
 
 
 def test_messages_are_read_strictly() -> None:
-    good = m.encode(m.Advert(bytes(32), bytes(32), bytes(32), bytes(32)))
+    good = m.encode(m.Advert(bytes(32), bytes(32), bytes(32), bytes(32), 1))
     assert m.decode(good, m.Advert, 1000).boxes == bytes(32)
     for bad in (
         good + b"\0",
@@ -298,6 +298,18 @@ def test_what_is_no_vector_of_the_total() -> None:
 
 
 def test_row_occupancy() -> None:
-    total = some_total(4, 2, 1, 0)._replace(senders=np.array([3, 0, 0, 1]))
-    assert rows_of(total) == SumRows(4, 4) and rows_of(total._replace(rows={})) == SumRows(4, 0)
-    assert SumRows(85, 1700).occupancy(100) == 5.0 and SumRows(4, 0).occupancy(7) == 7.0
+    total = some_total(4, 2, 1, 0)._replace(
+        senders=np.array([3, 0, 0, 1]), devices=2, dense={"net": np.zeros((1, 5, 3), np.int64)}
+    )
+    assert rows_of(total) == SumRows(4, 4, 2) and rows_of(total._replace(rows={})) == SumRows(4, 0, 2)
+    assert SumRows(85, 1700).occupancy(100) == 5.0 and SumRows(85, 1700, 5).occupancy(100) == 1.0
+    assert SumRows(4, 0, 1).occupancy(7) == 7.0  # no message says anything of an item
+
+
+def test_a_message_with_a_row_for_every_item_is_counted_in_equations() -> None:
+    """FCF: all send all rows, so that full rows hide nobody; 100 people in one number each against 20 numbers an item and sum."""
+    every = some_total(4, 2, 1, 0)._replace(rows={}, devices=5, dense={"f": np.zeros((1, 4, 20), np.int64)})
+    assert rows_of(every) == SumRows(int(every.senders.sum()), 0, 5, 20)
+    assert [rows_of(every).occupancy(100, sums) for sums in (1, 2, 5, 8)] == [5.0, 2.5, 1.0, 0.625]
+    both = rows_of(every._replace(rows={"q": np.zeros((4, 2), np.int64)}, senders=np.full(4, 5)))
+    assert both.occupancy(100) == 5.0 and both.occupancy(100, 1) < both._replace(width=0).occupancy(100)

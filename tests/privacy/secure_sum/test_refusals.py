@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 import pytest
@@ -31,6 +31,7 @@ from entrenous.privacy.secure_sum import messages as m
 from entrenous.privacy.secure_sum import primitives as p
 from entrenous.privacy.secure_sum.client import SecureSumClient
 from entrenous.privacy.secure_sum.graph import quorum
+from entrenous.privacy.secure_sum.memory import PastSum, check_parties
 from entrenous.privacy.secure_sum.refusal import SumRefused
 from entrenous.privacy.secure_sum.server import SecureSumServer
 from entrenous.privacy.secure_sum.shamir import combine
@@ -74,22 +75,22 @@ def again(data: bytes, signer: SecureSumClient, **fields: object) -> bytes:
 
 def test_a4_a_cohort_below_the_floor() -> None:
     """A4. At the roster, at the list of sharers and at the list of survivors."""
-    parties, server = started(6, floors=Floors(cohort=7, occupancy=1))
+    parties, server = started(6, floors=Floors(people=1, parties=7, occupancy=1))
     advertised(parties, server)
     refused("floor", lambda: parties[name(0)].share(server.roster()))
 
-    parties, server = started(6, floors=Floors(cohort=6, occupancy=1))
+    parties, server = started(6, floors=Floors(people=1, parties=6, occupancy=1))
     shared(advertised(parties, server), server, [name(5)])
     refused("floor", lambda: parties[name(0)].mask(server.inbox(name(0)), vectors(6)[name(0)], ALL))
 
-    parties, server = started(6, floors=Floors(cohort=6, occupancy=1))
+    parties, server = started(6, floors=Floors(people=1, parties=6, occupancy=1))
     shared(advertised(parties, server), server)
     masked(parties, server, vectors(6), [name(5)])
     refused("floor", lambda: parties[name(0)].consent(server.survivors(name(0))))
 
 
 def test_rows_that_too_few_devices_fill() -> None:
-    parties, server = started(6, floors=Floors(cohort=2, occupancy=10))
+    parties, server = started(6, floors=Floors(people=2, parties=2, occupancy=10))
     shared(advertised(parties, server), server)
     values = vectors(6)[name(0)]
     for rows in (SumRows(10, 10), SumRows(16, 10), SumRows(0, 5), SumRows(1, 0)):
@@ -99,7 +100,7 @@ def test_rows_that_too_few_devices_fill() -> None:
 
 
 def test_rows_that_too_few_are_left_to_fill() -> None:
-    parties, server = started(6, floors=Floors(cohort=2, occupancy=10))
+    parties, server = started(6, floors=Floors(people=2, parties=2, occupancy=10))
     shared(advertised(parties, server), server)
     for k in range(5):
         server.add_masked(parties[name(k)].mask(server.inbox(name(k)), vectors(6)[name(k)], SumRows(17, 10)))
@@ -107,7 +108,7 @@ def test_rows_that_too_few_are_left_to_fill() -> None:
 
 
 def test_noise_on_every_row_makes_up_for_empty_ones() -> None:
-    parties, server = started(6, floors=Floors(cohort=2, occupancy=10, noise=True))
+    parties, server = started(6, floors=Floors(people=2, parties=2, occupancy=10, noise=True))
     shared(advertised(parties, server), server)
     assert parties[name(0)].mask(server.inbox(name(0)), vectors(6)[name(0)], SumRows(1, 1000))
 
@@ -303,7 +304,7 @@ def test_rosters_that_the_server_made_up() -> None:
         return lambda: client.share(m.encode(m.Roster(some)))
 
     mallory = identity(99)
-    body = m.encode(m.Advert(MODEL, *(p.public_of(bytes([k]) * 32) for k in (1, 2)), bytes(32)))
+    body = m.encode(m.Advert(MODEL, *(p.public_of(bytes([k]) * 32) for k in (1, 2)), bytes(32), 1))
     forged = m.Signed(m.ADVERT, 3, 0, name(4), body, p.sign(mallory, m.statement(terms().digest(roll(5)), 0, name(4), b"", body)))
     refused("roster", ask(adverts[::-1]))
     refused("roster", ask([*adverts, adverts[-1]]))
@@ -325,10 +326,10 @@ def test_a_key_that_no_one_can_agree_with() -> None:
     for at in range(2):
         keys = [p.public_of(b"\1" * 32), p.public_of(b"\2" * 32)]
         keys[at] = bytes(32)  # a point of low order: what is agreed on would be 0
-        bad = client._signed(m.ADVERT, b"", m.encode(m.Advert(MODEL, *keys, bytes(32))))
+        bad = client._signed(m.ADVERT, b"", m.encode(m.Advert(MODEL, *keys, bytes(32), 1)))
         refused("keys", lambda bad=bad: server.add_advert(bad))
     roster = [signed(parties[name(k)].advertise()) for k in range(2)]
-    bad = client._signed(m.ADVERT, b"", m.encode(m.Advert(MODEL, bytes(32), p.public_of(b"\1" * 32), bytes(32))))
+    bad = client._signed(m.ADVERT, b"", m.encode(m.Advert(MODEL, bytes(32), p.public_of(b"\1" * 32), bytes(32), 1)))
     refused("keys", lambda: parties[name(0)].share(m.encode(m.Roster([*roster, signed(bad)]))))
 
 
@@ -596,3 +597,67 @@ def test_garbage_of_a_member_is_refused_too() -> None:
         server._shares.pop(2), server._said[m.UNMASKING].pop(name(2))
         server.add_unmasking(parties[name(2)]._signed(m.UNMASKING, parties[name(2)]._views[3], body))
         refused("shares", server.total)
+
+
+# ---- people, and sums over rounds --------------------------------------------------------------------------------------------------
+
+
+def of_people(people: Sequence[int], floors: Floors, most: Mapping[str, int] | None = None) -> Sum:
+    """Clients that each say how many people they have."""
+    agreed = terms()
+    parties = {
+        name(k): SecureSumClient(agreed, roll(len(people)), name(k), identity(k), floors, people=each, most=most)
+        for k, each in enumerate(people)
+    }
+    return parties, SecureSumServer(agreed, roll(len(people)))
+
+
+def test_people_are_counted_and_not_parties() -> None:
+    """At the roster, at the list of sharers and at the list of survivors."""
+    enough = Floors(people=30, parties=2, occupancy=0)
+    parties, server = of_people([10, 10, 9], enough)
+    advertised(parties, server)
+    refused("floor", lambda: parties[name(0)].share(server.roster()))
+
+    parties, server = of_people([10, 10, 10, 9], enough)
+    shared(advertised(parties, server), server, [name(2)])
+    refused("floor", lambda: parties[name(0)].mask(server.inbox(name(0)), vectors(4)[name(0)], ALL))
+
+    parties, server = of_people([10, 10, 10, 9], enough)
+    shared(advertised(parties, server), server)
+    masked(parties, server, vectors(4), [name(3)])
+    parties[name(0)].consent(server.survivors(name(0)))
+    assert parties[name(0)].consented is not None and sum(parties[name(0)].consented.parties.values()) == 30
+
+
+def test_who_says_more_people_than_it_was_enrolled_with_is_found_out() -> None:
+    parties, server = of_people([10, 90, 10], Floors(people=100, parties=2, occupancy=0), {name(k): 10 for k in range(3)})
+    advertised(parties, server)
+    assert "more people than" in refused("floor", lambda: parties[name(0)].share(server.roster())).text
+
+
+def test_a_client_masks_for_as_many_users_as_it_said() -> None:
+    parties, server = of_people([10, 10, 10], Floors(people=30, parties=2, occupancy=0))
+    shared(advertised(parties, server), server)
+    few = frozenset(range(9))
+    refused("floor", lambda: parties[name(0)].mask(server.inbox(name(0)), vectors(3)[name(0)], ALL, few))
+
+
+@pytest.mark.parametrize(
+    ("earlier", "now", "code"),
+    [("abcdef", "abcdef", ""), ("abcdef", "abcde", "apart"), ("abcde", "abcdef", "apart"), ("abcdef", "abc", ""), ("abc", "def", ""),
+     ("abcdefg", "abcde", "apart"), ("abcd", "abce", "apart"), ("abcd", "aefg", ""), ("abcdefg", "defghi", "apart")],
+)  # fmt: skip
+def test_two_sums_differ_by_nobody_or_by_enough(earlier: str, now: str, code: str) -> None:
+    floors = Floors(people=6, parties=3)
+    past = [PastSum(OTHER, dict.fromkeys(earlier, 2))]
+    for model, expected in ((MODEL, code), (OTHER, "twice" if earlier != now else "")):
+        check = lambda model=model: check_parties(past, model, dict.fromkeys(now, 2), floors)  # noqa: E731
+        if expected:
+            refused(expected, check)
+        else:
+            check()
+    few = [PastSum(OTHER, dict.fromkeys(earlier, 1))]  # as many parties, too few people
+    if not code and earlier != now:
+        refused("apart", lambda: check_parties(few, MODEL, dict.fromkeys(now, 1), floors))
+    check_parties(past, MODEL, dict.fromkeys(now, 2), Floors(6, 3, apart=False))

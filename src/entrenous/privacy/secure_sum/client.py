@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
 from typing import NamedTuple, final
 
@@ -16,6 +16,7 @@ from ...core.types import Int64Array
 from . import messages as m
 from . import primitives as p
 from .graph import Graph, graph
+from .memory import PastSum, check_own, check_parties, sums_of
 from .refusal import Code, SumRefused, require
 from .shamir import split
 from .statements import EMPTY, about_box, about_box_key, about_own, about_pair, commitment, read_advert
@@ -48,6 +49,10 @@ class Met(NamedTuple):
         """The places of all parties that hold shares of this client's secrets, itself included."""
         return self.graph.around(self.me)
 
+    def with_people(self, places: Iterable[int]) -> dict[str, int]:
+        """Some parties, by name, with the people that each says its vector is the sum of."""
+        return {self.names[place]: self.adverts[place].people for place in places}
+
     def near(self, among: list[int]) -> list[int]:
         """The places among `among` that are neighbours of this client, ascending."""
         some = set(among)
@@ -67,12 +72,28 @@ class SecureSumClient:
         used: rounds of which this client's masked input has left. `mask` adds to `client.used`; the caller stores that before it sends
             what `mask` returned, and gives it to the next client, also after a restart: a round is summed once, whatever became of it,
             since the difference of two sums of one round over different parties is what a party sent.
+        people: of how many users the client's vector will be the sum.
+        most: how many people each party can have at most, as agreed beforehand; nobody may say more. None: whatever they say.
+        past: the sums that this client has consented to. `consent` sets `client.consented`, which the caller stores before it sends what
+            `consent` returned, and gives to all later clients, also after a restart.
     """
 
     def __init__(
-        self, terms: SumTerms, roll: Roll, name: str, identity: bytes, floors: Floors | None = None, used: Used = frozenset()
+        self,
+        terms: SumTerms,
+        roll: Roll,
+        name: str,
+        identity: bytes,
+        floors: Floors | None = None,
+        used: Used = frozenset(),
+        *,
+        people: int = 1,
+        most: Mapping[str, int] | None = None,
+        past: tuple[PastSum, ...] = (),
     ) -> None:
         self.terms, self.roll, self.name, self.floors, self.used = terms, checked(roll), name, floors or Floors(), used
+        self.people, self.past, self._most = people, past, most
+        self.consented: PastSum | None = None
         if self.roll.get(name) != p.identity_of(identity):
             raise InputError("secure sum", f"'{name}' is not in the roll with this identity")
         self._identity, self._digest = identity, terms.digest(self.roll)
@@ -84,7 +105,7 @@ class SecureSumClient:
         self._held: dict[int, tuple[bytes, bytes]] = {}  # the same of each neighbour that shared
         self._sharers: list[int] = []
         self._survivors: list[int] = []
-        self._rows = SumRows(0, 0)
+        self._rows, self._own_users = SumRows(0, 0), frozenset[int]()
         self._views = [b""]  # what was seen by the end of each stage
 
     def advertise(self) -> bytes:
@@ -95,13 +116,13 @@ class SecureSumClient:
         """Stage 2: shares of both of this client's secrets, encrypted for each neighbour of the roster. Raises SumRefused."""
         return self._once(m.SHARES, roster, lambda: self._share(roster))
 
-    def mask(self, inbox: bytes, vector: Int64Array, rows: SumRows) -> bytes:
-        """Stage 3: the vector with all masks added. vector: int64 [terms.length]; rows: how many item rows this client adds to
-        (`vector.rows_of`). Raises SumRefused."""
+    def mask(self, inbox: bytes, vector: Int64Array, rows: SumRows, users: frozenset[int] = frozenset()) -> bytes:
+        """Stage 3: the vector with all masks added. vector: int64 [terms.length]; rows: how full its item rows are (`vector.rows_of`);
+        users: whose updates it is the sum of, where one party has several. Raises SumRefused."""
         require(vector.dtype == np.int64 and vector.shape == (self.terms.length,), "vector",
                 f"{vector.dtype} {vector.shape}; expected int64 ({self.terms.length},)")  # fmt: skip
         asked = hashlib.sha256(inbox + np.ascontiguousarray(vector).tobytes()).digest()
-        return self._once(m.MASKED, asked, lambda: self._mask(inbox, vector, rows))
+        return self._once(m.MASKED, asked, lambda: self._mask(inbox, vector, rows, users))
 
     def consent(self, survivors: bytes) -> bytes:
         """Stage 4: the client's signature of the list of survivors. It will never sign another list in this attempt. Raises
@@ -117,7 +138,7 @@ class SecureSumClient:
 
     def _advertise(self) -> bytes:
         boxes, masks = (key.public_key().public_bytes_raw() for key in self._secrets[:2])
-        body = m.encode(m.Advert(self.terms.model, boxes, masks, commitment(self._secrets.seed)))
+        body = m.encode(m.Advert(self.terms.model, boxes, masks, commitment(self._secrets.seed), self.people))
         return self._signed(m.ADVERT, b"", body)
 
     def _share(self, roster: bytes) -> bytes:
@@ -137,12 +158,13 @@ class SecureSumClient:
         self._views.append(met.view)
         return answer
 
-    def _mask(self, inbox: bytes, vector: Int64Array, rows: SumRows) -> bytes:
+    def _mask(self, inbox: bytes, vector: Int64Array, rows: SumRows, users: frozenset[int]) -> bytes:
         met, said = self._others(), m.decode(inbox, m.Inbox, self._limit(m.BOX + 8))
         about = (self.terms.run, self.terms.round)
         require(about not in self.used, "used", f"round {about[1]} of run {about[0]}: this client's masked input has left before")
+        require(not users or len(users) == self.people, "floor", f"{len(users)} users; {self.people} were agreed on")
         sharers = self._list(said.sharers, range(len(met.names)), "sharers")
-        self._enough(sharers, rows)
+        self._enough(sharers, rows, users)
         near = met.near(sharers)
         require(len(said.boxes) == len(near), "box", f"{len(said.boxes)} boxes of {len(near)} neighbours that shared")
         held = {place: self._opened(met, place, box) for place, box in zip(near, said.boxes, strict=True)}
@@ -155,7 +177,7 @@ class SecureSumClient:
         p.add_masks(words, plus, [keys[v] for v in near if v < met.me])
         view = m.seen(met.view, said.sharers)
         answer = self._signed(m.MASKED, view, words.tobytes())
-        self._sharers, self._held, self._rows = sharers, {**held, met.me: self._own}, rows
+        self._sharers, self._held, self._rows, self._own_users = sharers, {**held, met.me: self._own}, rows, users
         self._views.append(view)
         self.used = self.used | {about}
         return answer
@@ -163,7 +185,7 @@ class SecureSumClient:
     def _consent(self, survivors: bytes) -> bytes:
         met, said = self._others(), m.decode(survivors, m.Survivors, self._limit(LIST_LIMIT))
         alive = self._list(said.survivors, self._sharers, "survivors")
-        self._enough(alive, self._rows)
+        self._enough(alive, self._rows, self._own_users)
         require(met.graph.joined(alive), "survivors", "they fall apart into groups, each of which would have a sum of its own")
         near = met.near(alive)
         require(len(near) == len(said.uploads), "survivors", f"{len(said.uploads)} uploads of {len(near)} surviving neighbours")
@@ -172,6 +194,7 @@ class SecureSumClient:
         view = m.seen(self._views[2], said.survivors)
         answer = self._signed(m.CONSENT, view, b"")
         self._survivors = alive
+        self.consented = PastSum(self.terms.model, met.with_people(alive), self._own_users)
         self._views.append(view)
         return answer
 
@@ -212,7 +235,8 @@ class SecureSumClient:
         names = [advert.sender for advert in roster]
         require(all(a < b for a, b in pairwise(names)), "roster", "the names are not in order")
         require(self.name in names, "roster", "this client is not in it")
-        require(len(names) >= max(2, self.floors.cohort), "floor", f"{len(names)} parties; at least {max(2, self.floors.cohort)}")
+        least = max(2, self.floors.parties)
+        require(len(names) >= least, "floor", f"{len(names)} parties; at least {least}")
         adverts = [read_advert(self.terms, self.roll, self._digest, advert) for advert in roster]
         me = names.index(self.name)
         require(m.encode(roster[me]) == self._answers[0][1], "roster", "the entry of this client was changed")
@@ -222,8 +246,17 @@ class SecureSumClient:
             "model",
             f"{len(others)} of {len(names)} parties have another model than this client, such as '{(others or [''])[0][:40]}'",
         )
+        self._check_people(dict(zip(names, (advert.people for advert in adverts), strict=True)))
         view = m.roster_view(self._digest, roster)
         return Met(names, adverts, graph(names, view, self.terms.dropout, self.terms.malicious), me, view)
+
+    def _check_people(self, parties: Mapping[str, int]) -> None:
+        """Enough people, none said of parties that do not have them, and no sum that earlier ones would take apart."""
+        more = [name for name, people in parties.items() if self._most is not None and people > self._most.get(name, 0)]
+        require(not more, "floor", f"'{(more or [''])[0][:40]}' says that it has more people than was agreed on")
+        people, least = sum(parties.values()), self.floors.people
+        require(people >= least, "floor", f"{people} people; at least {least}")
+        check_parties(self.past, self.terms.model, parties, self.floors)
 
     def _list(self, bits: bytes, among: range | list[int], code: Code) -> list[int]:
         """The parties of a list, `among` others, this client and enough of its neighbours with it."""
@@ -240,12 +273,18 @@ class SecureSumClient:
         )
         return found
 
-    def _enough(self, alive: list[int], rows: SumRows) -> None:
-        least = max(self.floors.cohort, self._others().graph.quorum)
+    def _enough(self, alive: list[int], rows: SumRows, users: frozenset[int]) -> None:
+        """Whether a sum of the parties in these places would hide them, by itself and beside earlier sums."""
+        met, floors = self._others(), self.floors
+        least = max(floors.parties, met.graph.quorum)
         require(len(alive) >= least, "floor", f"{len(alive)} parties are left; at least {least}")
-        occupancy, floor = rows.occupancy(len(alive)), self.floors.occupancy
-        require(self.floors.noise or occupancy >= floor, "occupancy",
-                f"{occupancy:.2f} devices a row with {len(alive)} parties; at least {floor:g}, or noise on every row")  # fmt: skip
+        parties = met.with_people(alive)
+        self._check_people(parties)
+        people = sum(parties.values())
+        check_own(self.past, self.terms.model, users, people, floors)
+        occupancy = rows.occupancy(people, 1 + sums_of(self.past, parties))
+        require(floors.noise or occupancy >= floors.occupancy, "occupancy",
+                f"{occupancy:.2f} devices a row of {people} people; at least {floors.occupancy:g}, or noise on every row")  # fmt: skip
 
     def _words(self, vector: Int64Array, parties: int) -> np.ndarray:
         if self.terms.bits == 32 and len(vector):

@@ -15,8 +15,8 @@ from msgspec import Meta
 
 from .refusal import SumRefused, require
 
-DOMAIN = "entrenous secure sum 1"
-MAX_PARTIES, MAX_NAME = 4096, 128
+DOMAIN = "entrenous secure sum 2"
+MAX_PARTIES, MAX_NAME, MAX_PEOPLE = 4096, 128, 1 << 40
 SHARE = 33  # bytes of a share: a number below 2^256 + 297
 BOX = 12 + 2 * SHARE + 16  # nonce, a share of each secret, tag
 SLACK = 256  # framing of an envelope
@@ -55,12 +55,14 @@ class Close(Strict, frozen=True, tag="close"):
 
 
 class Advert(Strict, frozen=True):
-    """A client's fresh x25519 public keys, the sha256 of its own mask's seed, and the hash of its model."""
+    """A client's fresh x25519 public keys, the sha256 of its own mask's seed, the hash of its model, and of how many people its
+    vector will be the sum."""
 
     model: Hash
     boxes: Hash
     masks: Hash
     seed: Hash
+    people: Annotated[int, Meta(ge=1, le=MAX_PEOPLE)]
 
 
 class Shares(Strict, frozen=True):

@@ -20,7 +20,9 @@ Code = Literal[
     "box",  # a box that does not open
     "sharers",  # a list of sharers that cannot be
     "survivors",  # a list of survivors that cannot be
-    "floor",  # too few parties
+    "floor",  # too few parties or people
+    "apart",  # too few parties or people in the difference from an earlier sum
+    "twice",  # another sum of a model that was summed before
     "occupancy",  # rows that too few devices fill
     "used",  # this client's masked input of this round has left already
     "both",  # the other kind of share of a party whose one kind was agreed on

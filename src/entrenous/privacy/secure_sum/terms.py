@@ -66,13 +66,17 @@ class SumTerms:
 class Floors:
     """What a client insists on before anything leaves it.
 
-    cohort: parties, itself included, of whom only the sum is seen. occupancy: devices that fill a row on average, not asked for with
-    noise on every row. Both from the measurements of MATCH: at 10, one touched row in 2,000 is one device's alone.
+    people: users of all parties together whose updates are in one sum, and parties: how many those are, each counting the client's own.
+    occupancy: devices that fill a row on average (`SumRows.occupancy`), not asked for with noise on every row. From the measurements of
+    MATCH: at 10, one touched row in 2,000 is one device's alone. apart: whether two sums, too, must differ by nobody or by as many
+    people and parties (`memory.check_parties`).
     """
 
-    cohort: int = 100
+    people: int = 100
+    parties: int = 3
     occupancy: float = 10.0
     noise: bool = False
+    apart: bool = True
 
 
 def checked(roll: Roll) -> dict[str, bytes]:

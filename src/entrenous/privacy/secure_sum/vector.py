@@ -13,19 +13,33 @@ from ...core.update import Total
 
 
 class SumRows(NamedTuple):
-    """The number of item rows a client adds to (of all its devices together, decoys included), and the number there are."""
+    """How full the rows of a client's vector are.
+
+    sent: the item rows that its devices add to (of all of them together, decoys included); out_of: the items there are, 0 where none is
+    sent; devices: of this client; width: the numbers that a device sends for every item, in a message that has all of them.
+    """
 
     sent: int
     out_of: int
+    devices: int = 1
+    width: int = 0
 
-    def occupancy(self, parties: int) -> float:
-        """Devices a row if `parties` send as many rows each. Without rows everyone is in every value."""
-        return parties * self.sent / self.out_of if self.out_of else float(parties)
+    def occupancy(self, people: int, sums: int = 1) -> float:
+        """Devices that fill a row, on average, if all `people` of the sum send as many rows as those of this client do.
+
+        A message that has a row for every item is full of everybody and says by its numbers alone what was consumed. Each of `sums` sums
+        of the same people is then `width` equations for each item, in one unknown a person: devices an equation. From 1 on such sums come
+        apart by themselves (FCF of 100 parties: after 8 rounds). The less of both counts where there are both.
+        """
+        rows = people * self.sent / (self.out_of * max(1, self.devices)) if self.out_of else float(people)
+        return min(rows, people / (self.width * sums)) if self.width else rows
 
 
 def rows_of(total: Total) -> SumRows:
-    """How many item rows were added into `total`, and how many there are."""
-    return SumRows(int(total.senders.sum()), len(total.senders) if total.rows else 0)
+    """How full the rows of a client's total are."""
+    items = len(total.senders)
+    every = [array[0, 0].size for array in total.dense.values() if array.ndim > 1 and array.shape[1] == items]
+    return SumRows(int(total.senders.sum()), items if total.rows else 0, total.devices, sum(every))
 
 
 def pack(total: Total) -> Int64Array:

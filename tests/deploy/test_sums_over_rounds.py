@@ -1,0 +1,202 @@
+"""What a server that lies cannot get from masked sums of several rounds: the difference of one node or of few people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Event
+
+import numpy as np
+import pytest
+from federation_links import FaultyLink, federation, logged, nodes_of, ratings, server_sha256, simulated, virtual_time
+from lying_sums import LyingServer
+
+from entrenous.deploy import exchange, secure_server, server
+from entrenous.deploy.founding import FoundedFederation
+from entrenous.deploy.frames import opened
+from entrenous.deploy.server import serve
+from entrenous.privacy.secure_sum.terms import Floors
+from entrenous.privacy.secure_sum.vector import pack
+
+FCF = {"factors": 4}
+NAMES = [f"node-{number}" for number in range(1, 7)]  # 20 users of six nodes: 4, 4, 3, 3, 3, 3
+HALF = Floors(people=9, parties=3, occupancy=0.0)
+
+
+def masked(folder: Path, floors: Floors = HALF, algorithm: str = "fcf", **terms: object) -> FoundedFederation:
+    settings = FCF if algorithm == "fcf" else None
+    return federation(folder, 6, 8, algorithm, settings=settings, secure="masks", floors=floors, **terms)
+
+
+@pytest.fixture
+def lying(tmp_path: Path) -> Iterator[LyingServer]:
+    held = LyingServer(masked(tmp_path / "f"))
+    yield held
+    held.close()
+
+
+def test_a_party_away_in_the_next_round_is_not_subtracted(lying: LyingServer) -> None:
+    """FCF: from one model the sum of all less that of five is what the sixth sent; from nearly the same model nearly."""
+    assert lying.sum_of(0, NAMES) is not None
+    for number, model in ((1, 0.0), (2, 1e-6), (3, 0.5)):
+        assert lying.sum_of(number, NAMES[:5], model) is None
+        assert set(lying.said) == {*NAMES[:5], "server"}
+    assert all("apart" in lying.said[name] for name in NAMES[:5])
+    assert lying.sum_of(4, NAMES[:5]) is None and "twice" in lying.said["node-1"]
+
+
+def test_without_the_memory_the_difference_is_what_the_party_sent(lying: LyingServer) -> None:
+    """That the attack is one: nodes that forget give the sixth away to the bit."""
+    whole = lying.sum_of(0, NAMES)
+    for name in NAMES:
+        with lying.nodes[name].store.connection as database:
+            database.execute("delete from summed")
+        lying.restart(name)
+    others = lying.sum_of(1, NAMES[:5])
+    assert whole is not None and others is not None
+    sixth = lying.nodes["node-6"]
+    alone, _ = sixth.shard.work(
+        lying.download(), sixth.shard.init_devices(np.uint64(1)), sixth.shard.users, np.uint64(1), delivered=False
+    )
+    assert np.array_equal(whole.dense["f"] - others.dense["f"], alone.dense["f"])
+
+
+def test_one_that_is_said_to_have_dropped_out_is_not_subtracted_either(lying: LyingServer) -> None:
+    """The list of survivors is held against earlier sums as the roster is: nobody signs it, and the masks stay on."""
+    assert lying.sum_of(0, NAMES) is not None
+    assert lying.sum_of(1, NAMES, 0.1, gone="node-3") is None
+    assert {"node-1", "node-2", "node-4"} <= set(lying.said) and all("apart" in lying.said[name] for name in ("node-1", "node-6"))
+    assert lying.sum_of(2, NAMES, 0.1) is not None  # the round is lost, the next one is not
+
+
+def test_fixed_groups_and_sets_that_differ_by_enough_are_summed(lying: LyingServer) -> None:
+    """Three nodes with 9 or 11 users are as many as one sum must have."""
+    left, right = NAMES[:3], NAMES[3:]
+    assert all(lying.sum_of(number, names, number / 10) is not None for number, names in enumerate((left, right, left, NAMES)))
+    assert lying.sum_of(4, [*left, "node-4"], 0.4) is None and "1 parties with 3 people" in lying.said["node-1"]
+
+
+def test_people_are_counted_in_a_difference_too(tmp_path: Path) -> None:
+    held = LyingServer(masked(tmp_path / "f", Floors(people=10, parties=3, occupancy=0.0)))
+    assert held.sum_of(0, NAMES) is not None
+    assert held.sum_of(1, NAMES[:3], 0.1) is None and "3 parties with 9 people" in held.said["node-1"]
+    assert held.sum_of(2, NAMES[2:], 0.1) is None
+    held.close()
+
+
+def test_other_users_of_the_same_nodes_are_not_subtracted(lying: LyingServer) -> None:
+    """A gateway asked for all its users but one: its own share of the floor is 2 of 4."""
+    users = lying.nodes["node-1"].shard.users
+    assert lying.sum_of(0, NAMES) is not None
+    assert lying.sum_of(1, NAMES, 0.1, {"node-1": users[1:]}) is None
+    assert "withheld" in lying.said["node-1"] and "1 users of this node" in lying.said["node-1"]
+    assert lying.sum_of(2, NAMES, 0.0, {"node-1": users[2:]}) is None and "twice" in lying.said["node-1"]
+    assert lying.sum_of(3, NAMES, 0.1, {"node-1": users[2:]}) is not None
+
+
+def test_fewer_people_than_the_floor_are_not_summed_however_many_the_server_says(tmp_path: Path) -> None:
+    """Each node signs how many users it was asked for, and asked for others at the mask it sends nothing."""
+    held = LyingServer(masked(tmp_path / "f", Floors(people=20, parties=3, occupancy=0.0)))
+    ones = {name: held.nodes[name].shard.users[:1] for name in NAMES}
+    assert held.sum_of(0, NAMES, users=ones) is None and all("6 people; at least 20" in held.said[name] for name in NAMES)
+    held.close()
+
+
+def test_the_same_model_again_has_the_same_answer_to_the_bit(tmp_path: Path) -> None:
+    """FPL draws anew in each round: new draws from one model would say more with each time that it is summed."""
+    held = LyingServer(masked(tmp_path / "f", algorithm="fpl", draws="secret"))
+    first, again, other = (held.sum_of(number, NAMES, model) for number, model in ((0, 0.0), (1, 0.0), (2, 0.1)))
+    assert first is not None and again is not None and other is not None
+    assert np.array_equal(pack(first), pack(again)) and not np.array_equal(first.senders, other.senders)
+    held.close()
+
+
+def test_a_restart_forgets_nothing(lying: LyingServer) -> None:
+    assert lying.sum_of(0, NAMES) is not None
+    for name in NAMES:
+        lying.restart(name)
+    assert lying.sum_of(1, NAMES[:5], 0.1) is None and lying.sum_of(2, NAMES, 0.2) is not None
+
+
+def test_sums_of_a_message_with_every_row_end_before_they_come_apart(tmp_path: Path) -> None:
+    """20 people, 4 numbers an item: the third sum of the same nodes would be of 1.67 devices an equation."""
+    held = LyingServer(masked(tmp_path / "f", Floors(people=9, parties=3, occupancy=2.0)))
+    found = [held.sum_of(number, NAMES, number / 10) is not None for number in range(3)]
+    assert found == [True, True, False] and "occupancy" in held.said["node-1"]
+    held.close()
+
+
+# ---- an honest server --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    virtual_time(monkeypatch)
+    monkeypatch.setattr(secure_server, "LONGEST", 0.05)
+    monkeypatch.setattr(exchange, "POLL", 0.02)
+    monkeypatch.setattr(server, "FAREWELL", 0.3)
+
+
+class Restarting(FaultyLink):
+    """A node that dies when it is asked one kind of question in one round, and is back a while later."""
+
+    def __init__(self, made: FoundedFederation, who: str, kind: str, away: int) -> None:
+        self.made, self.real = made, nodes_of(made)
+        super().__init__({name: node.answer for name, node in self.real.items()})
+        self.who, self.kind, self.left = who, kind, away
+
+    def send(self, address: str, frame: bytes, seconds: float) -> None:
+        head = opened(frame).head
+        if address == self.who and self.left and (head.kind, head.round) in ((self.kind, 2), ("advert", 2), ("advert", 3)):
+            self.absent |= {self.who} if head.kind == self.kind else set()
+        super().send(address, frame, seconds)
+
+    def receive(self, seconds: float) -> list[tuple[str, bytes]]:
+        if self.absent:
+            self.left -= 1
+            if not self.left:
+                self.absent = set()
+                from entrenous.deploy.node import FederatedNode
+
+                self.real[self.who].close()
+                self.real[self.who] = FederatedNode(self.made.nodes[self.who])
+                self.nodes[self.who] = self.real[self.who].answer
+        return super().receive(seconds)
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("kind", ["advert", "share", "mask", "consent"])
+def test_an_honest_server_waits_for_who_dropped_out_and_goes_on(tmp_path: Path, kind: str) -> None:
+    """Whatever the quorum: the others consent to no sum without it. A round whose masked inputs have left is lost, the next one is not."""
+    made = masked(tmp_path / "f", quorum=0.7, deadline=1.0)
+    link, stop = Restarting(made, "node-2", kind, 40), Event()
+    found = serve(link, made.server, stop)
+    lines = logged(made.server)
+    counted = [line for line in lines if "20 of 20 devices" in line]
+    lost = [line for line in lines if " 0 of 20 devices" in line]
+    assert (
+        found is not None
+        and len(counted) + len(lost) == 8
+        and not any("17 of 20" in line or "16 of 20" in line for line in lines)
+    )
+    assert len(lost) <= 1 and (not lost or kind in ("mask", "consent"))
+    if not lost:
+        assert found == server_sha256(simulated(made, ratings()))
+
+
+@pytest.mark.usefixtures("quick")
+def test_who_comes_late_is_left_out_and_holds_up_nobody(tmp_path: Path) -> None:
+    """The first sum was without it, so all further ones are."""
+    made = masked(tmp_path / "f", quorum=0.7, deadline=1.0)
+    link = FaultyLink({name: node.answer for name, node in nodes_of(made).items()})
+    link.absent = {"node-6"}
+    sent = link.send
+
+    def send(address: str, frame: bytes, seconds: float) -> None:
+        if opened(frame).head.round == 1:
+            link.absent = set()
+        sent(address, frame, seconds)
+
+    link.send = send  # type: ignore[method-assign]
+    assert serve(link, made.server) is not None
+    assert sum("17 of" in line for line in logged(made.server)) == 8
