@@ -9,6 +9,7 @@ import pytest
 from command_line import Command, write_shop
 
 import entrenous
+from entrenous.audit.apart import Attempt
 from entrenous.audit.known import known
 from entrenous.core.errors import InputError
 
@@ -55,6 +56,31 @@ def test_a_stored_run_is_audited_as_it_was_trained(folder: Path) -> None:
     assert found["equations"] == {"rounds": 3, "numbers": 3, "equations": 9, "parties": 8}
     with pytest.raises(InputError, match="a stored run has its own"):
         entrenous.audit("latest", root=folder / "runs", settings=SMALL)
+
+
+def test_peers_are_audited_as_a_neighbour_sees_them(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = Command(capsys)(
+        "audit", "pepper-gmf", "--data", "shop.csv", *["--protocol", "random-80-20", "--watched", "3", "--rounds", "2", "--quick"]
+    )
+    assert said.code == 0 and "view neighbour" in said.out and "3 of 40 peers look on together" in said.out
+
+
+def test_the_final_model_alone_is_that_of_the_training_whose_accuracy_is_shown(folder: Path) -> None:
+    found = entrenous.audit("fpl", "shop.csv", protocol="loo-20", settings=SMALL, view="model", rounds=3)
+    run = entrenous.run("fpl", "shop.csv", protocol="loo-20", settings=SMALL, rounds=3)
+    assert found["accuracy"] == {"hr@10": run.metrics["hr@10"]} and found["view"] == "model" and found["seen"]["entries"] == 0
+    assert {one["view"] for one in found["attacks"]} <= {"model"}
+
+
+def test_an_attack_that_failed_is_said_to_have_failed(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("entrenous.audit.examine.attempts", lambda *_, **__: [Attempt("sign", None, 0.1, "ValueError: no rows")])
+    command = Command(capsys)
+    arguments = ["audit", "fpl", "--data", "shop.csv", "--protocol", "loo-20", "--quick"]
+    (one,) = command(*arguments, "--json").json["attacks"]
+    assert one["verdict"] == "failed: ValueError: no rows" and one.keys() >= FIGURES and one["r_precision"] is None
+    assert "failed: ValueError: no rows" in command(*arguments).out
 
 
 def test_a_package_of_the_same_name_is_called_as_the_function() -> None:
