@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,6 +32,7 @@ from .observe import observe
 from .transcript import Transcript, View
 
 DATA, BY_SERVER = "ml-100k", {"noise_by": "server"}  # the same noise as by shares of the devices, in a simulation much sooner
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "measured.md"  # of a clone; an installed package has none
 KEPT = ("algorithm", "view", "profile", "cohort", "fixed", "people", "rounds", "data", "protocol", "seed", "popularity", "accuracy",
         "epsilon")  # fmt: skip
 OF_ATTACK = ("name", "precision", "recall", "r_precision", "popularity_r_precision", "auc", "advantage", "low", "high", "worst",
@@ -157,10 +159,41 @@ def _rounded(value: Any) -> Any:
     return round(value, 4) if isinstance(value, float) else value
 
 
+# ---- the page ---------------------------------------------------------------------------------------------------------------------------
+
+HEAD = """# What was measured of each algorithm
+
+Written by `make evidence` from the audits that it runs on MovieLens-100K (`loo-99`, or what is usual for an algorithm; seed 0); not by hand. Each
+line is the attack of `entrenous audit` that ranks histories best. `entrenous explain NAME` says the same, array by array. How it is measured, and
+what R-precision and the verdicts mean: [audit.md](audit.md). What is not here was not measured.
+
+| algorithm | profile | seen | best attack | precision | recall | R-precision | popularity alone | verdict | accuracy |
+| --- | --- | --- | --- | ---: | ---: | ---: | ---: | --- | --- |
+"""
+
+
+def page() -> str:
+    """docs/measured.md, as it follows from evidence.json."""
+    order = sorted(evidence.entries(), key=lambda one: (one["profile"], one["algorithm"], one["view"], one["rounds"]))
+    return HEAD + "".join(f"| {' | '.join(_cells(one))} |\n" for one in order)
+
+
+def _cells(entry: Mapping[str, Any]) -> list[str]:
+    """A line of the page."""
+    attack = evidence.best(entry) or {}
+    accuracy = ", ".join(f"{name} {value:.4f}" for name, value in entry["accuracy"].items())
+    named = [*(attack.get(one) for one in ("precision", "recall", "r_precision", "popularity_r_precision"))]
+    figures = ["" if value is None else f"{value:.3f}" for value in named]
+    said = attack.get("verdict", "no attack applies")
+    return [f"`{entry['algorithm']}`", entry["profile"], evidence.seen(entry), attack.get("name", ""), *figures, said, accuracy]
+
+
 def main(names: Sequence[str]) -> None:
-    """Makes the entries of all algorithms, or of those that are named (NAME or NAME:PROFILE)."""
+    """Makes the entries of all algorithms, or of those that are named (NAME, NAME:PROFILE or NAME:PROFILE:VIEW)."""
     path = Path(evidence.__file__).with_name(evidence.FILE)
-    looks = [one for one in LOOKS if not names or one.algorithm in names or f"{one.algorithm}:{one.profile}" in names]
+    looks = [
+        one for one in LOOKS if not names or {*accumulate((one.algorithm, one.profile, one.view), "{}:{}".format)} & {*names}
+    ]
     for look in looks:
         try:
             for entry in survey([look]):
@@ -168,6 +201,9 @@ def main(names: Sequence[str]) -> None:
                 print(f"{entry['algorithm']}, {entry['profile']}: {evidence.said(entry)}", flush=True)
         except EntrenousError as failed:  # the others go on
             print(f"{look.algorithm}, {look.profile}, {look.view}: not measured: {failed}", file=sys.stderr, flush=True)
+    evidence.entries.cache_clear()
+    if PAGE.parent.is_dir():
+        PAGE.write_text(page(), encoding="utf-8")
 
 
 if __name__ == "__main__":
