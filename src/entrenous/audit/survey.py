@@ -163,9 +163,9 @@ def _rounded(value: Any) -> Any:
 
 HEAD = """# What was measured of each algorithm
 
-Written by `make evidence` from the audits that it runs on MovieLens-100K (`loo-99`, or what is usual for an algorithm; seed 0); not by hand. Each
-line is the attack of `entrenous audit` that ranks histories best. `entrenous explain NAME` says the same, array by array. How it is measured, and
-what R-precision and the verdicts mean: [audit.md](audit.md). What is not here was not measured.
+Written by `make evidence` from the audits that it runs on MovieLens-100K (`loo-99`, or what is usual for an algorithm; seed 0); not by
+hand. Each line is the attack of `entrenous audit` that ranks histories best. `entrenous explain NAME` says the same, array by array. How it
+is measured, and what R-precision and the verdicts mean: [audit.md](audit.md). What is not here was not measured.
 
 | algorithm | profile | seen | best attack | precision | recall | R-precision | popularity alone | verdict | accuracy |
 | --- | --- | --- | --- | ---: | ---: | ---: | ---: | --- | --- |
