@@ -21,7 +21,7 @@ pytest.importorskip("uvicorn")
 pytest.importorskip("msgspec")
 
 LARGE = 20  # users of each gateway; the device has one
-NEW = ["federation", "new", "book", "--algorithm", "fpl", "--items", "items.csv", "--interactions", "300"]
+NEW = ["federation", "new", "book", "--algorithm", "fpl", "--items", "items.csv", "--interactions", "300", "--profile", "paper"]
 
 
 @pytest.fixture
@@ -230,7 +230,7 @@ def test_a_membership_list_of_a_hostile_operator_is_refused(folder: Path, comman
 
 
 def test_a_federation_with_secure_sums_keeps_its_nodes_and_its_rounds(folder: Path, command: Command) -> None:
-    founded(command, "--secure", "masks", "--users", "60", "--people", "6")
+    founded(command, "--profile", "private", "--users", "60", "--protect", "people=6")
     asked(command, "late")
     assert command("federation", "join", "a", "--invitation", "book/invitations/a", "--data", "a.csv").code == 0
     before = contents(folder)
