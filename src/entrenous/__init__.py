@@ -10,6 +10,8 @@ Importing this module loads nothing else; the names below are loaded when they a
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType
 from typing import Any
 
 __version__ = "0.1.0"
@@ -23,6 +25,7 @@ LAZY = {
     "open": "entrenous.api.running",
     "compare": "entrenous.api.compare",
     "tune": "entrenous.api.tuning",
+    "audit": "entrenous.api.auditing",
     "Run": "entrenous.api.result",
     "evaluate": "entrenous.evaluate.protocol",
     # an algorithm of one's own
@@ -61,3 +64,22 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+class _Room(ModuleType):
+    """A package with the name of a public function (`entrenous.audit`): once it is imported, it is called as the function is."""
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        return __getattr__(self.__name__.rpartition(".")[2])(*arguments, **named)
+
+
+class _Front(ModuleType):
+    """This module, which notices when such a package is imported."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in LAZY and isinstance(value, ModuleType):
+            value.__class__ = _Room
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Front

@@ -101,7 +101,8 @@ def test_ids_of_items_and_an_array_called_item_are_both_there(data: Any) -> None
 
 def test_a_neighbour_sees_the_first_pushes_and_the_base_model(data: Any) -> None:
     seen = observe("pepper-gmf", data, view="neighbour", rounds=2)
-    gossip = Gossip(algorithm_of("pepper-gmf", {}), data)
+    made: Any = algorithm_of("pepper-gmf", {})
+    gossip = Gossip(made, data)
     first = seen.rounds[0]
     models = gossip.start().models
     assert first.received["model"].tobytes() == gossip._base.tobytes() and seen.rounds[1].received == {}

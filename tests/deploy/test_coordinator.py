@@ -50,7 +50,7 @@ class Parts:
     def answer(self, name: str) -> bytes:
         """What a node answers in the round."""
         asked = Requests(self.held.key, self.held.terms, self.contract, self.held.start).work(self.work, self.work.asked[name])
-        return self.nodes[name].answer(asked)
+        return self.nodes[name].answer(bytes(asked))
 
     def total(self, *replicas: Replica) -> MergedTotal:
         """The merged total, as the server has it told."""

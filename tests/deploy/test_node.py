@@ -342,7 +342,9 @@ def test_every_part_that_all_receive_is_bound_to_the_announced_model(tmp_path, n
         about = {"round": number, "items": catalogue.items, "model": model, "about": {"users": len(users), "start": 5}}
         frame = opened(
             node.answer(
-                seal(key_, "work", write_download(download, {"users": users}), run=made.terms.run, node="server", **about)
+                seal(
+                    key_, "work", b"".join(write_download(download, {"users": users})), run=made.terms.run, node="server", **about
+                )
             )
         )
         return frame.head.kind, bytes(frame.body).decode().split("\n")[0] if frame.head.kind == "refused" else ""
@@ -396,7 +398,7 @@ def test_numbers_within_their_range_that_fit_nothing_else_are_refused(tmp_path, 
     about = {"items": catalogue.items, "about": {"users": users}, "run": made.terms.run, "node": "server"}
 
     def said(download) -> str:
-        body, model = write_download(download, {"users": asked}), announced(node.contract, download)
+        body, model = b"".join(write_download(download, {"users": asked})), announced(node.contract, download)
         return opened(node.answer(seal(server, "work", body, model=model, **about))).head.kind
 
     lying = honest._replace(**{field: np.full_like(getattr(honest, field), lie)})

@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from paths import ROOT
 
 from entrenous.deploy.certificates import make_keys
+from entrenous.deploy.frames import FrameParts
 from entrenous.deploy.links.admission import here
 from entrenous.deploy.links.https import HttpsPlan, HttpsServerLink
 from entrenous.deploy.members import Member
@@ -109,7 +110,7 @@ def test_a_question_is_held_for_20_s_and_answers_are_acknowledged(behind: Behind
         while not {"node-1", "node-2"} <= set(link.present()):
             assert time.monotonic() - began < 15.0
             time.sleep(0.01)
-        link.send("node-1", b"work", PATIENCE)
+        link.send("node-1", FrameParts([b"work"]), PATIENCE)
         assert asking.result(PATIENCE).content == b"work"
         sending = pool.submit(one.post, "/v1/answer", content=b"x" * 50_000, headers=shown())
         assert link.receive(PATIENCE) or link.receive(PATIENCE)  # the first says that a node is ready
@@ -133,7 +134,7 @@ def test_who_hangs_up_behind_a_proxy_is_not_there(behind: Behind) -> None:
 
 def test_a_flood_of_one_address_is_refused_by_the_proxy_and_nodes_of_another_are_answered(behind: Behind) -> None:
     codes: list[int] = []
-    behind.link.send("node-1", b"work", PATIENCE)
+    behind.link.send("node-1", FrameParts([b"work"]), PATIENCE)
 
     def flood(n: int) -> None:
         with behind.client(STRANGER) as own:
@@ -156,7 +157,7 @@ def test_a_flood_of_one_address_is_refused_by_the_proxy_and_nodes_of_another_are
 
 def test_silent_connections_of_one_address_leave_others_alone(behind: Behind) -> None:
     silent = [socket.create_connection(("127.0.0.1", behind.port), source_address=(SILENT, 0)) for _ in range(150)]
-    behind.link.send("node-1", b"work", PATIENCE)
+    behind.link.send("node-1", FrameParts([b"work"]), PATIENCE)
     with behind.client() as node:
         assert node.get("/v1/work", headers=shown()).content == b"work"
     assert behind.link.guard.open < 10

@@ -101,7 +101,7 @@ def requests(server: Path) -> tuple[bytes, bytes]:
         own = server_of(held)
         work = round_work(held, own.algorithm, own.contract, 0, own.state)
         made, users = Requests(held.key, held.terms, own.contract, 1), work.asked["east"]
-        return made.work(work, users), made.work(work, users[:2])
+        return bytes(made.work(work, users)), bytes(made.work(work, users[:2]))
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from federation_links import FaultyLink, federation, logged, nodes_of, server_of
 from entrenous.core.errors import InputError
 from entrenous.deploy import exchange, secure_server, server
 from entrenous.deploy.founding import FoundedFederation
-from entrenous.deploy.frames import opened, seal
+from entrenous.deploy.frames import FrameParts, opened, seal
 from entrenous.deploy.identity import read_identity
 from entrenous.deploy.request import RoundWork
 from entrenous.deploy.secure import KINDS, beside
@@ -49,8 +49,8 @@ class Silent(FaultyLink):
         super().__init__(nodes)
         self.who, self.kind, self.gone = who, kind, False
 
-    def send(self, address: str, frame: bytes, seconds: float) -> None:
-        kind = opened(frame).head.kind
+    def send(self, address: str, frame: FrameParts, seconds: float) -> None:
+        kind = opened(bytes(frame)).head.kind
         self.gone |= address == self.who and kind == self.kind
         if not (self.gone and address == self.who and kind in KINDS):
             super().send(address, frame, seconds)
@@ -153,8 +153,8 @@ def test_a_node_that_restarts_in_the_middle_is_missing_and_never_masks_a_round_t
     class Restarting(FaultyLink):
         restarted = False
 
-        def send(self, address: str, frame: bytes, seconds: float) -> None:
-            head = opened(frame).head
+        def send(self, address: str, frame: FrameParts, seconds: float) -> None:
+            head = opened(bytes(frame)).head
             if address == "node-4" and head.kind == "consent" and head.round == 0 and not self.restarted:
                 self.restarted = True
                 nodes["node-4"].close()

@@ -90,7 +90,7 @@ def test_who_answers_two_workers_counts_once(tmp_path: Path) -> None:
 
 
 def test_workers_are_refused_with_masks_and_below_one(tmp_path: Path) -> None:
-    masked = federation(tmp_path / "m", nodes=4, rounds=1, data=ratings(), secure="masks")
+    masked = federation(tmp_path / "m", nodes=4, rounds=1, data=ratings(), secure="masks", people=2)
     with pytest.raises(InputError, match="--workers"):
         served(masked, 2)
     with pytest.raises(InputError, match="--workers"):

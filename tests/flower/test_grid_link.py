@@ -12,7 +12,7 @@ pytest.importorskip("flwr")
 from grid_in_memory import GridInMemory, as_task
 
 from entrenous.deploy.founding import FoundedFederation
-from entrenous.deploy.frames import opened, seal
+from entrenous.deploy.frames import FrameParts, opened, seal
 from entrenous.deploy.links.port import Answer
 from entrenous.deploy.server import serve
 from entrenous.flower import grid_link
@@ -80,7 +80,7 @@ def test_requests_under_way_go_to_the_id_that_a_node_has_now(tmp_path: Path) -> 
     link = link_to(made, grid)
     name = met(link)[0]
     moves, grid.nodes[FIRST] = grid.nodes[FIRST], lambda frame: b""
-    link.send(name, b"a request", 60.0)
+    link.send(name, FrameParts([b"a request"]), 60.0)
     assert link.receive(0.0) == []
     del grid.nodes[FIRST]
     grid.nodes[FIRST + 7] = moves
@@ -109,7 +109,7 @@ def test_a_stranger_is_not_present(tmp_path: Path) -> None:
     link = GridLink(grid, Greeter.of(made.server), say=said.append)
     assert met(link) == sorted(nodes)[1:]
     assert sorted(said) == [f"node {number} is no member of this federation" for number in strangers]
-    link.send(name, b"a request", 60.0)  # to one that is not there: nothing leaves
+    link.send(name, FrameParts([b"a request"]), 60.0)  # to one that is not there: nothing leaves
     assert link.receive(0.0) == []
     assert all(message.content["frame"]["frame"] != b"a request" for message in grid.pushed)
 
@@ -119,7 +119,7 @@ def test_who_leaves_is_not_present_and_a_nodes_failure_is_told(tmp_path: Path) -
     grid, said = grid_of(answers(made)), list[str]()
     link = GridLink(grid, Greeter.of(made.server), say=said.append)
     first, second = met(link)
-    link.send(first, b"a request", 60.0)
+    link.send(first, FrameParts([b"a request"]), 60.0)
     del grid.nodes[FIRST]
     assert link.receive(0.0) == []
     assert said == [f"node {FIRST} {first}: node unavailable"]

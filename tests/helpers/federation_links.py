@@ -29,7 +29,7 @@ from entrenous.data.interactions import Interactions, build
 from entrenous.deploy import exchange
 from entrenous.deploy.collector import Collector
 from entrenous.deploy.founding import FoundedFederation, found
-from entrenous.deploy.frames import opened
+from entrenous.deploy.frames import FrameParts, opened
 from entrenous.deploy.links.port import Answer
 from entrenous.deploy.node import FederatedNode
 from entrenous.deploy.server import FederationServer, serve
@@ -142,8 +142,8 @@ class FaultyLink:
     def ready(self) -> list[str]:
         return self.present()
 
-    def send(self, address: str, frame: bytes, seconds: float) -> None:
-        self._post("request", address, frame)
+    def send(self, address: str, frame: FrameParts, seconds: float) -> None:
+        self._post("request", address, bytes(frame))
 
     def _post(self, stage: str, address: str, frame: bytes) -> None:
         for delay in self.fate(stage, address):
@@ -199,10 +199,10 @@ class SocketLink:
     def ready(self) -> list[str]:
         return self.present()
 
-    def send(self, address: str, frame: bytes, seconds: float) -> None:
+    def send(self, address: str, frame: FrameParts, seconds: float) -> None:
         socket = self._sockets[address]
         try:
-            self._open[socket].send_bytes(address.encode() + b"\0" + frame)
+            self._open[socket].send_bytes(address.encode() + b"\0" + bytes(frame))
         except (OSError, KeyError):
             self._open.pop(socket, None)
 

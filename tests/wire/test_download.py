@@ -29,11 +29,15 @@ def delivered(name: str, users: list[int]) -> tuple[Any, Any]:
     return contract, contract.delivered(algorithm.download(algorithm.init_server(RATED, key(1, "server"))), np.array(users))
 
 
+def written(download: Any, **more: Any) -> bytes:
+    return b"".join(write_download(download, more))
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_download_comes_back_to_the_bit(name: str) -> None:
     contract, download = delivered(name, [1, 4, 5])
     users = np.array([1, 4, 5])
-    body = write_download(download, {"users": users})
+    body = written(download, users=users)
     found, more = read_download(body, contract, 3, {"users": TensorField("i8", (3,))})
     assert type(found) is type(download) and more["users"].tolist() == [1, 4, 5]
     for array, expected in arrays_of(download).items():
@@ -59,7 +63,7 @@ def test_one_value_that_is_excluded_is_refused_and_named(name: str) -> None:
         for lie in lies[array.dtype.kind]:
             array.reshape(-1)[-1] = lie
             with pytest.raises(ContractError, match=f"download '{field.name}': ") as refused:
-                read_download(write_download(download._replace(**{field.name: array}), {}), contract, 3, {})
+                read_download(written(download._replace(**{field.name: array})), contract, 3, {})
             assert "\n" not in str(refused.value)
             tried += 1
     assert tried >= 3
@@ -74,7 +78,7 @@ def test_shapes_are_those_of_the_declaration_and_of_so_many_devices(name: str) -
             continue
         longer = np.concatenate([array, array[:1]])
         with pytest.raises(Malformed) as refused:
-            read_download(write_download(download._replace(**{field: longer}), {}), contract, 3, {})
+            read_download(written(download._replace(**{field: longer})), contract, 3, {})
         assert refused.value.code in ("shape", "bounds")
     arrays = arrays_of(download)
     first = next(iter(arrays))
@@ -90,4 +94,4 @@ def test_an_index_one_too_large_is_refused_before_any_kernel_runs() -> None:
         array = arrays_of(download)[name].copy()
         array[1] = lie
         with pytest.raises(ContractError, match=f"download '{name}': the number {lie}; expected below"):
-            read_download(write_download(download._replace(**{name: array}), {}), contract, 3, {})
+            read_download(written(download._replace(**{name: array})), contract, 3, {})

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
+
+import numpy as np
+from safetensors import safe_open
+from safetensors.numpy import save_file
 
 from ..core.types import BoolArray, Float32Array, Int32Array, Int64Array
 from .transcript import Transcript, View
@@ -39,3 +45,18 @@ class Attack(NamedTuple):
     source: str
     applies: Callable[[Transcript], bool]
     run: Callable[[Transcript], Claims]
+
+
+def write_claims(path: Path, claims: Claims) -> None:
+    """Write claims to one safetensors file."""
+    arrays = {name: getattr(claims, name) for name in ("users", "score", "claimed", "first")}
+    whole = {name: np.ascontiguousarray(array) for name, array in arrays.items() if array is not None}
+    save_file(whole, path, metadata={"about": json.dumps({"named": claims.named, "note": claims.note})})
+
+
+def read_claims(path: Path) -> Claims:
+    """Read claims that `write_claims` wrote."""
+    with safe_open(path, "numpy") as file:
+        about = json.loads(file.metadata()["about"])
+        arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # no mapping
+    return Claims(arrays["users"], arrays["score"], arrays.get("claimed"), arrays.get("first"), **about)

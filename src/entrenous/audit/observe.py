@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.declared import Contract, bound, is_federated, is_gossip
-from ..core.discover import kind_of
+from ..core.declared import Contract, bound, declared, is_federated, is_gossip
 from ..core.errors import InputError, at_least, did_you_mean
 from ..core.keys import key
 from ..core.own import short
 from ..core.protocols import FederatedAlgorithm, Progress, arrays_of, silent
 from ..core.sampling import cohort as drawn
-from ..core.types import Int64Array
+from ..core.types import Array, Int64Array
 from ..core.update import STEP
 from ..data.interactions import Interactions
 from ..federation.executors import Executor, Threads
@@ -23,8 +22,10 @@ from ..federation.gossip import Gossip
 from ..federation.network import Network
 from ..federation.recorder import NeighbourRecorder, Recorder
 from ..federation.rounds import Rounds, Training
-from ..federation.shard import Limit
+from ..privacy.protection import PAPER, Protection, protection_of
+from ..runs.plan import algorithm_of
 from ..runs.recommenders import Trained
+from ..split.types import Held
 from .transcript import Transcript, View
 
 VIEWS: tuple[View, ...] = ("individual", "sum", "difference", "neighbour", "model")
@@ -38,7 +39,7 @@ class Scene(NamedTuple):
     rounds: how many; of gossip, units of time. cohort: parties in a round, 0 = everybody (in sums 100; for the final model, the algorithm's
     own number). fixed: the same parties in every round, instead of the algorithm's selection. people: users of each
     party, whom a gateway answers for; they take part together. watched: of how many users each message is kept (in the view `neighbour`:
-    how many peers keep what reaches them), 0 = of as many as 512 MB hold. limits: what devices do to their updates before they leave.
+    how many peers keep what reaches them), 0 = of as many as 512 MB hold. profile, protection: what limits the data that leaves devices.
     """
 
     view: View = "individual"
@@ -48,7 +49,14 @@ class Scene(NamedTuple):
     fixed: bool = False
     people: int = 1
     watched: int = 0
-    limits: tuple[Limit, ...] = ()
+    profile: str = PAPER
+    protection: Protection = Protection()
+
+    @property
+    def parties(self) -> int:
+        """Parties in a round, 0 = everybody. Of two sums the smaller one has as many as the profile `private` asks for."""
+        usual = {"sum": PARTIES, "difference": PARTIES + 1}.get(self.view, 0)
+        return self.cohort or usual
 
 
 def observe(
@@ -63,30 +71,37 @@ def observe(
     people: int = 1,
     watched: int = 0,
     settings: Mapping[str, Any] | None = None,
-    limits: Sequence[Limit] = (),
+    profile: str = PAPER,
+    protect: Mapping[str, Any] | None = None,
     network: Network | None = None,
+    weighting: Held | None = None,
     executor: Executor | None = None,
     progress: Progress = silent,
 ) -> Transcript:
     """The transcript of a training of `algorithm` on the rows of `data`, as one onlooker sees it: it holds what the wire holds, no more.
 
     algorithm: a name with `settings`, or an algorithm. rounds: 0 = 1 round (`model`: the algorithm's own number; `sum`: 20; `difference`:
-    30). The others as in `Scene`; network: of gossip. In the view `difference` every round is two entries with the same model and the same
-    number: the sum of all parties, and that of all but one, another one in each round; training goes on from the first.
+    30). profile, protect: as of a run. The others as in `Scene`; network, weighting: of gossip, as in `Gossip`.
+    In the view `difference` every two entries are the sum of some parties and that of all but one of them, another one each time: of the
+    same model and the same round, from which training goes on by the first. Where sums are masked devices do not answer twice: then the
+    second is of the next round and its model (`about["same_model"]` is false).
     Raises InputError for a view that this algorithm does not have.
     """
-    scene = Scene(view, rounds, seed, cohort, fixed, people, watched, tuple(limits))
-    check_scene(scene, data)
+    scene = Scene(view, rounds, seed, cohort, fixed, people, watched, profile)
+    check_scene(scene)
+    _check_parties(scene, data)
     made, name = _made(algorithm, settings or {}, scene)
+    scene = scene._replace(protection=protection_of(profile, protect or {}, declared(made).traits))
     executor = executor or Threads(1)
     if is_gossip(made):
-        return _gossip(made, name, data, scene, network, executor, progress)
+        federation = partial(Gossip, made, data, seed=seed, network=network, weighting=weighting, executor=executor)
+        return _gossip(made, name, data, scene, federation, progress)
     if not is_federated(made) or view == "neighbour":
         raise InputError("--view", f"{name} has no view '{view}'", expected="a view of what trains in this way")
     return _federated(made, name, data, scene, executor, progress)
 
 
-def check_scene(scene: Scene, data: Interactions) -> None:
+def check_scene(scene: Scene) -> None:
     """Refuses numbers that make no sense, and a view that there is not."""
     if scene.view not in VIEWS:
         raise InputError(
@@ -94,6 +109,10 @@ def check_scene(scene: Scene, data: Interactions) -> None:
         )
     for name, least in (("rounds", 0), ("seed", 0), ("cohort", 0), ("people", 1), ("watched", 0)):
         at_least(f"--{name}", getattr(scene, name), least)
+
+
+def _check_parties(scene: Scene, data: Interactions) -> None:
+    """Refuses more parties than there are users for."""
     if scene.cohort * scene.people > len(data.users):
         problem = f"{scene.cohort} parties of {scene.people}" if scene.people > 1 else f"got {scene.cohort}"
         raise InputError("--cohort", problem, expected=f"at most {len(data.users)} users, those of {data.name}")
@@ -101,20 +120,11 @@ def check_scene(scene: Scene, data: Interactions) -> None:
 
 def _made(algorithm: Any, settings: Mapping[str, Any], scene: Scene) -> tuple[Any, str]:
     """The algorithm with its settings, the cohort of the scene among them, and its name."""
-    if not isinstance(algorithm, str):
-        made, name = algorithm, type(algorithm).__name__.lower()
-    else:
-        kind, preset = kind_of(algorithm)
-        made, name = kind.parse({**preset, **settings}), short(algorithm)
+    made: Any = algorithm_of(algorithm, settings, scene.profile) if isinstance(algorithm, str) else algorithm
+    name = short(algorithm) if isinstance(algorithm, str) else type(algorithm).__name__.lower()
     if "cohort" not in dict(made) or (scene.view == "model" and not scene.cohort):
         return made, name
-    return made.model_copy(update={"cohort": _taking_part(scene, 0)}), name
-
-
-def _taking_part(scene: Scene, users: int) -> int:
-    """How many users take part in a round; `users` for everybody."""
-    asked = scene.cohort or (PARTIES if scene.view in ("sum", "difference") else 0)
-    return asked * scene.people or users
+    return made.model_copy(update={"cohort": scene.parties * scene.people}), name
 
 
 # ---- rounds around a server ------------------------------------------------------------------------------------------------------------
@@ -128,23 +138,33 @@ def _federated(
     parties = _parties(made, data, scene)
     keep = _watched(contract, data, scene, until)
     recorder = None if scene.view == "model" else Recorder("individual" if scene.view == "individual" else "sum", keep)
-    federation = partial(Rounds, made, data, seed=scene.seed, executor=executor, limits=scene.limits, recorder=recorder)
-    rounds = federation(cohorts=parties)
+    federation = partial(Rounds, made, data, seed=scene.seed, executor=executor, protection=scene.protection, recorder=recorder)
+    rounds, without = federation(cohorts=parties), federation(cohorts=_but_one(parties, scene.people))
     training = rounds.start()
-    without = federation(cohorts=_but_one(parties, scene.people)) if scene.view == "difference" else None
-    while training.round < until:
-        progress(training.round, until, "round")
-        before = _copied(training) if without is not None else training
-        training = rounds.one_round(training) if recorder is not None else rounds.advance(training, training.round + 1)
-        if without is not None:
+    for number in range(until):
+        progress(number, until, "round")
+        before = _copied(training) if scene.view == "difference" else training
+        training = rounds.one_round(training) if recorder is not None else rounds.advance(training, number + 1)
+        if scene.view == "difference" and scene.protection.secure_sum:
+            training = without.one_round(training)
+        elif scene.view == "difference":
             without.one_round(before)
     progress(until, until, "round")
     about = _about(name, own, contract, data, scene) | {
-        "cohort": _taking_part(scene, len(data.users)),
+        "cohort": _taking_part(scene, data),
         "watched": None if keep is None else len(keep),
     }
     model = arrays_of(own.download(training.server)) if scene.view == "model" else {}
     return Transcript(about, data.popularity, () if recorder is None else tuple(recorder.rounds), model)
+
+
+def released(made: Any, data: Interactions, model: Mapping[str, Array], seen: Transcript) -> Transcript:
+    """The transcript of whoever has a final model, of a training that is over. made: the algorithm; model: what devices download; seen:
+    another transcript of the same federation, for what is public of it."""
+    own = made.configured(data.catalogue)
+    about = _about(seen.about["algorithm"], own, bound(own, data.catalogue), data, Scene("model"))
+    about |= {name: seen.about[name] for name in ("profile", "protect")}
+    return Transcript(about | {"cohort": 0, "watched": None}, data.popularity, (), model)
 
 
 def _rounds(own: Any, data: Interactions, scene: Scene) -> int:
@@ -153,18 +173,24 @@ def _rounds(own: Any, data: Interactions, scene: Scene) -> int:
 
 def _parties(made: Any, data: Interactions, scene: Scene) -> Callable[[int, Int64Array], Int64Array] | None:
     """Who takes part in a round: parties that are always the same, or those that are drawn; None = whom the algorithm selects."""
-    users, people, size = len(data.users), scene.people, min(_taking_part(scene, len(data.users)), len(data.users))
+    users, people, size = len(data.users), scene.people, _taking_part(scene, data)
+    twice = scene.view == "difference" and scene.protection.secure_sum  # the same parties in both rounds of a pair
     if scene.fixed:
         same = _same(scene, size, users)
         return lambda number, own: same
-    if people == 1 and ("cohort" in dict(made) or (scene.view == "model" and not scene.cohort)):
+    if people == 1 and not twice and ("cohort" in dict(made) or (scene.view == "model" and not scene.cohort)):
         return None
 
     def gateways(number: int, own: Int64Array) -> Int64Array:
-        chosen = drawn(key(scene.seed, "audit", "gateways", number), size // people, users // people)
+        chosen = drawn(key(scene.seed, "audit", "gateways", number // 2 if twice else number), size // people, users // people)
         return (chosen[:, None] * people + np.arange(people)).ravel()
 
     return gateways
+
+
+def _taking_part(scene: Scene, data: Interactions) -> int:
+    """How many users take part in a round."""
+    return min(scene.parties * scene.people or len(data.users), len(data.users))
 
 
 def _same(scene: Scene, size: int, users: int) -> Int64Array:
@@ -172,7 +198,7 @@ def _same(scene: Scene, size: int, users: int) -> Int64Array:
 
 
 def _but_one(parties: Callable[[int, Int64Array], Int64Array] | None, people: int) -> Callable[[int, Int64Array], Int64Array]:
-    """The same, less one party: the next one in each round."""
+    """The same, less one party: the next one each time."""
 
     def rest(number: int, own: Int64Array) -> Int64Array:
         users = own if parties is None else parties(number, own)
@@ -186,8 +212,7 @@ def _watched(contract: Contract, data: Interactions, scene: Scene, rounds: int) 
     """Whose messages are kept in the view `individual`: None = everybody's."""
     if scene.view != "individual":
         return None
-    users = len(data.users)
-    size = min(_taking_part(scene, users), users)
+    users, size = len(data.users), _taking_part(scene, data)
     most = scene.watched or int(KEPT_BYTES / max(1.0, contract.block_bytes * rounds * size / users))
     if most >= users:
         return None
@@ -207,13 +232,15 @@ def _about(name: str, own: Any, contract: Contract, data: Interactions, scene: S
         "kind": contract.name,
         "settings": {one: value if isinstance(value, str | int | float | None) else str(value) for one, value in own},
         "view": scene.view,
-        "profile": "paper",
+        "profile": scene.profile,
+        "protect": dict(scene.protection),
+        "same_model": not (scene.view == "difference" and scene.protection.secure_sum),
         "users": len(data.users),
         "items": len(data.items),
         "interactions": len(data),
         "scale": list(data.rating_scale),
         "step": STEP,
-        "sends": [{"way": sent.way, "name": sent.name} for sent in contract.sends],
+        "sends": [{"way": sent.way, "name": sent.name, "shape": list(contract.shape(sent.sizes))} for sent in contract.sends],
         "fixed": scene.fixed,
         "people": scene.people,
     }
@@ -223,7 +250,7 @@ def _about(name: str, own: Any, contract: Contract, data: Interactions, scene: S
 
 
 def _gossip(
-    made: Any, name: str, data: Interactions, scene: Scene, network: Network | None, executor: Executor, progress: Progress
+    made: Any, name: str, data: Interactions, scene: Scene, federation: Callable[..., Gossip], progress: Progress
 ) -> Transcript:
     """All that reaches some peers."""
     if scene.view != "neighbour":
@@ -233,7 +260,7 @@ def _gossip(
     contract = bound(own, data.catalogue)
     most = scene.watched or max(1, int(KEPT_BYTES / (contract.message_bytes * until * contract.sizes.get("view", 3))))
     recorder = NeighbourRecorder(drawn(key(scene.seed, "audit", "watched"), most, len(data.users)))
-    gossip = Gossip(made, data, seed=scene.seed, network=network, executor=executor, recorder=recorder)
+    gossip = federation(recorder=recorder)
     swarm = gossip.start()
     for number in range(until):
         progress(number, until, "round")

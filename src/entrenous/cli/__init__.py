@@ -121,6 +121,7 @@ def _groups() -> dict[str, list[Any]]:
     from . import (
         about,
         ask,
+        audit,
         checking,
         compare,
         data,
@@ -138,7 +139,8 @@ def _groups() -> dict[str, list[Any]]:
     return {
         "Start": [lab.demo, run.run, ask.recommend, ask.predict, stored.runs, stored.report, export.export],
         "Research": [
-            compare.compare, tune.tune, lab.experiment, leaks.leakcheck, checking.check, about.algorithms, about.explain, lab.bench,
+            compare.compare, tune.tune, lab.experiment, audit.audit, leaks.leakcheck, checking.check, about.algorithms, about.explain,
+            lab.bench,
         ],
         "Data": [data.app, splitting.split],
         # federation's app with what is in founding and members

@@ -8,6 +8,7 @@ from threading import Event
 from typing import NamedTuple, final
 
 from ..core.errors import EntrenousError
+from .frames import FrameParts
 from .links.port import ServerLink
 
 LONG = 3.0  # seconds between two words about who is waited for
@@ -44,7 +45,7 @@ class Exchange:
     def gather(
         self,
         missing: Callable[[], Collection[str]],
-        request: Callable[[str], bytes],
+        request: Callable[[str], FrameParts],
         take: Callable[[Sequence[bytes]], None],
         seconds: float,
         sent: dict[str, SentRequest] | None = None,
@@ -70,7 +71,9 @@ class Exchange:
         if self._stop.wait(seconds):
             raise ServerStopped
 
-    def _ask(self, left: Collection[str], request: Callable[[str], bytes], sent: dict[str, SentRequest], seconds: float) -> None:
+    def _ask(
+        self, left: Collection[str], request: Callable[[str], FrameParts], sent: dict[str, SentRequest], seconds: float
+    ) -> None:
         """Asks those of `left` who wait for a request and have none under way, as far as these fit into WINDOW; who was never asked
         first."""
         now = time.monotonic()

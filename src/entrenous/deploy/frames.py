@@ -10,12 +10,14 @@ from __future__ import annotations
 import hashlib
 import secrets
 import struct
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, final
 
 import msgspec
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
+from ..wire.tensors import Buffer
 from .codes import Code, FrameRefused
 from .identity import is_name
 
@@ -59,13 +61,47 @@ class Frame(NamedTuple):
         return self.head.node.decode("ascii")
 
 
+@final
+class FrameParts:
+    """A signed frame as parts that follow each other, of which many frames share the long ones; `bytes` joins them."""
+
+    def __init__(self, parts: Sequence[Buffer]) -> None:
+        self._parts, self._size = parts, sum(map(len, parts))
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __bytes__(self) -> bytes:
+        return b"".join(self._parts)
+
+    def pieces(self, size: int) -> Iterator[bytes]:
+        """The frame as pieces of about `size` bytes, each copied when its turn comes."""
+        piece = bytearray()
+        for part in self._parts:
+            for at in range(0, len(part), size):
+                piece += part[at : at + size]
+                if len(piece) >= size:
+                    yield bytes(piece)
+                    piece.clear()
+        if piece:
+            yield bytes(piece)
+
+
 def seal(key: Ed25519PrivateKey, kind: str, body: bytes = b"", *, run: str, node: str, **fields: Any) -> bytes:
     """Make a signed frame with a fresh nonce. fields: the other fields of the header."""
+    return bytes(seal_parts(key, kind, [body], run=run, node=node, **fields))
+
+
+def seal_parts(key: Ed25519PrivateKey, kind: str, body: Sequence[Buffer], *, run: str, node: str, **fields: Any) -> FrameParts:
+    """The same with a body in parts, which nobody may change afterwards."""
+    digest = hashlib.sha256()
+    for part in body:
+        digest.update(part)
     said = msgspec.msgpack.encode(
-        Head(kind=kind, run=run, node=node.encode(), nonce=secrets.token_bytes(16), size=len(body),
-             digest=hashlib.sha256(body).digest(), **fields)
+        Head(kind=kind, run=run, node=node.encode(), nonce=secrets.token_bytes(16), size=sum(map(len, body)),
+             digest=digest.digest(), **fields)
     )  # fmt: skip
-    return b"".join((START.pack(MAGIC, VERSION, len(said)), said, key.sign(DOMAIN + said), body))
+    return FrameParts([START.pack(MAGIC, VERSION, len(said)) + said + key.sign(DOMAIN + said), *body])
 
 
 def opened(buffer: bytes, largest: int = BODY) -> Frame:

@@ -19,6 +19,7 @@ from .collector import Collector
 from .contribution import agreed, of_part
 from .coordinator import CoordinatorReply, Dealt, Instruction, ReplicaPlan, ReplicaReport
 from .exchange import ServerStopped
+from .frames import FrameParts
 from .links.admission import Admission
 from .links.application import Front, application
 from .links.traffic import Traffic
@@ -56,7 +57,7 @@ class ReplicaLink:
         """After it: tell the nodes whose answers were received that these have been dealt with."""
         self.traffic.acknowledge()
 
-    def send(self, node: str, frame: bytes, seconds: float) -> None:
+    def send(self, node: str, frame: FrameParts, seconds: float) -> None:
         self.traffic.send(node, frame, seconds)
 
     def receive(self, seconds: float) -> list[tuple[str, bytes]]:

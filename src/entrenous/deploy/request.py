@@ -3,7 +3,7 @@ from one model."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -15,7 +15,8 @@ from ..core.trial import delivered_to
 from ..core.types import Int64Array
 from ..runs.store import model_sha256
 from ..wire.download import write_download
-from .frames import seal
+from ..wire.tensors import Buffer
+from .frames import FrameParts, seal_parts
 from .terms import FederationTerms
 
 NAME = "server"
@@ -47,24 +48,24 @@ class Requests:
 
     def work(
         self, work: RoundWork, users: Int64Array, kind: str = "work", *, attempt: int = 0, inbox: bytes | None = None
-    ) -> bytes:
+    ) -> FrameParts:
         """A request to train the devices of some users. inbox: a message of a secure sum."""
         more = {} if inbox is None else {"inbox": np.frombuffer(inbox, np.uint8)}
         body = write_download(work.delivered(self._contract, users), {"users": users, **more})
         return self._about(kind, body, work, users, attempt)
 
-    def model(self, work: RoundWork, users: Int64Array) -> bytes:
+    def model(self, work: RoundWork, users: Int64Array) -> FrameParts:
         """A model for some users, to recommend by."""
         body = write_download(work.delivered(self._contract, users), {})
         return self._about("model", body, work._replace(model=b""), users, 0)
 
-    def _about(self, kind: str, body: bytes, work: RoundWork, users: Int64Array, attempt: int) -> bytes:
+    def _about(self, kind: str, body: Sequence[Buffer], work: RoundWork, users: Int64Array, attempt: int) -> FrameParts:
         about = {"users": len(users), "start": self._start}
-        return self.seal(kind, body, round=work.round, attempt=attempt, model=work.model, items=self._terms.items, about=about)
+        return self.seal(kind, *body, round=work.round, attempt=attempt, model=work.model, items=self._terms.items, about=about)
 
-    def seal(self, kind: str, body: bytes = b"", **fields: Any) -> bytes:
+    def seal(self, kind: str, *body: Buffer, **fields: Any) -> FrameParts:
         """A message of the server, signed."""
-        return seal(self._key, kind, body, run=self._terms.run, node=NAME, **fields)
+        return seal_parts(self._key, kind, body, run=self._terms.run, node=NAME, **fields)
 
 
 class NodeRequest(NamedTuple):

@@ -20,7 +20,6 @@ from .address import checked_address, is_loopback
 from .files import read_json
 from .links.admission import here
 from .links.https import HttpsPlan, HttpsServerLink
-from .links.polling import PollingNode, serve
 from .log_line import LogFormat
 from .metrics import Metrics, served
 from .node import FederatedNode
@@ -34,6 +33,7 @@ from .server_folder import ServerFolder
 from .terms import TERMS, FederationTerms
 
 if TYPE_CHECKING:
+    from .links.polling import PollingNode
     from .ray_serve import RayPlan
 
 Say = Callable[[str], None]
@@ -102,6 +102,8 @@ def https_link(held: ServerFolder, plan: HttpsPlan) -> HttpsServerLink:
 
 def run_node(folder: Path, stop: threading.Event, say: Say, *, threads: int = 1, insecure: bool = False) -> None:
     """Run a node until `stop` is set. Raises InputError."""
+    from .links.polling import serve  # with httpx, which a server does not need in its memory
+
     about = read_json(folder / NODE)
     with holding(folder / "lock"), closing(FederatedNode(folder, threads=threads)) as node:
         say(f"{node.name}: {len(node.shard.users)} users, {len(node.rows)} rows, server {about['server']}")
@@ -113,6 +115,8 @@ def run_node(folder: Path, stop: threading.Event, say: Say, *, threads: int = 1,
 
 def run_relay(folder: Path, stop: threading.Event, say: Say, *, insecure: bool = False) -> None:
     """Run a relay until `stop` is set: a server to its own nodes, a node to the server above. Raises InputError."""
+    from .links.polling import PollingNode, serve
+
     about, server = read_json(folder / NODE), folder / BELOW / "server"
     plan = _plan(server, insecure, "")
     with holding(folder / "lock"), closing(ServerFolder(server)) as held, closing(https_link(held, plan)) as link:
@@ -125,6 +129,8 @@ def run_relay(folder: Path, stop: threading.Event, say: Say, *, insecure: bool =
 
 def polling(node: FederatedNode) -> PollingNode:
     """A node as one that asks a server for work."""
+    from .links.polling import PollingNode
+
     return PollingNode(lambda: here(node.key, node.terms.run, node.name), node.answer)
 
 

@@ -22,7 +22,7 @@ from ..privacy.secure_sum.vector import size, unpack
 from .codes import Code, FrameRefused, reason
 from .collector import Collector
 from .contribution import largest_body
-from .frames import Frame, opened
+from .frames import Frame, FrameParts, opened
 from .intake import Open
 from .journal import FRAME, MARK, Journal
 from .log_line import LogLine
@@ -53,7 +53,7 @@ class Stage(NamedTuple):
     """One stage of a secure sum. number: as in privacy/secure_sum; request: makes the frame for a node."""
 
     number: int
-    request: Callable[[str], bytes]
+    request: Callable[[str], FrameParts]
 
 
 @final
@@ -128,16 +128,16 @@ class SecureRound:
     def _stages(self, attempt: int, own: SecureSumServer) -> list[Stage]:
         """What is asked at each stage, of those who were heard at the one before."""
 
-        def seal(kind: str, body: bytes, name: str) -> bytes:
+        def seal(kind: str, body: bytes, name: str) -> FrameParts:
             return self._collector.requests.seal(kind, body, round=self._now.round, attempt=attempt, model=self._now.model,
                                      items=self._server.terms.items, about={"users": len(self._now.asked[name])})  # fmt: skip
 
-        def work(name: str) -> bytes:
+        def work(name: str) -> FrameParts:
             return self._collector.requests.work(
                 self._work, self._now.asked[name], "mask", attempt=attempt, inbox=own.inbox(name)
             )
 
-        asks: tuple[Callable[[str], bytes], ...] = (
+        asks: tuple[Callable[[str], FrameParts], ...] = (
             lambda name: seal("advert", b"", name),
             lambda name: seal("share", own.roster(), name),
             work,

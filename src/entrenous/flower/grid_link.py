@@ -11,6 +11,7 @@ from flwr.app import Message
 from flwr.serverapp import Grid
 
 from ..core.errors import one_line
+from ..deploy.frames import FrameParts
 from .greeter import Greeter
 from .records import frame_in, record_of
 
@@ -57,10 +58,10 @@ class GridLink:
 
     ready = present  # a request waits with the SuperLink for its node
 
-    def send(self, address: str, frame: bytes, seconds: float) -> None:
+    def send(self, address: str, frame: FrameParts, seconds: float) -> None:
         """Take a request for the node of a name; all that were taken go out together with the next `receive`."""
         if address in self._nodes:
-            self._out.append(GridRequest(self._nodes[address], address, b"", frame, time.monotonic() + seconds))
+            self._out.append(GridRequest(self._nodes[address], address, b"", bytes(frame), time.monotonic() + seconds))
 
     def receive(self, seconds: float) -> list[tuple[str, bytes]]:
         """Send what was taken, and return the answers that have arrived, by name; waits at most `seconds` for the first."""

@@ -11,15 +11,15 @@ from ..core.declared import Contract, read_only
 from ..core.enforce import check_arrays
 from ..core.protocols import State, arrays_of
 from ..core.types import Array
-from .tensors import Buffer, Extent, TensorField, read, write
+from .tensors import Buffer, Extent, TensorField, parts, read
 
 BOOLEAN = TensorField("u1", ())  # booleans do not travel: bytes of 0 and 1 do
 
 
-def write_download(download: State, more: Mapping[str, Array]) -> bytes:
-    """A download, and further arrays, as the bytes that `read_download` reads."""
+def write_download(download: State, more: Mapping[str, Array]) -> list[Buffer]:
+    """A download, and further arrays, as the bytes that `read_download` reads, in parts: views of the arrays where these lie."""
     arrays = arrays_of(download)
-    return write({**{name: array.view(np.uint8) if array.dtype == np.bool_ else array for name, array in arrays.items()}, **more})
+    return parts({**{name: array.view(np.uint8) if array.dtype == np.bool_ else array for name, array in arrays.items()}, **more})
 
 
 def read_download(

@@ -50,6 +50,11 @@ Schema: TypeAlias = Mapping[str, TensorField]
 
 def write(arrays: Mapping[str, Array]) -> bytes:
     """The arrays as bytes, the same for the same arrays: larger types first, then by name, so that each lies where its type may."""
+    return b"".join(parts(arrays))
+
+
+def parts(arrays: Mapping[str, Array]) -> list[Buffer]:
+    """The same bytes as parts that follow each other: the header, and views of the arrays where these lie."""
     whole = {name: _plain(array) for name, array in arrays.items()}
     names = sorted(whole, key=lambda name: (-whole[name].itemsize, name))
     header, end = {}, 0
@@ -59,7 +64,7 @@ def write(arrays: Mapping[str, Array]) -> bytes:
         end += array.nbytes
     said = json.dumps(header, separators=(",", ":")).encode()
     said += b" " * (-len(said) % ALIGNED)
-    return b"".join([len(said).to_bytes(8, "little"), said, *(whole[name].reshape(-1).view(np.uint8).data for name in names)])
+    return [len(said).to_bytes(8, "little") + said, *(whole[name].reshape(-1).view(np.uint8).data for name in names)]
 
 
 def schema_of(arrays: Mapping[str, Array]) -> dict[str, TensorField]:

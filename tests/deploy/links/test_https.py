@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from entrenous.core.errors import InputError
 from entrenous.deploy.certificates import make_keys
+from entrenous.deploy.frames import FrameParts
 from entrenous.deploy.links.admission import here
 from entrenous.deploy.links.application import READING
 from entrenous.deploy.links.https import HttpsPlan, HttpsServerLink
@@ -71,13 +72,13 @@ def test_a_question_is_held_until_there_is_work_and_work_waits_for_its_question(
         asking = pool.submit(client.get, "/v1/work", headers=shown())
         while "node-1" not in link.present():
             time.sleep(0.01)
-        link.send("node-1", b"first", 60.0)
+        link.send("node-1", FrameParts([b"first"]), 60.0)
         assert asking.result(PATIENCE).content == b"first"
     assert client.get("/v1/work", headers=shown()).content == b"first"  # it was not answered: perhaps it did not arrive
-    link.send("node-1", b"second", 60.0)
+    link.send("node-1", FrameParts([b"second"]), 60.0)
     assert client.get("/v1/work", headers=shown()).content == b"second"
-    link.send("node-2", b"stale", -1.0)
-    link.send("node-2", b"other", 60.0)
+    link.send("node-2", FrameParts([b"stale"]), -1.0)
+    link.send("node-2", FrameParts([b"other"]), 60.0)
     assert client.get("/v1/work", headers=shown("node-2")).content == b"other"
 
 
@@ -86,7 +87,7 @@ def test_requests_of_nodes_that_have_gone_are_not_kept(link: HttpsServerLink, mo
 
     monkeypatch.setattr(traffic, "KEPT", 0.2)
     for n in range(4):
-        link.send(f"node-{n}", b"x" * 1000, 600.0)
+        link.send(f"node-{n}", FrameParts([b"x" * 1000]), 600.0)
     end = time.monotonic() + PATIENCE
     while len(link.traffic._parked) < 4:
         assert time.monotonic() < end
@@ -155,7 +156,7 @@ def test_b35_a_flood_of_one_key_is_refused_and_others_are_answered(link: HttpsSe
 
     with ThreadPoolExecutor(20) as pool:
         flooding = [pool.submit(flood, n) for n in range(100)]
-        link.send("node-1", b"work", 60.0)
+        link.send("node-1", FrameParts([b"work"]), 60.0)
         with client_of(link, keys) as other:
             assert other.get("/v1/work", headers=shown()).content == b"work"
         assert {each.result(PATIENCE) for each in flooding} <= {0, 413, 429, 503}
@@ -164,7 +165,7 @@ def test_b35_a_flood_of_one_key_is_refused_and_others_are_answered(link: HttpsSe
 def test_a_flood_of_strangers_shuts_their_address_out_and_known_nodes_stay(
     link: HttpsServerLink, keys: Path, client: httpx.Client
 ) -> None:
-    link.send("node-1", b"work", 60.0)
+    link.send("node-1", FrameParts([b"work"]), 60.0)
     assert client.get("/v1/work", headers=shown()).content == b"work"
     trust = ssl.create_default_context(cafile=str(keys / "ca.crt"))
     codes: list[int] = []
@@ -195,7 +196,7 @@ def test_b31_a_body_of_one_byte_a_second_is_given_up_and_others_are_answered(
 
     with ThreadPoolExecutor(1) as pool, client_of(link, keys) as slow:
         dripping = pool.submit(slow.post, "/v1/answer", content=slowly(), headers=shown("node-2") | {"content-length": "1000"})
-        link.send("node-1", b"work", 60.0)
+        link.send("node-1", FrameParts([b"work"]), 60.0)
         assert client.get("/v1/work", headers=shown()).content == b"work"
         with suppress(httpx.HTTPError):  # hung up on in the middle of its body
             assert dripping.result(PATIENCE).status_code == 408
@@ -255,5 +256,5 @@ def test_answers_that_nobody_waits_for_are_few(link: HttpsServerLink, client: ht
             for _ in range(40):
                 codes.append(client.post("/v1/answer", content=b"again", headers=shown("node-2")).status_code)
         assert codes[:10] == [200] * 10 and 429 in codes and taking.result(PATIENCE) <= UNASKED[1] + 3
-    link.send("node-1", b"work", 60.0)
+    link.send("node-1", FrameParts([b"work"]), 60.0)
     assert client.get("/v1/work", headers=shown()).content == b"work"

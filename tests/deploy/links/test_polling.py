@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from entrenous.core.errors import InputError
 from entrenous.deploy.certificates import make_keys
 from entrenous.deploy.founding import free_ports
-from entrenous.deploy.frames import seal
+from entrenous.deploy.frames import FrameParts, seal
 from entrenous.deploy.links import admission, polling
 from entrenous.deploy.links.admission import here
 from entrenous.deploy.links.https import HttpsPlan, HttpsServerLink
@@ -59,7 +59,7 @@ def link_at(port: int, keys: Path | None) -> HttpsServerLink:
 
 def exchanged(link: HttpsServerLink, said: bytes) -> bytes:
     """What the node answers."""
-    link.send("node-1", said, 60.0)
+    link.send("node-1", FrameParts([said]), 60.0)
     end = time.monotonic() + PATIENCE
     while not (found := link.receive(0.1)):
         assert time.monotonic() < end
@@ -86,7 +86,7 @@ def test_an_answer_that_fails_is_said_and_the_node_goes_on(tmp_path: Path) -> No
     with closing(link_at(0, None)) as link, closing(
         Running(link.address, None, PollingNode(node().here, fails), tls=False)
     ) as running:  # fmt: skip
-        link.send("node-1", b"bad", 60.0)
+        link.send("node-1", FrameParts([b"bad"]), 60.0)
         end = time.monotonic() + PATIENCE
         while not running.said:
             assert time.monotonic() < end

@@ -19,13 +19,16 @@ from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
+from ..frames import FrameParts
 from .admission import Admission, Denied
 from .listening import Guard
 from .rates import STRANGERS, UNASKED, Rates
 from .traffic import HELD, LATER, Traffic
 
 FLOOR, SPEED = 10.0, 50e3  # seconds for any body, and bytes a second beyond that
+PIECE = 1 << 16  # bytes of a frame that are given to a connection at once: TLS keeps as many of each connection
 READING = 32 << 20  # bytes of bodies that are read, or wait for the server, at once
 
 
@@ -51,6 +54,22 @@ def application(front: Front) -> Starlette:
 
 
 @final
+class FrameResponse(Response):
+    """A frame as a response, sent piece by piece: its connection takes the next one when it has room."""
+
+    def __init__(self, frame: FrameParts) -> None:
+        super().__init__(media_type="application/octet-stream", headers={"content-length": str(len(frame))})
+        self._frame = frame
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the response, as ASGI asks for it."""
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        for piece in self._frame.pieces(PIECE):
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+
+
+@final
 class _Requests:
     """The handlers of the routes."""
 
@@ -70,9 +89,9 @@ class _Requests:
                 return Response(status_code=204, headers={"retry-after": str(LATER)})
             frame = await self._held(request, node, question)
         self._front.counts["work" if frame is not None else "nothing"] += 1
-        return Response(status_code=204) if frame is None else Response(frame, media_type="application/octet-stream")
+        return Response(status_code=204) if frame is None else FrameResponse(frame)
 
-    async def _held(self, request: Request, node: str, question: asyncio.Future[bytes | None]) -> bytes | None:
+    async def _held(self, request: Request, node: str, question: asyncio.Future[FrameParts | None]) -> FrameParts | None:
         """Waits for a request, for some time, and as long as the node does."""
         away = asyncio.ensure_future(_disconnected(request))
         try:

@@ -16,6 +16,7 @@ import uvicorn
 
 from ...core.errors import EntrenousError, InputError
 from ..address import refuse_plain
+from ..frames import FrameParts
 from ..members import Member
 from ..metrics import LinkTally
 from .admission import Admission
@@ -88,7 +89,7 @@ class HttpsServerLink:
     def ready(self) -> Collection[str]:
         return self.traffic.ready()
 
-    def send(self, node: str, frame: bytes, seconds: float) -> None:
+    def send(self, node: str, frame: FrameParts, seconds: float) -> None:
         self.traffic.send(node, frame, seconds)
 
     def receive(self, seconds: float) -> list[tuple[str, bytes]]:

@@ -8,6 +8,8 @@ from concurrent.futures import TimeoutError as NotYet
 from contextlib import suppress
 from typing import Protocol, final
 
+from ..frames import FrameParts
+
 Answer = Callable[[bytes], bytes]  # a node's side: the answer to a request
 
 
@@ -22,7 +24,7 @@ class ServerLink(Protocol):
         """The names of those of them that can take a request at once."""
         ...
 
-    def send(self, node: str, frame: bytes, seconds: float) -> None:
+    def send(self, node: str, frame: FrameParts, seconds: float) -> None:
         """Send a request that is valid for `seconds`. An answer, if any, comes from `receive`."""
         ...
 
@@ -51,8 +53,8 @@ class MemoryServerLink:
     def ready(self) -> Collection[str]:
         return self._nodes.keys()
 
-    def send(self, node: str, frame: bytes, seconds: float) -> None:
-        self._asked.append((node, self._pool.submit(self._nodes[node], frame)))
+    def send(self, node: str, frame: FrameParts, seconds: float) -> None:
+        self._asked.append((node, self._pool.submit(self._nodes[node], bytes(frame))))
 
     def receive(self, seconds: float) -> list[tuple[str, bytes]]:
         if self._asked:

@@ -8,6 +8,8 @@ from collections.abc import Collection
 from queue import Empty, SimpleQueue
 from typing import NamedTuple, final
 
+from ..frames import FrameParts
+
 HELD = 20.0  # seconds that a question for work is held, at most
 GONE = HELD + 10.0  # seconds without a word, after which a node is not there
 WAITING = 2048  # questions that are held at once
@@ -18,7 +20,7 @@ LATER = 5  # seconds after which a node whose question is not held asks again
 class Parked(NamedTuple):
     """A request that its node has not answered. until: monotonic seconds for which it is valid."""
 
-    frame: bytes
+    frame: FrameParts
     until: float
 
 
@@ -38,7 +40,7 @@ class Traffic:
     def __init__(self, once: bool = False) -> None:
         self._once = once
         self._parked: dict[str, Parked] = {}
-        self._asking: dict[str, asyncio.Future[bytes | None]] = {}
+        self._asking: dict[str, asyncio.Future[FrameParts | None]] = {}
         self._heard: dict[str, float] = {}  # when each node last said something
         self._arrived: SimpleQueue[Arrived | None] = SimpleQueue()  # None: another node is ready
         self._told = False  # whether that was said since `ready` was last called
@@ -61,7 +63,7 @@ class Traffic:
         self._told = False
         return list(self._asking)
 
-    def send(self, node: str, frame: bytes, seconds: float) -> None:
+    def send(self, node: str, frame: FrameParts, seconds: float) -> None:
         """Have a request fetched by its node, now if it is asking."""
         assert self.loop is not None
         self.loop.call_soon_threadsafe(self._park, node, Parked(frame, time.monotonic() + min(seconds, KEPT)))
@@ -95,7 +97,7 @@ class Traffic:
         """Note that a node has hung up."""
         self._heard.pop(node, None)
 
-    def parked(self, node: str) -> bytes | None:
+    def parked(self, node: str) -> FrameParts | None:
         """The request that waits for a node."""
         found = self._parked.pop(node, None) if self._once else self._parked.get(node)
         if found is not None and found.until < time.monotonic():
@@ -108,7 +110,7 @@ class Traffic:
         now = time.monotonic()
         self._parked = {node: one for node, one in self._parked.items() if one.until > now}
 
-    def asks(self, node: str) -> asyncio.Future[bytes | None] | None:
+    def asks(self, node: str) -> asyncio.Future[FrameParts | None] | None:
         """What resolves to the next request for a node, or to None where it has asked once more elsewhere; None if too many ask."""
         before = self._asking.pop(node, None)
         if before is not None and not before.done():
@@ -121,7 +123,7 @@ class Traffic:
             self._arrived.put(None)
         return self._asking[node]
 
-    def asked(self, node: str, question: asyncio.Future[bytes | None]) -> None:
+    def asked(self, node: str, question: asyncio.Future[FrameParts | None]) -> None:
         """A question is over, however it ended."""
         if self._asking.get(node) is question:
             del self._asking[node]

@@ -1,0 +1,43 @@
+"""The process in which attacks run: `python -I -m entrenous.audit.attacker TRANSCRIPT FOLDER [NAME ...]`.
+
+It is given the transcript and nothing else: it begins with an empty environment, and `guard` refuses it every other file, the network and
+other processes. It writes the claims of every attack that applies to FOLDER, and one line of JSON on stdout for each.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from .guard import guard
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Runs attacks on a transcript. arguments: its file, the folder for the claims, and the names of attacks (none = all)."""
+    file, folder, names = Path(arguments[0]), Path(arguments[1]), arguments[2:]
+    walled = guard([file], [folder])  # before anything else is loaded
+    from .claims import write_claims
+    from .known import applying
+    from .transcript import read_transcript
+
+    transcript = read_transcript(file)
+    found = [attack for attack in applying(transcript) if not names or attack.name in names]
+    _say({"attacks": [attack.name for attack in found], "kernel": walled})
+    for attack in found:
+        began, failed = time.perf_counter(), ""
+        try:
+            write_claims(folder / attack.name, attack.run(transcript))
+        except Exception as fault:  # the others go on, and the audit says that this one failed
+            failed = f"{type(fault).__name__}: {fault}"
+        _say({"attack": attack.name, "seconds": time.perf_counter() - began, "failed": failed})
+
+
+def _say(what: dict[str, object]) -> None:
+    print(json.dumps(what), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,180 @@
+"""`entrenous audit`: what leaves devices gives away, measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from ..core.errors import InputError
+from .console import emit_json, progress_bar, table
+from .options import Load, Profile, Protect, Runs, Set, assignments
+
+HEADERS = ("attack", "sees", "precision", "recall", "R-precision", "AUC", "advantage", "worst 5 %", "half after", "verdict")
+ViewNamed = Literal["individual", "sum", "difference", "neighbour", "model"]
+
+
+def audit(
+    what: str | None = None,
+    /,
+    *,
+    data: str | None = None,
+    view: ViewNamed | None = None,
+    cohort: int = 0,
+    rounds: int = 0,
+    fixed: bool = False,
+    people: int = 1,
+    watched: int = 0,
+    profile: Profile = "paper",
+    protect: Protect = None,
+    settings: Set = None,
+    attack: Annotated[list[str] | None, Parameter(negative="")] = None,
+    protocol: str | None = None,
+    load: Load = None,
+    network: Annotated[list[str] | None, Parameter(negative="")] = None,
+    seed: int = 0,
+    threads: int = 0,
+    quick: bool = False,
+    attacks: bool = False,
+    todays_code: bool = False,
+    folder: Runs = Path("runs"),
+    json: bool = False,
+) -> None:
+    """Measure what an onlooker learns of histories: record exactly what it sees, run attacks on that alone, compare with the truth.
+
+    Verdicts: EXPOSED (histories are read off), LEAKS (more than popularity tells), NO ADVANTAGE FOUND BY THESE ATTACKS; none says "safe".
+
+    Example: entrenous audit pfpl+ --view sum --cohort 100 --rounds 60
+
+    Parameters
+    ----------
+    what:
+        An algorithm of `entrenous algorithms`, or a stored run, by its name or folder.
+    data:
+        A data set, file or folder; default: ml-100k, or that of the run.
+    view:
+        What the onlooker sees: individual = every update; sum = the sum of a round; difference = two sums, with and without one party;
+        neighbour = what reaches a peer; model = the final model alone. Default: individual; sum under a profile that masks single
+        messages; neighbour where there is no server.
+    cohort:
+        Parties in a round; 0 = everybody, and 100 in sums.
+    rounds:
+        Rounds that are seen; 0 = 1, of sums 20, of differences 30. Between peers a round is the time from one push of a node to its next.
+    fixed:
+        The same parties in every round.
+    people:
+        Users of each party, whom a gateway answers for.
+    watched:
+        Of how many users updates are kept, or how many peers look on; 0 = as many as 512 MB hold.
+    profile:
+        What limits the data that leaves devices, as for `entrenous run`.
+    protect:
+        A setting of that, name=value, where it is to differ from the profile's; may be repeated. Names: {protect}.
+    settings:
+        A hyper-parameter, name=value; may be repeated.
+    attack:
+        The name of an attack; may be repeated. Default: all that apply.
+    protocol:
+        As for `entrenous run`: which rows are trained on.
+    network:
+        What is between peers that gossip, name=value, as for `entrenous run`; may be repeated.
+    seed:
+        Names all randomness.
+    threads:
+        Threads over devices, 0 = all cores.
+    quick:
+        Do not train to the end: no accuracy, and nothing is said of the final model.
+    attacks:
+        List the attacks with their sources, and do nothing else.
+    todays_code:
+        Audit a stored run though its algorithm's code has changed.
+    folder:
+        The folder that holds the stored runs.
+    json:
+        Print one JSON object on stdout.
+    """
+    from ..api.auditing import audited_what
+
+    if attacks:
+        _list(json)
+        return
+    if what is None:
+        expected = "an algorithm of `entrenous algorithms`, or a stored run"
+        raise InputError("entrenous audit", "nothing was named", expected=expected, fix="try: entrenous audit pfpl+")
+    named = {"view": view, "cohort": cohort, "rounds": rounds, "fixed": fixed, "people": people, "watched": watched,
+             "profile": profile, "protocol": protocol, "seed": seed, "threads": threads, "quick": quick}  # fmt: skip
+    with progress_bar() as progress:
+        found = audited_what(
+            what, data, settings=assignments(settings), load=assignments(load, "--load"), root=folder, todays_code=todays_code,
+            network=assignments(network, "--network"), protect=assignments(protect, "--protect"), attacks=tuple(attack or ()),
+            progress=progress, **named,
+        )  # fmt: skip
+    emit_json(found) if json else _show(found)
+
+
+def _list(json: bool) -> None:
+    from ..audit.known import known
+
+    found = [{"name": one.name, "views": list(one.views), "source": one.source} for one in known().values()]
+    if json:
+        emit_json({"attacks": found})
+    else:
+        table(["attack", "needs the view", "source"], [[one["name"], ", ".join(one["views"]), one["source"]] for one in found])
+
+
+def _show(found: dict[str, Any]) -> None:
+    """An audit as a table, and sentences that say what it rests on."""
+    guess = found["popularity"]
+    rows = [["popularity alone", "", "", "", _number(guess["r_precision"]), _number(guess["auc"]), "", "", "", ""]]
+    rows += [_row(one) for one in found["attacks"]]
+    about = f"{found['algorithm']} on {found['data']}, view {found['view']}, profile {found['profile']}, {_scope(found)}"
+    table(HEADERS, rows, title=about)
+    for sentence in _sentences(found):
+        print(f"- {sentence}")
+
+
+def _row(one: dict[str, Any]) -> list[str]:
+    if "r_precision" not in one:
+        return [one["name"], one["view"], *[""] * 7, one["verdict"]]
+    low, high = one["low"], one["high"]
+    span = "" if low is None else f"{one['advantage']:+.3f} ({low:+.3f} to {high:+.3f})"
+    half = "" if one["rounds_to_half"] is None else f"{one['rounds_to_half']} round{'s' if one['rounds_to_half'] > 1 else ''}"
+    numbers = [_number(one[name]) for name in ("precision", "recall", "r_precision", "auc")]
+    name = one["name"] if one["named"] else f"{one['name']} (pseudonyms)"
+    return [name, one["view"], *numbers, span, _number(one["worst"]), half, one["verdict"]]
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.3f}"
+
+
+def _scope(found: dict[str, Any]) -> str:
+    parties = f"{found['cohort']} {'fixed ' if found['fixed'] else ''}users a round"
+    rounds = f"{found['rounds']} round{'s' if found['rounds'] > 1 else ''}"
+    return f"seed {found['seed']}" if found["view"] == "model" else f"{rounds}, {parties}, seed {found['seed']}"
+
+
+def _sentences(found: dict[str, Any]) -> list[str]:
+    """What the figures are of, and what they do not say."""
+    seen = found["seen"]
+    said = [
+        f"seen: {seen['users']} users, {seen['entries']} messages or sums, {seen['bytes']:,} bytes; truth: the rows trained on"
+    ]
+    if found["protect"]["secure_sum"] and found["view"] == "individual":
+        said.append("single messages are masked under this profile: this is what they would tell if the masks were broken")
+    if (of := found["equations"]) is not None:
+        enough = "as many as there are parties" if of["equations"] >= of["parties"] else "fewer than parties"
+        product = f"{of['rounds']} rounds x {of['numbers']} numbers = {of['equations']}"
+        said.append(f"equations for each item: {product} for {of['parties']} parties: {enough}")
+    if any(not one.get("named", True) for one in found["attacks"]):
+        said.append(
+            "pseudonyms: whole histories without names; matched with users on half of the items, measured on the other half"
+        )
+    said += [f"{one['name']}: {one['note']}" for one in found["attacks"] if one.get("note")]
+    accuracy = ", ".join(f"{name} {value:.4f}" for name, value in found["accuracy"].items())
+    said.append(
+        f"accuracy of the same training to its end, {found['protocol']}: {accuracy}" if accuracy else "accuracy: not measured"
+    )
+    said.append("no proven bound: epsilon is infinite" if found["epsilon"] is None else f"budget: epsilon {found['epsilon']}")
+    return [*said, "what no attack of the list found may still be there: a verdict is about these attacks alone"]

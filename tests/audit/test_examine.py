@@ -1,0 +1,100 @@
+"""A whole audit: the report has what it promises, in Python and on the command line, and bad input is one line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import Command, write_shop
+
+import entrenous
+from entrenous.audit.known import known
+from entrenous.core.errors import InputError
+
+PROMISED = {"algorithm", "view", "cohort", "rounds", "profile", "popularity", "attacks", "accuracy", "epsilon"}
+FIGURES = {"name", "precision", "recall", "share", "r_precision", "auc", "low", "high", "rounds_to_half", "verdict"}
+VERDICTS = {"EXPOSED", "LEAKS", "NO ADVANTAGE FOUND BY THESE ATTACKS"}
+SMALL = {"factors": 4}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, which holds shop.csv."""
+    monkeypatch.chdir(tmp_path)
+    write_shop(tmp_path / "shop.csv")
+    return tmp_path
+
+
+def test_the_report_of_an_audit_says_what_was_promised(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    set_small = ["--set", "factors=4", "--set", "epochs=2"]
+    found = Command(capsys)("audit", "fpl", "--data", "shop.csv", "--protocol", "loo-20", *set_small, "--json").json
+    assert found.keys() >= PROMISED and (found["algorithm"], found["view"], found["profile"]) == ("fpl", "individual", "paper")
+    assert found["epsilon"] is None and found["popularity"].keys() == {"r_precision", "auc"} and "hr@10" in found["accuracy"]
+    assert (found["cohort"], found["rounds"]) == (40, 1)
+    for one in found["attacks"]:
+        assert one["verdict"] in VERDICTS and one.keys() >= FIGURES, one
+    views = {one["view"] for one in found["attacks"]}
+    assert views <= {"individual", "model"}
+
+
+def test_the_same_audit_finds_the_same(folder: Path) -> None:
+    one, other = (entrenous.audit("fpl", "shop.csv", protocol="loo-20", settings=SMALL, quick=True, seed=3) for _ in range(2))
+    for found in (one, other):
+        found.pop("seconds")
+        for attack in found["attacks"]:
+            attack.pop("seconds")
+    assert one == other and one["accuracy"] == {}
+
+
+def test_a_stored_run_is_audited_as_it_was_trained(folder: Path) -> None:
+    run = entrenous.run("fcf", "shop.csv", protocol="loo-20", settings={"factors": 3}, rounds=4, seed=2, out=folder / "runs")
+    found = entrenous.audit("latest", root=folder / "runs", view="sum", cohort=8, fixed=True, rounds=3)
+    assert (found["algorithm"], found["seed"], found["settings"]["factors"]) == ("fcf", 2, 3)
+    assert found["accuracy"] == {"hr@10": run.metrics["hr@10"]} and found["run"] == Path(str(run.path)).name
+    assert found["equations"] == {"rounds": 3, "numbers": 3, "equations": 9, "parties": 8}
+    with pytest.raises(InputError, match="a stored run has its own"):
+        entrenous.audit("latest", root=folder / "runs", settings=SMALL)
+
+
+def test_a_package_of_the_same_name_is_called_as_the_function() -> None:
+    import entrenous.audit.observe
+    import entrenous.evaluate.protocol
+
+    assert entrenous.audit.observe is not None
+    with pytest.raises(InputError):
+        entrenous.audit("fpl", view="everything")
+    assert callable(entrenous.evaluate)
+
+
+def test_a_table_is_printed_and_attacks_are_listed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = Command(capsys)
+    shown = command(
+        "audit", "fcf", "--data", "shop.csv", "--protocol", "loo-20", "--view", "sum", "--cohort", "6", "--fixed", "--quick"
+    )
+    assert shown.code == 0 and "popularity alone" in shown.out and "for 6 parties" in shown.out and "safe" not in shown.out
+    listed = command("audit", "--attacks", "--json").json["attacks"]
+    assert [one["name"] for one in listed] == sorted(known()) and all(one["source"] and one["views"] for one in listed)
+    assert command("audit", "--attacks").code == 0
+
+
+@pytest.mark.parametrize(
+    "arguments, said",
+    [
+        ([], "nothing was named"),
+        (["fpll"], "unknown algorithm 'fpll'"),
+        (["popular"], "nothing leaves a device"),
+        (["fpl", "--view", "all"], "Invalid value"),
+        (["fpl", "--view", "neighbour"], "no view 'neighbour'"),
+        (["pepper-gmf", "--view", "sum"], "no server"),
+        (["fpl", "--cohort", "41"], "--cohort: got 41"),
+        (["fpl", "--rounds", "-1"], "--rounds"),
+        (["fpl", "--attack", "sgn"], "unknown attack 'sgn'"),
+        (["fpl", "--profile", "secret"], "Invalid value"),
+        (["fpl", "--set", "pi=2"], "--set pi: got '2'"),
+        (["fpl", "--protect", "noise=-1"], "--protect noise"),
+    ],
+)
+def test_bad_input_is_one_line(folder: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str) -> None:
+    found: Any = Command(capsys)("audit", *arguments, *(["--data", "shop.csv", "--protocol", "loo-20"] if arguments else []))
+    assert said in found.error
