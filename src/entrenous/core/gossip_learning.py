@@ -39,6 +39,13 @@ class GossipLearning(Settings):
         100.0, gt=0, le=1e6, description="a received model with a number beyond this, or none at all, is refused"
     )
 
+    push_noise: float = Field(
+        0.0, ge=0, le=1e3, description="standard deviation of the noise on every number of the first models that a node pushes; 0 = none"
+    )
+    noisy_pushes: int = Field(
+        1, ge=0, description="pushes of a node that carry it, the first; 0 = all. Also every one before the node has merged a model"
+    )
+
     policy_class: ClassVar[type[GossipPolicy]]
     model_class: ClassVar[type[GossipModel]]
     receives: ClassVar[None] = None

@@ -26,6 +26,7 @@ from .executors import Executor, Threads
 from .ledger import Ledger
 from .network import Draws, Network
 from .pool import Pool
+from .push_noise import add_push_noise, carries_noise
 from .recorder import NeighbourRecorder
 from .swarm import ARRIVAL, RESTART, SWITCH, TIMER, Calendar, Counts, Mail, Swarm, restored
 from .timeline import Happening, Timeline, waves
@@ -182,7 +183,20 @@ class Gossip:
         swarm.counts.pushed[who] += 1
         slot = np.where(self._draws.bad[who], self._draws.junk[who], swarm.slot[who])
         length = pushes.headers.length + (self._draws.bad[who] & (self._draws.junk[who] == len(JUNK) - 1))
+        copies = self._noised(swarm, who, slot)
         self._send(swarm, now, pushes._replace(headers=pushes.headers._replace(length=length)), slot)
+        swarm.pool.drop(copies)
+
+    def _noised(self, swarm: Swarm, who: Int64Array, slot: Int64Array) -> Int64Array:
+        """Puts copies with noise in the place of the models that are pushed with it, in `slot`, and returns their slots."""
+        some = carries_noise(self.algorithm, swarm.nodes, who)
+        some = some[~self._draws.bad[who[some]]]
+        copies, nodes = swarm.pool.take(len(some)), swarm.nodes
+        swarm.pool.values[copies] = swarm.pool.values[slot[some]]
+        models = swarm.pool.values[copies]
+        add_push_noise(self.algorithm, models, self._node_keys[who[some]], nodes.age[who[some]])  # type: ignore[attr-defined]
+        swarm.pool.values[copies], slot[some] = models, copies
+        return copies
 
     def _send(self, swarm: Swarm, now: Happening, pushes: Pushes, slot: Int64Array) -> None:
         """Puts the messages on their way, peer by peer, as each sender's uplink takes them."""
