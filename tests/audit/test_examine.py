@@ -57,6 +57,20 @@ def test_a_stored_run_is_audited_as_it_was_trained(folder: Path) -> None:
         entrenous.audit("latest", root=folder / "runs", settings=SMALL)
 
 
+def test_peers_are_audited_as_a_neighbour_sees_them(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = Command(capsys)(
+        "audit", "pepper-gmf", "--data", "shop.csv", *["--protocol", "random-80-20", "--watched", "3", "--rounds", "2", "--quick"]
+    )
+    assert said.code == 0 and "view neighbour" in said.out and "3 of 40 peers look on together" in said.out
+
+
+def test_the_final_model_alone_is_that_of_the_training_whose_accuracy_is_shown(folder: Path) -> None:
+    found = entrenous.audit("fpl", "shop.csv", protocol="loo-20", settings=SMALL, view="model", rounds=3)
+    run = entrenous.run("fpl", "shop.csv", protocol="loo-20", settings=SMALL, rounds=3)
+    assert found["accuracy"] == {"hr@10": run.metrics["hr@10"]} and found["view"] == "model" and found["seen"]["entries"] == 0
+    assert {one["view"] for one in found["attacks"]} <= {"model"}
+
+
 def test_a_package_of_the_same_name_is_called_as_the_function() -> None:
     import entrenous.audit.observe
     import entrenous.evaluate.protocol

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from federation_links import FaultyLink, federation, logged, nodes_of, ratings, server_of, server_sha256, simulated
-from lying_sums import LyingServer
+from lying_sums import SubtractingServer
 
 from entrenous.core.errors import InputError
 from entrenous.core.update import STEP
@@ -57,7 +57,7 @@ def test_noise_of_the_system_is_never_the_same(tmp_path: Path) -> None:
 
 def test_the_sum_carries_the_noise_that_the_terms_say_and_no_count_of_senders(tmp_path: Path) -> None:
     """The updates themselves are small beside it; each device sends a row for every item."""
-    held = LyingServer(private(tmp_path / "f", draws="secret", protect={"noise": 3.0}, rounds=12))
+    held = SubtractingServer(private(tmp_path / "f", draws="secret", protect={"noise": 3.0}, rounds=12))
     names = list(held.nodes)
     sums = [held.sum_of(number, names, number / 10) for number in range(12)]
     assert all(total is not None for total in sums)
@@ -76,7 +76,7 @@ def test_by_its_frames_all_devices_are_alike(tmp_path: Path) -> None:
     download = own.algorithm.download(own.state)
     asked = held.members.by_node(np.arange(20))
     work = RoundWork(0, announced_of(own.contract, download), asked, download)
-    frames = [node.answer(own.collecting.requests.work(work, asked[name])) for name, node in nodes_of(made).items()]  # type: ignore[attr-defined]
+    frames = [node.answer(bytes(own.collecting.requests.work(work, asked[name]))) for name, node in nodes_of(made).items()]  # type: ignore[attr-defined]
     assert len({len(frame) for frame in frames}) <= 2  # one digit more in a length
     held.close()
     assert trained(made) == server_sha256(simulated(made))
@@ -121,7 +121,7 @@ def test_noise_that_others_can_subtract_is_for_the_owner_to_allow(tmp_path: Path
 
 def test_an_owner_raises_floors_and_no_message_lowers_them(tmp_path: Path) -> None:
     """The terms say 20 people; one node insists on 21, and says so."""
-    held = LyingServer(private(tmp_path / "f"))
+    held = SubtractingServer(private(tmp_path / "f"))
     path = held.made.nodes["node-2"] / "node.json"
     path.write_text(path.read_text().replace('"people": 20', '"people": 21'))
     held.restart("node-2")

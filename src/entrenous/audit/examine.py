@@ -86,19 +86,22 @@ def audited(
     began = time.perf_counter()
     subject = _subject(plan, rows, stored)
     view = plan.view or _usual_view(subject)
-    seen = _seen(plan, subject, view, progress)
-    found = _attacked(seen, subject, plan, progress)
+    seen = None if view == "model" and not is_gossip(subject.made) else _seen(plan, subject, view, progress)
+    found = [] if seen is None else _attacked(seen, subject, plan, progress)
     accuracy: dict[str, float] = {}
-    if not plan.quick and view != "model":
-        accuracy, final = _trained(plan, subject, seen, todays_code, progress)
+    if seen is None or not plan.quick:
+        accuracy, final = _trained(plan, subject, view, todays_code, progress)
         found += [] if final is None else _attacked(final, subject, plan, progress)
+        seen = seen or final
+    assert seen is not None  # each branch saw something
+    about = seen.about
     return {
-        "algorithm": short(plan.algorithm), "view": view, "cohort": seen.about["cohort"], "rounds": _rounds(seen),
-        "profile": subject.plan.profile, "popularity": popularity_guess(subject.train, seen_users(seen)), "attacks": found,
-        "accuracy": accuracy, "epsilon": seen.about["protect"]["epsilon"], "protect": seen.about["protect"],
-        "run": None if stored is None else stored.path.name, "data": subject.train.name,
-        "protocol": subject.split.name, "seed": plan.seed, "settings": dict(seen.about["settings"]), "fixed": plan.fixed,
-        "people": plan.people, "seen": _said(seen), "equations": equations(seen),
+        "algorithm": about["algorithm"], "view": view, "cohort": about["cohort"], "rounds": _rounds(seen),
+        "profile": about["profile"], "popularity": popularity_guess(subject.train, seen_users(seen)), "attacks": found,
+        "accuracy": accuracy, "epsilon": about["protect"]["epsilon"], "protect": about["protect"],
+        "run": None if stored is None else stored.path.name, "data": subject.train.name, "protocol": subject.split.name,
+        "seed": plan.seed, "settings": dict(about["settings"]), "fixed": about["fixed"], "people": about["people"],
+        "watched": about["watched"],        "seen": _said(seen), "equations": equations(seen),
         "seconds": round(time.perf_counter() - began, 1),
     }  # fmt: skip
 
@@ -155,7 +158,7 @@ def _attacked(seen: Transcript, subject: Subject, plan: AuditPlan, progress: Pro
 
 
 def _trained(
-    plan: AuditPlan, subject: Subject, seen: Transcript, todays_code: bool, progress: Progress
+    plan: AuditPlan, subject: Subject, view: View, todays_code: bool, progress: Progress
 ) -> tuple[dict[str, float], Transcript | None]:
     """The accuracy of the same algorithm with the same settings, trained to the end, and what its final model shows (None: there is none
     that all devices have)."""
@@ -163,17 +166,18 @@ def _trained(
         recommender: Any = reopen.reopen(subject.stored, algorithm=plan.algorithm, todays_code=todays_code).recommender
         metrics = subject.stored.manifest["metrics"]
     else:
-        rows = subject.split.all_rows
-        sums = seen.about["view"] in ("sum", "difference") and "cohort" in dict(subject.made)
-        settings = {**plan.settings, **({"cohort": seen.about["cohort"]} if sums else {})}
+        parties = Scene(view, cohort=plan.cohort).parties * plan.people
+        cohort = {"cohort": min(parties, len(subject.train.users))} if parties and "cohort" in dict(subject.made) else {}
         ended = pipeline.run(
-            plan.algorithm, rows, parts=[subject.split], seed=plan.seed, settings=settings, network=plan.network,
-            profile=plan.profile, protect=_same_noise(plan, subject), threads=plan.threads, progress=progress,
+            plan.algorithm, subject.split.all_rows, parts=[subject.split], seed=plan.seed, settings={**plan.settings, **cohort},
+            network=plan.network, rounds=(plan.rounds or None) if view == "model" else None, profile=plan.profile,
+            protect=_same_noise(plan, subject), threads=plan.threads, progress=progress,
         )  # fmt: skip
         recommender, metrics = ended.recommender, ended.metrics
     final = None
     if not is_gossip(subject.made):
-        final = released(recommender.algorithm, subject.train, arrays_of(recommender.download), seen)
+        scene = Scene(profile=subject.plan.profile, protection=protection_in(subject.plan, subject.made))
+        final = released(short(plan.algorithm), recommender.algorithm, subject.train, arrays_of(recommender.download), scene)
     return {name: metrics[name] for name in ACCURACY if name in metrics}, final
 
 

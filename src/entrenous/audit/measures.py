@@ -78,7 +78,8 @@ def measured(claims: Claims, transcript: Transcript, data: Interactions) -> dict
     precision, recall, f1: of the items that it is sure of, over the users of whom it speaks (`users`). share: of all interactions of the
     users that were seen (`of_users`). r_precision, auc: of its ranking, means over users; advantage: of R-precision over the popularity
     guess for the same users, low and high the 95 % bootstrap interval over users; worst: R-precision of the 5 % of users that it knows
-    best. rounds_to_half: after which round it rightly claims half of a history, the median over users (None: most never). verdict.
+    best. rounds_to_half: after which round it rightly claims half of a history, the median over users (None: most never).
+    by_round: [after a round, recall by then], for some rounds. verdict.
     """
     seen = seen_users(transcript)
     judged = _judged(claims, seen, data)
@@ -93,6 +94,7 @@ def measured(claims: Claims, transcript: Transcript, data: Interactions) -> dict
         "r_precision": _mean(own), "auc": _mean(auc(judged.score, judged.history)), "popularity_r_precision": _mean(guess),
         "advantage": _mean((own - guess)[some]), "low": low, "high": high, "worst": _worst(own[some]),
         "rounds_to_half": _rounds_to_half(judged, transcript), "users": len(claims.users), "of_users": len(seen),
+        "by_round": _by_round(judged, transcript),
         "named": claims.named, "note": claims.note,
     }  # fmt: skip
     return {**found, "verdict": verdict(found)}
@@ -197,6 +199,16 @@ def _rounds_to_half(judged: BesideTruth, transcript: Transcript) -> int | None:
     ]
     middle = float(np.median(found)) if found else np.inf
     return int(np.ceil(middle)) if np.isfinite(middle) else None
+
+
+def _by_round(judged: BesideTruth, transcript: Transcript) -> list[tuple[int, float]]:
+    """Recall after each of some rounds; none where it was not kept when an item was claimed."""
+    if judged.first is None or judged.claimed is None or not judged.history.any():
+        return []
+    rounds = np.array([seen.round + 1 for seen in transcript.rounds], np.int64)
+    found = np.sort(rounds[judged.first[judged.claimed & judged.history & (judged.first >= 0)]])
+    some = np.unique(np.round(np.geomspace(1, rounds.max(), 12)).astype(np.int64))
+    return [(int(after), float(np.searchsorted(found, after, "right")) / int(judged.history.sum())) for after in some]
 
 
 def _worst(values: Float64Array) -> float | None:

@@ -158,12 +158,11 @@ def _federated(
     return Transcript(about, data.popularity, () if recorder is None else tuple(recorder.rounds), model)
 
 
-def released(made: Any, data: Interactions, model: Mapping[str, Array], seen: Transcript) -> Transcript:
-    """The transcript of whoever has a final model, of a training that is over. made: the algorithm; model: what devices download; seen:
-    another transcript of the same federation, for what is public of it."""
+def released(name: str, made: Any, data: Interactions, model: Mapping[str, Array], scene: Scene) -> Transcript:
+    """The transcript of whoever has the final model of a training that is over. name, made: the algorithm; model: what devices download;
+    scene: for the profile."""
     own = made.configured(data.catalogue)
-    about = _about(seen.about["algorithm"], own, bound(own, data.catalogue), data, Scene("model"))
-    about |= {name: seen.about[name] for name in ("profile", "protect")}
+    about = _about(name, own, bound(own, data.catalogue), data, scene._replace(view="model"))
     return Transcript(about | {"cohort": 0, "watched": None}, data.popularity, (), model)
 
 
@@ -266,5 +265,7 @@ def _gossip(
         progress(number, until, "round")
         swarm = gossip.advance(swarm, number + 1)
     progress(until, until, "round")
-    about = _about(name, own, contract, data, scene) | {"neighbours": recorder.peers.tolist()}
+    about = _about(name, own, contract, data, scene) | {
+        "cohort": len(data.users), "watched": len(recorder.peers), "neighbours": recorder.peers.tolist(),
+    }  # fmt: skip
     return Transcript(about, data.popularity, tuple(recorder.rounds))

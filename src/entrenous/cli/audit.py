@@ -150,9 +150,12 @@ def _number(value: float | None) -> str:
 
 
 def _scope(found: dict[str, Any]) -> str:
-    parties = f"{found['cohort']} {'fixed ' if found['fixed'] else ''}users a round"
+    if found["view"] == "model":
+        return f"seed {found['seed']}"
     rounds = f"{found['rounds']} round{'s' if found['rounds'] > 1 else ''}"
-    return f"seed {found['seed']}" if found["view"] == "model" else f"{rounds}, {parties}, seed {found['seed']}"
+    parties = f"{found['cohort']} {'fixed ' if found['fixed'] else ''}users a round"
+    onlookers = f"{found['watched']} of {found['cohort']} peers look on together"
+    return f"{rounds}, {onlookers if found['view'] == 'neighbour' else parties}, seed {found['seed']}"
 
 
 def _sentences(found: dict[str, Any]) -> list[str]:

@@ -40,10 +40,15 @@ class GossipLearning(Settings):
     )
 
     push_noise: float = Field(
-        0.0, ge=0, le=1e3, description="standard deviation of the noise on every number of the first models that a node pushes; 0 = none"
+        0.0,
+        ge=0,
+        le=1e3,
+        description="standard deviation of the noise on every number of the first models that a node pushes; 0 = none",
     )
     noisy_pushes: int = Field(
-        1, ge=0, description="pushes of a node that carry it, the first; 0 = all. Also every one before the node has merged a model"
+        1,
+        ge=0,
+        description="pushes of a node that carry it, the first; 0 = all. Also every one before the node has merged a model",
     )
 
     policy_class: ClassVar[type[GossipPolicy]]

@@ -1,0 +1,76 @@
+"""One gradient of FCF says which items its user consumed: what all rows have in common is x_u, and what is left is a line with outliers.
+
+A device sends f_i = c_i (p_i - x_u . y_i) x_u for every item (Ammad-ud-din et al., arXiv:1901.09888), so that all rows are multiples of
+x_u. With d = x_u / |x_u| and e_i = f_i . d, an item that was not consumed (p_i = 0, c_i = w) has e_i = -w |x_u|^2 (d . y_i): one unknown
+for all of them, the median of the ratios. Consumed items miss that line by c_i |x_u| (1 - ...), and their sign tells d from -d. With w = 0,
+as FPL's comparison ran FCF, all other rows are 0. Source: ours; for gradients of matrix factorisation see D. Chai, L. Wang, K. Chen,
+Q. Yang, "Secure federated matrix factorization", arXiv:1906.05108. Under noise a residual beyond five standard deviations is claimed.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...core.types import Float32Array, Float64Array
+from ..claims import Attack, Claims
+from ..transcript import Transcript
+from ._directions import directions
+from ._rows_seen import claims_of, empty_tally, sends
+
+SURELY = 5.0  # standard deviations of the residual from which on an item is claimed
+LEAST = 1e-3  # of a typical residual of a consumed item: below is rounding
+
+
+def applies(transcript: Transcript) -> bool:
+    """Whether devices send a gradient of all item factors of an implicit factorisation."""
+    return sends(transcript, "f") and "unobserved" in transcript.about["settings"]
+
+
+def run(transcript: Transcript) -> Claims:
+    """Claims the items whose rows miss the line of those that were not consumed."""
+    tally, worst, items = empty_tally(transcript), 0.0, transcript.items
+    chance = transcript.popularity / max(1, transcript.users)
+    for place, seen in enumerate(transcript.rounds):
+        who, f = np.searchsorted(tally.users, seen.users), seen.sent["f"]
+        ptr = np.arange(len(f) + 1) * items
+        unit, along, _ = directions(f.reshape(-1, f.shape[-1]), ptr)
+        for device, e in enumerate(along.reshape(-1, items)):
+            left, sd = residuals(e, seen.received["y"] @ unit[device], float(transcript.setting("unobserved")))
+            limit = max(SURELY * sd, LEAST * float(np.abs(left).max(initial=0)), 1e-12)
+            sure = np.flatnonzero(left > limit)
+            tally.claim(np.full(len(sure), who[device]), sure, place)
+            tally.evidence[who[device]] += _odds(left, sd, chance)
+            worst = max(worst, sd)
+    return claims_of(transcript, tally, f"residuals of items that were not consumed: a standard deviation of {worst:.2g} at most")
+
+
+def residuals(e: Float64Array, along: Float64Array, unobserved: float) -> tuple[Float64Array, float]:
+    """How far each row of one gradient is from what it would be of an item that was not consumed, positive for consumed ones, float64
+    [items]; and the standard deviation of that for the others. e: rows along the direction of x_u; along: item factors along it."""
+    left = e + (_squared_length(e, along, unobserved) * unobserved) * along
+    sd = 1.4826 * float(np.median(np.abs(left - np.median(left))))
+    sign = 1.0 if left.max(initial=0) >= -left.min(initial=0) else -1.0
+    return sign * left, sd
+
+
+def _odds(left: Float64Array, sd: float, chance: Float64Array) -> Float32Array:
+    """The log odds that residuals add to the popularity: those of a normal distribution around what consumed items have on average, which
+    is how much the residuals grow with the chance of an item, less its error."""
+    centred = chance - chance.mean()
+    squares = max(float(centred @ centred), 1e-12)
+    typical = max(float(left @ centred) / squares - sd / np.sqrt(squares), 0.0)
+    return np.clip((left * typical - typical**2 / 2) / max(sd, 1e-9) ** 2, -9, 9).astype(np.float32)
+
+
+def _squared_length(e: Float64Array, along: Float64Array, unobserved: float) -> float:
+    """|x_u|^2: the median of -e / (w d . y), weighted by how much each item says."""
+    if not unobserved or not along.any():
+        return 0.0
+    there = np.abs(along) > 0.1 * np.abs(along).max()
+    ratio, weight = -e[there] / (unobserved * along[there]), np.abs(along[there])
+    order = np.argsort(ratio)
+    half = np.searchsorted(np.cumsum(weight[order]), weight.sum() / 2)
+    return max(float(ratio[order][min(half, len(order) - 1)]), 0.0)
+
+
+ATTACK = Attack("gradient", ("individual",), "ours", applies, run)

@@ -1,0 +1,85 @@
+"""How many interactions a user has, from how many rows a device sends.
+
+Where devices say how much they weigh, it is said outright. Of FPL the number of rows has a mean that grows with the history: of T drawn
+negatives (1 - (1 - 1/m)^T) m are different with m = items - n, and at probability pi so are those of the n positives; the mean over rounds
+is turned round. Devices with decoys send int((1 + rho) n) rows. A size alone ranks no items. Source: ours.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...core.types import Array, Float64Array, Int64Array
+from ...federation.recorder import Seen
+from ..claims import Attack, Claims
+from ..transcript import Transcript
+from ._pairwise import pairwise
+from ._rows_seen import Tally, claims_of, empty_tally, rows_sent, users_seen
+
+
+def applies(transcript: Transcript) -> bool:
+    """Whether devices send rows, or say how much they weigh."""
+    return rows_sent(transcript)
+
+
+def history_sizes(transcript: Transcript) -> tuple[Float64Array, Float64Array]:
+    """Estimated lengths of the histories of the users seen, and their standard error as a share of them, float64 [m] each."""
+    users = users_seen(transcript)
+    counts, squares, rounds = (np.zeros(len(users)) for _ in range(3))
+    for seen in transcript.rounds:
+        if "ptr" in seen.sent:
+            who, rows = np.searchsorted(users, seen.users), _rows_with_numbers(transcript, seen)
+            counts[who] += rows
+            squares[who] += rows.astype(np.float64) ** 2
+            rounds[who] += 1
+    mean = counts / np.maximum(rounds, 1)
+    if (said := _said(transcript, users)) is not None:
+        return said, np.zeros(len(users))
+    if not pairwise(transcript):
+        return mean / (1 + float(transcript.about["settings"].get("rho", 0.0))), np.zeros(len(users))
+    spread = np.sqrt(np.maximum(squares / np.maximum(rounds, 1) - mean**2, 0) / np.maximum(rounds - 1, 1))
+    return _turned_round(transcript, mean, spread)
+
+
+def _rows_with_numbers(transcript: Transcript, seen: Seen) -> Int64Array:
+    """How many rows that are not all 0 each device sent: rows of zeros are there to hide how many there are."""
+    ptr, any_number = seen.sent["ptr"], np.zeros(len(seen.sent["item"]), bool)
+    for name in (sent["name"] for sent in transcript.about["sends"] if sent["way"] == "rows"):
+        any_number |= seen.sent[name].reshape(len(any_number), -1).any(axis=1)
+    return np.diff(np.append(0, np.cumsum(any_number))[ptr])
+
+
+def _said(transcript: Transcript, users: Int64Array) -> Float64Array | None:
+    """Weights that are counts: whole numbers, not all alike."""
+    out = np.zeros(len(users))
+    for seen in transcript.rounds:
+        if "weight" in seen.sent and len(seen.sent["weight"]) == len(seen.users):
+            out[np.searchsorted(users, seen.users)] = seen.sent["weight"]
+    return out if len(np.unique(out[out > 0])) > 1 and bool((out % 1 == 0).all()) else None
+
+
+def _turned_round(transcript: Transcript, mean: Array, error: Array) -> tuple[Float64Array, Float64Array]:
+    """The length at which FPL's devices send `mean` rows, and what an error of the mean makes of it."""
+    pi, triples, items = transcript.setting("pi"), int(transcript.setting("triples")), transcript.items
+    n = np.arange(1, items, dtype=np.float64)
+    distinct = lambda m, drawn: m * (1 - (1 - 1 / m) ** drawn)  # noqa: E731
+    rows = distinct(items - n, triples) + distinct(n, triples * (float(pi) if isinstance(pi, int | float) else 1.0))
+    rises = rows[1:2] > rows[:1]  # with pi = 0 rows only get fewer
+    rows, n = (rows[: int(rows.argmax()) + 1], n[: int(rows.argmax()) + 1]) if rises.all() else (rows[::-1], n[::-1])
+    if np.ptp(rows) < 0.5:  # so few triples that no length would show
+        return np.full(len(mean), transcript.about["interactions"] / max(1, transcript.users)), np.full(len(mean), 9.99)
+    found, low, high = (np.interp(mean + by * error, rows, n) for by in (0, -1, 1))
+    return found, np.minimum(np.abs(high - low) / 2 / np.maximum(found, 1), 9.99)
+
+
+def run(transcript: Transcript) -> Claims:
+    """Claims no items; the note says how long histories are."""
+    sizes, error = history_sizes(transcript)
+    tally: Tally = empty_tally(transcript)
+    if not len(sizes):
+        return claims_of(transcript, tally, "nobody was seen")
+    said = f"histories of {np.median(sizes):.0f} interactions (median; {sizes.min():.0f} to {sizes.max():.0f})"
+    return claims_of(transcript, tally, f"{said}, each to within {100 * np.median(error):.1f} % by its own standard error")
+
+
+ATTACK = Attack("sizes", ("individual",), "ours", applies, run)

@@ -1,0 +1,123 @@
+"""Attacks on single updates of FPL: as right as the arithmetic says, quiet where it does not hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from onlooker import (
+    clipped,
+    every_item,
+    first_users,
+    histories,
+    movielens,
+    noised,
+    right,
+    seen,
+    sorted_rows,
+)
+
+from entrenous.audit.attacks import complement, match, sign, sizes, step
+from entrenous.audit.attacks._rows_seen import prior
+from entrenous.audit.claims import Attack
+from entrenous.data.synthetic import synthetic
+
+ALL = (match.ATTACK, sign.ATTACK, step.ATTACK, complement.ATTACK, sizes.ATTACK)
+some = pytest.mark.parametrize
+
+
+@pytest.fixture(scope="module")
+def small() -> Any:
+    return synthetic(users=40, items=120, interactions=800, seed=0)
+
+
+def by_popularity(transcript: Any, data: Any) -> float:
+    """The share of the first n_u items by popularity that are right."""
+    from entrenous.audit.claims import Claims
+
+    users = np.arange(transcript.users)
+    return right(Claims(users, np.tile(prior(transcript), (len(users), 1))), data).ranked
+
+
+@some("pi", [0, 0.3, 1])
+def test_one_round_on_movielens_gives_half_of_the_histories_at_any_pi(pi: float) -> None:
+    transcript = first_users(seen(movielens(), "pfpl+", pi=pi, factors=20), 200)
+    matched, stepped = (right(attack.run(transcript), movielens()) for attack in (match.ATTACK, step.ATTACK))
+    assert matched.precision >= 0.98 and 0.43 <= matched.recall <= 0.55
+    assert stepped.precision == 1 and 0.42 <= stepped.recall <= matched.recall
+    assert pi == 0 or right(sign.ATTACK.run(transcript), movielens()).precision == 1
+
+
+def test_ten_rounds_on_movielens_give_almost_all() -> None:
+    transcript = first_users(seen(movielens(), "pfpl+", rounds=10, factors=20), 60)
+    for attack in (match.ATTACK, sign.ATTACK, step.ATTACK):
+        found = right(attack.run(transcript), movielens())
+        assert found.precision >= 0.98 and found.recall >= 0.93, attack.name
+    first = match.ATTACK.run(transcript).first
+    assert first is not None and set(np.unique(first)) == set(range(-1, 10))
+
+
+def test_a_device_of_one_triple_is_followed_from_round_to_round(small: Any) -> None:
+    transcript = seen(small, "pfpl", rounds=12)
+    assert right(step.ATTACK.run(transcript), small).precision == 1
+    claimed = step.ATTACK.run(transcript).claimed
+    assert (
+        claimed is not None and claimed.sum() > 0.5 * right(match.ATTACK.run(transcript), small).recall * histories(small).sum()
+    )
+
+
+def test_the_order_of_rows_does_not_matter_to_match_and_step(small: Any) -> None:
+    plain, by_item = (seen(small, "pfpl+", rounds=2, limits=limits) for limits in ([], [sorted_rows]))
+    for attack in (match.ATTACK, step.ATTACK):
+        one, other = attack.run(plain).claimed, attack.run(by_item).claimed
+        assert one is not None and other is not None and one.sum() > 100
+        assert (one & other).sum() > 0.95 * one.sum(), attack.name
+
+
+def test_without_a_step_after_each_triple_there_is_nothing_to_follow(small: Any) -> None:
+    transcript = seen(small, "pfpl+", user_step="once")
+    assert not step.ATTACK.applies(transcript) and match.ATTACK.applies(transcript)
+    assert right(match.ATTACK.run(transcript), small).precision > 0.9
+
+
+def test_what_never_came_as_a_negative_is_the_history_in_the_end(small: Any) -> None:
+    few, many = (right(complement.ATTACK.run(seen(small, "pfpl+", rounds=rounds, pi=0)), small) for rounds in (2, 40))
+    assert few.recall == 0 and many.precision > 0.9 and many.recall > 0.9
+    assert few.ranked < many.ranked
+
+
+def test_sizes_come_out_of_the_number_of_rows() -> None:
+    transcript, true = seen(movielens(), "pfpl+", rounds=5, factors=4), histories(movielens()).sum(axis=1)
+    found, error = sizes.history_sizes(transcript)
+    wrong = np.abs(found - true) / true
+    assert np.median(wrong) < 0.08 and np.median(error) < 0.08
+    assert "%" in sizes.ATTACK.run(transcript).note
+    assert np.array_equal(sizes.history_sizes(seen(movielens(), "fedavg-gmf", factors=4))[0], true)
+
+
+@some("attack", ALL)
+@some("limits", [[noised(0.05)], [every_item(120)], [clipped(0.5)], [every_item(120), noised(0.3)], [sorted_rows]])
+@some("triples", [0, 1])
+def test_limited_updates_leave_no_attack_far_below_the_popularity_guess(
+    small: Any, attack: Attack, limits: Any, triples: int
+) -> None:
+    transcript = seen(small, "fpl", rounds=2, triples=triples, limits=limits)
+    with np.errstate(all="raise", under="ignore"):
+        claims = attack.run(transcript)
+    assert right(claims, small).ranked > by_popularity(transcript, small) - 0.03
+    assert claims.claimed is None or not claims.claimed.any() or right(claims, small).precision > 0.8
+
+
+def test_noise_is_noticed(small: Any) -> None:
+    transcript = seen(small, "pfpl+", limits=[noised(0.05)])
+    for attack in (match.ATTACK, step.ATTACK):
+        claims = attack.run(transcript)
+        assert claims.claimed is not None and not claims.claimed.any() and claims.note != attack.run(seen(small, "pfpl+")).note
+
+
+@some("attack", ALL)
+def test_other_algorithms_and_empty_transcripts_are_left_alone(small: Any, attack: Attack) -> None:
+    assert not attack.applies(seen(small, "fcf", factors=4))
+    empty = seen(small, "pfpl+")._replace(rounds=())
+    assert attack.run(empty).score.shape == (0, 120)

@@ -1,0 +1,127 @@
+"""Transcripts of small trainings, and how right an attack is about the histories behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from paths import real
+
+from entrenous.audit.claims import Claims
+from entrenous.audit.observe import observe
+from entrenous.audit.transcript import Transcript
+from entrenous.core.types import UInt64Array
+from entrenous.core.update import Update
+from entrenous.data.interactions import Interactions
+from entrenous.federation.recorder import Seen
+
+Limits = Sequence[Any]
+
+
+@cache
+def movielens() -> Interactions:
+    """The training rows of MovieLens-100K, one row of every user held out. Skips where there is no such data."""
+    from entrenous.data.load import load
+    from entrenous.split.leave_one_out import sampled
+
+    return sampled(load(str(real("ml-100k"))), 99, seed=0)[0].train
+
+
+def seen(
+    data: Interactions,
+    algorithm: str,
+    *,
+    rounds: int = 1,
+    view: Any = "individual",
+    cohort: int = 0,
+    limits: Limits = (),
+    **settings: Any,
+) -> Transcript:
+    """What an onlooker sees of a training."""
+    return observe(algorithm, data, rounds=rounds, view=view, cohort=cohort, settings=settings, limits=limits)
+
+
+def histories(data: Interactions) -> Any:
+    """Who consumed what, bool [users, items]."""
+    everyone = data.histories(np.arange(data.catalogue.users))
+    out = np.zeros((data.catalogue.users, data.catalogue.items), bool)
+    out[np.repeat(np.arange(len(out)), np.diff(everyone.ptr)), everyone.item] = True
+    return out
+
+
+class Right(NamedTuple):
+    """How right claims are: precision and recall of what is claimed, and of the ranking the precision among the first n_u."""
+
+    precision: float
+    recall: float
+    ranked: float
+
+
+def right(claims: Claims, data: Interactions) -> Right:
+    """How right claims about named users are."""
+    true = histories(data)[claims.users]
+    assert np.isfinite(claims.score).all() and claims.score.shape == true.shape
+    claimed = np.zeros_like(true) if claims.claimed is None else claims.claimed
+    hits = (claimed & true).sum()
+    place = np.argsort(np.argsort(-claims.score, axis=1, kind="stable"), axis=1)
+    many = true.sum(axis=1)
+    ranked = ((place < many[:, None]) & true).sum(axis=1) / np.maximum(many, 1)
+    return Right(float(hits / max(claimed.sum(), 1)), float(hits / max(true.sum(), 1)), float(ranked[many > 0].mean()))
+
+
+def first_users(transcript: Transcript, many: int) -> Transcript:
+    """The part of a transcript of single updates that the first `many` devices of each round sent: attacks on it are quicker."""
+    return transcript._replace(rounds=tuple(_cut(one, many) for one in transcript.rounds))
+
+
+def _cut(one: Seen, many: int) -> Seen:
+    rows = int(one.sent["ptr"][many])
+    of_rows = {"item"} | {name for name, array in one.sent.items() if name != "ptr" and len(array) == one.sent["ptr"][-1]}
+    sent = {name: array[:rows] if name in of_rows else array[:many] for name, array in one.sent.items() if name != "ptr"}
+    return one._replace(users=one.users[:many], sent={"ptr": one.sent["ptr"][: many + 1], **sent})
+
+
+def noised(sd: float) -> Any:
+    """A limit that adds Gaussian noise to every number that is sent."""
+    rng = np.random.default_rng(0)
+    add = lambda array: (array + rng.normal(0, sd, array.shape)).astype(np.float32)  # noqa: E731
+    return lambda update, keys: update._replace(
+        rows={name: add(row) for name, row in update.rows.items()},
+        dense={name: add(array) for name, array in update.dense.items()},
+    )
+
+
+def sorted_rows(update: Update, keys: UInt64Array) -> Update:
+    """A limit by which rows leave in the order of their items."""
+    device = np.repeat(np.arange(update.devices), np.diff(update.ptr))
+    order = np.lexsort((update.item, device))
+    return update._replace(item=update.item[order], rows={name: row[order] for name, row in update.rows.items()})
+
+
+def every_item(items: int) -> Any:
+    """A limit by which a device sends a row for every item, of zeros where it has none."""
+
+    def padded(update: Update, keys: UInt64Array) -> Update:
+        device = np.repeat(np.arange(update.devices), np.diff(update.ptr))
+        rows = {name: np.zeros((update.devices * items, *row.shape[1:]), np.float32) for name, row in update.rows.items()}
+        for name, row in update.rows.items():
+            rows[name][device * items + update.item] = row
+        item = np.tile(np.arange(items, dtype=np.int32), update.devices)
+        return update._replace(ptr=np.arange(update.devices + 1) * items, item=item, rows=rows)
+
+    return padded
+
+
+def clipped(norm: float) -> Any:
+    """A limit on the length of what a device sends."""
+
+    def clip(update: Update, keys: UInt64Array) -> Update:
+        device, squares = np.repeat(np.arange(update.devices), np.diff(update.ptr)), np.zeros(update.devices)
+        for row in update.rows.values():
+            np.add.at(squares, device, (row.reshape(len(row), -1).astype(np.float64) ** 2).sum(axis=1))
+        factor = np.minimum(1, norm / np.sqrt(np.maximum(squares, 1e-12)))[device].astype(np.float32)
+        return update._replace(rows={name: row * factor.reshape(-1, *[1] * (row.ndim - 1)) for name, row in update.rows.items()})
+
+    return clip
