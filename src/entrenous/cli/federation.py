@@ -76,7 +76,7 @@ def try_(
         from ..deploy.trial_peers import show
 
         chosen = assignments(settings)
-        return 0 if show(data, nodes or 16, algorithm or "pepper-gmf", chosen, seconds, folder, print) else 1
+        return 0 if show(data, nodes or 16, algorithm or "pepper-gmf", chosen, seconds, folder, print, profile) else 1
     from ..core.own import is_place
     from ..deploy import trial
 

@@ -129,6 +129,11 @@ def _protection(algorithm: Any, profile: str, asked: Mapping[str, Any], more: Ma
     if more.get("topology") == "peers":
         if asked:
             raise InputError(PROTECT, "peers have no sums", fix="leave it out; --profile says how peers push")
+        settings = more.get("settings", {})
+        if profile == PRIVATE and not (traits.private_settings or "push_noise" in settings):
+            problem = f"{short(more['algorithm'])} was not measured under it"
+            fix = "try pepper-gmf, or --set push_noise=0.1 and measure it with `entrenous audit`; --profile paper limits nothing"
+            raise InputError("--profile private", problem, fix=fix)
         return {}
     if profile == PRIVATE and not (traits.private or "noise" in asked):
         problem = f"{short(more['algorithm'])} was not measured under it"

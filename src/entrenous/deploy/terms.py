@@ -19,9 +19,9 @@ from ..core.own import is_place, short
 from ..core.program import source_sha256
 from ..core.protocols import Catalogue, FederatedAlgorithm
 from ..core.settings import Settings
+from ..privacy import evidence
 from ..privacy.in_force import ProtectionInForce
-from ..privacy.protection import DP, PAPER, PRIVATE, PROTECT, ROBUST, Protection
-from ..runs.disclosure import MEASURED
+from ..privacy.protection import DP, PAPER, PROTECT, ROBUST, Protection
 from ..runs.plan import algorithm_of
 from ..wire.pushed import packed_bytes
 from .files import FORMAT, read_json
@@ -235,9 +235,12 @@ class FederationTerms(Settings):
         """What limits the data that leaves nodes, or what nothing limits, in one line for people."""
         own, name = self.protection, short(self.algorithm)
         if not self.has_server:
-            return f"profile {self.profile}: {'no first push is a base model and own rows alone' if self.profile == PRIVATE else EACH_PUSH}"
+            made = self.gossip
+            pushes = f"the first {made.noisy_pushes} pushes" if made.noisy_pushes else "all pushes"
+            noise = f"{pushes} of a node carry noise of {made.push_noise:g} on every number; later ones can be read"
+            return f"profile {self.profile}: {noise if made.push_noise else EACH_PUSH}"
         if self.profile == PAPER and not own.active:
-            measured = MEASURED.get(name, f"`entrenous audit {name}` measures what that gives away")
+            measured = evidence.gives_away(name) or f"`entrenous audit {name}` measures what that gives away"
             return f"profile paper: the server can read what each node sends, of one user or their sum; {measured}"
         people = f"sums of at least {own.people} people and {own.parties} nodes"
         sums = f"the server sees masked {people}" if own.secure_sum else "the server sees what each node sends"

@@ -6,8 +6,8 @@ does not wait pushes the same. So the copies that leave carry noise (`push_noise
 not; the node's own model stays as it is, and merges average the noise away. The noise of a node and an age of its model is always the same:
 a model that has not changed is not worth a second look.
 
-It comes from SHAKE-256 of the node's key, of which what a peer sees gives nothing back: the items that a step did not touch show their noise
-plainly, and from draws of core/keys.py whoever sees some finds the others.
+It comes from SHAKE-256 of the node's key, of which what a peer sees gives nothing back: items that a step did not touch show their
+noise plainly, and from draws of core/keys.py whoever sees some finds the others.
 """
 
 from __future__ import annotations
