@@ -152,15 +152,20 @@ def _second(data: Interactions) -> BoolArray:
 
 
 def _matched(claims: Claims, histories: BoolArray, some: BoolArray) -> tuple[Int64Array, Int64Array]:
-    """Pseudonyms and the users whose histories they fit best on some items, each user once: places of rows, places of users."""
-    from scipy.optimize import linear_sum_assignment
-
-    mine, theirs = claims.score[:, some], histories[:, some].astype(np.float64)
-    ranks = np.argsort(np.argsort(np.maximum(mine, np.finfo(np.float32).min), axis=1), axis=1) / max(1, mine.shape[1])
+    """Pseudonyms and the users whose histories they fit best on some items, each user once, the best fit of all first: places of rows,
+    places of users."""
+    mine, theirs = np.maximum(claims.score[:, some], np.finfo(np.float32).min), histories[:, some].astype(np.float64)
+    ranks = np.argsort(np.argsort(mine, axis=1), axis=1) / max(1, mine.shape[1])
     weight = ranks if claims.claimed is None else claims.claimed[:, some].astype(np.float64)
     sizes = np.sqrt(np.maximum(1.0, (weight**2).sum(axis=1)))[:, None] * np.sqrt(np.maximum(1.0, theirs.sum(axis=1)))
-    rows, users = linear_sum_assignment(-(weight @ theirs.T) / sizes)
-    return rows.astype(np.int64), users.astype(np.int64)
+    fit = (weight @ theirs.T) / sizes
+    rows, users, free_row, free_user = [], [], np.ones(len(mine), np.bool_), np.ones(len(theirs), np.bool_)
+    for row, user in zip(*np.unravel_index(np.argsort(-fit, axis=None, kind="stable"), fit.shape), strict=True):
+        if free_row[row] and free_user[user]:
+            rows.append(row)
+            users.append(user)
+            free_row[row] = free_user[user] = False
+    return np.array(rows, np.int64), np.array(users, np.int64)
 
 
 def _histories(data: Interactions, users: Int64Array) -> BoolArray:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...core.types import Array, BoolArray, Float32Array, Int32Array, Int64Array
-from ...federation.recorder import Seen
+from ...federation.recorder import TAKEN, Seen
 from ..claims import Claims
 from ..transcript import Transcript
 
@@ -30,7 +30,7 @@ class RowsSeen(NamedTuple):
 
     def array(self, name: str) -> Float32Array:
         """The rows of an array that was sent, float32 [n, numbers]."""
-        rows = self.seen.sent[name]
+        rows = self.seen.sent[f"{name}_" if name in TAKEN else name]
         return rows.reshape(len(rows), -1)
 
 
@@ -92,6 +92,23 @@ def prior(transcript: Transcript) -> Float32Array:
     """The log odds that somebody consumed each item by its popularity alone, float32 [items]."""
     many = transcript.popularity.astype(np.float64)
     return np.log((many + 0.5) / (np.maximum(transcript.users - many, 0) + 0.5)).astype(np.float32)
+
+
+def odds_of(left: Array, sd: float, chance: Array) -> Float32Array:
+    """The log odds that numbers add to the popularity: those of a normal distribution of deviation `sd` around 0 against one around what
+    consumed items have on average, which is how much the numbers grow with the chance of an item, less the error of that.
+
+    left: float [n], larger for consumed items; chance: float [n], the share of users who consumed each of these items.
+    """
+    centred = chance - chance.mean() if len(chance) else chance
+    squares = max(float(centred @ centred), 1e-12)
+    typical = max(float(left @ centred) / squares - sd / np.sqrt(squares), 0.0)
+    return np.clip((left * typical - typical**2 / 2) / max(sd, 1e-9) ** 2, -9, 9).astype(np.float32)
+
+
+def chances(transcript: Transcript) -> Array:
+    """The share of users who consumed each item, float64 [items]."""
+    return transcript.popularity / max(1, transcript.users)
 
 
 def claims_of(transcript: Transcript, tally: Tally, note: str = "") -> Claims:

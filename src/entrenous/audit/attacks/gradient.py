@@ -2,8 +2,8 @@
 
 A device sends f_i = c_i (p_i - x_u . y_i) x_u for every item (Ammad-ud-din et al., arXiv:1901.09888), so that all rows are multiples of
 x_u. With d = x_u / |x_u| and e_i = f_i . d, an item that was not consumed (p_i = 0, c_i = w) has e_i = -w |x_u|^2 (d . y_i): one unknown
-for all of them, the median of the ratios. Consumed items miss that line by c_i |x_u| (1 - ...), and their sign tells d from -d. With w = 0,
-as FPL's comparison ran FCF, all other rows are 0. Source: ours; for gradients of matrix factorisation see D. Chai, L. Wang, K. Chen,
+for all of them, the median of the ratios. Consumed items miss that line by c_i |x_u| (1 - ...), and their sign tells d from -d. With w =
+0, as FPL's comparison ran FCF, all other rows are 0. Source: ours; for gradients of matrix factorisation see D. Chai, L. Wang, K. Chen,
 Q. Yang, "Secure federated matrix factorization", arXiv:1906.05108. Under noise a residual beyond five standard deviations is claimed.
 """
 
@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...core.types import Float32Array, Float64Array
+from ...core.types import Float64Array
 from ..claims import Attack, Claims
 from ..transcript import Transcript
 from ._directions import directions
-from ._rows_seen import claims_of, empty_tally, sends
+from ._rows_seen import chances, claims_of, empty_tally, odds_of, sends
 
 SURELY = 5.0  # standard deviations of the residual from which on an item is claimed
 LEAST = 1e-3  # of a typical residual of a consumed item: below is rounding
@@ -29,7 +29,7 @@ def applies(transcript: Transcript) -> bool:
 def run(transcript: Transcript) -> Claims:
     """Claims the items whose rows miss the line of those that were not consumed."""
     tally, worst, items = empty_tally(transcript), 0.0, transcript.items
-    chance = transcript.popularity / max(1, transcript.users)
+    chance = chances(transcript)
     for place, seen in enumerate(transcript.rounds):
         who, f = np.searchsorted(tally.users, seen.users), seen.sent["f"]
         ptr = np.arange(len(f) + 1) * items
@@ -39,7 +39,7 @@ def run(transcript: Transcript) -> Claims:
             limit = max(SURELY * sd, LEAST * float(np.abs(left).max(initial=0)), 1e-12)
             sure = np.flatnonzero(left > limit)
             tally.claim(np.full(len(sure), who[device]), sure, place)
-            tally.evidence[who[device]] += _odds(left, sd, chance)
+            tally.evidence[who[device]] += odds_of(left, sd, chance)
             worst = max(worst, sd)
     return claims_of(transcript, tally, f"residuals of items that were not consumed: a standard deviation of {worst:.2g} at most")
 
@@ -51,15 +51,6 @@ def residuals(e: Float64Array, along: Float64Array, unobserved: float) -> tuple[
     sd = 1.4826 * float(np.median(np.abs(left - np.median(left))))
     sign = 1.0 if left.max(initial=0) >= -left.min(initial=0) else -1.0
     return sign * left, sd
-
-
-def _odds(left: Float64Array, sd: float, chance: Float64Array) -> Float32Array:
-    """The log odds that residuals add to the popularity: those of a normal distribution around what consumed items have on average, which
-    is how much the residuals grow with the chance of an item, less its error."""
-    centred = chance - chance.mean()
-    squares = max(float(centred @ centred), 1e-12)
-    typical = max(float(left @ centred) / squares - sd / np.sqrt(squares), 0.0)
-    return np.clip((left * typical - typical**2 / 2) / max(sd, 1e-9) ** 2, -9, 9).astype(np.float32)
 
 
 def _squared_length(e: Float64Array, along: Float64Array, unobserved: float) -> float:

@@ -1,8 +1,8 @@
 """The sign of a bias's update tells a consumed item from a negative.
 
 A device of FPL sends db_i = s > 0 for a consumed item that pi let through and db_j = -s < 0 for a negative (eq. 5). Source: V. W. Anelli,
-Y. Deldjoo, T. Di Noia, A. Ferrara, F. Narducci, "FedeRank: user controlled feedback with federated recommender systems", ECIR 2021, and the
-SAC 2021 paper on FPL, which names this attack; pi is its defence. Where rows are not exact, each adds log odds for its sign instead.
+Y. Deldjoo, T. Di Noia, A. Ferrara, F. Narducci, "FedeRank: user controlled feedback with federated recommender systems", ECIR 2021, and
+the SAC 2021 paper on FPL, which names this attack; pi is its defence. Where rows are not exact, each adds log odds for its sign instead.
 """
 
 from __future__ import annotations

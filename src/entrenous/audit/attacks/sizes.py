@@ -1,8 +1,8 @@
 """How many interactions a user has, from how many rows a device sends.
 
 Where devices say how much they weigh, it is said outright. Of FPL the number of rows has a mean that grows with the history: of T drawn
-negatives (1 - (1 - 1/m)^T) m are different with m = items - n, and at probability pi so are those of the n positives; the mean over rounds
-is turned round. Devices with decoys send int((1 + rho) n) rows. A size alone ranks no items. Source: ours.
+negatives (1 - (1 - 1/m)^T) m are different with m = items - n, and at probability pi so are those of the n positives; the mean over
+rounds is turned round. Devices with decoys send int((1 + rho) n) rows. A size alone ranks no items. Source: ours.
 """
 
 from __future__ import annotations

@@ -4,9 +4,10 @@ With `user_step=triple`, p_u moves after each triple (u, i, j) by a known functi
 
     p' = (1 - alpha lambda_u) p + alpha s (q_i - q_j),
 
-so an item i that fits the row's score (the attack `match`) is right if p' is the vector of another row of that device, of the same round or
-of the first rows of its next: wrong items miss by a whole step in F coordinates. Rows need no order, which is why sorting them does not
-help, and neither the device's name nor pi matters. A row is left out where the next triple's rows are of several triples. Source: ours.
+so an item i that fits the row's score (the attack `match`) is right if p' is the vector of another row of that device, of the same round
+or of the first rows of its next: wrong items miss by a whole step in F coordinates. Rows need no order, which is why sorting them does
+not help, and neither the device's name nor pi matters. A row is left out where the next triple's rows are of several triples. Source:
+ours.
 """
 
 from __future__ import annotations

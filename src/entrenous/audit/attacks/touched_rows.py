@@ -1,0 +1,37 @@
+"""The touched rows of one update of a federated neural collaborative filter: consumed items move one way, negatives the other.
+
+In generalised matrix factorisation the gradient of item i is (y_ui - label) h * p_u (He et al., WWW 2017): all touched rows move along
+one vector, consumed items (label 1) against negatives (label 0), and Adam keeps the signs. The more popular side is the history. Of NeuMF
+the part of the rows that belongs to this factorisation is read, of an MLP all, where rows are multiples of one vector less exactly. It
+holds for FedAvg, Ditto, Reptile, FedFast and Cali3F, whose rows are moves, times a number or times their own size. Source: ours.
+"""
+
+from __future__ import annotations
+
+from ..claims import Attack, Claims
+from ..transcript import Transcript
+from ._directions import directions
+from ._rows_seen import claims_of, empty_tally, rounds_of_rows, sends
+from ._sides import claim_side, keep_constant, more_popular, no_visits
+
+
+def applies(transcript: Transcript) -> bool:
+    """Whether devices send moves of item embeddings of a neural collaborative filter."""
+    return sends(transcript, "item", "network") and "negatives" in transcript.about["settings"]
+
+
+def run(transcript: Transcript) -> Claims:
+    """Claims the more popular side of each device's moves."""
+    tally, factors = empty_tally(transcript), int(transcript.setting("factors"))
+    visits = no_visits(tally)
+    for rows in rounds_of_rows(transcript, tally.users):
+        visits.count(rows)
+        moves = rows.array("item")
+        _, along, around = directions(moves[:, : factors or moves.shape[1]], rows.seen.sent["ptr"])
+        along *= more_popular(transcript, rows, along)[rows.device]
+        claim_side(tally, rows, along, around, transcript, loose=True)
+    keep_constant(tally, visits)
+    return claims_of(transcript, tally)
+
+
+ATTACK = Attack("touched-rows", ("individual",), "ours", applies, run)
