@@ -114,6 +114,8 @@ def _show_trial(found: dict[str, Any], json: bool) -> None:
     names = [name for name in ("hr@10", "ndcg@10", "mae", "rmse") if name in found["metrics"]]
     profiles = {found["profile"]: found["metrics"], "paper": found["paper"]}
     table(["profile", *names], [[profile, *(f"{of[name]:.4f}" for name in names)] for profile, of in profiles.items()])
+    for profile, known in found["knows"].items():
+        say(f"what a curious server would know under {profile}: {known}")
     show_list(found["node"], found["user"], found["round"], found["items"])
 
 

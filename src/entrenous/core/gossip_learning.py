@@ -171,7 +171,7 @@ def _of(part: type[Settings], settings: Mapping[str, Any]) -> dict[str, Any]:
 def composed(
     name: str, policy: type[GossipPolicy], model: type[GossipModel], summary: str, private: Mapping[str, Any] = NOT_MEASURED
 ) -> type[GossipLearning]:
-    """The gossip algorithm that follows a policy and learns a model; `name`: of its class, `summary`: its docstring, `private`: its settings
+    """The gossip algorithm that follows a policy and learns a model; `name`: of its class, `summary`: its docstring, `private`: settings
     under the profile of that name, as they were measured.
 
     Raises ValueError for a setting or a private array that two of node, model and policy have."""

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any, final
 
 from ..core.declared import bound, declared, is_federated
+from ..core.own import short
 from ..data.interactions import Interactions
+from ..privacy import evidence
 from ..privacy.protection import PAPER, PRIVATE, protection_of
 from ..privacy.secure_sum.terms import Floors
 from ..runs import pipeline
@@ -81,6 +83,14 @@ def _simulated(plan: RunPlan) -> RunResult:
     )  # fmt: skip
 
 
+def _knows(algorithm: str, profile: str) -> str:
+    """What a curious server would know under a profile, as audits of this package have measured it."""
+    views = evidence.SEEN_UNDER.get(profile, evidence.SUMS)
+    found = [one for one in evidence.measured(short(algorithm), profile) if one["view"] in views and one["view"] != "model"]
+    lines = [f"{evidence.said(one)} (on {one['data']})" for one in found if evidence.best(one)]
+    return "; ".join(lines) or f"not measured yet: entrenous audit {short(algorithm)} --profile {profile}"
+
+
 def carry_out(folder: Path, say: Callable[[str], None]) -> dict[str, Any]:
     """Run a federation to its end, then the same training in a simulation. Returns how they compare, and what a node
     recommends to its first user. lost: rounds that were not counted, since an interrupted secure sum is never tried again;
@@ -99,5 +109,6 @@ def carry_out(folder: Path, say: Callable[[str], None]) -> dict[str, Any]:
         "network": network, "simulation": simulated.manifest["model_sha256"], "same": network == simulated.manifest["model_sha256"],
         "rounds": trial.rounds, "lost": lost, "seconds_a_round": status(folder / "server")["seconds_a_round"],
         "protocol": plan.protocol, "profile": plan.profile, "metrics": simulated.metrics, "paper": paper.metrics,
+        "knows": {profile: _knows(plan.algorithm, profile) for profile in dict.fromkeys((plan.profile, PAPER))},
         "node": node.name, "user": user, "round": number, "items": items,
     }  # fmt: skip
