@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from ..core.declared import declared
+from ..core.declared import declared, is_federated, is_gossip
 from ..core.discover import kind_of
 from ..core.errors import InputError, at_least
 from ..core.own import is_place, lasting, short
@@ -130,12 +130,12 @@ def _protection(algorithm: Any, profile: str, asked: Mapping[str, Any], more: Ma
         if asked:
             raise InputError(PROTECT, "peers have no sums", fix="leave it out; --profile says how peers push")
         settings = more.get("settings", {})
-        if profile == PRIVATE and not (traits.private_settings or "push_noise" in settings):
+        if profile == PRIVATE and is_gossip(algorithm) and not (traits.private_settings or "push_noise" in settings):
             problem = f"{short(more['algorithm'])} was not measured under it"
             fix = "try pepper-gmf, or --set push_noise=0.1 and measure it with `entrenous audit`; --profile paper limits nothing"
             raise InputError("--profile private", problem, fix=fix)
         return {}
-    if profile == PRIVATE and not (traits.private or "noise" in asked):
+    if profile == PRIVATE and is_federated(algorithm) and not (traits.private or "noise" in asked):
         problem = f"{short(more['algorithm'])} was not measured under it"
         fix = f"try fpl or fcf, or {PROTECT} noise=0.1 and measure it with `entrenous audit`; --profile paper limits nothing"
         raise InputError("--profile private", problem, fix=fix)

@@ -206,6 +206,8 @@ class Gossip:
         """Puts copies with noise in the place of the models that are pushed with it, in `slot`, and returns their slots."""
         some = carries_noise(self.algorithm, swarm.nodes, who)
         some = some[~self._draws.bad[who[some]]]
+        if not len(some):
+            return some
         copies, nodes = swarm.pool.take(len(some)), swarm.nodes
         swarm.pool.values[copies] = swarm.pool.values[slot[some]]
         models = swarm.pool.values[copies]

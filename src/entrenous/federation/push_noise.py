@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.gossip_learning import GossipLearning
 from ..core.types import Float32Array, Int64Array, UInt64Array
 from ..core.update import STEP
 from ..privacy.discrete_gaussian import GaussianTable, add_noise, gaussian_table
@@ -28,7 +29,7 @@ UNMERGED = 1  # updates that the model of a node has had before it merged any
 def carries_noise(algorithm: Any, nodes: Any, who: Int64Array) -> Int64Array:
     """The places in `who` of the nodes whose push, the one that `on_timer` has just made, carries noise, int64 ascending: of those that
     have merged no model yet, and of the first `noisy_pushes` of all."""
-    if not getattr(algorithm, "push_noise", 0):
+    if not isinstance(algorithm, GossipLearning) or not algorithm.push_noise:
         return np.empty(0, np.int64)
     first = nodes.pushes[who] <= (algorithm.noisy_pushes or np.inf)
     return np.flatnonzero(first | (nodes.age[who] <= UNMERGED))

@@ -110,8 +110,9 @@ class _Replay:
 
     def _push(self, d: int, event: PeerEvent, key: UInt64Array) -> None:
         headers = self.algorithm.on_timer(self.nodes, _one(d), self.data, key).headers
-        model, ages = self.pool[d : d + 1].copy(), self.nodes.age[d : d + 1]  # type: ignore[attr-defined]  # of every PeerState
+        model = self.pool[d : d + 1].copy()
         if len(carries_noise(self.algorithm, self.nodes, _one(d))):
+            ages = self.nodes.age[d : d + 1]  # type: ignore[attr-defined]  # of every node with such a setting
             add_push_noise(self.algorithm, model, self.keys[d : d + 1], ages)
         self._same(d, event, digest(pack(model[0])))
         name = self.recordings[d].number, event.push
