@@ -92,7 +92,6 @@ ASKED: dict[str, tuple[str, str]] = {
 }  # fmt: skip
 NOT_BUILT = {
     "A5": "nothing adds noise: no differential privacy is offered or claimed", "A6": "no epsilon is claimed",
-    "A8": "no attack measures what a server can tell; `entrenous explain` says it in words",
     "P1": "no robust aggregation; limits on norm, weight and move instead (threat model)", "P2": "as P1", "P3": "as P1",
     "P4": "no run with a tenth of the peers; one by one such models are refused (test_hostile_values)",
     "P5": "no defence but PEPPER's own weighting, which is not measured against it", "P6": "as P5",

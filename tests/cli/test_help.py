@@ -162,7 +162,7 @@ def test_one_thing_has_one_name_on_all_commands(command: Command) -> None:
         option: {name for name, options in found.items() if option in options} for option in sorted(set().union(*found.values()))
     }
     assert not {"--to", "--leaky-negatives", "--delimiter", "--names", "--duplicates", "--item-column"} & set(of)
-    assert of["--runs"] == {"recommend", "predict", "runs", "report", "export", "audit"}
+    assert of["--runs"] == {"recommend", "predict", "runs", "report", "export", "audit", "receipt"}
     assert {"run", "report", "split", "tune", "experiment", "federation backup"} <= of["--out"] and not of["--out"] & of[
         "--runs"
     ] - {"report", "export"}

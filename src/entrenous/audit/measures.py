@@ -78,7 +78,8 @@ def measured(claims: Claims, transcript: Transcript, data: Interactions) -> dict
     precision, recall, f1: of the items that it is sure of, over the users of whom it speaks (`users`). share: of all interactions of the
     users that were seen (`of_users`). r_precision, auc: of its ranking, means over users; advantage: of R-precision over the popularity
     guess for the same users, low and high the 95 % bootstrap interval over users; worst: R-precision of the 5 % of users that it knows
-    best. rounds_to_half: after which round it rightly claims half of a history, the median over users (None: most never). verdict.
+    best. rounds_to_half: after which round it rightly claims half of a history, the median over users (None: most never).
+    by_round: [after a round, recall by then], for some rounds. verdict.
     """
     seen = seen_users(transcript)
     judged = _judged(claims, seen, data)
@@ -93,6 +94,7 @@ def measured(claims: Claims, transcript: Transcript, data: Interactions) -> dict
         "r_precision": _mean(own), "auc": _mean(auc(judged.score, judged.history)), "popularity_r_precision": _mean(guess),
         "advantage": _mean((own - guess)[some]), "low": low, "high": high, "worst": _worst(own[some]),
         "rounds_to_half": _rounds_to_half(judged, transcript), "users": len(claims.users), "of_users": len(seen),
+        "by_round": _by_round(judged, transcript),
         "named": claims.named, "note": claims.note,
     }  # fmt: skip
     return {**found, "verdict": verdict(found)}
@@ -150,15 +152,20 @@ def _second(data: Interactions) -> BoolArray:
 
 
 def _matched(claims: Claims, histories: BoolArray, some: BoolArray) -> tuple[Int64Array, Int64Array]:
-    """Pseudonyms and the users whose histories they fit best on some items, each user once: places of rows, places of users."""
-    from scipy.optimize import linear_sum_assignment
-
-    mine, theirs = claims.score[:, some], histories[:, some].astype(np.float64)
-    ranks = np.argsort(np.argsort(np.maximum(mine, np.finfo(np.float32).min), axis=1), axis=1) / max(1, mine.shape[1])
+    """Pseudonyms and the users whose histories they fit best on some items, each user once, the best fit of all first: places of rows,
+    places of users."""
+    mine, theirs = np.maximum(claims.score[:, some], np.finfo(np.float32).min), histories[:, some].astype(np.float64)
+    ranks = np.argsort(np.argsort(mine, axis=1), axis=1) / max(1, mine.shape[1])
     weight = ranks if claims.claimed is None else claims.claimed[:, some].astype(np.float64)
     sizes = np.sqrt(np.maximum(1.0, (weight**2).sum(axis=1)))[:, None] * np.sqrt(np.maximum(1.0, theirs.sum(axis=1)))
-    rows, users = linear_sum_assignment(-(weight @ theirs.T) / sizes)
-    return rows.astype(np.int64), users.astype(np.int64)
+    fit = (weight @ theirs.T) / sizes
+    rows, users, free_row, free_user = [], [], np.ones(len(mine), np.bool_), np.ones(len(theirs), np.bool_)
+    for row, user in zip(*np.unravel_index(np.argsort(-fit, axis=None, kind="stable"), fit.shape), strict=True):
+        if free_row[row] and free_user[user]:
+            rows.append(row)
+            users.append(user)
+            free_row[row] = free_user[user] = False
+    return np.array(rows, np.int64), np.array(users, np.int64)
 
 
 def _histories(data: Interactions, users: Int64Array) -> BoolArray:
@@ -197,6 +204,16 @@ def _rounds_to_half(judged: BesideTruth, transcript: Transcript) -> int | None:
     ]
     middle = float(np.median(found)) if found else np.inf
     return int(np.ceil(middle)) if np.isfinite(middle) else None
+
+
+def _by_round(judged: BesideTruth, transcript: Transcript) -> list[tuple[int, float]]:
+    """Recall after each of some rounds; none where it was not kept when an item was claimed."""
+    if judged.first is None or judged.claimed is None or not judged.history.any():
+        return []
+    rounds = np.array([seen.round + 1 for seen in transcript.rounds], np.int64)
+    found = np.sort(rounds[judged.first[judged.claimed & judged.history & (judged.first >= 0)]])
+    some = np.unique(np.round(np.geomspace(1, rounds.max(), 12)).astype(np.int64))
+    return [(int(after), float(np.searchsorted(found, after, "right")) / int(judged.history.sum())) for after in some]
 
 
 def _worst(values: Float64Array) -> float | None:

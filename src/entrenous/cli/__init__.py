@@ -129,6 +129,7 @@ def _groups() -> dict[str, list[Any]]:
         lab,
         leaks,
         members,
+        receipt,
         run,
         serve,
         splitting,
@@ -142,6 +143,7 @@ def _groups() -> dict[str, list[Any]]:
             compare.compare, tune.tune, lab.experiment, audit.audit, leaks.leakcheck, checking.check, about.algorithms, about.explain,
             lab.bench,
         ],
+        "Privacy": [receipt.receipt],
         "Data": [data.app, splitting.split],
         # federation's app with what is in founding and members
         "Network": [members.app, serve.server, serve.node],

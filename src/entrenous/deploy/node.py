@@ -31,6 +31,7 @@ from .frames import Frame
 from .identity import IDENTITY, read_identity
 from .members import MEMBERS, Members
 from .node_store import NODE, STORE, GivenAnswer, MaskedVector, NodeStore
+from .receipt import UpdateTally, of_users
 from .request import NodeRequest
 from .responder import Responder
 from .secure import KINDS
@@ -50,8 +51,13 @@ class FederatedNode:
         self.items = Items.read(folder / ITEMS, self.terms.items_sha256)
         self.store, self._turn = NodeStore(folder / STORE), Lock()
         self.rows: Interactions = self.store.rows(self.items)
-        self.shard = Shard(self.algorithm, self.terms.catalogue, self.rows, self.store.users, executor=Threads(threads))
         public, self._rounds = self.terms.draws == "public", key_of(self.terms.seed, "rounds")
+        self._tally = (
+            None if public else UpdateTally(self.rows, self.store.users)
+        )  # compiled sums, of public draws, show no updates
+        self.shard = Shard(
+            self.algorithm, self.terms.catalogue, self.rows, self.store.users, executor=Threads(threads), recorder=self._tally
+        )
         self._secret = None if public else SecretDraws(self.shard, int(self.store.fact("secret") or 0))
         self.contract, least = self.shard.contract, int(about.get("least_users", 1))
         self.responder = Responder(self.name, self.key, self.terms, self.contract, self.shard.users, least)
@@ -146,7 +152,8 @@ class FederatedNode:
         """Writes private state, answer, facts and what was masked to the disk, before the answer leaves."""
         model = arrays_of(request.download) if self._for_all else None
         given = GivenAnswer(request.round, request.asked, answer)
-        self.store.advance(given, arrays_of(devices), model, facts or {}, masked)
+        left = of_users(request.round, request.users, None if self._tally is None else self._tally.taken())
+        self.store.advance(given, arrays_of(devices), model, facts or {}, masked, left)
 
     def recommender(self) -> tuple[int, OwnRecommender]:
         """The newest model that came: its round, and what scores by it. Raises InputError if none has come."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import secrets
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, final
 
@@ -40,6 +40,8 @@ create table peer (one integer primary key check (one = 1), arrays blob not null
 create table event (number integer primary key, kind integer not null, sender integer not null, push integer not null,
                     digest blob not null) strict;
 create table met (number integer primary key, record blob not null) strict;
+create table given_away (number integer primary key, round integer not null, user integer not null, rows integer, positives integer,
+                         numbers integer, people integer not null) strict;
 create table summed (round integer primary key, model blob not null, parties text not null, own blob not null) strict;
 create table masked (one integer primary key check (one = 1), model blob not null, users blob not null, vector blob not null) strict;
 """
@@ -59,6 +61,18 @@ class MaskedVector(NamedTuple):
     model: bytes
     users: Int64Array
     vector: Int64Array
+
+
+class LeftDevice(NamedTuple):
+    """What left one device in one round. rows: of items; positives: of items that its user has consumed; numbers: in all arrays (None: not
+    counted); people: in the sum that left the node, 1 = it left singly."""
+
+    round: int
+    user: int
+    rows: int | None
+    positives: int | None
+    numbers: int | None
+    people: int
 
 
 @final
@@ -159,9 +173,10 @@ class NodeStore:
         download: Mapping[str, Array] | None,
         facts: Mapping[str, str],
         masked: MaskedVector | None = None,
+        left: Sequence[LeftDevice] = (),
     ) -> None:
-        """Store what a round changed, in one transaction: the private state, the answer, facts, what was put under masks, and the model
-        if all users received the same."""
+        """Store what a round changed, in one transaction: the private state, the answer, facts, what was put under masks, the model if
+        all users received the same, and for receipts what left each device."""
         after = given.round + 1
         with self.connection:
             self.connection.execute("delete from state where round > ?", (given.round,))
@@ -175,11 +190,26 @@ class NodeStore:
                 "delete from answer where round not in (select round from answer order by round desc limit ?)", (KEPT,)
             )
             self.connection.executemany("insert or replace into fact values (?, ?)", facts.items())
+            columns = ", ".join(LeftDevice._fields)
+            self.connection.executemany(f"insert into given_away ({columns}) values (?, ?, ?, ?, ?, ?)", left)
             if masked is not None:
                 blobs = masked.model, masked.users.tobytes(), masked.vector.tobytes()
                 self.connection.execute("insert or replace into masked values (1, ?, ?, ?)", blobs)
             if download is not None:
                 self._keep_model(given.round, download)
+
+    def given_away(self, user: int) -> list[LeftDevice]:
+        """What has left the device of a user, in the order in which it left."""
+        columns = ", ".join(LeftDevice._fields)
+        return [
+            LeftDevice(*row)
+            for row in self.connection.execute(f"select {columns} from given_away where user = ? order by number", (user,))
+        ]
+
+    def user_number(self, user: str) -> int | None:
+        """The federation's number of a user by external id; None for one who is not of this node."""
+        found = self.connection.execute("select number from user where id = ?", (user,)).fetchone()
+        return None if found is None else int(found[0])
 
     def masked(self) -> MaskedVector | None:
         """What the node put under masks last; None before the first."""

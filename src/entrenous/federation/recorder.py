@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from threading import Lock
-from typing import Literal, NamedTuple, final
+from typing import Literal, NamedTuple, Protocol, final
 
 import numpy as np
 
@@ -39,6 +39,12 @@ class Seen(NamedTuple):
     received: dict[str, Array]
     users: Int64Array
     sent: dict[str, Array]
+
+
+class UpdateWatch(Protocol):
+    """Whatever is shown each update that is about to leave its devices, after its limits; blocks of devices may come at the same time."""
+
+    def sent(self, users: Int64Array, update: Update) -> None: ...
 
 
 @final

@@ -21,7 +21,7 @@ from ..privacy.limit import Limit, chain
 from ..privacy.protection import Protection
 from .executors import Executor, Threads
 from .ledger import Ledger
-from .recorder import Recorder
+from .recorder import UpdateWatch
 
 BLOCK_BYTES = 1 << 22  # update bytes of a block of devices: a part of the third-level cache, and enough to share a call's costs
 SHARES = 4  # blocks a worker, so that the workers finish together
@@ -77,7 +77,7 @@ class Shard:
         protection: Protection | None = None,
         block: int = 0,
         avoid: Any = None,
-        recorder: Recorder | None = None,
+        recorder: UpdateWatch | None = None,
     ) -> None:
         self.algorithm, self.catalogue, self.data, self.users = algorithm, catalogue, data, users
         self.executor: Executor = executor or Threads(1)
@@ -134,12 +134,15 @@ class Shard:
     def _limited(
         self, received: State, own: State, histories: Histories, users: Int64Array, key: np.uint64, checked: bool
     ) -> tuple[State, Update]:
-        """The new private state of devices, and what they send once it is checked and limited."""
+        """The new private state of devices, and what they send once it is checked and limited, which the recorder is shown."""
         private, update = local(self.contract, self.algorithm, received, own, histories, users, key)
         if checked:
             check_update(self.contract, update, users, private)
         ordered = by_item(update) if self.protected.sorts else update
-        return private, self._limit(ordered, folds(fold_name(key, "limits"), users))
+        limited = self._limit(ordered, folds(fold_name(key, "limits"), users))
+        if self.recorder is not None:
+            self.recorder.sent(users, limited)
+        return private, limited
 
     def try_first(self, download: State, devices: State, users: Int64Array, key: np.uint64, *, whole: bool = False) -> bool:
         """Checks devices against the declaration in the first round, and in each one of a strict executor: trains a few of the devices
@@ -186,8 +189,6 @@ class Shard:
             sent = Ledger().up_counts(many, nbytes)
         else:
             private, update = self._limited(received, own, histories, users, work.key, work.checked)
-            if self.recorder is not None:
-                self.recorder.sent(users, update)
             total, sent = add_update(self._total(work), update), Ledger().up(update)
         work.totals.put(total)
         return rows, private, sent

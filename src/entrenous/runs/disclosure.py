@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from ..core.declared import is_central, is_federated
 from ..core.own import short
+from ..privacy import evidence
 from ..privacy.protection import PAPER
 from .plan import RunPlan
 from .recommenders import Algorithm
-
-MEASURED: Mapping[str, str] = {}  # {algorithm: a sentence with figures that `entrenous audit` printed}
 
 
 def gives_away(plan: RunPlan, algorithm: Algorithm) -> str:
@@ -18,6 +15,6 @@ def gives_away(plan: RunPlan, algorithm: Algorithm) -> str:
     if plan.profile != PAPER or plan.protect or is_central(algorithm):
         return ""
     name = short(plan.algorithm)
-    said = MEASURED.get(name, f"`entrenous audit {name}` measures what that gives away")
+    said = evidence.gives_away(name) or f"`entrenous audit {name}` measures what that gives away"
     limited = "; --profile private limits it" if is_federated(algorithm) else ""
     return f"profile paper: each message of a device can be read by who receives it; {said}{limited}"

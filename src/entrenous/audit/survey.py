@@ -1,0 +1,168 @@
+"""`python -m entrenous.audit.survey [ALGORITHM ...]` (`make evidence`): the audits whose figures `explain`, `run` and receipts repeat.
+
+Each is one of `entrenous audit` on MovieLens-100K; what it finds replaces its entry in privacy/evidence.json, one after the other, so that
+a survey that is interrupted has lost nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import __version__
+from ..core.files import write_atomically
+from ..core.types import Array
+from ..federation.recorder import Seen
+from ..privacy import evidence
+from ..runs import pipeline
+from ..runs.plan import RunPlan, usual_protocol
+from ..split.types import Split
+from .apart import attempts
+from .examine import AuditPlan, audited
+from .measures import measured
+from .observe import observe
+from .transcript import Transcript, View
+
+DATA = "ml-100k"
+KEPT = ("algorithm", "view", "profile", "cohort", "fixed", "people", "rounds", "data", "protocol", "seed", "popularity", "accuracy",
+        "epsilon")  # fmt: skip
+OF_ATTACK = ("name", "precision", "recall", "r_precision", "popularity_r_precision", "auc", "advantage", "low", "high", "worst",
+             "rounds_to_half", "by_round", "named", "verdict")  # fmt: skip
+SAME = ("algorithm", "view", "profile", "cohort", "fixed", "people", "rounds")  # entries that a new one replaces
+
+
+class Look(NamedTuple):
+    """One audit of a survey. whole: trained to the end too, for the accuracy and the final model. rounds, cohort: 0 = as of an audit."""
+
+    algorithm: str
+    view: View
+    profile: str = "paper"
+    rounds: int = 0
+    cohort: int = 0
+    fixed: bool = False
+    watched: int = 0
+    whole: bool = False
+
+
+PAIRWISE, RATINGS = ("pfpl+", "pfpl"), ("fbalf-bayes", "fedrec", "fedmf")
+SINGLE = ("fcf", "fedavg-gmf", "fedavg-neumf", "fedfast-neumf", "cali3f-neumf", "ditto-neumf", "reptile-gmf", "metamf", "rfrec")
+PEERS = ("pepper-gmf", "gossip-average-gmf", "gossip-reptile-gmf")
+PRIVATE = ("pfpl+", "fcf", "fbalf-bayes", "fedavg-neumf")
+LOOKS: tuple[Look, ...] = (
+    *(Look(name, "individual", rounds=10, watched=200, whole=name == "pfpl+") for name in PAIRWISE),
+    *(Look(name, "individual", rounds=1, watched=200, whole=name == "fcf") for name in SINGLE),
+    *(Look(name, "individual", rounds=2, watched=200) for name in RATINGS),
+    *(Look(name, "neighbour", rounds=1, watched=20) for name in PEERS),
+    Look("pfpl+", "sum", rounds=20),
+    Look("fcf", "sum", rounds=8, fixed=True),
+    Look("fcf", "sum", rounds=20),
+    Look("fcf", "difference", rounds=10),
+    Look("fbalf-bayes", "sum", rounds=20),
+    Look("fedavg-neumf", "sum", rounds=20),
+    *(Look(name, "sum", "private", whole=True) for name in PRIVATE),
+)
+
+
+def survey(looks: Sequence[Look], data: str = DATA) -> Iterator[dict[str, Any]]:
+    """The entries of some audits, as they are done: of what was seen on the way and, of one that trains to the end, of its final model."""
+    for look in looks:
+        plan = AuditPlan(
+            algorithm=look.algorithm, data=data, view=look.view, profile=look.profile, rounds=look.rounds, cohort=look.cohort,
+            fixed=look.fixed, watched=look.watched, quick=not look.whole,
+        )  # fmt: skip
+        found = audited(plan)
+        entry = _entry(found, look.view)
+        if look.profile == "paper" and look.view in ("individual", "neighbour"):
+            entry["arrays"] = _without_each(look, data)
+        yield entry
+        if any(one["view"] == "model" for one in found["attacks"]):
+            yield _entry({**found, "view": "model", "rounds": 0, "fixed": False}, "model")
+
+
+def _entry(found: Mapping[str, Any], view: str) -> dict[str, Any]:
+    attacks = [{name: one.get(name) for name in OF_ATTACK} for one in found["attacks"] if one["view"] == view]
+    for one in attacks:
+        if not one["recall"]:
+            one["by_round"] = []
+    about = {name: found[name] for name in KEPT}
+    return {**about, "users": found["seen"]["users"], "version": __version__, "attacks": attacks}
+
+
+# ---- what one array tells ---------------------------------------------------------------------------------------------------------------
+
+
+def _without_each(look: Look, data: str) -> dict[str, Any]:
+    """{array: the attack that ranks histories best without that array, None if none applies}."""
+    split = _split(look.algorithm, data)
+    seen = observe(look.algorithm, split.final_train, view=look.view, rounds=look.rounds, watched=look.watched)
+    seen = seen._replace(about={**seen.about, "algorithm": look.algorithm})
+    return {sent["name"]: _best(without(seen, sent["name"]), split) for sent in seen.about["sends"]}
+
+
+def _split(algorithm: str, data: str) -> Split:
+    plan = RunPlan(algorithm=algorithm, data=data, protocol=usual_protocol(data, algorithm))
+    return pipeline.material(plan).parts[0]
+
+
+def _best(seen: Transcript, split: Split) -> dict[str, Any] | None:
+    ran = [(one.name, one.claims) for one in attempts(seen) if one.claims is not None] if seen.about["sends"] else []
+    found = [{"name": name, **measured(claims, seen, split.final_train)} for name, claims in ran]
+    kept = [name for name in OF_ATTACK if name != "by_round"]
+    attacks = [{name: one.get(name) for name in kept} for one in found if one["r_precision"] is not None]
+    return max(attacks, key=lambda one: float(one["r_precision"] or 0), default=None)
+
+
+def without(seen: Transcript, name: str) -> Transcript:
+    """A transcript without one of the arrays that leave devices. Item numbers go with the last array that has rows."""
+    sends = [sent for sent in seen.about["sends"] if sent["name"] != name]
+    numbered = any(sent["way"] == "rows" for sent in sends)
+    rounds = tuple(one._replace(sent=_left(one, name, numbered)) for one in seen.rounds)
+    return seen._replace(about={**seen.about, "sends": sends}, rounds=rounds)
+
+
+def _left(seen: Seen, name: str, numbered: bool) -> dict[str, Array]:
+    left = {one: array for one, array in seen.sent.items() if one not in (name, f"{name}_")}
+    if numbered or "item" not in left:
+        return left
+    return {**left, "ptr": np.zeros(len(seen.users) + 1, np.int64), "item": np.empty(0, np.int32)}
+
+
+# ---- the file ---------------------------------------------------------------------------------------------------------------------------
+
+
+def keep(entry: Mapping[str, Any], path: Path) -> None:
+    """Puts an entry in the file, in place of the one that it repeats."""
+    there = json.loads(path.read_text(encoding="utf-8"))["entries"]
+    others = [one for one in there if any(one[name] != entry[name] for name in SAME)]
+    lines = ",\n".join(json.dumps(_rounded(one)) for one in sorted([*others, entry], key=_order))
+    write_atomically(path, f'{{"entries": [\n{lines}\n]}}\n'.encode())
+
+
+def _order(entry: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(entry[name] for name in SAME)
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _rounded(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_rounded(one) for one in value]
+    return round(value, 4) if isinstance(value, float) else value
+
+
+def main(names: Sequence[str]) -> None:
+    """Makes the entries of all algorithms, or of those that are named (NAME or NAME:PROFILE)."""
+    path = Path(evidence.__file__).with_name(evidence.FILE)
+    looks = [one for one in LOOKS if not names or one.algorithm in names or f"{one.algorithm}:{one.profile}" in names]
+    for entry in survey(looks):
+        keep(entry, path)
+        print(f"{entry['algorithm']}, {entry['profile']}: {evidence.said(entry)}", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,53 @@
+"""What attacks find on MovieLens-100K, pinned: whoever breaks the protocol of an algorithm or an attack breaks a figure here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from paths import SHARED, real
+
+import entrenous
+
+
+@pytest.fixture(autouse=True)
+def data(monkeypatch: pytest.MonkeyPatch) -> None:
+    real("ml-100k")
+    monkeypatch.setenv("ENTRENOUS_DATA", str(SHARED))
+
+
+def audited(algorithm: str, attack: str, **options: Any) -> dict[str, Any]:
+    """What one attack finds, without training to the end."""
+    found = entrenous.audit(algorithm, "ml-100k", attacks=[attack], quick=True, progress=False, **options)
+    (one,) = found["attacks"]
+    return {**one, "popularity": found["popularity"]}
+
+
+def test_a8_popularity_alone_tells_what_the_study_measured() -> None:
+    """Study: AUC .867, R-precision .334 on its own split; within .01 on the training rows of loo-99."""
+    found = audited("fcf", "gradient", watched=943)["popularity"]
+    assert found["auc"] == pytest.approx(0.867, abs=0.01) and found["r_precision"] == pytest.approx(0.334, abs=0.01)
+
+
+@pytest.mark.parametrize("pi", [0.0, 1.0])
+def test_a8_one_round_of_fpl_gives_half_of_all_histories_away_at_any_pi(pi: float) -> None:
+    found = audited("pfpl+", "match", settings={"pi": pi})
+    assert found["precision"] >= 0.98 and 0.47 <= found["recall"] <= 0.55
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pi", [0.0, 0.5, 1.0])
+def test_a8_ten_rounds_of_fpl_give_nearly_all_away(pi: float) -> None:
+    found = audited("pfpl+", "match", settings={"pi": pi}, rounds=10)
+    assert found["precision"] >= 0.98 and found["recall"] >= 0.95 and found["verdict"] == "EXPOSED"
+
+
+@pytest.mark.parametrize("pi", [0.0, 1.0])
+def test_a8_the_steps_of_a_user_vector_name_the_positives_exactly(pi: float) -> None:
+    found = audited("pfpl+", "step", settings={"pi": pi})
+    assert round(found["precision"], 3) == 1.0 and found["recall"] > 0.4
+
+
+def test_a8_one_gradient_of_fcf_is_the_history() -> None:
+    found = audited("fcf", "gradient", watched=100)
+    assert round(found["precision"], 3) == round(found["recall"], 3) == 1.0 and found["verdict"] == "EXPOSED"

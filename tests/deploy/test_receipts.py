@@ -1,0 +1,116 @@
+"""Receipts of nodes: what has left each user's device, counted by the node itself and kept in its own store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from command_line import Command
+from federation_links import federation
+
+from entrenous.core.keys import key
+from entrenous.core.protocols import arrays_of
+from entrenous.deploy import contribution
+from entrenous.deploy.frames import opened, seal
+from entrenous.deploy.identity import read_identity
+from entrenous.deploy.node import FederatedNode
+from entrenous.deploy.receipt import receipt_of_node
+from entrenous.runs.store import model_sha256
+from entrenous.wire import tensors
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str]) -> Command:
+    return Command(capsys)
+
+
+class Asking:
+    """The server of one node, which asks for rounds."""
+
+    def __init__(self, folder: Path, **terms: Any) -> None:
+        self._founded = federation(folder, rounds=9, **{"draws": "secret", **terms})
+        self._key, terms_ = read_identity(self._founded.server / "identity.key"), self._founded.terms
+        made = terms_.make()
+        self._model = arrays_of(made.download(made.init_server(terms_.catalogue, key(1, "server"))))
+        self.folder = self._founded.nodes["node-1"]
+        self.open()
+
+    def open(self) -> None:
+        self.node = FederatedNode(self.folder)
+        self.users, self.names = self.node.shard.users, self.node.rows.users.ids.tolist()
+
+    def ask(self, number: int, users: Any = None) -> bytes:
+        """The body of the answer."""
+        asked = self.users if users is None else users
+        terms, sha256 = self._founded.terms, bytes.fromhex(model_sha256(self._model))
+        body = tensors.write({**self._model, "users": asked})
+        request = seal(
+            self._key, "work", body, run=terms.run, node="server", round=number, items=terms.catalogue.items, model=sha256,
+            about={"users": len(asked), "start": 5},
+        )  # fmt: skip
+        answer = opened(self.node.answer(request))
+        assert answer.head.kind in ("sum", "update")
+        return bytes(answer.body)
+
+
+def answered(tmp_path: Path, **terms: Any) -> Asking:
+    """Round 0 with all users of a node, round 1 with the first of them alone."""
+    one = Asking(tmp_path / "f", **terms)
+    one.ask(0)
+    one.ask(1, one.users[:1])
+    return one
+
+
+def test_rows_and_positives_of_each_user_are_counted_as_they_leave(tmp_path: Path) -> None:
+    one = answered(tmp_path)
+    users, ids = one.users, one.names
+    found = [receipt_of_node(one.folder, name) for name in ids]
+    assert [len(each["rounds"]) for each in found] == [2] + [1] * (len(ids) - 1)
+    kept = [one.node.store.given_away(int(user)) for user in users]
+    assert kept[0][0].people == len(users) and kept[0][1].people == 1
+    for each, name in zip(found, ids, strict=True):
+        assert each["user"] == name and each["rows"] == sum(line["rows"] for line in each["rounds"]) > 0
+        assert 0 < each["positives"] <= each["rows"] and each["history"] > 0 and each["epsilon"] is None
+    one.node.close()
+
+
+def test_the_rows_are_those_of_the_answer(tmp_path: Path) -> None:
+    one = Asking(tmp_path / "f")
+    user = int(one.users[0])
+    update = contribution.read_update(memoryview(one.ask(0, one.users[:1])), one.node.contract, user)
+    own = one.node.rows.of_users(np.array([0])).item
+    (line,) = one.node.store.given_away(user)
+    assert (line.rows, line.positives) == (len(update.item), int(np.isin(update.item, own).sum()))
+    assert line.numbers == sum(row.size for row in update.rows.values())
+    one.node.close()
+
+
+def test_asked_again_nothing_more_has_left(tmp_path: Path) -> None:
+    one = answered(tmp_path)
+    before = receipt_of_node(one.folder, one.names[0])
+    one.ask(1, one.users[:1])
+    one.node.close()
+    one.open()
+    one.ask(1, one.users[:1])
+    assert receipt_of_node(one.folder, one.names[0]) == before
+    one.node.close()
+
+
+def test_with_public_draws_a_receipt_says_that_nothing_was_counted(tmp_path: Path) -> None:
+    one = answered(tmp_path, draws="public")
+    found = receipt_of_node(one.folder, one.names[0])
+    assert found["rows"] is None and found["rounds_answered"] == 2
+    assert any("draws are public" in said for said in found["sentences"])
+    one.node.close()
+
+
+def test_on_the_command_line(tmp_path: Path, command: Command) -> None:
+    one = answered(tmp_path)
+    name = one.names[0]
+    one.node.close()
+    found = command("receipt", one.folder, "--user", name, "--json").json
+    assert found["node"] == "node-1" and found["rounds_answered"] == 2
+    assert "What left" in command("receipt", one.folder, "--user", name).out
+    assert "unknown user 'nobody'" in command("receipt", one.folder, "--user", "nobody").error

@@ -1,0 +1,63 @@
+"""The figures that `explain`, `run` and receipts repeat are those of the file, which only audits write."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from entrenous.core.discover import algorithms
+from entrenous.privacy import evidence
+from entrenous.privacy.protection import PROFILES
+
+ATTACK = {
+    "name": "match", "precision": 0.999, "recall": 0.5, "r_precision": 0.7, "popularity_r_precision": 0.33, "auc": 0.9,
+    "by_round": [[1, 0.1], [5, 0.5]], "verdict": "EXPOSED",
+}  # fmt: skip
+ENTRY = {
+    "algorithm": "pfpl+", "view": "individual", "profile": "paper", "cohort": 943, "fixed": False, "people": 1, "rounds": 5,
+    "data": "ml-100k", "protocol": "loo-99", "seed": 0, "users": 200, "popularity": {"r_precision": 0.33, "auc": 0.87},
+    "accuracy": {}, "epsilon": None, "arrays": {"q": None, "b": {**ATTACK, "name": "sizes", "r_precision": 0.33, "recall": 0}},
+    "attacks": [ATTACK, {**ATTACK, "name": "sign", "r_precision": 0.6}],
+}  # fmt: skip
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evidence, "entries", lambda: (ENTRY,))
+
+
+def test_the_file_names_what_there_is() -> None:
+    for one in evidence.entries():
+        assert one["algorithm"] in algorithms() and one["profile"] in PROFILES and one["view"] in evidence.VIEWS
+        assert "safe" not in json.dumps(one) and evidence.said(one)
+
+
+def test_a_line_has_the_best_attack_beside_popularity(told: None) -> None:
+    line = evidence.gives_away("pfpl+")
+    assert "'match' names 50% of a history, .999 of it rightly; R-precision .700 (popularity alone .330)" in line
+    assert "ml-100k" in line and "5 rounds" in line and evidence.gives_away("fcf") == ""
+
+
+def test_each_array_says_what_is_known_with_it_and_without(told: None) -> None:
+    assert evidence.of_array("pfpl+", "q").endswith("without this array nothing")
+    assert "without this array 'sizes' has R-precision .330" in evidence.of_array("pfpl+", "b")
+    assert evidence.of_array("pfpl+", "x") == ""
+
+
+def test_what_is_expected_grows_with_the_rounds_as_it_was_measured(told: None) -> None:
+    def recalls(rounds: int) -> list[Any]:
+        return [one["recall"] for one in evidence.expected("pfpl+", "paper", rounds)["expected"]]
+
+    assert recalls(0) == [0, 0] and recalls(3) == pytest.approx([0.3, 0.3]) and recalls(5) == recalls(50) == [0.5, 0.5]
+    assert evidence.expected("pfpl+", "paper", 50)["expected"][0]["beyond"]
+    assert not evidence.expected("pfpl+", "paper", 5)["expected"][0]["beyond"]
+    assert "loo-99" in evidence.expected("pfpl+", "paper", 5)["expected"][0]["measured"]
+
+
+def test_what_was_not_measured_is_said_to_be_so(told: None) -> None:
+    """Figures of one profile are never those of another, nor of another algorithm."""
+    for name, profile in (("pfpl+", "private"), ("fcf", "paper")):
+        found = evidence.expected(name, profile, 3)
+        assert found["expected"] == [] and f"entrenous audit {name}" in found["not_measured"]
