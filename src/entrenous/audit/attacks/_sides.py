@@ -41,7 +41,7 @@ class Visits(NamedTuple):
     rounds: Int64Array
     touched: Int32Array
 
-    def count(self, rows: RowsSeen) -> None:
+    def add(self, rows: RowsSeen) -> None:
         """Counts a round."""
         self.rounds[np.unique(rows.who)] += 1
         self.touched[rows.who, rows.item] += 1
