@@ -24,6 +24,7 @@ from .measures import measured, popularity_guess, seen_users
 from .observe import Scene, check_scene, observe, released
 from .transcript import Transcript, View
 
+FIGURES = ("precision", "recall", "f1", "share", "r_precision", "auc", "advantage", "low", "high", "worst", "rounds_to_half")
 ACCURACY = ("hr@10", "rmse")  # the first that the protocol measures
 
 
@@ -151,7 +152,7 @@ def _attacked(seen: Transcript, subject: Subject, plan: AuditPlan, progress: Pro
             "seconds": round(one.seconds, 2),
         }
         if one.claims is None:
-            found.append({**about, "verdict": f"failed: {one.failed}"})
+            found.append({**about, **dict.fromkeys(FIGURES), "named": True, "note": "", "verdict": f"failed: {one.failed}"})
         else:
             found.append({**about, **measured(one.claims, seen, subject.train)})
     return found
@@ -196,7 +197,7 @@ def equations(seen: Transcript) -> dict[str, int] | None:
     if seen.about["view"] != "sum" or not widths:
         return None
     numbers = sum(int(width[0]) if width else 1 for width in widths)
-    parties = seen.about["cohort"] // seen.about["people"] if seen.about["fixed"] else len(seen_users(seen))
+    parties = len(seen_users(seen)) // seen.about["people"]
     return {"rounds": len(seen.rounds), "numbers": numbers, "equations": len(seen.rounds) * numbers, "parties": parties}
 
 

@@ -135,7 +135,7 @@ def _show(found: dict[str, Any]) -> None:
 
 
 def _row(one: dict[str, Any]) -> list[str]:
-    if "r_precision" not in one:
+    if one["r_precision"] is None:
         return [one["name"], one["view"], *[""] * 7, one["verdict"]]
     low, high = one["low"], one["high"]
     span = "" if low is None else f"{one['advantage']:+.3f} ({low:+.3f} to {high:+.3f})"
@@ -169,7 +169,8 @@ def _sentences(found: dict[str, Any]) -> list[str]:
     if (of := found["equations"]) is not None:
         enough = "as many as there are parties" if of["equations"] >= of["parties"] else "fewer than parties"
         product = f"{of['rounds']} rounds x {of['numbers']} numbers = {of['equations']}"
-        said.append(f"equations for each item: {product} for {of['parties']} parties: {enough}")
+        noise = f", under noise of {found['protect']['noise']}" if found["protect"]["noise"] else ""
+        said.append(f"equations for each item: {product} for {of['parties']} parties: {enough}{noise}")
     if any(not one.get("named", True) for one in found["attacks"]):
         said.append(
             "pseudonyms: whole histories without names; matched with users on half of the items, measured on the other half"

@@ -1,0 +1,48 @@
+"""What attacks on the messages of peers share: item vectors of a model, and how far they have moved along one direction."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...core.types import Array, Float64Array
+from ...federation.recorder import Seen
+from ...kernels.gmf_node import shape_of
+from ..transcript import Transcript
+
+
+def gossiped(transcript: Transcript) -> bool:
+    """Whether the transcript is of models that peers push to each other."""
+    return any(sent["way"] == "pushed" and sent["name"] == "model" for sent in transcript.about["sends"])
+
+
+def item_vectors(transcript: Transcript, model: Array) -> Float64Array:
+    """The item vectors in a model of GMF or PRME-G, float64 [items, numbers], without the output layer."""
+    items, factors = transcript.items, int(transcript.setting("factors"))
+    shape, row = shape_of(items, factors), np.asarray(model, np.float64).reshape(-1)
+    if len(row) == shape.width:
+        return row[: factors * shape.stride].reshape(factors, shape.stride)[:, :items].T
+    return row[: len(row) // items * items].reshape(items, -1)
+
+
+def base_vectors(transcript: Transcript) -> Float64Array:
+    """The item vectors that every node begins with, float64 [items, numbers]."""
+    return item_vectors(transcript, transcript.rounds[0].received["model"])
+
+
+def sent_vectors(transcript: Transcript, seen: Seen) -> Float64Array:
+    """The item vectors in a message, float64 [items, numbers]."""
+    return item_vectors(transcript, seen.sent["model"][0])
+
+
+def along(moves: Float64Array, popularity: Array) -> Float64Array:
+    """How far items have moved along the direction that most moves have in common, float64 [items].
+
+    A step moves consumed items along the user vector and drawn ones against it. The end at which items are more popular is that of the
+    consumed ones: drawn items are any.
+    """
+    moved = moves[np.any(moves != 0, axis=1)]
+    if not len(moved):
+        return np.zeros(len(moves))
+    way = moves @ np.linalg.svd(moved, full_matrices=False)[2][0]
+    known = np.sqrt(popularity.astype(np.float64))
+    return way if float(way @ (known - known.mean())) >= 0 else -way
