@@ -42,7 +42,7 @@ class Visits(NamedTuple):
     touched: Int32Array
 
     def add(self, rows: RowsSeen) -> None:
-        """Counts a round."""
+        """Counts the rows of one more round."""
         self.rounds[np.unique(rows.who)] += 1
         self.touched[rows.who, rows.item] += 1
 

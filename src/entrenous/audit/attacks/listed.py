@@ -56,7 +56,8 @@ def _listed(transcript: Transcript, seen: Seen) -> Iterator[tuple[Array, Array, 
         )
         yield seen.users, device[there], seen.sent["item"][there]
     elif "v" in seen.sent and seen.sent["v"].ndim == 3 and not len(seen.sent["item"]):
-        yield seen.users, *np.nonzero(np.stack([_longer(table) for table in seen.sent["v"]]))
+        device, item = np.nonzero(np.stack([_longer(table) for table in seen.sent["v"]]))
+        yield seen.users, device, item
     elif "ptr" in seen.sent and np.diff(seen.sent["ptr"]).max(initial=0) < transcript.items:
         yield seen.users, np.repeat(np.arange(len(seen.users)), np.diff(seen.sent["ptr"])), seen.sent["item"]
 
