@@ -133,7 +133,7 @@ def test_a_relay_that_lies_about_whom_it_heard_is_refused(tmp_path: Path, lie: A
 
 def test_relays_are_refused_where_they_would_see_what_masks_hide(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="answers for all of them as one"):
-        tree(tmp_path, secure="masks")
+        tree(tmp_path, secure="masks", people=2)
 
 
 def test_a_node_that_is_named_twice_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
