@@ -25,6 +25,7 @@ LAZY = {
     "open": "entrenous.api.running",
     "compare": "entrenous.api.compare",
     "tune": "entrenous.api.tuning",
+    "attack": "entrenous.api.attacking",
     "audit": "entrenous.api.auditing",
     "Run": "entrenous.api.result",
     "evaluate": "entrenous.evaluate.protocol",

@@ -9,6 +9,7 @@ import pytest
 from command_line import Command, write_shop
 
 import entrenous
+from entrenous.audit.apart import Attempt
 from entrenous.audit.known import known
 from entrenous.core.errors import InputError
 
@@ -69,6 +70,17 @@ def test_the_final_model_alone_is_that_of_the_training_whose_accuracy_is_shown(f
     run = entrenous.run("fpl", "shop.csv", protocol="loo-20", settings=SMALL, rounds=3)
     assert found["accuracy"] == {"hr@10": run.metrics["hr@10"]} and found["view"] == "model" and found["seen"]["entries"] == 0
     assert {one["view"] for one in found["attacks"]} <= {"model"}
+
+
+def test_an_attack_that_failed_is_said_to_have_failed(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("entrenous.audit.examine.attempts", lambda *_, **__: [Attempt("sign", None, 0.1, "ValueError: no rows")])
+    command = Command(capsys)
+    arguments = ["audit", "fpl", "--data", "shop.csv", "--protocol", "loo-20", "--quick"]
+    (one,) = command(*arguments, "--json").json["attacks"]
+    assert one["verdict"] == "failed: ValueError: no rows" and one.keys() >= FIGURES and one["r_precision"] is None
+    assert "failed: ValueError: no rows" in command(*arguments).out
 
 
 def test_a_package_of_the_same_name_is_called_as_the_function() -> None:

@@ -50,6 +50,11 @@ class GMFModel(GossipModel):
         """Numbers in a model: item vectors, output weights and bias, with padding."""
         return self.shape.width
 
+    def item_vectors(self, models: Float32Array) -> Float32Array:
+        """A view of models, float32 [m, width], as the vectors Q of the items, [m, stride, factors]; those beyond the items are zeros."""
+        shape = self.shape
+        return models[:, : shape.factors * shape.stride].reshape(len(models), shape.factors, shape.stride).transpose(0, 2, 1)
+
     def sizes(self) -> dict[str, int]:
         """Sizes of the private arrays. stride: the number of items, rounded up to whole SIMD lanes."""
         return {"stride": self.shape.stride}

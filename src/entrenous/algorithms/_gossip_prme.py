@@ -44,6 +44,10 @@ class PRMEModel(PRMESettings, GossipModel):
         """Numbers in a model: two vectors for every venue, with padding."""
         return prme.width_of(self._items, self.factors)
 
+    def item_vectors(self, models: Float32Array) -> Float32Array:
+        """A view of models, float32 [m, width], as both points of every venue side by side, [m, items, 2 factors]."""
+        return models[:, : 2 * self.factors * self._items].reshape(len(models), self._items, 2 * self.factors)
+
     def init_model(self, key: np.uint64) -> Float32Array:
         """The initial model, float32 [width]: the venues' vectors P and S ~ N(0, init_std^2)."""
         model = np.zeros(self.width, np.float32)

@@ -89,6 +89,13 @@ class PepperPolicy(GossipPolicy):
         description="share of its rows that a node holds back to weigh by, where the protocol gives no weighting set",
     )
 
+    least: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="nothing is taken of a received model that does less than this times as well as the node's own; 0 = as published",
+    )
+
     holds_out_own: ClassVar[bool] = True
 
     # ---- Algorithm 2: performance-based aggregation function ----
@@ -109,6 +116,7 @@ class PepperPolicy(GossipPolicy):
         p_i = self.performance(model, a, a.own, nodes, data)  # line 8
         both, few = p_i + p_x, np.diff(data.weighing.ptr)[a.who] < 2
         share = np.where(few, 0.5, np.where(both > 0, p_x / np.where(both > 0, both, 1), 0))
+        share = np.where(~few & (p_x < self.least * p_i), 0, share)
         merge_and_train(model, a, nodes, data, share.astype(np.float32), few | (both > 0))  # lines 9 and 10
         return p_x
 

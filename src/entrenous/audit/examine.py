@@ -24,6 +24,7 @@ from .measures import measured, popularity_guess, seen_users
 from .observe import Scene, check_scene, observe, released
 from .transcript import Transcript, View
 
+FIGURES = ("precision", "recall", "f1", "share", "r_precision", "auc", "advantage", "low", "high", "worst", "rounds_to_half")
 ACCURACY = ("hr@10", "rmse")  # the first that the protocol measures
 
 
@@ -33,8 +34,8 @@ class AuditPlan:
     """What is audited, and as whom.
 
     algorithm, data, protocol, settings, load, network, profile, protect: as of a run. view: None = `individual`; `sum` where messages are
-    masked; `neighbour` where there is no server. cohort, rounds, fixed, people, watched: as in `audit.observe.Scene`. attacks: names, () =
-    all that apply. quick: leave out the training to the end, and so accuracy and what the final model tells.
+    masked; `neighbour` where there is no server. cohort, rounds, fixed, people, watched, public_draws: as in `audit.observe.Scene`.
+    attacks: names, () = all that apply. quick: leave out the training to the end, and so accuracy and what the final model tells.
     """
 
     algorithm: str
@@ -52,6 +53,7 @@ class AuditPlan:
     watched: int = 0
     profile: str = PAPER
     protect: Mapping[str, Any] = field(default_factory=dict)
+    public_draws: bool = False
     attacks: tuple[str, ...] = ()
     quick: bool = False
     threads: int = 0
@@ -101,7 +103,7 @@ def audited(
         "accuracy": accuracy, "epsilon": about["protect"]["epsilon"], "protect": about["protect"],
         "run": None if stored is None else stored.path.name, "data": subject.train.name, "protocol": subject.split.name,
         "seed": plan.seed, "settings": dict(about["settings"]), "fixed": about["fixed"], "people": about["people"],
-        "watched": about["watched"],        "seen": _said(seen), "equations": equations(seen),
+        "watched": about["watched"], "public_draws": plan.public_draws,        "seen": _said(seen), "equations": equations(seen),
         "seconds": round(time.perf_counter() - began, 1),
     }  # fmt: skip
 
@@ -135,7 +137,8 @@ def _seen(plan: AuditPlan, subject: Subject, view: View, progress: Progress) -> 
     seen = observe(
         subject.made, subject.train, view=view, rounds=plan.rounds, seed=plan.seed, cohort=plan.cohort, fixed=plan.fixed,
         people=plan.people, watched=plan.watched, profile=subject.plan.profile, protect=subject.plan.protect,
-        network=network_of(subject.plan), weighting=subject.split.weighting_sets, executor=Threads(plan.threads), progress=progress,
+        public_draws=plan.public_draws, network=network_of(subject.plan), weighting=subject.split.weighting_sets,
+        executor=Threads(plan.threads), progress=progress,
     )  # fmt: skip
     return seen._replace(about={**seen.about, "algorithm": short(plan.algorithm)})
 
@@ -151,7 +154,7 @@ def _attacked(seen: Transcript, subject: Subject, plan: AuditPlan, progress: Pro
             "seconds": round(one.seconds, 2),
         }
         if one.claims is None:
-            found.append({**about, "verdict": f"failed: {one.failed}"})
+            found.append({**about, **dict.fromkeys(FIGURES), "named": True, "note": "", "verdict": f"failed: {one.failed}"})
         else:
             found.append({**about, **measured(one.claims, seen, subject.train)})
     return found
@@ -196,7 +199,7 @@ def equations(seen: Transcript) -> dict[str, int] | None:
     if seen.about["view"] != "sum" or not widths:
         return None
     numbers = sum(int(width[0]) if width else 1 for width in widths)
-    parties = seen.about["cohort"] // seen.about["people"] if seen.about["fixed"] else len(seen_users(seen))
+    parties = len(seen_users(seen)) // seen.about["people"]
     return {"rounds": len(seen.rounds), "numbers": numbers, "equations": len(seen.rounds) * numbers, "parties": parties}
 
 

@@ -121,6 +121,7 @@ def _groups() -> dict[str, list[Any]]:
     from . import (
         about,
         ask,
+        attack,
         audit,
         checking,
         compare,
@@ -143,7 +144,7 @@ def _groups() -> dict[str, list[Any]]:
             compare.compare, tune.tune, lab.experiment, audit.audit, leaks.leakcheck, checking.check, about.algorithms, about.explain,
             lab.bench,
         ],
-        "Privacy": [receipt.receipt],
+        "Privacy": [receipt.receipt, attack.attack],
         "Data": [data.app, splitting.split],
         # federation's app with what is in founding and members
         "Network": [members.app, serve.server, serve.node],

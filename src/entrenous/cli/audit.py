@@ -28,6 +28,7 @@ def audit(
     watched: int = 0,
     profile: Profile = "paper",
     protect: Protect = None,
+    public_draws: bool = False,
     settings: Set = None,
     attack: Annotated[list[str] | None, Parameter(negative="")] = None,
     protocol: str | None = None,
@@ -71,6 +72,8 @@ def audit(
         What limits the data that leaves devices, as for `entrenous run`.
     protect:
         A setting of that, name=value, where it is to differ from the profile's; may be repeated. Names: {protect}.
+    public_draws:
+        What devices draw can be repeated by the onlooker, as in a federation whose draws are public.
     settings:
         A hyper-parameter, name=value; may be repeated.
     attack:
@@ -103,7 +106,8 @@ def audit(
         expected = "an algorithm of `entrenous algorithms`, or a stored run"
         raise InputError("entrenous audit", "nothing was named", expected=expected, fix="try: entrenous audit pfpl+")
     named = {"view": view, "cohort": cohort, "rounds": rounds, "fixed": fixed, "people": people, "watched": watched,
-             "profile": profile, "protocol": protocol, "seed": seed, "threads": threads, "quick": quick}  # fmt: skip
+             "profile": profile, "public_draws": public_draws, "protocol": protocol, "seed": seed,
+             "threads": threads, "quick": quick}  # fmt: skip
     with progress_bar() as progress:
         found = audited_what(
             what, data, settings=assignments(settings), load=assignments(load, "--load"), root=folder, todays_code=todays_code,
@@ -135,7 +139,7 @@ def _show(found: dict[str, Any]) -> None:
 
 
 def _row(one: dict[str, Any]) -> list[str]:
-    if "r_precision" not in one:
+    if one["r_precision"] is None:
         return [one["name"], one["view"], *[""] * 7, one["verdict"]]
     low, high = one["low"], one["high"]
     span = "" if low is None else f"{one['advantage']:+.3f} ({low:+.3f} to {high:+.3f})"
@@ -169,7 +173,8 @@ def _sentences(found: dict[str, Any]) -> list[str]:
     if (of := found["equations"]) is not None:
         enough = "as many as there are parties" if of["equations"] >= of["parties"] else "fewer than parties"
         product = f"{of['rounds']} rounds x {of['numbers']} numbers = {of['equations']}"
-        said.append(f"equations for each item: {product} for {of['parties']} parties: {enough}")
+        noise = f", under noise of {found['protect']['noise']}" if found["protect"]["noise"] else ""
+        said.append(f"equations for each item: {product} for {of['parties']} parties: {enough}{noise}")
     if any(not one.get("named", True) for one in found["attacks"]):
         said.append(
             "pseudonyms: whole histories without names; matched with users on half of the items, measured on the other half"

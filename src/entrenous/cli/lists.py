@@ -58,6 +58,34 @@ def network() -> Iterable[str]:
     return [f"{name}=" for name in Network.model_fields]
 
 
+def peerpoisons() -> Iterable[str]:
+    """The names of all attacks by peers."""
+    from ..audit.peers import PEERS
+
+    return PEERS
+
+
+def poisons() -> Iterable[str]:
+    """The names of all attacks by colluders."""
+    from ..audit.robustness import poisons
+
+    return poisons()
+
+
+def defences() -> Iterable[str]:
+    """The names of all defences of a server."""
+    from ..federation.defences import DEFENCES
+
+    return ["none", *DEFENCES]
+
+
+def peerdefences() -> Iterable[str]:
+    """The names of all defences of a peer."""
+    from ..audit.peers import PEER_DEFENCES
+
+    return PEER_DEFENCES
+
+
 def protect() -> Iterable[str]:
     """The settings of a protection."""
     from ..privacy.protection import Protection
@@ -73,7 +101,22 @@ def protocols() -> Iterable[str]:
 
 
 LISTS: dict[str, Callable[[], Iterable[str]]] = {
-    of.__name__: of for of in (algorithms, benches, datasets, experiments, load, metrics, network, protect, protocols)
+    of.__name__: of
+    for of in (
+        algorithms,
+        benches,
+        datasets,
+        defences,
+        experiments,
+        load,
+        metrics,
+        network,
+        peerdefences,
+        peerpoisons,
+        poisons,
+        protect,
+        protocols,
+    )
 }
 
 

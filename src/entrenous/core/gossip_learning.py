@@ -16,7 +16,7 @@ from pydantic import Field, create_model
 from . import peer_sampling
 from .contract import SentArray, Traits, pushed
 from .gossip import ACCEPTED, NOBODY, Arrivals, DeviceData, Headers, Pushes
-from .gossip_node import OLDEST, TRAIN, GossipModel, GossipPolicy, PeerState, credible, joined, keys_for, refusals
+from .gossip_node import LEAP, OLDEST, TRAIN, GossipModel, GossipPolicy, PeerState, credible, joined, keys_for, refusals
 from .protocols import Catalogue, State
 from .settings import Settings
 from .types import Float32Array, Int8Array, Int32Array, Int64Array, UInt64Array
@@ -37,6 +37,12 @@ class GossipLearning(Settings):
     carried: int = Field(5, ge=1, le=100, description="peers that a message names, of those its sender knows")
     largest: float = Field(
         100.0, gt=0, le=1e6, description="a received model with a number beyond this, or none at all, is refused"
+    )
+    leap: int = Field(
+        LEAP,
+        ge=0,
+        le=LEAP,
+        description="updates that a received model may claim to be ahead of the node's own; one that claims more counts as old as that",
     )
 
     policy_class: ClassVar[type[GossipPolicy]]
@@ -140,7 +146,7 @@ class GossipLearning(Settings):
         int8 [m], ACCEPTED or why not."""
         refused = refusals(arrivals.pool, arrivals.received, arrivals.headers.length, self.largest)
         a = arrivals.at(refused == ACCEPTED)
-        a = a._replace(headers=credible(a.headers, nodes.age[a.who], self._model.items))
+        a = a._replace(headers=credible(a.headers, nodes.age[a.who], self._model.items, self.leap))
         self._policy.on_model_received(self._model, a, nodes, data)
         peer_sampling.exchange(nodes.known, a.who, nodes.me[a.who], a.headers.sender, a.headers.peers, keys_for(a.keys, EXCHANGE))
         return refused

@@ -23,7 +23,7 @@ from .types import BoolArray, Float32Array, Float64Array, Int8Array, Int32Array,
 
 TRAIN = np.uint64(1)  # what some of the draws of one event are for
 OLDEST = (1 << 31) - 1  # updates a model may say that it has had: ages stop there, and so always fit into a message
-LEAP = 1 << 16  # updates that a received model may be ahead of the node's own; honest ones are ahead by thousands at most
+LEAP = 1 << 16  # updates that a received model may be ahead of the node's own, unless a setting says fewer
 Part = TypeVar("Part", bound=tuple[Any, ...])
 
 
@@ -94,6 +94,10 @@ class GossipModel(Settings):
     @property
     def width(self) -> int:
         """Numbers in a model, the length of its row."""
+        raise NotImplementedError
+
+    def item_vectors(self, models: Float32Array) -> Float32Array:
+        """A view of models, float32 [m, width], as a vector for each item, [m, items or more, numbers of an item]."""
         raise NotImplementedError
 
     def sizes(self) -> dict[str, int]:
@@ -174,12 +178,12 @@ def keys_for(keys: UInt64Array, purpose: np.uint64) -> UInt64Array:
     return folded(keys, np.full(len(keys), purpose))
 
 
-def credible(headers: Headers, age: Int64Array, items: int) -> Headers:
+def credible(headers: Headers, age: Int64Array, items: int, leap: int = LEAP) -> Headers:
     """Headers of received models as far as a node believes them. age: int64 [m], of each node's own model; items: of the catalogue.
 
-    A model that claims to be more than LEAP updates ahead counts as old as the node's own, and a sender has no more rows than items: what
+    A model that claims to be more than `leap` updates ahead counts as old as the node's own, and a sender has no more rows than items: what
     one message claims neither decides a merge nor stays in the network."""
-    believed = np.where((headers.age >= 0) & (headers.age <= age + LEAP), headers.age, age)
+    believed = np.where((headers.age >= 0) & (headers.age <= age + leap), headers.age, age)
     return headers._replace(age=believed, samples=np.clip(headers.samples, 0, items))
 
 

@@ -8,13 +8,13 @@ in their order. The result is that of one event after the other.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import final
+from typing import Protocol, final
 
 import numpy as np
 
 from ..core.declared import Contract, ContractError, bound
 from ..core.enforce import check_kept, check_pushes
-from ..core.gossip import ACCEPTED, NOBODY, Arrivals, DeviceData, GossipAlgorithm, Pushes, Weighing
+from ..core.gossip import ACCEPTED, NOBODY, Arrivals, DeviceData, GossipAlgorithm, Headers, Pushes, Weighing
 from ..core.keys import fold_name, folded, folds
 from ..core.keys import key as key_of
 from ..core.peer_sampling import introduced
@@ -38,13 +38,25 @@ HUGE = np.float32(1e30)  # what a bad node sends instead of a number
 JUNK = (np.float32(np.nan), np.float32(np.inf), HUGE, np.float32(0))  # the last is not wrong, but one number too many
 
 
+class PeerLies(Protocol):
+    """What colluding peers push in the place of their models and headers.
+
+    who: int64, the nodes that lie. Called with copies of their models, float32 [m, width], those of the base model [width] that all began
+    with, and their headers; returns what they push instead."""
+
+    who: Int64Array
+
+    def __call__(self, models: Float32Array, base: Float32Array, headers: Headers) -> tuple[Float32Array, Headers]: ...
+
+
 @final
 class Gossip:
     """Runs one algorithm between the users of `data`, one node each.
 
     The result depends on algorithm, data, network and seed alone: not on the executor's threads, nor on where it was interrupted.
     weighting: the nodes' weighting sets with their candidates, of a protocol that gives them; None = each node draws its own. avoid: what
-    nodes never draw as negatives, as in `Rounds`. recorder: takes down what reaches some of the nodes.
+    nodes never draw as negatives, as in `Rounds`. recorder: takes down what reaches some of the nodes. lies: what colluders push, in a test
+    of what they can do.
     """
 
     def __init__(
@@ -58,11 +70,12 @@ class Gossip:
         executor: Executor | None = None,
         avoid: Interactions | None = None,
         recorder: NeighbourRecorder | None = None,
+        lies: PeerLies | None = None,
     ) -> None:
         self.catalogue = data.catalogue
         self.algorithm: GossipAlgorithm = algorithm.configured(self.catalogue)
         self.contract: Contract = bound(self.algorithm, self.catalogue)
-        self._recorder = recorder
+        self._recorder, self._lies = recorder, lies
         self._checked = 0.0  # until then, what nodes keep, push and do to what they receive is held against the declaration
         self.data, self.seed, self.network = data, seed, network or Network()
         self.executor: Executor = executor or Threads(1)
@@ -182,7 +195,23 @@ class Gossip:
         swarm.counts.pushed[who] += 1
         slot = np.where(self._draws.bad[who], self._draws.junk[who], swarm.slot[who])
         length = pushes.headers.length + (self._draws.bad[who] & (self._draws.junk[who] == len(JUNK) - 1))
-        self._send(swarm, now, pushes._replace(headers=pushes.headers._replace(length=length)), slot)
+        pushes = pushes._replace(headers=pushes.headers._replace(length=length))
+        pushes, slot, made = self._lied(swarm, who, pushes, slot)
+        self._send(swarm, now, pushes, slot)
+        swarm.pool.drop(made)
+
+    def _lied(self, swarm: Swarm, who: Int64Array, pushes: Pushes, slot: Int64Array) -> tuple[Pushes, Int64Array, Int64Array]:
+        """The pushes of nodes with those of colluders replaced, and the slots that were taken for these."""
+        lying = np.empty(0, np.int64) if self._lies is None else np.flatnonzero(np.isin(who, self._lies.who))
+        if self._lies is None or not len(lying):
+            return pushes, slot, slot[:0]
+        models, said = self._lies(swarm.pool.values[swarm.slot[who[lying]]].copy(), self._base, pushes.headers.at(lying))
+        made, slot = swarm.pool.take(len(lying)), slot.copy()
+        swarm.pool.values[made], slot[lying] = models, made
+        whole = {name: np.array(array) for name, array in pushes.headers._asdict().items()}
+        for name, part in said._asdict().items():
+            whole[name][lying] = part
+        return pushes._replace(headers=Headers(**whole)), slot, made
 
     def _send(self, swarm: Swarm, now: Happening, pushes: Pushes, slot: Int64Array) -> None:
         """Puts the messages on their way, peer by peer, as each sender's uplink takes them."""

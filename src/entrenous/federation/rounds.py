@@ -16,10 +16,12 @@ from ..data.interactions import Interactions
 from ..privacy.in_force import ProtectionInForce
 from ..privacy.limit import Limit
 from ..privacy.protection import Protection
+from .defences import defence, known_of
 from .executors import Executor, Threads
 from .ledger import Ledger
 from .recorder import Recorder
 from .shard import FederatedDevices, Shard
+from .visible import VisibleRound
 
 
 class Training(NamedTuple):
@@ -72,11 +74,19 @@ class Rounds:
         self._limited = bool(limits) or self.protected.protection.active
         self.executor: Executor = executor or Threads(1)
         self._here, self._recorder, self._cohorts = everybody is None, recorder, cohorts
-        self.everybody: FederatedDevices = everybody or Shard(
+        self.everybody: FederatedDevices = everybody or self._defended(Shard(
             self.algorithm, self.catalogue, data, np.arange(self.catalogue.users),
             executor=self.executor, limits=limits, protection=protection, block=block, avoid=avoid, recorder=recorder,
-        )  # fmt: skip
+        ))  # fmt: skip
         self._key = key_of(seed, "rounds")
+
+    def _defended(self, shard: Shard) -> FederatedDevices:
+        """The devices of a shard, with the protection's defence between them and the sum, if it has one."""
+        name = self.protected.protection.defence
+        if name == "none":
+            return shard
+        server = self.algorithm.init_server(self.catalogue, key_of(self.seed, "server"))
+        return VisibleRound(shard, defence=defence(name, known_of(self.algorithm, self.contract, server)))
 
     def start(self) -> Training:
         """The state before the first round: the server's initial model and every device's initial private state."""

@@ -46,6 +46,11 @@ class Protection(Settings):
         "fixed",
         description="fixed: the algorithm's own choice of devices; poisson: each device by itself, with probability cohort / users",
     )
+    defence: Literal["none", "clip", "rowclip", "satcap", "trimmed", "krum", "robust"] = Field(
+        "none",
+        description="what the server does to the updates of a round before it adds them, against poisoning; it must see them singly. "
+        "robust = clipped rows, and a cap on each item's row that falls as the item rises",
+    )
     secure_sum: bool = Field(False, description="single messages are masked: nobody sees but sums")
     people: int = Field(1, ge=1, description="users in a sum, at least")
     parties: int = Field(1, ge=1, description="nodes or gateways in a sum, at least")
@@ -62,6 +67,8 @@ class Protection(Settings):
             )
         if self.epsilon is not None and not (self.clip and self.sampling == "poisson"):
             raise ValueError("epsilon together with clip (above 0) and sampling=poisson, on which its proof rests")
+        if self.defence != "none" and (self.secure_sum or self.noisy):
+            raise ValueError("defence=none with secure_sum or noise: a server that sees sums alone cannot tell updates apart")
         return self
 
     @property
@@ -89,7 +96,7 @@ PROFILES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
             "secure_sum": True,
             "epsilon": 8.0,
         },
-        ROBUST: {"rows": "sorted"},
+        ROBUST: {"defence": "robust"},
     }
 )
 

@@ -38,6 +38,9 @@ class ShardedRounds:
     ) -> None:
         self.algorithm, self.data, self.seed, self.avoid = algorithm.configured(data.catalogue), data, seed, avoid
         self.catalogue = data.catalogue
+        if protection is not None and protection.defence != "none":
+            problem = f"the protection has defence={protection.defence}, and workers answer with sums"
+            raise InputError("--workers", problem, expected="devices that are here", fix="leave --workers out, or defence=none")
         self._crew, self._shards = crew, Shards(crew, self.algorithm, data, avoid, protection)
         self._rounds = Rounds(algorithm, data, seed=seed, avoid=avoid, protection=protection, everybody=self._shards)
         crew.owner = self

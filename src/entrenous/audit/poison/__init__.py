@@ -1,0 +1,1 @@
+"""Poisoning: what colluding devices and peers send; one file = one attack, whose `POISONS` names it (audit/colluders.py)."""

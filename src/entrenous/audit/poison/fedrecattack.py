@@ -1,0 +1,88 @@
+"""FedRecAttack: private user vectors are estimated from the few interactions that are public, and rows are written that promote the target
+to these users.
+
+D. Rong, S. Ye, R. Zhao, H. N. Yuen, J. Chen, Q. He, "FedRecAttack: Model poisoning attack to federated recommendation", ICDE 2022,
+algorithm 1: for each user u, the score of the last item of u's list of K is compared with that of the target,
+
+    L = sum_u g(x_u,last - x_u,target),   g(x) = x for x > 0, exp(x) - 1 else (eq. 9),
+
+and the gradients of at most kappa items are sent, in rows no longer than C.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...core.types import Float64Array
+from ...core.update import Update
+from ..colluders import Craft, Plot, Poison, Sight, by_popularity, only_rows
+
+LIST = 10  # K, the length of the lists that the target is to enter
+STEPS, RATE = 30, 0.1  # of BPR on the public interactions in a round, and its learning rate
+SETTINGS = {"xi": 0.01, "kappa": 60.0, "norm": 1.0, "rate": 1.0}
+
+
+def begin(plot: Plot) -> Craft:
+    """The function that makes their updates; it remembers the user vectors that it has estimated."""
+    vectors: dict[str, Float64Array] = {}
+
+    def craft(sight: Sight) -> Update:
+        q, b = _model(sight)
+        if "p" not in vectors:
+            vectors["p"] = plot.draws("vectors").normal((plot.honest, q.shape[1]), 0.1)
+        p = vectors["p"] = estimated(vectors["p"], q, b, plot, sight.number)
+        seen = np.unique(plot.public[:, 0])
+        dq, db = gradient(p[seen], q, b, plot)
+        size = (dq**2).sum(axis=1) + db**2
+        size[plot.target] = np.inf
+        most = min(int(plot.setting("kappa")), sight.contract.sizes["rows"])
+        items = np.sort(np.argsort(-size, kind="stable")[:most])
+        bias, moves = sight.tables.bias, {}
+        for name in sight.tables.field:
+            moves[name] = -plot.setting("rate") * (db if name == bias else dq)[items]
+        return only_rows(sight, items, moves, most=plot.setting("norm"))
+
+    return craft
+
+
+def _model(sight: Sight) -> tuple[Float64Array, Float64Array]:
+    """Item vectors and biases, zeros where the model has none."""
+    bias = sight.tables.bias
+    names = [name for name in sight.tables.field if name != bias]
+    q = sight.model[sight.tables.field[names[0]]].astype(np.float64)
+    return q, sight.model[sight.tables.field[bias]].astype(np.float64) if bias else np.zeros(len(q))
+
+
+def estimated(p: Float64Array, q: Float64Array, b: Float64Array, plot: Plot, number: int) -> Float64Array:
+    """User vectors after some steps of BPR on the public interactions, from what they were (section IV-B)."""
+    user, item = plot.public.T
+    draws = plot.draws("negatives", number)
+    for _ in range(STEPS):
+        other = draws.integers(len(q), len(user))
+        apart = q[item] - q[other]
+        x = (p[user] * apart).sum(axis=1) + b[item] - b[other]
+        step = np.zeros_like(p)
+        np.add.at(step, user, apart / (1 + np.exp(np.clip(x, -50, 50)))[:, None])
+        p = p + RATE * (step - 0.01 * p)
+    return p
+
+
+def gradient(p: Float64Array, q: Float64Array, b: Float64Array, plot: Plot) -> tuple[Float64Array, Float64Array]:
+    """The gradient of L by item vectors [items, F] and biases [items], over the users of p (eq. 10)."""
+    scores = p @ q.T + b
+    scores[:, plot.target] = -np.inf
+    last = np.argsort(-scores, axis=1, kind="stable")[:, LIST - 1]
+    gap = scores[np.arange(len(p)), last] - (p @ q[plot.target] + b[plot.target])
+    slope = np.where(gap > 0, 1.0, np.exp(np.minimum(gap, 0)))
+    dq, db = np.zeros_like(q), np.zeros_like(b)
+    np.add.at(dq, last, slope[:, None] * p)
+    np.add.at(db, last, slope)
+    dq[plot.target] -= slope @ p
+    db[plot.target] -= slope.sum()
+    return dq, db
+
+
+POISONS = {
+    "fedrecattack": Poison("Rong et al., FedRecAttack, ICDE 2022", "a share xi of all interactions", SETTINGS, True, by_popularity, begin,
+                           True),
+}  # fmt: skip

@@ -1,0 +1,40 @@
+"""Untargeted: colluders send their own updates turned round, enlarged, or numbers without meaning."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...core.update import Update
+from ..colluders import Craft, Plot, Poison, Sight, edited, without_target
+
+SOURCE = "Li et al., RSA, AAAI 2019; Blanchard et al., NeurIPS 2017"
+
+
+def turned(plot: Plot) -> Craft:
+    """Updates times a negative number."""
+    return lambda sight: edited(sight, -plot.setting("factor"))
+
+
+def enlarged(plot: Plot) -> Craft:
+    """Updates times a large number."""
+    return lambda sight: edited(sight, plot.setting("factor"))
+
+
+def noise(plot: Plot) -> Craft:
+    """Updates of normal numbers, of the shapes of their own."""
+
+    def craft(sight: Sight) -> Update:
+        draws, scale, mine = plot.draws("noise", sight.number), plot.setting("scale"), sight.mine
+        rows = {name: draws.normal(values.shape, scale).astype(np.float32) for name, values in mine.rows.items()}
+        return mine._replace(
+            rows=rows, dense={name: draws.normal(v.shape, scale).astype(np.float32) for name, v in mine.dense.items()}
+        )
+
+    return craft
+
+
+POISONS = {
+    "sign-flip": Poison(SOURCE, "nothing", {"factor": 1.0}, False, without_target, turned),
+    "scaling": Poison(SOURCE, "nothing", {"factor": 10.0}, False, without_target, enlarged),
+    "noise": Poison(SOURCE, "nothing", {"scale": 1.0}, False, without_target, noise),
+}

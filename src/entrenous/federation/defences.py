@@ -1,0 +1,202 @@
+"""Defences of a server against poisoned updates: functions over the updates of a whole round, which it must see singly.
+
+None of them can run under a secure sum, where no single update is seen. `robust` is what was found to hold (docs/poisoning.md): a cap on
+each item's row that falls as the item rises. The others are there to be compared with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+import numpy as np
+
+from ..core.declared import Contract
+from ..core.discover import pick
+from ..core.protocols import FederatedAlgorithm, State, arrays_of
+from ..core.types import Array, BoolArray, Float64Array, Int64Array
+from ..core.update import Update
+from ..privacy.clip import lengths
+from .item_rows import ItemRows, Tables, item_rows, replaced, tables_of
+from .visible import Defence, of_some, undefended
+
+BINS = 10  # of items by their present score, in each of which rows that raise their item are capped
+FEW = 5  # devices with such a row in a bin, up to which its cap is a constant
+UNKNOWN = 0.3  # that constant: less than what a first push of BPR is long
+TYPICAL = 0.3  # the quantile of lengths that is the cap in a bin
+LONG = 5.0  # times the median length: longer than nearly all honest rows, whatever a minority sends
+
+
+class Known(NamedTuple):
+    """What a defence knows of the federation: its contract, and which arrays of the model the sent ones move, and which way."""
+
+    contract: Contract
+    tables: Tables
+
+
+def norm_bound(update: Update, model: State, known: Known, *, most: float | None = None) -> Update:
+    """Shortens each device's update to the Euclidean length `most`; None = the median length of the round."""
+    length = lengths(update)
+    bound = most if most is not None else float(np.median(length[length > 0])) if (length > 0).any() else 0.0
+    return _scaled(update, np.minimum(1, bound / np.maximum(length, 1e-12)))
+
+
+def row_clip(update: Update, model: State, known: Known, *, most: float | None = None) -> Update:
+    """Shortens each item row to the Euclidean length `most`; None = LONG times the median of the round."""
+    for rows in item_rows(update, known.contract.sizes["items"]):
+        cap = LONG * _quantile(rows.length, rows.device, 0.5) if most is None else most
+        update = replaced(update, rows, _shortened(rows, np.full(len(rows.item), cap)))
+    return update
+
+
+def satcap(update: Update, model: State, known: Known) -> Update:
+    """Caps each item row by the item's present score (ours): an honest push shrinks as its item climbs; a liar's may be no longer.
+
+    Rows that raise their item are sorted into BINS by the score that the item has now. Each array of a row is shortened to the TYPICAL
+    quantile of its lengths in the bin; of other rows to LONG times their median, since honest rows that lower an item hold liars back. The
+    score is the item's bias or, without one, its product with a public probe, the mean item vector.
+    """
+    arrays = arrays_of(model)
+    for rows in item_rows(update, known.contract.sizes["items"]):
+        score, push = _scores(rows, arrays, known.tables)
+        if score is not None:
+            parts = [rows._replace(vector=rows.part(name), columns={name: width}) for name, width in rows.columns.items()]
+            short = [_shortened(part, _caps(part, score[rows.item], push > 0)) for part in parts]
+            update = replaced(update, rows, np.concatenate(short, axis=1))
+    return update
+
+
+def _scores(rows: ItemRows, arrays: Mapping[str, Array], tables: Tables) -> tuple[Float64Array | None, Float64Array]:
+    """The present score of every item, float64 [items], and by how much each row raises that of its item."""
+    if tables.bias in rows.columns:
+        name = tables.bias
+        score = arrays[tables.field[name]].astype(np.float64).reshape(-1)
+        return score, tables.gain[name] * rows.part(name)[:, 0].astype(np.float64)
+    for name in rows.columns:
+        if name in tables.field:
+            table = arrays[tables.field[name]].astype(np.float64)
+            probe = table.mean(axis=0)
+            return table @ probe, np.sign(tables.gain[name]) * (rows.part(name).astype(np.float64) @ probe)
+    return None, np.zeros(len(rows.item))
+
+
+def _caps(rows: ItemRows, score: Float64Array, raising: BoolArray) -> Float64Array:
+    """The most that each row may be long, float64 [n]. score: of its item."""
+    length, device = rows.length, rows.device
+    cap = np.full(len(length), LONG * _quantile(length[~raising], device[~raising], 0.5))
+    levels = np.linspace(0, 1, BINS + 1)[1:-1]
+    edges = np.array([_quantile(score[raising], device[raising], level) for level in levels])
+    place = np.searchsorted(edges, score)
+    for number in range(BINS):
+        own = raising & (place == number)
+        many = len(np.unique(device[own])) > FEW
+        cap[own] = _quantile(length[own], device[own], TYPICAL) if many else UNKNOWN
+    return cap
+
+
+def trimmed_mean(update: Update, model: State, known: Known, *, share: float = 0.2) -> Update:
+    """Replaces the rows of each item by their mean without the `share` largest and smallest of each coordinate (Yin et al. 2018), item by
+    item: a coordinate-wise mean over all devices would be of zeros, since most devices send no row for an item."""
+    for rows in item_rows(update, known.contract.sizes["items"]):
+        if len(rows.item):
+            update = replaced(update, rows, _trimmed(rows, share))
+    return update
+
+
+def _trimmed(rows: ItemRows, share: float) -> Float64Array:
+    count = np.bincount(rows.item)
+    start = np.cumsum(count) - count
+    each = np.arange(len(rows.item))
+    out = np.empty(rows.vector.shape)
+    for column in range(rows.vector.shape[1]):
+        values = rows.vector[:, column].astype(np.float64)
+        order = np.lexsort((values, rows.item))
+        item = rows.item[order]
+        rank, trim = each - start[item], (share * count[item]).astype(np.int64)
+        kept = (rank >= trim) & (rank < count[item] - trim)
+        mean = np.bincount(item, values[order] * kept, len(count)) / np.maximum(np.bincount(item, kept, len(count)), 1)
+        out[:, column] = mean[rows.item]
+    return out
+
+
+def multi_krum(update: Update, model: State, known: Known, *, share: float = 0.2) -> Update:
+    """Keeps the devices whose updates have the closest neighbours (Multi-Krum, Blanchard et al. 2017, with `share` of them taken for
+    liars), and weighs them as the whole cohort."""
+    whole = _flat(update, known.contract.sizes["items"])
+    m = len(whole)
+    liars = int(np.ceil(share * m))
+    near = m - liars - 2
+    if near < 1:
+        return update
+    square = (whole.astype(np.float64) ** 2).sum(axis=1)
+    apart = square[:, None] + square - 2 * (whole @ whole.T)
+    np.fill_diagonal(apart, np.inf)
+    score = np.sort(apart, axis=1)[:, :near].sum(axis=1)
+    kept = np.sort(np.argsort(score, kind="stable")[: m - liars])
+    return _scaled(of_some(update, kept), np.full(len(kept), m / len(kept)))
+
+
+def _flat(update: Update, items: int) -> Array:
+    """Each device's whole update as one row, float32 [m, all numbers]."""
+    device = np.repeat(np.arange(update.devices), np.diff(update.ptr))
+    parts = [values.reshape(update.devices, -1) for values in update.dense.values()]
+    for values in update.rows.values():
+        flat = values.reshape(len(values), -1)
+        whole = np.zeros((update.devices, items, flat.shape[1]), np.float32)
+        whole[device, update.item] = flat
+        parts.append(whole.reshape(update.devices, -1))
+    return np.concatenate(parts, axis=1)
+
+
+def robust(update: Update, model: State, known: Known) -> Update:
+    """Clips each item row, and caps it by its item's score: what the profile `robust` does."""
+    return satcap(row_clip(update, model, known), model, known)
+
+
+DEFENCES: Mapping[str, Callable[[Update, State, Known], Update]] = MappingProxyType(
+    {"clip": norm_bound, "rowclip": row_clip, "satcap": satcap, "trimmed": trimmed_mean, "krum": multi_krum, "robust": robust}
+)
+
+
+def known_of(algorithm: FederatedAlgorithm, contract: Contract, server: State) -> Known:
+    """What a defence knows of a federation. server: any state of its server, from which nothing but shapes and directions is taken."""
+    return Known(contract, tables_of(algorithm, contract, server))
+
+
+def defence(name: str, known: Known) -> Defence:
+    """A defence by its name, "none" among them, for one federation. Raises InputError for one that does not exist."""
+    if name == "none":
+        return undefended
+    found = pick("defence", name, dict(DEFENCES))
+    return lambda update, model: found(update, model, known)
+
+
+# ---- small parts ------------------------------------------------------------------------------------------------------------------------
+
+
+def _scaled(update: Update, factor: Float64Array) -> Update:
+    """Each device's arrays times a number of its own, float64 [m]; its weight stays."""
+    of_row = np.repeat(factor, np.diff(update.ptr))
+    rows = {name: _times(values, of_row) for name, values in update.rows.items()}
+    return update._replace(rows=rows, dense={name: _times(values, factor) for name, values in update.dense.items()})
+
+
+def _times(values: Array, factor: Float64Array) -> Array:
+    return (values * factor.reshape(-1, *([1] * (values.ndim - 1)))).astype(np.float32)
+
+
+def _shortened(rows: ItemRows, cap: Float64Array) -> Array:
+    return rows.vector * np.minimum(1, cap / np.maximum(rows.length, 1e-12)).astype(np.float32)[:, None]
+
+
+def _quantile(values: Float64Array, device: Int64Array, quantile: float) -> float:
+    """A quantile of the values of many devices, in which none counts for more values than the median device has, so that whoever sends
+    many rows does not decide it. 0 without any."""
+    if not len(values):
+        return 0.0
+    count = np.bincount(device)
+    weight = np.minimum(1.0, np.median(count[count > 0]) / count[device])
+    order = np.argsort(values, kind="stable")
+    heard = np.cumsum(weight[order])
+    return float(values[order][np.searchsorted(heard, quantile * heard[-1])])

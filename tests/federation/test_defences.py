@@ -1,0 +1,162 @@
+"""Defences of a server that sees every update: what each does to an honest update, and to a liar's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from entrenous.algorithms.fcf import FCF
+from entrenous.algorithms.fedavg import FedAvg
+from entrenous.algorithms.fpl import FPL, FPLServer
+from entrenous.core.declared import bound
+from entrenous.core.errors import InputError
+from entrenous.core.keys import key
+from entrenous.core.update import Update
+from entrenous.data.synthetic import synthetic
+from entrenous.federation.defences import DEFENCES, Known, defence, known_of
+from entrenous.federation.item_rows import item_rows, replaced, tables_of
+from entrenous.federation.rounds import Rounds
+from entrenous.federation.shard import Shard
+from entrenous.federation.visible import VisibleRound, of_some, sound_devices
+from entrenous.privacy.protection import Protection, protection_of
+from entrenous.runs.recommenders import fitted
+from entrenous.runs.store import model_sha256
+
+DATA = synthetic(users=60, items=80, interactions=900, seed=1)
+ITEMS, FACTORS = 40, 3
+
+
+def fpl() -> tuple[FPL, Known, FPLServer]:
+    """FPL over some items, what a defence knows of it, and a model whose biases rise with the item's number."""
+    catalogue = DATA.catalogue._replace(items=ITEMS)
+    own = FPL(factors=FACTORS, triples=40).configured(catalogue)
+    server = own.init_server(catalogue, key(0, "server"))._replace(b=np.linspace(-1, 1, ITEMS, dtype=np.float32))
+    return own, known_of(own, bound(own, catalogue), server), server
+
+
+def updates(lists: list[dict[int, tuple[float, float]]]) -> Update:
+    """Updates of FPL's shape: of each device {item: (number of every factor, bias)}."""
+    item = [i for rows in lists for i in rows]
+    q = [[dq] * FACTORS for rows in lists for dq, _ in rows.values()]
+    b = [db for rows in lists for _, db in rows.values()]
+    ptr = np.cumsum([0, *(len(rows) for rows in lists)]).astype(np.int64)
+    rows = {"q": np.array(q, np.float32).reshape(-1, FACTORS), "b": np.array(b, np.float32)}
+    return Update(ptr, np.array(item, np.int32), rows, {}, np.ones(len(lists), np.float32))
+
+
+def crowd(liar: dict[int, tuple[float, float]], many: int = 1) -> Update:
+    """30 honest devices, whose pushes shrink as an item's bias rises, and behind them some that lie."""
+    honest = [{i: (0.1, 0.6 - 0.5 * i / ITEMS) if i % 2 else (-0.05, -0.2) for i in range(d % 3, ITEMS, 3)} for d in range(30)]
+    return updates([*honest, *[liar] * many])
+
+
+def test_which_array_a_row_moves_and_which_way_is_found_by_trying() -> None:
+    catalogue = DATA.catalogue
+    for made, field, gain in (
+        (FPL(factors=4), {"q": "q", "b": "b"}, 0.05),
+        (FCF(factors=4), {"f": "y"}, 0.05 / 16),  # Adam's first step, whatever the sum
+        (FedAvg(factors=4, layers=()), {"item": "item"}, 1.0),
+    ):
+        own = made.configured(catalogue)
+        tables = tables_of(own, bound(own, catalogue), own.init_server(catalogue, key(0, "server")))
+        assert dict(tables.field) == field, made
+        assert tables.gain[next(iter(field))] == pytest.approx(gain, rel=0.3)
+    assert tables_of(*_of(FPL())).bias == "b" and tables_of(*_of(FCF())).bias == ""
+
+
+def _of(made: FPL | FCF) -> tuple:
+    own = made.configured(DATA.catalogue)
+    return own, bound(own, DATA.catalogue), own.init_server(DATA.catalogue, key(0, "server"))
+
+
+def test_rows_taken_apart_and_put_back_are_the_same() -> None:
+    update = crowd({3: (9.0, 9.0)})
+    (rows,) = item_rows(update, ITEMS)
+    assert rows.part("b")[-1, 0] == 9 and rows.part("q").shape == (len(update.item), FACTORS)
+    again = replaced(update, rows, rows.vector)
+    assert all(again.rows[name].tobytes() == update.rows[name].tobytes() for name in update.rows)
+
+
+@pytest.mark.parametrize("name", sorted(DEFENCES))
+def test_no_defence_lengthens_what_a_device_sent_by_much_nor_changes_its_shape(name: str) -> None:
+    _, known, server = fpl()
+    update = crowd({39: (0.0, 1000.0)})
+    found = defence(name, known)(update, server)
+    assert found.rows["q"].dtype == np.float32 and len(found.item) == len(found.rows["b"]) == found.ptr[-1]
+    pushed = float(found.rows["b"][found.item == 39].sum())
+    assert pushed < 5  # undefended it is more than 1000
+
+
+def test_satcap_lets_an_honest_round_pass_nearly_whole_and_a_push_at_a_high_item_no_longer_than_an_honest_one() -> None:
+    _, known, server = fpl()
+    update = crowd({39: (0.0, 1000.0)}, many=3)
+    found = defence("satcap", known)(update, server)
+    honest = np.flatnonzero(update.item != 39)
+    kept = np.abs(found.rows["b"][honest]).sum() / np.abs(update.rows["b"][honest]).sum()
+    assert kept > 0.9
+    assert found.rows["b"][-1] <= 0.15 < update.rows["b"][honest].max()  # an honest push at item 39 is 0.11, at item 1 0.59
+
+
+def test_many_rows_of_one_device_do_not_lift_the_caps_of_the_rest() -> None:
+    _, known, server = fpl()
+    alone = defence("satcap", known)(crowd({39: (0.0, 1000.0)}, many=3), server)
+    flood = defence("satcap", known)(crowd({i: (0.0, 1000.0) for i in range(ITEMS)}, many=3), server)
+    assert flood.rows["b"][-1] <= 2 * alone.rows["b"][-1]
+
+
+def test_the_trimmed_mean_of_an_item_is_that_of_its_own_senders() -> None:
+    _, known, server = fpl()
+    values = [1.0, 2.0, 3.0, 4.0, 100.0]
+    found = defence("trimmed", known)(updates([{7: (value, -value)} for value in values]), server)
+    assert found.rows["b"].tolist() == [-3.0] * 5 and found.rows["q"][0].tolist() == [3.0] * FACTORS
+
+
+def test_multi_krum_drops_who_is_far_from_everybody() -> None:
+    _, known, server = fpl()
+    update = updates([*[{1: (0.1, 0.1), 2: (0.1, -0.1)}] * 8, {1: (50.0, 50.0)}, {2: (-50.0, 50.0)}])
+    found = defence("krum", known)(update, server)
+    assert found.devices == 8 and set(found.item.tolist()) == {1, 2}
+    assert found.rows["b"][0] == pytest.approx(0.125)  # 10 / 8 of 0.1: the round weighs as much as before
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e30])
+def test_a_device_with_one_number_that_cannot_be_added_is_dropped_alone(bad: float) -> None:
+    update = updates([{1: (0.1, 0.1)}, {1: (0.1, bad), 2: (0.1, 0.1)}, {}, {2: (0.2, 0.2)}])
+    sound = sound_devices(update, fpl()[1].contract, 2)
+    assert sound.tolist() == [True, False, True, True]
+    kept = of_some(update, np.flatnonzero(sound))
+    assert kept.ptr.tolist() == [0, 1, 1, 2] and kept.item.tolist() == [1, 2]
+
+
+def test_more_rows_or_weight_than_a_device_may_have_are_dropped() -> None:
+    contract, update = fpl()[1].contract, updates([{1: (0.1, 0.1)}, {1: (0.1, 0.1), 2: (0.1, 0.1)}, {3: (0.1, 0.1)}])
+    heavy = update._replace(weight=np.array([1, 1, 100], np.float32))
+    assert sound_devices(update, contract, 1).tolist() == [True, False, True]
+    assert sound_devices(heavy, contract, 2).tolist() == [True, True, False]  # in FPL everybody weighs 1
+
+
+def test_an_undefended_visible_round_gives_the_same_bytes_as_rounds() -> None:
+    made = FPL(factors=4, cohort=20)
+    plain = Rounds(made, DATA)
+    own = plain.algorithm
+    visible = Rounds(made, DATA, everybody=VisibleRound(Shard(own, DATA.catalogue, DATA, np.arange(60))))
+    ended = [rounds.advance(rounds.start(), 3) for rounds in (plain, visible)]
+    one, other = (fitted(rounds, now) for rounds, now in zip((plain, visible), ended, strict=True))
+    assert model_sha256(one.arrays) == model_sha256(other.arrays) and one.ledger == other.ledger
+
+
+def test_a_run_under_robust_is_defended_and_changes_the_model() -> None:
+    made = FPL(factors=4, cohort=20)
+    robust = protection_of("robust", {}, FPL.traits)
+    hashes = set()
+    for protection in (None, robust):
+        rounds = Rounds(made, DATA, protection=protection)
+        assert isinstance(rounds.everybody, VisibleRound) == (protection is robust)
+        hashes.add(model_sha256(fitted(rounds, rounds.advance(rounds.start(), 3)).arrays))
+    assert len(hashes) == 2
+
+
+def test_a_defence_beside_sums_that_hide_updates_is_refused() -> None:
+    for other in ({"secure_sum": True}, {"noise": 0.1}):
+        with pytest.raises(InputError, match="sums alone"):
+            Protection.parse({"defence": "robust", **other}, "--protect")
