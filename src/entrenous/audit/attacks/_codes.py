@@ -1,10 +1,10 @@
 """Sums of vectors by unknown binary codes, taken apart: which of N parties is in which row, and what vector each of them has.
 
-Row i of round r is E_i = sum over the parties u of item i of (c - g x_u . y_i) x_u, with y known and x_u unknown but the same in all rows of a
-round; in FCF x_u itself follows from which items are u's. Blind separation: independent components (A. Hyvarinen, E. Oja, "Independent
-component analysis", Neural Networks 13, 2000, with the square as nonlinearity: codes are sparse and so skewed) of rows with few parties are a
-start; then the vectors are fitted to the codes and the codes, between 0 and 1, to the vectors, in turns (D. D. Lee, H. S. Seung, "Learning the
-parts of objects", Nature 401, 1999, is this for parts that are not negative).
+Row i of round r is E_i = sum over the parties u of item i of (c - g x_u . y_i) x_u, with y known and x_u unknown but the same in all rows
+of a round; in FCF x_u itself follows from which items are u's. Blind separation: independent components (A. Hyvarinen, E. Oja,
+"Independent component analysis", Neural Networks 13, 2000, with the square as nonlinearity: codes are sparse and so skewed) of rows with
+few parties are a start; then the vectors are fitted to the codes and the codes, between 0 and 1, to the vectors, in turns (D. D. Lee, H.
+S. Seung, "Learning the parts of objects", Nature 401, 1999, is this for parts that are not negative).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ...core.keys import key
 from ...core.types import BoolArray, Float64Array
 
 TAIL, SOLVED = 0.4, 0.02  # the share of rows with the smallest sums; what is left of a row that is explained, as a share
-STEPS, COMPONENT_STEPS = 240, 60
+STEPS, HELD, COMPONENT_STEPS = 60, 30, 60  # turns; of these with the vectors of the start; of the components
 
 
 class Coded(NamedTuple):
@@ -52,7 +52,7 @@ def separated(coded: Coded, parties: int) -> tuple[Float64Array, Float64Array]:
     scale = np.stack([np.eye(rows.shape[1]) / np.sqrt((rows**2).mean()) for rows in coded.rows])
     for step in range(STEPS):
         vectors = _vectors(coded, codes)
-        if step < STEPS // 2:
+        if step < HELD:
             vectors[:, :few] = anchors
         codes = _codes(coded, vectors, codes, scale, 6)
         left = _left(coded, codes, vectors)

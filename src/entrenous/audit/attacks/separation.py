@@ -1,11 +1,11 @@
 """Sums over the same parties, round after round, come apart without knowing any of them: FCF's sums do not hide single histories.
 
-The sum of FCF's gradients (Ammad-ud-din et al., arXiv:1901.09888) is, for an item i that nobody of the parties has consumed, -w S y_i with one
-matrix S = sum x_u x_u^T for all items: rare items show it (a robust regression), and with it which items were consumed at all. What the others
-have beside it is a sum of multiples of x_u over the parties that consumed them, in every round: rounds x F equations for each item, against as
-many binary unknowns as there are parties. `_codes` solves them. What comes out are histories of pseudonyms. Claimed are codes above one half in
-rows that are explained. Source: ours; blind separation as in Hyvarinen and Oja, Neural Networks 13, 2000. Sums with noise are left alone: then
-the items that nobody consumed do not stand out, and popularity is all that is said.
+The sum of FCF's gradients (Ammad-ud-din et al., arXiv:1901.09888) is, for an item i that nobody of the parties has consumed, -w S y_i
+with one matrix S = sum x_u x_u^T for all items: rare items show it (a robust regression), and with it which items were consumed at all.
+What the others have beside it is a sum of multiples of x_u over the parties that consumed them, in every round: rounds x F equations for
+each item, against as many binary unknowns as there are parties. `_codes` solves them. What comes out are histories of pseudonyms. Claimed
+are codes above one half in rows that are explained. Source: ours; blind separation as in Hyvarinen and Oja, Neural Networks 13, 2000.
+Sums with noise are left alone: then the items that nobody consumed do not stand out, and popularity is all that is said.
 """
 
 from __future__ import annotations
