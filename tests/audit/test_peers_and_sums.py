@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from onlooker import histories, movielens, right
 
-from entrenous.audit.attacks import carried, differencing, drift, first_push, membership, regression, separation
+from entrenous.audit.attacks import carried, differencing, drift, first_push, membership, regression, separation, sum_match
 from entrenous.audit.attacks._rows_seen import prior
 from entrenous.audit.claims import Claims
 from entrenous.audit.measures import measured
@@ -142,3 +142,19 @@ def test_what_was_known_is_no_find(small: Any) -> None:
     score = np.where(known, 100, np.tile(prior(transcript), (len(users), 1))).astype(np.float32)
     found = measured(Claims(users, score, known), transcript, small)
     assert found["precision"] is None and found["r_precision"] == found["popularity_r_precision"]
+
+
+def test_rows_of_one_sender_in_sums_are_solved_linked_and_named() -> None:
+    transcript = observe("pfpl", movielens(), view="sum", cohort=100, rounds=150, settings={"factors": 20})
+    claims = sum_match.ATTACK.run(transcript)
+    found = right(claims, movielens())
+    assert found.precision > 0.9 and found.ranked > guessed(transcript, claims, movielens()) + 0.1
+
+
+@some("triples", [0, 1])
+def test_noise_on_every_row_of_a_sum_leaves_nothing_to_solve(small: Any, triples: int) -> None:
+    settings, protect = {"factors": 4, "triples": triples}, {"noise": 0.1, "rows": "all"}
+    transcript = observe("fpl", small, view="sum", cohort=20, rounds=6, settings=settings, protect=protect)
+    claims = sum_match.ATTACK.run(transcript)
+    assert claims.claimed is not None and claims.claimed.sum() < 0.02 * histories(small).sum()
+    assert right(claims, small).ranked > guessed(transcript, claims, small) - 0.03
