@@ -51,3 +51,24 @@ def test_a8_the_steps_of_a_user_vector_name_the_positives_exactly(pi: float) -> 
 def test_a8_one_gradient_of_fcf_is_the_history() -> None:
     found = audited("fcf", "gradient", watched=100)
     assert round(found["precision"], 3) == round(found["recall"], 3) == 1.0 and found["verdict"] == "EXPOSED"
+
+
+def test_a8_touched_rows_of_fedavg_are_the_history() -> None:
+    found = audited("fedavg-gmf", "touched-rows", watched=200)
+    assert round(found["precision"], 3) == 1.0 and found["recall"] >= 0.97 and found["verdict"] == "EXPOSED"
+
+
+def test_a8_the_first_push_of_a_peer_is_what_it_trains_on() -> None:
+    """Of its history a peer holds some back, to weigh others by; with these rows it does not train."""
+    found = audited("pepper-gmf", "first-push", protocol="loo-99", watched=30)
+    assert round(found["precision"], 3) == 1.0 and found["recall"] >= 0.8 and found["verdict"] == "EXPOSED"
+
+
+def test_a8_one_sum_less_another_is_the_party_that_was_away() -> None:
+    found = audited("fcf", "differencing", view="difference", rounds=10)
+    assert found["precision"] >= 0.98 and found["recall"] >= 0.8 and found["users"] == 10
+
+
+def test_a8_noise_on_sums_ends_what_regression_finds() -> None:
+    found = audited("fcf", "regression", profile="private", rounds=60)
+    assert found["advantage"] <= 0.02 and found["verdict"] == "NO ADVANTAGE FOUND BY THESE ATTACKS"

@@ -19,6 +19,7 @@ from entrenous.deploy.founding import FoundedFederation
 from entrenous.deploy.links.https import HttpsPlan
 from entrenous.deploy.pool import WorkerPool
 from entrenous.deploy.server_folder import ServerFolder
+from entrenous.privacy.secure_sum.terms import Floors
 
 PATIENCE = 240.0
 
@@ -68,6 +69,7 @@ def test_a_worker_that_is_killed_loses_nothing_that_it_acknowledged(tmp_path: Pa
 
     assert served(made, 2, kill) == server_sha256(simulated(made))
     assert len(killed) == 2 and sum("has ended" in line for line in logged(made.server)) == 2
+    assert running.status(made.server)["answers"]["accepted"] == 30  # what is read again in a journal counts once
 
 
 def test_who_answers_two_workers_counts_once(tmp_path: Path) -> None:
@@ -87,10 +89,11 @@ def test_who_answers_two_workers_counts_once(tmp_path: Path) -> None:
 
     assert served(made, 2, copy) == server_sha256(simulated(made))
     assert copied and records
+    assert running.status(made.server)["answers"]["accepted"] == 6
 
 
 def test_workers_are_refused_with_masks_and_below_one(tmp_path: Path) -> None:
-    masked = federation(tmp_path / "m", nodes=4, rounds=1, data=ratings(), secure="masks", people=2)
+    masked = federation(tmp_path / "m", nodes=4, rounds=1, data=ratings(), secure="masks", floors=Floors(2, 2))
     with pytest.raises(InputError, match="--workers"):
         served(masked, 2)
     with pytest.raises(InputError, match="--workers"):

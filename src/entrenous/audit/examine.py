@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, final
 
-from ..core.declared import is_central, is_gossip
+from ..core.declared import is_central, is_federated, is_gossip
 from ..core.errors import InputError
 from ..core.own import short
 from ..core.protocols import Progress, arrays_of, silent
@@ -34,8 +34,8 @@ class AuditPlan:
     """What is audited, and as whom.
 
     algorithm, data, protocol, settings, load, network, profile, protect: as of a run. view: None = `individual`; `sum` where messages are
-    masked; `neighbour` where there is no server. cohort, rounds, fixed, people, watched: as in `audit.observe.Scene`. attacks: names, () =
-    all that apply. quick: leave out the training to the end, and so accuracy and what the final model tells.
+    masked; `neighbour` where there is no server. cohort, rounds, fixed, people, watched, public_draws: as in `audit.observe.Scene`.
+    attacks: names, () = all that apply. quick: leave out the training to the end, and so accuracy and what the final model tells.
     """
 
     algorithm: str
@@ -53,6 +53,7 @@ class AuditPlan:
     watched: int = 0
     profile: str = PAPER
     protect: Mapping[str, Any] = field(default_factory=dict)
+    public_draws: bool = False
     attacks: tuple[str, ...] = ()
     quick: bool = False
     threads: int = 0
@@ -102,7 +103,7 @@ def audited(
         "accuracy": accuracy, "epsilon": about["protect"]["epsilon"], "protect": about["protect"],
         "run": None if stored is None else stored.path.name, "data": subject.train.name, "protocol": subject.split.name,
         "seed": plan.seed, "settings": dict(about["settings"]), "fixed": about["fixed"], "people": about["people"],
-        "watched": about["watched"],        "seen": _said(seen), "equations": equations(seen),
+        "watched": about["watched"], "public_draws": plan.public_draws,        "seen": _said(seen), "equations": equations(seen),
         "seconds": round(time.perf_counter() - began, 1),
     }  # fmt: skip
 
@@ -136,7 +137,8 @@ def _seen(plan: AuditPlan, subject: Subject, view: View, progress: Progress) -> 
     seen = observe(
         subject.made, subject.train, view=view, rounds=plan.rounds, seed=plan.seed, cohort=plan.cohort, fixed=plan.fixed,
         people=plan.people, watched=plan.watched, profile=subject.plan.profile, protect=subject.plan.protect,
-        network=network_of(subject.plan), weighting=subject.split.weighting_sets, executor=Threads(plan.threads), progress=progress,
+        public_draws=plan.public_draws, network=network_of(subject.plan), weighting=subject.split.weighting_sets,
+        executor=Threads(plan.threads), progress=progress,
     )  # fmt: skip
     return seen._replace(about={**seen.about, "algorithm": short(plan.algorithm)})
 
@@ -186,7 +188,8 @@ def _same_noise(plan: AuditPlan, subject: Subject) -> Mapping[str, Any]:
     """The protection with the noise of sums added to the sums: what trains is the same in distribution, and ten times as fast as the
     shares of all devices."""
     own = protection_in(subject.plan, subject.made)
-    return {**plan.protect, "noise_by": "server"} if own.noise and own.noise_by == "devices" else plan.protect
+    devices = own.noise > 0 and own.noise_by == "devices" and is_federated(subject.made)
+    return {**plan.protect, "noise_by": "server"} if devices else plan.protect
 
 
 def equations(seen: Transcript) -> dict[str, int] | None:

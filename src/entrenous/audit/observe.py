@@ -40,6 +40,7 @@ class Scene(NamedTuple):
     own number). fixed: the same parties in every round, instead of the algorithm's selection. people: users of each
     party, whom a gateway answers for; they take part together. watched: of how many users each message is kept (in the view `neighbour`:
     how many peers keep what reaches them), 0 = of as many as 512 MB hold. profile, protection: what limits the data that leaves devices.
+    public_draws: what devices draw can be repeated by everybody, so that the onlooker has the seed; else it never does.
     """
 
     view: View = "individual"
@@ -51,6 +52,7 @@ class Scene(NamedTuple):
     watched: int = 0
     profile: str = PAPER
     protection: Protection = Protection()
+    public_draws: bool = False
 
     @property
     def parties(self) -> int:
@@ -73,6 +75,7 @@ def observe(
     settings: Mapping[str, Any] | None = None,
     profile: str = PAPER,
     protect: Mapping[str, Any] | None = None,
+    public_draws: bool = False,
     network: Network | None = None,
     weighting: Held | None = None,
     executor: Executor | None = None,
@@ -87,7 +90,7 @@ def observe(
     second is of the next round and its model (`about["same_model"]` is false).
     Raises InputError for a view that this algorithm does not have.
     """
-    scene = Scene(view, rounds, seed, cohort, fixed, people, watched, profile)
+    scene = Scene(view, rounds, seed, cohort, fixed, people, watched, profile, public_draws=public_draws)
     check_scene(scene)
     _check_parties(scene, data)
     made, name = _made(algorithm, settings or {}, scene)
@@ -240,6 +243,7 @@ def _about(name: str, own: Any, contract: Contract, data: Interactions, scene: S
         "scale": list(data.rating_scale),
         "step": STEP,
         "sends": [{"way": sent.way, "name": sent.name, "shape": list(contract.shape(sent.sizes))} for sent in contract.sends],
+        "seed": scene.seed if scene.public_draws else None,
         "fixed": scene.fixed,
         "people": scene.people,
     }

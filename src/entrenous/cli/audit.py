@@ -28,6 +28,7 @@ def audit(
     watched: int = 0,
     profile: Profile = "paper",
     protect: Protect = None,
+    public_draws: bool = False,
     settings: Set = None,
     attack: Annotated[list[str] | None, Parameter(negative="")] = None,
     protocol: str | None = None,
@@ -71,6 +72,8 @@ def audit(
         What limits the data that leaves devices, as for `entrenous run`.
     protect:
         A setting of that, name=value, where it is to differ from the profile's; may be repeated. Names: {protect}.
+    public_draws:
+        What devices draw can be repeated by the onlooker, as in a federation whose draws are public.
     settings:
         A hyper-parameter, name=value; may be repeated.
     attack:
@@ -103,7 +106,8 @@ def audit(
         expected = "an algorithm of `entrenous algorithms`, or a stored run"
         raise InputError("entrenous audit", "nothing was named", expected=expected, fix="try: entrenous audit pfpl+")
     named = {"view": view, "cohort": cohort, "rounds": rounds, "fixed": fixed, "people": people, "watched": watched,
-             "profile": profile, "protocol": protocol, "seed": seed, "threads": threads, "quick": quick}  # fmt: skip
+             "profile": profile, "public_draws": public_draws, "protocol": protocol, "seed": seed,
+             "threads": threads, "quick": quick}  # fmt: skip
     with progress_bar() as progress:
         found = audited_what(
             what, data, settings=assignments(settings), load=assignments(load, "--load"), root=folder, todays_code=todays_code,

@@ -7,7 +7,8 @@ to the bit.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import NoReturn
 
 import numpy as np
@@ -17,6 +18,8 @@ from ..core.declared import Contract, bound
 from ..core.protocols import Catalogue, FederatedAlgorithm, State, arrays_of
 from ..core.types import Array, Int32Array, Int64Array
 from ..core.update import LIMIT, NO_GROUPS, ShownArrays, Total, Update, add_update, by_item, merge_totals
+from ..privacy.in_force import ProtectionInForce
+from ..privacy.protection import Protection
 from ..wire import tensors
 from ..wire.tensors import Malformed, Schema, TensorField
 from .codes import Code, FrameRefused
@@ -26,9 +29,13 @@ HEAD_ROOM = 1 << 16  # bytes of a body beside its numbers
 WIDEST = 1 << 24  # a dimension of an array, at most
 
 
-def agreed(algorithm: FederatedAlgorithm, catalogue: Catalogue) -> Contract:
-    """The contract of a configured algorithm in this federation, by which contributions are read and checked."""
-    return bound(algorithm, catalogue)
+def agreed(algorithm: FederatedAlgorithm, catalogue: Catalogue, protection: Protection | None = None) -> Contract:
+    """The contract of a configured algorithm in this federation, by which contributions are read and checked: under a protection with as
+    many rows as that has devices send."""
+    contract = bound(algorithm, catalogue)
+    if protection is None or not ProtectionInForce(protection, contract).wide:
+        return contract
+    return replace(contract, sizes={**contract.sizes, "rows": catalogue.items})
 
 
 def _width(shape: tuple[int, ...]) -> int:
@@ -160,6 +167,13 @@ def read_part(body: memoryview, contract: Contract, asked: Int64Array, heard: in
     if np.any(np.diff(users) <= 0) or not np.isin(users, asked).all():
         _refuse(Code.WRONG_SENDER, "other users than those who were asked")
     return _total(arrays, contract, users), users
+
+
+def read_sum(
+    body: bytes, contract: Contract, asked: Mapping[str, Int64Array], names: Iterable[str], heard: int
+) -> tuple[Total, Int64Array]:
+    """Reads the sum that another process made of the answers of some nodes, as `read_part`. asked: the users that each was asked for."""
+    return read_part(memoryview(body), contract, np.sort(np.concatenate([asked[name] for name in names])), heard)
 
 
 def _total_schema(contract: Contract, m: int) -> dict[str, TensorField]:

@@ -14,6 +14,7 @@ from typing import Any, final
 
 from ..core.errors import EntrenousError, at_least
 from ..data.load import load
+from ..privacy.protection import PRIVATE
 from .founding import found
 from .invitation import BOOTSTRAPS
 from .peers.running import check, status
@@ -22,8 +23,11 @@ from .recommend import recommend
 
 LEAST = 10  # peers: five are killed, both bootstraps too, and some must be left
 KILLED, RESTARTED = 5, 3
-PERIOD = 1.0  # seconds
+PERIOD = 0.5  # seconds
 BEGIN = 120.0  # seconds in which all must have pushed once
+PATIENCE = (
+    30.0  # seconds more, at most, in which a peer whose neighbours were killed must find others: records of the dead live for 15
+)
 
 
 def show(
@@ -34,13 +38,24 @@ def show(
     seconds: float,
     out: Path | None,
     say: Callable[[str], None],
+    profile: str = PRIVATE,
 ) -> bool:
     """Run a federation of peers on this machine, kill and restart some, and check the result by replay, with a line of output
     for each step. Returns whether all was right."""
     at_least("--nodes", peers, LEAST)
     with tempfile.TemporaryDirectory(prefix="entrenous-") as temporary:
         folder = out or Path(temporary) / "peers"
-        made = found(folder, load(data), nodes=peers, topology="peers", algorithm=algorithm, settings=settings, period=PERIOD)
+        made = found(
+            folder,
+            load(data),
+            nodes=peers,
+            topology="peers",
+            algorithm=algorithm,
+            settings=settings,
+            period=PERIOD,
+            profile=profile,
+        )
+        say(made.terms.limits())
         paths = list(made.nodes.values())
         say(
             f"{peers} peers, users of {data}, each a process with its own key, rows and model; no server; a push each {PERIOD:g} s"
@@ -67,18 +82,21 @@ class _Story:
         self._begun()
         self.since = time.monotonic()
         self.say("  time  alive  pushed  taken   busy  failed  errors  HR@20 of own weighting rows (mean, worst)")
-        self._watch(0.25)
+        self._watch(0.15)
         victims, bootstraps = self.paths[-KILLED:], self.paths[:BOOTSTRAPS]
         self._kill(victims, "kill -9")
-        self._watch(0.5)
+        self._watch(0.3)
         self.say(f"restarted: {_names(victims[:RESTARTED])}, with the state they had")
         for path in victims[:RESTARTED]:
             self.processes.start(path)
-        self._watch(0.7)
+        self._watch(0.4)
         self._kill(bootstraps, "kill -9 of both bootstraps")
-        time.sleep(2 * PERIOD)  # what was under way to them
+        time.sleep(4 * PERIOD)  # what was under way to them
         before = self._pushed()
         self._watch(1.0)
+        until = time.monotonic() + PATIENCE
+        while not self._gained(before) and time.monotonic() < until:
+            time.sleep(PERIOD)
         self._must(self._gained(before), "every peer that was left alone went on pushing, and was answered")
         self._must(not self.processes.ended(), "no process ended by itself")
         return self.good
