@@ -63,6 +63,7 @@ LOOKS: tuple[Look, ...] = (
     *(Look(name, "individual", rounds=2, watched=200) for name in RATINGS),
     *(Look(name, "neighbour", rounds=1, watched=20) for name in PEERS),
     Look("pfpl+", "sum", rounds=20),
+    Look("fcf", "sum", rounds=2, cohort=30, fixed=True),
     Look("fcf", "sum", rounds=8, fixed=True),
     Look("fcf", "sum", rounds=20),
     Look("fcf", "difference", rounds=10),
