@@ -42,6 +42,7 @@ ADAPTERS = {
     "starlette": "deploy/links/",
     "httpx": "deploy/links/",
     "iroh": "deploy/peers/iroh_link.py",
+    "dp_accounting": "privacy/accountant.py",
     "ray": ("federation/workers/", "deploy/ray_"),
 }  # who alone may import an engine
 READER = "core/declared.py"  # who alone may ask an algorithm what it has

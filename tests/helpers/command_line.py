@@ -54,7 +54,8 @@ class Printed(NamedTuple):
     @property
     def error(self) -> str:
         """The one line of an error; nothing on stdout."""
-        lines = [line for line in self.err.splitlines() if not re.fullmatch(r"[\w+ -]+ \d+/\d+", line)]  # without progress
+        begun = r"[\w+ -]+ \d+/\d+|profile paper: .*"  # progress, and the line with which a run begins
+        lines = [line for line in self.err.splitlines() if not re.fullmatch(begun, line)]
         assert self.code == 2 and self.out == "" and len(lines) == 1 and lines[0].startswith("error: "), self
         assert "Traceback" not in self.err
         return lines[0].removeprefix("error: ")

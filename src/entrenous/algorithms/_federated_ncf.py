@@ -194,7 +194,7 @@ class AveragedNCF(NCFSettings):
 
     holds: ClassVar[type] = GlobalNCF
     receives: ClassVar[type] = GlobalNCF
-    traits: ClassVar[Traits] = Traits()
+    traits: ClassVar[Traits] = Traits(private={"noise": 5.0})
 
     def init_server(self, catalogue: Catalogue, key: np.uint64) -> GlobalNCF:
         """The initial global model w[I, N]."""

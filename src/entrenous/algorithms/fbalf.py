@@ -87,6 +87,15 @@ class FBALF(SendsDecoys):
         "(which wants a learning_rate near 1)",
     )
 
+    counts: float = Field(
+        0,
+        ge=0,
+        le=100,
+        description="what a device sends in a further row as the count of each of its rows, for sums with a row of it for every item; "
+        "0 = the server counts rows",
+    )
+    least: float = Field(1, ge=1, description="devices by which the mean over those who sent a row divides, at least")
+
     holds: ClassVar[type] = FBALFServer
     receives: ClassVar[type] = FBALFServer
     keeps: ClassVar[type] = FBALFDevices
@@ -104,6 +113,12 @@ class FBALF(SendsDecoys):
             reveals="lambda b_i - e: the error of the device's prediction by arithmetic, so that with p_u the ratings come back up to the "
             "user's bias; real ones are then whole numbers apart and made-up ones are not, and so decoys do not hide from a server that "
             "looks at one device what it rated. They do from one that sees sums, and from the network which items a device asks about",
+        ),
+        rows(
+            "count",
+            when="each round, the same number for every rated item and every decoy",
+            reveals="which rows there are; in a sum, from how many devices",
+            only_if="counts",
         ),
     )
     traits: ClassVar[Traits] = Traits(predicts_ratings=True, draws_negatives=False)
@@ -192,7 +207,8 @@ class FBALF(SendsDecoys):
         mixed, numbers = self.mixed(devices.key, histories, len(download.q), key), self.numbers(passes(download))
         over = self.over(mixed, download, histories)
         p, bias, g_q, g_b = biased_sgd.visits(download.q, download.b, devices.p, devices.bias, over, numbers)  # (10), (11)
-        update = Update(mixed.ptr, mixed.item, {"q": g_q, "b": g_b}, {}, np.ones(len(users), np.float32))
+        count = {"count": np.full(len(mixed.item), self.counts, np.float32)} if self.counts else {}
+        update = Update(mixed.ptr, mixed.item, {"q": g_q, "b": g_b, **count}, {}, np.ones(len(users), np.float32))
         return devices._replace(p=p, bias=bias), update
 
     # ---- on the server (section 4.3.2) ---------------------------------------------------------------------------------------------
@@ -200,7 +216,8 @@ class FBALF(SendsDecoys):
     def aggregate(self, server: FBALFServer, total: Total) -> FBALFServer:
         """The server's step (eq. 13): q_i, b_i move along the gradient of the one device, or along the mean over all who sent a row."""
         eta, sent = float(self.numbers(passes(server)).rate), total.senders > 0
-        q, b, senders = server.q.copy(), server.b.copy(), total.senders[sent]
+        counts = real(total.rows["count"]) / self.counts if self.counts else total.senders
+        q, b, senders = server.q.copy(), server.b.copy(), np.maximum(counts[sent], self.least)
         q[sent] -= (eta * real(total.rows["q"][sent]) / senders[:, None]).astype(np.float32)  # (13)
         b[sent] -= (eta * real(total.rows["b"][sent]) / senders).astype(np.float32)  # (13)
         return server._replace(q=q, b=b, step=server.step + 1)

@@ -88,7 +88,9 @@ class FCF(Settings):
             "in a sum over a cohort, the cohort's taste",
         ),
     )
-    traits: ClassVar[Traits] = Traits(draws_negatives=False)  # every unobserved item counts, with confidence `unobserved`
+    traits: ClassVar[Traits] = Traits(
+        draws_negatives=False, private={"noise": 1.0}
+    )  # every unobserved item counts, with confidence `unobserved`
 
     def configured(self, catalogue: Catalogue) -> Self:
         """A copy of the settings in which the cohort is a number of devices of this federation."""

@@ -87,7 +87,7 @@ class FPL(Settings):
         ),
         rows("b", when="with every row of q", reveals="its sign tells a positive from a negative"),
     )
-    traits: ClassVar[Traits] = Traits(decided_by_user=("pi",))
+    traits: ClassVar[Traits] = Traits(decided_by_user=("pi",), private={"noise": 0.1})
 
     # ---- 5.2: configurations -----------------------------------------------------------------------------------------------
 

@@ -201,6 +201,8 @@ def _leaves(private: Array, sent: Array, ptr: Int64Array, has: BoolArray, by_row
     same = (private[device] == sent).reshape(len(device), -1).all(axis=1)
     found = np.bincount(device, same, minlength=len(private)) > 0
     sending = has & (np.bincount(device, minlength=len(private)) > 0)
+    if private[:1].size == 1 and sending.sum() < 2:  # one number of one device is among many sent ones by chance
+        return False
     return bool(sending.any() and found[sending].all())
 
 

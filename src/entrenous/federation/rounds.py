@@ -13,6 +13,7 @@ from ..core.keys import local_key, select_key
 from ..core.protocols import FederatedAlgorithm, State
 from ..core.types import Int64Array
 from ..data.interactions import Interactions
+from ..privacy.budget import PrivacyBudget
 from ..privacy.in_force import ProtectionInForce
 from ..privacy.limit import Limit
 from ..privacy.protection import Protection
@@ -25,7 +26,8 @@ from .visible import VisibleRound
 
 
 class Training(NamedTuple):
-    """The state of a federation: the server's model, all devices' private state (leading axis = users), rounds done, bytes sent.
+    """The state of a federation: the server's model, all devices' private state (leading axis = users), rounds done, bytes sent, and how
+    many noisy sums were released under a budget of differential privacy.
 
     `devices` is overwritten round by round, as a device overwrites its own state; `server` never is.
     """
@@ -34,6 +36,7 @@ class Training(NamedTuple):
     devices: State
     round: int
     ledger: Ledger
+    releases: int = 0
 
 
 @final
@@ -46,6 +49,7 @@ class Rounds:
     data that leaves devices, with noise as a number; `limits` are applied after it, in order; an algorithm with `local_sum` adds up by
     itself when nothing is. In the first round what devices do is held against the declaration, with a strict executor in every round.
     avoid: what devices never draw as negatives; None = their rows of `data`. Anything else is a leak, and is to be called one.
+    budget: of differential privacy, from which every round spends.
     recorder: takes down what devices receive and send; they must be here. cohorts: who takes part in a round instead, from its number and
     whom the algorithm selected; an active server may choose as it likes, and an audit asks what it learns.
     everybody: where the devices are, which then know `data`, `executor`, `limits`, `block` and `avoid` by themselves; None = here.
@@ -60,6 +64,7 @@ class Rounds:
         executor: Executor | None = None,
         limits: Sequence[Limit] = (),
         protection: Protection | None = None,
+        budget: PrivacyBudget | None = None,
         block: int = 0,
         avoid: Interactions | None = None,
         everybody: FederatedDevices | None = None,
@@ -71,6 +76,7 @@ class Rounds:
         self.contract: Contract = bound(self.algorithm, self.catalogue)
         self.data, self.avoid, self.seed = data, avoid, seed
         self.protected = ProtectionInForce(protection or Protection(), self.contract)
+        self.budget = budget
         self._limited = bool(limits) or self.protected.protection.active
         self.executor: Executor = executor or Threads(1)
         self._here, self._recorder, self._cohorts = everybody is None, recorder, cohorts
@@ -110,6 +116,8 @@ class Rounds:
     def one_round(self, training: Training) -> Training:
         """Runs one round: select, download, local on every selected device, limit, add, aggregate."""
         number, stage = training.round, self.executor.stage
+        if self.budget is not None:
+            self.budget.spend()
         with stage(number, "select"):
             chosen, own = np.uint64(select_key(self._key, number)), np.uint64(local_key(self._key, number))
             users = self.protected.select(self.algorithm.select(training.server, self.catalogue, chosen), chosen)
@@ -125,7 +133,8 @@ class Rounds:
         if self._recorder is not None:
             self._recorder.ended(number, self.contract, download, total)
         self.everybody.release(total)
-        return Training(server, training.devices, number + 1, ledger.plus(sent))
+        releases = 0 if self.budget is None else self.budget.spent
+        return Training(server, training.devices, number + 1, ledger.plus(sent), releases)
 
     def _advance_solo(self, training: Training, until: int, solo: Callable[..., Any]) -> Training:
         rounds = range(training.round, until)

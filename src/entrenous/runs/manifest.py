@@ -73,6 +73,17 @@ def between(network: Mapping[str, Any], algorithm: Algorithm, split: Split) -> l
     return said
 
 
+def spent(privacy: Mapping[str, Any]) -> list[str]:
+    """Notes on what was spent of differential privacy: by whom it holds, for what, and what it does not cover."""
+    if not privacy:
+        return []
+    of = f"epsilon {privacy['epsilon']:.3f} (PLD; {privacy['epsilon_rdp']:.3f} by RDP) at delta {privacy['delta']:g}"
+    what = f"{privacy['releases']} noisy sums, noise {privacy['noise_multiplier']:.3f} x clip, each user sampled at {privacy['rate']:.3f}"
+    return [
+        f"differential privacy of each user, for the model and all sums: {of}; {what}; figures on held-out rows are not covered"
+    ]
+
+
 def closing(parts: list[Split], folds: list[Fold], leak: list[str], said: list[str]) -> dict[str, Any]:
     """Entries that a finished run adds to its manifest: means over folds, sums of bytes and seconds. leak: the first notes; said: the
     last ones."""
@@ -88,6 +99,7 @@ def closing(parts: list[Split], folds: list[Fold], leak: list[str], said: list[s
         **({"full_ranking": _mean(sampled)} if sampled else {}),
         **_fairness([fold.evaluation for fold in folds]),
         **({"folds": [fold.evaluation.metrics for fold in folds]} if len(folds) > 1 else {}),
+        **({"privacy": dict(first.fitted.privacy)} if first.fitted.privacy else {}),
         "by_category": first.evaluation.by_category,
         "seconds": {name: round(value, 3) for name, value in seconds.items()},
         "bytes": {"up": ledger.bytes_up, "down": ledger.bytes_down},
@@ -95,7 +107,7 @@ def closing(parts: list[Split], folds: list[Fold], leak: list[str], said: list[s
         "model_sha256": store.model_sha256(first.fitted.arrays),
         "users_evaluated": len(first.evaluation.user),
         "protocol_text": [*leak, *first.evaluation.protocol],
-        "notes": [*leak, *parts[0].train.notes, *parts[0].notes, *said],
+        "notes": [*leak, *parts[0].train.notes, *parts[0].notes, *said, *spent(first.fitted.privacy)],
     }
 
 

@@ -157,6 +157,9 @@ def check_parts(plan: RunPlan, parts: list[Split]) -> None:
     """Refuses splits on which the plan cannot be carried out."""
     for part in parts:
         check_trainable(part.final_train)
+        if len(parts) > 1 and plan.profile == DP:
+            problem = f"{len(parts)} trainings on the same people would each spend the budget"
+            raise InputError("--protocol", problem, expected="one split", fix="such as --protocol random-80-20")
         if plan.patience and part.validation is None:
             problem = f"protocol {part.name} has no validation rows"
             raise InputError("--patience", problem, fix="train for a fixed number of rounds")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
@@ -24,6 +25,9 @@ Trained = FederatedAlgorithm | GossipAlgorithm  # in rounds, on devices
 Algorithm = Trained | CentralAlgorithm
 Federation = Rounds | ShardedRounds | Gossip  # what trains one
 Standing = Training | Swarm  # where it stands
+
+
+NOTHING_SPENT: Mapping[str, Any] = MappingProxyType({})
 
 
 class Biases(NamedTuple):
@@ -104,12 +108,14 @@ class CentralRecommender:
 
 
 class Fitted(NamedTuple):
-    """A trained algorithm. arrays: its state by name (`server.q`, `devices.p`, `model.popularity`), enough to restore it."""
+    """A trained algorithm. arrays: its state by name (`server.q`, `devices.p`, `model.popularity`), enough to restore it. privacy: what was
+    spent of differential privacy, as `PrivacyBudget.told` says it; empty without a budget."""
 
     recommender: FederatedRecommender | GossipRecommender | CentralRecommender
     arrays: dict[str, Array]
     rounds: int
     ledger: Ledger
+    privacy: Mapping[str, Any] = NOTHING_SPENT
 
 
 def fitted(rounds: Federation, training: Standing) -> Fitted:
@@ -122,7 +128,8 @@ def fitted(rounds: Federation, training: Standing) -> Fitted:
     _check_finite(arrays)
     download = rounds.algorithm.download(training.server)
     recommender = FederatedRecommender(rounds.algorithm, download, training.devices, rounds.data)
-    return Fitted(recommender, arrays, training.round, training.ledger)
+    privacy = NOTHING_SPENT if rounds.budget is None else rounds.budget.told()
+    return Fitted(recommender, arrays, training.round, training.ledger, privacy)
 
 
 def _of_nodes(gossip: Gossip, swarm: Swarm) -> Fitted:
@@ -176,7 +183,10 @@ def restore_training(rounds: Federation, number: int, arrays: Mapping[str, Array
         return rounds.restored(number, dict(arrays))
     server = restore_state(rounds.algorithm, "holds", "server", arrays)
     devices = restore_state(rounds.algorithm, "keeps", "devices", arrays)
-    return Training(server, devices, number, Ledger(*(int(count) for count in arrays["ledger"])))
+    releases = int(arrays["releases"][0]) if "releases" in arrays else 0
+    if rounds.budget is not None:
+        rounds.budget.spent_before(releases)
+    return Training(server, devices, number, Ledger(*(int(count) for count in arrays["ledger"])), releases)
 
 
 def checkpoint_arrays(training: Standing) -> dict[str, Array]:
@@ -184,7 +194,8 @@ def checkpoint_arrays(training: Standing) -> dict[str, Array]:
     if isinstance(training, Swarm):
         return training.arrays()
     states = {**_prefixed("server", training.server), **_prefixed("devices", training.devices)}
-    return {**states, "ledger": np.array(training.ledger, np.int64)}
+    spent = {"releases": np.array([training.releases])} if training.releases else {}
+    return {**states, "ledger": np.array(training.ledger, np.int64), **spent}
 
 
 def restore_state(algorithm: Algorithm, part: Literal["holds", "keeps"], prefix: str, arrays: Mapping[str, Array]) -> State:

@@ -10,10 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, final
 
-from ..core.declared import is_central, is_gossip
+from ..core.declared import bound, is_central, is_gossip
 from ..core.keys import key
 from ..core.own import short
-from ..core.protocols import CentralAlgorithm, Progress, silent
+from ..core.protocols import Catalogue, CentralAlgorithm, FederatedAlgorithm, Progress, silent
 from ..data.interactions import Interactions
 from ..evaluate.goal import Goal, goal_of, look
 from ..evaluate.metric_kinds import Metric
@@ -23,6 +23,8 @@ from ..federation.network import Network
 from ..federation.rounds import Rounds
 from ..federation.workers.crew import Crew
 from ..federation.workers.rounds import ShardedRounds
+from ..privacy.accountant import SampledGaussian, multiplier_for
+from ..privacy.budget import PrivacyBudget
 from ..privacy.protection import Protection
 from ..split.types import Held, Split
 from . import store
@@ -41,6 +43,7 @@ from .recommenders import (
 
 OnRound: TypeAlias = Callable[[int, dict[str, float]], None]
 Say: TypeAlias = Callable[[str], None]  # one line for who started a run
+RELEASES = "releases"  # a file in a run's folder: one byte for each noisy sum that was released
 PROGRESS_STEPS = 100  # how often a long training reports
 
 
@@ -92,6 +95,15 @@ def train(plan: RunPlan, algorithm: Algorithm, split: Split, watch: Watch, trace
     return run_phase(algorithm, rows, until, phase=f"{fold}-final", validation=seen)
 
 
+def _affordable(rounds: Federation, training: Standing, until: int, say: Say) -> int:
+    """The round at which a training ends: the one asked for, or the last that the budget of differential privacy allows, with a line."""
+    if isinstance(rounds, Gossip) or rounds.budget is None or rounds.budget.left >= until - training.round:
+        return until
+    last, budget = training.round + max(0, rounds.budget.left), rounds.budget
+    say(f"differential privacy: training ends after round {last} of {until}, since another would pass epsilon {budget.epsilon:g}")
+    return last
+
+
 class Periodic(NamedTuple):
     """A callback for every `every` rounds, and after the last; `act` returns True to stop training there."""
 
@@ -122,9 +134,10 @@ def train_phase(
     """
     rounds = federation_of(
         algorithm, data, seed=seed, executor=watch.executor, avoid=avoid, network=network, weighting=weighting, crew=watch.crew,
-        protection=protection,
+        protection=protection, until=until, folder=watch.folder,
     )  # fmt: skip
     training = _resumed(rounds, phase, watch, trace) or rounds.start()
+    until = _affordable(rounds, training, until, watch.say)
     periodic = []
     between = max(1, until // 10) if watch.checkpoint_every is None else watch.checkpoint_every
     if validation is not None and watch.every:
@@ -151,14 +164,33 @@ def federation_of(
     block: int = 0,
     crew: Crew | None = None,
     protection: Protection | None = None,
+    until: int = 0,
+    folder: Path | None = None,
 ) -> Federation:
     """The simulation that trains an algorithm: rounds around a server (of which `block`, `crew` and `protection` are), or gossip between
-    peers (`network` and `weighting`)."""
+    peers (`network` and `weighting`). until, folder: how many rounds are planned, and where releases are counted, which a protection with
+    an epsilon needs."""
     if is_gossip(algorithm):
         return Gossip(algorithm, data, seed=seed, executor=executor, avoid=avoid, network=network, weighting=weighting)
+    protected, budget = budgeted(protection or Protection(), algorithm, data.catalogue, until, folder)
     if crew is not None:
-        return ShardedRounds(crew, algorithm, data, seed=seed, avoid=avoid, protection=protection)
-    return Rounds(algorithm, data, seed=seed, executor=executor, avoid=avoid, block=block, protection=protection)
+        return ShardedRounds(crew, algorithm, data, seed=seed, avoid=avoid, protection=protected, budget=budget)
+    return Rounds(algorithm, data, seed=seed, executor=executor, avoid=avoid, block=block, protection=protected, budget=budget)
+
+
+def budgeted(
+    protection: Protection, algorithm: FederatedAlgorithm, catalogue: Catalogue, rounds: int, folder: Path | None
+) -> tuple[Protection, PrivacyBudget | None]:
+    """A protection with its noise as a number, and the budget that its epsilon is; the noise is what `rounds` rounds need, unless it was
+    given. folder: of the run, where releases are counted."""
+    if protection.epsilon is None:
+        return protection, None
+    contract = bound(algorithm.configured(catalogue), catalogue)
+    rate, epsilon, delta = contract.cohort / contract.sizes["users"], protection.epsilon, protection.delta
+    multiplier = protection.noise / protection.clip or multiplier_for(epsilon, delta, rate, rounds)
+    journal = None if folder is None else folder / RELEASES
+    budget = PrivacyBudget(SampledGaussian(multiplier, rate), epsilon, delta, rounds, journal)
+    return protection.model_copy(update={"noise": multiplier * protection.clip}), budget
 
 
 def advance(

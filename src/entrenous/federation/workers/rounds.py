@@ -10,6 +10,7 @@ from ...core.declared import bound, is_federated
 from ...core.errors import EntrenousError, EntrenousWarning, InputError
 from ...core.protocols import Catalogue, FederatedAlgorithm
 from ...data.interactions import Interactions
+from ...privacy.budget import PrivacyBudget
 from ...privacy.protection import Protection
 from ..rounds import Rounds, Training
 from .crew import TRIES, Crew, WorkerDied
@@ -35,6 +36,7 @@ class ShardedRounds:
         seed: int = 0,
         avoid: Interactions | None = None,
         protection: Protection | None = None,
+        budget: PrivacyBudget | None = None,
     ) -> None:
         self.algorithm, self.data, self.seed, self.avoid = algorithm.configured(data.catalogue), data, seed, avoid
         self.catalogue = data.catalogue
@@ -42,7 +44,10 @@ class ShardedRounds:
             problem = f"the protection has defence={protection.defence}, and workers answer with sums"
             raise InputError("--workers", problem, expected="devices that are here", fix="leave --workers out, or defence=none")
         self._crew, self._shards = crew, Shards(crew, self.algorithm, data, avoid, protection)
-        self._rounds = Rounds(algorithm, data, seed=seed, avoid=avoid, protection=protection, everybody=self._shards)
+        self._rounds = Rounds(
+            algorithm, data, seed=seed, avoid=avoid, protection=protection, budget=budget, everybody=self._shards
+        )
+        self.budget = budget
         crew.owner = self
 
     def start(self) -> Training:

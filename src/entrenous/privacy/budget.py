@@ -1,0 +1,63 @@
+"""`PrivacyBudget`: how many noisy sums a training may release before it has spent its epsilon, over interruptions too."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, final
+
+from ..core.errors import EntrenousError
+from .accountant import SampledGaussian, epsilon_of, most_rounds
+
+
+class BudgetSpent(EntrenousError):
+    """Raised when a further round would pass the budget of differential privacy."""
+
+
+@final
+class PrivacyBudget:
+    """The releases of one training. Every one is written to `journal`, if there is one, before it is made: a round that is repeated after
+    an interruption has new noise and is a second release of the same, which counts.
+
+    mechanism, delta: as in the accountant. epsilon: that must not be passed. asked: rounds, at most.
+    """
+
+    def __init__(self, mechanism: SampledGaussian, epsilon: float, delta: float, asked: int, journal: Path | None = None) -> None:
+        self.mechanism, self.epsilon, self.delta, self.asked = mechanism, epsilon, delta, asked
+        self.most = most_rounds(mechanism, epsilon, delta, asked)
+        self._journal = journal
+        self.spent = 0 if journal is None or not journal.exists() else journal.stat().st_size
+
+    @property
+    def left(self) -> int:
+        """How many more sums may be released."""
+        return self.most - self.spent
+
+    def spent_before(self, releases: int) -> None:
+        """Counts releases that a checkpoint tells of, if it knows of more."""
+        self.spent = max(self.spent, releases)
+
+    def spend(self) -> None:
+        """Counts one release, before it is made. Raises BudgetSpent."""
+        if self.left < 1:
+            raise BudgetSpent(f"differential privacy: another round would pass epsilon {self.epsilon:g} at delta {self.delta:g}")
+        self.spent += 1
+        if self._journal is not None:
+            with open(self._journal, "ab") as file:
+                file.write(b".")
+                file.flush()
+                os.fsync(file.fileno())
+
+    def told(self) -> dict[str, Any]:
+        """What was spent, for a manifest: epsilon by PLD and by RDP."""
+        own = self.mechanism
+        return {
+            "epsilon": epsilon_of(own, self.spent, self.delta),
+            "epsilon_rdp": epsilon_of(own, self.spent, self.delta, "rdp"),
+            "budget": self.epsilon,
+            "delta": self.delta,
+            "noise_multiplier": own.multiplier,
+            "rate": own.rate,
+            "releases": self.spent,
+            "stopped": self.left < 1 and self.spent < self.asked,
+        }
