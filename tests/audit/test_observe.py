@@ -132,3 +132,12 @@ def test_an_algorithm_of_one_device_a_round_is_watched_with_everybody(data: Any)
     rated = replace(data, value=(1 + np.arange(len(data)) % 5).astype(np.float32))
     assert len(observe("fbalf", rated, settings=FPL).rounds[0].users) == 30
     assert len(observe("fbalf", rated, view="sum", cohort=9, fixed=True, settings=FPL).rounds[3].users) == 9
+
+
+def test_an_epsilon_is_observed_with_the_noise_that_a_whole_training_needs(data: Any) -> None:
+    pytest.importorskip("dp_accounting")
+    settings: dict[str, Any] = {**FPL, "rounds": 20}
+    seen = observe("fcf", data, view="sum", cohort=10, rounds=2, profile="dp", settings=settings)
+    longer = observe("fcf", data, view="sum", cohort=10, rounds=2, profile="dp", settings={**settings, "rounds": 200})
+    assert 0 < seen.about["protect"]["noise"] < longer.about["protect"]["noise"]
+    assert np.abs(seen.rounds[0].sent["f"]).std() > seen.about["protect"]["noise"] / 2

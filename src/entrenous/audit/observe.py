@@ -25,6 +25,7 @@ from ..federation.rounds import Rounds, Training
 from ..privacy.protection import PAPER, Protection, protection_of
 from ..runs.plan import algorithm_of
 from ..runs.recommenders import Trained
+from ..runs.train import budgeted
 from ..split.types import Held
 from .transcript import Transcript, View
 
@@ -138,6 +139,7 @@ def _federated(
 ) -> Transcript:
     own = made.configured(data.catalogue)
     contract, until = bound(own, data.catalogue), scene.rounds or _rounds(own, data, scene)
+    scene = scene._replace(protection=as_trained(scene.protection, made, data, until))
     parties = _parties(made, data, scene)
     keep = _watched(contract, data, scene, until)
     recorder = None if scene.view == "model" else Recorder("individual" if scene.view == "individual" else "sum", keep)
@@ -159,6 +161,14 @@ def _federated(
     }
     model = arrays_of(own.download(training.server)) if scene.view == "model" else {}
     return Transcript(about, data.popularity, () if recorder is None else tuple(recorder.rounds), model)
+
+
+def as_trained(protection: Protection, made: Any, data: Interactions, rounds: int = 0) -> Protection:
+    """A protection with the noise as a number that its epsilon needs, if it has one, for a training to the end or for more `rounds`."""
+    if protection.epsilon is None:
+        return protection
+    whole = max(rounds, made.configured(data.catalogue).default_rounds(data.catalogue))
+    return budgeted(protection, made, data.catalogue, whole, None)[0]
 
 
 def released(name: str, made: Any, data: Interactions, model: Mapping[str, Array], scene: Scene) -> Transcript:
