@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -19,6 +20,7 @@ from entrenous.deploy.founding import FoundedFederation
 from entrenous.deploy.frames import seal
 from entrenous.deploy.intake import Open, RoundIntake
 from entrenous.deploy.links.traffic import Parked, Traffic
+from entrenous.deploy.log_line import LogLine
 from entrenous.deploy.ray_serve import replica_plan
 from entrenous.deploy.replica import Replica, ReplicaLink
 from entrenous.deploy.replica_folder import ReplicaFolder
@@ -131,6 +133,17 @@ def test_a_report_of_the_round_before_counts_for_nothing(parts: Parts) -> None:
     reply: CoordinatorReply = parts.coordinator.report("first", old)
     assert reply.instruction is not None and reply.instruction.number == 1 and taken(parts) == set()
     first.folder.close()
+
+
+def test_the_log_of_a_replica_has_the_form_that_the_server_asks_for(tmp_path: Path) -> None:
+    made = federation(tmp_path / "f", rounds=1)
+    with (
+        closing(ServerFolder(made.server, log_format="json")) as held,
+        closing(ReplicaFolder(replica_plan(held, tmp_path / "j"))) as folder,
+    ):
+        folder.log(LogLine("all is well", "note", round=3))
+    (line,) = (json.loads(line) for path in (tmp_path / "j").rglob("replica.log") for line in path.read_text().splitlines())
+    assert line["round"] == 3 and line["text"] == "all is well"
 
 
 def test_journals_of_a_dead_process_are_taken_over_and_those_of_a_living_one_are_not(parts: Parts) -> None:

@@ -68,6 +68,7 @@ def test_a_worker_that_is_killed_loses_nothing_that_it_acknowledged(tmp_path: Pa
 
     assert served(made, 2, kill) == server_sha256(simulated(made))
     assert len(killed) == 2 and sum("has ended" in line for line in logged(made.server)) == 2
+    assert running.status(made.server)["answers"]["accepted"] == 30  # what is read again in a journal counts once
 
 
 def test_who_answers_two_workers_counts_once(tmp_path: Path) -> None:
@@ -87,6 +88,7 @@ def test_who_answers_two_workers_counts_once(tmp_path: Path) -> None:
 
     assert served(made, 2, copy) == server_sha256(simulated(made))
     assert copied and records
+    assert running.status(made.server)["answers"]["accepted"] == 6
 
 
 def test_workers_are_refused_with_masks_and_below_one(tmp_path: Path) -> None:

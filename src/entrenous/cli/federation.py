@@ -31,7 +31,7 @@ def try_(
     protocol: str | None = None,
     seed: int = 0,
     secure: Literal["none", "masks"] = "none",
-    seconds: float = 60.0,
+    seconds: float = 30.0,
     load: Load = None,
     json: bool = False,
 ) -> int:

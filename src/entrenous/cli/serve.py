@@ -100,15 +100,16 @@ def node(folder: Path, /, *, threads: int = 0, insecure: Insecure = False) -> No
     need_libraries("federation", *NETWORK)
     from ..deploy.files import read_json
     from ..deploy.node_store import NODE
-    from ..deploy.running import run_node, run_relay
     from ..deploy.terms import TERMS, FederationTerms
-    from ..federation.executors import Threads
 
     has_server = not (folder / NODE).exists() or FederationTerms.read(folder / TERMS).has_server
     with _until_stopped() as stop:
-        if has_server and read_json(folder / NODE).get("relay"):
-            return run_relay(folder, stop, say, insecure=insecure)
         if has_server:
+            from ..deploy.running import run_node, run_relay
+            from ..federation.executors import Threads
+
+            if read_json(folder / NODE).get("relay"):
+                return run_relay(folder, stop, say, insecure=insecure)
             return run_node(folder, stop, say, threads=Threads(threads).workers, insecure=insecure)
         need_libraries("node", *PEERS)
         from ..deploy.peers.running import run

@@ -7,7 +7,7 @@ to the bit.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NoReturn
 
 import numpy as np
@@ -160,6 +160,13 @@ def read_part(body: memoryview, contract: Contract, asked: Int64Array, heard: in
     if np.any(np.diff(users) <= 0) or not np.isin(users, asked).all():
         _refuse(Code.WRONG_SENDER, "other users than those who were asked")
     return _total(arrays, contract, users), users
+
+
+def read_sum(
+    body: bytes, contract: Contract, asked: Mapping[str, Int64Array], names: Iterable[str], heard: int
+) -> tuple[Total, Int64Array]:
+    """Reads the sum that another process made of the answers of some nodes, as `read_part`. asked: the users that each was asked for."""
+    return read_part(memoryview(body), contract, np.sort(np.concatenate([asked[name] for name in names])), heard)
 
 
 def _total_schema(contract: Contract, m: int) -> dict[str, TensorField]:

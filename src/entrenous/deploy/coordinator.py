@@ -17,7 +17,8 @@ from typing import NamedTuple, final
 import numpy as np
 
 from ..core.types import Array, Int64Array
-from .contribution import add, agreed, of_part, read_part
+from .contribution import add, agreed, of_part, read_sum
+from .log_line import LogFormat
 from .members import Members
 from .terms import FederationTerms
 
@@ -26,8 +27,8 @@ SILENT = 5.0  # seconds without a report, after which a replica is taken for dea
 
 class ReplicaPlan(NamedTuple):
     """What a replica is told at its start: terms and membership list as JSON, the server's key (it signs the requests) and start, the place
-    of an algorithm of one's own ("" = one of this package), the folder for journals on the machine where the replica runs, and the server's
-    version of this package."""
+    of an algorithm of one's own ("" = one of this package), the folder for journals on the machine where the replica runs, the server's
+    version of this package, and the form of its log."""
 
     terms: str
     members: str
@@ -36,6 +37,7 @@ class ReplicaPlan(NamedTuple):
     algorithm: str
     journal: str
     version: str
+    log_format: LogFormat = "text"
 
     def agreement(self) -> tuple[FederationTerms, Members]:
         """Terms and membership list. Raises InputError."""
@@ -176,9 +178,8 @@ class Coordinator:
         merged, heard = self._contract.empty_total(), [np.empty(0, np.int64)]
         for standing in self._ready():
             seen |= standing.done.keys()
-            users = np.sort(np.concatenate([asked[name] for name in standing.done]))
             devices = sum(dealt.devices for dealt in standing.done.values())
-            total, theirs = read_part(memoryview(standing.total), self._contract, users, devices)
+            total, theirs = read_sum(standing.total, self._contract, asked, standing.done, devices)
             merged = add(merged, total)
             heard.append(theirs)
         return MergedTotal(frozenset(seen), merged.devices, of_part(merged, np.sort(np.concatenate(heard))) if seen else b"")

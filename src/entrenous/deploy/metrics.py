@@ -33,8 +33,8 @@ class LinkTally(NamedTuple):
         return LinkTally(requests, self.open + other.open, self.refused + other.refused, self.evicted + other.evicted)
 
 
-def exposition(status: Mapping[str, Any], link: LinkTally) -> str:
-    """The text of /metrics. status: what a server says of itself; see `FederationServer`."""
+def exposition(status: Mapping[str, Any], link: LinkTally | None) -> str:
+    """The text of /metrics. status: what a server says of itself; see `FederationServer`. link: None where no port is its own."""
     number = lambda key: [("", float(status.get(key, 0)))]  # noqa: E731
     labelled = lambda found, label="code": [(f'{{{label}="{key}"}}', float(n)) for key, n in sorted(found.items())]  # noqa: E731
     moved = {"down": status.get("bytes_down", 0), "up": status.get("bytes_up", 0)}
@@ -47,12 +47,14 @@ def exposition(status: Mapping[str, Any], link: LinkTally) -> str:
         ("halted", "gauge", "1 when a round was not counted and the server stopped.", [("", float(status.get("status") == "halted"))]),
         ("answers_total", "counter", "Answers by what became of them.", labelled(status.get("answers", {}))),
         ("bytes_total", "counter", "Bytes of requests (down) and counted answers (up), of finished rounds.", labelled(moved, "direction")),
+    ]  # fmt: skip
+    ports: list[tuple[str, str, str, Rows]] = [] if link is None else [
         ("requests_total", "counter", "Requests of nodes by what became of them.", labelled(link.requests)),
         ("connections_open", "gauge", "Connections now.", [("", float(link.open))]),
         ("connections_refused_total", "counter", "Connections that were refused.", [("", float(link.refused))]),
         ("connections_evicted_total", "counter", "Connections that were hung up on.", [("", float(link.evicted))]),
     ]  # fmt: skip
-    return "".join(_family(*each) for each in families)
+    return "".join(_family(*each) for each in families + ports)
 
 
 def _family(name: str, kind: str, help: str, rows: Rows) -> str:
@@ -62,9 +64,10 @@ def _family(name: str, kind: str, help: str, rows: Rows) -> str:
 
 @final
 class Metrics:
-    """What /metrics tells. status: the last that the server said of itself; link: counts its port, once it has one."""
+    """What /metrics tells. status: the last that the server said of itself; link: counts its port, once it has one; None of it where
+    another program has the port, such as Ray Serve."""
 
-    def __init__(self, status: Callable[[], Mapping[str, Any]], link: Callable[[], LinkTally] = LinkTally) -> None:
+    def __init__(self, status: Callable[[], Mapping[str, Any]], link: Callable[[], LinkTally | None] = LinkTally) -> None:
         self.status, self.link = status, link
 
     def text(self) -> str:

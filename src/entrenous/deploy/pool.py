@@ -22,7 +22,7 @@ from ..core.errors import StartAgain, at_least
 from ..core.update import Total
 from .channel import Channel, Order
 from .codes import Code
-from .contribution import add, read_part
+from .contribution import add, read_sum
 from .exchange import LONG, POLL, ServerStopped
 from .links.https import HttpsPlan, listen
 from .log_line import LogLine
@@ -77,7 +77,10 @@ class WorkerPool:
                  for n in range(workers)]  # fmt: skip
         self.address = f"[{plan.host}]:{port}" if ":" in plan.host else f"{plan.host}:{port}"
         self.lengths: dict[str, float] = {}
-        self._before = Counter[str]()  # what workers that have died had counted
+        self._before, self._accepted = (
+            Counter[str](),
+            0,
+        )  # what workers that have died had counted; answers in the totals of all rounds
         self._sent_before, self._link_before = np.zeros(3, np.int64), LinkTally()
         self._deaths: list[float] = []
         self._order: Order | None = None
@@ -113,10 +116,12 @@ class WorkerPool:
 
     @property
     def counts(self) -> Mapping[Code, int]:
+        """By what became of them. Of answers that count it is how many do: a worker takes those of its journal again."""
         found = self._before.copy()
         for worker in self.workers:
             found.update(worker.counts)
-        return {Code(name): count for name, count in found.items()}
+        now = len(self.taken) if self._order is not None and self._order.word == "round" else 0
+        return {**{Code(name): count for name, count in found.items()}, Code.ACCEPTED: self._accepted + now}
 
     @property
     def bytes_up(self) -> int:
@@ -155,28 +160,21 @@ class WorkerPool:
 
     def end(self) -> Total:
         """The sums of all workers. Who was taken by two of them counts with the first: the others leave it out."""
-        seen: set[str] = set()
-        total = self._contract.empty_total()
+        seen, total, work = set[str](), self._contract.empty_total(), self._work
+        assert work is not None
         self._tell(STOP)
         for at in range(len(self.workers)):
             names = set(self._answer(at, "stopped", [STOP]).about["taken"])
             order = Order("total", {"without": sorted(names & seen)})
             self.workers[at].channel.send(*order)
-            found = self._answer(at, "total", [STOP, order])
-            seen |= set(found.about["names"])
-            total = self._added(total, found)
-        self._order = None
+            _, about, body = self._answer(at, "total", [STOP, order])
+            if about["names"]:
+                seen |= set(about["names"])
+                total = add(total, read_sum(body, self._contract, work.asked, about["names"], about["heard"])[0])
+        self._order, self._accepted = None, self._accepted + len(seen)
         return total
 
     # ---- its workers ---------------------------------------------------------------------------------------------------------------------
-
-    def _added(self, total: Total, found: Order) -> Total:
-        names, work = found.about["names"], self._work
-        assert work is not None
-        if not names:
-            return total
-        asked = np.sort(np.concatenate([work.asked[name] for name in names]))
-        return add(total, read_part(memoryview(found.body), self._contract, asked, found.about["heard"])[0])
 
     def _open(self, work: RoundWork, order: Order) -> None:
         self._work, self.lengths = work, {}

@@ -14,7 +14,6 @@ from pathlib import Path
 from threading import Event
 from typing import Any, NamedTuple, final
 
-import numpy as np
 from cryptography.hazmat.primitives import serialization
 
 from .. import __version__
@@ -24,7 +23,7 @@ from ..core.update import Total
 from ..federation.workers.engine import EngineOptions, engine
 from .address import refuse_plain
 from .codes import Code
-from .contribution import read_part
+from .contribution import read_sum
 from .coordinator import Coordinator, Dealt, MergedTotal, ReplicaPlan, ReplicasSummary
 from .exchange import LONG, ServerStopped
 from .links.https import HttpsPlan
@@ -200,8 +199,7 @@ class ReplicaPool:
         self._word, self._accepted = "", self._accepted + len(found.names)
         if not found.names:
             return self._contract.empty_total()
-        users = np.sort(np.concatenate([self._work.asked[name] for name in found.names]))
-        return read_part(memoryview(found.body), self._contract, users, found.devices)[0]
+        return read_sum(found.body, self._contract, self._work.asked, found.names, found.devices)[0]
 
     def _until_all(self, seconds: float) -> None:
         """Waits until as many replicas as there should be have done the last thing they were told; then for those that are there. Raises
@@ -244,4 +242,6 @@ def replica_plan(held: ServerFolder, journal: Path) -> ReplicaPlan:
     """What the replicas of a server are told."""
     raw = serialization.Encoding.Raw, serialization.PrivateFormat.Raw, serialization.NoEncryption()
     key = held.key.private_bytes(*raw)
-    return ReplicaPlan(held.terms.text(), held.members.text(), key, held.start, held.algorithm, str(journal), __version__)
+    return ReplicaPlan(
+        held.terms.text(), held.members.text(), key, held.start, held.algorithm, str(journal), __version__, held.log_format
+    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from contextlib import suppress
 from pathlib import Path
 from typing import final
@@ -14,6 +13,7 @@ from ..core.errors import InputError
 from ..core.lock import is_held, locked
 from .coordinator import ReplicaPlan
 from .journal import Journal, JournalRecord, records
+from .log_line import written
 
 MOST = 1000  # replicas whose journals are in one folder
 
@@ -26,7 +26,7 @@ class ReplicaFolder:
     def __init__(self, plan: ReplicaPlan) -> None:
         self.terms, self.members = plan.agreement()
         self.key, self.start = Ed25519PrivateKey.from_private_bytes(plan.key), plan.start
-        self._root = Path(plan.journal) / self.terms.run
+        self._log_format, self._root = plan.log_format, Path(plan.journal) / self.terms.run
         self._held: dict[Path, int] = {}  # folders, and the locks on them
         try:
             self._root.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -37,8 +37,8 @@ class ReplicaFolder:
 
     def log(self, text: str) -> None:
         """Append a line to the replica's own log. Where the disk is full it is lost."""
-        with suppress(OSError), open(self._own / "replica.log", "a", encoding="utf-8") as log:
-            log.write(f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {text}\n")
+        with suppress(OSError), open(self._own / "replica.log", "ab") as log:
+            log.write(written(text, self._log_format))
 
     def journal(self, number: int, attempt: int = 0) -> Journal:
         """Open the journal of a round. Those of other rounds go: what is asked for next was committed before."""

@@ -54,6 +54,7 @@ def run_server(
             if ray is not None:
                 from .ray_serve import serve_by_ray  # nobody else needs Ray
 
+                telling.link = lambda: None
                 serve_by_ray(held, plan, ray, stop)
                 return
             if workers > 1:

@@ -106,7 +106,7 @@ class _Requests:
     async def answer(self, request: Request) -> Response:
         """An answer, taken when it is whole; acknowledged when the server has dealt with it."""
         node = self._admitted(request)
-        size = request.headers.get("content-length", "")
+        size = _header(request, b"content-length")
         if not size.isdigit():
             raise Denied(411, "no-length")
         if int(size) > self._front.largest:
@@ -136,7 +136,7 @@ class _Requests:
     def _admitted(self, request: Request) -> str:
         """The node that sends a request. Raises Denied."""
         front = self._front
-        node = front.admission.node(request.headers.get("authorization", ""))
+        node = front.admission.node(_header(request, b"authorization"))
         if not self._nodes.allow(node):
             raise Denied(429, "too-often")
         if (
@@ -156,6 +156,11 @@ class _Requests:
             if self._front.guard is not None:
                 self._front.guard.ban(address)
             raise Denied(429, "too-often")
+
+
+def _header(request: Request, name: bytes) -> str:
+    """A header of a request, "" where it has none."""
+    return next((value.decode("latin-1") for key, value in request.scope["headers"] if key == name), "")
 
 
 async def _disconnected(request: Request) -> None:
