@@ -72,3 +72,13 @@ def test_a8_one_sum_less_another_is_the_party_that_was_away() -> None:
 def test_a8_noise_on_sums_ends_what_regression_finds() -> None:
     found = audited("fcf", "regression", profile="private", rounds=60)
     assert found["advantage"] <= 0.02 and found["verdict"] == "NO ADVANTAGE FOUND BY THESE ATTACKS"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("algorithm, within", [("fcf", 0.005), ("pfpl+", 0.02), ("fedavg-neumf", 0.02)])
+def test_the_profile_private_leaves_sums_no_advantage_at_nearly_the_same_accuracy(algorithm: str, within: float) -> None:
+    found = entrenous.audit(algorithm, "ml-100k", profile="private", rounds=60, progress=False)
+    sums = [one for one in found["attacks"] if one["view"] == "sum"]
+    assert sums and max(one["advantage"] for one in sums) <= 0.02
+    plain = entrenous.run(algorithm, "ml-100k", settings={"cohort": 100}, progress=False)
+    assert found["accuracy"]["hr@10"] >= plain.metrics["hr@10"] - within
