@@ -58,6 +58,15 @@ def test_a8_touched_rows_of_fedavg_are_the_history() -> None:
     assert round(found["precision"], 3) == 1.0 and found["recall"] >= 0.97 and found["verdict"] == "EXPOSED"
 
 
+@pytest.mark.parametrize(
+    "algorithm, attack, rounds",
+    [("fbalf", "integers", 1), ("fedmf", "listed", 1), ("fedmf", "two-step", 2), ("cali3f-neumf", "touched-rows", 1)],
+)
+def test_a8_single_updates_of_others_are_the_history_too(algorithm: str, attack: str, rounds: int) -> None:
+    found = audited(algorithm, attack, watched=200, rounds=rounds)
+    assert found["precision"] >= 0.98 and found["recall"] >= 0.98 and found["verdict"] == "EXPOSED"
+
+
 def test_a8_the_first_push_of_a_peer_is_what_it_trains_on() -> None:
     """Of its history a peer holds some back, to weigh others by; with these rows it does not train."""
     found = audited("pepper-gmf", "first-push", protocol="loo-99", watched=30)
