@@ -15,7 +15,7 @@ from entrenous.audit.transcript import Transcript
 from entrenous.core.types import UInt64Array
 from entrenous.core.update import Update
 from entrenous.data.interactions import Interactions
-from entrenous.federation.recorder import Seen
+from entrenous.federation.recorder import TAKEN, Seen
 
 Limits = Sequence[Any]
 
@@ -30,17 +30,28 @@ def movielens() -> Interactions:
 
 
 def seen(
-    data: Interactions,
-    algorithm: str,
-    *,
-    rounds: int = 1,
-    view: Any = "individual",
-    cohort: int = 0,
-    limits: Limits = (),
-    **settings: Any,
-) -> Transcript:
-    """What an onlooker sees of a training."""
-    return observe(algorithm, data, rounds=rounds, view=view, cohort=cohort, settings=settings, limits=limits)
+    data: Interactions, algorithm: str, *, rounds: int = 1, view: Any = "individual", cohort: int = 0, profile: str = "paper",
+    protect: Any = None, limits: Limits = (), **settings: Any,
+) -> Transcript:  # fmt: skip
+    """What an onlooker sees of a training. limits: of what it sees, not of what the training takes."""
+    asked = {"rounds": rounds, "view": view, "cohort": cohort, "profile": profile, "protect": protect, "settings": settings}
+    transcript = observe(algorithm, data, **asked)
+    return (
+        transcript._replace(rounds=tuple(_limited(transcript, one, limits) for one in transcript.rounds))
+        if limits
+        else transcript
+    )
+
+
+def _limited(transcript: Transcript, one: Seen, limits: Limits) -> Seen:
+    names = {way: {sent["name"] for sent in transcript.about["sends"] if sent["way"] == way} for way in ("rows", "dense")}
+    places = {name: f"{name}_" if name in TAKEN else name for way in names for name in names[way]}
+    arrays = {way: {name: one.sent[places[name]] for name in some} for way, some in names.items()}
+    update = Update(one.sent["ptr"], one.sent["item"], arrays["rows"], arrays["dense"], one.sent["weight"])
+    for limit in limits:
+        update = limit(update, None)
+    changed = {places[name]: array for name, array in {**update.rows, **update.dense}.items()}
+    return one._replace(sent={**one.sent, "ptr": update.ptr, "item": update.item, **changed})
 
 
 def histories(data: Interactions) -> Any:

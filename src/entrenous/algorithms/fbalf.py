@@ -121,7 +121,12 @@ class FBALF(SendsDecoys):
             only_if="counts",
         ),
     )
-    traits: ClassVar[Traits] = Traits(predicts_ratings=True, draws_negatives=False)
+    traits: ClassVar[Traits] = Traits(
+        predicts_ratings=True,
+        draws_negatives=False,
+        private={"noise": 0.3},
+        private_settings={"style": "batch", "rounds": 100, "learning_rate": 1.6, "counts": 0.1, "least": 120.0},
+    )
 
     # ---- the federation ------------------------------------------------------------------------------------------------------------
 

@@ -30,7 +30,7 @@ class RowsSeen(NamedTuple):
 
     def array(self, name: str) -> Float32Array:
         """The rows of an array that was sent, float32 [n, numbers]."""
-        rows = self.seen.sent[f"{name}_" if name in TAKEN else name]
+        rows = self.seen.sent[place_of(name)]
         return rows.reshape(len(rows), -1)
 
 
@@ -50,7 +50,7 @@ class Tally(NamedTuple):
 
     def deny(self, who: Int64Array, item: Array) -> None:
         """Says that users did not consume items, and takes claims of them back."""
-        self.evidence[who, item] -= 2 * SURE
+        self.evidence[who, item] = np.minimum(self.evidence[who, item], 0) - 2 * SURE
         self.first[who, item] = -1
 
     def add(self, who: Int64Array, item: Array, odds: Array) -> None:
@@ -81,11 +81,30 @@ def empty_tally(transcript: Transcript) -> Tally:
 
 
 def rounds_of_rows(transcript: Transcript, users: Int64Array) -> Iterator[RowsSeen]:
-    """The rounds in which devices sent rows; users: those of the claims, ascending."""
-    for place, seen in enumerate(transcript.rounds):
+    """The rounds in which devices sent rows, without rows of zeros, which are there to hide how many there are. users: those of the
+    claims, ascending."""
+    names = [place_of(sent["name"]) for sent in transcript.about["sends"] if sent["way"] == "rows"]
+    for place, one in enumerate(transcript.rounds):
+        seen = _with_numbers(one, names) if len(one.sent.get("item", ())) else one
         if len(seen.sent.get("item", ())):
             device = np.repeat(np.arange(len(seen.users)), np.diff(seen.sent["ptr"]))
             yield RowsSeen(place, seen, np.searchsorted(users, seen.users)[device], device, seen.sent["item"])
+
+
+def place_of(name: str) -> str:
+    """The name under which a declared array is in what was seen."""
+    return f"{name}_" if name in TAKEN else name
+
+
+def _with_numbers(seen: Seen, names: list[str]) -> Seen:
+    """A round without its rows of zeros."""
+    some = np.zeros(len(seen.sent["item"]), bool)
+    for name in names:
+        some |= seen.sent[name].reshape(len(some), -1).any(axis=1)
+    if some.all():
+        return seen
+    ptr = np.append(0, np.cumsum(some))[seen.sent["ptr"]]
+    return seen._replace(sent={**seen.sent, "ptr": ptr, **{name: seen.sent[name][some] for name in ("item", *names)}})
 
 
 def prior(transcript: Transcript) -> Float32Array:
@@ -112,6 +131,7 @@ def chances(transcript: Transcript) -> Array:
 
 
 def claims_of(transcript: Transcript, tally: Tally, note: str = "") -> Claims:
-    """The claims that follow from a tally."""
+    """The claims that follow from a tally: of what was claimed and not ruled out."""
+    tally.first[tally.evidence < -SURE] = -1
     claimed: BoolArray = tally.first >= 0
     return Claims(tally.users, prior(transcript) + tally.evidence, claimed, tally.first, note=note)

@@ -41,8 +41,8 @@ class Visits(NamedTuple):
     rounds: Int64Array
     touched: Int32Array
 
-    def count(self, rows: RowsSeen) -> None:
-        """Counts a round."""
+    def add(self, rows: RowsSeen) -> None:
+        """Counts the rows of one more round."""
         self.rounds[np.unique(rows.who)] += 1
         self.touched[rows.who, rows.item] += 1
 

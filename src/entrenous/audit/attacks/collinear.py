@@ -28,7 +28,7 @@ def run(transcript: Transcript) -> Claims:
     tally, rates = empty_tally(transcript), pairwise_rates(transcript)
     for rows in rounds_of_rows(transcript, tally.users):
         dq, q = rows.array("q"), rows.seen.received["q"][rows.item]
-        unit, along, around = directions(dq + np.float32(rates.negative) * q, rows.seen.sent["ptr"])
+        unit, along, around = directions((dq + rates.negative * q).astype(np.float32), rows.seen.sent["ptr"])
         sign = more_popular(transcript, rows, along)[rows.device]
         as_positive = along + (rates.positive - rates.negative) * np.einsum("nf,nf->n", q, unit[rows.device])
         along, as_positive = sign * along, sign * as_positive

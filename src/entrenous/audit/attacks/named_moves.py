@@ -29,7 +29,7 @@ def run(transcript: Transcript) -> Claims:
     head = shape_of(factors, layers(transcript)).head
     visits = no_visits(tally)
     for rows in rounds_of_rows(transcript, tally.users):
-        visits.count(rows)
+        visits.add(rows)
         moves, toward = rows.array("item")[:, :factors], _toward(rows, head, factors)
         along = np.einsum("nf,nf->n", moves, toward[rows.device]).astype(np.float64)
         around = directions(moves, rows.seen.sent["ptr"])[2]

@@ -10,11 +10,10 @@ from __future__ import annotations
 import numpy as np
 
 from ...core.types import Array, Float64Array, Int64Array
-from ...federation.recorder import Seen
 from ..claims import Attack, Claims
 from ..transcript import Transcript
 from ._pairwise import pairwise
-from ._rows_seen import Tally, claims_of, empty_tally, rows_sent, users_seen
+from ._rows_seen import Tally, claims_of, empty_tally, rounds_of_rows, rows_sent, users_seen
 
 
 def applies(transcript: Transcript) -> bool:
@@ -26,12 +25,11 @@ def history_sizes(transcript: Transcript) -> tuple[Float64Array, Float64Array]:
     """Estimated lengths of the histories of the users seen, and their standard error as a share of them, float64 [m] each."""
     users = users_seen(transcript)
     counts, squares, rounds = (np.zeros(len(users)) for _ in range(3))
-    for seen in transcript.rounds:
-        if "ptr" in seen.sent:
-            who, rows = np.searchsorted(users, seen.users), _rows_with_numbers(transcript, seen)
-            counts[who] += rows
-            squares[who] += rows.astype(np.float64) ** 2
-            rounds[who] += 1
+    for seen in rounds_of_rows(transcript, users):
+        rows = np.bincount(seen.who, minlength=len(users))
+        counts += rows
+        squares += rows.astype(np.float64) ** 2
+        rounds[np.searchsorted(users, seen.seen.users)] += 1
     mean = counts / np.maximum(rounds, 1)
     if (said := _said(transcript, users)) is not None:
         return said, np.zeros(len(users))
@@ -39,14 +37,6 @@ def history_sizes(transcript: Transcript) -> tuple[Float64Array, Float64Array]:
         return mean / (1 + float(transcript.about["settings"].get("rho", 0.0))), np.zeros(len(users))
     spread = np.sqrt(np.maximum(squares / np.maximum(rounds, 1) - mean**2, 0) / np.maximum(rounds - 1, 1))
     return _turned_round(transcript, mean, spread)
-
-
-def _rows_with_numbers(transcript: Transcript, seen: Seen) -> Int64Array:
-    """How many rows that are not all 0 each device sent: rows of zeros are there to hide how many there are."""
-    ptr, any_number = seen.sent["ptr"], np.zeros(len(seen.sent["item"]), bool)
-    for name in (sent["name"] for sent in transcript.about["sends"] if sent["way"] == "rows"):
-        any_number |= seen.sent[name].reshape(len(any_number), -1).any(axis=1)
-    return np.diff(np.append(0, np.cumsum(any_number))[ptr])
 
 
 def _said(transcript: Transcript, users: Int64Array) -> Float64Array | None:

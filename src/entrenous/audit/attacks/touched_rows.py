@@ -25,7 +25,7 @@ def run(transcript: Transcript) -> Claims:
     tally, factors = empty_tally(transcript), int(transcript.setting("factors"))
     visits = no_visits(tally)
     for rows in rounds_of_rows(transcript, tally.users):
-        visits.count(rows)
+        visits.add(rows)
         moves = rows.array("item")
         _, along, around = directions(moves[:, : factors or moves.shape[1]], rows.seen.sent["ptr"])
         along *= more_popular(transcript, rows, along)[rows.device]

@@ -1,0 +1,67 @@
+"""Rows of decoys are short once their ratings are predictions: the model is nearly right about what it made up itself.
+
+From `threshold` (FBALF) or `predict_after` (FedRec) passes on, a decoy's rating is the device's own prediction, so that its error is only
+what the last visit changed; errors of real ratings stay. Rows are ranked by the logarithm of their length, without the regularisation.
+Source: ours; hybrid filling is G. Lin, F. Liang, W. Pan, Z. Ming, "FedRec", IEEE Intelligent Systems 36(5), 2021. It claims nothing: it
+ranks.
+"""
+
+from __future__ import annotations
+
+from itertools import repeat
+
+import numpy as np
+
+from ...core.types import Float64Array
+from ..claims import Attack, Claims
+from ..transcript import Transcript
+from ._rating_rows import untouched_denied
+from ._rows_seen import RowsSeen, chances, claims_of, empty_tally, odds_of, rounds_of_rows, sends
+
+
+def applies(transcript: Transcript) -> bool:
+    """Whether devices send plain rows for ratings and decoys."""
+    plain = (sends(transcript, "q") or sends(transcript, "v")) and not sends(transcript, "noise")
+    return plain and bool(transcript.about["settings"].get("rho"))
+
+
+def run(transcript: Transcript) -> Claims:
+    """Ranks the items with rows by the mean length of their rows in the rounds whose decoys have predicted ratings."""
+    tally, predicted = empty_tally(transcript), 0
+    for rows in rounds_of_rows(transcript, tally.users):
+        untouched_denied(tally, rows, transcript.items)
+        if passes(rows) >= int(
+            transcript.about["settings"].get("threshold", transcript.about["settings"].get("predict_after", 0))
+        ):
+            predicted += 1
+            length, chance = _standard(rows, _lengths(rows, transcript)), chances(transcript)[rows.item]
+            starts = np.flatnonzero(np.diff(rows.device)) + 1
+            odds = [odds_of(*pair) for pair in zip(np.split(length, starts), repeat(1.0), np.split(chance, starts), strict=False)]
+            tally.add(rows.who, rows.item, np.concatenate(odds))
+    return claims_of(transcript, tally, f"{predicted} rounds in which decoys are rated by prediction")
+
+
+def passes(rows: RowsSeen) -> int:
+    """The passes over the users before this round."""
+    received = rows.seen.received
+    return int(received["iteration"][0]) if "iteration" in received else int(received["step"][0] // received["epoch"][0])
+
+
+def _lengths(rows: RowsSeen, transcript: Transcript) -> Float64Array:
+    """Logarithms of the lengths of rows, less lambda times the item factors where they hold it."""
+    name = "q" if "q" in rows.seen.received else "v"
+    table = rows.seen.received[name]
+    reg = 0.0 if table.ndim == 3 else float(transcript.setting("reg"))
+    push = rows.array(name) - reg * table.reshape(len(table), -1)[rows.item]
+    return np.log(np.maximum(np.linalg.norm(push.astype(np.float64), axis=1), 1e-9))  # type: ignore[no-any-return]
+
+
+def _standard(rows: RowsSeen, length: Float64Array) -> Float64Array:
+    """Each device's lengths around their mean, in standard deviations."""
+    devices = len(rows.seen.users)
+    count = np.maximum(np.bincount(rows.device, minlength=devices), 1)
+    away = length - (np.bincount(rows.device, length, minlength=devices) / count)[rows.device]
+    return away / np.sqrt(np.maximum(np.bincount(rows.device, away**2, minlength=devices) / count, 1e-12))[rows.device]  # type: ignore[no-any-return]
+
+
+ATTACK = Attack("magnitude", ("individual",), "ours", applies, run)

@@ -1,0 +1,125 @@
+"""Two rounds of a factorisation without biases give the user's vector, and then the ratings themselves, whole numbers among made-up ones.
+
+A device of FedMF or FedRec (batch style) sends g_j = lambda v_j - e_j u_t for its rows, up to a factor. The rows give the direction d of
+u_t and eps_j = e_j |u_t|. Its next vector is u' = |u_t| A + B / |u_t| with A and B known from d, eps and the item factors that the server
+had in both rounds; u' has the direction d' of the next round's rows, so that |u_t|^2 = -(A' . B') / |A'|^2 for the parts A', B' across
+d'. Ratings follow, r_j = eps_j / |u_t| + |u_t| d . v_j; real ones are whole. Source: D. Chai, L. Wang, K. Chen, Q. Yang, "Secure
+federated matrix factorization", arXiv:1906.05108, section on privacy, for two steps and one unknown.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ...core.types import Array, BoolArray, Float64Array, Int64Array
+from ...federation.recorder import Seen
+from ..claims import Attack, Claims
+from ..transcript import Transcript
+from ._directions import directions
+from ._rating_rows import step_of
+from ._rows_seen import claims_of, empty_tally, sends
+
+WHOLE = 5e-3  # how far from a whole number a rating may be
+ENOUGH = 0.35  # the share of rows that must be whole
+
+
+class Message(NamedTuple):
+    """The rows of one device in one round. item: int64 [n]; push: float32 [n, F], -e_j u; v: float32 [items, F], the factors received."""
+
+    item: Int64Array
+    push: Array
+    v: Array
+
+
+def applies(transcript: Transcript) -> bool:
+    """Whether two rounds of rows without a bias, all of one user vector each, were seen."""
+    settings = transcript.about["settings"]
+    plain = sends(transcript, "v") and not sends(transcript, "noise") and len(transcript.rounds) > 1
+    return plain and ("send" in settings or ("predict_after" in settings and settings["style"] == "batch"))
+
+
+def run(transcript: Transcript) -> Claims:
+    """Claims the items whose ratings come out whole."""
+    tally, before, ratings, tried = empty_tally(transcript), dict[int, tuple[int, Message]](), 0, 0
+    made_up = np.zeros(tally.first.shape, bool)
+    for place, seen in enumerate(transcript.rounds):
+        now = messages(transcript, seen)
+        for user, message in now.items():
+            number, old = before.get(user, (-1, message))
+            if number == place - 1 and len(old.item) > 2 and len(message.item) > 2:
+                rating, tried = ratings_of(transcript, old, message, seen.round - 1), tried + 1
+                real = _whole(rating, transcript)
+                if real.mean() > ENOUGH:
+                    ratings += int(real.sum())
+                    who = np.searchsorted(tally.users, user)
+                    tally.claim(np.full(int(real.sum()), who), old.item[real], place)
+                    made_up[who, old.item[~real]] = True
+        before = {user: (place, message) for user, message in now.items()}
+    tally.deny(*np.nonzero(made_up))
+    return claims_of(transcript, tally, f"{ratings} ratings recovered as whole numbers, in {tried} pairs of rounds of one device")
+
+
+def messages(transcript: Transcript, seen: Seen) -> dict[int, Message]:
+    """The rows of each user in a round, without lambda's part; of a table that is zero elsewhere those that are not."""
+    v, half = seen.received["v"], 2.0 if "send" in transcript.about["settings"] else 1.0
+    reg, out = float(transcript.setting("reg")), {}
+    table = seen.sent["v"]
+    for device, user in enumerate(seen.users.tolist()):
+        if len(seen.sent["item"]):
+            here = slice(seen.sent["ptr"][device], seen.sent["ptr"][device + 1])
+            item, rows = seen.sent["item"][here].astype(np.int64), table[here]
+        else:
+            item = np.flatnonzero(table[device].any(axis=1))
+            rows = table[device][item]
+        rows = rows[:, : v.shape[1]].astype(np.float64) / half
+        out[user] = Message(item, rows - reg * v[item], v)
+    return out
+
+
+def ratings_of(transcript: Transcript, old: Message, new: Message, number: int) -> Float64Array:
+    """The ratings of the rows of the earlier message, float64 [n]; NaN where the two rounds do not determine them."""
+    unit, along = _along(old)
+    toward, _ = _along(new)
+    a, b = _step(transcript, old, new, unit, along, number)
+    a, b = a - (a @ toward) * toward, b - (b @ toward) * toward
+    square = -(a @ b) / max(float(a @ a), 1e-300)
+    if not square > 0:
+        return np.full(len(along), np.nan)
+    size = np.sqrt(square)
+    rating = -along / size + size * (old.v[old.item].astype(np.float64) @ unit)
+    return rating if np.median(rating) > 0 else -rating  # type: ignore[no-any-return]
+
+
+def _along(message: Message) -> tuple[Float64Array, Float64Array]:
+    unit, _, _ = directions(message.push.astype(np.float32), np.array([0, len(message.push)]))
+    return unit[0], message.push @ unit[0]
+
+
+def _step(
+    transcript: Transcript, old: Message, new: Message, unit: Float64Array, along: Float64Array, number: int
+) -> tuple[Float64Array, Float64Array]:
+    """A and B of the next user vector, u' = |u| A + B / |u|."""
+    settings, eps, v = transcript.about["settings"], -along, old.v[old.item].astype(np.float64)
+    reg, n = float(settings["reg"]), max(1, len(old.item))
+    if "send" not in settings:  # FedRec: the step of the round itself, along the mean over its rows
+        rate = float(settings["learning_rate"] or 0.8) * float(settings["decay"]) ** number
+        return (1 - rate * reg) * unit, rate / n * (eps @ v)
+    after, share = (
+        new.v[old.item].astype(np.float64),
+        2 * float(settings["learning_rate"]) / (n if settings["step"] == "mean" else 1),
+    )
+    a = (1 - share * n * reg) * unit + share * (((v - after) @ unit) @ after)  # FedMF: the next round's step, with its factors
+    return a, share * (eps @ after)
+
+
+def _whole(rating: Float64Array, transcript: Transcript) -> BoolArray:
+    """The ratings that are whole steps of the scale."""
+    low, high = transcript.about["scale"]
+    step = step_of(transcript)
+    off = np.abs(rating / step - np.rint(rating / step)) * step
+    return (off < WHOLE) & (rating > low - step / 2) & (rating < high + step / 2)  # type: ignore[no-any-return]
+
+
+ATTACK = Attack("two-step", ("individual",), "Chai et al. 2019 (FedMF)", applies, run)

@@ -1,0 +1,60 @@
+"""`entrenous run --profile --protect`: what is refused, what is stored, and a budget that ends a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import Command, write_shop
+
+FPL = ["run", "fpl", "--data", "shop.csv", "--protocol", "loo-20", "--rounds", "4", "--set", "factors=4"]
+
+
+@pytest.fixture
+def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    monkeypatch.chdir(tmp_path)
+    write_shop(tmp_path / "shop.csv")
+    return Command(capsys)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--profile", "private"], "devices here; expected at least 100 in a sum"),
+        (["--protect", "nois=1"], "unknown setting"),
+        (["--protect", "noise=-1"], "noise"),
+        (["--profile", "dp", "--protect", "sampling=fixed"], "do not go together"),
+        (["--profile", "dp", "--every", "2", "--patience", "1"], "is not in the budget"),
+    ],
+)
+def test_what_cannot_be_had_is_refused_in_one_line(command: Command, options: list[str], said: str) -> None:
+    assert said in command(*FPL, *options).error
+    assert not list(Path().glob("runs/*"))
+
+
+def test_a_protection_is_of_rounds_around_a_server(command: Command) -> None:
+    for name in ("popular", "pepper-gmf"):
+        found = command("run", name, "--data", "shop.csv", "--protocol", "loo-20", "--profile", "private")
+        assert "has no rounds around a server" in found.error
+
+
+def test_a_run_keeps_its_profile_and_says_nothing_of_what_it_does_not_give_away(command: Command) -> None:
+    private = ["--profile", "private", "--protect", "people=5"]
+    found = command(*FPL, *private, "--json")
+    assert found.json["profile"] == "private" and found.json["protect"] == {"people": "5"}
+    assert "profile paper" not in found.err and "profile paper" in command(*FPL).err
+    assert command(*FPL, *private, "--threads", "2", "--json").json["model_sha256"] == found.json["model_sha256"]
+    assert command(*FPL, *private, "--protect", "noise=0.2", "--json").json["model_sha256"] != found.json["model_sha256"]
+
+
+def test_a_run_with_a_budget_says_what_it_spent_and_ends_before_it_is_passed(command: Command) -> None:
+    pytest.importorskip("dp_accounting")
+    dp: list[Any] = [*FPL, "--profile", "dp", "--protect", "noise=1", "--protect", "delta=1e-3"]
+    found = command(*dp, "--protect", "epsilon=5", "--json")
+    spent = found.json["privacy"]
+    assert 0 < found.json["rounds"] == spent["releases"] < 4 and spent["stopped"] and spent["epsilon"] <= 5
+    assert "training ends after round" in found.err
+    assert any("differential privacy of each user" in note for note in found.json["notes"])
+    (folder,) = Path("runs").glob("*")
+    assert (folder / "releases").stat().st_size == spent["releases"]
