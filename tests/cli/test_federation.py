@@ -22,6 +22,7 @@ pytest.importorskip("msgspec")
 
 LARGE = 20  # users of each gateway; the device has one
 NEW = ["federation", "new", "book", "--algorithm", "fpl", "--items", "items.csv", "--interactions", "300"]
+PAPER = [*NEW, "--profile", "paper"]
 
 
 @pytest.fixture
@@ -53,7 +54,8 @@ def asked(command: Command, *names: str) -> list[str]:
 
 
 def founded(command: Command, *options: str) -> None:
-    done = command(*NEW, "--rounds", "4", *asked(command, "a", "b", "one"), *options)
+    profile = () if "--profile" in options else ("--profile", "paper")
+    done = command(*NEW, "--rounds", "4", *asked(command, "a", "b", "one"), *profile, *options)
     assert done.code == 0, done.err
 
 
@@ -67,17 +69,17 @@ def test_bad_input_to_new_and_identity_is_one_line_and_writes_nothing(folder: Pa
     twice.write_text("item\nx\nx\n")
     (folder / "no-item.csv").write_text("thing\nx\n")
     before = contents(folder)
-    whole = [*NEW, "--rounds", "4", *nodes]
+    whole = [*PAPER, "--rounds", "4", *nodes]
     for line, words in {
         "there is a key already": ["federation", "identity", "a", "--name", "a"],
         "--name: got 'A b'": ["federation", "identity", "other", "--name", "A b"],
-        "expected REQUEST.json:USERS": [*NEW, "--rounds", "4", "--node", "a/request"],
-        "none.json: no such file": [*NEW, "--rounds", "4", "--node", "none.json:3"],
-        "not a request to take part": [*NEW, "--rounds", "4", "--node", "a/wrong.json:3"],
-        "did you mean 'fpl'": [*NEW[:4], "fppl", *NEW[5:], "--rounds", "4", *nodes],
-        "rounds": [*NEW, "--rounds", "0", *nodes],
-        "no column `item`": [*NEW[:6], "no-item.csv", *NEW[7:], "--rounds", "4", *nodes],
-        "an item occurs twice": [*NEW[:6], "twice.csv", *NEW[7:], "--rounds", "4", *nodes],
+        "expected REQUEST.json:USERS": [*PAPER, "--rounds", "4", "--node", "a/request"],
+        "none.json: no such file": [*PAPER, "--rounds", "4", "--node", "none.json:3"],
+        "not a request to take part": [*PAPER, "--rounds", "4", "--node", "a/wrong.json:3"],
+        "did you mean 'fpl'": [*PAPER[:4], "fppl", *PAPER[5:], "--rounds", "4", *nodes],
+        "rounds": [*PAPER, "--rounds", "0", *nodes],
+        "no column `item`": [*PAPER[:6], "no-item.csv", *PAPER[7:], "--rounds", "4", *nodes],
+        "an item occurs twice": [*PAPER[:6], "twice.csv", *PAPER[7:], "--rounds", "4", *nodes],
         "--name: missing, with --host 0.0.0.0": [*whole, "--host", "0.0.0.0"],
         "--port: got 0": [*whole, "--port", "0"],
         "at most 3, as the terms say": [*whole, "--users", "3"],
@@ -211,7 +213,7 @@ def test_a_node_with_a_new_key_keeps_its_users_and_its_store(folder: Path, comma
 def test_an_invitation_to_another_federation_is_not_accepted(folder: Path, command: Command) -> None:
     founded(command)
     assert command("federation", "join", "a", "--invitation", "book/invitations/a", "--data", "a.csv").code == 0
-    again = [*NEW[:2], "other", *NEW[3:], "--rounds", "4", "--node", f"a/request.json:{LARGE}"]
+    again = [*PAPER[:2], "other", *PAPER[3:], "--rounds", "4", "--node", f"a/request.json:{LARGE}"]
     assert command(*again).code == 0
     before = contents(folder / "a")
     assert "is to another federation" in command("federation", "join", "a", "--invitation", "other/invitations/a").error
@@ -230,7 +232,7 @@ def test_a_membership_list_of_a_hostile_operator_is_refused(folder: Path, comman
 
 
 def test_a_federation_with_secure_sums_keeps_its_nodes_and_its_rounds(folder: Path, command: Command) -> None:
-    founded(command, "--secure", "masks", "--users", "60", "--people", "6")
+    founded(command, "--profile", "private", "--users", "60", "--protect", "people=6")
     asked(command, "late")
     assert command("federation", "join", "a", "--invitation", "book/invitations/a", "--data", "a.csv").code == 0
     before = contents(folder)
@@ -276,7 +278,7 @@ def test_from_nothing_to_recommendations_with_kills_backups_and_a_node_less(fold
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = str(free.getsockname()[1])
     nodes = asked(command, "a", "b", "one")
-    assert command(*NEW, "--rounds", "100000", *nodes, "--port", port, "--users", "45").code == 0
+    assert command(*PAPER, "--rounds", "100000", *nodes, "--port", port, "--users", "45").code == 0
     for name in ("a", "b", "one"):
         assert command("federation", "join", name, "--invitation", f"book/invitations/{name}", "--data", f"{name}.csv").code == 0
     server, log = folder / "book" / "server", folder / "log"

@@ -86,7 +86,9 @@ def test_least_users_is_between_one_and_all(made: FoundedFederation, least: int)
 def test_a_node_is_told_what_it_agrees_to(made: FoundedFederation) -> None:
     said = told(invitation(made))
     assert any(line.startswith("draws=public: the server can repeat") for line in said)
-    assert any("fpl" in line and "factors=4" in line for line in said) and any("secure=none" in line for line in said)
+    assert any("fpl" in line and "factors=4" in line for line in said) and any(
+        line.startswith("profile paper: the server can read what each node sends") for line in said
+    )
     assert made.terms.run in said[0] and all("\n" not in line for line in said)
     heard: list[str] = []
     joining(made, made.server.parent / "invitations" / "node-1", tell=heard.append)

@@ -28,7 +28,7 @@ def file(tmp_path: Path) -> Path:
 
 def founded(folder: Path, algorithm: str):
     data = synthetic(users=6, items=20, interactions=60, seed=0)
-    return found(folder, data, nodes=2, algorithm=algorithm, rounds=2, seed=0)
+    return found(folder, data, nodes=2, algorithm=algorithm, rounds=2, seed=0, profile="paper")
 
 
 def test_terms_name_the_source_and_no_place(file: Path, tmp_path: Path) -> None:
@@ -70,7 +70,9 @@ def test_a_node_joins_with_the_file_that_it_names(file: Path, tmp_path: Path) ->
 
     data = synthetic(users=4, items=20, interactions=40, seed=0)
     request = identity(tmp_path / "node", "node-1")
-    made = found_federation(tmp_path / "f", Items.of(data), data.catalogue, [(request, 4)], algorithm=str(file), rounds=1, seed=0)
+    made = found_federation(
+        tmp_path / "f", Items.of(data), data.catalogue, [(request, 4)], algorithm=str(file), rounds=1, seed=0, profile="paper"
+    )
     with pytest.raises(InputError, match="the federation's algorithm, mine, is none of"):
         join(tmp_path / "node", made.nodes["node-1"], data, public_draws=True)
     other = tmp_path / "other.py"

@@ -32,6 +32,7 @@ def test_over_ray(command: Command) -> None:
 @pytest.mark.parametrize("secure", ["none", "masks"])
 def test_as_a_federation(secure: str, command: Command) -> None:
     pytest.importorskip("flwr")
-    options = ("--algorithm", "./my_algo.py", *PLAN, "--nodes", 3, "--secure", secure, "--json")
+    masks = ("--protect", "secure_sum=true") if secure == "masks" else ()
+    options = ("--algorithm", "./my_algo.py", *PLAN, "--nodes", 3, "--profile", "paper", *masks, "--json")
     found = command("federation", "try", "f", *options).json
     assert found["same"] and found["network"] == command("run", "./my_algo.py", *PLAN, "--json").json["model_sha256"]

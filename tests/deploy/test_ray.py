@@ -23,6 +23,7 @@ from entrenous.deploy.frames import opened
 from entrenous.deploy.links.https import HttpsPlan
 from entrenous.deploy.ray_serve import LOCAL, RayPlan, ReplicaPool, serve_by_ray
 from entrenous.deploy.server_folder import ServerFolder
+from entrenous.privacy.secure_sum.terms import Floors
 
 installed = pytest.mark.skipif(find_spec("grpc_reflection") is None, reason="needs ray[serve]")
 pytestmark = pytest.mark.timeout(600)
@@ -114,7 +115,7 @@ def test_a_server_that_is_stopped_in_a_round_goes_on(tmp_path: Path) -> None:
 
 
 def test_replicas_are_refused_with_masks_and_below_one(tmp_path: Path) -> None:
-    masked = federation(tmp_path / "m", nodes=4, rounds=1, secure="masks")
+    masked = federation(tmp_path / "m", nodes=4, rounds=1, secure="masks", floors=Floors(2, 2))
     with pytest.raises(InputError, match="--ray"):
         served(masked)
     with pytest.raises(InputError, match="--replicas"):

@@ -133,13 +133,15 @@ def test_a_relay_that_lies_about_whom_it_heard_is_refused(tmp_path: Path, lie: A
 
 def test_relays_are_refused_where_they_would_see_what_masks_hide(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="answers for all of them as one"):
-        tree(tmp_path, secure="masks")
+        tree(tmp_path, protect={"secure_sum": True, "people": 2})
 
 
 def test_a_node_that_is_named_twice_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
     """The second of one name would have taken the first one's place, and its users would be nobody's."""
     asked = {name: identity(tmp_path / name, name) for name in ("east", "e1", "other")}
-    root = found_federation(tmp_path / "root", Items.of(DATA), DATA.catalogue, [(asked["east"], 12)], algorithm="fpl", rounds=1)
+    root = found_federation(
+        tmp_path / "root", Items.of(DATA), DATA.catalogue, [(asked["east"], 12)], algorithm="fpl", rounds=1, profile="paper"
+    )
     for twice in ([asked["e1"]] * 2, [asked["e1"], asked["other"]._replace(key=asked["e1"].key)]):
         with pytest.raises(InputError, match="is named twice"):
             found_relay(tmp_path / "east", root.nodes["east"], [(one, 2) for one in twice], Place())

@@ -9,11 +9,11 @@ from threading import Event
 import numpy as np
 import pytest
 from federation_links import FaultyLink, federation, logged, nodes_of, ratings, server_sha256, simulated, virtual_time
-from lying_sums import LyingServer
+from lying_sums import SubtractingServer
 
 from entrenous.deploy import exchange, secure_server, server
 from entrenous.deploy.founding import FoundedFederation
-from entrenous.deploy.frames import opened
+from entrenous.deploy.frames import FrameParts, opened
 from entrenous.deploy.server import serve
 from entrenous.privacy.secure_sum.terms import Floors
 from entrenous.privacy.secure_sum.vector import pack
@@ -29,13 +29,13 @@ def masked(folder: Path, floors: Floors = HALF, algorithm: str = "fcf", **terms:
 
 
 @pytest.fixture
-def lying(tmp_path: Path) -> Iterator[LyingServer]:
-    held = LyingServer(masked(tmp_path / "f"))
+def lying(tmp_path: Path) -> Iterator[SubtractingServer]:
+    held = SubtractingServer(masked(tmp_path / "f"))
     yield held
     held.close()
 
 
-def test_a_party_away_in_the_next_round_is_not_subtracted(lying: LyingServer) -> None:
+def test_a_party_away_in_the_next_round_is_not_subtracted(lying: SubtractingServer) -> None:
     """FCF: from one model the sum of all less that of five is what the sixth sent; from nearly the same model nearly."""
     assert lying.sum_of(0, NAMES) is not None
     for number, model in ((1, 0.0), (2, 1e-6), (3, 0.5)):
@@ -45,7 +45,7 @@ def test_a_party_away_in_the_next_round_is_not_subtracted(lying: LyingServer) ->
     assert lying.sum_of(4, NAMES[:5]) is None and "twice" in lying.said["node-1"]
 
 
-def test_without_the_memory_the_difference_is_what_the_party_sent(lying: LyingServer) -> None:
+def test_without_the_memory_the_difference_is_what_the_party_sent(lying: SubtractingServer) -> None:
     """That the attack is one: nodes that forget give the sixth away to the bit."""
     whole = lying.sum_of(0, NAMES)
     for name in NAMES:
@@ -61,7 +61,7 @@ def test_without_the_memory_the_difference_is_what_the_party_sent(lying: LyingSe
     assert np.array_equal(whole.dense["f"] - others.dense["f"], alone.dense["f"])
 
 
-def test_one_that_is_said_to_have_dropped_out_is_not_subtracted_either(lying: LyingServer) -> None:
+def test_one_that_is_said_to_have_dropped_out_is_not_subtracted_either(lying: SubtractingServer) -> None:
     """The list of survivors is held against earlier sums as the roster is: nobody signs it, and the masks stay on."""
     assert lying.sum_of(0, NAMES) is not None
     assert lying.sum_of(1, NAMES, 0.1, gone="node-3") is None
@@ -69,7 +69,7 @@ def test_one_that_is_said_to_have_dropped_out_is_not_subtracted_either(lying: Ly
     assert lying.sum_of(2, NAMES, 0.1) is not None  # the round is lost, the next one is not
 
 
-def test_fixed_groups_and_sets_that_differ_by_enough_are_summed(lying: LyingServer) -> None:
+def test_fixed_groups_and_sets_that_differ_by_enough_are_summed(lying: SubtractingServer) -> None:
     """Three nodes with 9 or 11 users are as many as one sum must have."""
     left, right = NAMES[:3], NAMES[3:]
     assert all(lying.sum_of(number, names, number / 10) is not None for number, names in enumerate((left, right, left, NAMES)))
@@ -77,14 +77,14 @@ def test_fixed_groups_and_sets_that_differ_by_enough_are_summed(lying: LyingServ
 
 
 def test_people_are_counted_in_a_difference_too(tmp_path: Path) -> None:
-    held = LyingServer(masked(tmp_path / "f", Floors(people=10, parties=3, occupancy=0.0)))
+    held = SubtractingServer(masked(tmp_path / "f", Floors(people=10, parties=3, occupancy=0.0)))
     assert held.sum_of(0, NAMES) is not None
     assert held.sum_of(1, NAMES[:3], 0.1) is None and "3 parties with 9 people" in held.said["node-1"]
     assert held.sum_of(2, NAMES[2:], 0.1) is None
     held.close()
 
 
-def test_other_users_of_the_same_nodes_are_not_subtracted(lying: LyingServer) -> None:
+def test_other_users_of_the_same_nodes_are_not_subtracted(lying: SubtractingServer) -> None:
     """A gateway asked for all its users but one: its own share of the floor is 2 of 4."""
     users = lying.nodes["node-1"].shard.users
     assert lying.sum_of(0, NAMES) is not None
@@ -96,7 +96,7 @@ def test_other_users_of_the_same_nodes_are_not_subtracted(lying: LyingServer) ->
 
 def test_fewer_people_than_the_floor_are_not_summed_however_many_the_server_says(tmp_path: Path) -> None:
     """Each node signs how many users it was asked for, and asked for others at the mask it sends nothing."""
-    held = LyingServer(masked(tmp_path / "f", Floors(people=20, parties=3, occupancy=0.0)))
+    held = SubtractingServer(masked(tmp_path / "f", Floors(people=20, parties=3, occupancy=0.0)))
     ones = {name: held.nodes[name].shard.users[:1] for name in NAMES}
     assert held.sum_of(0, NAMES, users=ones) is None and all("6 people; at least 20" in held.said[name] for name in NAMES)
     held.close()
@@ -104,14 +104,14 @@ def test_fewer_people_than_the_floor_are_not_summed_however_many_the_server_says
 
 def test_the_same_model_again_has_the_same_answer_to_the_bit(tmp_path: Path) -> None:
     """FPL draws anew in each round: new draws from one model would say more with each time that it is summed."""
-    held = LyingServer(masked(tmp_path / "f", algorithm="fpl", draws="secret"))
+    held = SubtractingServer(masked(tmp_path / "f", algorithm="fpl", draws="secret"))
     first, again, other = (held.sum_of(number, NAMES, model) for number, model in ((0, 0.0), (1, 0.0), (2, 0.1)))
     assert first is not None and again is not None and other is not None
     assert np.array_equal(pack(first), pack(again)) and not np.array_equal(first.senders, other.senders)
     held.close()
 
 
-def test_a_restart_forgets_nothing(lying: LyingServer) -> None:
+def test_a_restart_forgets_nothing(lying: SubtractingServer) -> None:
     assert lying.sum_of(0, NAMES) is not None
     for name in NAMES:
         lying.restart(name)
@@ -120,7 +120,7 @@ def test_a_restart_forgets_nothing(lying: LyingServer) -> None:
 
 def test_sums_of_a_message_with_every_row_end_before_they_come_apart(tmp_path: Path) -> None:
     """20 people, 4 numbers an item: the third sum of the same nodes would be of 1.67 devices an equation."""
-    held = LyingServer(masked(tmp_path / "f", Floors(people=9, parties=3, occupancy=2.0)))
+    held = SubtractingServer(masked(tmp_path / "f", Floors(people=9, parties=3, occupancy=2.0)))
     found = [held.sum_of(number, NAMES, number / 10) is not None for number in range(3)]
     assert found == [True, True, False] and "occupancy" in held.said["node-1"]
     held.close()
@@ -145,8 +145,8 @@ class Restarting(FaultyLink):
         super().__init__({name: node.answer for name, node in self.real.items()})
         self.who, self.kind, self.left = who, kind, away
 
-    def send(self, address: str, frame: bytes, seconds: float) -> None:
-        head = opened(frame).head
+    def send(self, address: str, frame: FrameParts, seconds: float) -> None:
+        head = opened(bytes(frame)).head
         if address == self.who and self.left and (head.kind, head.round) in ((self.kind, 2), ("advert", 2), ("advert", 3)):
             self.absent |= {self.who} if head.kind == self.kind else set()
         super().send(address, frame, seconds)
@@ -192,8 +192,8 @@ def test_who_comes_late_is_left_out_and_holds_up_nobody(tmp_path: Path) -> None:
     link.absent = {"node-6"}
     sent = link.send
 
-    def send(address: str, frame: bytes, seconds: float) -> None:
-        if opened(frame).head.round == 1:
+    def send(address: str, frame: FrameParts, seconds: float) -> None:
+        if opened(bytes(frame)).head.round == 1:
             link.absent = set()
         sent(address, frame, seconds)
 

@@ -18,12 +18,12 @@ from entrenous.core.lock import is_held
 pytest.importorskip("flwr")
 
 
-def command(folder: Path, rounds: int, secure: str) -> list[str]:
+def command(folder: Path, rounds: int, profile: str) -> list[str]:
     rows = ratings(24)
     lines = [f"{rows.users[u]},{rows.items[i]},{t}" for u, i, t in zip(rows.user, rows.item, rows.time, strict=True)]
     (folder.parent / "visits.csv").write_text("\n".join(["user,item,time", *lines]) + "\n")
     return [sys.executable, "-m", "entrenous", "federation", "try", str(folder), "--data", str(folder.parent / "visits.csv"), "--protocol",
-            "loo-full", "--nodes", "2", "--rounds", str(rounds), "--set", "factors=4", "--secure", secure, "--json"]  # fmt: skip
+            "loo-full", "--nodes", "3", "--rounds", str(rounds), "--set", "factors=4", "--profile", profile, "--json"]  # fmt: skip
 
 
 def done(asked: list[str], folder: Path) -> dict[str, object]:
@@ -33,17 +33,17 @@ def done(asked: list[str], folder: Path) -> dict[str, object]:
 
 
 def test_a_federation_is_tried_in_one_command(tmp_path: Path) -> None:
-    """Also with secure sums; and a list for a user is made on a node."""
-    found = done(command(tmp_path / "f", 3, "masks"), tmp_path / "f")
+    """Under the profile private, whose noise is repeated here; and a list for a user is made on a node."""
+    found = done(command(tmp_path / "f", 3, "private"), tmp_path / "f")
     assert found["same"] and found["network"] == found["simulation"]
-    assert len(found["items"]) == 10
+    assert len(found["items"]) == 10 and found["profile"] == "private" and found["paper"] != found["metrics"]
 
 
 @pytest.mark.slow
 def test_killed_in_the_middle_nobody_is_left_behind_and_it_goes_on(tmp_path: Path) -> None:
     """SIGKILL of the command alone: its processes end by themselves; the same command goes on from where the folders stand."""
     folder = tmp_path / "f"
-    asked = command(folder, 30, "none")
+    asked = command(folder, 30, "paper")
     first = subprocess.Popen(asked, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     status, until = folder / "server" / "status.json", time.monotonic() + 240
     while time.monotonic() < until and (not status.exists() or json.loads(status.read_text())["round"] < 3):

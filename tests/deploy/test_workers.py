@@ -19,6 +19,7 @@ from entrenous.deploy.founding import FoundedFederation
 from entrenous.deploy.links.https import HttpsPlan
 from entrenous.deploy.pool import WorkerPool
 from entrenous.deploy.server_folder import ServerFolder
+from entrenous.privacy.secure_sum.terms import Floors
 
 PATIENCE = 240.0
 
@@ -92,7 +93,7 @@ def test_who_answers_two_workers_counts_once(tmp_path: Path) -> None:
 
 
 def test_workers_are_refused_with_masks_and_below_one(tmp_path: Path) -> None:
-    masked = federation(tmp_path / "m", nodes=4, rounds=1, data=ratings(), secure="masks", people=2)
+    masked = federation(tmp_path / "m", nodes=4, rounds=1, data=ratings(), secure="masks", floors=Floors(2, 2))
     with pytest.raises(InputError, match="--workers"):
         served(masked, 2)
     with pytest.raises(InputError, match="--workers"):

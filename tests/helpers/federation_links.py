@@ -35,6 +35,7 @@ from entrenous.deploy.node import FederatedNode
 from entrenous.deploy.server import FederationServer, serve
 from entrenous.deploy.server_folder import ServerFolder
 from entrenous.federation.rounds import Rounds, Training
+from entrenous.privacy.secure_sum.terms import Floors
 from entrenous.runs.recommenders import checkpoint_arrays
 from entrenous.runs.store import model_sha256
 
@@ -61,9 +62,12 @@ def federation(folder: Path, nodes: int = 4, rounds: int = 3, algorithm: str = "
                settings: Mapping[str, Any] | None = None, **terms: Any) -> FoundedFederation:  # fmt: skip
     """A federation whose draws a simulation can repeat."""
     settings = FPL if settings is None and algorithm == "fpl" else settings or {}
+    if terms.pop("secure", "none") == "masks":
+        floors = terms.get("floors") or Floors()
+        terms["protect"] = {"secure_sum": True, "people": floors.people, "parties": floors.parties, **terms.get("protect", {})}
     return found(
         folder, ratings() if data is None else data, algorithm=algorithm, rounds=rounds, nodes=nodes, settings=settings,
-        **{"draws": "public", "seed": 1, **terms},
+        **{"draws": "public", "seed": 1, "profile": "paper", **terms},
     )  # fmt: skip
 
 
@@ -74,6 +78,7 @@ def nodes_of(founded: FoundedFederation) -> dict[str, FederatedNode]:
 
 def simulated(founded: FoundedFederation, data: Interactions | None = None, rounds: int | None = None, **how: Any) -> Training:
     """The same rounds in one process."""
+    how = {"protection": founded.terms.protection, **how}
     federation = Rounds(founded.terms.make(), ratings() if data is None else data, seed=founded.terms.seed, **how)
     return federation.advance(federation.start(), founded.terms.rounds if rounds is None else rounds)
 

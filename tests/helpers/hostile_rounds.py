@@ -81,7 +81,7 @@ class Sides:
 
     def request(self, kind: str, number: int, users: Int64Array) -> bytes:
         """A correct request."""
-        body = write_download(self.contract.delivered(self.whole, users), {"users": users} if kind == "work" else {})
+        body = b"".join(write_download(self.contract.delivered(self.whole, users), {"users": users} if kind == "work" else {}))
         return signed(self.head(kind, number, len(users), announced_of(self.contract, self.whole)), body, self.key)
 
 

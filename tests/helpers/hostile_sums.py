@@ -98,7 +98,7 @@ class Masked:
         try:
             for stage in found._stages(0, own):
                 for name, node in self.sides.nodes.items():
-                    request = stage.request(name)
+                    request = bytes(stage.request(name))
                     if (name, stage.number) == (bad, at) and towards == "nodes":
                         self.lie_to(node, request, lies)
                     answer = node.answer(request)

@@ -20,7 +20,7 @@ from entrenous.deploy.server_folder import ServerFolder
 from entrenous.privacy.secure_sum.refusal import SumRefused
 
 
-class LyingServer:
+class SubtractingServer:
     """Its state is that of the federation before the first round, and it forgets what it has summed. said: the last words of each node."""
 
     def __init__(self, made: FoundedFederation) -> None:
@@ -63,7 +63,7 @@ class LyingServer:
     def _hear(self, found: SecureRound, stage: Any, own: Any, gone: str) -> None:
         before = set(found._now.asked) if stage.number == 0 else set(own.heard(stage.number - 1))
         for name in sorted(before - ({gone} if stage.number >= 2 else set())):
-            answer = self.nodes[name].answer(stage.request(name))
+            answer = self.nodes[name].answer(bytes(stage.request(name)))
             frame = opened(answer)
             if frame.head.kind == "refused":
                 self.said[name] = bytes(frame.body).decode()

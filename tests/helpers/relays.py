@@ -38,7 +38,16 @@ def tree(
     places = places or {}
     told = {name: identity(folder / name, name) for name in ("east", "west", "here", "near", "e1", "e2", "w1", "w2", "far", "f1")}
     counts = {"east": 7 if deep else 4, "west": 3, "here": 1, "near": 1 if deep else 4}
-    terms = {"algorithm": algorithm, "settings": settings, "rounds": 3, "draws": "public", "seed": 1, "deadline": 60.0, **more}
+    terms = {
+        "algorithm": algorithm,
+        "settings": settings,
+        "rounds": 3,
+        "draws": "public",
+        "seed": 1,
+        "deadline": 60.0,
+        "profile": "paper",
+        **more,
+    }
     made = found_federation(
         folder / "root", Items.of(DATA), DATA.catalogue, [(told[name], count) for name, count in counts.items()],
         places.get("server"), **terms,

@@ -302,6 +302,7 @@ class ReptilePolicy(GossipPolicy):
 PepperGMF = composed(
     "PepperGMF", PepperGMFPolicy, GMFModel,
     "PEPPER over GMF: peers gossip item vectors, weighed by how well they rank for the node that receives them.",
+    {"push_noise": 0.1, "noisy_pushes": 10},  # a step moves a number by .02: of the first push the history is no more than popularity + .04
 )  # fmt: skip
 PepperPRME = composed(
     "PepperPRME", PepperPRMEPolicy, PRMEModel,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, final
 
-from ..core.declared import is_central, is_gossip
+from ..core.declared import is_central, is_federated, is_gossip
 from ..core.errors import InputError
 from ..core.own import short
 from ..core.protocols import Progress, arrays_of, silent
@@ -189,7 +189,8 @@ def _same_noise(plan: AuditPlan, subject: Subject) -> Mapping[str, Any]:
     """The protection with the noise of sums added to the sums: what trains is the same in distribution, and ten times as fast as the
     shares of all devices."""
     own = protection_in(subject.plan, subject.made)
-    return {**plan.protect, "noise_by": "server"} if own.noise and own.noise_by == "devices" else plan.protect
+    devices = own.noise > 0 and own.noise_by == "devices" and is_federated(subject.made)
+    return {**plan.protect, "noise_by": "server"} if devices else plan.protect
 
 
 def equations(seen: Transcript) -> dict[str, int] | None:

@@ -68,7 +68,8 @@ def _founded(folder: Path, data: Interactions, secure: str, count: int = GATEWAY
 
     return found(
         folder, data, nodes=count, place=Place(port=free_ports()[0]), floors=Floors(people=1, parties=3, occupancy=0.0), algorithm="fpl",
-        settings=SETTINGS, rounds=ROUNDS if secure == "none" else SECURE_ROUNDS, secure=secure,
+        settings=SETTINGS, rounds=ROUNDS if secure == "none" else SECURE_ROUNDS, profile="paper",
+        protect={"secure_sum": True, "people": 1, "parties": 3} if secure == "masks" else {},
     )  # fmt: skip
 
 

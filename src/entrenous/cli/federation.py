@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from contextlib import closing
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from cyclopts import App
 
 from ..core.errors import EntrenousError, InputError, at_least
 from .console import emit_json, goes_on, say, table
-from .options import NETWORK, PEERS, Load, Set, assignments, need_libraries
+from .options import NETWORK, PEERS, Crossing, Load, Protect, Set, assignments, need_libraries
 
 app = App(
     name="federation", help="A federation, around a server or of peers: try one on this machine, found one, enrol nodes, look."
@@ -30,7 +30,8 @@ def try_(
     rounds: int = 20,
     protocol: str | None = None,
     seed: int = 0,
-    secure: Literal["none", "masks"] = "none",
+    profile: Crossing = "private",
+    protect: Protect = None,
     seconds: float = 30.0,
     load: Load = None,
     json: bool = False,
@@ -61,8 +62,10 @@ def try_(
         How rows are held out, as in `entrenous run`; the nodes get what is left for training.
     seed:
         Names all randomness. Draws around a server are public here, so that the simulation can repeat them; in earnest they are secret.
-    secure:
-        masks: the server learns the sum of the nodes of a round, and none of them.
+    profile:
+        private: the server learns masked sums with noise; peers push nothing of their own alone. paper: as published.
+    protect:
+        A setting of the protection where it differs from the profile's, name=value; may be repeated, such as noise=0.2.
     seconds:
         How long peers run, from when all have begun.
     json:
@@ -73,16 +76,20 @@ def try_(
         from ..deploy.trial_peers import show
 
         chosen = assignments(settings)
-        return 0 if show(data, nodes or 16, algorithm or "pepper-gmf", chosen, seconds, folder, print) else 1
+        return 0 if show(data, nodes or 16, algorithm or "pepper-gmf", chosen, seconds, folder, print, profile) else 1
     from ..core.own import is_place
     from ..deploy import trial
 
     folder, algorithm, nodes = folder or Path("runs/federation"), algorithm or "fpl", nodes or 4
     if not (folder / "trial.json").exists():
-        plan = trial.TrialPlan(algorithm, data, protocol, seed, rounds, assignments(settings), assignments(load, "--load"))
-        made = trial.begin(folder, plan, nodes=nodes, secure=secure)
+        protecting = assignments(protect, "--protect")
+        plan = trial.TrialPlan(
+            algorithm, data, protocol, seed, rounds, assignments(settings), assignments(load, "--load"), profile, protecting
+        )
+        made = trial.begin(folder, plan, nodes=nodes, say=say)
         say(f"{nodes} nodes and a server in {folder}, with keys and certificates; run {made.terms.run}")
         say_beside(made.terms, algorithm if is_place(algorithm) else "")
+        say(made.terms.limits())
     else:
         say(f"going on with {folder}")
     with goes_on("start it again: it goes on from where it was"):
@@ -101,9 +108,14 @@ def _show_trial(found: dict[str, Any], json: bool) -> None:
     lost = f"{found['lost']} rounds were lost, for a secure sum that was interrupted is never tried again: the models differ"
     differ = lost if found["lost"] else "the models differ: a bug, please report it"
     say("the same model, bit for bit" if found["same"] else differ)
+    say(
+        f"{found['rounds']} rounds, {found['seconds_a_round']:.2f} s each over the network; held-out rows under {found['protocol']}:"
+    )
     names = [name for name in ("hr@10", "ndcg@10", "mae", "rmse") if name in found["metrics"]]
-    shown = ", ".join(f"{name} {found['metrics'][name]:.4f}" for name in names)
-    say(f"{shown} under {found['protocol']}; {found['rounds']} rounds, {found['seconds_a_round']:.2f} s each over the network")
+    profiles = {found["profile"]: found["metrics"], "paper": found["paper"]}
+    table(["profile", *names], [[profile, *(f"{of[name]:.4f}" for name in names)] for profile, of in profiles.items()])
+    for profile, known in found["knows"].items():
+        say(f"what a curious server would know under {profile}: {known}")
     show_list(found["node"], found["user"], found["round"], found["items"])
 
 
@@ -112,7 +124,7 @@ def say_beside(terms: Any, place: str = "") -> None:
     from ..core.own import short
     from ..deploy.secure import beside
 
-    shown = beside(terms, place) if terms.secure == "masks" else ()
+    shown = beside(terms, place) if terms.masked else ()
     if shown:
         own = short(terms.algorithm)
         say(f"note: secure sums do not hide what {own} shows of each user singly: {', '.join(shown)}; see entrenous explain")

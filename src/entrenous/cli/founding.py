@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from ..core.errors import InputError
 from .console import say
 from .federation import app, say_beside
-from .options import NETWORK, Load, Set, assignments, loading, need_libraries
+from .options import NETWORK, Crossing, Load, Protect, Set, assignments, loading, need_libraries
 
 Repeated = Annotated[list[str] | None, Parameter(negative="")]
 
@@ -55,9 +55,8 @@ def new(
     host: str = "127.0.0.1",
     port: int = 8443,
     name: Repeated = None,
-    secure: Literal["none", "masks"] = "none",
-    people: int = 100,
-    parties: int = 3,
+    profile: Crossing = "private",
+    protect: Protect = None,
     apart: bool = True,
     draws: Literal["secret", "public"] = "secret",
     deadline: float = 600.0,
@@ -105,12 +104,11 @@ def new(
         Where the server listens.
     name:
         A host name or address by which nodes reach the server, as its certificate shall say; may be repeated; nodes use the first.
-    secure:
-        masks: the server learns the sum of the nodes of a round, and none of them. Nodes insist on their own floors.
-    people:
-        Users of all nodes in a masked sum, at least.
-    parties:
-        Nodes in a masked sum, at least.
+    profile:
+        private: the server learns sums of at least 100 people of 3 nodes, with noise, and no node by itself; peers push nothing of
+        their own alone. paper: the algorithm as published, whose messages can be read.
+    protect:
+        A setting of the protection where it differs from the profile's, name=value; may be repeated, such as people=60 or noise=0.2.
     apart:
         Two masked sums differ by no node, or by as many: one that is away is waited for. --no-apart goes on without, where owners agree.
     draws:
@@ -150,11 +148,12 @@ def new(
     made = found_federation(
         folder, listed, Catalogue(count, len(listed.ids), interactions, scale), requests, Place(host, port, tuple(name or ()), not plain),
         days=days, topology="peers" if peers else "server", algorithm=algorithm, settings=assignments(settings), draws=draws, seed=seed,
-        rounds=rounds, secure=secure, people=people, parties=parties, apart=apart,
+        rounds=rounds, profile=profile, protect=assignments(protect, "--protect"), apart=apart,
         deadline=deadline, quorum=quorum, most_norm=most_norm, most_weight=most_weight, most_move=most_move,
         period=period, oldest=oldest,
     )  # fmt: skip
     say_beside(made.terms, algorithm if is_place(algorithm) else "")
+    say(made.terms.limits())
     say(f"run {made.terms.run}; {f'its key is in {made.server}' if peers else f'start it with: entrenous server {made.server}'}")
     say(f"send each node its folder of {folder / 'invitations'}; it joins with: entrenous federation join")
 

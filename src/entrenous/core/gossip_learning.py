@@ -8,6 +8,7 @@ with the rest what the policy says, and takes note of the peers that the message
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -24,6 +25,7 @@ from .types import Float32Array, Int8Array, Int32Array, Int64Array, UInt64Array
 USUAL = ("pepper-given", "pepper-85-15")  # protocols, the first that the data can have
 EXCHANGE, VIEW = np.uint64(2), np.uint64(3)  # what the draws of one event are for, beside TRAIN
 EACH_PUSH = "each push, to the peers of the view"
+NOT_MEASURED: Mapping[str, Any] = MappingProxyType({})
 
 
 class GossipLearning(Settings):
@@ -43,6 +45,18 @@ class GossipLearning(Settings):
         ge=0,
         le=LEAP,
         description="updates that a received model may claim to be ahead of the node's own; one that claims more counts as old as that",
+    )
+
+    push_noise: float = Field(
+        0.0,
+        ge=0,
+        le=1e3,
+        description="standard deviation of the noise on every number of the first models that a node pushes; 0 = none",
+    )
+    noisy_pushes: int = Field(
+        1,
+        ge=0,
+        description="pushes of a node that carry it, the first; 0 = all. Also every one before the node has merged a model",
     )
 
     policy_class: ClassVar[type[GossipPolicy]]
@@ -160,8 +174,11 @@ def _of(part: type[Settings], settings: Mapping[str, Any]) -> dict[str, Any]:
     return {name: settings[name] for name in part.model_fields}
 
 
-def composed(name: str, policy: type[GossipPolicy], model: type[GossipModel], summary: str) -> type[GossipLearning]:
-    """The gossip algorithm that follows a policy and learns a model; `name`: of its class, `summary`: its docstring.
+def composed(
+    name: str, policy: type[GossipPolicy], model: type[GossipModel], summary: str, private: Mapping[str, Any] = NOT_MEASURED
+) -> type[GossipLearning]:
+    """The gossip algorithm that follows a policy and learns a model; `name`: of its class, `summary`: its docstring, `private`: settings
+    under the profile of that name, as they were measured.
 
     Raises ValueError for a setting or a private array that two of node, model and policy have."""
     fields: dict[str, Any] = {}
@@ -174,7 +191,7 @@ def composed(name: str, policy: type[GossipPolicy], model: type[GossipModel], su
     kind.policy_class, kind.model_class = policy, model
     kind.keeps = joined(f"{name}State", model.private, PeerState)
     kind.sends = sent(model)
-    kind.traits = Traits(usual_protocols=USUAL, holds_out_own=policy.holds_out_own)
+    kind.traits = Traits(usual_protocols=USUAL, holds_out_own=policy.holds_out_own, private_settings=private)
     return kind
 
 

@@ -8,6 +8,7 @@ to the bit.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import NoReturn
 
 import numpy as np
@@ -17,6 +18,8 @@ from ..core.declared import Contract, bound
 from ..core.protocols import Catalogue, FederatedAlgorithm, State, arrays_of
 from ..core.types import Array, Int32Array, Int64Array
 from ..core.update import LIMIT, NO_GROUPS, ShownArrays, Total, Update, add_update, by_item, merge_totals
+from ..privacy.in_force import ProtectionInForce
+from ..privacy.protection import Protection
 from ..wire import tensors
 from ..wire.tensors import Malformed, Schema, TensorField
 from .codes import Code, FrameRefused
@@ -26,9 +29,13 @@ HEAD_ROOM = 1 << 16  # bytes of a body beside its numbers
 WIDEST = 1 << 24  # a dimension of an array, at most
 
 
-def agreed(algorithm: FederatedAlgorithm, catalogue: Catalogue) -> Contract:
-    """The contract of a configured algorithm in this federation, by which contributions are read and checked."""
-    return bound(algorithm, catalogue)
+def agreed(algorithm: FederatedAlgorithm, catalogue: Catalogue, protection: Protection | None = None) -> Contract:
+    """The contract of a configured algorithm in this federation, by which contributions are read and checked: under a protection with as
+    many rows as that has devices send."""
+    contract = bound(algorithm, catalogue)
+    if protection is None or not ProtectionInForce(protection, contract).wide:
+        return contract
+    return replace(contract, sizes={**contract.sizes, "rows": catalogue.items})
 
 
 def _width(shape: tuple[int, ...]) -> int:

@@ -133,7 +133,7 @@ class Coordinator:
 
     def __init__(self, plan: ReplicaPlan, now: Callable[[], float] = time.monotonic, silent: float = SILENT) -> None:
         terms, _ = plan.agreement()
-        self._contract = agreed(terms.make(place=plan.algorithm), terms.catalogue)
+        self._contract = agreed(terms.make(place=plan.algorithm), terms.catalogue, terms.protection)
         self._now, self._silent = now, silent
         self._instruction = Instruction()
         self._live: dict[str, Standing] = {}

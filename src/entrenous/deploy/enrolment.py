@@ -161,6 +161,11 @@ def join(
     if terms.draws == "public" and not public_draws:
         problem = "its draws are public: others can repeat what devices draw, and so undo what drawing hides"
         raise InputError(str(invitation), problem, expected="secret draws", fix="ask the operator why; --public-draws allows it")
+    if terms.protection.noise and terms.protection.noise_from == "seed" and not public_draws:
+        problem = "its noise is from the seed: whoever knows that subtracts it"
+        raise InputError(
+            str(invitation), problem, expected="noise_from=system", fix="ask the operator why; --public-draws allows it"
+        )
     if not 1 <= least_users <= len(users):
         raise InputError("--least-users", f"got {least_users}", expected=f"1 to {len(users)}, the node's users")
     items = Items.read(invitation / ITEMS, terms.items_sha256).vocabulary
@@ -245,12 +250,12 @@ def told(invitation: Path) -> list[str]:
         found = read_peer_invitation(invitation)
         end = datetime.fromtimestamp(found.until, UTC)
         where = f"peer {found.number} of {terms.users}, no server; the ticket ends on {end:%Y-%m-%d}"
-        return [f"run {terms.run}, {where}", *lines, f"{terms.items} items, a push each {terms.period:g} s", f"draws={draws}"]
+        pushes = f"{terms.items} items, a push each {terms.period:g} s"
+        return [f"run {terms.run}, {where}", *lines, pushes, f"draws={draws}", terms.limits()]
     server = read_server_invitation(invitation)
-    sums = {"masks": "masks: the server sees sums of nodes", "none": "none: the server sees what each node sends"}[terms.secure]
     where = f"server {server.server}, {'with' if server.tls else 'WITHOUT'} TLS"
     sizes = f"{terms.rounds} rounds, {terms.users} users, {terms.items} items"
-    return [f"run {terms.run}, {where}", *lines, sizes, f"draws={draws}", f"secure={sums}"]
+    return [f"run {terms.run}, {where}", *lines, sizes, f"draws={draws}", terms.limits()]
 
 
 def with_items(rows: Interactions, place: Int32Array, items: Vocabulary) -> Interactions:

@@ -17,12 +17,14 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from ..core.declared import declared, is_federated, is_gossip
 from ..core.discover import kind_of
 from ..core.errors import InputError, at_least
 from ..core.own import is_place, lasting, short
 from ..core.program import source_sha256
 from ..core.protocols import Catalogue
 from ..data.interactions import Interactions
+from ..privacy.protection import PAPER, PRIVATE, PROTECT, protection_of
 from ..privacy.secure_sum.terms import Floors
 from .catalogue import ITEMS, Items
 from .certificates import make_keys
@@ -83,12 +85,15 @@ def found_federation(
     place: Place | None = None,
     *,
     days: float = DAYS,
+    profile: str = PRIVATE,
+    protect: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> FoundedFederation:
     """Make the operator's folder, and an invitation for each node that asked.
 
-    place: of the server. days: that tickets of peers are good for. more: the other `FederationTerms`, among them the topology. Raises
-    InputError for terms that make no sense, before anything is written, and for a folder that is there already.
+    place: of the server. days: that tickets of peers are good for. profile, protect: what limits the data that leaves nodes, and settings
+    of its own; noise is of the operating system's generator, with public draws of the seed. more: the other `FederationTerms`, among them
+    the topology. Raises InputError for terms that make no sense, before anything is written, and for a folder that is there already.
     """
     own = str(more["algorithm"]) if is_place(more["algorithm"]) else ""
     operator = folder / (OPERATOR if more.get("topology") == "peers" else SERVER)
@@ -99,7 +104,9 @@ def found_federation(
     key = Ed25519PrivateKey.generate()
     if own:
         more["algorithm"] = f"{OWN}:{short(own)}"
-    more["algorithm_sha256"] = source_sha256(kind_of(own or more["algorithm"])[0])
+    kind, preset = kind_of(own or more["algorithm"])
+    more["algorithm_sha256"] = source_sha256(kind)
+    more |= {"profile": profile, **_protection(kind.parse(preset), profile, protect or {}, more)}
     terms = FederationTerms.parse(
         {**catalogue._asdict(), "items_sha256": items.sha256, "nonce": secrets.token_hex(8), "operator": public_bytes(key).hex(), **more},
         "terms",
@@ -116,6 +123,28 @@ def found_federation(
     )
 
 
+def _protection(algorithm: Any, profile: str, asked: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """The protection of a federation with a server, as its terms say it. Raises InputError for what was never measured."""
+    traits = declared(algorithm).traits
+    if more.get("topology") == "peers":
+        if asked:
+            raise InputError(PROTECT, "peers have no sums", fix="leave it out; --profile says how peers push")
+        settings = more.get("settings", {})
+        if profile == PRIVATE and is_gossip(algorithm) and not (traits.private_settings or "push_noise" in settings):
+            problem = f"{short(more['algorithm'])} was not measured under it"
+            fix = "try pepper-gmf, or --set push_noise=0.1 and measure it with `entrenous audit`; --profile paper limits nothing"
+            raise InputError("--profile private", problem, fix=fix)
+        return {}
+    if profile == PRIVATE and is_federated(algorithm) and not (traits.private or "noise" in asked):
+        problem = f"{short(more['algorithm'])} was not measured under it"
+        fix = f"try fpl or fcf, or {PROTECT} noise=0.1 and measure it with `entrenous audit`; --profile paper limits nothing"
+        raise InputError("--profile private", problem, fix=fix)
+    across = {"noise_from": "seed" if more.get("draws") == "public" else "system"}
+    if (quorum := float(more.get("quorum", 1.0))) < 1:
+        across["lost"] = str(round(1 - quorum, 6))
+    return {"protection": protection_of(profile, {**across, **asked}, traits).model_dump(mode="json")}
+
+
 def found_relay(folder: Path, invitation: Path, requests: Requests, place: Place, algorithm: str = "") -> FoundedFederation:
     """Make a relay of a node that was invited: `folder`/below is the folder of a federation of its own nodes, with the terms of the one
     above, whose users it has. algorithm: the place of the federation's, where that is none of `entrenous algorithms`.
@@ -124,9 +153,9 @@ def found_relay(folder: Path, invitation: Path, requests: Requests, place: Place
     """
     above, request = FederationTerms.read(invitation / TERMS), EnrolmentRequest.read(folder / REQUEST)
     users = invited(invitation, above, request.name, public_bytes(read_identity(folder / IDENTITY)))
-    if above.secure == "masks" or not above.has_server:
+    if above.masked or not above.has_server:
         problem = "a relay sees what its nodes send, and answers for all of them as one"
-        raise InputError(str(invitation), problem, expected="a federation with a server and secure=none")
+        raise InputError(str(invitation), problem, expected="a federation with a server, and --profile paper")
     if (folder / NODE).exists():
         raise InputError(str(folder), "has joined already", fix="make a new folder with `entrenous federation identity`")
     above.check(place=algorithm)
@@ -172,7 +201,8 @@ def found(
     peers = more.get("topology") == "peers"
     at_least("--nodes", nodes, BOOTSTRAPS + 1 if peers else 1)
     if floors is not None and not peers:
-        more = {"people": floors.people, "parties": floors.parties, "apart": floors.apart, **more}
+        least = {} if more.get("profile") == PAPER else {"people": floors.people, "parties": floors.parties}
+        more = {"apart": floors.apart, **more, "protect": {**least, **more.get("protect", {})}}
     own = str(more["algorithm"]) if is_place(more["algorithm"]) else ""
     if nodes > len(train.users):
         raise InputError("--nodes", f"got {nodes}", expected=f"at most {len(train.users)}, the users of {train.name}")

@@ -110,7 +110,7 @@ def rewind(folder: Path, number: int) -> int:
     terms = FederationTerms.read(folder / TERMS)
     if not terms.has_server:
         raise InputError(str(folder), "peers have no rounds", expected="the folder of a server, or of a node with one")
-    if terms.secure == "masks":
+    if terms.masked:
         problem = "two secure sums of one round may tell what a node has sent"
         raise InputError(str(folder), problem, fix="found the federation anew with `entrenous federation new`")
     if is_server(folder):
@@ -139,7 +139,7 @@ def is_server(folder: Path) -> bool:
 def _opened(folder: Path) -> tuple[Path, FederationTerms, Members]:
     operator = operator_folder(folder)
     terms = FederationTerms.read(operator / TERMS)
-    if terms.secure == "masks":
+    if terms.masked:
         problem = "every node of a secure sum has agreed on who takes part"
         raise InputError(str(folder), problem, fix="found the federation anew with `entrenous federation new`")
     return operator, terms, Members.read(operator / MEMBERS, terms.users)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 from typing import final
@@ -56,10 +57,14 @@ class FederatedNode:
             None if public else UpdateTally(self.rows, self.store.users)
         )  # compiled sums, of public draws, show no updates
         self.shard = Shard(
-            self.algorithm, self.terms.catalogue, self.rows, self.store.users, executor=Threads(threads), recorder=self._tally
-        )
+            self.algorithm, self.terms.catalogue, self.rows, self.store.users, executor=Threads(threads), recorder=self._tally,
+            protection=self.terms.protection,
+        )  # fmt: skip
         self._secret = None if public else SecretDraws(self.shard, int(self.store.fact("secret") or 0))
-        self.contract, least = self.shard.contract, int(about.get("least_users", 1))
+        self.contract, least = (
+            contribution.agreed(self.algorithm, self.terms.catalogue, self.terms.protection),
+            int(about.get("least_users", 1)),
+        )
         self.responder = Responder(self.name, self.key, self.terms, self.contract, self.shard.users, least)
         if self.store.newest_state() is None:
             devices = key_of(self.terms.seed, "devices")
@@ -70,9 +75,10 @@ class FederatedNode:
             "work": self._work,
             "model": self._model,
         }
-        if self.terms.secure == "masks":
+        if self.terms.masked:
             members = Members.read(folder / MEMBERS, self.terms.users)
-            secure = SecureSide(self, members, Floors(**about.get("floors", {})))
+            floors = Floors(**about.get("floors", {}))
+            secure = SecureSide(self, members, replace(floors, noise=floors.noise or self.terms.protection.noise > 0))
             self._kinds = {"hello": self.responder.hello, "model": self._model, **dict.fromkeys(KINDS, secure.answer)}
 
     def close(self) -> None:

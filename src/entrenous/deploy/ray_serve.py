@@ -61,9 +61,9 @@ def serve_by_ray(
     plan.check()
     if https.keys is None:
         refuse_plain("server", https.host, https.insecure)
-    if held.terms.secure == "masks":
+    if held.terms.masked:
         problem = "a secure sum is of all nodes of a round, which one process hears"
-        raise InputError("--ray", problem, expected="secure=none", fix="leave --ray out")
+        raise InputError("--ray", problem, expected="--profile paper", fix="leave --ray out")
     server = FederationServer(held, stop)
     address = None if plan.address == LOCAL else plan.address
     with (

@@ -16,7 +16,6 @@ from ..core.update import Update
 from ..data.interactions import Interactions
 from ..federation.replay import PUSH
 from ..privacy.evidence import expected
-from ..privacy.protection import PAPER, PRIVATE
 from .files import read_json
 from .node_store import NODE, STORE, LeftDevice, NodeStore
 from .terms import TERMS, FederationTerms
@@ -89,7 +88,7 @@ def receipt_of_node(folder: Path, user: str) -> dict[str, Any]:
     finally:
         store.close()
     algorithm = short(terms.algorithm)
-    profile = PRIVATE if terms.secure == "masks" else PAPER
+    profile = terms.profile
     said = {
         "node": about["name"],
         "user": user,
@@ -117,8 +116,8 @@ def _sentence(terms: FederationTerms, left: Sequence[LeftDevice]) -> str:
     """Who could see what left."""
     if not terms.has_server:
         return PEER
-    if terms.secure == "masks":
-        return MASKED.format(terms.people, terms.parties)
+    if terms.masked:
+        return MASKED.format(terms.protection.people, terms.protection.parties)
     least = min((one.people for one in left), default=1)
     return SINGLY if least == 1 else GATEWAY.format(least)
 

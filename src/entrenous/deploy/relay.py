@@ -43,7 +43,7 @@ class Relay:
         about, terms = read_json(folder / NODE), FederationTerms.read(folder / TERMS)
         self.folder, self.name, self.terms, self.key = folder, str(about["name"]), terms, read_identity(folder / IDENTITY)
         users = Members.read(folder / MEMBERS, terms.users).nodes[self.name].users
-        contract = contribution.agreed(terms.make(place=str(about.get("algorithm", ""))), terms.catalogue)
+        contract = contribution.agreed(terms.make(place=str(about.get("algorithm", ""))), terms.catalogue, terms.protection)
         self.responder = Responder(self.name, self.key, terms, contract, users)
         self._below, self._collector, self._turn = below, Collector(below, contract, link, stop), Lock()
         self._kinds = {"hello": self.responder.hello, "work": self._work, "model": self._model}

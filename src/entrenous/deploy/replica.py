@@ -80,7 +80,7 @@ class Replica:
         self.folder, self._name, self._report = ReplicaFolder(plan), name, report
         terms, members = self.folder.terms, self.folder.members
         self._algorithm = terms.make(place=plan.algorithm)
-        self._contract = agreed(self._algorithm, terms.catalogue)
+        self._contract = agreed(self._algorithm, terms.catalogue, terms.protection)
         self._link, self.stopping = ReplicaLink(Traffic(once=True)), threading.Event()
         self._collector = Collector(self.folder, self._contract, self._link, self.stopping)
         largest = largest_answer(terms, members, plan.algorithm)

@@ -86,9 +86,9 @@ def serve_by_workers(
 ) -> str | None:
     """Run the server of an open folder with answers taken by several processes; see `server.serve`. ready: is given the pool once nodes can
     reach it. Raises InputError for secure sums, of which one process must hear all nodes."""
-    if held.terms.secure == "masks":
+    if held.terms.masked:
         problem = "a secure sum is of all nodes of a round, which one process hears"
-        raise InputError("--workers", problem, expected="1 with secure=masks", fix="leave --workers out")
+        raise InputError("--workers", problem, expected="1 with secure sums", fix="leave --workers out")
     server = FederationServer(held, stop)
     with closing(WorkerPool(held, server.contract, plan, workers, stop, server.wait)) as pool:
         ready(pool)
@@ -108,6 +108,7 @@ def run_node(folder: Path, stop: threading.Event, say: Say, *, threads: int = 1,
     about = read_json(folder / NODE)
     with holding(folder / "lock"), closing(FederatedNode(folder, threads=threads)) as node:
         say(f"{node.name}: {len(node.shard.users)} users, {len(node.rows)} rows, server {about['server']}")
+        say(node.terms.limits())
         ca = folder / "ca.crt"
         trusted = ca if ca.exists() else None
         serve(about["server"], trusted, polling(node), stop, tls=about["tls"], insecure=insecure, say=say)

@@ -25,7 +25,7 @@ MESSAGE = 1 << 30  # bytes of a message, at most
 def beside(terms: FederationTerms, place: str = "") -> tuple[str, ...]:
     """The names of the arrays that a secure sum does not hide, because the algorithm's server must see them for each device. place: of an
     algorithm of one's own."""
-    return tuple(contribution.agreed(terms.make(place=place), terms.catalogue).way("shown"))
+    return tuple(contribution.agreed(terms.make(place=place), terms.catalogue, terms.protection).way("shown"))
 
 
 def sum_terms(terms: FederationTerms, number: int, attempt: int, model: bytes, length: int) -> SumTerms:
@@ -52,7 +52,7 @@ def uploaded(frame: Frame, contract: Contract, users: Int64Array) -> tuple[bytes
 
 def largest_answer(terms: FederationTerms, members: Members, place: str = "") -> int:
     """Bytes of the longest frame that a node of a federation may send, at most. place: of an algorithm of one's own."""
-    contract = contribution.agreed(terms.make(place=place), terms.catalogue)
+    contract = contribution.agreed(terms.make(place=place), terms.catalogue, terms.protection)
     body = contribution.largest_body(contract, {name: member.users for name, member in members.nodes.items()})
-    nbytes = sum_terms(terms, 0, 0, bytes(32), size(contract.empty_total())).nbytes if terms.secure == "masks" else 0
+    nbytes = sum_terms(terms, 0, 0, bytes(32), size(contract.empty_total())).nbytes if terms.masked else 0
     return START.size + HEAD + SIGNATURE + body + max(limit_of(stage, nbytes) for stage in range(len(KINDS)))

@@ -63,7 +63,7 @@ class SecureRound:
     def __init__(self, server: AskingServer, collector: Collector, work: RoundWork) -> None:
         self._server, self._collector = server, collector
         self._past, terms = server.folder.summed(), server.terms
-        self._floors = Floors(terms.people, terms.parties, apart=terms.apart)
+        self._floors = Floors(terms.protection.people, terms.protection.parties, apart=terms.apart)
         self._work = work._replace(asked=self._of_before(work))
         self._now = Open(work.round, work.model, self._work.asked)
         self._roll = {name: member.key.public_bytes_raw() for name, member in server.members.nodes.items()}

@@ -11,9 +11,12 @@ from typing import TypeVar, final
 
 import numpy as np
 
+from ..core.keys import key as key_of
+from ..core.keys import local_key
 from ..core.protocols import Progress, State, silent
 from ..core.update import Total
 from ..federation.ledger import Ledger
+from ..privacy.in_force import ProtectionInForce
 from .caps import RoundHalted, halted, moved
 from .collector import Collecting, Collector
 from .contribution import agreed
@@ -57,7 +60,8 @@ class FederationServer:
         self.algorithm = self.terms.make(place=folder.algorithm)
         self._stop, self._progress = stop, progress
         self._took: list[float] = []  # seconds, of each round of this process
-        self.contract = agreed(self.algorithm, self.terms.catalogue)
+        self.contract = agreed(self.algorithm, self.terms.catalogue, self.terms.protection)
+        self._protected = ProtectionInForce(self.terms.protection, self.contract)
         self._collecting: Collecting | None = None
         self._counted = Ledger()  # of what the collector has counted, what is in the ledger already
         self._moved = self._longest = 0.0  # how far the last round moved the model, and the longest answer of this process
@@ -108,7 +112,7 @@ class FederationServer:
     def _one_round(self) -> None:
         """Run one round: select users, send the download, collect updates, aggregate, and store the new model."""
         work = round_work(self.folder, self.algorithm, self.contract, self.round, self.state)
-        total = self._masked(work) if self.terms.secure == "masks" else self._plain(work)
+        total = self._masked(work) if self.terms.masked else self._plain(work)
         self._commit(total, sum(len(users) for users in work.asked.values()))
 
     def _masked(self, work: RoundWork) -> Total:
@@ -161,12 +165,13 @@ class FederationServer:
         """The next state. Raises RoundHalted for one that is not finite, or moves the model further than the terms allow."""
         if not total.devices:
             return self.state
-        state, own = self.algorithm.aggregate(self.state, total), self.algorithm
+        key = np.uint64(local_key(key_of(self.terms.seed, "rounds"), self.round))
+        state, own = self.algorithm.aggregate(self.state, self._protected.on_sum(total, key)), self.algorithm
         far = moved(own.download(self.state), own.download(state)) if np.isfinite(moved(self.state, state)) else np.inf
         why = halted(self.round, far, self.terms.most_move, self.collecting.lengths)
         if why is not None:
             self._tell("halted", reason=str(why))
-            if self.terms.secure == "masks":  # a second sum of the round would tell who sent what: it is lost
+            if self.terms.masked:  # a second sum of the round would tell who sent what: it is lost
                 self.kept("checkpoint", lambda: self.folder.commit(self.round + 1, self.state, self.ledger))
             raise why
         self._moved = far
@@ -191,7 +196,7 @@ class FederationServer:
         """The first round of a process waits for nodes to come, so the middle one says more than the mean. nodes: who is waited for."""
         done, took = self.ledger, self._took
         self.folder.status(
-            {"status": status, "run": self.terms.run, "round": self.round, "rounds": self.terms.rounds,
+            {"status": status, "run": self.terms.run, "profile": self.terms.limits(), "round": self.round, "rounds": self.terms.rounds,
              "seconds_a_round": round(float(np.median(took)), 3) if took else 0.0, "nodes": self.collecting.present,
              "of": len(self.members.nodes), "waiting_for": list(nodes[:NAMED]), "bytes_up": done.bytes_up, "bytes_down": done.bytes_down,
              "moved": round(self._moved, 6), "longest_answer": round(self._longest, 6), **more,

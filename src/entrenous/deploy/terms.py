@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, Self, final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from ..core.declared import Contract, bound, declared, is_federated
 from ..core.errors import InputError
@@ -19,15 +19,20 @@ from ..core.own import is_place, short
 from ..core.program import source_sha256
 from ..core.protocols import Catalogue, FederatedAlgorithm
 from ..core.settings import Settings
+from ..privacy import evidence
+from ..privacy.in_force import ProtectionInForce
+from ..privacy.protection import DP, PAPER, PROTECT, ROBUST, Protection
 from ..runs.plan import algorithm_of
 from ..wire.pushed import packed_bytes
 from .files import FORMAT, read_json
 
 TERMS = "terms.json"
 OWN = "own"  # begins the name of an algorithm that is no part of this package or of an installed one
-OF_SERVER = {"rounds", "secure", "people", "parties", "apart", "deadline", "quorum", "most_norm", "most_weight", "most_move"}
+OF_SERVER = {"rounds", "protection", "apart", "deadline", "quorum", "most_norm", "most_weight", "most_move"}
 OF_PEERS = {"period", "oldest"}
 LARGEST = 16 << 20  # bytes of a model between peers
+EACH_PUSH = "who receives a model can hold it against the base model; of the first push that gives all items trained on"
+MASKS, SINGLY = "--profile private", "--profile paper, under which the server sees what each node sends"
 
 
 @final
@@ -61,11 +66,10 @@ class FederationTerms(Settings):
     )
     nonce: str = Field("", description="tells federations apart that agreed on the same")
     rounds: int = Field(0, ge=0, le=10_000_000, description="rounds after which training is over, with a server")
-    secure: Literal["none", "masks"] = Field(
-        "none", description="masks: the server sees the sum of a round's nodes, not one by one"
+    profile: Literal["paper", "private"] = Field(
+        "paper", description="what limits the data that leaves nodes: a name of `privacy.protection.PROFILES`"
     )
-    people: int = Field(100, ge=1, description="users of all nodes whose updates are in a masked sum, at least")
-    parties: int = Field(3, ge=2, description="nodes whose updates are in a masked sum, at least")
+    protection: Protection = Field(Protection(), description="its settings, all of them: nodes and server have no others")
     apart: bool = Field(
         True,
         description="whether two masked sums, too, differ by no node or by as many people and nodes; a node that is away is waited for",
@@ -90,11 +94,23 @@ class FederationTerms(Settings):
         description="updates by which a received model may be behind a peer's own, beyond which it is refused; none = any",
     )
 
+    @field_validator("profile", mode="before")
+    @classmethod
+    def _crosses(cls, value: Any) -> Any:
+        if value in (DP, ROBUST):
+            raise ValueError(
+                f"paper or private: {value} is for simulations so far, where one program is the server and all devices"
+            )
+        return value
+
     @model_validator(mode="after")
     def _whole(self) -> Self:
         fields, others = type(self).model_fields, OF_SERVER if self.topology == "peers" else OF_PEERS
         if foreign := [name for name in sorted(others) if getattr(self, name) != fields[name].default]:
             raise ValueError(f"no {foreign[0]} where the topology is '{self.topology}'")
+        own = self.protection
+        if own.noise_by == "server" or own.sampling == "poisson" or own.epsilon is not None:
+            raise ValueError("noise by devices and fixed sampling: a node cannot see that a server adds noise, or how it draws")
         if self.topology == "server" and self.rounds < 1:
             raise ValueError("rounds of at least 1")
         return self
@@ -113,6 +129,11 @@ class FederationTerms(Settings):
     def has_server(self) -> bool:
         """Whether there is a server; else there are peers."""
         return self.topology == "server"
+
+    @property
+    def masked(self) -> bool:
+        """Whether the server sees the sum of a round's nodes, and none of them singly."""
+        return self.protection.secure_sum
 
     @property
     def catalogue(self) -> Catalogue:
@@ -153,8 +174,10 @@ class FederationTerms(Settings):
             expected = f"one of {', '.join(theirs)}" if theirs else f"none: {self.algorithm} leaves users nothing to decide"
             raise InputError(f"--own {foreign[0]}", "is the same for all nodes", expected=expected)
         configured: FederatedAlgorithm = made.configured(self.catalogue)
-        if self.secure == "masks":
-            self._check_masks(bound(configured, self.catalogue))
+        contract = bound(configured, self.catalogue)
+        if self.masked:
+            self._check_masks(contract)
+        ProtectionInForce(self.protection, contract)  # for what it refuses
         return configured
 
     @cached_property
@@ -186,7 +209,7 @@ class FederationTerms(Settings):
             problem = f"the federation's algorithm, {short(self.algorithm)}, is none of `entrenous algorithms`"
             fix = "ask the operator for it, read it, and name it: --algorithm ./FILE.py"
             raise InputError("algorithm", problem, expected="its file", fix=fix)
-        made = algorithm_of(place or self.algorithm, {**self.settings, **(own or {})})
+        made = algorithm_of(place or self.algorithm, {**self.settings, **(own or {})}, self.profile)
         if self.algorithm_sha256 and source_sha256(type(made)) != self.algorithm_sha256:
             problem = f"the source of {short(self.algorithm)} here is not the one that the federation agreed on"
             fix = "use the same file and the same version of entrenous"
@@ -197,15 +220,33 @@ class FederationTerms(Settings):
         """Raise InputError for an algorithm whose sums may be of one device: masks hide nothing in them; and for too few people."""
         if contract.cohort == 1:
             problem = f"{self.algorithm} asks one device a round, and a sum of one hides nothing"
-            raise InputError("--secure masks", problem, fix="choose an algorithm with more devices in a round")
+            raise InputError(MASKS, problem, fix=f"choose an algorithm with more devices in a round, such as fpl; or {SINGLY}")
         if contract.groups > 1:
             problem = f"{self.algorithm} adds up in {contract.groups} groups, and a group of one hides nothing"
-            raise InputError("--secure masks", problem, fix="choose an algorithm with one sum a round")
-        if self.users < self.people:
-            problem = f"{self.users} users, where no sum may be of fewer than {self.people}"
-            raise InputError(
-                "--secure masks", problem, fix="bring more users in, or say --people, and have each owner say it too"
+            raise InputError(MASKS, problem, fix=f"choose an algorithm with one sum a round, such as fpl; or {SINGLY}")
+        if self.users < (people := self.protection.people):
+            problem, fix = (
+                f"{self.users} users, where no sum may be of fewer than {people}",
+                "bring more users in, or say another floor",
             )
+            raise InputError(f"{PROTECT} people", problem, fix=f"{fix}, as each owner must: {PROTECT} people=N, join --people N")
+
+    def limits(self) -> str:
+        """What limits the data that leaves nodes, or what nothing limits, in one line for people."""
+        own, name = self.protection, short(self.algorithm)
+        if not self.has_server:
+            made = self.gossip
+            pushes = f"the first {made.noisy_pushes} pushes" if made.noisy_pushes else "all pushes"
+            noise = f"{pushes} of a node carry noise of {made.push_noise:g} on every number; later ones can be read"
+            return f"profile {self.profile}: {noise if made.push_noise else EACH_PUSH}"
+        if self.profile == PAPER and not own.active:
+            measured = evidence.gives_away(name) or f"`entrenous audit {name}` measures what that gives away"
+            return f"profile paper: the server can read what each node sends, of one user or their sum; {measured}"
+        people = f"sums of at least {own.people} people and {own.parties} nodes"
+        sums = f"the server sees masked {people}" if own.secure_sum else "the server sees what each node sends"
+        trial = ", repeatable from the seed and so no protection: for trying out" if own.noise_from == "seed" else ""
+        noise = f"noise of {own.noise:g} on every number of a sum, a share by each device{trial}" if own.noise else "no noise"
+        return f"profile {self.profile}: {sums}; {noise}{f'; clip {own.clip:g}' if own.clip else ''}; no epsilon"
 
     # ---- as text ---------------------------------------------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from typing import Any, final
 
 from ..core.errors import EntrenousError, at_least
 from ..data.load import load
+from ..privacy.protection import PRIVATE
 from .founding import found
 from .invitation import BOOTSTRAPS
 from .peers.running import check, status
@@ -37,13 +38,24 @@ def show(
     seconds: float,
     out: Path | None,
     say: Callable[[str], None],
+    profile: str = PRIVATE,
 ) -> bool:
     """Run a federation of peers on this machine, kill and restart some, and check the result by replay, with a line of output
     for each step. Returns whether all was right."""
     at_least("--nodes", peers, LEAST)
     with tempfile.TemporaryDirectory(prefix="entrenous-") as temporary:
         folder = out or Path(temporary) / "peers"
-        made = found(folder, load(data), nodes=peers, topology="peers", algorithm=algorithm, settings=settings, period=PERIOD)
+        made = found(
+            folder,
+            load(data),
+            nodes=peers,
+            topology="peers",
+            algorithm=algorithm,
+            settings=settings,
+            period=PERIOD,
+            profile=profile,
+        )
+        say(made.terms.limits())
         paths = list(made.nodes.values())
         say(
             f"{peers} peers, users of {data}, each a process with its own key, rows and model; no server; a push each {PERIOD:g} s"

@@ -63,7 +63,7 @@ class Worker:
     def __init__(self, held: ServerFolder, link: HttpsServerLink, channel: Channel, part: int = 0, of: int = 1) -> None:
         self._held, self._channel, self._link = held, channel, link
         self._algorithm = held.terms.make(place=held.algorithm)
-        self._contract = agreed(self._algorithm, held.terms.catalogue)
+        self._contract = agreed(self._algorithm, held.terms.catalogue, held.terms.protection)
         self._collector = Collector(held, self._contract, link, threading.Event(), part=part, of=of)
         self._doing, self._told = "", set[str]()  # names that were reported
 

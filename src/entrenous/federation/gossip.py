@@ -26,6 +26,7 @@ from .executors import Executor, Threads
 from .ledger import Ledger
 from .network import Draws, Network
 from .pool import Pool
+from .push_noise import add_push_noise, carries_noise
 from .recorder import NeighbourRecorder
 from .swarm import ARRIVAL, RESTART, SWITCH, TIMER, Calendar, Counts, Mail, Swarm, restored
 from .timeline import Happening, Timeline, waves
@@ -195,10 +196,24 @@ class Gossip:
         swarm.counts.pushed[who] += 1
         slot = np.where(self._draws.bad[who], self._draws.junk[who], swarm.slot[who])
         length = pushes.headers.length + (self._draws.bad[who] & (self._draws.junk[who] == len(JUNK) - 1))
+        copies = self._noised(swarm, who, slot)
         pushes = pushes._replace(headers=pushes.headers._replace(length=length))
         pushes, slot, made = self._lied(swarm, who, pushes, slot)
         self._send(swarm, now, pushes, slot)
-        swarm.pool.drop(made)
+        swarm.pool.drop(np.concatenate([copies, made]))
+
+    def _noised(self, swarm: Swarm, who: Int64Array, slot: Int64Array) -> Int64Array:
+        """Puts copies with noise in the place of the models that are pushed with it, in `slot`, and returns their slots."""
+        some = carries_noise(self.algorithm, swarm.nodes, who)
+        some = some[~self._draws.bad[who[some]]]
+        if not len(some):
+            return some
+        copies, nodes = swarm.pool.take(len(some)), swarm.nodes
+        swarm.pool.values[copies] = swarm.pool.values[slot[some]]
+        models = swarm.pool.values[copies]
+        add_push_noise(self.algorithm, models, self._node_keys[who[some]], nodes.age[who[some]])  # type: ignore[attr-defined]
+        swarm.pool.values[copies], slot[some] = models, copies
+        return copies
 
     def _lied(self, swarm: Swarm, who: Int64Array, pushes: Pushes, slot: Int64Array) -> tuple[Pushes, Int64Array, Int64Array]:
         """The pushes of nodes with those of colluders replaced, and the slots that were taken for these."""

@@ -19,6 +19,7 @@ from ..core.protocols import Catalogue, Histories, State
 from ..core.types import Array, Float32Array, Int64Array, UInt64Array
 from ..wire.pushed import digest, pack
 from .gossip import base_model, first_known, first_nodes, node_keys
+from .push_noise import add_push_noise, carries_noise
 
 START, PUSH, MESSAGE = range(3)  # kinds of events
 KINDS = ("start", "push", "message")
@@ -109,10 +110,14 @@ class _Replay:
 
     def _push(self, d: int, event: PeerEvent, key: UInt64Array) -> None:
         headers = self.algorithm.on_timer(self.nodes, _one(d), self.data, key).headers
-        self._same(d, event, digest(pack(self.pool[d])))
+        model = self.pool[d : d + 1].copy()
+        if len(carries_noise(self.algorithm, self.nodes, _one(d))):
+            ages = self.nodes.age[d : d + 1]  # type: ignore[attr-defined]  # of every node with such a setting
+            add_push_noise(self.algorithm, model, self.keys[d : d + 1], ages)
+        self._same(d, event, digest(pack(model[0])))
         name = self.recordings[d].number, event.push
         if self.awaited[name]:
-            self.sent[name] = self.pool[d].copy(), headers, event.digest
+            self.sent[name] = model[0], headers, event.digest
 
     def _message(self, d: int, event: PeerEvent, key: UInt64Array) -> None:
         name = event.sender, event.push

@@ -129,7 +129,8 @@ def protection_in(plan: RunPlan, algorithm: Algorithm) -> Protection:
 def _check_protection(plan: RunPlan, algorithm: Algorithm) -> None:
     """Refuses a protection where there are no rounds around a server, and what would choose by what is not in the budget."""
     protection = protection_in(plan, algorithm)
-    if not is_federated(algorithm) and (plan.profile != PAPER or plan.protect):
+    private_peers = plan.profile == PRIVATE and is_gossip(algorithm) and declared(algorithm).traits.private_settings
+    if not is_federated(algorithm) and (plan.protect or not (plan.profile == PAPER or private_peers)):
         problem, fix = f"{plan.algorithm} has no rounds around a server", "leave --profile and --protect out"
         raise InputError("--profile", problem, expected="a server-coordinated algorithm, such as fpl", fix=fix)
     if protection.epsilon is not None and plan.patience:

@@ -19,6 +19,7 @@ from ...evaluate.metrics.hr import hr
 from ...evaluate.ranking import Ranking
 from ...evaluate.recommend import tie_places
 from ...federation.gossip import base_model, first_known, first_nodes, node_keys, weighting_keys
+from ...federation.push_noise import add_push_noise, carries_noise
 from ...federation.replay import MESSAGE, PUSH, START, PeerEvent
 from ...wire.pushed import digest, pack
 from ..terms import FederationTerms
@@ -77,7 +78,10 @@ class PeerNode:
     def push(self) -> Pushed:
         """Handle a timer: choose receivers by the algorithm and pack the node's model for them."""
         sent = self.algorithm.on_timer(self.nodes, OWN, self.data, self._next_key())
-        body, number = pack(self.pool[0]), self.pushes
+        model, number = self.pool[:1].copy(), self.pushes
+        if len(carries_noise(self.algorithm, self.nodes, OWN)):
+            add_push_noise(self.algorithm, model, self._key, self.nodes.age)  # type: ignore[attr-defined]  # of every PeerState
+        body = pack(model[0])
         self.pushes += 1
         found = Pushed(number, tuple(int(to) for to in sent.to[0] if to != NOBODY), sent.headers, body, digest(body))
         self._note(PeerEvent(PUSH, self.number, number, found.digest))
