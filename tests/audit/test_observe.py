@@ -113,6 +113,12 @@ def test_a_neighbour_sees_the_first_pushes_and_the_base_model(data: Any) -> None
     assert {int(message.sent["receiver"][0]) for message in one.rounds} == set(one.about["neighbours"])
 
 
+def test_what_peers_do_under_a_profile_is_in_their_settings(data: Any) -> None:
+    about = observe("pepper-gmf", data, view="neighbour", profile="private", watched=1).about
+    assert about["profile"] == "private" and not about["protect"]["secure_sum"]
+    assert about["settings"] != observe("pepper-gmf", data, view="neighbour", watched=1).about["settings"]
+
+
 def test_the_final_model_is_all_that_its_holder_has(data: Any) -> None:
     seen = observe("fpl", data, view="model", rounds=3, settings=FPL)
     assert seen.rounds == () and {name: array.shape for name, array in seen.model.items()} == {"q": (40, 4), "b": (40,)}

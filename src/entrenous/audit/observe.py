@@ -99,7 +99,7 @@ def observe(
     executor = executor or Threads(1)
     if is_gossip(made):
         federation = partial(Gossip, made, data, seed=seed, network=network, weighting=weighting, executor=executor)
-        return _gossip(made, name, data, scene, federation, progress)
+        return _gossip(made, name, data, scene._replace(protection=Protection()), federation, progress)  # theirs is in `settings`
     if not is_federated(made) or view == "neighbour":
         raise InputError("--view", f"{name} has no view '{view}'", expected="a view of what trains in this way")
     return _federated(made, name, data, scene, executor, progress)
