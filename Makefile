@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # the real data sets, where this machine has them: tests that need them skip elsewhere
 export ENTRENOUS_SHARED ?= $(wildcard $(abspath ../shared/data))
 
-.PHONY: help setup demo federation gossip test test-slow lint failures mutants clean
+.PHONY: help setup demo federation gossip test test-slow lint failures mutants evidence clean
 help:
 	@echo "make demo   train FPL on MovieLens-100K, evaluate, recommend, write a report"
 	@echo "make federation  a server and 4 nodes over TLS on this machine; the model of the simulation, bit for bit"
@@ -14,6 +14,7 @@ help:
 	@echo "make lint   check style and types only"
 	@echo "make failures   run the failure tests, slow ones too, and write docs/failures.md"
 	@echo "make mutants    put a hundred small faults into copies of the source, one at a time: which tests notice? (ARGS=--list, ARGS=NAME)"
+	@echo "make evidence   audit the algorithms on MovieLens-100K, and write what \`entrenous explain\` and docs/measured.md repeat (an hour)"
 	@echo "make setup  only set up .venv for the tests (each of the others sets up what it needs)"
 
 # one .venv, one stamp for each set of extras: pip runs again only when pyproject.toml changes, so a second run needs no network;
@@ -54,6 +55,9 @@ lint: $(VENV)/.with-dev
 
 failures: $(VENV)/.with-dev
 	$(BIN)/python tests/pass_table.py
+
+evidence: $(VENV)/.with-dev
+	$(BIN)/python -m entrenous.audit.survey $(ARGS)
 
 mutants: $(VENV)/.with-dev
 	$(BIN)/python tests/mutants/run.py --jobs 2 $(ARGS)

@@ -18,12 +18,12 @@ from onlooker import (
     sorted_rows,
 )
 
-from entrenous.audit.attacks import complement, match, sign, sizes, step
+from entrenous.audit.attacks import complement, lone_rows, match, order, public_draws, sign, sizes, step
 from entrenous.audit.attacks._rows_seen import prior
 from entrenous.audit.claims import Attack
 from entrenous.data.synthetic import synthetic
 
-ALL = (match.ATTACK, sign.ATTACK, step.ATTACK, complement.ATTACK, sizes.ATTACK)
+ALL = (match.ATTACK, sign.ATTACK, step.ATTACK, complement.ATTACK, sizes.ATTACK, order.ATTACK)
 some = pytest.mark.parametrize
 
 
@@ -121,3 +121,41 @@ def test_other_algorithms_and_empty_transcripts_are_left_alone(small: Any, attac
     assert not attack.applies(seen(small, "fcf", factors=4))
     empty = seen(small, "pfpl+")._replace(rounds=())
     assert attack.run(empty).score.shape == (0, 120)
+
+
+def test_public_draws_need_item_ids_alone() -> None:
+    transcript = first_users(seen(movielens(), "pfpl+", rounds=20, pi=0, factors=2), 100)
+    known = transcript._replace(about={**transcript.about, "draws": "public", "seed": 0})
+    assert not public_draws.ATTACK.applies(transcript) and public_draws.ATTACK.applies(known)
+    found = right(public_draws.ATTACK.run(known), movielens())
+    assert found.precision > 0.99 and found.recall > 0.4 and found.ranked > 0.8
+    wrong = public_draws.ATTACK.run(known._replace(about={**known.about, "seed": 1}))
+    assert wrong.claimed is not None and not wrong.claimed.any()
+    blank = [one._replace(sent={**one.sent, "q": 0 * one.sent["q"], "b": -np.ones_like(one.sent["b"])}) for one in known.rounds]
+    assert right(public_draws.ATTACK.run(known._replace(rounds=tuple(blank))), movielens()) == found
+
+
+def test_the_order_of_training_gives_histories_away_and_sorted_rows_do_not(small: Any) -> None:
+    as_sent, by_item = (seen(small, "pfpl+", rounds=4, protect={"rows": rows}) for rows in ("as sent", "sorted"))
+    found = right(order.ATTACK.run(as_sent), small)
+    assert found.precision > 0.95 and found.recall > 0.03 and found.ranked > by_popularity(as_sent, small) + 0.1
+    claims = order.ATTACK.run(by_item)
+    assert claims.claimed is not None and not claims.claimed.any() and "sorted" in claims.note
+    assert not order.ATTACK.applies(seen(small, "pfpl+", pi=0))
+    first = [seen_one.sent["item"][seen_one.sent["ptr"][:-1]] for seen_one in as_sent.rounds]
+    assert not any(histories(small)[np.arange(40), items].any() for items in first)
+
+
+def test_lone_rows_of_sums_are_linked_and_named() -> None:
+    data = synthetic(users=60, items=400, interactions=1800, seed=0)
+    transcript = seen(data, "fpl", view="sum", cohort=15, rounds=80, triples=1)
+    claims = lone_rows.ATTACK.run(transcript)
+    assert claims.named and len(claims.users) > 40 and "one possible name" in claims.note
+    found = right(claims, data)
+    assert found.precision > 0.85 and found.ranked > by_popularity(transcript, data) + 0.1
+    full = lone_rows.ATTACK.run(seen(data, "fpl", view="sum", cohort=60, rounds=2, triples=200))
+    assert full.claimed is not None and full.claimed.sum() < 60
+    noisy = lone_rows.ATTACK.run(
+        seen(data, "fpl", view="sum", cohort=15, rounds=5, triples=1, protect={"noise": 0.1, "rows": "all"})
+    )
+    assert noisy.claimed is not None and not noisy.claimed.any()

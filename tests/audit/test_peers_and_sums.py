@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 from onlooker import histories, movielens, right
 
-from entrenous.audit.attacks import carried, differencing, drift, first_push, regression
+from entrenous.audit.attacks import carried, differencing, drift, first_push, membership, regression, separation, sum_match
 from entrenous.audit.attacks._rows_seen import prior
 from entrenous.audit.claims import Claims
+from entrenous.audit.measures import measured
 from entrenous.audit.observe import observe
+from entrenous.audit.side_knowledge import known_items
 from entrenous.audit.transcript import Transcript
 from entrenous.data.synthetic import synthetic
 from entrenous.federation.recorder import Seen
@@ -98,3 +100,61 @@ def test_regression_is_no_worse_than_popularity(small: Any, algorithm: str, fixe
     for one in (transcript, loud):
         claims = regression.ATTACK.run(one)
         assert right(claims, data).ranked > guessed(one, claims, data) - 0.03
+
+
+def test_thirty_parties_come_apart_from_two_sums_of_fcf() -> None:
+    transcript = observe("fcf", movielens(), view="sum", cohort=30, fixed=True, rounds=2)
+    claims = separation.ATTACK.run(transcript)
+    found = measured(claims, transcript, movielens())
+    assert not claims.named and "64 equations an item against 30 parties" in claims.note
+    assert found["precision"] >= 0.98 and found["recall"] > 0.95
+
+
+@some("protect", [{"noise": 0.1}, {"noise": 1}])
+def test_noise_on_sums_ends_their_separation(protect: Any) -> None:
+    transcript = observe("fcf", movielens(), view="sum", cohort=30, fixed=True, rounds=2, protect=protect)
+    claims = separation.ATTACK.run(transcript)
+    assert claims.claimed is None and claims.note.endswith("not solved")
+    assert right(claims, movielens()).ranked == guessed(transcript, claims, movielens())
+
+
+def test_changing_parties_are_not_taken_apart(small: Any) -> None:
+    claims = separation.ATTACK.run(observe("fcf", small, view="sum", cohort=10, rounds=3, settings={"factors": 4}))
+    assert claims.claimed is None and claims.named
+
+
+def test_a_model_says_which_interactions_it_was_trained_on() -> None:
+    transcript = observe("pfpl+", movielens(), view="model", rounds=60, settings={"factors": 20})
+    found = measured(membership.ATTACK.run(transcript), transcript, movielens())
+    assert found["r_precision"] > found["popularity_r_precision"] + 0.05 and found["low"] > 0.03
+    known = known_items(transcript)
+    assert (
+        known is not None
+        and 0.48 < known.sum() / histories(movielens()).sum() < 0.52
+        and (known & ~histories(movielens())).sum() == 0
+    )
+
+
+def test_what_was_known_is_no_find(small: Any) -> None:
+    transcript = observe("pfpl+", small, view="model", rounds=1, settings={"factors": 4})
+    known, users = known_items(transcript), np.arange(transcript.users)
+    assert known is not None
+    score = np.where(known, 100, np.tile(prior(transcript), (len(users), 1))).astype(np.float32)
+    found = measured(Claims(users, score, known), transcript, small)
+    assert found["precision"] is None and found["r_precision"] == found["popularity_r_precision"]
+
+
+def test_rows_of_one_sender_in_sums_are_solved_linked_and_named() -> None:
+    transcript = observe("pfpl", movielens(), view="sum", cohort=100, rounds=150, settings={"factors": 20})
+    claims = sum_match.ATTACK.run(transcript)
+    found = right(claims, movielens())
+    assert found.precision > 0.9 and found.ranked > guessed(transcript, claims, movielens()) + 0.1
+
+
+@some("triples", [0, 1])
+def test_noise_on_every_row_of_a_sum_leaves_nothing_to_solve(small: Any, triples: int) -> None:
+    settings, protect = {"factors": 4, "triples": triples}, {"noise": 0.1, "rows": "all"}
+    transcript = observe("fpl", small, view="sum", cohort=20, rounds=6, settings=settings, protect=protect)
+    claims = sum_match.ATTACK.run(transcript)
+    assert claims.claimed is not None and claims.claimed.sum() < 0.02 * histories(small).sum()
+    assert right(claims, small).ranked > guessed(transcript, claims, small) - 0.03

@@ -9,7 +9,7 @@ import numpy as np
 from small_data import random_data
 
 from entrenous.audit.observe import observe
-from entrenous.audit.survey import LOOKS, Look, keep, survey, without
+from entrenous.audit.survey import LOOKS, PAGE, Look, keep, page, survey, without
 from entrenous.core.discover import algorithms
 
 ABOUT = {"algorithm": "fcf", "view": "sum", "profile": "paper", "cohort": 100, "fixed": False, "people": 1, "rounds": 20}
@@ -17,6 +17,10 @@ ABOUT = {"algorithm": "fcf", "view": "sum", "profile": "paper", "cohort": 100, "
 
 def test_every_look_is_at_an_algorithm_that_there_is_and_no_two_are_alike() -> None:
     assert {look.algorithm for look in LOOKS} <= set(algorithms()) and len(set(LOOKS)) == len(LOOKS)
+
+
+def test_the_page_of_the_documentation_is_what_the_file_says() -> None:
+    assert PAGE.read_text() == page()
 
 
 def test_an_entry_replaces_its_like_and_no_other(tmp_path: Path) -> None:

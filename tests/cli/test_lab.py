@@ -59,6 +59,7 @@ def test_the_demo(command: Command, tmp_path: Path) -> None:
     said = command("demo", "--threads", "2")
     assert said.code == 0 and "round 100/100" in said.err
     assert "most popular" in said.out and "For user 196" in said.out
+    assert "EXPOSED" in said.out and "pFPL+ private" in said.out and "sums of 100, 10 rounds" in said.out
     titles = [line for line in said.out.splitlines() if line.endswith(("│", "┃")) and " (19" in line]
     assert len(titles) == 10
     report = Path(said.out.splitlines()[-1].removeprefix("report: "))

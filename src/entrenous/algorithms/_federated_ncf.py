@@ -160,14 +160,15 @@ def moves_of_w(what: str) -> tuple[SentArray, ...]:
             "item",
             "row",
             when=f"each round: {what} of every item that the device consumed or drew as a negative",
-            reveals="seen singly, which items were touched, and by the direction of the move which of them were consumed; the touched ones "
-            "are the history and its random negatives. A sum over a cohort hides who sent what",
+            reveals="seen singly, which items were touched, and by the direction of the move which of them were consumed: the "
+            "whole history, in one round. In a sum over a cohort a row that one device alone sent stands as it is",
         ),
         dense(
             "network",
             "network",
             when=f"each round: {what} of the non-embedding part",
-            reveals="seen singly, a summary of the history; in a sum, the cohort's taste",
+            reveals="seen singly, moves that follow from the history, which the rows of item beside it tell exactly; in a sum, those of "
+            "the cohort together",
         ),
     )
 

@@ -36,8 +36,9 @@ class GMFModel(GossipModel):
     private: ClassVar[type] = gmf_node.GMFPrivate
     layout: ClassVar[str] = "[factors items + factors + 1] float32"
     reveals: ClassVar[str] = (
-        "item vectors and output layer after merging and training on the history: what was consumed stands out in a model that few have "
-        "merged into yet; the user vector is not part of it"
+        "item vectors and output layer after merging and training on the history. The first push is the model that everybody has and this "
+        "device's training alone: less the one that all began with it names what was trained on. Later pushes blend others in and still "
+        "drift towards what was consumed; the user vector is not part of it"
     )
 
     @property

@@ -36,7 +36,8 @@ class PRMEModel(PRMESettings, GossipModel):
     layout: ClassVar[str] = "[items, 2 factors] float32"
     reveals: ClassVar[str] = (
         "both vectors of every venue after merging and training on the device's transitions: venues that were visited, and which after "
-        "which, stand out in a model that few have merged into yet; user vector and times are not part of it"
+        "which. The first push is the model that everybody has and this device's training alone: less the one that all began with it "
+        "names what was trained on. Later pushes blend others in; user vector and times are not part of it"
     )
 
     @property

@@ -123,7 +123,8 @@ def moves_of_venues(what: str) -> SentArray:
         "vectors",
         when=f"each round: {what} of both vectors of every venue that the device went to or drew as another",
         reveals="seen singly, which venues were touched, and by the direction of the move which of them were visited, and which after "
-        "which; the touched ones are the history and a random venue for each visit. A sum over a cohort hides who sent what",
+        "which; the touched ones are the history and a random venue for each visit. In a sum over a cohort a row that one device alone "
+        "sent stands as it is",
     )
 
 

@@ -85,22 +85,22 @@ class Cali3F(NCFSettings):
             "item",
             "row",
             when="each round: the move of every touched item, times its size",
-            reveals="seen singly, which items were touched, and by the direction of the move which of them were consumed. A sum hides who "
-            "sent what, yet the user's own embedding, which the device shows, does not need it",
+            reveals="seen singly, which items were touched, and by the direction of the move which of them were consumed. A sum adds "
+            "it to others', yet the user's own embedding, which the device shows, does not need it",
         ),
         rows("share", "row", when="with every row of item", reveals="the size of that item's move", only_if="fast"),
         dense(
             "local",
             "network",
             when="each round: n_k times the move of the cluster's non-embedding part, added within the cluster",
-            reveals="a summary of the history, in a sum over few devices",
+            reveals="moves that follow from the history, in a sum over few devices; the rows of item beside it tell more",
             only_if="personalised",
         ),
         dense(
             "network",
             "network",
             when="each round: n_k times the move of the global non-embedding part, added within the cluster",
-            reveals="a summary of the history, in a sum over few devices",
+            reveals="moves that follow from the history, in a sum over few devices; the rows of item beside it tell more",
         ),
     )
     traits: ClassVar[Traits] = Traits(groups="clusters")

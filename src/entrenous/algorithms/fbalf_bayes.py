@@ -124,8 +124,8 @@ class FBALFBayes(SendsDecoys):
             "factors",
             when="each round, a row for every rated item and every decoy",
             reveals="the gradients of q_i: multiples of p_u (with noise > 0 and a rated item, nearly). Seen singly they tell p_u's "
-            "direction and, with b, p_u itself; decoys and rated items can then be told apart. A sum over a cohort tells the cohort's "
-            "taste",
+            "direction and, with b, p_u itself; decoys and rated items can then be told apart. In a sum over a cohort a row that "
+            "one device alone sent stands as it is",
         ),
         rows(
             "b",

@@ -84,8 +84,8 @@ class FCF(Settings):
             "factors",
             when="each round, a row for every item",
             reveals="the rows are multiples of x_u, larger for consumed items: seen singly, x_u's direction and the whole history can be "
-            "read off; "
-            "in a sum over a cohort, the cohort's taste",
+            "read off. In sums it stays hidden only while nobody can take them apart: sums of the same parties over some rounds give "
+            "single histories, and two sums that differ by one party give that party's",
         ),
     )
     traits: ClassVar[Traits] = Traits(

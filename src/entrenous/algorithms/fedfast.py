@@ -80,15 +80,16 @@ class FedFast(NCFSettings):
             "item",
             "row",
             when="each round: the move of every touched item times its size; in the start-up round, times n_k",
-            reveals="seen singly, which items were touched, and by the direction of the move which of them were consumed. A sum hides who "
-            "sent what, yet the user's own embedding, which the device shows, does not need it",
+            reveals="seen singly, which items were touched, and by the direction of the move which of them were consumed. A sum adds "
+            "it to others', yet the user's own embedding, which the device shows, does not need it",
         ),
         rows("share", 1, when="with every row of item", reveals="the size of that item's move"),
         dense(
             "network",
             "network",
             when="each round: n_k times the move of the non-embedding part",
-            reveals="seen singly, a summary of the history; in a sum, the cohort's taste",
+            reveals="seen singly, moves that follow from the history, which the rows of item beside it tell; in a sum, those of the "
+            "cohort together",
         ),
     )
     traits: ClassVar[Traits] = Traits()

@@ -82,8 +82,8 @@ class FPL(Settings):
             "factors",
             when="each round: a row for every drawn negative; for a drawn positive with probability pi",
             reveals="seen singly, the history can be recovered at any pi: a negative's row can be solved for p_u and for the score of "
-            "the hidden "
-            "positive, and with pi > 0 the sign of b's update names consumed items. A sum over a cohort hides who sent what",
+            "the hidden positive, and with pi > 0 the sign of b's update names consumed items. In a sum over a cohort a row that one "
+            "device alone sent can be solved in the same way, and sums of many rounds may tell more",
         ),
         rows("b", when="with every row of q", reveals="its sign tells a positive from a negative"),
     )

@@ -16,6 +16,7 @@ from ..core.keys import key
 from ..core.types import BoolArray, Float64Array, Int64Array
 from ..data.interactions import Interactions
 from .claims import Claims
+from .side_knowledge import known_items
 from .transcript import Transcript
 
 RESAMPLES = 1000  # of users, for an interval
@@ -27,13 +28,14 @@ EXPOSED, LEAKS, NOTHING = "EXPOSED", "LEAKS", "NO ADVANTAGE FOUND BY THESE ATTAC
 
 class BesideTruth(NamedTuple):
     """Claims beside the truth, row by row: score float32 [m, items], claimed and history bool [m, items], first int32 [m, items].
-    popularity: int64 [items]. Where names were matched on one half of the items, all of it is of the other half."""
+    popularity: [items] or [m, items]. Where names were matched on one half of the items, all of it is of the other half. What was known of
+    users beside what was seen is in no history, and has the score and the popularity -inf."""
 
     score: Any
     claimed: BoolArray | None
     first: Any
     history: BoolArray
-    popularity: Int64Array
+    popularity: Any
 
 
 def r_precision(score: Any, history: BoolArray) -> Float64Array:
@@ -66,7 +68,7 @@ def auc(score: Any, history: BoolArray) -> Float64Array:
 
 
 def _auc(score: Any, history: BoolArray) -> float:
-    own, others = score[history], np.sort(score[~history])
+    own, others = score[history], np.sort(score[~history & (score > -np.inf)])  # what was known before has none
     if not len(own) or not len(others):
         return float("nan")
     return float((np.searchsorted(others, own, "left") + np.searchsorted(others, own, "right")).mean() / (2 * len(others)))
@@ -82,7 +84,7 @@ def measured(claims: Claims, transcript: Transcript, data: Interactions) -> dict
     by_round: [after a round, recall by then], for some rounds. verdict.
     """
     seen = seen_users(transcript)
-    judged = _judged(claims, seen, data)
+    judged = _judged(claims, seen, data, known_items(transcript))
     own, guess = r_precision(judged.score, judged.history), r_precision(_for_all(judged), judged.history)
     some = ~np.isnan(own)
     low, high = bootstrap((own - guess)[some])
@@ -133,11 +135,15 @@ def bootstrap(values: Float64Array) -> tuple[float | None, float | None]:
 # ---- claims beside the truth ------------------------------------------------------------------------------------------------------------
 
 
-def _judged(claims: Claims, seen: Int64Array, data: Interactions) -> BesideTruth:
-    """Each row of the claims beside the history of its user; pseudonyms beside that of the user whom they fit best."""
+def _judged(claims: Claims, seen: Int64Array, data: Interactions, known: BoolArray | None) -> BesideTruth:
+    """Each row of the claims beside the history of its user, less what was known of it; pseudonyms beside that of the user whom they fit
+    best."""
     score = np.nan_to_num(claims.score, nan=-np.inf)
     if claims.named:
-        return BesideTruth(score, claims.claimed, claims.first, _histories(data, claims.users), data.popularity)
+        there, history = np.ones(score.shape, np.bool_) if known is None else ~known[claims.users], _histories(data, claims.users)
+        claimed = None if claims.claimed is None else claims.claimed & there
+        popularity = np.where(there, data.popularity, -np.inf)
+        return BesideTruth(np.where(there, score, -np.inf), claimed, claims.first, history & there, popularity)
     rows, users = _matched(claims._replace(score=score), _histories(data, seen), ~_second(data))
     half = np.flatnonzero(_second(data))
     claimed = None if claims.claimed is None else claims.claimed[rows][:, half]

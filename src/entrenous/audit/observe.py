@@ -27,6 +27,7 @@ from ..runs.plan import algorithm_of
 from ..runs.recommenders import Trained
 from ..runs.train import budgeted
 from ..split.types import Held
+from .side_knowledge import known_half
 from .transcript import Transcript, View
 
 VIEWS: tuple[View, ...] = ("individual", "sum", "difference", "neighbour", "model")
@@ -159,7 +160,7 @@ def _federated(
         "cohort": _taking_part(scene, data),
         "watched": None if keep is None else len(keep),
     }
-    model = arrays_of(own.download(training.server)) if scene.view == "model" else {}
+    model = arrays_of(own.download(training.server)) | known_half(data) if scene.view == "model" else {}
     return Transcript(about, data.popularity, () if recorder is None else tuple(recorder.rounds), model)
 
 
@@ -176,7 +177,7 @@ def released(name: str, made: Any, data: Interactions, model: Mapping[str, Array
     scene: for the profile."""
     own = made.configured(data.catalogue)
     about = _about(name, own, bound(own, data.catalogue), data, scene._replace(view="model"))
-    return Transcript(about | {"cohort": 0, "watched": None}, data.popularity, (), model)
+    return Transcript(about | {"cohort": 0, "watched": None}, data.popularity, (), {**model, **known_half(data)})
 
 
 def _rounds(own: Any, data: Interactions, scene: Scene) -> int:

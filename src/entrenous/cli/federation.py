@@ -198,13 +198,16 @@ def recommend(folder: Path, /, *, user: str | None = None, n: int = 10, json: bo
     """
     need_libraries("federation", *NETWORK)
     from ..deploy.recommend import recommend as best
+    from ..deploy.terms import TERMS, FederationTerms
 
     at_least("--n", n, 1)
     who, number, items = best(folder, user, n)
+    limits = FederationTerms.read(folder / TERMS).limits()
     if json:
-        emit_json({"user": who, "round": number, "items": items})
+        emit_json({"user": who, "round": number, "items": items, "profile": limits})
     else:
         show_list(str(folder), who, number, items)
+        say(limits)
 
 
 def show_list(node: str, user: str, number: int, items: list[dict[str, Any]]) -> None:

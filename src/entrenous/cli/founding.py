@@ -287,5 +287,5 @@ def relay(
 
     requests = [requested(each) for each in node]
     made = found_relay(folder, invitation, requests, Place(host, port, tuple(name or ()), not plain), algorithm)
-    say(f"send each node its folder of {made.server / 'invitations'}; it joins with: entrenous federation join")
+    say(f"send each node its folder of {made.server.parent / 'invitations'}; it joins with: entrenous federation join")
     say(f"run the relay with: entrenous node {folder}")

@@ -28,6 +28,22 @@ class ServerStopped(EntrenousError):
     """Raised when the server is told to stop. It can go on from its folder."""
 
 
+def watch(
+    missing: Callable[[], Collection[str]], look: Callable[[Collection[str]], None], seconds: float, stop: Event,
+    waits: Callable[[list[str]], None],
+) -> None:  # fmt: skip
+    """Call `look` with the names of the nodes that are missing until none are, or the time is up; now and then `waits` too. Raises
+    ServerStopped when `stop` is set."""
+    began = told = time.monotonic()
+    while (left := missing()) and time.monotonic() - began < seconds:
+        if stop.is_set():
+            raise ServerStopped
+        if time.monotonic() - told > LONG:
+            told = time.monotonic()
+            waits(sorted(left))
+        look(left)
+
+
 @final
 class Exchange:
     """The server's requests to its nodes and their answers, over a link. waits: is called now and then with the names of missing nodes.
@@ -54,17 +70,14 @@ class Exchange:
         the frame for a node; take: handles the answers that came together; sent: what was asked before, to go on with. Raises
         ServerStopped."""
         sent = {} if sent is None else sent
-        began = told = time.monotonic()
-        while (left := missing()) and time.monotonic() - began < seconds:
-            if self._stop.is_set():
-                raise ServerStopped
-            if time.monotonic() - told > LONG:
-                told = time.monotonic()
-                self._waits(sorted(left))
+
+        def look(left: Collection[str]) -> None:
             self._ask(left, request, sent, seconds)
             answers = self._link.receive(POLL)
             take([frame for _, frame in answers])
             self._link.acknowledge()
+
+        watch(missing, look, seconds, self._stop, self._waits)
 
     def pause(self, seconds: float) -> None:
         """Wait for some seconds. Raises ServerStopped when the server is told to stop meanwhile."""

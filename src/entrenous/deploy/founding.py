@@ -115,12 +115,7 @@ def found_federation(
     members = enrolled(terms, Members({}, terms.users), requests, ends(days))
     place = (place or Place()).checked() if terms.has_server else None
     about = {"bootstraps": _bootstraps(requests, members)} if place is None else place._asdict()
-    _write_operator(operator, key, terms, members, items.text, about)
-    if own:
-        write_text(operator / "algorithm", lasting(own))
-    return FoundedFederation(
-        terms, operator, {request.name: write_invitation(folder, request.name, members) for request, _ in requests}
-    )
+    return _founded(operator, key, terms, members, items, about, own)
 
 
 def _protection(algorithm: Any, profile: str, asked: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
@@ -169,28 +164,31 @@ def found_relay(folder: Path, invitation: Path, requests: Requests, place: Place
         if start + count > int(users[-1]) + 1:
             raise InputError("--node", f"'{each.name}' with {count} users", expected=f"at most {len(users)} users in all")
         members, start = members.with_nodes([(each.name, each.member(start, count))]), start + count
-    below = folder / BELOW
-    _write_operator(below / SERVER, key, terms, members, items.text, place._asdict())
-    if algorithm:
-        write_text(below / SERVER / "algorithm", lasting(algorithm))
+    made = _founded(folder / BELOW / SERVER, key, terms, members, items, place._asdict(), algorithm)
     take(folder, invitation)
     own = {"algorithm": lasting(algorithm) if algorithm else "", **of_server(invitation)}
     write_json(folder / NODE, {"name": request.name, "relay": True, **own})
-    return FoundedFederation(terms, below, {each.name: write_invitation(below, each.name, members) for each, _ in requests})
+    return made
 
 
-def _write_operator(
-    operator: Path, key: Ed25519PrivateKey, terms: FederationTerms, members: Members, items: str, about: Mapping[str, Any]
-) -> None:
-    """The operator's own files, and a certificate where there is to be one."""
+def _founded(
+    operator: Path, key: Ed25519PrivateKey, terms: FederationTerms, members: Members, items: Items, about: Mapping[str, Any],
+    own: str,
+) -> FoundedFederation:  # fmt: skip
+    """Writes the operator's own files, a certificate where there is to be one, and an invitation for each member. own: the place of an
+    algorithm that is none of `entrenous algorithms`, else ""."""
     operator.mkdir(parents=True, mode=0o700)
     write_identity(operator / IDENTITY, key)
     write_text(operator / TERMS, terms.text())
     write_text(operator / MEMBERS, members.text())
-    (operator / ITEMS).write_text(items, encoding="utf-8")
+    (operator / ITEMS).write_text(items.text, encoding="utf-8")
     write_json(operator / PLACE, about)
     if about.get("tls"):
         make_keys(operator / "keys", names=about["names"])
+    if own:
+        write_text(operator / "algorithm", lasting(own))
+    sent = {name: write_invitation(operator.parent, name, members) for name in members.nodes}
+    return FoundedFederation(terms, operator, sent)
 
 
 def found(

@@ -23,7 +23,7 @@ from ..core.update import Total
 from .channel import Channel, Order
 from .codes import Code
 from .contribution import add, read_sum
-from .exchange import LONG, POLL, ServerStopped
+from .exchange import POLL, watch
 from .links.https import HttpsPlan, listen
 from .log_line import LogLine
 from .metrics import LinkTally
@@ -146,14 +146,7 @@ class WorkerPool:
         self._open(work, Order("model", {"round": work.round}))
 
     def gather(self, seconds: float) -> None:
-        began = told = time.monotonic()
-        while (left := self.without) and time.monotonic() - began < seconds:
-            if self._stop.is_set():
-                raise ServerStopped
-            if time.monotonic() - told > LONG:
-                told = time.monotonic()
-                self._waits(sorted(left))
-            self._listen()
+        watch(lambda: self.without, lambda left: self._listen(), seconds, self._stop, self._waits)
 
     def give(self, seconds: float) -> None:
         self.gather(seconds)

@@ -25,7 +25,7 @@ from .address import refuse_plain
 from .codes import Code
 from .contribution import read_sum
 from .coordinator import Coordinator, Dealt, MergedTotal, ReplicaPlan, ReplicasSummary
-from .exchange import LONG, ServerStopped
+from .exchange import ServerStopped, watch
 from .links.https import HttpsPlan
 from .ray_application import deployment, http_options, serving
 from .request import RoundWork
@@ -155,12 +155,7 @@ class ReplicaPool:
         self._open("model", work)
 
     def gather(self, seconds: float) -> None:
-        began = told = time.monotonic()
-        while (left := self.without) and time.monotonic() - began < seconds:
-            if time.monotonic() - told > LONG:
-                told = time.monotonic()
-                self._server.wait(sorted(left))
-            self._look()
+        watch(lambda: self.without, lambda left: self._look(), seconds, self._stop, self._server.wait)
 
     def give(self, seconds: float) -> None:
         self.gather(seconds)

@@ -31,7 +31,7 @@ class RowsSeen(NamedTuple):
     def array(self, name: str) -> Float32Array:
         """The rows of an array that was sent, float32 [n, numbers]."""
         rows = self.seen.sent[place_of(name)]
-        return rows.reshape(len(rows), -1)
+        return rows.reshape(len(rows), int(np.prod(rows.shape[1:])))
 
 
 class Tally(NamedTuple):

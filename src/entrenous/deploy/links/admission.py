@@ -6,6 +6,7 @@ nothing of a stranger's is read beyond a head.
 
 from __future__ import annotations
 
+import hashlib
 import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections import OrderedDict
@@ -43,18 +44,19 @@ class Admission:
 
     def __init__(self, run: str, members: Mapping[str, Member], clock: Callable[[], float] = time.time) -> None:
         self.run, self.members, self._clock = run, members, clock
-        self._checked: OrderedDict[str, tuple[str, int]] = OrderedDict()  # header -> node, signed time
+        self._checked: OrderedDict[bytes, tuple[str, int]] = OrderedDict()  # sha256 of a header -> node, signed time
 
     def node(self, header: str) -> str:
         """The name of the member that signed a header. Raises Denied."""
         if not header.startswith(SCHEME) or len(header) > LONGEST:
             raise Denied(401, "no-key")
-        name, signed = self._checked.get(header) or self._signed(header)
+        digest = hashlib.sha256(header.encode()).digest()
+        name, signed = self._checked.get(digest) or self._signed(header, digest)
         if abs(self._clock() - signed) > STALE:
             raise Denied(401, "clock")
         return name
 
-    def _signed(self, header: str) -> tuple[str, int]:
+    def _signed(self, header: str, digest: bytes) -> tuple[str, int]:
         try:
             frame = opened(urlsafe_b64decode(header[len(SCHEME) :]), 0)
         except (FrameRefused, ValueError):
@@ -66,7 +68,7 @@ class Admission:
             raise Denied(401, "unknown-node")
         if not signed_by(frame, member.key):
             raise Denied(401, "bad-signature")
-        self._checked[header] = frame.node, head.about.get("time", 0)
+        self._checked[digest] = frame.node, head.about.get("time", 0)
         if len(self._checked) > CACHED:
             self._checked.popitem(last=False)
-        return self._checked[header]
+        return self._checked[digest]

@@ -26,6 +26,7 @@ def run(path: Path, stop: threading.Event, say: Callable[[str], None]) -> None:
     with closing(PeerFolder(path)) as folder, folder.locked():
         folder.check_ticket(time.time())
         node = folder.node()
+        say(folder.terms.limits())
         asyncio.run(_run(folder, node, stop, say))
     say(f"peer {folder.me.number}: saved after event {node.events}")
 

@@ -1,0 +1,104 @@
+"""Sums over the same parties, round after round, come apart without knowing any of them: FCF's sums do not hide single histories.
+
+The sum of FCF's gradients (Ammad-ud-din et al., arXiv:1901.09888) is, for an item i that nobody of the parties has consumed, -w S y_i
+with one matrix S = sum x_u x_u^T for all items: rare items show it (a robust regression), and with it which items were consumed at all.
+What the others have beside it is a sum of multiples of x_u over the parties that consumed them, in every round: rounds x F equations for
+each item, against as many binary unknowns as there are parties. `_codes` solves them. What comes out are histories of pseudonyms. Claimed
+are codes above one half in rows that are explained. Source: ours; blind separation as in Hyvarinen and Oja, Neural Networks 13, 2000.
+Sums with noise are left alone: then the items that nobody consumed do not stand out, and popularity is all that is said.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...core.types import BoolArray, Float64Array
+from ..claims import Attack, Claims
+from ..transcript import Transcript
+from ._codes import SOLVED, Coded, separated
+from ._rows_seen import SURE, claims_of, empty_tally, prior
+
+GAP, FEW = 5.0, 0.05  # between items that nobody and that somebody consumed; the share of items that nobody did, at least
+STEPS = 60
+MOST = 120  # parties: more take minutes
+
+
+def run(transcript: Transcript) -> Claims:
+    """Claims histories of pseudonyms."""
+    tally = empty_tally(transcript)
+    parties, rounds, factors = len(tally.users), len(transcript.rounds), int(transcript.setting("factors"))
+    said = f"{rounds} rounds x {factors} factors = {rounds * factors} equations an item against {parties} parties"
+    found = _consumed(transcript) if _always_the_same(transcript) and 1 < parties <= min(MOST, rounds * factors) else None
+    if found is None:
+        return claims_of(transcript, tally, f"{said}: not solved")._replace(claimed=None, first=None)
+    coded, some = found
+    codes, left = separated(coded, parties)
+    score = np.tile(prior(transcript), (parties, 1))
+    score[:, some] += (SURE * (2 * codes.T - 1)).astype(np.float32)
+    claimed = np.zeros(score.shape, np.bool_)
+    claimed[:, some] = (codes > 0.5).T & (left < SOLVED)
+    score[:, ~some] -= SURE
+    explained = f"; {100 * float((left < SOLVED).mean()):.0f} % of the consumed items explained"
+    return Claims(np.arange(parties), score, claimed, named=False, note=said + explained)
+
+
+def _always_the_same(transcript: Transcript) -> bool:
+    users = [seen.users for seen in transcript.rounds]
+    return len(users) > 0 and all(np.array_equal(users[0], others) for others in users)
+
+
+def _consumed(transcript: Transcript) -> tuple[Coded, BoolArray] | None:
+    """What is left of the sums of items that somebody consumed, and which items these are; None where they cannot be told."""
+    sums = [np.asarray(seen.sent["f"], np.float64).sum(axis=0) for seen in transcript.rounds]
+    items = [seen.received["y"].astype(np.float64) for seen in transcript.rounds]
+    for first, y in zip(sums, items, strict=True):
+        nobody = _nobody(np.linalg.norm(first - y @ _robust(first, y, transcript), axis=1))
+        if nobody is not None:
+            break
+    else:
+        return None
+    rows = [total - y @ np.linalg.lstsq(y[nobody], total[nobody], rcond=None)[0] for total, y in zip(sums, items, strict=True)]
+    if not all(_stands_out(np.linalg.norm(row, axis=1), nobody) for row in rows):
+        return None
+    w, some = float(transcript.setting("unobserved")), ~nobody
+    c = 1 + float(transcript.setting("alpha")) if w else 1.0
+    gram = np.stack([y.T @ y for y in items])
+    shared = transcript.popularity[some] / max(1, transcript.users)
+    coded = Coded(np.stack(rows)[:, some], np.stack(items)[:, some], gram, c, c - w, w, float(transcript.setting("reg")), shared)
+    return coded, some
+
+
+def _robust(total: Float64Array, y: Float64Array, transcript: Transcript) -> Float64Array:
+    """-w S, float64 [F, F]: the least sum of lengths of residuals, by reweighting; rare items count most at first."""
+    weight, found = 1 / (1 + transcript.popularity.astype(np.float64)), np.zeros((y.shape[1], y.shape[1]))
+    for _ in range(STEPS):
+        square = (y * weight[:, None]).T @ y
+        found = np.linalg.solve(square + 1e-9 * np.trace(square) * np.eye(len(square)), (y * weight[:, None]).T @ total)
+        found = (found + found.T) / 2
+        left = np.linalg.norm(total - y @ found, axis=1)
+        weight = 1 / np.maximum(left, max(1e-6, float(np.quantile(left, 0.1)) / 2))
+    return found
+
+
+def _nobody(left: Float64Array) -> BoolArray | None:
+    """The items that nobody consumed: those below the widest gap between residuals; None if there is none, or they are too few."""
+    order = np.sort(np.maximum(left, 1e-6))
+    low = max(2, int(FEW * len(order)))
+    ratios = order[low + 1 :] / order[low:-1]
+    place = low + int(ratios.argmax()) if len(ratios) else 0
+    return left <= order[place] if len(ratios) and ratios.max() > GAP else None
+
+
+def _stands_out(left: Float64Array, nobody: BoolArray) -> bool:
+    """Whether items that nobody consumed have smaller residuals than all others."""
+    return bool((~nobody).any() and left[~nobody].min() > 2 * left[nobody].max())
+
+
+def applies(transcript: Transcript) -> bool:
+    """Whether devices send FCF's gradient, of what was or was not consumed."""
+    settings = transcript.about["settings"]
+    names = {sent["name"] for sent in transcript.about["sends"] if sent["way"] == "dense"}
+    return "f" in names and "unobserved" in settings and not settings["ratings"]
+
+
+ATTACK = Attack("separation", ("sum",), "ours", applies, run)

@@ -1,0 +1,154 @@
+"""What attacks find out in one setting of a training, beside its accuracy and what it sends: what the tables on privacy consist of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from ..audit.examine import AuditPlan, audited
+from ..audit.measures import SURE
+from ..data.interactions import Interactions
+from ..data.load import load
+from ..privacy.evidence import best
+from ..runs import pipeline
+from ..runs.plan import usual_protocol
+from .result import Context, Found, Row, row
+
+DATA, FEW = "ml-100k", 200  # items, below which 99 candidates may not be found
+R_PRECISION, POPULARITY, EXACT, KB_UP = "R-precision", "popularity alone", "named exactly", "kB up, a device and round"
+BY_SERVER = {"noise_by": "server"}  # the same noise as by shares of the devices, in a simulation much sooner
+ACCURACIES = ("hr@10", "rmse")
+
+
+class LeakPoint(NamedTuple):
+    """One setting, measured. system: its row; family: its line in a figure; plan: how it was attacked. accuracy: of the training to its
+    end, by the metric called `metric`. r_precision: of the best attack (None: none applies); popularity: of the guess; exact: the share
+    of histories that an attack names with a precision of .9 or more; kb: up, of a device in a round."""
+
+    system: str
+    family: str
+    plan: AuditPlan
+    metric: str
+    accuracy: float
+    r_precision: float | None
+    popularity: float
+    exact: float
+    attack: str
+    verdict: str
+    kb: float
+
+
+def rows_of(context: Context) -> Interactions:
+    """The data of the experiment, or those that were given in their place."""
+    return context.data or load(DATA)
+
+
+def measured_point(system: str, family: str, plan: AuditPlan, context: Context, *, rounds: int | None = None) -> LeakPoint:
+    """Trains and attacks in one setting. rounds: of the training whose accuracy counts, None = the algorithm's own."""
+    rows = rows_of(context)
+    plan = replace(plan, data=rows.name, seed=context.seed, quick=True, protocol=_protocol(rows, plan.algorithm))
+    rounds = min(rounds or 5, 5) if context.quick and context.data else rounds
+    cohort = {"cohort": plan.cohort} if plan.cohort else {}
+    run = pipeline.run(
+        plan.algorithm, rows, protocol=plan.protocol, seed=plan.seed, rounds=rounds, settings={**plan.settings, **cohort},
+        profile=plan.profile, protect=plan.protect, network=plan.network,
+    )  # fmt: skip
+    found = audited(plan, rows)
+    metric = next(name for name in ACCURACIES if name in run.metrics)
+    attack, sent = best(found) or {}, run.manifest["ledger"]
+    sure = [one["recall"] for one in found["attacks"] if (one.get("precision") or 0) >= SURE]
+    return LeakPoint(
+        system, family, plan, metric, run.metrics[metric], attack.get("r_precision"), found["popularity"]["r_precision"],
+        max(sure, default=0.0), attack.get("name", "none"), attack.get("verdict", "no attack applies"),
+        sent["bytes_up"] / max(1, sent["device_rounds"]) / 1e3,
+    )  # fmt: skip
+
+
+def _protocol(rows: Interactions, algorithm: str) -> str:
+    return usual_protocol(rows, algorithm) if len(rows.items) >= FEW else "loo-20"
+
+
+def table_rows(points: Sequence[LeakPoint], context: Context) -> list[Row]:
+    """A row for each figure of each point."""
+    name = rows_of(context).name
+    return [
+        row(name, point.system, metric, paper=None, obtained=value, protocol=_said(point, context), attack=point.attack,
+            verdict=point.verdict)
+        for point in points
+        for metric, value in _values(point).items()
+    ]  # fmt: skip
+
+
+def _values(point: LeakPoint) -> Mapping[str, float | None]:
+    return {
+        point.metric: point.accuracy, R_PRECISION: point.r_precision, POPULARITY: point.popularity, EXACT: point.exact, KB_UP: point.kb,
+    }  # fmt: skip
+
+
+def _said(point: LeakPoint, context: Context) -> str:
+    """How a point came about."""
+    plan = point.plan
+    seen = f"view {plan.view}, {plan.rounds} rounds attacked{', always the same parties' if plan.fixed else ''}"
+    protect = "".join(f", {name}={value}" for name, value in plan.protect.items())
+    settings = "".join(f", {name}={value}" for name, value in plan.settings.items())
+    how = f"{plan.algorithm}{settings}; profile {plan.profile}{protect}; {seen}; best attack {point.attack}"
+    return f"{plan.protocol}; {how}; seed {plan.seed}{'; quick excerpt' if context.quick else ''}"
+
+
+def said_of(points: Sequence[LeakPoint], what: str) -> str:
+    """A paragraph: the best attack of every point beside popularity."""
+    each = "; ".join(
+        f"{point.system} {_number(point.r_precision)} ({point.attack}; popularity {point.popularity:.3f}; {_accuracy(point)})"
+        for point in points
+    )
+    return f"{what}, R-precision of the best attack: {each}."
+
+
+def _accuracy(point: LeakPoint) -> str:
+    return f"{point.metric} {point.accuracy:.4f}"
+
+
+def _number(value: float | None) -> str:
+    return "not attacked" if value is None else f"{value:.3f}"
+
+
+def front(points: Sequence[LeakPoint]) -> list[LeakPoint]:
+    """The points that no other one beats: none is at least as accurate and tells no more, and better in one of both (Pareto). For a
+    metric of which more is better."""
+    known = [point for point in points if point.r_precision is not None]
+
+    def leak(point: LeakPoint) -> float:
+        """What an attack finds beyond popularity: below it nothing is gained by being lower."""
+        return max(0.0, (point.r_precision or 0.0) - point.popularity)
+
+    def beaten(one: LeakPoint) -> bool:
+        return any(
+            (other.accuracy >= one.accuracy and leak(other) <= leak(one))
+            and (other.accuracy, -leak(other)) != (one.accuracy, -leak(one))
+            for other in known
+        )
+
+    return [point for point in known if not beaten(point)]
+
+
+Measure = Callable[[Context], Iterable[LeakPoint]]
+Finding = Callable[[Sequence[LeakPoint]], Sequence[str]]
+
+
+def found_of(measure: Measure, finding: Finding, figure: Callable[[Sequence[LeakPoint]], Mapping[str, str]] | None = None) -> Any:
+    """The `before` of a table that consists of points: it needs no study."""
+
+    def before(context: Context) -> Found:
+        points = list(measure(context))
+        figures = _drawn(figure, points) if figure else {}
+        return Found(rows=table_rows(points, context), notes=[*finding(points)], figures=figures)
+
+    return before
+
+
+def _drawn(figure: Callable[[Sequence[LeakPoint]], Mapping[str, str]], points: Sequence[LeakPoint]) -> dict[str, str]:
+    """The figure, where matplotlib is there to draw it."""
+    from importlib.util import find_spec
+
+    return dict(figure(points)) if find_spec("matplotlib") else {}

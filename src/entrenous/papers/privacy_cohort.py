@@ -1,0 +1,41 @@
+"""What sums protect: leakage over the number of parties in a sum, drawn anew in each round or always the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ..audit.examine import AuditPlan
+from .leakage import LeakPoint, found_of, measured_point, rows_of, said_of
+from .result import Context
+from .table import PaperTable
+
+COHORTS, QUICK_COHORTS = (10, 30, 100, 300), (10, 30)
+DRAWN, FIXED = "drawn anew", "always the same"
+SYSTEMS = (("pfpl+", DRAWN, 20), ("fcf", DRAWN, 20), ("fcf", FIXED, 8))  # and how many rounds are attacked
+
+
+def points(context: Context) -> Iterator[LeakPoint]:
+    """Every size of every system."""
+    users = len(rows_of(context).users)
+    for name, how, rounds in SYSTEMS[: 2 if context.quick else None]:
+        for cohort in QUICK_COHORTS if context.quick else COHORTS:
+            plan = AuditPlan(
+                algorithm=name, view="sum", cohort=min(cohort, users), fixed=how == FIXED, rounds=4 if context.quick else rounds
+            )
+            trained = round(100 * users / plan.cohort) if name == "pfpl+" else None
+            yield measured_point(f"{name}, {plan.cohort} {how}", f"{name}, {how}", plan, context, rounds=trained)
+
+
+def findings(found: Sequence[LeakPoint]) -> list[str]:
+    """A paragraph on each system."""
+    families = dict.fromkeys(point.family for point in found)
+    return [said_of([point for point in found if point.family == family], family) for family in families]
+
+
+EXPERIMENTS = {
+    "privacy-cohort": PaperTable(
+        title="what sums protect: leakage, accuracy and bytes over the parties in a sum",
+        data=lambda context, notes: (),
+        before=found_of(points, findings),
+    )
+}
