@@ -24,10 +24,7 @@ ALONE = 1e-6  # how far a combination of sums may be from one user alone
 
 def run(transcript: Transcript) -> Claims:
     """The claims of the surest attack on the updates that sums of one model give; of all others popularity."""
-    rounds = transcript.rounds
-    same = [
-        seen for seen in rounds if all(np.array_equal(array, seen.received.get(n)) for n, array in rounds[0].received.items())
-    ]
+    same = [seen for seen in transcript.rounds if _same_model(seen, transcript.rounds[0])]
     alone = _solved(transcript, tuple(same)) if len(same) > 1 else None
     found = None if alone is None else best_of(transcript, (alone,))
     if found is None or alone is None:
@@ -36,6 +33,10 @@ def run(transcript: Transcript) -> Claims:
     return found[1]._replace(
         first=None, note=f"{len(same)} sums of one model give {len(alone.users)} updates, read by '{found[0]}'"
     )
+
+
+def _same_model(one: Seen, other: Seen) -> bool:
+    return all(name in one.received and np.array_equal(array, one.received[name]) for name, array in other.received.items())
 
 
 def _solved(transcript: Transcript, same: tuple[Seen, ...]) -> Seen | None:
