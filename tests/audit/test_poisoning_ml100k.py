@@ -1,0 +1,56 @@
+"""P1 to P6 of the study of poisoning, on MovieLens-100K: what docs/poisoning.md claims, and what it says does not hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from paths import SHARED, real
+
+from entrenous.audit.robustness import attack
+
+pytestmark = pytest.mark.slow
+FPL: dict[str, Any] = {"settings": {"cohort": 94, "factors": 20}, "rounds": 100}
+
+
+@pytest.fixture(autouse=True)
+def data(monkeypatch: pytest.MonkeyPatch) -> None:
+    """MovieLens-100K, or the test is skipped."""
+    real("ml-100k")
+    monkeypatch.setenv("ENTRENOUS_DATA", str(SHARED))
+
+
+@pytest.mark.parametrize("name", ["boost", "fake", "pip"])
+def test_p1_robust_holds_against_ten_percent_on_three_targets_and_three_seeds(name: str) -> None:
+    alone = {"fillers": 0} if name == "fake" else {}  # the strongest fake user has the target and nothing else
+    found = attack("pfpl+", "ml-100k", attack=name, share=0.1, targets=3, seeds=3, attack_settings=alone, **FPL)
+    none, robust = found["rows"]
+    assert robust["er@10_most"] <= 0.01
+    assert none["hr@10"] - robust["hr@10"] <= 0.04 and none["hr@10"] - robust["hr@10_attacked"] <= 0.04
+    assert none["er@10"] > 0.5  # the attack is one
+
+
+@pytest.mark.parametrize("name", ["boost", "pip"])
+def test_p3_no_claim_is_made_at_thirty_percent(name: str) -> None:
+    (robust,) = attack("pfpl+", "ml-100k", attack=name, share=0.3, defences=["robust"], **FPL)["rows"]
+    assert robust["er@10"] > 0.1  # if this fails, the page understates the defence: measure anew
+
+
+def test_an_attack_that_writes_vectors_for_estimated_users_gets_through_robust() -> None:
+    (robust,) = attack("pfpl+", "ml-100k", attack="fedrecattack", defences=["robust"], **FPL)["rows"]
+    assert robust["er@10"] > 0.1  # as docs/poisoning.md says; if this fails, say something better there
+
+
+def test_p4_p5_p6_peers() -> None:
+    def peers(name: str, defence: str) -> dict[str, Any]:
+        (row,) = attack("pepper-gmf", "ml-100k", attack=name, defences=[defence], rounds=100)["rows"]
+        return dict(row)
+
+    lost = peers("not-finite", "none")
+    assert lost["refused"] > 0 and lost["hr@10"] - lost["hr@10_attacked"] <= 0.02  # P4
+    trusting, wary = peers("sign-flip", "none"), peers("sign-flip", "distrust")
+    assert (
+        wary["hr@10_attacked"] > trusting["hr@10_attacked"]
+    )  # P5 asks for honest - 0.03, which is not reached: docs/poisoning.md
+    assert peers("pip", "none")["er@10"] > 0.3  # P6: unprotected by default, as the page says
+    assert peers("pip", "distrust")["er@10"] <= 0.3
