@@ -12,7 +12,8 @@ from ..data.interactions import Interactions
 from ..data.load import load
 from ..privacy.evidence import best
 from ..runs import pipeline
-from ..runs.plan import usual_protocol
+from ..runs.plan import RunPlan, protection_in, usual_protocol
+from ..runs.recommenders import FederatedRecommender
 from .result import Context, Found, Row, row
 
 DATA, FEW = "ml-100k", 200  # items, below which 99 candidates may not be found
@@ -56,13 +57,23 @@ def measured_point(system: str, family: str, plan: AuditPlan, context: Context, 
     )  # fmt: skip
     found = audited(plan, rows)
     metric = next(name for name in ACCURACIES if name in run.metrics)
-    attack, sent = best(found) or {}, run.manifest["ledger"]
+    attack = best(found) or {}
     sure = [one["recall"] for one in found["attacks"] if (one.get("precision") or 0) >= SURE]
     return LeakPoint(
         system, family, plan, metric, run.metrics[metric], attack.get("r_precision"), found["popularity"]["r_precision"],
         max(sure, default=0.0), attack.get("name", "none"), attack.get("verdict", "no attack applies"),
-        sent["bytes_up"] / max(1, sent["device_rounds"]) / 1e3,
+        _bytes_up(run) / 1e3,
     )  # fmt: skip
+
+
+def _bytes_up(run: pipeline.RunResult) -> float:
+    """What a device sends in a round: counted; or with a row for every item where it adds noise, which a simulation adds to the sum."""
+    sent, recommender = run.manifest["ledger"], run.recommender
+    if isinstance(recommender, FederatedRecommender) and recommender.contract.way("rows"):
+        plan = RunPlan(algorithm=run.manifest["algorithm"], profile=run.manifest["profile"], protect=run.manifest["protect"])
+        if protection_in(plan, recommender.algorithm).noise:
+            return recommender.contract.sizes["items"] * recommender.contract.row_bytes
+    return float(sent["bytes_up"] / max(1, sent["device_rounds"]))
 
 
 def _protocol(rows: Interactions, algorithm: str) -> str:

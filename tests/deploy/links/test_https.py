@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import socket
 import ssl
 import time
@@ -22,6 +23,7 @@ from entrenous.deploy.links.admission import here
 from entrenous.deploy.links.application import READING
 from entrenous.deploy.links.https import HttpsPlan, HttpsServerLink
 from entrenous.deploy.links.listening import Bounds
+from entrenous.deploy.links.traffic import Traffic
 from entrenous.deploy.members import Member
 
 RUN, KEY, LARGEST, PATIENCE = "ab" * 16, Ed25519PrivateKey.generate(), 100_000, 60.0
@@ -258,3 +260,21 @@ def test_answers_that_nobody_waits_for_are_few(link: HttpsServerLink, client: ht
         assert codes[:10] == [200] * 10 and 429 in codes and taking.result(PATIENCE) <= UNASKED[1] + 3
     link.send("node-1", FrameParts([b"work"]), 60.0)
     assert client.get("/v1/work", headers=shown()).content == b"work"
+
+
+def test_a_node_that_comes_while_others_are_counted_stops_no_server() -> None:
+    """The event loop's thread may have its turn at any allocation; here the garbage collector stands for it."""
+    traffic, before = Traffic(), gc.get_threshold()
+    for n in range(2000):
+        traffic.heard(f"node-{n}")
+
+    def come(phase: str, info: dict[str, int]) -> None:
+        traffic.heard(f"late-{time.monotonic_ns()}")
+
+    gc.callbacks.append(come)
+    try:
+        gc.set_threshold(1)
+        assert len(traffic.present()) >= 2000
+    finally:
+        gc.callbacks.remove(come)
+        gc.set_threshold(*before)

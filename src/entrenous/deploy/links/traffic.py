@@ -56,7 +56,8 @@ class Traffic:
     def present(self) -> Collection[str]:
         """The names of the nodes that have said something of late."""
         late = time.monotonic() - GONE
-        return {name for name, when in list(self._heard.items()) if when > late}
+        heard = self._heard.copy()  # at once; in the midst of a list of pairs the event loop may have its turn
+        return {name for name, when in heard.items() if when > late}
 
     def ready(self) -> Collection[str]:
         """The names of the nodes whose questions are held now."""
