@@ -58,6 +58,15 @@ def test_a8_touched_rows_of_fedavg_are_the_history() -> None:
     assert round(found["precision"], 3) == 1.0 and found["recall"] >= 0.97 and found["verdict"] == "EXPOSED"
 
 
+@pytest.mark.parametrize(
+    "algorithm, attack, rounds",
+    [("fbalf", "integers", 1), ("fedmf", "listed", 1), ("fedmf", "two-step", 2), ("cali3f-neumf", "touched-rows", 1)],
+)
+def test_a8_single_updates_of_others_are_the_history_too(algorithm: str, attack: str, rounds: int) -> None:
+    found = audited(algorithm, attack, watched=200, rounds=rounds)
+    assert found["precision"] >= 0.98 and found["recall"] >= 0.98 and found["verdict"] == "EXPOSED"
+
+
 def test_a8_the_first_push_of_a_peer_is_what_it_trains_on() -> None:
     """Of its history a peer holds some back, to weigh others by; with these rows it does not train."""
     found = audited("pepper-gmf", "first-push", protocol="loo-99", watched=30)
@@ -72,3 +81,13 @@ def test_a8_one_sum_less_another_is_the_party_that_was_away() -> None:
 def test_a8_noise_on_sums_ends_what_regression_finds() -> None:
     found = audited("fcf", "regression", profile="private", rounds=60)
     assert found["advantage"] <= 0.02 and found["verdict"] == "NO ADVANTAGE FOUND BY THESE ATTACKS"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("algorithm, within", [("fcf", 0.005), ("pfpl+", 0.02), ("fedavg-neumf", 0.02)])
+def test_the_profile_private_leaves_sums_no_advantage_at_nearly_the_same_accuracy(algorithm: str, within: float) -> None:
+    found = entrenous.audit(algorithm, "ml-100k", profile="private", rounds=60, progress=False)
+    sums = [one for one in found["attacks"] if one["view"] == "sum"]
+    assert sums and max(one["advantage"] for one in sums) <= 0.02
+    plain = entrenous.run(algorithm, "ml-100k", settings={"cohort": 100}, progress=False)
+    assert found["accuracy"]["hr@10"] >= plain.metrics["hr@10"] - within

@@ -113,6 +113,12 @@ def test_a_neighbour_sees_the_first_pushes_and_the_base_model(data: Any) -> None
     assert {int(message.sent["receiver"][0]) for message in one.rounds} == set(one.about["neighbours"])
 
 
+def test_what_peers_do_under_a_profile_is_in_their_settings(data: Any) -> None:
+    about = observe("pepper-gmf", data, view="neighbour", profile="private", watched=1).about
+    assert about["profile"] == "private" and not about["protect"]["secure_sum"]
+    assert about["settings"] != observe("pepper-gmf", data, view="neighbour", watched=1).about["settings"]
+
+
 def test_the_final_model_and_half_of_the_histories_are_all_that_its_holder_has(data: Any) -> None:
     seen = observe("fpl", data, view="model", rounds=3, settings=FPL)
     own = {name: array.shape for name, array in seen.model.items() if not name.startswith("known/")}
@@ -135,3 +141,12 @@ def test_an_algorithm_of_one_device_a_round_is_watched_with_everybody(data: Any)
     rated = replace(data, value=(1 + np.arange(len(data)) % 5).astype(np.float32))
     assert len(observe("fbalf", rated, settings=FPL).rounds[0].users) == 30
     assert len(observe("fbalf", rated, view="sum", cohort=9, fixed=True, settings=FPL).rounds[3].users) == 9
+
+
+def test_an_epsilon_is_observed_with_the_noise_that_a_whole_training_needs(data: Any) -> None:
+    pytest.importorskip("dp_accounting")
+    settings: dict[str, Any] = {**FPL, "rounds": 20}
+    seen = observe("fcf", data, view="sum", cohort=10, rounds=2, profile="dp", settings=settings)
+    longer = observe("fcf", data, view="sum", cohort=10, rounds=2, profile="dp", settings={**settings, "rounds": 200})
+    assert 0 < seen.about["protect"]["noise"] < longer.about["protect"]["noise"]
+    assert np.abs(seen.rounds[0].sent["f"]).std() > seen.about["protect"]["noise"] / 2

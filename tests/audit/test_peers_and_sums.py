@@ -8,7 +8,17 @@ import numpy as np
 import pytest
 from onlooker import histories, movielens, right
 
-from entrenous.audit.attacks import carried, differencing, drift, first_push, membership, regression, separation, sum_match
+from entrenous.audit.attacks import (
+    carried,
+    differencing,
+    drift,
+    first_push,
+    membership,
+    regression,
+    replay,
+    separation,
+    sum_match,
+)
 from entrenous.audit.attacks._rows_seen import prior
 from entrenous.audit.claims import Claims
 from entrenous.audit.measures import measured
@@ -158,3 +168,17 @@ def test_noise_on_every_row_of_a_sum_leaves_nothing_to_solve(small: Any, triples
     claims = sum_match.ATTACK.run(transcript)
     assert claims.claimed is not None and claims.claimed.sum() < 0.02 * histories(small).sum()
     assert right(claims, small).ranked > guessed(transcript, claims, small) - 0.03
+
+
+def test_sums_of_one_model_over_changing_cohorts_are_solved(small: Any) -> None:
+    alone = observe("fcf", small, rounds=1, settings={"factors": 4}).rounds[0]
+    draws = np.random.default_rng(0)
+    cohorts = [np.sort(draws.choice(40, 20, replace=False)) for _ in range(60)]
+    sums = [
+        Seen(0, alone.received, cohort, {"f": alone.sent["f"][cohort].sum(axis=0, dtype=np.float64)[None]}) for cohort in cohorts
+    ]
+    transcript = observe("fcf", small, view="sum", cohort=20, settings={"factors": 4})
+    solved = right(replay.ATTACK.run(transcript._replace(rounds=tuple(sums))), small)
+    assert solved.precision > 0.99 and solved.recall > 0.99
+    claims = replay.ATTACK.run(transcript)
+    assert claims.claimed is None and "no update stands alone" in claims.note

@@ -21,7 +21,7 @@ from ..split.types import Split
 from .apart import attempts
 from .known import check_names, known
 from .measures import measured, popularity_guess, seen_users
-from .observe import Scene, check_scene, observe, released
+from .observe import Scene, as_trained, check_scene, observe, released
 from .transcript import Transcript, View
 
 FIGURES = ("precision", "recall", "f1", "share", "r_precision", "auc", "advantage", "low", "high", "worst", "rounds_to_half")
@@ -179,7 +179,8 @@ def _trained(
         recommender, metrics = ended.recommender, ended.metrics
     final = None
     if not is_gossip(subject.made):
-        scene = Scene(profile=subject.plan.profile, protection=protection_in(subject.plan, subject.made))
+        protection = as_trained(protection_in(subject.plan, subject.made), subject.made, subject.train)
+        scene = Scene(profile=subject.plan.profile, protection=protection)
         final = released(short(plan.algorithm), recommender.algorithm, subject.train, arrays_of(recommender.download), scene)
     return {name: metrics[name] for name in ACCURACY if name in metrics}, final
 

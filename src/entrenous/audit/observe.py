@@ -25,6 +25,7 @@ from ..federation.rounds import Rounds, Training
 from ..privacy.protection import PAPER, Protection, protection_of
 from ..runs.plan import algorithm_of
 from ..runs.recommenders import Trained
+from ..runs.train import budgeted
 from ..split.types import Held
 from .side_knowledge import known_half
 from .transcript import Transcript, View
@@ -99,7 +100,7 @@ def observe(
     executor = executor or Threads(1)
     if is_gossip(made):
         federation = partial(Gossip, made, data, seed=seed, network=network, weighting=weighting, executor=executor)
-        return _gossip(made, name, data, scene, federation, progress)
+        return _gossip(made, name, data, scene._replace(protection=Protection()), federation, progress)  # theirs is in `settings`
     if not is_federated(made) or view == "neighbour":
         raise InputError("--view", f"{name} has no view '{view}'", expected="a view of what trains in this way")
     return _federated(made, name, data, scene, executor, progress)
@@ -139,6 +140,7 @@ def _federated(
 ) -> Transcript:
     own = made.configured(data.catalogue)
     contract, until = bound(own, data.catalogue), scene.rounds or _rounds(own, data, scene)
+    scene = scene._replace(protection=as_trained(scene.protection, made, data, until))
     parties = _parties(made, data, scene)
     keep = _watched(contract, data, scene, until)
     recorder = None if scene.view == "model" else Recorder("individual" if scene.view == "individual" else "sum", keep)
@@ -160,6 +162,14 @@ def _federated(
     }
     model = arrays_of(own.download(training.server)) | known_half(data) if scene.view == "model" else {}
     return Transcript(about, data.popularity, () if recorder is None else tuple(recorder.rounds), model)
+
+
+def as_trained(protection: Protection, made: Any, data: Interactions, rounds: int = 0) -> Protection:
+    """A protection with the noise as a number that its epsilon needs, if it has one, for a training to the end or for more `rounds`."""
+    if protection.epsilon is None:
+        return protection
+    whole = max(rounds, made.configured(data.catalogue).default_rounds(data.catalogue))
+    return budgeted(protection, made, data.catalogue, whole, None)[0]
 
 
 def released(name: str, made: Any, data: Interactions, model: Mapping[str, Array], scene: Scene) -> Transcript:

@@ -23,19 +23,21 @@ def run(transcript: Transcript) -> Claims:
     """The claims of the best attack on the updates of the parties that two sums differ by; of all others popularity."""
     alone = apart(transcript) if transcript.about.get("same_model", True) else ()
     nothing = claims_of(transcript, empty_tally(transcript), "no two sums of one model differ by one party")
-    found = [(name, claims) for name, claims in _single(transcript, alone) if claims.named]
-    if not found:
+    found = best_of(transcript, alone)
+    if found is None:
         return nothing._replace(claimed=None, first=None)
-    name, best = _best(found)
+    name, best = found
     said = f"{len(alone)} differences, read by the attack '{name}'" + (f": {best.note}" if best.note else "")
     return best._replace(first=None if best.first is None else _places(best.first, transcript), note=said)
 
 
-def _best(found: list[tuple[str, Claims]]) -> tuple[str, Claims]:
-    """The surest of the attacks that claim at least half of what any of them claims; on a grid of 2^-16 the score of a row is not sure."""
+def best_of(transcript: Transcript, alone: tuple[Seen, ...]) -> tuple[str, Claims] | None:
+    """The surest of the attacks on single updates that claim at least half of what any of them claims, and its name; None = none applies.
+    On a grid of 2^-16 the score of a row is not sure."""
+    found = [(name, claims) for name, claims in _single(transcript, alone) if claims.named]
     counts = [0 if claims.claimed is None else int(claims.claimed.sum()) for _, claims in found]
     many = [one for one, count in zip(found, counts, strict=True) if 2 * count >= max(counts)]
-    return min(many, key=lambda one: one[0] == "match")
+    return min(many, key=lambda one: one[0] == "match") if many else None
 
 
 def _single(transcript: Transcript, alone: tuple[Seen, ...]) -> list[tuple[str, Claims]]:

@@ -21,7 +21,7 @@ from ._rows_seen import RowsSeen, claims_of, empty_tally
 NEAR = 0.25  # of the length of p_u: how far it may have moved between two rows of a pseudonym
 
 
-class LoneRows(NamedTuple):
+class SolvedSums(NamedTuple):
     """Rows of one round that were solved. p: float64 [n, F]; item: int32 [n], the hidden positives."""
 
     p: Float64Array
@@ -41,7 +41,7 @@ def run(transcript: Transcript) -> Claims:
     return claims_of(transcript, tally, f"{rows} rows of one sender were solved, {named} of them named")
 
 
-def _lone(transcript: Transcript, place: int) -> LoneRows:
+def _lone(transcript: Transcript, place: int) -> SolvedSums:
     """The rows of negatives of a sum that are those of one device, solved."""
     seen = transcript.rounds[place]
     b = seen.sent["b"]
@@ -55,10 +55,10 @@ def _lone(transcript: Transcript, place: int) -> LoneRows:
     solution = solved(rows, pairwise_rates(transcript), np.arange(len(item)))
     other, gap = nearest(solution, rows, np.arange(len(item)))
     good = solution.fit & (gap[:, 0] < GRID)
-    return LoneRows(solution.p[good].astype(np.float64), other[good, 0])
+    return SolvedSums(solution.p[good].astype(np.float64), other[good, 0])
 
 
-def _linked(found: list[LoneRows], part: Array) -> list[Int64Array]:
+def _linked(found: list[SolvedSums], part: Array) -> list[Int64Array]:
     """The place of the user of each row among all users, -1 = more than one can be. part: bool [rounds, users], who took part."""
     p, able, labels = np.empty((0, found[0].p.shape[1] if found else 0)), np.empty((0, part.shape[1]), np.bool_), []
     for lone, there in zip(found, part, strict=True):

@@ -1,0 +1,64 @@
+"""A server that sends the same model to changing cohorts solves for single updates: sums over sets of parties are linear equations.
+
+What a device of FCF sends follows from the model and its history alone, so that sums of one model over different cohorts have the updates
+as unknowns: one sum less another where cohorts differ by one device (the attack `differencing`), and in general least squares. A user's
+update is known where it alone is a combination of the sums (N. R. Adam, J. C. Worthmann, "Security-control methods for statistical
+databases", ACM Computing Surveys 21(4), 1989). It goes to the attacks on single updates. A device that never answers twice for the same
+model ends this. Source: ours.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...core.types import Array
+from ...federation.recorder import Seen
+from ..claims import Attack, Claims
+from ..transcript import Transcript
+from ._rows_seen import claims_of, empty_tally, users_seen
+from ._sums_seen import added_up
+from .differencing import best_of
+
+ALONE = 1e-6  # how far a combination of sums may be from one user alone
+
+
+def run(transcript: Transcript) -> Claims:
+    """The claims of the surest attack on the updates that sums of one model give; of all others popularity."""
+    same = [seen for seen in transcript.rounds if _same_model(seen, transcript.rounds[0])]
+    alone = _solved(transcript, tuple(same)) if len(same) > 1 else None
+    found = None if alone is None else best_of(transcript, (alone,))
+    if found is None or alone is None:
+        said = f"{len(same)} sums of one model: no update stands alone"
+        return claims_of(transcript, empty_tally(transcript), said)._replace(claimed=None, first=None)
+    return found[1]._replace(
+        first=None, note=f"{len(same)} sums of one model give {len(alone.users)} updates, read by '{found[0]}'"
+    )
+
+
+def _same_model(one: Seen, other: Seen) -> bool:
+    return all(name in one.received and np.array_equal(array, one.received[name]) for name, array in other.received.items())
+
+
+def _solved(transcript: Transcript, same: tuple[Seen, ...]) -> Seen | None:
+    """The dense updates of the users whom combinations of sums of one model single out; None = of nobody."""
+    users = users_seen(transcript)
+    part = np.array([np.isin(users, seen.users) for seen in same], np.float64)
+    inverse = np.linalg.pinv(part, rcond=1e-9)
+    off = np.abs(inverse @ part - np.eye(len(users)))
+    who = np.flatnonzero(off.max(axis=1) < ALONE)
+    names = [name for name, (way, _) in added_up(transcript, same[0]).items() if way == "dense"]
+    if not len(who) or not names:
+        return None
+    sent: dict[str, Array] = {"ptr": np.zeros(len(who) + 1, np.int64), "item": np.empty(0, np.int32)}
+    for name in names:
+        sums = np.stack([np.asarray(seen.sent[name], np.float64).sum(axis=0) for seen in same])
+        sent[name] = np.tensordot(inverse[who], sums, 1).astype(np.float32)
+    return Seen(same[0].round, same[0].received, users[who], {**sent, "weight": np.ones(len(who), np.float32)})
+
+
+def applies(transcript: Transcript) -> bool:
+    """Whether devices send dense arrays that the model and the history decide: no draws."""
+    return any(sent["way"] == "dense" and sent["name"] == "f" for sent in transcript.about["sends"])
+
+
+ATTACK = Attack("replay", ("sum",), "ours", applies, run)
