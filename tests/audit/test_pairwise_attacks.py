@@ -92,6 +92,8 @@ def test_sizes_come_out_of_the_number_of_rows() -> None:
     found, error = sizes.history_sizes(transcript)
     wrong = np.abs(found - true) / true
     assert np.median(wrong) < 0.08 and np.median(error) < 0.08
+    blind = sizes.history_sizes(seen(movielens(), "pfpl+", factors=4, pi=0))[1]
+    assert np.median(blind) > 1  # negatives alone say nothing of a length
     assert "%" in sizes.ATTACK.run(transcript).note
     assert np.array_equal(sizes.history_sizes(seen(movielens(), "fedavg-gmf", factors=4))[0], true)
 

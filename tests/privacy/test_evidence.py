@@ -61,3 +61,8 @@ def test_what_was_not_measured_is_said_to_be_so(told: None) -> None:
     for name, profile in (("pfpl+", "private"), ("fcf", "paper")):
         found = evidence.expected(name, profile, 3)
         assert found["expected"] == [] and f"entrenous audit {name}" in found["not_measured"]
+
+
+def test_names_that_share_figures_are_of_one_class_with_the_same_settings() -> None:
+    made = algorithms()
+    assert all(made[name]() == made[other]() for name, other in evidence.SAME_AS.items())

@@ -18,7 +18,11 @@ from .transcript import Transcript, write_transcript
 
 PACKAGE = Path(__file__).resolve().parent.parent
 BEGIN = "import sys; sys.path.insert(0, sys.argv[1]); from entrenous.audit.attacker import main; main(sys.argv[2:])"
-KEPT = ("NUMBA_CACHE_DIR", "NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "LD_LIBRARY_PATH")
+KEPT = ("NUMBA_CACHE_DIR", "NUMBA_NUM_THREADS", "LD_LIBRARY_PATH")
+ALONE = {
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+}  # many small products: threads would wait for each other, and add in any order
 
 
 class Attempt(NamedTuple):
@@ -52,7 +56,7 @@ def begun(file: Path, out: Path, names: Sequence[str], errors: IO[str], begin: s
     """The process that runs attacks on the transcript in `file` and writes their claims to the folder `out`.
 
     errors: where its standard error goes. begin: the program, for tests that run another one within the same walls."""
-    environment = {name: os.environ[name] for name in KEPT if name in os.environ}
+    environment = {**ALONE, **{name: os.environ[name] for name in KEPT if name in os.environ}}
     if not os.access(PACKAGE, os.W_OK):
         environment.setdefault("NUMBA_CACHE_DIR", str(out))
     command = [sys.executable, "-I", "-c", begin, str(PACKAGE.parent), str(file), str(out), *names]

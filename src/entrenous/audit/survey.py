@@ -56,7 +56,7 @@ class Look(NamedTuple):
 PAIRWISE, RATINGS = ("pfpl+", "pfpl"), ("fbalf-bayes", "fedrec", "fedmf")
 SINGLE = ("fcf", "fedavg-gmf", "fedavg-neumf", "fedfast-neumf", "cali3f-neumf", "ditto-neumf", "reptile-gmf", "metamf", "rfrec")
 PEERS = ("pepper-gmf", "gossip-average-gmf", "gossip-reptile-gmf")
-PRIVATE = ("pfpl+", "fcf", "fbalf-bayes", "fedavg-neumf")
+PRIVATE = ("pfpl+", "fcf", "fbalf", "fedavg-neumf", "fedavg-gmf")
 LOOKS: tuple[Look, ...] = (
     *(Look(name, "individual", rounds=10, watched=200, whole=name == "pfpl+") for name in PAIRWISE),
     *(Look(name, "individual", rounds=1, watched=200, whole=name == "fcf") for name in SINGLE),

@@ -23,6 +23,7 @@ VIEWS: Final[Mapping[str, str]] = {
     "model": "the final model",
 }
 SEEN_UNDER: Final = {"paper": ("individual", "neighbour", "model"), "robust": ("individual", "model")}
+SAME_AS: Final = {"fpl": "pfpl+"}  # two names of one class with the same settings
 SUMS: Final = ("sum", "model")  # what is seen under every other profile
 
 
@@ -35,7 +36,8 @@ def entries() -> Sequence[Entry]:
 
 def measured(algorithm: str, profile: str = "") -> list[Entry]:
     """What was measured of an algorithm, under one profile or ("") under any."""
-    return [one for one in entries() if one["algorithm"] == algorithm and profile in ("", one["profile"])]
+    name = SAME_AS.get(algorithm, algorithm)
+    return [one for one in entries() if one["algorithm"] == name and profile in ("", one["profile"])]
 
 
 def best(entry: Entry) -> Mapping[str, Any] | None:

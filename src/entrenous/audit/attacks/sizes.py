@@ -24,19 +24,16 @@ def applies(transcript: Transcript) -> bool:
 def history_sizes(transcript: Transcript) -> tuple[Float64Array, Float64Array]:
     """Estimated lengths of the histories of the users seen, and their standard error as a share of them, float64 [m] each."""
     users = users_seen(transcript)
-    counts, squares, rounds = (np.zeros(len(users)) for _ in range(3))
+    counts, rounds = np.zeros(len(users)), np.zeros(len(users))
     for seen in rounds_of_rows(transcript, users):
-        rows = np.bincount(seen.who, minlength=len(users))
-        counts += rows
-        squares += rows.astype(np.float64) ** 2
+        counts += np.bincount(seen.who, minlength=len(users))
         rounds[np.searchsorted(users, seen.seen.users)] += 1
     mean = counts / np.maximum(rounds, 1)
     if (said := _said(transcript, users)) is not None:
         return said, np.zeros(len(users))
     if not pairwise(transcript):
         return mean / (1 + float(transcript.about["settings"].get("rho", 0.0))), np.zeros(len(users))
-    spread = np.sqrt(np.maximum(squares / np.maximum(rounds, 1) - mean**2, 0) / np.maximum(rounds - 1, 1))
-    return _turned_round(transcript, mean, spread)
+    return _turned_round(transcript, mean, np.maximum(rounds, 1))
 
 
 def _said(transcript: Transcript, users: Int64Array) -> Float64Array | None:
@@ -48,18 +45,31 @@ def _said(transcript: Transcript, users: Int64Array) -> Float64Array | None:
     return out if len(np.unique(out[out > 0])) > 1 and bool((out % 1 == 0).all()) else None
 
 
-def _turned_round(transcript: Transcript, mean: Array, error: Array) -> tuple[Float64Array, Float64Array]:
-    """The length at which FPL's devices send `mean` rows, and what an error of the mean makes of it."""
+def _turned_round(transcript: Transcript, mean: Array, rounds: Array) -> tuple[Float64Array, Float64Array]:
+    """The length at which FPL's devices send `mean` rows, and what the chance of so many rounds makes of it."""
     pi, triples, items = transcript.setting("pi"), int(transcript.setting("triples")), transcript.items
     n = np.arange(1, items, dtype=np.float64)
-    distinct = lambda m, drawn: m * (1 - (1 - 1 / m) ** drawn)  # noqa: E731
-    rows = distinct(items - n, triples) + distinct(n, triples * (float(pi) if isinstance(pi, int | float) else 1.0))
+    positives = triples * (float(pi) if isinstance(pi, int | float) else 1.0)
+    rows, spread = (distinct(items - n, triples) + distinct(n, positives) for distinct in (_distinct, _variance))
     rises = rows[1:2] > rows[:1]  # with pi = 0 rows only get fewer
-    rows, n = (rows[: int(rows.argmax()) + 1], n[: int(rows.argmax()) + 1]) if rises.all() else (rows[::-1], n[::-1])
+    order = slice(0, int(rows.argmax()) + 1) if rises.all() else slice(None, None, -1)
+    rows, spread, n = rows[order], spread[order], n[order]
     if np.ptp(rows) < 0.5:  # so few triples that no length would show
         return np.full(len(mean), transcript.about["interactions"] / max(1, transcript.users)), np.full(len(mean), 9.99)
+    error = np.sqrt(np.interp(mean, rows, spread) / rounds)
     found, low, high = (np.interp(mean + by * error, rows, n) for by in (0, -1, 1))
     return found, np.minimum(np.abs(high - low) / 2 / np.maximum(found, 1), 9.99)
+
+
+def _distinct(m: Array, drawn: float) -> Array:
+    """How many different ones of m are among `drawn`, on average."""
+    return m * (1 - (1 - 1 / m) ** drawn)
+
+
+def _variance(m: Array, drawn: float) -> Array:
+    """The variance of that number."""
+    once, both = (1 - 1 / m) ** drawn, np.maximum(1 - 2 / m, 0) ** drawn
+    return np.maximum(m * once + m * (m - 1) * both - (m * once) ** 2, 0)
 
 
 def run(transcript: Transcript) -> Claims:
@@ -69,7 +79,7 @@ def run(transcript: Transcript) -> Claims:
     if not len(sizes):
         return claims_of(transcript, tally, "nobody was seen")
     said = f"histories of {np.median(sizes):.0f} interactions (median; {sizes.min():.0f} to {sizes.max():.0f})"
-    return claims_of(transcript, tally, f"{said}, each to within {100 * np.median(error):.1f} % by its own standard error")
+    return claims_of(transcript, tally, f"{said}, each to within {100 * np.median(error):.1f} % (one standard error)")
 
 
 ATTACK = Attack("sizes", ("individual",), "ours", applies, run)
