@@ -93,8 +93,7 @@ def _sized(name: str, measure: Callable[..., object], devices: int | None) -> di
 
 
 def demo(*, user: str = "196", threads: int = 0, out: Path = RUNS) -> None:
-    """The main job on real data: train FPL over the users of MovieLens-100K as published and private, evaluate both beside popularity, see
-    what a curious server learns of histories, recommend, report.
+    """The main job on real data: train FPL over MovieLens-100K as published and private, evaluate, attack both, recommend, report.
 
     Parameters
     ----------
