@@ -3,8 +3,8 @@
 The sum of FCF's gradients (Ammad-ud-din et al., arXiv:1901.09888) is, for an item i that nobody of the parties has consumed, -w S y_i
 with one matrix S = sum x_u x_u^T for all items: rare items show it (a robust regression), and with it which items were consumed at all.
 What the others have beside it is a sum of multiples of x_u over the parties that consumed them, in every round: rounds x F equations for
-each item, against as many binary unknowns as there are parties. `_codes` solves them. What comes out are histories of pseudonyms. Claimed
-are codes above one half in rows that are explained. Source: ours; blind separation as in Hyvarinen and Oja, Neural Networks 13, 2000.
+each item, against as many binary unknowns as there are parties. `_peeling` solves them, from items of a single party on. What comes out
+are histories of pseudonyms. Claimed is what is in items that the parties found explain to the precision of the numbers. Source: ours.
 Sums with noise are left alone: then the items that nobody consumed do not stand out, and popularity is all that is said.
 """
 
@@ -15,12 +15,13 @@ import numpy as np
 from ...core.types import BoolArray, Float64Array
 from ..claims import Attack, Claims
 from ..transcript import Transcript
-from ._codes import SOLVED, Coded, separated
+from ._peeling import Sums, peeled
 from ._rows_seen import SURE, claims_of, empty_tally, prior
 
 GAP, FEW = 5.0, 0.05  # between items that nobody and that somebody consumed; the share of items that nobody did, at least
 STEPS = 60
-MOST = 120  # parties: more take minutes
+GUESSED = 2  # log odds of codes in items that are not explained
+MOST = 200  # parties: more take minutes
 
 
 def run(transcript: Transcript) -> Claims:
@@ -31,15 +32,22 @@ def run(transcript: Transcript) -> Claims:
     found = _consumed(transcript) if _always_the_same(transcript) and 1 < parties <= min(MOST, rounds * factors) else None
     if found is None:
         return claims_of(transcript, tally, f"{said}: not solved")._replace(claimed=None, first=None)
-    coded, some = found
-    codes, left = separated(coded, parties)
-    score = np.tile(prior(transcript), (parties, 1))
-    score[:, some] += (SURE * (2 * codes.T - 1)).astype(np.float32)
-    claimed = np.zeros(score.shape, np.bool_)
-    claimed[:, some] = (codes > 0.5).T & (left < SOLVED)
+    sums, some = found
+    out = peeled(sums, parties)
+    m, score, claimed = (
+        out.codes.shape[1],
+        np.tile(prior(transcript), (parties, 1)),
+        np.zeros((parties, transcript.items), np.bool_),
+    )
+    sure = np.where(out.explained, SURE, GUESSED)
+    score[:m, some] += (sure * (2 * out.codes.T - 1)).astype(np.float32)
+    claimed[:m, some] = (out.codes > 0.5).T & out.explained
     score[:, ~some] -= SURE
-    explained = f"; {100 * float((left < SOLVED).mean()):.0f} % of the consumed items explained"
-    return Claims(np.arange(parties), score, claimed, named=False, note=said + explained)
+    share = 100 * float(out.explained.mean())
+    note = (
+        f"{said}; {m} of {parties} parties found, {share:.0f} % of the consumed items explained to the precision of the numbers"
+    )
+    return Claims(np.arange(parties), score, claimed, named=False, note=note)
 
 
 def _always_the_same(transcript: Transcript) -> bool:
@@ -47,7 +55,7 @@ def _always_the_same(transcript: Transcript) -> bool:
     return len(users) > 0 and all(np.array_equal(users[0], others) for others in users)
 
 
-def _consumed(transcript: Transcript) -> tuple[Coded, BoolArray] | None:
+def _consumed(transcript: Transcript) -> tuple[Sums, BoolArray] | None:
     """What is left of the sums of items that somebody consumed, and which items these are; None where they cannot be told."""
     sums = [np.asarray(seen.sent["f"], np.float64).sum(axis=0) for seen in transcript.rounds]
     items = [seen.received["y"].astype(np.float64) for seen in transcript.rounds]
@@ -62,10 +70,8 @@ def _consumed(transcript: Transcript) -> tuple[Coded, BoolArray] | None:
         return None
     w, some = float(transcript.setting("unobserved")), ~nobody
     c = 1 + float(transcript.setting("alpha")) if w else 1.0
-    gram = np.stack([y.T @ y for y in items])
-    shared = transcript.popularity[some] / max(1, transcript.users)
-    coded = Coded(np.stack(rows)[:, some], np.stack(items)[:, some], gram, c, c - w, w, float(transcript.setting("reg")), shared)
-    return coded, some
+    noise = max(float(np.sqrt(np.mean([row[nobody] ** 2 for row in rows]))), float(transcript.about["step"]))
+    return Sums(np.stack(rows)[:, some], np.stack(items)[:, some], c, c - w, noise), some
 
 
 def _robust(total: Float64Array, y: Float64Array, transcript: Transcript) -> Float64Array:
