@@ -147,7 +147,7 @@ def sent_positives(fpl: FPL, data: Interactions, rounds: int) -> np.ndarray:
     """Every (user, item) pair of consumed items in the transcript of a training, one entry a time it was sent."""
     seen: list[np.ndarray] = []
 
-    def watch(update: Update) -> Update:
+    def watch(update: Update, keys: object) -> Update:
         seen.append(update.item[update.rows["b"] > 0])
         return update
 
@@ -160,7 +160,7 @@ def test_a1_with_pi_0_no_row_of_a_consumed_item_ever_leaves(data: Interactions) 
     """A1 of the privacy research: 40 devices x 250 rounds = 10,000 device rounds, no sign of a positive, no consumed item."""
     leaks = 0
 
-    def watch(update: Update) -> Update:
+    def watch(update: Update, keys: object) -> Update:
         nonlocal leaks
         leaks += int((update.rows["b"] > 0).sum())
         for d in range(update.devices):
@@ -190,7 +190,7 @@ def test_each_user_and_each_item_can_have_its_own_pi(data: Interactions) -> None
     choice = Choice(1.0, {3: 0.0}, {(3, first): 1.0})
     sent: list[tuple[int, int]] = []
 
-    def watch(update: Update) -> Update:
+    def watch(update: Update, keys: object) -> Update:
         owner = np.repeat(np.arange(40), np.diff(update.ptr))
         mine = (owner == 3) & np.isin(update.item, data.item[data.ptr[3] : data.ptr[4]])
         sent.extend((3, int(item)) for item in update.item[mine])

@@ -171,7 +171,7 @@ def test_threads_and_blocks_change_nothing(data: Interactions) -> None:
         return [np.concatenate(parts).tobytes(), *(array.tobytes() for array in training.server)]
 
     expected = run()
-    for how in ({"executor": Threads(2)}, {"block": 1}, {"block": 4}, {"limits": [lambda update: update]}):
+    for how in ({"executor": Threads(2)}, {"block": 1}, {"block": 4}, {"limits": [lambda update, keys: update]}):
         assert run(**how) == expected  # type: ignore[arg-type]
 
 

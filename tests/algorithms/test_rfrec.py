@@ -105,7 +105,7 @@ def test_threads_blocks_and_the_dense_form_change_nothing(data: Interactions, se
         return [np.asarray(part).tobytes() for part in (*training.server, *training.devices)]
 
     expected = run()
-    for how in ({"executor": Threads(2)}, {"block": 1}, {"block": 3}, {"limits": [lambda update: update]}):
+    for how in ({"executor": Threads(2)}, {"block": 1}, {"block": 3}, {"limits": [lambda update, keys: update]}):
         assert run(**how) == expected
 
 
@@ -113,7 +113,7 @@ def test_only_rated_rows_are_sent_unless_something_looks_at_them(data: Interacti
     rounds = Rounds(RFRec(**SETTINGS), data)
     ledger = rounds.one_round(rounds.start()).ledger
     assert (ledger.rows_up, ledger.bytes_up) == (len(data), len(data) * (4 + 3 * 4))
-    rounds = Rounds(RFRec(**SETTINGS), data, limits=[lambda update: update])
+    rounds = Rounds(RFRec(**SETTINGS), data, limits=[lambda update, keys: update])
     assert rounds.one_round(rounds.start()).ledger.bytes_up == USERS * ITEMS * 3 * 4
 
 
@@ -161,7 +161,7 @@ def test_rfrecf_is_rfrec_in_another_style() -> None:
     )
 
 
-@pytest.mark.parametrize("how", [{}, {"limits": [lambda update: update]}])
+@pytest.mark.parametrize("how", [{}, {"limits": [lambda update, keys: update]}])
 def test_what_is_not_finite_is_refused(data: Interactions, how: dict) -> None:
     rounds = Rounds(RFRec(**SETTINGS), data, **how)
     start = rounds.start()

@@ -77,7 +77,7 @@ def test_threads_blocks_and_limits_change_nothing(name, data):
     for block in (1, 7):
         assert trained(data, SETTINGS[name], block=block) == expected
     assert trained(data, SETTINGS[name], executor=Debug()) == expected
-    assert trained(data, SETTINGS[name], limits=[lambda update: update]) == expected  # updates made whole, then added
+    assert trained(data, SETTINGS[name], limits=[lambda update, keys: update]) == expected  # updates made whole, then added
     assert trained(data, SETTINGS[name], many=2) != expected
 
 
@@ -93,7 +93,7 @@ def test_neural_networks_end_with_the_same_bytes_too(name, data):
     expected = run()
     for how in ({"executor": Threads(2)}, {"executor": Threads(8)}, {"block": 1}, {"block": 7}, {"executor": Debug()}):
         assert run(**how) == expected
-    assert run(limits=[lambda update: update]) == expected
+    assert run(limits=[lambda update, keys: update]) == expected
     assert run(2)[0] != expected[0]
 
 
@@ -140,7 +140,7 @@ def test_gossip_ends_with_the_same_bytes_too(name: str, network: str) -> None:
 @pytest.mark.parametrize("name", ["sfpl", "sfpl+"])
 def test_a_run_of_one_device_rounds_is_the_rounds_one_by_one(name, data):
     settings = {**ALGORITHMS[name]().model_dump(), "factors": 20, "pi": 0.5}
-    assert trained(data, settings, 40) == trained(data, settings, 40, limits=[lambda update: update])
+    assert trained(data, settings, 40) == trained(data, settings, 40, limits=[lambda update, keys: update])
 
 
 def summed(algorithm: FPL, data: Interactions, server: Any, users: np.ndarray) -> tuple[Total, Update, int, int]:
@@ -163,7 +163,7 @@ def test_local_sum_is_local_and_add(name, data):
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, 1e30])
-@pytest.mark.parametrize("how", [{}, {"limits": [lambda update: update]}])
+@pytest.mark.parametrize("how", [{}, {"limits": [lambda update, keys: update]}])
 def test_a_model_that_is_not_finite_is_refused(value, how, data):
     """In the first round before a device sees it; later on by the sum, when it diverges."""
     rounds = Rounds(FPL(factors=20, triples=5), data, **how)

@@ -94,7 +94,7 @@ def test_no_item_that_is_avoided_is_ever_sent() -> None:
     )
     train, seen = data.select(data.item % 2 == 0), []
 
-    def watch(update: Any) -> Any:
+    def watch(update: Any, keys: Any) -> Any:
         seen.append((update.ptr, update.item))
         return update
 
@@ -112,7 +112,7 @@ def test_a_device_that_avoids_everything_sends_nothing() -> None:
     data = interactions([("ann", "a"), ("ann", "b"), ("ann", "c"), ("bob", "a"), ("bob", "b"), ("cas", "c"), ("cas", "b")])
     train, sizes = data.select(data.item != 1), []
 
-    def watch(update: Any) -> Any:
+    def watch(update: Any, keys: Any) -> Any:
         sizes.append(np.diff(update.ptr).tolist())
         return update
 

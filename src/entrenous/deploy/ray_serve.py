@@ -96,10 +96,10 @@ class ReplicaPool:
         self._coordinator = kind.remote(told)
         self._ask("summary", 0)
         self.address = f"[{https.host}]:{https.port}" if ":" in https.host else f"{https.host}:{https.port}"
-        serve.start(http_options=http_options(https))
         try:
+            serve.start(http_options=http_options(https))
             serve.run(deployment(serve, told, self._coordinator, plan.replicas), name=_name(held), route_prefix="/")
-        except RuntimeError as cause:
+        except (RuntimeError, ray.exceptions.RayError) as cause:
             raise EntrenousError(f"replicas do not start: {one_line(str(cause), 400)}") from None
         self._until_all(READY)
 
