@@ -43,6 +43,13 @@ def test_what_is_public_is_said_and_no_history(data: Any) -> None:
     assert [sent["name"] for sent in about["sends"]] == ["q", "b"] and about["cohort"] == 30
 
 
+@pytest.mark.parametrize("profile", ["paper", "robust"])
+def test_a_message_is_seen_once_and_as_it_was_sent(data: Any, profile: str) -> None:
+    seen, plain = (observe("fpl", data, rounds=1, settings=FPL, profile=one).rounds[0] for one in (profile, "paper"))
+    assert seen.users.tolist() == list(range(30)) and len(seen.sent["ptr"]) == 31
+    assert all(np.array_equal(seen.sent[name], plain.sent[name]) for name in plain.sent)
+
+
 def test_the_sum_view_has_no_rows_of_devices(data: Any) -> None:
     seen = observe("fpl", data, view="sum", cohort=10, rounds=3, settings=FPL)
     assert [len(one.users) for one in seen.rounds] == [10, 10, 10]
