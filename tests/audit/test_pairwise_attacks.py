@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from onlooker import (
+    by_popularity,
     clipped,
     every_item,
     first_users,
@@ -19,7 +20,6 @@ from onlooker import (
 )
 
 from entrenous.audit.attacks import complement, lone_rows, match, order, public_draws, sign, sizes, step
-from entrenous.audit.attacks._rows_seen import prior
 from entrenous.audit.claims import Attack
 from entrenous.data.synthetic import synthetic
 
@@ -30,14 +30,6 @@ some = pytest.mark.parametrize
 @pytest.fixture(scope="module")
 def small() -> Any:
     return synthetic(users=40, items=120, interactions=800, seed=0)
-
-
-def by_popularity(transcript: Any, data: Any) -> float:
-    """The share of the first n_u items by popularity that are right."""
-    from entrenous.audit.claims import Claims
-
-    users = np.arange(transcript.users)
-    return right(Claims(users, np.tile(prior(transcript), (len(users), 1))), data).ranked
 
 
 @some("pi", [0, 0.3, 1])

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onlooker import every_item, first_users, movielens, noised, right, seen
+from onlooker import by_popularity, every_item, first_users, movielens, noised, right, seen
 from small_data import few_ratings
 
 from entrenous.audit.attacks import collinear, gradient, named_moves, named_vector, touched_rows
@@ -20,11 +20,6 @@ some = pytest.mark.parametrize
 @pytest.fixture(scope="module")
 def small() -> Any:
     return synthetic(users=40, items=120, interactions=800, seed=0)
-
-
-def by_popularity(transcript: Any, data: Any) -> float:
-    users = np.arange(transcript.users)
-    return right(Claims(users, np.tile(prior(transcript), (len(users), 1))), data).ranked
 
 
 @some("algorithm", ["fcf", "fcf-huawei"])

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from paths import real
 
+from entrenous.audit.attacks._rows_seen import prior
 from entrenous.audit.claims import Claims
 from entrenous.audit.observe import observe
 from entrenous.audit.transcript import Transcript
@@ -80,6 +81,12 @@ def right(claims: Claims, data: Interactions) -> Right:
     many = true.sum(axis=1)
     ranked = ((place < many[:, None]) & true).sum(axis=1) / np.maximum(many, 1)
     return Right(float(hits / max(claimed.sum(), 1)), float(hits / max(true.sum(), 1)), float(ranked[many > 0].mean()))
+
+
+def by_popularity(transcript: Transcript, data: Interactions) -> float:
+    """The share of the first n_u items by popularity that are right."""
+    users = np.arange(transcript.users)
+    return right(Claims(users, np.tile(prior(transcript), (len(users), 1))), data).ranked
 
 
 def first_users(transcript: Transcript, many: int) -> Transcript:

@@ -103,7 +103,7 @@ def audited(
         "accuracy": accuracy, "epsilon": about["protect"]["epsilon"], "protect": about["protect"],
         "run": None if stored is None else stored.path.name, "data": subject.train.name, "protocol": subject.split.name,
         "seed": plan.seed, "settings": dict(about["settings"]), "fixed": about["fixed"], "people": about["people"],
-        "watched": about["watched"], "public_draws": plan.public_draws,        "seen": _said(seen), "equations": equations(seen),
+        "watched": about["watched"], "public_draws": plan.public_draws, "seen": _said(seen), "equations": equations(seen),
         "seconds": round(time.perf_counter() - began, 1),
     }  # fmt: skip
 

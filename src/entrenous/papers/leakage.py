@@ -116,6 +116,12 @@ def said_of(points: Sequence[LeakPoint], what: str) -> str:
     return f"{what}, R-precision of the best attack: {each}."
 
 
+def by_family(points: Sequence[LeakPoint], beside: str = "") -> list[str]:
+    """A paragraph on each family of points, in the order of the points. beside: what to say after its name."""
+    families = dict.fromkeys(point.family for point in points)
+    return [said_of([point for point in points if point.family == family], f"{family}{beside}") for family in families]
+
+
 def _accuracy(point: LeakPoint) -> str:
     return f"{point.metric} {point.accuracy:.4f}"
 

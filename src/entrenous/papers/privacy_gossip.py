@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from ..audit.examine import AuditPlan
-from .leakage import LeakPoint, found_of, measured_point, said_of
+from .leakage import LeakPoint, by_family, found_of, measured_point
 from .result import Context
 from .table import PaperTable
 
@@ -24,16 +24,10 @@ def points(context: Context) -> Iterator[LeakPoint]:
                 yield measured_point(f"{family}, {rounds} pushes", family, plan, context)
 
 
-def findings(found: Sequence[LeakPoint]) -> list[str]:
-    """A paragraph on each system."""
-    families = dict.fromkeys(point.family for point in found)
-    return [said_of([point for point in found if point.family == family], family) for family in families]
-
-
 EXPERIMENTS = {
     "privacy-gossip": PaperTable(
         title="what peers learn of each other: leakage, accuracy and bytes over time",
         data=lambda context, notes: (),
-        before=found_of(points, findings),
+        before=found_of(points, by_family),
     )
 }

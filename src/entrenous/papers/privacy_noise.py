@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from functools import partial
 
 from ..audit.examine import AuditPlan
 from ..privacy.protection import PRIVATE
-from .leakage import BY_SERVER, LeakPoint, found_of, measured_point, rows_of, said_of
+from .leakage import BY_SERVER, LeakPoint, by_family, found_of, measured_point, rows_of
 from .result import Context
 from .table import PaperTable
 
@@ -29,16 +30,10 @@ def points(context: Context) -> Iterator[LeakPoint]:
             yield measured_point(f"{name}, noise {noise:g}", name, plan, context, rounds=trained)
 
 
-def findings(found: Sequence[LeakPoint]) -> list[str]:
-    """A paragraph on each system."""
-    families = dict.fromkeys(point.family for point in found)
-    return [said_of([point for point in found if point.family == family], f"{family}, sums") for family in families]
-
-
 EXPERIMENTS = {
     "privacy-noise": PaperTable(
         title="what noise on sums protects and costs: leakage, accuracy and bytes over its standard deviation",
         data=lambda context, notes: (),
-        before=found_of(points, findings),
+        before=found_of(points, partial(by_family, beside=", sums")),
     )
 }
