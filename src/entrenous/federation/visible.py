@@ -35,8 +35,8 @@ def honest(update: Update, model: State, users: Int64Array) -> Update:
 class VisibleRound:
     """The devices of a federation whose server opens every update: give it to `Rounds` as `everybody`.
 
-    shard: everybody's devices; its recorder takes down what they themselves send. sending: what some of them send instead. defence: what the
-    server does to the updates of the round.
+    shard: everybody's devices; its recorder takes down what they themselves send. sending: what some of them send instead. defence:
+    what the server does to the updates of the round.
     Before that, and always, updates that are not finite or beyond the fixed-point range are dropped with all that their device sent.
     `refused` counts them.
     """
