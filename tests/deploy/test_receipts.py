@@ -76,6 +76,14 @@ def test_rows_and_positives_of_each_user_are_counted_as_they_leave(tmp_path: Pat
     one.node.close()
 
 
+def test_who_was_once_alone_in_an_answer_is_told_so_and_the_others_are_not(tmp_path: Path) -> None:
+    one = answered(tmp_path)
+    first, other = (receipt_of_node(one.folder, name)["sentences"][0] for name in one.names[:2])
+    assert "could read each message by itself" in first
+    assert f"sums of {len(one.users)} users" in other
+    one.node.close()
+
+
 def test_the_rows_are_those_of_the_answer(tmp_path: Path) -> None:
     one = Asking(tmp_path / "f")
     user = int(one.users[0])
