@@ -56,12 +56,13 @@ def _explained(sums: Sums, vectors: Float64Array, scale: Float64Array) -> Peeled
     for _ in range(2):
         codes, free = _solved(sums, vectors, scale)
         weight = _weights(sums, vectors)
-        left = sum(((codes * w) @ x - rows).__pow__(2).sum(axis=1) for w, x, rows in zip(weight, vectors, sums.rows, strict=True))
+        parts = zip(weight, vectors, sums.rows, strict=True)
+        left = sum(np.square((codes * w) @ x - rows).sum(axis=1) for w, x, rows in parts)
         good = np.sqrt(left / (len(vectors) * vectors.shape[2])) < EXPLAINED * sums.noise
         used = codes[good].sum(axis=0) > 1
-        parts = zip(weight, sums.rows, strict=True)
+        both = zip(weight, sums.rows, strict=True)
         vectors = np.stack(
-            [np.linalg.lstsq(codes[good][:, used] * w[good][:, used], rows[good], rcond=None)[0] for w, rows in parts]
+            [np.linalg.lstsq(codes[good][:, used] * w[good][:, used], rows[good], rcond=None)[0] for w, rows in both]
         )
         if used.all():
             break
