@@ -77,11 +77,9 @@ class WorkerPool:
                  for n in range(workers)]  # fmt: skip
         self.address = f"[{plan.host}]:{port}" if ":" in plan.host else f"{plan.host}:{port}"
         self.lengths: dict[str, float] = {}
-        self._before, self._accepted = (
-            Counter[str](),
-            0,
-        )  # what workers that have died had counted; answers in the totals of all rounds
-        self._sent_before, self._link_before = np.zeros(3, np.int64), LinkTally()
+        self._accepted = 0  # answers in the totals of all rounds
+        # what workers that have died had counted
+        self._before, self._sent_before, self._link_before = Counter[str](), np.zeros(3, np.int64), LinkTally()
         self._deaths: list[float] = []
         self._order: Order | None = None
         self._work: RoundWork | None = None
