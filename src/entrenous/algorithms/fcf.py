@@ -89,7 +89,7 @@ class FCF(Settings):
         ),
     )
     traits: ClassVar[Traits] = Traits(
-        draws_negatives=False, private={"noise": 1.0}
+        draws_negatives=False, private={"noise": 0.3}
     )  # every unobserved item counts, with confidence `unobserved`
 
     def configured(self, catalogue: Catalogue) -> Self:
