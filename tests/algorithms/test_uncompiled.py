@@ -60,7 +60,7 @@ for name in sys.argv[1:]:
 @pytest.mark.timeout(400)
 def test_plain_python_and_compiled_code_agree_to_the_bit() -> None:
     found = printed_both_ways(PROGRAM).split()
-    assert len(found) == 20 == len(set(found))
+    assert len(found) == 22 == len(set(found))
 
 
 @pytest.fixture(scope="module")

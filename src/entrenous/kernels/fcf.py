@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from ..core.doubles import DOUBLES, TERMS, add_products
 from ..core.protocols import Histories
 from ..core.types import Float32Array, Float64Array, Int32Array
 
@@ -32,38 +33,84 @@ def solve(
 ) -> None:
     """x_u of every device. Y^T C_u Y = w Y^T Y + Y^T (C_u - w I) Y with w the weight of what was not consumed."""
     factors = y.shape[1]
+    width = -(-factors // DOUBLES) * DOUBLES
+    a, rhs, columns = np.zeros((factors, width)), np.empty(factors), np.zeros((TERMS, width))
     for u in range(len(x)):
-        a, rhs = unobserved * gram, np.zeros(factors)
+        rhs[:] = 0
         for f in range(factors):
+            for g in range(width):
+                a[f, g] = unobserved * gram[f, g] if g <= f else 0.0
             a[f, f] += reg
-        for r in range(histories.ptr[u], histories.ptr[u + 1]):
-            row, confidence = y[histories.item[r]], np.float64(c[r])
-            for f in range(factors):
-                weight = (confidence - unobserved) * row[f]
-                rhs[f] += confidence * row[f]
-                for g in range(f + 1):
-                    a[f, g] += weight * row[g]
-        _cholesky_solve(a, rhs)
-        x[u] = rhs.astype(np.float32)
+        own = slice(histories.ptr[u], histories.ptr[u + 1])
+        _add_consumed(y, histories.item[own], c[own], unobserved, a, rhs)
+        _cholesky_solve(a, rhs, columns)
+        for f in range(factors):
+            x[u, f] = rhs[f]
 
 
 @njit(cache=True, nogil=True)
-def _cholesky_solve(a: Float64Array, rhs: Float64Array) -> None:
-    """rhs <- a^-1 rhs for a symmetric positive definite matrix given by its lower triangle, which is overwritten by its factor."""
-    n = len(rhs)
-    for f in range(n):
-        for g in range(f + 1):
-            left = a[f, g]
-            for h in range(g):
-                left -= a[f, h] * a[g, h]
-            a[f, g] = np.sqrt(max(left, 1e-12)) if f == g else left / a[g, g]
-        for g in range(f):
-            rhs[f] -= a[f, g] * rhs[g]
-        rhs[f] /= a[f, f]
+def _add_consumed(
+    y: Float32Array, item: Int32Array, c: Float32Array, unobserved: float, a: Float64Array, rhs: Float64Array
+) -> None:
+    """Adds (c_ui - w) y_i y_i^T of each consumed item to the lower triangle of a, and c_ui y_i to rhs, TERMS items at a time."""
+    factors, width = a.shape
+    rows, weights = np.zeros((TERMS, width)), np.zeros((TERMS, width))
+    for first in range(0, len(item), TERMS):
+        if len(item) - first < TERMS:
+            rows[:], weights[:] = 0, 0  # what is not there adds 0
+        for k in range(min(TERMS, len(item) - first)):
+            given, row, weight, confidence = y[item[first + k]], rows[k], weights[k], np.float64(c[first + k])
+            for f in range(factors):
+                row[f] = given[f]
+                weight[f] = (confidence - unobserved) * row[f]
+                rhs[f] += confidence * row[f]
+        for f in range(factors):
+            for g in range(0, f + 1, DOUBLES):
+                add_products(a, f * width + g, weights, f, width, rows, g, width)
+
+
+@njit(cache=True, nogil=True)
+def _cholesky_solve(a: Float64Array, rhs: Float64Array, columns: Float64Array) -> None:
+    """rhs <- a^-1 rhs for a symmetric positive definite matrix given by its lower triangle, which is overwritten by its factor.
+
+    a: [n, n or more, a multiple of DOUBLES]. TERMS columns of the factor are taken off the rest at a time; columns: [TERMS, as a], room for
+    them."""
+    n, width = a.shape
+    for first in range(0, n, TERMS):
+        last = min(first + TERMS, n)
+        _finish_columns(a, rhs, first, last, columns)
+        for f in range(last, n):
+            for g in range(last // DOUBLES * DOUBLES, f + 1, DOUBLES):
+                add_products(a, f * width + g, a, f * width + first, 1, columns, g, width)
     for f in range(n - 1, -1, -1):
         for g in range(f + 1, n):
             rhs[f] -= a[g, f] * rhs[g]
         rhs[f] /= a[f, f]
+
+
+@njit(cache=True, nogil=True)
+def _finish_columns(a: Float64Array, rhs: Float64Array, first: int, last: int, columns: Float64Array) -> None:
+    """Columns first to last of the factor, from which the columns before were taken off already, and their part of the forward
+    substitution. columns: these from row `last` on, with the opposite sign, and 0 before."""
+    for k in range(first, last):
+        own = columns[k - first]
+        for f in range(k, len(a)):
+            own[f] = a[f, k]
+        for h in range(first, k):
+            other, weight = columns[h - first], a[k, h]
+            for f in range(k, len(a)):
+                own[f] -= other[f] * weight
+        own[k] = np.sqrt(max(own[k], 1e-12))
+        for f in range(k + 1, len(a)):
+            own[f] /= own[k]
+        rhs[k] /= own[k]
+        for f in range(k, len(a)):
+            a[f, k] = own[f]
+            rhs[f] -= own[f] * rhs[k] if f > k else 0.0
+    for own in columns:
+        own[:last] = 0
+        for f in range(last, len(a)):
+            own[f] = -own[f]
 
 
 @njit(cache=True, nogil=True)
