@@ -13,7 +13,7 @@ from ..core.own import short
 from ..core.protocols import Progress, arrays_of, silent
 from ..data.interactions import Interactions
 from ..federation.executors import Threads
-from ..privacy.protection import PAPER
+from ..privacy.protection import PAPER, Protection
 from ..runs import pipeline, reopen
 from ..runs.plan import RunPlan, algorithm_of, check, make, network_of, protection_in, usual_protocol
 from ..runs.store import StoredRun
@@ -21,10 +21,13 @@ from ..split.types import Split
 from .apart import attempts
 from .known import check_names, known
 from .measures import measured, popularity_guess, seen_users
-from .observe import Scene, as_trained, check_scene, observe, released
+from .observe import as_trained, observe, released
+from .promised import Audited, by_canaries, check_asked, spent_by
+from .scene import Scene, check_scene
 from .transcript import Transcript, View
 
 FIGURES = ("precision", "recall", "f1", "share", "r_precision", "auc", "advantage", "low", "high", "worst", "rounds_to_half")
+UNPROTECTED = Protection()
 ACCURACY = ("hr@10", "rmse")  # the first that the protocol measures
 
 
@@ -36,6 +39,7 @@ class AuditPlan:
     algorithm, data, protocol, settings, load, network, profile, protect: as of a run. view: None = `individual`; `sum` where messages are
     masked; `neighbour` where there is no server. cohort, rounds, fixed, people, watched, public_draws: as in `audit.observe.Scene`.
     attacks: names, () = all that apply. quick: leave out the training to the end, and so accuracy and what the final model tells.
+    canaries: users who become canaries in a training of their own, which bounds epsilon from below (`audit.canaries`); 0 = none.
     """
 
     algorithm: str
@@ -56,7 +60,12 @@ class AuditPlan:
     public_draws: bool = False
     attacks: tuple[str, ...] = ()
     quick: bool = False
+    canaries: int = 0
     threads: int = 0
+
+    def scene(self, view: View, protection: Protection = UNPROTECTED) -> Scene:
+        """How it is observed."""
+        return Scene(view, self.rounds, self.seed, self.cohort, self.fixed, self.people, self.watched, self.profile, protection)
 
 
 class Subject(NamedTuple):
@@ -84,15 +93,16 @@ def audited(
     """The report of an audit, as `entrenous audit --json` prints it. rows: the data, where it is at hand. stored: a run, whose plan then
     holds. Raises InputError for what cannot be audited, before anything is trained."""
     check_names(plan.attacks)
-    check_scene(Scene(plan.view or "individual", plan.rounds, plan.seed, plan.cohort, plan.fixed, plan.people, plan.watched))
+    check_scene(plan.scene(plan.view or "individual"))
     began = time.perf_counter()
     subject = _subject(plan, rows, stored)
     view = plan.view or _usual_view(subject)
+    canaries = _canaries(plan, subject, view, progress)
     seen = None if view == "model" and not is_gossip(subject.made) else _seen(plan, subject, view, progress)
     found = [] if seen is None else _attacked(seen, subject, plan, progress)
-    accuracy: dict[str, float] = {}
+    accuracy, privacy = dict[str, float](), dict[str, Any]()
     if seen is None or not plan.quick:
-        accuracy, final = _trained(plan, subject, view, todays_code, progress)
+        accuracy, final, privacy = _trained(plan, subject, view, todays_code, progress)
         found += [] if final is None else _attacked(final, subject, plan, progress)
         seen = seen or final
     assert seen is not None  # each branch saw something
@@ -100,7 +110,8 @@ def audited(
     return {
         "algorithm": about["algorithm"], "view": view, "cohort": about["cohort"], "rounds": _rounds(seen),
         "profile": about["profile"], "popularity": popularity_guess(subject.train, seen_users(seen)), "attacks": found,
-        "accuracy": accuracy, "epsilon": about["protect"]["epsilon"], "protect": about["protect"],
+        "accuracy": accuracy, **spent_by(seen, privacy), "epsilon_whole": privacy.get("epsilon"), "canaries": canaries,
+        "protect": about["protect"],
         "run": None if stored is None else stored.path.name, "data": subject.train.name, "protocol": subject.split.name,
         "seed": plan.seed, "settings": dict(about["settings"]), "fixed": about["fixed"], "people": about["people"],
         "watched": about["watched"], "public_draws": plan.public_draws, "seen": _said(seen), "equations": equations(seen),
@@ -125,6 +136,16 @@ def _subject(plan: AuditPlan, rows: Interactions | None, stored: StoredRun | Non
     what = pipeline.material(asked, rows) if stored is None else reopen.material_of(stored, asked)
     made = make(asked, what.rows)
     return Subject(asked, made, what.parts[0], stored)
+
+
+def _canaries(plan: AuditPlan, subject: Subject, view: View, progress: Progress) -> dict[str, Any] | None:
+    """What canaries say, if any were asked for."""
+    if not plan.canaries:
+        return None
+    own = Protection.parse({**dict(protection_in(subject.plan, subject.made)), "noise_by": "server"}, "--protect")
+    audited = Audited(subject.made, subject.train, plan.scene("sum" if view == "model" else view), own)
+    check_asked(audited, plan.canaries)
+    return by_canaries(audited, plan.canaries, executor=Threads(plan.threads), progress=progress)
 
 
 def _usual_view(subject: Subject) -> View:
@@ -162,12 +183,12 @@ def _attacked(seen: Transcript, subject: Subject, plan: AuditPlan, progress: Pro
 
 def _trained(
     plan: AuditPlan, subject: Subject, view: View, todays_code: bool, progress: Progress
-) -> tuple[dict[str, float], Transcript | None]:
-    """The accuracy of the same algorithm with the same settings, trained to the end, and what its final model shows (None: there is none
-    that all devices have)."""
+) -> tuple[dict[str, float], Transcript | None, dict[str, Any]]:
+    """The accuracy of the same algorithm with the same settings, trained to the end, what its final model shows (None: there is none
+    that all devices have), and what the training spent of a budget of differential privacy."""
     if subject.stored is not None:
         recommender: Any = reopen.reopen(subject.stored, algorithm=plan.algorithm, todays_code=todays_code).recommender
-        metrics = subject.stored.manifest["metrics"]
+        manifest = subject.stored.manifest
     else:
         parties = Scene(view, cohort=plan.cohort).parties * plan.people
         cohort = {"cohort": min(parties, len(subject.train.users))} if parties and "cohort" in dict(subject.made) else {}
@@ -176,13 +197,14 @@ def _trained(
             network=plan.network, rounds=(plan.rounds or None) if view == "model" else None, profile=plan.profile,
             protect=_same_noise(plan, subject), threads=plan.threads, progress=progress,
         )  # fmt: skip
-        recommender, metrics = ended.recommender, ended.metrics
+        recommender, manifest = ended.recommender, ended.manifest
     final = None
     if not is_gossip(subject.made):
         protection = as_trained(protection_in(subject.plan, subject.made), subject.made, subject.train)
         scene = Scene(profile=subject.plan.profile, protection=protection)
         final = released(short(plan.algorithm), recommender.algorithm, subject.train, arrays_of(recommender.download), scene)
-    return {name: metrics[name] for name in ACCURACY if name in metrics}, final
+    metrics = manifest["metrics"]
+    return {name: metrics[name] for name in ACCURACY if name in metrics}, final, manifest.get("privacy", {})
 
 
 def _same_noise(plan: AuditPlan, subject: Subject) -> Mapping[str, Any]:
