@@ -115,10 +115,10 @@ class LoudCanaries:
     local_sum = solo_rounds = None
 
     def __init__(self, algorithm: Any, canaries: Canaries, loud: float) -> None:
-        self._algorithm, self._canaries, self._loud = algorithm, canaries, loud
+        self._quiet, self._canaries, self._loud = algorithm, canaries, loud
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._algorithm, name)
+        return getattr(self._quiet, name)
 
     def configured(self, catalogue: Catalogue) -> LoudCanaries:
         """The same: it is of a configured algorithm."""
@@ -126,13 +126,13 @@ class LoudCanaries:
 
     def sizes(self, catalogue: Catalogue) -> dict[str, int]:
         """Sizes of the declared arrays."""
-        return dict(bound(self._algorithm, catalogue).sizes)
+        return dict(bound(self._quiet, catalogue).sizes)
 
     def local(
         self, download: State, devices: State, histories: Histories, users: Int64Array, key: np.uint64
     ) -> tuple[State, Update]:
         """Trains devices, and replaces what canaries send."""
-        private, update = self._algorithm.local(download, devices, histories, users, key)
+        private, update = self._quiet.local(download, devices, histories, users, key)
         for device in np.flatnonzero(np.isin(users, self._canaries.users)).tolist():
             update = self._marked(update, device, int(np.searchsorted(self._canaries.users, users[device])))
         return private, update
