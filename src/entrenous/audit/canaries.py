@@ -66,8 +66,9 @@ def audited_once(
     spread, score = max(protection.noise / protection.clip, FLOOR), np.zeros(many)
     for number in range(rounds):
         progress(number, rounds, "round with canaries")
+        clip = training.clip or protection.clip
         training = federation.one_round(training)
-        score += _odds(_cells(recorder.rounds.pop(), canaries) / protection.clip, rate, spread)
+        score += _odds(_cells(recorder.rounds.pop(), canaries) / clip, rate, spread)
     return lower_bound(score, canaries.inside, protection.delta), rate
 
 

@@ -26,7 +26,7 @@ from ..runs.recommenders import Trained
 from ..runs.train import budgeted
 from ..split.types import Held
 from .scene import KEPT_BYTES, Scene, but_one, check_parties, check_scene, parties_of, taking_part, watched_of
-from .side_knowledge import known_half
+from .side_knowledge import known_half, target_sets
 from .transcript import Transcript, View
 
 
@@ -111,7 +111,8 @@ def _federated(
         "watched": None if keep is None else len(keep),
         "rate": rounds.protected.rate if parties is None and scene.protection.sampling == "poisson" else 1.0,
     }
-    model = arrays_of(own.download(training.server)) | known_half(data) if scene.view == "model" else {}
+    model = target_sets(data) if scene.view == "individual" else {}
+    model = arrays_of(own.download(training.server)) | known_half(data) if scene.view == "model" else model
     return Transcript(about, data.popularity, () if recorder is None else tuple(recorder.rounds), model)
 
 
@@ -185,4 +186,4 @@ def _gossip(
     about = _about(name, own, contract, data, scene) | {
         "cohort": len(data.users), "watched": len(recorder.peers), "neighbours": recorder.peers.tolist(),
     }  # fmt: skip
-    return Transcript(about, data.popularity, tuple(recorder.rounds))
+    return Transcript(about, data.popularity, tuple(recorder.rounds), target_sets(data))

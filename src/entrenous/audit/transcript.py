@@ -33,7 +33,7 @@ class Transcript(NamedTuple):
     of a difference are of one model, "seed": of what devices draw where that is public,
     else None; between peers "neighbours": who looks on}. popularity: int64 [items], how many users consumed each item.
     rounds: as they were seen (of a neighbour: one a message, `users` the sender and `sent` the parts of the message).
-    model: {name: array}, the final model, of the view `model`; else empty.
+    model: {name: array}, the final model, of the view `model`; and what is known beside it, or beside single messages (`side_knowledge`).
     """
 
     about: Mapping[str, Any]
