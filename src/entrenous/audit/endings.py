@@ -12,7 +12,7 @@ from ..federation.executors import Threads
 from ..runs import pipeline, reopen
 from ..runs.plan import protection_in
 from .left_out import trained_without
-from .observe import released
+from .observe import as_trained, released
 from .scene import Scene
 from .subject import AuditPlan, Subject, same_noise
 from .transcript import Transcript, View

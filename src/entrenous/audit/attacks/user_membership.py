@@ -19,7 +19,7 @@ from .membership import fitted, item_table
 
 
 def run(transcript: Transcript) -> Claims:
-    """Ranks candidates."""
+    """Ranks candidates by how likely they were in training; claims no items."""
     histories = sets_of(transcript, "candidates")
     users, vectors = np.arange(len(histories)), item_table(transcript, biases=True)
     if vectors is None:
