@@ -50,6 +50,7 @@ PROTECTIONS = {
     "clipped": Protection(clip=0.5, row_clip=0.2, noise=0.05),
     "padded": Protection(rows="padded", quantise=0.01),
     "poisson": Protection(clip=1, noise=0.5, noise_by="server", sampling="poisson"),
+    "a clip that moves": Protection(clip=0.5, clip_quantile=0.5, noise=0.2, noise_by="server", sampling="poisson"),
 }
 
 

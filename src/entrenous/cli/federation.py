@@ -32,7 +32,7 @@ def try_(
     seed: int = 0,
     profile: Crossing = "private",
     protect: Protect = None,
-    seconds: float = 30.0,
+    seconds: float = 24.0,
     load: Load = None,
     json: bool = False,
 ) -> int:

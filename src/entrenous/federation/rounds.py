@@ -27,7 +27,7 @@ from .visible import VisibleRound
 
 class Training(NamedTuple):
     """The state of a federation: the server's model, all devices' private state (leading axis = users), rounds done, bytes sent, and how
-    many noisy sums were released under a budget of differential privacy.
+    many noisy sums were released under a budget of differential privacy. clip: of messages in the next round, where rounds move it.
 
     `devices` is overwritten round by round, as a device overwrites its own state; `server` never is.
     """
@@ -37,6 +37,7 @@ class Training(NamedTuple):
     round: int
     ledger: Ledger
     releases: int = 0
+    clip: float = 0.0
 
 
 @final
@@ -97,7 +98,9 @@ class Rounds:
     def start(self) -> Training:
         """The state before the first round: the server's initial model and every device's initial private state."""
         server = self.algorithm.init_server(self.catalogue, key_of(self.seed, "server"))
-        return Training(server, self.everybody.init_devices(key_of(self.seed, "devices")), 0, Ledger())
+        return Training(
+            server, self.everybody.init_devices(key_of(self.seed, "devices")), 0, Ledger(), clip=self.protected.first_clip
+        )
 
     def advance(self, training: Training, until: int) -> Training:
         """Runs `training` until round `until`. A run of one-device rounds is compiled as a whole where the algorithm can."""
@@ -125,8 +128,9 @@ class Rounds:
         with stage(number, "download"):
             download = read_only(self.algorithm.download(training.server))
         with stage(number, "local"):
-            total, sent = self.everybody.work(download, training.devices, users, own)
-            total = self.protected.on_sum(total, own)
+            total, sent = self.everybody.work(download, training.devices, users, own, clip=training.clip)
+            clip = self.protected.next_clip(total, own, training.clip)
+            total = self.protected.on_sum(total, own, training.clip)
         ledger = training.ledger.down(self.contract.delivered(download, users[:1]), len(users), self.catalogue.items)
         with stage(number, "aggregate"):
             server = self.algorithm.aggregate(training.server, total)
@@ -134,7 +138,7 @@ class Rounds:
             self._recorder.ended(number, self.contract, download, total)
         self.everybody.release(total)
         releases = 0 if self.budget is None else self.budget.spent
-        return Training(server, training.devices, number + 1, ledger.plus(sent), releases)
+        return Training(server, training.devices, number + 1, ledger.plus(sent), releases, clip)
 
     def _advance_solo(self, training: Training, until: int, solo: Callable[..., Any]) -> Training:
         rounds = range(training.round, until)

@@ -39,19 +39,22 @@ class FederatedDevices(Protocol):
     """Devices of a whole federation, wherever they are, as `Rounds` sees them: a `Shard` of everybody, or shards in other processes."""
 
     def init_devices(self, key: np.uint64) -> State: ...
-    def work(self, download: State, devices: State, users: Int64Array, key: np.uint64) -> tuple[Total, Ledger]: ...
+    def work(
+        self, download: State, devices: State, users: Int64Array, key: np.uint64, *, clip: float = 0.0
+    ) -> tuple[Total, Ledger]: ...
     def release(self, total: Total) -> None: ...
 
 
 class _Work(NamedTuple):
     """What all blocks of one `work` share. whole: the download is for the one block there is. checked: what devices receive and send is
-    held against the declaration. totals: those that something was added to, no more than there are threads."""
+    held against the declaration. limit: of this round. totals: those that something was added to, no more than there are threads."""
 
     download: State
     devices: State
     key: np.uint64
     whole: bool
     checked: bool
+    limit: Limit
     totals: SimpleQueue[Total]
 
 
@@ -86,7 +89,7 @@ class Shard:
         self.protected = ProtectionInForce(protection or Protection(), self.contract)
         self.recorder = recorder
         own = (*self.protected.limits(), *limits)
-        self._limit = chain(*own)
+        self._limit, self._further = chain(*own), limits
         looked_at = bool(own) or recorder is not None  # the updates, on their way
         self.sums = None if looked_at else self.contract.declaration.local_sum
         self._free: SimpleQueue[Total] = SimpleQueue()  # zeroed, and reused from round to round
@@ -97,7 +100,7 @@ class Shard:
         return self.algorithm.init_devices(self.users, key)
 
     def work(
-        self, download: State, devices: State, users: Int64Array, key: np.uint64, *, delivered: bool = False
+        self, download: State, devices: State, users: Int64Array, key: np.uint64, *, delivered: bool = False, clip: float = 0.0
     ) -> tuple[Total, Ledger]:
         """Runs local training on the devices of `users`, applies the limits, and adds up what they send. Returns the sum, and the ledger
         of what was sent up, without what came down.
@@ -105,11 +108,13 @@ class Shard:
         users: int64, federation numbers, all of this shard. devices: the private state of the shard, whose rows of these users are
         overwritten once all of them are done; when a device fails, none is. download: the algorithm's, or with `delivered` what it
         delivers for exactly these users in this order, which is all that a node in a network receives; they are then one block where the
-        algorithm has something for each. The total is the caller's until `release`.
+        algorithm has something for each. clip: of messages in this round, where rounds move it; 0 = the protection's. The total is the
+        caller's until `release`.
         """
         whole = delivered and self.contract.declaration.deliver is not None
         checked = self.try_first(download, devices, users, key, whole=whole)
-        now = _Work(download, devices, key, whole, checked, SimpleQueue())
+        limit = chain(*self.protected.limits(clip), *self._further) if clip else self._limit
+        now = _Work(download, devices, key, whole, checked, limit, SimpleQueue())
         blocks = [users] if whole and len(users) else self._blocks(users)
         sent = Ledger()
         for rows, private, up in self.executor.map(partial(self._block, now), blocks):
@@ -127,19 +132,19 @@ class Shard:
         checked = self.try_first(download, devices, users, key, whole=True)
         rows = self._rows(users)
         own, histories, received = _some(devices, rows), self.data.histories(rows, self.avoid), read_only(download)
-        private, update = self._limited(received, own, histories, users, key, checked)
+        private, update = self._limited(received, own, histories, users, key, checked, self._limit)
         _write_back(devices, rows, private)
         return update
 
     def _limited(
-        self, received: State, own: State, histories: Histories, users: Int64Array, key: np.uint64, checked: bool
+        self, received: State, own: State, histories: Histories, users: Int64Array, key: np.uint64, checked: bool, limit: Limit
     ) -> tuple[State, Update]:
         """The new private state of devices, and what they send once it is checked and limited, which the recorder is shown."""
         private, update = local(self.contract, self.algorithm, received, own, histories, users, key)
         if checked:
             check_update(self.contract, update, users, private)
         ordered = by_item(update) if self.protected.sorts else update
-        limited = self._limit(ordered, folds(fold_name(key, "limits"), users))
+        limited = limit(ordered, folds(fold_name(key, "limits"), users))
         if self.recorder is not None:
             self.recorder.sent(users, limited)
         return private, limited
@@ -188,7 +193,7 @@ class Shard:
             private, total, many, nbytes = self.sums(received, own, histories, users, work.key, self._total(work))
             sent = Ledger().up_counts(many, nbytes)
         else:
-            private, update = self._limited(received, own, histories, users, work.key, work.checked)
+            private, update = self._limited(received, own, histories, users, work.key, work.checked, work.limit)
             total, sent = add_update(self._total(work), update), Ledger().up(update)
         work.totals.put(total)
         return rows, private, sent

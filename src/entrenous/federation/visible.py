@@ -48,8 +48,11 @@ class VisibleRound:
         """The initial private state of all devices."""
         return self._shard.init_devices(key)
 
-    def work(self, download: State, devices: State, users: Int64Array, key: np.uint64) -> tuple[Total, Ledger]:
-        """Trains the devices of `users`, and adds up what they send once it is checked and defended against. As `Shard.work`."""
+    def work(
+        self, download: State, devices: State, users: Int64Array, key: np.uint64, *, clip: float = 0.0
+    ) -> tuple[Total, Ledger]:
+        """Trains the devices of `users`, and adds up what they send once it is checked and defended against. As `Shard.work`; no clip
+        moves, since that goes with noise, and noise not with a server that opens updates."""
         shard = self._shard
         update = shard.update(shard.contract.delivered(download, users), devices, users, key)
         update = self._sending(update, download, users)

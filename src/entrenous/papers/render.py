@@ -106,8 +106,10 @@ def _title(result: ExperimentResult) -> str:
 
 
 def _footer(result: ExperimentResult) -> str:
+    """How long it took, how many trainings were remembered (some tables remember none), and where it is."""
+    trained = f"; trained now: {result.computed}, remembered from before: {result.remembered}"
     where = f"; written to {result.folder}" if result.folder else ""
-    return f"{result.seconds:.0f} s; trained now: {result.computed}, remembered from before: {result.remembered}{where}"
+    return f"{result.seconds:.0f} s{trained if result.computed + result.remembered else ''}{where}"
 
 
 # ---- rows to tables ------------------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ With cohorts of a fixed size instead of Poisson sampling the same noise proves f
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 from ..core.errors import InputError
@@ -45,16 +46,19 @@ def epsilon_of(
 def multiplier_for(epsilon: float, delta: float, rate: float, rounds: int) -> float:
     """The least noise multiplier, to 0.001, with which so many rounds spend at most `epsilon` at `delta`."""
     dpa = _library()
-    bracket = dpa.LowerEndpointAndGuess(0.05, 1.0)
-    found = dpa.calibrate_dp_mechanism(
-        lambda: _accountant("pld", COARSE),
-        lambda z: _event(SampledGaussian(z, rate), rounds),
-        epsilon,
-        delta,
-        bracket,
-        tol=TOLERANCE,
-    )
-    return float(found)
+
+    def least(by: Literal["pld", "rdp"], bracket: Any) -> float:
+        made = partial(_accountant, by, COARSE)
+        return float(
+            dpa.calibrate_dp_mechanism(
+                made, lambda z: _event(SampledGaussian(z, rate), rounds), epsilon, delta, bracket, tol=TOLERANCE
+            )
+        )
+
+    enough = least(
+        "rdp", dpa.LowerEndpointAndGuess(0.05, 1.0)
+    )  # quick; PLD takes seconds for each small multiplier that it need not try
+    return least("pld", dpa.LowerEndpointAndGuess(enough / 2, enough))
 
 
 def most_rounds(mechanism: SampledGaussian, epsilon: float, delta: float, asked: int) -> int:

@@ -11,9 +11,10 @@ from ..core.declared import Contract
 from ..core.errors import InputError
 from ..core.keys import fold_name, folds, uniforms
 from ..core.types import Int64Array, UInt64Array
-from ..core.update import STEP, Total, Update, fixed
+from ..core.update import STEP, Total, Update, fixed, real
+from .adaptive_clip import AdaptiveClip, counting_clip
 from .clip import clip, row_clip
-from .discrete_gaussian import SEEDED, gaussian_table, integers, system_words
+from .discrete_gaussian import SEEDED, GaussianTable, gaussian_table, integers, system_words
 from .limit import Limit
 from .noise import noise
 from .protection import PROTECT, Protection
@@ -33,7 +34,13 @@ class ProtectionInForce:
         self.protection, self.contract = protection, contract
         self.users, self.items = contract.sizes["users"], contract.sizes["items"]
         _check(protection, contract)
-        self._table = gaussian_table(protection.noise / STEP) if protection.noise and protection.noise_by == "server" else None
+        moves = protection.clip_quantile and protection.noise  # not before an epsilon has become a noise
+        self.adaptive = (
+            AdaptiveClip(protection.clip_quantile, protection.noise / protection.clip, contract.cohort) if moves else None
+        )
+        self._of_bits = gaussian_table(self.adaptive.of_bits / STEP) if self.adaptive else None
+        by_server = protection.noise and protection.noise_by == "server"
+        self._table = gaussian_table(protection.noise / STEP) if by_server else None
 
     @property
     def rate(self) -> float:
@@ -51,13 +58,19 @@ class ProtectionInForce:
         own = self.protection
         return bool(self.contract.way("rows")) and (own.rows == "all" or (own.noise > 0 and own.noise_by == "devices"))
 
-    def limits(self) -> tuple[Limit, ...]:
-        """What each device applies to its message, in order."""
+    @property
+    def first_clip(self) -> float:
+        """The clip of the first round, where rounds move it; else 0."""
+        return self.protection.clip if self.adaptive else 0.0
+
+    def limits(self, moved: float = 0.0) -> tuple[Limit, ...]:
+        """What each device applies to its message, in order. moved: the clip of the round, where rounds move it."""
         own, found = self.protection, list[Limit]()
         if own.noisy and self.contract.weighs:
             found.append(even_weight(self.contract.usual_weight))
         found += [row_clip(own.row_clip)] if own.row_clip else []
-        found += [clip(own.clip)] if own.clip else []
+        if own.clip:
+            found.append(counting_clip(moved or own.clip) if self.adaptive else clip(own.clip))
         found += [quantise(own.quantise)] if own.quantise else []
         if own.noise and own.noise_by == "devices":
             found.append(noise(own.noise, self.contract.cohort, self.items, own.noise_from, own.lost))
@@ -76,21 +89,34 @@ class ProtectionInForce:
             return np.flatnonzero(np.frombuffer(os.urandom(8 * self.users), np.uint64) < np.float64(self.rate) * 2.0**64)
         return np.flatnonzero(uniforms(folds(fold_name(key, "poisson"), np.arange(self.users))) < self.rate)
 
-    def on_sum(self, total: Total, key: np.uint64) -> Total:
+    def next_clip(self, total: Total, key: np.uint64, moved: float) -> float:
+        """The clip of the next round, by the noisy count of the messages within that of this one, which weights carry; 0 where it stays.
+        Before `on_sum`, which takes the weights away. key: of the round."""
+        if self.adaptive is None or self._of_bits is None:
+            return 0.0
+        noise = self._drawn(self._of_bits, 1, fold_name(key, "noise", "bits"))
+        return self.adaptive.moved(moved, float(real(total.weight + noise).sum()))
+
+    def on_sum(self, total: Total, key: np.uint64, moved: float = 0.0) -> Total:
         """The sum that is released: with the server's noise on every number, if it is the server that adds it; and without counts that
-        depend on who has a history or took part. key: of the round."""
+        depend on who has a history or took part. key: of the round. moved: as in `limits`."""
         if not self.protection.noisy:
             return total
         if self._table is not None:
+            table = gaussian_table(self.adaptive.of_numbers * moved / STEP) if self.adaptive else self._table
             for kind, arrays in (("rows", total.rows), ("dense", total.dense)):
                 for name, array in arrays.items():
-                    own, words = fold_name(key, "noise", kind, name), self._table.words * array.size
-                    drawn = system_words(words) if self.protection.noise_from == "system" else SEEDED
-                    array += integers(self._table, array.size, own, drawn).reshape(array.shape)
+                    array += self._drawn(table, array.size, fold_name(key, "noise", kind, name)).reshape(array.shape)
         if self.contract.way("rows"):
             total.senders[...] = self.contract.cohort
         total.weight[...] = self.contract.cohort * fixed(np.array([self.contract.usual_weight]))
         return total._replace(devices=self.contract.cohort)
+
+    def _drawn(self, table: GaussianTable, count: int, key: np.uint64) -> Int64Array:
+        """Noise for `count` numbers of a sum, in steps of the grid: of the operating system's generator, or of `key`."""
+        return integers(
+            table, count, key, system_words(table.words * count) if self.protection.noise_from == "system" else SEEDED
+        )
 
 
 def even_weight(usual: float) -> Limit:

@@ -21,6 +21,13 @@ class Protection(Settings):
     """Limits of what leaves the devices of a federation. The defaults are the profile `paper`: nothing but the order of rows."""
 
     clip: float = Field(0, ge=0, le=1e6, description="Euclidean length of a device's whole message at most; 0 = any")
+    clip_quantile: float = Field(
+        0,
+        ge=0,
+        lt=1,
+        description="share of messages that the clip should leave whole: `clip` is then where it begins, and each round moves it; "
+        "0 = the clip stays",
+    )
     row_clip: float = Field(0, ge=0, le=1e6, description="Euclidean length of each row of a message at most; 0 = any")
     quantise: float = Field(0, ge=0, le=1e3, description="step to whose multiples numbers are rounded at random; 0 = not at all")
     noise: float = Field(
@@ -67,6 +74,10 @@ class Protection(Settings):
             )
         if self.epsilon is not None and not (self.clip and self.sampling == "poisson"):
             raise ValueError("epsilon together with clip (above 0) and sampling=poisson, on which its proof rests")
+        if self.clip_quantile and not (self.clip and self.noisy and self.noise_by == "server"):
+            raise ValueError(
+                "clip_quantile together with clip (above 0) and with noise by the server, which counts the messages within"
+            )
         if self.defence != "none" and (self.secure_sum or self.noisy):
             raise ValueError("defence=none with secure_sum or noise: a server that sees sums alone cannot tell updates apart")
         return self

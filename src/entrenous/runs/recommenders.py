@@ -128,7 +128,9 @@ def fitted(rounds: Federation, training: Standing) -> Fitted:
     _check_finite(arrays)
     download = rounds.algorithm.download(training.server)
     recommender = FederatedRecommender(rounds.algorithm, download, training.devices, rounds.data)
-    privacy = NOTHING_SPENT if rounds.budget is None else rounds.budget.told()
+    privacy = (
+        NOTHING_SPENT if rounds.budget is None else {**rounds.budget.told(), **({"clip": training.clip} if training.clip else {})}
+    )
     return Fitted(recommender, arrays, training.round, training.ledger, privacy)
 
 
@@ -184,9 +186,10 @@ def restore_training(rounds: Federation, number: int, arrays: Mapping[str, Array
     server = restore_state(rounds.algorithm, "holds", "server", arrays)
     devices = restore_state(rounds.algorithm, "keeps", "devices", arrays)
     releases = int(arrays["releases"][0]) if "releases" in arrays else 0
+    clip = float(arrays["clip"][0]) if "clip" in arrays else 0.0
     if rounds.budget is not None:
         rounds.budget.spent_before(releases)
-    return Training(server, devices, number, Ledger(*(int(count) for count in arrays["ledger"])), releases)
+    return Training(server, devices, number, Ledger(*(int(count) for count in arrays["ledger"])), releases, clip)
 
 
 def checkpoint_arrays(training: Standing) -> dict[str, Array]:
@@ -195,7 +198,8 @@ def checkpoint_arrays(training: Standing) -> dict[str, Array]:
         return training.arrays()
     states = {**_prefixed("server", training.server), **_prefixed("devices", training.devices)}
     spent = {"releases": np.array([training.releases])} if training.releases else {}
-    return {**states, "ledger": np.array(training.ledger, np.int64), **spent}
+    moved = {"clip": np.array([training.clip])} if training.clip else {}
+    return {**states, "ledger": np.array(training.ledger, np.int64), **spent, **moved}
 
 
 def restore_state(algorithm: Algorithm, part: Literal["holds", "keeps"], prefix: str, arrays: Mapping[str, Array]) -> State:

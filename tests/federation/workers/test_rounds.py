@@ -22,6 +22,7 @@ from entrenous.federation.workers.crew import Crew
 from entrenous.federation.workers.engine import EngineOptions, crew
 from entrenous.federation.workers.rounds import ShardedRounds
 from entrenous.federation.workers.shards import ShardHand, bounds
+from entrenous.privacy.protection import Protection
 from entrenous.runs.recommenders import checkpoint_arrays, fitted, restore_training
 from entrenous.runs.store import model_sha256
 from tests.algorithms.test_conformance import make
@@ -78,6 +79,13 @@ def test_either_goes_on_where_the_other_was_interrupted(name: str, data: Interac
         begun, other = first(make(name), data, seed=4), second(make(name), data, seed=4)
         kept = {key: array.copy() for key, array in checkpoint_arrays(begun.advance(begun.start(), 3)).items()}
         assert digest(other, other.advance(restore_training(other, 3, kept), UNTIL)) == expected
+
+
+def test_a_clip_that_moves_is_the_same_for_all_shards(data: Interactions, two: Crew) -> None:
+    protection = Protection(clip=0.5, clip_quantile=0.5, noise=0.2, noise_by="server", sampling="poisson")
+    here, there = Rounds(make("fcf"), data, protection=protection), ShardedRounds(two, make("fcf"), data, protection=protection)
+    assert advanced(there) == advanced(here)
+    assert there.advance(there.start(), UNTIL).clip == here.advance(here.start(), UNTIL).clip != 0.5
 
 
 def sharded_on(hired: Crew) -> Any:

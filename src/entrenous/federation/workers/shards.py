@@ -55,13 +55,13 @@ class ShardHand:
         """Load the private state of the shard's users: leading axis = users."""
         self.devices, self.changed = _copied(devices), np.zeros(len(self.shard.users), np.bool_)
 
-    def work(self, download: State, users: Int64Array, key: np.uint64) -> tuple[Total, Ledger]:
-        """Train some of the shard's users for one round. Returns the sum of their updates, and what was sent."""
+    def work(self, download: State, users: Int64Array, key: np.uint64, clip: float) -> tuple[Total, Ledger]:
+        """Train some of the shard's users for one round; clip: as in `Shard.work`. Returns the sum of their updates, and what was sent."""
         if self.sent is not None:
             self.shard.release(self.sent)  # it has left with the answer to the call before
             self.sent = None
         users = users.copy()
-        total, sent = self.shard.work(download, self.devices, users, key)
+        total, sent = self.shard.work(download, self.devices, users, key, clip=clip)
         self.changed[np.searchsorted(self.shard.users, users)] = True
         self.sent = total
         return total, sent
@@ -102,7 +102,9 @@ class Shards:
         """The private state of all users before the first round: leading axis = users."""
         return self._algorithm.init_devices(np.arange(len(self._data.users)), key)
 
-    def work(self, download: State, devices: State, users: Int64Array, key: np.uint64) -> tuple[Total, Ledger]:
+    def work(
+        self, download: State, devices: State, users: Int64Array, key: np.uint64, *, clip: float = 0.0
+    ) -> tuple[Total, Ledger]:
         """Train `users` for one round in the workers. Returns the sum of their updates, and what was sent. `devices` keep
         their values until `gather`. Raises WorkerDied."""
         if self._loaded is not devices:
@@ -111,7 +113,7 @@ class Shards:
         for number, (low, high) in enumerate(self._bounds):
             own = users[(users >= low) & (users < high)]
             if len(own):
-                arguments[number] = (received, own, key)
+                arguments[number] = (received, own, key, clip)
         total, sent = self._nobody.work(download, self._nothing, self._none, key)
         for part, up in self._crew.call("work", arguments):
             total, sent = merge_totals(total, part), sent.plus(up)
