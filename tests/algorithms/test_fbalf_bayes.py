@@ -18,6 +18,7 @@ from entrenous.data.interactions import Interactions, build
 from entrenous.evaluate.ratings import rate
 from entrenous.federation.executors import Threads
 from entrenous.federation.rounds import Rounds, Training
+from entrenous.privacy.protection import Protection
 from entrenous.runs.recommenders import fitted
 from entrenous.split.protocol import splits
 
@@ -63,6 +64,15 @@ def items_of(update: Update, device: int) -> set[int]:
 
 
 # ---- the server ----------------------------------------------------------------------------------------------------------------
+
+
+def test_a_server_that_sees_sums_counts_senders_by_their_rows_of_counts() -> None:
+    """Where noise makes a row of every item, every device has sent one: the counts say who meant it, and the model is the same."""
+    counted, told = trained(bayes()).server, trained(bayes(counts=0.1)).server
+    assert same(counted, told)
+    every = Protection(noise=1e-6, rows="all")
+    assert same(trained(bayes(counts=0.1), protection=every).server.seen, counted.seen)
+    assert not same(trained(bayes(), protection=every).server.seen, counted.seen)
 
 
 def one_step(

@@ -113,6 +113,13 @@ class FBALFBayes(SendsDecoys):
         0, ge=0, description="devices in a round; 0 = all. With few of them take a small learning_rate and no momentum"
     )
     init_std: float = Field(0.1, gt=0, description="standard deviation of the first q")
+    counts: float = Field(
+        0,
+        ge=0,
+        le=100,
+        description="what a device sends in a further row as the count of each of its rows, for sums with a row of it for every item; "
+        "0 = the server counts rows",
+    )
 
     holds: ClassVar[type] = FBALFBayesServer
     receives: ClassVar[type] = FBALFBayesDownload
@@ -136,8 +143,16 @@ class FBALFBayes(SendsDecoys):
             "at one device. They hide what was rated from one that sees sums, and which items a device asks about from the network",
             only_if="item_bias",
         ),
+        rows(
+            "count",
+            when="each round, the same number for every rated item and every decoy",
+            reveals="which rows there are; in a sum, from how many devices",
+            only_if="counts",
+        ),
     )
-    traits: ClassVar[Traits] = Traits(predicts_ratings=True, draws_negatives=False)
+    traits: ClassVar[Traits] = Traits(
+        predicts_ratings=True, draws_negatives=False, private={"noise": 0.3}, private_settings={"counts": 0.1}
+    )
 
     # ---- the federation ------------------------------------------------------------------------------------------------------------
 
@@ -190,6 +205,8 @@ class FBALFBayes(SendsDecoys):
         rates = self.rates(int(download.iteration[0]))
         g_q, g_b = biased_mf.gradients(download.q, download.b, download.v, after.p, after.offset, over, rates)
         sent = {"q": g_q, "b": g_b} if self.item_bias else {"q": g_q}
+        if self.counts:
+            sent["count"] = np.full(len(mixed.item), self.counts, np.float32)
         return after, Update(mixed.ptr, mixed.item, sent, {}, np.ones(len(users), np.float32))
 
     def rates(self, iteration: int) -> biased_mf.BiasedMFRates:
@@ -212,9 +229,10 @@ class FBALFBayes(SendsDecoys):
 
     def aggregate(self, server: FBALFBayesServer, total: Total) -> FBALFBayesServer:
         """The server's step: q_i and b_i move along the sum of their gradients (eq. 13), with their prior's and momentum."""
-        seen, reports = server.seen + total.senders, server.reports + total.devices
+        senders = self.senders(total)
+        seen, reports = server.seen + senders, server.reports + total.devices
         share = total.devices / float(server.users[0])  # of the users, so that a pass over all counts the prior once
-        expected = np.maximum(total.senders, seen / float(reports[0]) * total.devices)
+        expected = np.maximum(senders, seen / float(reports[0]) * total.devices)
         early = self.rho > 0 and int(server.iteration[0]) < self.threshold
         rate = self.learning_rate * (self.early_rate if early else 1.0)
         q, m_q = self._stepped(server.q, server.m_q, real(total.rows["q"]), expected, share, rate)
@@ -222,6 +240,12 @@ class FBALFBayes(SendsDecoys):
         if self.item_bias:
             b, m_b = self._stepped(b, m_b, real(total.rows["b"]), expected, share, rate)
         return server._replace(q=q, b=b, m_q=m_q, m_b=m_b, seen=seen, reports=reports, iteration=server.iteration + 1)
+
+    def senders(self, total: Total) -> Int64Array:
+        """How many devices sent a row of each item, int64 [items]: counted, or the nearest number to what the rows of counts say."""
+        if not self.counts:
+            return total.senders
+        return np.maximum(np.rint(real(total.rows["count"]) / self.counts), 0).astype(np.int64)
 
     def _stepped(
         self, what: Float32Array, moving: Float32Array, gradient: Float64Array, senders: Float64Array, share: float, rate: float
