@@ -18,7 +18,7 @@ FLAT, SKEW = 10, 0.8  # an item of popularity rank r is drawn with weight (r + 1
 MEAN, OWN, OTHER, QUALITY, MOOD = 3.0, 0.8, -0.6, 0.4, 0.6  # of ratings: own and other tastes, and two standard deviations
 
 
-def planted(*, users: int, items: int = 1000, each: int = 20, tastes: int = 8, lean: float = 12.0, seed: int = 0) -> Interactions:
+def planted(*, users: int, items: int = 2000, each: int = 20, tastes: int = 8, lean: float = 12.0, seed: int = 0) -> Interactions:
     """`users` times `each` distinct (user, item) pairs with ratings from 1 to 5, without time.
 
     User u has the taste u mod `tastes`; items belong to a taste at random, and one of the user's own is drawn `lean` times as often as an

@@ -97,10 +97,10 @@ SCALES = (
         _cells("fbalf", 10, (3.0,), **FBALF),
     )),
     DpScale(name="1,000,000 devices", delta=1e-7, devices=1_000_000, epsilons=(4.0, 1.0), cells=(
-        _cells("fcf", 30, (1.0,), (0.5,), factors=8, cohort=20_000),
+        _cells("fcf", 30, (1.0,), (0.5,), factors=8, cohort=5_000),
         _cells("fpl", 150, (3.0,), factors=8, cohort=20_000),
-        _cells("fbalf", 10, (3.0,), **FBALF),
         _cells("fedavg-gmf", 60, (100.0,), factors=8, cohort=20_000),
+        _cells("fbalf", 10, (3.0,), **FBALF),
     )),
 )  # fmt: skip
 
