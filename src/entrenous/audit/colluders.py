@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, final
+from typing import NamedTuple, final
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from ..core.update import Update
 from ..core.vocabulary import Vocabulary
 from ..data.interactions import Interactions, build
 from ..federation.item_rows import Tables
-from ..federation.visible import of_some
+from ..federation.visible import of_some, side_by_side
 
 FILLERS = 30  # items of a pretended profile beside the target, as FedRecAttack's baselines have it (kappa = 60)
 
@@ -152,20 +152,6 @@ class Colluders:
         mine, others = (of_some(update, np.flatnonzero(some)) for some in (lying, ~lying))
         sight = Sight(self._algorithm, self._contract, self._tables, arrays_of(model), mine, number)
         return side_by_side(others, self._craft(sight))
-
-
-def side_by_side(left: Update, right: Update) -> Update:
-    """The updates of two cohorts as those of one."""
-    ptr = np.concatenate([left.ptr, right.ptr[1:] + left.ptr[-1]])
-
-    def both(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-        return {name: np.concatenate([one[name], other[name]]) for name in one}
-
-    return left._replace(
-        ptr=ptr, item=np.concatenate([left.item, right.item]), rows=both(left.rows, right.rows), dense=both(left.dense, right.dense),
-        weight=np.concatenate([left.weight, right.weight]), group=np.concatenate([left.group, right.group]),
-        shown=both(left.shown, right.shown), sender=np.concatenate([left.sender, right.sender]),
-    )  # fmt: skip
 
 
 # ---- what many attacks do ---------------------------------------------------------------------------------------------------------------
