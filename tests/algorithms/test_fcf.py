@@ -14,6 +14,7 @@ from entrenous.data.interactions import Interactions, build
 from entrenous.federation.rounds import Rounds
 
 USERS, ITEMS = 6, 9
+STEEP = {"optimiser": "sgd", "learning_rate": 1.0, "reg": 0.0}
 
 
 @pytest.fixture
@@ -51,6 +52,37 @@ def test_local_solves_for_x_and_sends_the_papers_gradient(data: Interactions, se
         x = np.linalg.solve(y64.T @ np.diag(c[u]) @ y64 + 0.7 * np.eye(3), y64.T @ (c[u] * p[u]))
         assert np.allclose(private.x[u], x, atol=1e-5)
         assert np.allclose(update.dense["f"][u], (c[u] * (p[u] - y64 @ x))[:, None] * x[None, :], atol=1e-5)
+
+
+@pytest.mark.parametrize("settings", [{}, {"ratings": True, "alpha": 0.5}, {"unobserved": 0.0, "alpha": 0.0}])
+def test_both_forms_have_the_same_gradient(data: Interactions, settings: dict) -> None:
+    """Before anything is rounded: what the server makes of x_u x_u^T and rows of consumed items is the sum of f(u, i)."""
+    printed, gram = (FCF(factors=3, reg=0.7, form=form, **settings) for form in ("printed", "gram"))
+    y = np.random.default_rng(1).normal(size=(ITEMS, 3)).astype(np.float32)
+    everyone = np.arange(USERS)
+    told = [
+        fcf.local(received(y), fcf.init_devices(everyone, key(0)), data.histories(everyone), everyone, key(1))
+        for fcf in (printed, gram)
+    ]
+    (own, update), f = told[1], told[0][1].dense["f"].sum(axis=0, dtype=np.float64)
+    assert np.array_equal(own.x, told[0][0].x) and update.nbytes == 4 * (USERS * 6 + len(data) * 4)
+    triangle = np.zeros((3, 3))
+    triangle[np.tril_indices(3)] = update.dense["outer"].sum(axis=0)
+    rows = np.zeros((ITEMS, 3))
+    np.add.at(rows, update.item, update.rows["own"])
+    whole = triangle + np.tril(triangle, -1).T
+    assert np.allclose(rows - gram.unobserved * y @ whole, f, atol=1e-5)
+    moved = [fcf.aggregate(FCFServer(y, y, y, np.zeros(1, np.int64)), add_update(empty_total(one, ITEMS), one)).y
+             for fcf, (_, one) in zip((printed.model_copy(update=STEEP), gram.model_copy(update=STEEP)), told, strict=True)]  # fmt: skip
+    assert np.allclose(moved[0] - y, 2 * f, atol=1e-3) and np.allclose(*moved, atol=1e-3)  # sums on a grid of 2^-16
+
+
+def test_both_forms_end_with_nearly_the_same_model(data: Interactions) -> None:
+    """Sums differ by rounding to the grid, which 40 rounds do not blow up."""
+    run = [Rounds(FCF(factors=3, form=form, optimiser="sgd", learning_rate=0.02, reg=1), data) for form in ("printed", "gram")]
+    one, other = (rounds.advance(rounds.start(), 40) for rounds in run)
+    assert np.abs(one.server.y - other.server.y).max() < 1e-3 < np.abs(one.server.y - run[0].start().server.y).max()
+    assert other.ledger.rows_up == 40 * len(data) and one.ledger.rows_up == 0
 
 
 def test_the_server_steps_along_the_gradient_of_the_cost(data: Interactions) -> None:

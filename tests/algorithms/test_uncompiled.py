@@ -26,6 +26,7 @@ for algorithm, until in (
     (FPL(factors=8, triples=4, user_step="once"), 3),
     (FPL(factors=6, triples=1, cohort=1), 60),
     (FCF(factors=3), 2),
+    (FCF(factors=3, form="gram"), 2),
     (FedAvg(**PLAIN, factors=5, layers=()), 2),
     (Cali3F(**PLAIN, factors=3, layers=(4, 3), clusters=3, cohort=6, init_std=0.3), 3),
     (Cali3F(clusters=3, cohort=6), 2),
@@ -59,7 +60,7 @@ for name in sys.argv[1:]:
 @pytest.mark.timeout(400)
 def test_plain_python_and_compiled_code_agree_to_the_bit() -> None:
     found = printed_both_ways(PROGRAM).split()
-    assert len(found) == 20 == len(set(found))
+    assert len(found) == 22 == len(set(found))
 
 
 @pytest.fixture(scope="module")

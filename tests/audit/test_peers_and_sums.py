@@ -81,9 +81,9 @@ def test_noise_on_pushed_models_leaves_at_least_popularity(small: Any, attack: A
     assert right(claims, small).ranked > guessed(loud, claims, small) - 0.1
 
 
-@some("algorithm", ["fcf", "pfpl+"])
-def test_two_sums_that_differ_by_one_party_give_that_party(algorithm: str) -> None:
-    transcript = observe(algorithm, movielens(), view="difference", rounds=3, settings={"factors": 20})
+@some("algorithm, settings", [("fcf", {}), ("fcf", {"form": "gram"}), ("pfpl+", {})])
+def test_two_sums_that_differ_by_one_party_give_that_party(algorithm: str, settings: Any) -> None:
+    transcript = observe(algorithm, movielens(), view="difference", rounds=3, settings={"factors": 20, **settings})
     found = right(differencing.ATTACK.run(transcript), movielens())
     assert found.precision > 0.99 and found.recall > (0.99 if algorithm == "fcf" else 0.4)
 
@@ -112,8 +112,9 @@ def test_regression_is_no_worse_than_popularity(small: Any, algorithm: str, fixe
         assert right(claims, data).ranked > guessed(one, claims, data) - 0.03
 
 
-def test_thirty_parties_come_apart_from_two_sums_of_fcf() -> None:
-    transcript = observe("fcf", movielens(), view="sum", cohort=30, fixed=True, rounds=2)
+@some("form", ["printed", "gram"])
+def test_thirty_parties_come_apart_from_two_sums_of_fcf(form: str) -> None:
+    transcript = observe("fcf", movielens(), view="sum", cohort=30, fixed=True, rounds=2, settings={"form": form})
     claims = separation.ATTACK.run(transcript)
     found = measured(claims, transcript, movielens())
     assert not claims.named and "64 equations an item against 30 parties" in claims.note
@@ -130,9 +131,10 @@ def test_a_hundred_parties_come_apart_from_eight_sums_of_fcf(seed: int) -> None:
     assert found["precision"] == 1 and found["recall"] == 1
 
 
-@some("protect", [{"noise": 0.1}, {"noise": 1}])
-def test_noise_on_sums_ends_their_separation(protect: Any) -> None:
-    transcript = observe("fcf", movielens(), view="sum", cohort=30, fixed=True, rounds=2, protect=protect)
+@some("protect, form", [({"noise": 0.1}, "printed"), ({"noise": 1}, "printed"), ({"noise": 0.1}, "gram")])
+def test_noise_on_sums_ends_their_separation(protect: Any, form: str) -> None:
+    asked: Any = {"protect": protect, "settings": {"form": form}}
+    transcript = observe("fcf", movielens(), view="sum", cohort=30, fixed=True, rounds=2, **asked)
     claims = separation.ATTACK.run(transcript)
     assert claims.claimed is None and claims.note.endswith("not solved")
     assert right(claims, movielens()).ranked == guessed(transcript, claims, movielens())
@@ -180,14 +182,24 @@ def test_noise_on_every_row_of_a_sum_leaves_nothing_to_solve(small: Any, triples
     assert right(claims, small).ranked > guessed(transcript, claims, small) - 0.03
 
 
-def test_sums_of_one_model_over_changing_cohorts_are_solved(small: Any) -> None:
-    alone = observe("fcf", small, rounds=1, settings={"factors": 4}).rounds[0]
+def summed(alone: Seen, cohort: Any) -> Any:
+    """The sum of what some users sent: dense arrays, and rows by item."""
+    rows = np.repeat(np.arange(40), np.diff(alone.sent["ptr"]))
+    by_item = np.zeros((120, 4))
+    if "own" in alone.sent:
+        some_rows = np.isin(rows, cohort)
+        np.add.at(by_item, alone.sent["item"][some_rows], alone.sent["own"][some_rows].astype(np.float64))
+        return {"own": by_item, "outer": alone.sent["outer"][cohort].sum(axis=0, dtype=np.float64)[None]}
+    return {"f": alone.sent["f"][cohort].sum(axis=0, dtype=np.float64)[None]}
+
+
+@some("form", ["printed", "gram"])
+def test_sums_of_one_model_over_changing_cohorts_are_solved(small: Any, form: str) -> None:
+    alone = observe("fcf", small, rounds=1, settings={"factors": 4, "form": form}).rounds[0]
     draws = np.random.default_rng(0)
     cohorts = [np.sort(draws.choice(40, 20, replace=False)) for _ in range(60)]
-    sums = [
-        Seen(0, alone.received, cohort, {"f": alone.sent["f"][cohort].sum(axis=0, dtype=np.float64)[None]}) for cohort in cohorts
-    ]
-    transcript = observe("fcf", small, view="sum", cohort=20, settings={"factors": 4})
+    sums = [Seen(0, alone.received, cohort, summed(alone, cohort)) for cohort in cohorts]
+    transcript = observe("fcf", small, view="sum", cohort=20, settings={"factors": 4, "form": form})
     solved = right(replay.ATTACK.run(transcript._replace(rounds=tuple(sums))), small)
     assert solved.precision > 0.99 and solved.recall > 0.99
     claims = replay.ATTACK.run(transcript)

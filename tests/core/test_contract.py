@@ -172,7 +172,7 @@ def test_a_size_or_a_setting_that_is_not_there(algorithm: Any, said: str) -> Non
 
 
 def test_traits_have_defaults() -> None:
-    assert replace(declared(fcf.FCF()).traits, private={}) == Traits(draws_negatives=False)
+    assert replace(declared(fcf.FCF()).traits, private={}) == Traits(draws_negatives=False, same_rows=True)
 
 
 # ---- algorithms that do not do what they declare -----------------------------------------------------------------------------------------

@@ -100,7 +100,7 @@ def test_it_is_the_default_and_paper_is_asked_for(tmp_path: Path) -> None:
      ({"algorithm": "sfpl", "settings": {}, "protect": {"noise": 0.1}}, "asks one device a round"),
      ({"algorithm": "fedfast-gmf", "settings": {}, "protect": {"noise": 0.1}}, "shows '"),
      ({"profile": "dp", "protect": {}}, "dp is for simulations so far"),
-     ({"profile": "robust", "protect": {}}, "robust is for simulations so far"),
+     ({"profile": "robust", "protect": {"secure_sum": True}}, "sums alone cannot tell updates apart"),
      ({"protect": {"noise_by": "server"}}, "a node cannot see that a server adds noise"),
      ({"protect": {"people": 21}}, "20")],
 )  # fmt: skip

@@ -23,8 +23,10 @@ NAMES = [f"node-{number}" for number in range(1, 7)]  # 20 users of six nodes: 4
 HALF = Floors(people=9, parties=3, occupancy=0.0)
 
 
-def masked(folder: Path, floors: Floors = HALF, algorithm: str = "fcf", **terms: object) -> FoundedFederation:
-    settings = FCF if algorithm == "fcf" else None
+def masked(
+    folder: Path, floors: Floors = HALF, algorithm: str = "fcf", form: str = "printed", **terms: object
+) -> FoundedFederation:
+    settings = {**FCF, "form": form} if algorithm == "fcf" else None
     return federation(folder, 6, 8, algorithm, settings=settings, secure="masks", floors=floors, **terms)
 
 
@@ -118,9 +120,11 @@ def test_a_restart_forgets_nothing(lying: SubtractingServer) -> None:
     assert lying.sum_of(1, NAMES[:5], 0.1) is None and lying.sum_of(2, NAMES, 0.2) is not None
 
 
-def test_sums_of_a_message_with_every_row_end_before_they_come_apart(tmp_path: Path) -> None:
-    """20 people, 4 numbers an item: the third sum of the same nodes would be of 1.67 devices an equation."""
-    held = SubtractingServer(masked(tmp_path / "f", Floors(people=9, parties=3, occupancy=2.0)))
+@pytest.mark.parametrize("form", ["printed", "gram"])
+def test_sums_of_a_message_with_every_row_end_before_they_come_apart(tmp_path: Path, form: str) -> None:
+    """20 people, 4 numbers an item: the third sum of the same nodes would be of 1.67 devices an equation. So it is with rows of the same
+    items in every round."""
+    held = SubtractingServer(masked(tmp_path / "f", Floors(people=9, parties=3, occupancy=2.0), form=form))
     found = [held.sum_of(number, NAMES, number / 10) is not None for number in range(3)]
     assert found == [True, True, False] and "occupancy" in held.said["node-1"]
     held.close()

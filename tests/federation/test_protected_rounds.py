@@ -42,6 +42,7 @@ ALGORITHMS: dict[str, Any] = {
     "fpl": FPL(factors=6, triples=20),
     "fpl in parts": FPL(factors=6, triples=20, cohort=30),
     "fcf": FCF(factors=5),
+    "fcf by gram": FCF(factors=5, form="gram"),
     "fedavg": FedAvg(factors=4, layers=(), cohort=40),
 }
 PROTECTIONS = {

@@ -30,6 +30,7 @@ ALGORITHMS = {
     "sfpl+": FPL(factors=3, triples=8, cohort=1, pi=0.5),
     "fcf": FCF(factors=4, rounds=5),
     "fcf cohort": FCF(factors=4, cohort=11),
+    "fcf by gram": FCF(factors=4, cohort=11, form="gram"),
 }
 
 

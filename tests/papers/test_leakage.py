@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from entrenous.audit.examine import AuditPlan
+from entrenous.audit.subject import AuditPlan
 from entrenous.papers.leakage import LeakPoint, front, said_of, table_rows
 from entrenous.papers.privacy_pi import figure
 from entrenous.papers.remember import Cells

@@ -5,6 +5,10 @@ privacy-preserving personalized recommendation system", arXiv:1901.09888 (2019).
 
     J = sum_ui c_ui (p_ui - x_u . y_i)^2 + lambda (sum_u |x_u|^2 + sum_i |y_i|^2),   p_ui = 1 if consumed,   c_ui = 1 + alpha r_ui
 
+What a device sends has two forms, of which the server makes the same sum: `form=printed`, the gradient f(u, i) of every item, and
+`form=gram`, x_u x_u^T with a row for each consumed item, from which all f(u, i) follow (`local`). The second form is ours; it splits the
+sum as Hu, Koren and Volinsky do theirs.
+
 `fcf` is the method as published. `fcf-huawei` is what FPL's tables compared with (sciueferrara/fcf-huawei): weight 0 instead of 1 for
 what was not consumed, no alpha, and plain gradient descent on the server. It is a weaker method.
 """
@@ -15,18 +19,18 @@ from functools import partial
 from typing import Annotated, ClassVar, Literal, NamedTuple, Self, final
 
 import numpy as np
-from numba import njit
 from pydantic import Field
 
 from ..core.adam import EPSILON, direction, moment
-from ..core.contract import SentArray, Traits, axes, dense
+from ..core.contract import SentArray, Traits, axes, dense, rows
 from ..core.keys import folds, normals
 from ..core.protocols import Catalogue, Histories
 from ..core.sampling import cohort
 from ..core.settings import Settings
-from ..core.types import Float32Array, Float64Array, Int32Array, Int64Array
+from ..core.types import Float32Array, Float64Array, Int64Array
 from ..core.update import Total, Update, real
 from ..kernels import bpr_mf
+from ..kernels import fcf as kernels
 
 
 class FCFServer(NamedTuple):
@@ -70,6 +74,10 @@ class FCF(Settings):
         1.0, ge=0, description="confidence of items not consumed: 1 as published, 0 as FPL's comparison ran it"
     )
     ratings: bool = Field(False, description="r_ui is the rating (True) or 1 (False)")
+    form: Literal["printed", "gram"] = Field(
+        "printed",
+        description="printed: a gradient for every item leaves a device; gram: x_u x_u^T and a row for each consumed item, the same sum",
+    )
     cohort: int = Field(0, ge=0, description="devices in a round; 0 = all")
     rounds: int = Field(100, ge=1, description="training length")
     init_std: float = Field(0.1, ge=0, description="standard deviation of the first y")
@@ -82,14 +90,32 @@ class FCF(Settings):
             "f",
             "items",
             "factors",
-            when="each round, a row for every item",
+            when="each round if form=printed, a row for every item",
             reveals="the rows are multiples of x_u, larger for consumed items: seen singly, x_u's direction and the whole history can be "
             "read off. In sums it stays hidden only while nobody can take them apart: sums of the same parties over some rounds give "
             "single histories, and two sums that differ by one party give that party's",
+            only_if="printed",
+        ),
+        rows(
+            "own",
+            "factors",
+            when="each round if form=gram, a row for every consumed item",
+            reveals="the rows that are there are the history, seen singly. A sum comes apart as one of f does, and says how many of its "
+            "parties consumed each item, which over changing parties tells more than f (docs/algorithms.md). Under noise, or with "
+            "`rows=all`, every device sends a row for every item, and nothing is counted",
+            only_if="by_gram",
+        ),
+        dense(
+            "outer",
+            "triangle",
+            when="each round if form=gram, x_u x_u^T without its upper half",
+            reveals="x_u up to its sign, seen singly: with the item factors every score of the user. In a sum it is the second moment of "
+            "its parties' x_u",
+            only_if="by_gram",
         ),
     )
     traits: ClassVar[Traits] = Traits(
-        draws_negatives=False, private={"noise": 1.0}
+        draws_negatives=False, private={"noise": 1.0}, same_rows=True
     )  # every unobserved item counts, with confidence `unobserved`
 
     def configured(self, catalogue: Catalogue) -> Self:
@@ -99,6 +125,21 @@ class FCF(Settings):
     def default_rounds(self, catalogue: Catalogue) -> int:
         """Training rounds if none are asked for: the setting `rounds`, of any data set."""
         return self.rounds
+
+    @property
+    def by_gram(self) -> bool:
+        """Whether devices send x_u x_u^T and rows of consumed items."""
+        return self.form == "gram"
+
+    @property
+    def printed(self) -> bool:
+        """Whether devices send a gradient for every item."""
+        return not self.by_gram
+
+    def sizes(self, catalogue: Catalogue) -> dict[str, int]:
+        """Sizes of the declared arrays. triangle: numbers of x_u x_u^T, F (F + 1) / 2. usual_rows: items of a history, on average."""
+        usual = catalogue.interactions // max(1, catalogue.users)
+        return {"triangle": self.factors * (self.factors + 1) // 2, "usual_rows": max(1, min(catalogue.items, usual))}
 
     def init_server(self, catalogue: Catalogue, key: np.uint64) -> FCFServer:
         """The initial item factors y ~ N(0, init_std^2), and Adam's moments at 0."""
@@ -115,23 +156,31 @@ class FCF(Settings):
 
     def download(self, server: FCFServer) -> FCFDownload:
         """The item factors Y, and the product Y^T Y, which every device needs."""
-        return FCFDownload(server.y, _gram(server.y))
+        return FCFDownload(server.y, kernels.gram(server.y))
 
     def local(
         self, download: FCFDownload, devices: FCFDevices, histories: Histories, users: Int64Array, key: np.uint64
     ) -> tuple[FCFDevices, Update]:
         """Solves x_u = (Y^T C_u Y + lambda I)^-1 Y^T C_u p_u on each device, and sends f(u, i) = c_ui (p_ui - x_u . y_i) x_u for every
-        item i."""
-        x = self._solve(download, histories)
+        item i; by the Gram matrix x_u x_u^T, and f(u, i) + w x_u x_u^T y_i for every consumed item, where w = `unobserved`. Of all
+        other items that is 0."""
+        x, c = self._solve(download, histories), self._confidence(histories)
+        ones = np.ones(len(users), np.float32)
+        if self.by_gram:
+            own = np.empty((len(histories.item), self.factors), np.float32)
+            kernels.own_rows(download.y, x, histories, c, self.unobserved, own)
+            outer = np.empty((len(users), self.factors * (self.factors + 1) // 2), np.float32)
+            kernels.outer_products(x, outer)
+            return FCFDevices(x), Update(histories.ptr, histories.item, {"own": own}, {"outer": outer}, ones)
         f = np.empty((len(users), *download.y.shape), np.float32)
-        _gradients(download.y, x, histories, self._confidence(histories), self.unobserved, f)
+        kernels.gradients(download.y, x, histories, c, self.unobserved, f)
         nothing = np.zeros(len(users) + 1, np.int64)
-        return FCFDevices(x), Update(nothing, np.empty(0, np.int32), {}, {"f": f}, np.ones(len(users), np.float32))
+        return FCFDevices(x), Update(nothing, np.empty(0, np.int32), {}, {"f": f}, ones)
 
     def aggregate(self, server: FCFServer, total: Total) -> FCFServer:
         """The server's step along dJ/dy_i = -2 sum_u f(u, i) + 2 lambda y_i, by Adam or plain gradient descent."""
         y = server.y.astype(np.float64)
-        gradient = -2 * real(total.dense["f"][0]) + 2 * self.reg * y
+        gradient = -2 * self._summed(server.y, total) + 2 * self.reg * y
         if self.optimiser == "sgd":
             return server._replace(y=(y - self.learning_rate * gradient).astype(np.float32), step=server.step + 1)
         step = int(server.step[0]) + 1
@@ -141,6 +190,12 @@ class FCF(Settings):
         move = direction(mean, square, self.learning_rate, 1.0, EPSILON)
         return FCFServer((y - move).astype(np.float32), m.astype(np.float32), v.astype(np.float32), server.step + 1)
 
+    def _summed(self, y: Float32Array, total: Total) -> Float64Array:
+        """sum_u f(u, i) of every item, float64 [items, F]."""
+        if self.printed:
+            return real(total.dense["f"][0])
+        return real(total.rows["own"]) - self.unobserved * kernels.times_triangle(y, real(total.dense["outer"][0]))
+
     def score(self, download: FCFDownload, devices: FCFDevices, histories: Histories) -> Float32Array:
         """Scores of every item, x_u . y_i with x_u solved against the y just received: float32 [m, items]."""
         none = np.zeros(len(download.y), np.float32)
@@ -148,7 +203,7 @@ class FCF(Settings):
 
     def _solve(self, download: FCFDownload, histories: Histories) -> Float32Array:
         x = np.empty((len(histories.ptr) - 1, self.factors), np.float32)
-        _solve(download.y, download.gram, histories, self._confidence(histories), self.unobserved, self.reg, x)
+        kernels.solve(download.y, download.gram, histories, self._confidence(histories), self.unobserved, self.reg, x)
         return x
 
     def _confidence(self, histories: Histories) -> Float32Array:
@@ -156,101 +211,6 @@ class FCF(Settings):
         if self.ratings:
             return (self.unobserved + self.alpha * histories.value).astype(np.float32)
         return np.full(len(histories.item), 1 + self.alpha if self.unobserved else 1, np.float32)
-
-
-# ---- on one device, in plain loops ---------------------------------------------------------------------------------------------
-
-
-@njit(cache=True, nogil=True)
-def _gram(y: Float32Array) -> Float64Array:
-    """Y^T Y, float64 [F, F], item by item: the same bits on any machine with this arithmetic, which BLAS does not promise."""
-    factors = y.shape[1]
-    out = np.zeros((factors, factors))
-    for i in range(len(y)):
-        for f in range(factors):
-            weight, row = np.float64(y[i, f]), out[f]
-            for g in range(f + 1):
-                row[g] += weight * y[i, g]
-    return out
-
-
-@njit(cache=True, nogil=True)
-def _solve(
-    y: Float32Array, gram: Float64Array, histories: Histories, c: Float32Array, unobserved: float, reg: float, x: Float32Array
-) -> None:
-    """x_u of every device. Y^T C_u Y = w Y^T Y + Y^T (C_u - w I) Y with w the weight of what was not consumed."""
-    factors = y.shape[1]
-    for u in range(len(x)):
-        a, rhs = unobserved * gram, np.zeros(factors)
-        for f in range(factors):
-            a[f, f] += reg
-        for r in range(histories.ptr[u], histories.ptr[u + 1]):
-            row, confidence = y[histories.item[r]], np.float64(c[r])
-            for f in range(factors):
-                weight = (confidence - unobserved) * row[f]
-                rhs[f] += confidence * row[f]
-                for g in range(f + 1):
-                    a[f, g] += weight * row[g]
-        _cholesky_solve(a, rhs)
-        x[u] = rhs.astype(np.float32)
-
-
-@njit(cache=True, nogil=True)
-def _cholesky_solve(a: Float64Array, rhs: Float64Array) -> None:
-    """rhs <- a^-1 rhs for a symmetric positive definite matrix given by its lower triangle, which is overwritten by its factor."""
-    n = len(rhs)
-    for f in range(n):
-        for g in range(f + 1):
-            left = a[f, g]
-            for h in range(g):
-                left -= a[f, h] * a[g, h]
-            a[f, g] = np.sqrt(max(left, 1e-12)) if f == g else left / a[g, g]
-        for g in range(f):
-            rhs[f] -= a[f, g] * rhs[g]
-        rhs[f] /= a[f, f]
-    for f in range(n - 1, -1, -1):
-        for g in range(f + 1, n):
-            rhs[f] -= a[g, f] * rhs[g]
-        rhs[f] /= a[f, f]
-
-
-@njit(cache=True, nogil=True)
-def _gradients(
-    y: Float32Array, x: Float32Array, histories: Histories, c: Float32Array, unobserved: float, out: Float32Array
-) -> None:
-    """f(u, i) = c_ui (p_ui - x_u . y_i) x_u for every device and item, out: [m, items, F]."""
-    factors = y.shape[1]
-    error = np.empty(len(y), np.float32)
-    for u in range(len(x)):
-        _errors(
-            y,
-            x[u],
-            histories.item[histories.ptr[u] : histories.ptr[u + 1]],
-            c[histories.ptr[u] : histories.ptr[u + 1]],
-            unobserved,
-            error,
-        )
-        for i in range(len(y)):
-            for f in range(factors):
-                out[u, i, f] = error[i] * x[u, f]
-
-
-@njit(cache=True, nogil=True)
-def _errors(
-    y: Float32Array, x: Float32Array, consumed: Int32Array, c: Float32Array, unobserved: float, error: Float32Array
-) -> None:
-    """c_ui (p_ui - x_u . y_i) of every item."""
-    for i in range(len(y)):
-        score = np.float32(0)
-        for f in range(len(x)):
-            score += x[f] * y[i, f]
-        error[i] = -np.float32(unobserved) * score
-    for r in range(len(consumed)):
-        i = consumed[r]
-        score = np.float32(0)
-        for f in range(len(x)):
-            score += x[f] * y[i, f]
-        error[i] = c[r] * (np.float32(1) - score)
 
 
 ALGORITHMS = {

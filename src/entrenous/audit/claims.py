@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from safetensors import safe_open
@@ -14,14 +14,19 @@ from safetensors.numpy import save_file
 from ..core.types import BoolArray, Float32Array, Int32Array, Int64Array
 from .transcript import Transcript, View
 
+Asks = Literal["histories", "members", "communities"]
+"""histories: what did this user consume? members: was this user in training? communities: which users are nearest to a set of items?"""
+
 
 class Claims(NamedTuple):
-    """What an attack says about the histories of some users.
+    """What an attack says about the histories of some users, or another question.
 
     users: int64 [m], about whom, ascending. score: float32 [m, items], higher = more likely consumed; it ranks all items. claimed: bool
     [m, items], the items that the attack is sure of (None: it only ranks). first: int32 [m, items], the place in `transcript.rounds` at
     which an item was first claimed, -1 = never (None: not kept). named: whether the users are named, or pseudonyms whose history is right
     but whose name is not known. note: a sentence on what limits the attack here, such as equations against unknowns.
+    asks: what the attack was about. Of members `users` are candidates by their place, and score is [m, 1], higher = more likely in
+    training; of communities score is [m, targets], higher = nearer to the items of a target.
     """
 
     users: Int64Array
@@ -30,6 +35,7 @@ class Claims(NamedTuple):
     first: Int32Array | None = None
     named: bool = True
     note: str = ""
+    asks: Asks = "histories"
 
 
 class Attack(NamedTuple):
@@ -51,7 +57,7 @@ def write_claims(path: Path, claims: Claims) -> None:
     """Write claims to one safetensors file."""
     arrays = {name: getattr(claims, name) for name in ("users", "score", "claimed", "first")}
     whole = {name: np.ascontiguousarray(array) for name, array in arrays.items() if array is not None}
-    save_file(whole, path, metadata={"about": json.dumps({"named": claims.named, "note": claims.note})})
+    save_file(whole, path, metadata={"about": json.dumps({"named": claims.named, "note": claims.note, "asks": claims.asks})})
 
 
 def read_claims(path: Path) -> Claims:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, final
+from typing import NamedTuple, final
 
 import numpy as np
 
@@ -20,9 +20,9 @@ from ..core.protocols import FederatedAlgorithm, State, arrays_of
 from ..core.types import Float64Array, Int64Array
 from ..core.update import Update
 from ..core.vocabulary import Vocabulary
-from ..data.interactions import Interactions, build
+from ..data.interactions import NO_TIME, Interactions, build
 from ..federation.item_rows import Tables
-from ..federation.visible import of_some
+from ..federation.visible import of_some, side_by_side
 
 FILLERS = 30  # items of a pretended profile beside the target, as FedRecAttack's baselines have it (kappa = 60)
 
@@ -128,8 +128,17 @@ def joined_by(data: Interactions, plot: Plot, poison: Poison) -> Interactions:
     liked = np.float32(data.rating_scale[1])
     value = np.concatenate([data.value, np.full(len(item) - len(data.item), liked)])
     everybody = Vocabulary(size=data.catalogue.users + len(plot.users), kind=data.users.kind)
-    whole = build(user, item, value=value, users=everybody, items=data.items, name=data.name, scale=data.rating_scale)
+    time = None if data.time is None else np.concatenate([data.time, _times(data.time, plot, len(item) - len(data.item))])
+    whole = build(user, item, value=value, time=time, users=everybody, items=data.items, name=data.name, scale=data.rating_scale)
     return replace(whole, features=data.features)
+
+
+def _times(known: Int64Array, plot: Plot, many: int) -> Int64Array:
+    """When colluders pretend to have consumed what they name: at any time of those that honest rows have."""
+    sure = known[known != NO_TIME]
+    if not len(sure):
+        return np.full(many, NO_TIME)
+    return sure[(plot.draws("times").uniform(many) * len(sure)).astype(np.int64)]
 
 
 # ---- in a round -------------------------------------------------------------------------------------------------------------------------
@@ -152,20 +161,6 @@ class Colluders:
         mine, others = (of_some(update, np.flatnonzero(some)) for some in (lying, ~lying))
         sight = Sight(self._algorithm, self._contract, self._tables, arrays_of(model), mine, number)
         return side_by_side(others, self._craft(sight))
-
-
-def side_by_side(left: Update, right: Update) -> Update:
-    """The updates of two cohorts as those of one."""
-    ptr = np.concatenate([left.ptr, right.ptr[1:] + left.ptr[-1]])
-
-    def both(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-        return {name: np.concatenate([one[name], other[name]]) for name in one}
-
-    return left._replace(
-        ptr=ptr, item=np.concatenate([left.item, right.item]), rows=both(left.rows, right.rows), dense=both(left.dense, right.dense),
-        weight=np.concatenate([left.weight, right.weight]), group=np.concatenate([left.group, right.group]),
-        shown=both(left.shown, right.shown), sender=np.concatenate([left.sender, right.sender]),
-    )  # fmt: skip
 
 
 # ---- what many attacks do ---------------------------------------------------------------------------------------------------------------

@@ -3,74 +3,34 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple, final
+from typing import Any
 
-from ..core.declared import is_central, is_federated, is_gossip
-from ..core.errors import InputError
+import numpy as np
+
+from ..core.declared import is_gossip
 from ..core.own import short
-from ..core.protocols import Progress, arrays_of, silent
+from ..core.protocols import Progress, silent
+from ..core.types import BoolArray
 from ..data.interactions import Interactions
 from ..federation.executors import Threads
-from ..privacy.protection import PAPER
-from ..runs import pipeline, reopen
-from ..runs.plan import RunPlan, algorithm_of, check, make, network_of, protection_in, usual_protocol
+from ..privacy.protection import Protection
+from ..runs.plan import network_of, protection_in
 from ..runs.store import StoredRun
-from ..split.types import Split
 from .apart import attempts
+from .claims import Claims
+from .endings import trained_to_end, without_some
 from .known import check_names, known
 from .measures import measured, popularity_guess, seen_users
-from .observe import Scene, as_trained, check_scene, observe, released
+from .observe import observe
+from .other_questions import communities_found, members_found
+from .promised import Audited, by_canaries, check_asked, spent_by
+from .scene import check_scene
+from .subject import AuditPlan, Subject, subject_of, usual_view
 from .transcript import Transcript, View
 
 FIGURES = ("precision", "recall", "f1", "share", "r_precision", "auc", "advantage", "low", "high", "worst", "rounds_to_half")
-ACCURACY = ("hr@10", "rmse")  # the first that the protocol measures
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class AuditPlan:
-    """What is audited, and as whom.
-
-    algorithm, data, protocol, settings, load, network, profile, protect: as of a run. view: None = `individual`; `sum` where messages are
-    masked; `neighbour` where there is no server. cohort, rounds, fixed, people, watched, public_draws: as in `audit.observe.Scene`.
-    attacks: names, () = all that apply. quick: leave out the training to the end, and so accuracy and what the final model tells.
-    """
-
-    algorithm: str
-    data: str = "ml-100k"
-    protocol: str | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    load: Mapping[str, Any] = field(default_factory=dict)
-    network: Mapping[str, Any] = field(default_factory=dict)
-    seed: int = 0
-    view: View | None = None
-    cohort: int = 0
-    rounds: int = 0
-    fixed: bool = False
-    people: int = 1
-    watched: int = 0
-    profile: str = PAPER
-    protect: Mapping[str, Any] = field(default_factory=dict)
-    public_draws: bool = False
-    attacks: tuple[str, ...] = ()
-    quick: bool = False
-    threads: int = 0
-
-
-class Subject(NamedTuple):
-    """What is audited: the plan by which it trains, the algorithm, the split that it trains on, and a stored run if it is one."""
-
-    plan: RunPlan
-    made: Any
-    split: Split
-    stored: StoredRun | None
-
-    @property
-    def train(self) -> Interactions:
-        """The rows that devices train on: the truth that attacks are held against."""
-        return self.split.final_train
+MEMBERS = "user-membership"  # the attack that needs a training of its own
+NOBODY = np.empty(0, np.bool_)
 
 
 def audited(
@@ -84,23 +44,28 @@ def audited(
     """The report of an audit, as `entrenous audit --json` prints it. rows: the data, where it is at hand. stored: a run, whose plan then
     holds. Raises InputError for what cannot be audited, before anything is trained."""
     check_names(plan.attacks)
-    check_scene(Scene(plan.view or "individual", plan.rounds, plan.seed, plan.cohort, plan.fixed, plan.people, plan.watched))
+    check_scene(plan.scene(plan.view or "individual"))
     began = time.perf_counter()
-    subject = _subject(plan, rows, stored)
-    view = plan.view or _usual_view(subject)
+    subject = subject_of(plan, rows, stored)
+    view = plan.view or usual_view(subject)
+    canaries = _canaries(plan, subject, view, progress)
     seen = None if view == "model" and not is_gossip(subject.made) else _seen(plan, subject, view, progress)
     found = [] if seen is None else _attacked(seen, subject, plan, progress)
-    accuracy: dict[str, float] = {}
+    accuracy, privacy = dict[str, float](), dict[str, Any]()
     if seen is None or not plan.quick:
-        accuracy, final = _trained(plan, subject, view, todays_code, progress)
+        accuracy, final, privacy = trained_to_end(plan, subject, view, todays_code, progress)
         found += [] if final is None else _attacked(final, subject, plan, progress)
+        if final is not None and (not plan.attacks or MEMBERS in plan.attacks):
+            without, inside = without_some(plan, subject, view, progress)
+            found += _attacked(without, subject, plan, progress, inside)
         seen = seen or final
     assert seen is not None  # each branch saw something
     about = seen.about
     return {
         "algorithm": about["algorithm"], "view": view, "cohort": about["cohort"], "rounds": _rounds(seen),
         "profile": about["profile"], "popularity": popularity_guess(subject.train, seen_users(seen)), "attacks": found,
-        "accuracy": accuracy, "epsilon": about["protect"]["epsilon"], "protect": about["protect"],
+        "accuracy": accuracy, **spent_by(seen, privacy), "epsilon_whole": privacy.get("epsilon"), "canaries": canaries,
+        "protect": about["protect"],
         "run": None if stored is None else stored.path.name, "data": subject.train.name, "protocol": subject.split.name,
         "seed": plan.seed, "settings": dict(about["settings"]), "fixed": about["fixed"], "people": about["people"],
         "watched": about["watched"], "public_draws": plan.public_draws, "seen": _said(seen), "equations": equations(seen),
@@ -108,29 +73,14 @@ def audited(
     }  # fmt: skip
 
 
-def _subject(plan: AuditPlan, rows: Interactions | None, stored: StoredRun | None) -> Subject:
-    protocol = plan.protocol or usual_protocol(plan.data if rows is None else rows, plan.algorithm)
-    asked = RunPlan(
-        algorithm=plan.algorithm, data=plan.data, protocol=protocol, seed=plan.seed, settings=plan.settings, load=plan.load,
-        network=plan.network, profile=plan.profile, protect=plan.protect,
-    )  # fmt: skip
-    if stored is None:
-        check(asked)
-    else:
-        asked = reopen.plan_of(stored, plan.algorithm)
-    if is_central(algorithm_of(plan.algorithm, {})):
-        raise InputError(
-            plan.algorithm, "nothing leaves a device: it is trained in one place", expected="an algorithm of devices"
-        )
-    what = pipeline.material(asked, rows) if stored is None else reopen.material_of(stored, asked)
-    made = make(asked, what.rows)
-    return Subject(asked, made, what.parts[0], stored)
-
-
-def _usual_view(subject: Subject) -> View:
-    if is_gossip(subject.made):
-        return "neighbour"
-    return "sum" if protection_in(subject.plan, subject.made).secure_sum else "individual"
+def _canaries(plan: AuditPlan, subject: Subject, view: View, progress: Progress) -> dict[str, Any] | None:
+    """What canaries say, if any were asked for."""
+    if not plan.canaries:
+        return None
+    own = Protection.parse({**dict(protection_in(subject.plan, subject.made)), "noise_by": "server"}, "--protect")
+    audited = Audited(subject.made, subject.train, plan.scene("sum" if view == "model" else view), own)
+    check_asked(audited, plan.canaries)
+    return by_canaries(audited, plan.canaries, executor=Threads(plan.threads), progress=progress)
 
 
 def _seen(plan: AuditPlan, subject: Subject, view: View, progress: Progress) -> Transcript:
@@ -143,8 +93,11 @@ def _seen(plan: AuditPlan, subject: Subject, view: View, progress: Progress) -> 
     return seen._replace(about={**seen.about, "algorithm": short(plan.algorithm)})
 
 
-def _attacked(seen: Transcript, subject: Subject, plan: AuditPlan, progress: Progress) -> list[dict[str, Any]]:
-    """What every attack makes of a transcript; those that failed with the reason and no figures."""
+def _attacked(
+    seen: Transcript, subject: Subject, plan: AuditPlan, progress: Progress, inside: BoolArray = NOBODY
+) -> list[dict[str, Any]]:
+    """What every attack makes of a transcript; those that failed with the reason and no figures. inside: which candidates were in
+    training, where the onlooker has some."""
     found = []
     for one in attempts(seen, plan.attacks, progress=progress):
         about = {
@@ -154,43 +107,18 @@ def _attacked(seen: Transcript, subject: Subject, plan: AuditPlan, progress: Pro
             "seconds": round(one.seconds, 2),
         }
         if one.claims is None:
-            found.append({**about, **dict.fromkeys(FIGURES), "named": True, "note": "", "verdict": f"failed: {one.failed}"})
+            nothing = {"asks": "histories", **dict.fromkeys(FIGURES), "named": True, "note": ""}
+            found.append({**about, **nothing, "verdict": f"failed: {one.failed}"})
         else:
-            found.append({**about, **measured(one.claims, seen, subject.train)})
+            found.append({**about, "asks": one.claims.asks, **_measured(one.claims, seen, subject.train, inside)})
     return found
 
 
-def _trained(
-    plan: AuditPlan, subject: Subject, view: View, todays_code: bool, progress: Progress
-) -> tuple[dict[str, float], Transcript | None]:
-    """The accuracy of the same algorithm with the same settings, trained to the end, and what its final model shows (None: there is none
-    that all devices have)."""
-    if subject.stored is not None:
-        recommender: Any = reopen.reopen(subject.stored, algorithm=plan.algorithm, todays_code=todays_code).recommender
-        metrics = subject.stored.manifest["metrics"]
-    else:
-        parties = Scene(view, cohort=plan.cohort).parties * plan.people
-        cohort = {"cohort": min(parties, len(subject.train.users))} if parties and "cohort" in dict(subject.made) else {}
-        ended = pipeline.run(
-            plan.algorithm, subject.split.all_rows, parts=[subject.split], seed=plan.seed, settings={**plan.settings, **cohort},
-            network=plan.network, rounds=(plan.rounds or None) if view == "model" else None, profile=plan.profile,
-            protect=_same_noise(plan, subject), threads=plan.threads, progress=progress,
-        )  # fmt: skip
-        recommender, metrics = ended.recommender, ended.metrics
-    final = None
-    if not is_gossip(subject.made):
-        protection = as_trained(protection_in(subject.plan, subject.made), subject.made, subject.train)
-        scene = Scene(profile=subject.plan.profile, protection=protection)
-        final = released(short(plan.algorithm), recommender.algorithm, subject.train, arrays_of(recommender.download), scene)
-    return {name: metrics[name] for name in ACCURACY if name in metrics}, final
-
-
-def _same_noise(plan: AuditPlan, subject: Subject) -> Mapping[str, Any]:
-    """The protection with the noise of sums added to the sums: what trains is the same in distribution, and ten times as fast as the
-    shares of all devices."""
-    own = protection_in(subject.plan, subject.made)
-    devices = own.noise > 0 and own.noise_by == "devices" and is_federated(subject.made)
-    return {**plan.protect, "noise_by": "server"} if devices else plan.protect
+def _measured(claims: Claims, seen: Transcript, train: Interactions, inside: BoolArray) -> dict[str, Any]:
+    """The figures of an attack, by what it asked."""
+    if claims.asks == "members":
+        return members_found(claims, inside)
+    return communities_found(claims, seen, train) if claims.asks == "communities" else measured(claims, seen, train)
 
 
 def equations(seen: Transcript) -> dict[str, int] | None:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import Any
 
 from ..core.declared import Contract, bound, declared, is_federated, is_gossip
-from ..core.errors import InputError, at_least, did_you_mean
+from ..core.errors import InputError
 from ..core.keys import key
 from ..core.own import short
 from ..core.protocols import FederatedAlgorithm, Progress, arrays_of, silent
 from ..core.sampling import cohort as drawn
-from ..core.types import Array, Int64Array
+from ..core.types import Array
 from ..core.update import STEP
 from ..data.interactions import Interactions
 from ..federation.executors import Executor, Threads
@@ -27,40 +25,9 @@ from ..runs.plan import algorithm_of
 from ..runs.recommenders import Trained
 from ..runs.train import budgeted
 from ..split.types import Held
-from .side_knowledge import known_half
+from .scene import KEPT_BYTES, Scene, but_one, check_parties, check_scene, parties_of, taking_part, watched_of
+from .side_knowledge import known_half, target_sets
 from .transcript import Transcript, View
-
-VIEWS: tuple[View, ...] = ("individual", "sum", "difference", "neighbour", "model")
-PARTIES = 100  # in a sum, unless said otherwise: as many as the profile `private` asks for
-KEPT_BYTES = 1 << 29  # of what is sent in all rounds, unless it is said whom to watch
-
-
-class Scene(NamedTuple):
-    """What is observed, and how.
-
-    rounds: how many; of gossip, units of time. cohort: parties in a round, 0 = everybody (in sums 100; for the final model, the algorithm's
-    own number). fixed: the same parties in every round, instead of the algorithm's selection. people: users of each
-    party, whom a gateway answers for; they take part together. watched: of how many users each message is kept (in the view `neighbour`:
-    how many peers keep what reaches them), 0 = of as many as 512 MB hold. profile, protection: what limits the data that leaves devices.
-    public_draws: what devices draw can be repeated by everybody, so that the onlooker has the seed; else it never does.
-    """
-
-    view: View = "individual"
-    rounds: int = 1
-    seed: int = 0
-    cohort: int = 0
-    fixed: bool = False
-    people: int = 1
-    watched: int = 0
-    profile: str = PAPER
-    protection: Protection = Protection()
-    public_draws: bool = False
-
-    @property
-    def parties(self) -> int:
-        """Parties in a round, 0 = everybody. Of two sums the smaller one has as many as the profile `private` asks for."""
-        usual = {"sum": PARTIES, "difference": PARTIES + 1}.get(self.view, 0)
-        return self.cohort or usual
 
 
 def observe(
@@ -94,7 +61,7 @@ def observe(
     """
     scene = Scene(view, rounds, seed, cohort, fixed, people, watched, profile, public_draws=public_draws)
     check_scene(scene)
-    _check_parties(scene, data)
+    check_parties(scene, data)
     made, name = _made(algorithm, settings or {}, scene)
     scene = scene._replace(protection=protection_of(profile, protect or {}, declared(made).traits))
     executor = executor or Threads(1)
@@ -104,23 +71,6 @@ def observe(
     if not is_federated(made) or view == "neighbour":
         raise InputError("--view", f"{name} has no view '{view}'", expected="a view of what trains in this way")
     return _federated(made, name, data, scene, executor, progress)
-
-
-def check_scene(scene: Scene) -> None:
-    """Refuses numbers that make no sense, and a view that there is not."""
-    if scene.view not in VIEWS:
-        raise InputError(
-            "--view", f"unknown view '{scene.view}'", expected=" or ".join(VIEWS), fix=did_you_mean(scene.view, VIEWS)
-        )
-    for name, least in (("rounds", 0), ("seed", 0), ("cohort", 0), ("people", 1), ("watched", 0)):
-        at_least(f"--{name}", getattr(scene, name), least)
-
-
-def _check_parties(scene: Scene, data: Interactions) -> None:
-    """Refuses more parties than there are users for."""
-    if scene.cohort * scene.people > len(data.users):
-        problem = f"{scene.cohort} parties of {scene.people}" if scene.people > 1 else f"got {scene.cohort}"
-        raise InputError("--cohort", problem, expected=f"at most {len(data.users)} users, those of {data.name}")
 
 
 def _made(algorithm: Any, settings: Mapping[str, Any], scene: Scene) -> tuple[Any, str]:
@@ -141,11 +91,11 @@ def _federated(
     own = made.configured(data.catalogue)
     contract, until = bound(own, data.catalogue), scene.rounds or _rounds(own, data, scene)
     scene = scene._replace(protection=as_trained(scene.protection, made, data, until))
-    parties = _parties(made, data, scene)
-    keep = _watched(contract, data, scene, until)
+    parties = parties_of(made, data, scene)
+    keep = watched_of(contract, data, scene, until)
     recorder = None if scene.view == "model" else Recorder("individual" if scene.view == "individual" else "sum", keep)
     federation = partial(Rounds, made, data, seed=scene.seed, executor=executor, protection=scene.protection, recorder=recorder)
-    rounds, without = federation(cohorts=parties), federation(cohorts=_but_one(parties, scene.people))
+    rounds, without = federation(cohorts=parties), federation(cohorts=but_one(parties, scene.people))
     training = rounds.start()
     for number in range(until):
         progress(number, until, "round")
@@ -157,10 +107,12 @@ def _federated(
             without.one_round(before)
     progress(until, until, "round")
     about = _about(name, own, contract, data, scene) | {
-        "cohort": _taking_part(scene, data),
+        "cohort": taking_part(scene, data),
         "watched": None if keep is None else len(keep),
+        "rate": rounds.protected.rate if parties is None and scene.protection.sampling == "poisson" else 1.0,
     }
-    model = arrays_of(own.download(training.server)) | known_half(data) if scene.view == "model" else {}
+    model = target_sets(data) if scene.view == "individual" else {}
+    model = arrays_of(own.download(training.server)) | known_half(data) if scene.view == "model" else model
     return Transcript(about, data.popularity, () if recorder is None else tuple(recorder.rounds), model)
 
 
@@ -182,55 +134,6 @@ def released(name: str, made: Any, data: Interactions, model: Mapping[str, Array
 
 def _rounds(own: Any, data: Interactions, scene: Scene) -> int:
     return {"sum": 20, "difference": 30, "model": own.default_rounds(data.catalogue)}.get(scene.view, 1)
-
-
-def _parties(made: Any, data: Interactions, scene: Scene) -> Callable[[int, Int64Array], Int64Array] | None:
-    """Who takes part in a round: parties that are always the same, or those that are drawn; None = whom the algorithm selects."""
-    users, people, size = len(data.users), scene.people, _taking_part(scene, data)
-    twice = scene.view == "difference" and scene.protection.secure_sum  # the same parties in both rounds of a pair
-    if scene.fixed:
-        same = _same(scene, size, users)
-        return lambda number, own: same
-    if people == 1 and not twice and ("cohort" in dict(made) or (scene.view == "model" and not scene.cohort)):
-        return None
-
-    def gateways(number: int, own: Int64Array) -> Int64Array:
-        chosen = drawn(key(scene.seed, "audit", "gateways", number // 2 if twice else number), size // people, users // people)
-        return (chosen[:, None] * people + np.arange(people)).ravel()
-
-    return gateways
-
-
-def _taking_part(scene: Scene, data: Interactions) -> int:
-    """How many users take part in a round."""
-    return min(scene.parties * scene.people or len(data.users), len(data.users))
-
-
-def _same(scene: Scene, size: int, users: int) -> Int64Array:
-    return drawn(key(scene.seed, "audit", "parties"), size, users)
-
-
-def _but_one(parties: Callable[[int, Int64Array], Int64Array] | None, people: int) -> Callable[[int, Int64Array], Int64Array]:
-    """The same, less one party: the next one each time."""
-
-    def rest(number: int, own: Int64Array) -> Int64Array:
-        users = own if parties is None else parties(number, own)
-        place = number % max(1, len(users) // people) * people
-        return np.delete(users, slice(place, place + people))
-
-    return rest
-
-
-def _watched(contract: Contract, data: Interactions, scene: Scene, rounds: int) -> Int64Array | None:
-    """Whose messages are kept in the view `individual`: None = everybody's."""
-    if scene.view != "individual":
-        return None
-    users, size = len(data.users), _taking_part(scene, data)
-    most = scene.watched or int(KEPT_BYTES / max(1.0, contract.block_bytes * rounds * size / users))
-    if most >= users:
-        return None
-    among = _same(scene, size, users) if scene.fixed else np.arange(users)
-    return among[drawn(key(scene.seed, "audit", "watched"), max(1, most), len(among))]
 
 
 def _copied(training: Training) -> Training:
@@ -283,4 +186,4 @@ def _gossip(
     about = _about(name, own, contract, data, scene) | {
         "cohort": len(data.users), "watched": len(recorder.peers), "neighbours": recorder.peers.tolist(),
     }  # fmt: skip
-    return Transcript(about, data.popularity, tuple(recorder.rounds))
+    return Transcript(about, data.popularity, tuple(recorder.rounds), target_sets(data))

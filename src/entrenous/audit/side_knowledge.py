@@ -1,8 +1,14 @@
-"""What an onlooker of the final model knows beside it: half of every user's history, drawn at random, as from a leaked profile.
+"""What an onlooker knows beside what it sees, where an attack needs that: sets of items, in a transcript as arrays of its `model`.
 
-A model without anybody's vector says nothing of a named user by itself; who knows some of a person's items asks it for the others. What
-is known is no find: measures leave it out. In a transcript it is `model["known/ptr"]`, int64 [users + 1], and `model["known/item"]`,
-int32.
+* `known/ptr`, `known/item`, beside a final model: half of every user's history, drawn at random, as from a leaked profile. A model without
+  anybody's vector says nothing of a named user by itself; who knows some of a person's items asks it for the others. What is known is no
+  find: measures leave it out.
+* `candidates/ptr`, `candidates/item`, beside a final model: whole histories of people of whom some were in training, in an order that says
+  nothing. Who has such a history asks whether its owner took part.
+* `targets/ptr`, `targets/item`, beside single messages: sets of items that stand for a taste. They are histories of some users, and
+  `targets/owner` says whose: a peer that asks who is like itself.
+
+ptr: int64 [sets + 1]; item: int32.
 """
 
 from __future__ import annotations
@@ -11,11 +17,13 @@ import numpy as np
 
 from ..core.generator import generator
 from ..core.keys import key
-from ..core.types import Array, BoolArray
+from ..core.sampling import cohort
+from ..core.types import Array, BoolArray, Int64Array
 from ..data.interactions import Interactions
 from .transcript import Transcript
 
-SHARE = 0.5
+SHARE = 0.5  # of a history
+TARGETS, LEAST = 50, 10  # tastes that are asked for, and interactions of their owners
 
 
 def known_half(data: Interactions) -> dict[str, Array]:
@@ -25,10 +33,28 @@ def known_half(data: Interactions) -> dict[str, Array]:
     return {"known/ptr": np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), "known/item": data.item[some]}
 
 
+def candidate_histories(data: Interactions, order: Int64Array) -> dict[str, Array]:
+    """The histories of users in an order, as arrays of a transcript."""
+    ptr = np.concatenate([[0], np.cumsum(data.counts[order])]).astype(np.int64)
+    return {"candidates/ptr": ptr, "candidates/item": data.item[data.rows_of(order)]}
+
+
+def target_sets(data: Interactions) -> dict[str, Array]:
+    """The histories of some users, as arrays of a transcript."""
+    able = np.flatnonzero(data.counts >= LEAST)
+    owners = able[cohort(key(0, "audit", "targets"), min(TARGETS, len(able)), len(able))] if len(able) else able
+    ptr = np.concatenate([[0], np.cumsum(data.counts[owners])]).astype(np.int64)
+    return {"targets/ptr": ptr, "targets/item": data.item[data.rows_of(owners)], "targets/owner": owners}
+
+
+def sets_of(transcript: Transcript, name: str) -> BoolArray:
+    """Sets of items that the onlooker knows, bool [sets, items]. name: known, candidates or targets."""
+    ptr = transcript.model[f"{name}/ptr"]
+    found = np.zeros((len(ptr) - 1, transcript.items), np.bool_)
+    found[np.repeat(np.arange(len(ptr) - 1), np.diff(ptr)), transcript.model[f"{name}/item"]] = True
+    return found
+
+
 def known_items(transcript: Transcript) -> BoolArray | None:
     """What the onlooker knew of every user, bool [users, items]; None = nothing."""
-    if "known/ptr" not in transcript.model:
-        return None
-    ptr, found = transcript.model["known/ptr"], np.zeros((transcript.users, transcript.items), np.bool_)
-    found[np.repeat(np.arange(len(ptr) - 1), np.diff(ptr)), transcript.model["known/item"]] = True
-    return found
+    return sets_of(transcript, "known") if "known/ptr" in transcript.model else None

@@ -26,9 +26,10 @@ from ..runs import pipeline
 from ..runs.plan import RunPlan, usual_protocol
 from ..split.types import Split
 from .apart import attempts
-from .examine import AuditPlan, audited
+from .examine import audited
 from .measures import measured
 from .observe import observe
+from .subject import AuditPlan
 from .transcript import Transcript, View
 
 DATA, BY_SERVER = "ml-100k", {"noise_by": "server"}  # the same noise as by shares of the devices, in a simulation much sooner
@@ -90,7 +91,11 @@ def survey(looks: Sequence[Look], data: str = DATA) -> Iterator[dict[str, Any]]:
 
 
 def _entry(found: Mapping[str, Any], view: str) -> dict[str, Any]:
-    attacks = [{name: one.get(name) for name in OF_ATTACK} for one in found["attacks"] if one["view"] == view]
+    attacks = [
+        {name: one.get(name) for name in OF_ATTACK}
+        for one in found["attacks"]
+        if one["view"] == view and one["asks"] == "histories"
+    ]
     for one in attacks:
         if not one["recall"]:
             one["by_round"] = []
@@ -116,7 +121,7 @@ def _split(algorithm: str, data: str) -> Split:
 
 def _best(seen: Transcript, split: Split) -> dict[str, Any] | None:
     ran = [(one.name, one.claims) for one in attempts(seen) if one.claims is not None] if seen.about["sends"] else []
-    found = [{"name": name, **measured(claims, seen, split.final_train)} for name, claims in ran]
+    found = [{"name": name, **measured(claims, seen, split.final_train)} for name, claims in ran if claims.asks == "histories"]
     kept = [name for name in OF_ATTACK if name != "by_round"]
     attacks = [{name: one.get(name) for name in kept} for one in found if one["r_precision"] is not None]
     return max(attacks, key=lambda one: float(one["r_precision"] or 0), default=None)

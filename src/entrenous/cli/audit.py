@@ -37,6 +37,7 @@ def audit(
     seed: int = 0,
     threads: int = 0,
     quick: bool = False,
+    canaries: int = 0,
     attacks: bool = False,
     todays_code: bool = False,
     folder: Runs = Path("runs"),
@@ -88,6 +89,9 @@ def audit(
         Threads over devices, 0 = all cores.
     quick:
         Do not train to the end: no accuracy, and nothing is said of the final model.
+    canaries:
+        Users who become canaries in a training of their own, under a profile with a clip: a lower bound of epsilon from how well it is
+        guessed which of them took part; 0 = none.
     attacks:
         List the attacks with their sources, and do nothing else.
     todays_code:
@@ -107,7 +111,7 @@ def audit(
         raise InputError("entrenous audit", "nothing was named", expected=expected, fix="try: entrenous audit pfpl+")
     named = {"view": view, "cohort": cohort, "rounds": rounds, "fixed": fixed, "people": people, "watched": watched,
              "profile": profile, "public_draws": public_draws, "protocol": protocol, "seed": seed,
-             "threads": threads, "quick": quick}  # fmt: skip
+             "threads": threads, "quick": quick, "canaries": canaries}  # fmt: skip
     with progress_bar() as progress:
         found = audited_what(
             what, data, settings=assignments(settings), load=assignments(load, "--load"), root=folder, todays_code=todays_code,
@@ -184,5 +188,23 @@ def _sentences(found: dict[str, Any]) -> list[str]:
     said.append(
         f"accuracy of the same training to its end, {found['protocol']}: {accuracy}" if accuracy else "accuracy: not measured"
     )
-    said.append("no proven bound: epsilon is infinite" if found["epsilon"] is None else f"budget: epsilon {found['epsilon']}")
+    said += _promised(found)
     return [*said, "what no attack of the list found may still be there: a verdict is about these attacks alone"]
+
+
+def _promised(found: dict[str, Any]) -> list[str]:
+    """What was spent of differential privacy, and what canaries say."""
+    said = ["no proven bound: epsilon is infinite"]
+    if found["epsilon"] is not None:
+        of = f"of a budget of {found['budget']:g} at delta {found['delta']:g}"
+        whole = "" if found["epsilon_whole"] is None else f"; the training to its end has spent {found['epsilon_whole']:.3f}"
+        said = [f"proven bound: what was seen has spent epsilon {found['epsilon']:.3f} {of}{whole}"]
+    if (own := found["canaries"]) is not None:
+        guessed = f"{own['right']} of {own['guesses']} guesses about {own['users']} canaries in {own['rounds']} rounds were right"
+        promise = "no epsilon was promised" if own["epsilon"] is None else f"promised for these rounds: {own['epsilon']:.3f}"
+        broken = own["epsilon"] is not None and own["epsilon_at_least"] > own["epsilon"]
+        said.append(
+            f"epsilon is {own['epsilon_at_least']:.3f} at least, at 95 % confidence: {guessed} ({promise}; "
+            f"with so many canaries no more than {own['most']:.3f} can be shown)" + (": THE PROMISE IS BROKEN" if broken else "")
+        )
+    return said

@@ -63,7 +63,8 @@ def try_(
     seed:
         Names all randomness. Draws around a server are public here, so that the simulation can repeat them; in earnest they are secret.
     profile:
-        private: the server learns masked sums with noise; peers push nothing of their own alone. paper: as published.
+        private: the server learns masked sums with noise; peers push nothing of their own alone. robust: it reads each device's
+        update, one user a node, and refuses poisoned ones. paper: as published.
     protect:
         A setting of the protection where it differs from the profile's, name=value; may be repeated, such as noise=0.2.
     seconds:

@@ -106,7 +106,8 @@ def new(
         A host name or address by which nodes reach the server, as its certificate shall say; may be repeated; nodes use the first.
     profile:
         private: the server learns sums of at least 100 people of 3 nodes, with noise, and no node by itself; peers push nothing of
-        their own alone. paper: the algorithm as published, whose messages can be read.
+        their own alone. robust: the server reads each device's update, one user a node, and refuses poisoned ones. paper: the
+        algorithm as published, whose messages can be read.
     protect:
         A setting of the protection where it differs from the profile's, name=value; may be repeated, such as people=60 or noise=0.2.
     apart:

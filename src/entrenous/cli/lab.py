@@ -13,7 +13,7 @@ from .console import announce_compilation, emit_json, goes_on, progress_bar, say
 from .options import RUNS
 
 if TYPE_CHECKING:
-    from ..audit.examine import AuditPlan
+    from ..audit.subject import AuditPlan
     from ..runs.pipeline import RunResult
 
 BY_SERVER = {"noise_by": "server"}  # the same noise as by shares of the devices, in a simulation much sooner
@@ -104,7 +104,7 @@ def demo(*, user: str = "196", threads: int = 0, out: Path = RUNS) -> None:
     out:
         Where the runs are stored.
     """
-    from ..audit.examine import AuditPlan
+    from ..audit.subject import AuditPlan
     from ..data.load import load
     from ..privacy.protection import PRIVATE
     from ..report.html import write_report

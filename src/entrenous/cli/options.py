@@ -26,7 +26,7 @@ TodaysCode: TypeAlias = Annotated[bool, Parameter(name="--todays-code", help=TOD
 Runs: TypeAlias = Annotated[Path, Parameter(name="--runs")]
 Negatives: TypeAlias = Literal["train", "leaky"]
 Profile: TypeAlias = Literal["paper", "private", "dp", "robust"]
-Crossing: TypeAlias = Literal["private", "paper"]  # profiles of what crosses a network
+Crossing: TypeAlias = Literal["private", "robust", "paper"]  # profiles of what crosses a network
 Protect: TypeAlias = Annotated[list[str] | None, Parameter(name="--protect", negative="")]
 
 

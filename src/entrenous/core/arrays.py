@@ -114,8 +114,17 @@ def ranks(
         competing[r] = _count_above(score, -np.inf)
         for h in range(start, stop):
             i = held_item[h]
-            rank[h] = competing[r] + 1 if score[i] == -np.inf else 1 + _count_ahead(score, place, i)
-        rank[start:stop].sort()
+            insert_ascending(rank, start, h, competing[r] + 1 if score[i] == -np.inf else 1 + _count_ahead(score, place, i))
+
+
+@njit(cache=True, nogil=True)
+def insert_ascending(ordered: Int64Array, start: int, stop: int, number: int) -> None:
+    """Puts a number in its place among ordered[start:stop], ascending, which grows by one. (numba takes seconds to compile a sort.)"""
+    at = stop
+    while at > start and ordered[at - 1] > number:
+        ordered[at] = ordered[at - 1]
+        at -= 1
+    ordered[at] = number
 
 
 @njit(cache=True, nogil=True)

@@ -146,6 +146,8 @@ class Traits:
             cross-validation for predicted ratings. `X-given` is passed over where the parts that X published are not there.
         groups: the size that says into how many sums dense arrays and weights are added; "" = one.
         holds_out_own: peers hold rows of their own back, to judge by them the models that they receive.
+        same_rows: devices that send rows send one for each interaction, in every round the same items: sums of the same people are then
+            equations in the same unknowns, however many devices fill a row.
         private, dp: settings of `privacy.protection.Protection` that were measured for this algorithm under the profile of that name.
         private_settings: settings of the algorithm itself under either, unless others are asked for.
     """
@@ -156,6 +158,7 @@ class Traits:
     usual_protocols: tuple[str, ...] = ()
     groups: str = ""
     holds_out_own: bool = False
+    same_rows: bool = False
     private: Mapping[str, Any] = field(default_factory=dict, hash=False)
     dp: Mapping[str, Any] = field(default_factory=dict, hash=False)
     private_settings: Mapping[str, Any] = field(default_factory=dict, hash=False)

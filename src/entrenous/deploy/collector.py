@@ -119,7 +119,7 @@ class Collector:
         self.requests = Requests(folder.key, terms, contract, folder.start)
         self.exchange = Exchange(link, stop, waits)
         self.intake = RoundIntake(
-            terms.run, folder.members, contract, folder.log, Caps.of(contract, terms.most_norm, terms.most_weight)
+            terms.run, folder.members, contract, folder.log, Caps.of(contract, terms.most_norm, terms.most_weight), terms.defended
         )
         self.bytes_up = 0
         self._work: RoundWork | None = None

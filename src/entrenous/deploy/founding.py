@@ -144,11 +144,12 @@ def found_relay(folder: Path, invitation: Path, requests: Requests, place: Place
     """Make a relay of a node that was invited: `folder`/below is the folder of a federation of its own nodes, with the terms of the one
     above, whose users it has. algorithm: the place of the federation's, where that is none of `entrenous algorithms`.
 
-    Raises InputError for an invitation that is another node's or for fewer users, for secure sums, and for a folder that has joined.
+    Raises InputError for an invitation that is another node's or for fewer users, for secure sums and defences, and for a folder that has
+    joined.
     """
     above, request = FederationTerms.read(invitation / TERMS), EnrolmentRequest.read(folder / REQUEST)
     users = invited(invitation, above, request.name, public_bytes(read_identity(folder / IDENTITY)))
-    if above.masked or not above.has_server:
+    if above.masked or above.defended or not above.has_server:
         problem = "a relay sees what its nodes send, and answers for all of them as one"
         raise InputError(str(invitation), problem, expected="a federation with a server, and --profile paper")
     if (folder / NODE).exists():
@@ -252,8 +253,9 @@ def enrolled(terms: FederationTerms, members: Members, requests: Requests, until
         if members.is_known(request.name, request.key):
             fix = "make a new folder with `entrenous federation identity` and another --name"
             raise InputError("--node", f"'{request.name}' or its key is or was a node of this federation", fix=fix)
-        if not terms.has_server and count != 1:
-            raise InputError("--node", f"'{request.name}' with {count} users", expected="one: a peer is one user's")
+        if count != 1 and (terms.defended or not terms.has_server):
+            why = "a defence looks at the update of each device" if terms.has_server else "a peer is one user's"
+            raise InputError("--node", f"'{request.name}' with {count} users", expected=f"one: {why}")
         start = members.next_user
         if start + count > terms.users:
             problem = f"'{request.name}' with {count} users, and {terms.users - start} are left"

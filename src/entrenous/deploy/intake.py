@@ -59,10 +59,14 @@ class RoundIntake:
     """Takes the answers of one round after the other.
 
     members: who may send. caps: what a device may send. counts: how often each code was given, over all rounds of this process. lengths: of
-    each node's answer of the open round, as `caps.norm` measures them.
+    each node's answer of the open round, as `caps.norm` measures them. singly: whether updates of single devices are taken alone, and
+    kept in `updates` by their users until the next round, for a defence that looks at all of them together.
     """
 
-    def __init__(self, run: str, members: Members, contract: Contract, log: Log, caps: Caps | None = None) -> None:
+    def __init__(
+        self, run: str, members: Members, contract: Contract, log: Log, caps: Caps | None = None, singly: bool = False
+    ) -> None:
+        self.singly, self.updates = singly, dict[int, Update]()
         self.run, self.members, self.contract, self.log = run, members, contract, log
         self.caps, self.lengths = caps or Caps.of(contract), dict[str, float]()
         self.counts: Counter[Code] = Counter()
@@ -80,7 +84,7 @@ class RoundIntake:
         """Opens a round. recorded: the frames of its journal, from before a restart; they are checked again, and counted once."""
         self._open, self._journal, self.total, self.taken = now, None, self.contract.empty_total(), {}
         self._nonces, self._largest, self.lengths = set(), largest_body(self.contract, now.asked), {}
-        self._left, self.heard = dict.fromkeys(now.asked), {}
+        self._left, self.heard, self.updates = dict.fromkeys(now.asked), {}, {}
         self.receive_all(recorded)
         self._journal = journal
 
@@ -119,6 +123,8 @@ class RoundIntake:
             raise
         for one in good:
             self.total = contribution.add(self.total, one.read)
+            if self.singly and isinstance(one.read, Update):
+                self.updates[int(one.users[0])] = one.read
         return [self.said(*((Code.ACCEPTED, one.node, "") if isinstance(one, ReadAnswer) else one)) for one in judged]
 
     def _read(self, frame: bytes, largest: int) -> ReadAnswer | Receipt:
@@ -162,7 +168,7 @@ class RoundIntake:
         head = frame.head
         if head.kind == "refused":
             raise FrameRefused(Code.WITHHELD, reason(bytes(frame.body[:120])))
-        if head.kind not in CONTRIBUTIONS:
+        if head.kind not in CONTRIBUTIONS or (self.singly and head.kind != "update"):
             raise FrameRefused(Code.WRONG_KIND)
         now = self.belonging(frame, node, self._open)
         if node in self.taken:

@@ -57,12 +57,12 @@ def serve_by_ray(
     held: ServerFolder, https: HttpsPlan, plan: RayPlan, stop: Event, ready: Callable[[ReplicaPool], None] = lambda pool: None
 ) -> str | None:
     """Run the server of an open folder with answers taken by replicas of Ray Serve; see `server.serve`. ready: is given the pool once nodes
-    can reach it. Raises InputError for secure sums, of which one process must hear all nodes."""
+    can reach it. Raises InputError for secure sums and defences, for which one process must hear all nodes."""
     plan.check()
     if https.keys is None:
         refuse_plain("server", https.host, https.insecure)
-    if held.terms.masked:
-        problem = "a secure sum is of all nodes of a round, which one process hears"
+    if held.terms.masked or held.terms.defended:
+        problem = "a secure sum or a defence is over all nodes of a round, which one process hears"
         raise InputError("--ray", problem, expected="--profile paper", fix="leave --ray out")
     server = FederationServer(held, stop)
     address = None if plan.address == LOCAL else plan.address

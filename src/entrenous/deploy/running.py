@@ -85,10 +85,10 @@ def serve_by_workers(
     ready: Callable[[WorkerPool], None] = lambda pool: None,
 ) -> str | None:
     """Run the server of an open folder with answers taken by several processes; see `server.serve`. ready: is given the pool once nodes can
-    reach it. Raises InputError for secure sums, of which one process must hear all nodes."""
-    if held.terms.masked:
-        problem = "a secure sum is of all nodes of a round, which one process hears"
-        raise InputError("--workers", problem, expected="1 with secure sums", fix="leave --workers out")
+    reach it. Raises InputError for secure sums and defences, for which one process must hear all nodes."""
+    if held.terms.masked or held.terms.defended:
+        problem = "a secure sum or a defence is over all nodes of a round, which one process hears"
+        raise InputError("--workers", problem, expected="1 with secure sums or a defence", fix="leave --workers out")
     server = FederationServer(held, stop)
     with closing(WorkerPool(held, server.contract, plan, workers, stop, server.wait)) as pool:
         ready(pool)

@@ -118,8 +118,8 @@ class SecureSide:
         request, arrays = node.responder.read_request(frame, {"inbox": TensorField("u1", ((0, MESSAGE),))})
         devices, total, masked = self._vector(request, frame.head.model)
         try:
-            users = frozenset(request.users.tolist())
-            message = client.mask(arrays["inbox"].tobytes(), masked.vector, rows_of(total), users)
+            users, same = frozenset(request.users.tolist()), node.shard.contract.declaration.traits.same_rows
+            message = client.mask(arrays["inbox"].tobytes(), masked.vector, rows_of(total, same), users)
             body = upload(message, contribution.shown_of(total))
         finally:
             node.shard.release(total)

@@ -15,7 +15,9 @@ from ..core.keys import key as key_of
 from ..core.keys import local_key
 from ..core.protocols import Progress, State, silent
 from ..core.update import Total
+from ..federation.defences import defence_of
 from ..federation.ledger import Ledger
+from ..federation.visible import defended_sum
 from ..privacy.in_force import ProtectionInForce
 from .caps import RoundHalted, halted, moved
 from .collector import Collecting, Collector
@@ -62,6 +64,9 @@ class FederationServer:
         self._took: list[float] = []  # seconds, of each round of this process
         self.contract = agreed(self.algorithm, self.terms.catalogue, self.terms.protection)
         self._protected = ProtectionInForce(self.terms.protection, self.contract)
+        self._defence = defence_of(
+            self.terms.protection.defence, self.algorithm, self.contract, self.terms.catalogue, self.terms.seed
+        )
         self._collecting: Collecting | None = None
         self._counted = Ledger()  # of what the collector has counted, what is in the ledger already
         self._moved = self._longest = 0.0  # how far the last round moved the model, and the longest answer of this process
@@ -130,7 +135,11 @@ class FederationServer:
                     break
         finally:
             total = self.collecting.end()
-        return total
+        if self._defence is None:
+            return total
+        assert isinstance(self.collecting, Collector)  # workers are refused with a defence
+        updates = sorted(self.collecting.intake.updates.items())
+        return defended_sum([update for _, update in updates], self.contract, self._defence, work.download)
 
     def enough(self, work: RoundWork, answered: set[str], devices: int | None = None) -> bool:
         """Whether the nodes that have answered serve enough of the asked users (the quorum); if not, that is logged. devices: how many are

@@ -66,7 +66,7 @@ class FederationTerms(Settings):
     )
     nonce: str = Field("", description="tells federations apart that agreed on the same")
     rounds: int = Field(0, ge=0, le=10_000_000, description="rounds after which training is over, with a server")
-    profile: Literal["paper", "private"] = Field(
+    profile: Literal["paper", "private", "robust"] = Field(
         "paper", description="what limits the data that leaves nodes: a name of `privacy.protection.PROFILES`"
     )
     protection: Protection = Field(Protection(), description="its settings, all of them: nodes and server have no others")
@@ -97,9 +97,9 @@ class FederationTerms(Settings):
     @field_validator("profile", mode="before")
     @classmethod
     def _crosses(cls, value: Any) -> Any:
-        if value in (DP, ROBUST):
+        if value == DP:
             raise ValueError(
-                f"paper or private: {value} is for simulations so far, where one program is the server and all devices"
+                "paper, private or robust: dp is for simulations so far, where one program is server and all devices"
             )
         return value
 
@@ -109,6 +109,8 @@ class FederationTerms(Settings):
         if foreign := [name for name in sorted(others) if getattr(self, name) != fields[name].default]:
             raise ValueError(f"no {foreign[0]} where the topology is '{self.topology}'")
         own = self.protection
+        if self.topology == "peers" and self.profile == ROBUST:
+            raise ValueError("paper or private between peers: robust is what a server does")
         if own.noise_by == "server" or own.sampling == "poisson" or own.epsilon is not None:
             raise ValueError("noise by devices and fixed sampling: a node cannot see that a server adds noise, or how it draws")
         if self.topology == "server" and self.rounds < 1:
@@ -134,6 +136,11 @@ class FederationTerms(Settings):
     def masked(self) -> bool:
         """Whether the server sees the sum of a round's nodes, and none of them singly."""
         return self.protection.secure_sum
+
+    @property
+    def defended(self) -> bool:
+        """Whether the server looks at all updates of a round, each of one device, before it adds them."""
+        return self.protection.defence != "none"
 
     @property
     def catalogue(self) -> Catalogue:
@@ -239,8 +246,11 @@ class FederationTerms(Settings):
             pushes = f"the first {made.noisy_pushes} pushes" if made.noisy_pushes else "all pushes"
             noise = f"{pushes} of a node carry noise of {made.push_noise:g} on every number; later ones can be read"
             return f"profile {self.profile}: {noise if made.push_noise else EACH_PUSH}"
+        measured = evidence.gives_away(name) or f"`entrenous audit {name}` measures what that gives away"
+        if self.defended:
+            how = f"the server reads each device's update, to refuse poisoned ones (defence={own.defence}), histories too"
+            return f"profile {self.profile}: {how}; {measured}"
         if self.profile == PAPER and not own.active:
-            measured = evidence.gives_away(name) or f"`entrenous audit {name}` measures what that gives away"
             return f"profile paper: the server can read what each node sends, of one user or their sum; {measured}"
         people = f"sums of at least {own.people} people and {own.parties} nodes"
         sums = f"the server sees masked {people}" if own.secure_sum else "the server sees what each node sends"

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 from numba import njit
 
-from ..core.arrays import others
+from ..core.arrays import insert_ascending, others
 from ..core.types import BoolArray, Float32Array, Float64Array, Int32Array, Int64Array
 from ..split.types import Held
 from .full import CompetingItems
@@ -76,8 +76,7 @@ def _rank(
             competing[r] += known[i]
         for h in range(len(own)):
             ahead = _ahead(score, own, own[h], known, place) + _ahead(score, rest, own[h], known, place)
-            rank[ptr[r] + h] = ahead + 1 if known[own[h]] else competing[r] + 1
-        rank[ptr[r] : ptr[r + 1]].sort()
+            insert_ascending(rank, ptr[r], ptr[r] + h, ahead + 1 if known[own[h]] else competing[r] + 1)
 
 
 @njit(cache=True, nogil=True)

@@ -14,7 +14,8 @@ import numpy as np
 
 from ..core.declared import Contract
 from ..core.discover import pick
-from ..core.protocols import FederatedAlgorithm, State, arrays_of
+from ..core.keys import key
+from ..core.protocols import Catalogue, FederatedAlgorithm, State, arrays_of
 from ..core.types import Array, BoolArray, Float64Array, Int64Array
 from ..core.update import Update
 from ..privacy.clip import lengths
@@ -162,6 +163,13 @@ DEFENCES: Mapping[str, Callable[[Update, State, Known], Update]] = MappingProxyT
 def known_of(algorithm: FederatedAlgorithm, contract: Contract, server: State) -> Known:
     """What a defence knows of a federation. server: any state of its server, from which nothing but shapes and directions is taken."""
     return Known(contract, tables_of(algorithm, contract, server))
+
+
+def defence_of(name: str, algorithm: FederatedAlgorithm, contract: Contract, catalogue: Catalogue, seed: int) -> Defence | None:
+    """The defence that a federation's protection names, with a seed's first state of the server for a trial; None for "none"."""
+    if name == "none":
+        return None
+    return defence(name, known_of(algorithm, contract, algorithm.init_server(catalogue, key(seed, "server"))))
 
 
 def defence(name: str, known: Known) -> Defence:

@@ -17,7 +17,7 @@ from ..privacy.budget import PrivacyBudget
 from ..privacy.in_force import ProtectionInForce
 from ..privacy.limit import Limit
 from ..privacy.protection import Protection
-from .defences import defence, known_of
+from .defences import defence_of
 from .executors import Executor, Threads
 from .ledger import Ledger
 from .recorder import Recorder
@@ -89,11 +89,8 @@ class Rounds:
 
     def _defended(self, shard: Shard) -> FederatedDevices:
         """The devices of a shard, with the protection's defence between them and the sum, if it has one."""
-        name = self.protected.protection.defence
-        if name == "none":
-            return shard
-        server = self.algorithm.init_server(self.catalogue, key_of(self.seed, "server"))
-        return VisibleRound(shard, defence=defence(name, known_of(self.algorithm, self.contract, server)))
+        found = defence_of(self.protected.protection.defence, self.algorithm, self.contract, self.catalogue, self.seed)
+        return shard if found is None else VisibleRound(shard, defence=found)
 
     def start(self) -> Training:
         """The state before the first round: the server's initial model and every device's initial private state."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import final
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from typing import Any, final
 
 import numpy as np
 
@@ -67,6 +68,13 @@ class VisibleRound:
         """Takes back a sum that `work` gave; its memory is not used again."""
 
 
+def defended_sum(updates: Sequence[Update], contract: Contract, defence: Defence, model: State) -> Total:
+    """The sum of the updates of a round under a defence, as a server in a network takes it, which has checked each as it came. updates: in
+    the order of the users; model: what they received."""
+    total = contract.empty_total()
+    return add_update(total, defence(reduce(side_by_side, updates), model)) if updates else total
+
+
 def sound_devices(update: Update, contract: Contract, most: int) -> BoolArray:
     """Which devices sent only finite numbers that can be added, at most `most` rows, and a weight that they may have: bool [m]. Items and
     shapes are taken as read: a wire schema or a simulation has seen to them."""
@@ -95,4 +103,18 @@ def of_some(update: Update, devices: Int64Array) -> Update:
         group=update.group[devices] if len(update.group) else update.group,
         shown={name: values[devices] for name, values in update.shown.items()},
         sender=update.sender[devices] if len(update.sender) else update.sender,
+    )  # fmt: skip
+
+
+def side_by_side(left: Update, right: Update) -> Update:
+    """The updates of two cohorts as those of one."""
+    ptr = np.concatenate([left.ptr, right.ptr[1:] + left.ptr[-1]])
+
+    def both(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: np.concatenate([one[name], other[name]]) for name in one}
+
+    return left._replace(
+        ptr=ptr, item=np.concatenate([left.item, right.item]), rows=both(left.rows, right.rows), dense=both(left.dense, right.dense),
+        weight=np.concatenate([left.weight, right.weight]), group=np.concatenate([left.group, right.group]),
+        shown=both(left.shown, right.shown), sender=np.concatenate([left.sender, right.sender]),
     )  # fmt: skip

@@ -26,7 +26,8 @@ def _scores(p: Float32Array, qt: Float32Array, b: Float32Array) -> Float32Array:
         stop = min(start + CHUNK, items)
         for u in range(users):
             row = out[u, start:stop]
-            row[:] = b[start:stop]
+            for i in range(stop - start):  # as a slice it would take seconds to compile, for the message that shapes differ
+                row[i] = b[start + i]
             for f in range(factors):
                 weight, column = p[u, f], qt[f, start:stop]
                 for i in range(stop - start):

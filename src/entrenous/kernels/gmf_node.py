@@ -87,7 +87,8 @@ def scores(pool: Float32Array, at: Int64Array, user: Float32Array, who: Int64Arr
     out, row = np.empty((len(at), items), np.float32), np.empty(stride, np.float32)
     for d in range(len(at)):
         _scores(pool[at[d]], user[who[d]], factors, stride, row)
-        out[d] = row[:items]
+        for i in range(items):  # as a slice it would take seconds to compile
+            out[d, i] = row[i]
     return out
 
 

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from ..audit.examine import AuditPlan, audited
+from ..audit.examine import audited
 from ..audit.measures import SURE
+from ..audit.subject import AuditPlan
 from ..data.interactions import Interactions
 from ..data.load import load
 from ..privacy.evidence import best

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..audit.examine import AuditPlan
+from ..audit.subject import AuditPlan
 from .leakage import LeakPoint, by_family, found_of, measured_point, rows_of
 from .result import Context
 from .table import PaperTable

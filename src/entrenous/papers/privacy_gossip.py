@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from ..audit.examine import AuditPlan
+from ..audit.subject import AuditPlan
 from ..privacy.protection import PAPER, PRIVATE
 from .leakage import LeakPoint, by_family, found_of, measured_point
 from .result import Context

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ..audit.examine import AuditPlan
+from ..audit.subject import AuditPlan
 from ..privacy.protection import PAPER, PRIVATE
 from ..report.figures import scatter
 from .leakage import BY_SERVER, LeakPoint, found_of, front, measured_point, rows_of, said_of

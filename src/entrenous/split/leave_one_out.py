@@ -81,7 +81,10 @@ def draw_candidates(data: Interactions, users: Array, k: int, key: np.uint64, *,
         )
     users = np.asarray(users, np.int64)
     keys = folds(key, users)
-    return _draw(data.ptr, data.item, len(data.items), users, k, keys if items is None else _folded(keys, items))
+    drawn = _draw(data.ptr, len(data.items), users, k, keys if items is None else _folded(keys, items))
+    drawn.sort(axis=1)  # here, for numba takes five seconds to compile a sort
+    _skip(data.ptr, data.item, users, drawn)
+    return drawn
 
 
 @njit(cache=True, nogil=True)
@@ -94,30 +97,29 @@ def _folded(keys: UInt64Array, items: Int32Array) -> UInt64Array:
 
 
 @njit(cache=True, nogil=True)
-def _draw(ptr: Int64Array, item: Int32Array, items: int, users: Int64Array, k: int, keys: UInt64Array) -> Int32Array:
-    """Floyd's algorithm: for j = m - k .. m - 1 take a number below j + 1, or j itself if that one is taken; k draws in all."""
+def _draw(ptr: Int64Array, items: int, users: Int64Array, k: int, keys: UInt64Array) -> Int32Array:
+    """k different numbers for each user among the m items that they have no row of. Floyd's algorithm: for j = m - k .. m - 1 take a number
+    below j + 1, or j itself if that one is taken."""
     out = np.empty((len(users), k), np.int32)
     taken = np.zeros(items, np.bool_)
     for r in range(len(users)):
-        own, history = keys[r], item[ptr[users[r]] : ptr[users[r] + 1]]
-        free = items - len(history)
+        free = items - (ptr[users[r] + 1] - ptr[users[r]])
         for c in range(k):
             j = free - k + c
-            t = below(draw(own, c), j + 1)
+            t = below(draw(keys[r], c), j + 1)
             out[r, c] = j if taken[t] else t
             taken[out[r, c]] = True
-        out[r] = np.sort(out[r])
         for c in range(k):
             taken[out[r, c]] = False
-        _skip(history, out[r])
     return out
 
 
 @njit(cache=True, nogil=True)
-def _skip(history: Int32Array, number: Int32Array) -> None:
-    """Turns ascending numbers among the items outside `history` (ascending) into item numbers, in place."""
-    passed = 0
-    for c in range(len(number)):
-        while passed < len(history) and history[passed] <= number[c] + passed:
-            passed += 1
-        number[c] += passed
+def _skip(ptr: Int64Array, item: Int32Array, users: Int64Array, number: Int32Array) -> None:
+    """Turns ascending numbers among the items outside each user's history (ascending) into item numbers, in place."""
+    for r in range(len(users)):
+        passed, stop = ptr[users[r]], ptr[users[r] + 1]
+        for c in range(number.shape[1]):
+            while passed < stop and item[passed] <= number[r, c] + passed - ptr[users[r]]:
+                passed += 1
+            number[r, c] += passed - ptr[users[r]]

@@ -311,5 +311,7 @@ def test_a_message_with_a_row_for_every_item_is_counted_in_equations() -> None:
     every = some_total(4, 2, 1, 0)._replace(rows={}, devices=5, dense={"f": np.zeros((1, 4, 20), np.int64)})
     assert rows_of(every) == SumRows(int(every.senders.sum()), 0, 5, 20)
     assert [rows_of(every).occupancy(100, sums) for sums in (1, 2, 5, 8)] == [5.0, 2.5, 1.0, 0.625]
+    same = every._replace(rows={"own": np.zeros((4, 20), np.int64)}, dense={}, senders=np.full(4, 5))
+    assert rows_of(same, same_rows=True).occupancy(100, 8) == 0.625 and rows_of(same).occupancy(100, 8) == 100
     both = rows_of(every._replace(rows={"q": np.zeros((4, 2), np.int64)}, senders=np.full(4, 5)))
     assert both.occupancy(100) == 5.0 and both.occupancy(100, 1) < both._replace(width=0).occupancy(100)

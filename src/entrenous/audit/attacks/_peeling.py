@@ -26,6 +26,7 @@ DOUBTED = 10  # parties of which all sets are tried, beside those whose codes ar
 SAME, EXPLAINED, OTHER, CELL = 2, 5, 50, 20  # in deviations of the noise: equal, explained, surely another party, side of a cell
 HASHED = 2  # rounds that are indexed
 TURNS, AT_ONCE, SWEEPS = 40, 200, 30
+PATIENCE = 2  # turns without another row explained, after which no more come: noise makes parties of chance, turn after turn
 MOST, CHECKED = 3_000_000, 10_000  # sets of two parties, were there more none is tried; collisions, which noise makes many of
 
 
@@ -43,12 +44,14 @@ def peeled(sums: Sums, parties: int) -> Peeled:
     rounds, n, factors = sums.rows.shape
     found = Peeled(np.zeros((rounds, 0, factors)), np.zeros((n, 0)), np.zeros(n, np.bool_))
     scale = np.stack([_whitener(rows) for rows in sums.rows])
+    best, since = found, 0
     for _ in range(TURNS):
-        new = _new(sums, found, parties - found.vectors.shape[1])
+        new = _new(sums, found, parties - found.vectors.shape[1]) if since < PATIENCE else []
         if not new:
             break
         found = _explained(sums, np.concatenate([found.vectors, np.stack(new, axis=1)], axis=1), scale)
-    return found
+        best, since = (found, 0) if found.explained.sum() > best.explained.sum() else (best, since + 1)
+    return best
 
 
 def _explained(sums: Sums, vectors: Float64Array, scale: Float64Array) -> Peeled:

@@ -3,15 +3,18 @@
 A device sends f_i = c_i (p_i - x_u . y_i) x_u for every item (Ammad-ud-din et al., arXiv:1901.09888), so that all rows are multiples of
 x_u. With d = x_u / |x_u| and e_i = f_i . d, an item that was not consumed (p_i = 0, c_i = w) has e_i = -w |x_u|^2 (d . y_i): one unknown
 for all of them, the median of the ratios. Consumed items miss that line by c_i |x_u| (1 - ...), and their sign tells d from -d. With w =
-0, as FPL's comparison ran FCF, all other rows are 0. Source: ours; for gradients of matrix factorisation see D. Chai, L. Wang, K. Chen,
-Q. Yang, "Secure federated matrix factorization", arXiv:1906.05108. Under noise a residual beyond five standard deviations is claimed.
+0, as FPL's comparison ran FCF, all other rows are 0. So they are where devices send x_u x_u^T and rows of consumed items instead
+(`form=gram`): which rows there are, or which of them are not noise alone, is the history. Source: ours; for gradients of matrix
+factorisation see D. Chai, L. Wang, K. Chen, Q. Yang, "Secure federated matrix factorization", arXiv:1906.05108. Under noise a residual
+beyond five standard deviations is claimed.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from ...core.types import Float64Array
+from ...core.types import Array, Float64Array
+from ...federation.recorder import Seen
 from ..claims import Attack, Claims
 from ..transcript import Transcript
 from ._directions import directions
@@ -23,7 +26,7 @@ LEAST = 1e-3  # of a typical residual of a consumed item: below is rounding
 
 def applies(transcript: Transcript) -> bool:
     """Whether devices send a gradient of all item factors of an implicit factorisation."""
-    return sends(transcript, "f") and "unobserved" in transcript.about["settings"]
+    return (sends(transcript, "f") or sends(transcript, "own")) and "unobserved" in transcript.about["settings"]
 
 
 def run(transcript: Transcript) -> Claims:
@@ -31,17 +34,27 @@ def run(transcript: Transcript) -> Claims:
     tally, worst, items = empty_tally(transcript), 0.0, transcript.items
     chance = chances(transcript)
     for place, seen in enumerate(transcript.rounds):
-        who, f = np.searchsorted(tally.users, seen.users), seen.sent["f"]
+        who, (f, unobserved) = np.searchsorted(tally.users, seen.users), _gradients(transcript, seen)
         ptr = np.arange(len(f) + 1) * items
         unit, along, _ = directions(f.reshape(-1, f.shape[-1]), ptr)
         for device, e in enumerate(along.reshape(-1, items)):
-            left, sd = residuals(e, seen.received["y"] @ unit[device], float(transcript.setting("unobserved")))
+            left, sd = residuals(e, seen.received["y"] @ unit[device], unobserved)
             limit = max(SURELY * sd, LEAST * float(np.abs(left).max(initial=0)), 1e-12)
             sure = np.flatnonzero(left > limit)
             tally.claim(np.full(len(sure), who[device]), sure, place)
             tally.evidence[who[device]] += odds_of(left, sd, chance)
             worst = max(worst, sd)
     return claims_of(transcript, tally, f"residuals of items that were not consumed: a standard deviation of {worst:.2g} at most")
+
+
+def _gradients(transcript: Transcript, seen: Seen) -> tuple[Array, float]:
+    """A row for every item of each device, float32 [m, items, F], and the weight with which items that were not consumed are in it."""
+    if "f" in seen.sent:
+        return seen.sent["f"], float(transcript.setting("unobserved"))
+    own = seen.sent["own"]
+    rows = np.zeros((len(seen.users), transcript.items, own.shape[1]), np.float32)
+    rows[np.repeat(np.arange(len(seen.users)), np.diff(seen.sent["ptr"])), seen.sent["item"]] = own
+    return rows, 0.0
 
 
 def residuals(e: Float64Array, along: Float64Array, unobserved: float) -> tuple[Float64Array, float]:

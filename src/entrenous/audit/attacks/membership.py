@@ -30,24 +30,24 @@ def run(transcript: Transcript) -> Claims:
     known, vectors = known_items(transcript), item_table(transcript)
     if known is None or vectors is None:
         return Claims(users, np.tile(prior(transcript), (len(users), 1)), note="no items of users are known")
-    score = np.stack([popular + TRUST * _standard(row) for row in _fitted(vectors, known)]).astype(np.float32)
+    score = np.stack([popular + TRUST * _standard(row) for row in fitted(vectors, known)]).astype(np.float32)
     return Claims(users, score, note=f"with {known.sum() / max(1, len(users)):.0f} known items of each user")
 
 
-def item_table(transcript: Transcript) -> Float64Array | None:
-    """The item vectors of a final model, all of its arrays with a row for each item side by side, of mean square length 1."""
-    tables = [
-        array.reshape(transcript.items, -1).astype(np.float64)
-        for name, array in transcript.model.items()
-        if not name.startswith("known/") and array.dtype.kind == "f" and array.ndim == 2 and len(array) == transcript.items
-    ]
+def item_table(transcript: Transcript, *, biases: bool = False) -> Float64Array | None:
+    """The item vectors of a final model, all of its arrays with a row for each item side by side, of mean square length 1.
+
+    biases: those of items too, of deviation 1."""
+    mine = [array.astype(np.float64) for array in transcript.model.values() if array.dtype.kind == "f"]
+    tables = [array for array in mine if array.ndim == 2 and len(array) == transcript.items]
     if not tables:
         return None
     whole = np.concatenate(tables, axis=1)
-    return whole / max(float(np.sqrt((whole**2).sum(axis=1).mean())), 1e-30)  # type: ignore[no-any-return]
+    more = [array / max(float(array.std()), 1e-30) for array in mine if biases and array.shape == (transcript.items,)]
+    return np.column_stack([whole / max(float(np.sqrt((whole**2).sum(axis=1).mean())), 1e-30), *more])
 
 
-def _fitted(vectors: Float64Array, known: BoolArray) -> Float64Array:
+def fitted(vectors: Float64Array, known: BoolArray) -> Float64Array:
     """Scores of all items by vectors fitted to what is known, float64 [users, items]."""
     factors = vectors.shape[1]
     whole = OTHERS * vectors.T @ vectors + RIDGE * np.eye(factors)

@@ -15,7 +15,7 @@ from ...core.types import Array
 from ...federation.recorder import Seen
 from ..claims import Attack, Claims
 from ..transcript import Transcript
-from ._rows_seen import claims_of, empty_tally, users_seen
+from ._rows_seen import claims_of, empty_tally, sends, users_seen
 from ._sums_seen import added_up
 from .differencing import best_of
 
@@ -40,25 +40,30 @@ def _same_model(one: Seen, other: Seen) -> bool:
 
 
 def _solved(transcript: Transcript, same: tuple[Seen, ...]) -> Seen | None:
-    """The dense updates of the users whom combinations of sums of one model single out; None = of nobody."""
+    """The updates of the users whom combinations of sums of one model single out; None = of nobody."""
     users = users_seen(transcript)
     part = np.array([np.isin(users, seen.users) for seen in same], np.float64)
     inverse = np.linalg.pinv(part, rcond=1e-9)
     off = np.abs(inverse @ part - np.eye(len(users)))
     who = np.flatnonzero(off.max(axis=1) < ALONE)
-    names = [name for name, (way, _) in added_up(transcript, same[0]).items() if way == "dense"]
-    if not len(who) or not names:
+    if not len(who):
         return None
-    sent: dict[str, Array] = {"ptr": np.zeros(len(who) + 1, np.int64), "item": np.empty(0, np.int32)}
-    for name in names:
-        sums = np.stack([np.asarray(seen.sent[name], np.float64).sum(axis=0) for seen in same])
-        sent[name] = np.tensordot(inverse[who], sums, 1).astype(np.float32)
+    ways = {name: way for name, (way, _) in added_up(transcript, same[0]).items()}
+    there = np.zeros((len(who), transcript.items), np.bool_)
+    sent: dict[str, Array] = {}
+    for name, way in ways.items():
+        sums = np.stack([np.asarray(seen.sent[name], np.float64) for seen in same])
+        sent[name] = np.tensordot(inverse[who], sums.sum(axis=1) if way == "dense" else sums, 1).astype(np.float32)
+        if way == "rows":
+            there |= np.abs(sent[name]).reshape(*there.shape, -1).max(axis=2) > float(transcript.about["step"]) / 2
+    sent |= {name: sent[name][there] for name, way in ways.items() if way == "rows"}
+    sent |= {"ptr": np.append(0, np.cumsum(there.sum(axis=1))), "item": np.nonzero(there)[1].astype(np.int32)}
     return Seen(same[0].round, same[0].received, users[who], {**sent, "weight": np.ones(len(who), np.float32)})
 
 
 def applies(transcript: Transcript) -> bool:
-    """Whether devices send dense arrays that the model and the history decide: no draws."""
-    return any(sent["way"] == "dense" and sent["name"] == "f" for sent in transcript.about["sends"])
+    """Whether devices send what the model and the history decide: no draws."""
+    return sends(transcript, "f") or sends(transcript, "own")
 
 
 ATTACK = Attack("replay", ("sum",), "ours", applies, run)

@@ -4,7 +4,8 @@ The sum of FCF's gradients (Ammad-ud-din et al., arXiv:1901.09888) is, for an it
 with one matrix S = sum x_u x_u^T for all items: rare items show it (a robust regression), and with it which items were consumed at all.
 What the others have beside it is a sum of multiples of x_u over the parties that consumed them, in every round: rounds x F equations for
 each item, against as many binary unknowns as there are parties. `_peeling` solves them, from items of a single party on. What comes out
-are histories of pseudonyms. Claimed is what is in items that the parties found explain to the precision of the numbers. Source: ours.
+are histories of pseudonyms. Where devices send x_u x_u^T and rows of consumed items (`form=gram`) these sums are sent as they are, with
+0 for items that nobody consumed. Claimed is what is in items that the parties found explain to the precision of the numbers. Source: ours.
 Sums with noise are left alone: then the items that nobody consumed do not stand out, and popularity is all that is said.
 """
 
@@ -16,7 +17,7 @@ from ...core.types import BoolArray, Float64Array
 from ..claims import Attack, Claims
 from ..transcript import Transcript
 from ._peeling import Sums, peeled
-from ._rows_seen import SURE, claims_of, empty_tally, prior
+from ._rows_seen import SURE, claims_of, empty_tally, prior, sends
 
 GAP, FEW = 5.0, 0.05  # between items that nobody and that somebody consumed; the share of items that nobody did, at least
 STEPS = 60
@@ -57,6 +58,8 @@ def _always_the_same(transcript: Transcript) -> bool:
 
 def _consumed(transcript: Transcript) -> tuple[Sums, BoolArray] | None:
     """What is left of the sums of items that somebody consumed, and which items these are; None where they cannot be told."""
+    if not sends(transcript, "f"):
+        return _sent_alone(transcript)
     sums = [np.asarray(seen.sent["f"], np.float64).sum(axis=0) for seen in transcript.rounds]
     items = [seen.received["y"].astype(np.float64) for seen in transcript.rounds]
     for first, y in zip(sums, items, strict=True):
@@ -68,10 +71,27 @@ def _consumed(transcript: Transcript) -> tuple[Sums, BoolArray] | None:
     rows = [total - y @ np.linalg.lstsq(y[nobody], total[nobody], rcond=None)[0] for total, y in zip(sums, items, strict=True)]
     if not all(_stands_out(np.linalg.norm(row, axis=1), nobody) for row in rows):
         return None
-    w, some = float(transcript.setting("unobserved")), ~nobody
+    noise = float(np.sqrt(np.mean([row[nobody] ** 2 for row in rows])))
+    return _sums(transcript, rows, items, ~nobody, noise), ~nobody
+
+
+def _sent_alone(transcript: Transcript) -> tuple[Sums, BoolArray] | None:
+    """The same of sums of rows that consumed items alone have; None where every item has one, which noise sees to."""
+    rows = [np.asarray(seen.sent["own"], np.float64) for seen in transcript.rounds]
+    some = np.any([row.any(axis=1) for row in rows], axis=0)
+    if some.all():
+        return None
+    items = [seen.received["y"].astype(np.float64) for seen in transcript.rounds]
+    rounding = float(transcript.about["step"]) * float(np.sqrt(len(transcript.rounds[0].users) / 12))
+    return _sums(transcript, rows, items, some, rounding), some
+
+
+def _sums(transcript: Transcript, rows: list[Float64Array], items: list[Float64Array], some: BoolArray, noise: float) -> Sums:
+    """What `_peeling` takes apart: rows of `some` items. noise: the standard deviation of a number, at least a step of the grid."""
+    w = float(transcript.setting("unobserved"))
     c = 1 + float(transcript.setting("alpha")) if w else 1.0
-    noise = max(float(np.sqrt(np.mean([row[nobody] ** 2 for row in rows]))), float(transcript.about["step"]))
-    return Sums(np.stack(rows)[:, some], np.stack(items)[:, some], c, c - w, noise), some
+    exact = max(noise, float(transcript.about["step"]))
+    return Sums(np.stack(rows)[:, some], np.stack(items)[:, some], c, c - w, exact)
 
 
 def _robust(total: Float64Array, y: Float64Array, transcript: Transcript) -> Float64Array:
@@ -103,8 +123,7 @@ def _stands_out(left: Float64Array, nobody: BoolArray) -> bool:
 def applies(transcript: Transcript) -> bool:
     """Whether devices send FCF's gradient, of what was or was not consumed."""
     settings = transcript.about["settings"]
-    names = {sent["name"] for sent in transcript.about["sends"] if sent["way"] == "dense"}
-    return "f" in names and "unobserved" in settings and not settings["ratings"]
+    return (sends(transcript, "f") or sends(transcript, "own")) and "unobserved" in settings and not settings["ratings"]
 
 
 ATTACK = Attack("separation", ("sum",), "ours", applies, run)

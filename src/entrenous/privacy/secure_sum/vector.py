@@ -16,7 +16,8 @@ class SumRows(NamedTuple):
     """How full the rows of a client's vector are.
 
     sent: the item rows that its devices add to (of all of them together, decoys included); out_of: the items there are, 0 where none is
-    sent; devices: of this client; width: the numbers that a device sends for every item, in a message that has all of them.
+    sent; devices: of this client; width: the numbers that a device sends for an item, in a message that has all items, or the same ones in
+    every round.
     """
 
     sent: int
@@ -29,16 +30,18 @@ class SumRows(NamedTuple):
 
         A message that has a row for every item is full of everybody and says by its numbers alone what was consumed. Each of `sums` sums
         of the same people is then `width` equations for each item, in one unknown a person: devices an equation. From 1 on such sums come
-        apart by themselves (FCF of 100 parties: after 8 rounds). The less of both counts where there are both.
+        apart by themselves (FCF of 100 parties: after 8 rounds). So it is with rows of the same items in every round. The less of both
+        counts where there are both.
         """
         rows = people * self.sent / (self.out_of * max(1, self.devices)) if self.out_of else float(people)
         return min(rows, people / (self.width * sums)) if self.width else rows
 
 
-def rows_of(total: Total) -> SumRows:
-    """How full the rows of a client's total are."""
+def rows_of(total: Total, same_rows: bool = False) -> SumRows:
+    """How full the rows of a client's total are. same_rows: its devices send rows of the same items in every round (`Traits.same_rows`)."""
     items = len(total.senders)
     every = [array[0, 0].size for array in total.dense.values() if array.ndim > 1 and array.shape[1] == items]
+    every += [array[0].size for array in total.rows.values()] if same_rows else []
     return SumRows(int(total.senders.sum()), items if total.rows else 0, total.devices, sum(every))
 
 

@@ -1,0 +1,88 @@
+"""Which users share a taste? Their models, or what they send, score the items of that taste higher than those of others do.
+
+Y. Belal, S. Ben Mokhtar, M. Maouche, A. Simonet-Boulogne, "Inferring communities of interest in collaborative learning-based recommender
+systems", arXiv:2306.08929: given a set of items, senders are ranked by the mean score that their models, averaged over time, give to it.
+User vectors stay on devices here, so that scores are those of a fictive user: how far items have moved along the direction in which popular
+items move, of peers in messages less those of others (as the attack `drift`), of devices in single updates. Moves are taken in standard
+deviations of each sender and averaged over its rounds. Known: the sets of items (`audit.side_knowledge`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...core.types import Array, Float64Array
+from ...federation.recorder import Seen
+from ..claims import Attack, Claims
+from ..side_knowledge import sets_of
+from ..transcript import Transcript
+from . import drift
+from ._directions import directions
+from ._rows_seen import place_of, prior, users_seen
+
+MOST = 8.0  # standard deviations of a move
+
+
+def run(transcript: Transcript) -> Claims:
+    """Ranks the users seen for each target."""
+    targets = sets_of(transcript, "targets").T.astype(np.float64)
+    users, moves = _of_peers(transcript) if transcript.about["view"] == "neighbour" else _of_devices(transcript)
+    score = moves @ (targets / np.maximum(targets.sum(axis=0), 1))
+    return Claims(users, score.astype(np.float32), note=f"{targets.shape[1]} sets of items", asks="communities")
+
+
+def _of_peers(transcript: Transcript) -> tuple[Array, Float64Array]:
+    """Peers, and how far the items of their models have moved, float64 [m, items]."""
+    claims = drift.run(transcript)
+    return claims.users, (claims.score - prior(transcript)).astype(np.float64)
+
+
+def _of_devices(transcript: Transcript) -> tuple[Array, Float64Array]:
+    """Users, and how far their updates move items, float64 [m, items]."""
+    users, name = users_seen(transcript), widest(transcript)
+    total = np.zeros((len(users), transcript.items))
+    for seen in transcript.rounds:
+        rows, ptr, item = _rows(seen, place_of(name), transcript.items)
+        _, along, _ = directions(rows, ptr)
+        device = np.repeat(np.arange(len(seen.users)), np.diff(ptr))
+        moved = np.zeros((len(seen.users), transcript.items))
+        moved[device, item] = along
+        total[np.searchsorted(users, seen.users)] += _towards(moved, transcript.popularity)
+    return users, total
+
+
+def _rows(seen: Seen, name: str, items: int) -> tuple[Array, Array, Array]:
+    """The rows of an array, where each device's begin, and their items."""
+    sent = seen.sent[name]
+    if len(sent) == len(seen.sent["item"]) and len(sent) != len(seen.users):
+        return sent.reshape(len(sent), -1).astype(np.float32), seen.sent["ptr"], seen.sent["item"]
+    many = len(seen.users)
+    return (
+        sent.reshape(many * items, -1).astype(np.float32), np.arange(many + 1, dtype=np.int64) * items, np.tile(np.arange(items), many)
+    )  # fmt: skip
+
+
+def _towards(moved: Float64Array, popularity: Array) -> Float64Array:
+    """Moves in standard deviations of their device, in the direction in which popular items move."""
+    known = np.sqrt(popularity.astype(np.float64))
+    sign = np.where(moved @ (known - known.mean()) < 0, -1.0, 1.0)
+    size = np.maximum(moved.std(axis=1), 1e-30)
+    return (moved * (sign / size)[:, None]).clip(-MOST, MOST)  # type: ignore[no-any-return]
+
+
+def widest(transcript: Transcript) -> str:
+    """The name of the array with the most numbers an item that devices send, "" = none."""
+    widths = {}
+    for sent in transcript.about["sends"]:
+        if sent["way"] == "rows" or (sent["way"] == "dense" and sent["shape"][:1] == [transcript.items]):
+            widths[sent["name"]] = int(np.prod(sent["shape"][1 if sent["way"] == "dense" else 0 :]))
+    return max(widths, key=lambda name: widths[name], default="")
+
+
+def applies(transcript: Transcript) -> bool:
+    """Whether the onlooker has sets of items beside what it sees of items."""
+    pushed = any(sent["way"] == "pushed" and sent["name"] == "model" for sent in transcript.about["sends"])
+    return "targets/ptr" in transcript.model and (pushed or bool(widest(transcript)))
+
+
+ATTACK = Attack("communities", ("individual", "neighbour"), "Belal et al., arXiv:2306.08929", applies, run)
