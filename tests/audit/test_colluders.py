@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -74,6 +75,13 @@ def test_colluders_are_added_and_honest_rows_stay() -> None:
     assert set(rows.counts[80:].tolist()) == {31}
     flip = joined_by(DATA, plot("sign-flip"), poisons()["sign-flip"])
     assert not any(TARGET in flip.item[flip.ptr[u] : flip.ptr[u + 1]] for u in range(80, 88))
+
+
+def test_where_rows_have_times_those_of_colluders_have_such_too() -> None:
+    times = np.arange(len(DATA)) * 60 + 7
+    dated = joined_by(replace(DATA, time=times), plot("fake"), poisons()["fake"])
+    assert dated.time is not None and np.isin(dated.time, times).all()
+    assert np.array_equal(dated.time[: len(DATA)], times) and len(np.unique(dated.time[len(DATA) :])) > 8
 
 
 def test_exposure_counts_users_without_the_item_whose_list_has_it() -> None:
