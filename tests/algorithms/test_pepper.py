@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from entrenous.core.declared import bound
 from entrenous.core.enforce import check_kept
 from entrenous.core.gossip import NOBODY, REFUSALS, Arrivals, DeviceData, Headers, Weighing
 from entrenous.core.gossip_learning import composed
-from entrenous.core.gossip_node import GossipModel, GossipPolicy, PeerState, merge
+from entrenous.core.gossip_node import GossipModel, GossipPolicy, PeerState, cosines, merge
 from entrenous.core.keys import folds, key
 from entrenous.federation.gossip import Gossip, device_data
 from entrenous.federation.network import Network
@@ -73,6 +74,11 @@ def test_a_merge_lies_between_the_two_where_the_share_says() -> None:
     pool = np.array([[0, 8, -4], [4, 0, -4], [9, 9, 9]], np.float32)
     merge(pool, np.array([0]), np.array([1]), np.array([0]), np.array([0.25], np.float32))
     assert pool.tolist() == [[1, 6, -4], [4, 0, -4], [9, 9, 9]]
+
+
+def test_cosines_are_of_item_vectors_as_one_and_of_nothing_none() -> None:
+    vectors = np.array([[[1, 0], [0, 2]], [[-1, 0], [0, -2]], [[0, 0], [0, 0]], [[2, 1], [-1, 1]]], np.float32)
+    assert cosines(vectors, np.array([0, 0, 0, 0]), np.array([0, 1, 2, 3])).tolist() == [1, -1, 0, 4 / math.sqrt(35)]
 
 
 @pytest.mark.parametrize("kind", KINDS)

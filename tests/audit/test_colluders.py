@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -76,6 +77,13 @@ def test_colluders_are_added_and_honest_rows_stay() -> None:
     assert not any(TARGET in flip.item[flip.ptr[u] : flip.ptr[u + 1]] for u in range(80, 88))
 
 
+def test_where_rows_have_times_those_of_colluders_have_such_too() -> None:
+    times = np.arange(len(DATA)) * 60 + 7
+    dated = joined_by(replace(DATA, time=times), plot("fake"), poisons()["fake"])
+    assert dated.time is not None and np.isin(dated.time, times).all()
+    assert np.array_equal(dated.time[: len(DATA)], times) and len(np.unique(dated.time[len(DATA) :])) > 8
+
+
 def test_exposure_counts_users_without_the_item_whose_list_has_it() -> None:
     data = build([0, 0, 1, 2, 3], [0, 1, 1, 2, 3], users=Vocabulary(size=4), items=Vocabulary(size=6))
 
@@ -128,8 +136,8 @@ def test_what_cannot_be_done_is_refused_in_one_line(asked: dict[str, Any], said:
 def test_who_has_no_devices_or_no_rows_of_items_is_refused() -> None:
     with pytest.raises(InputError, match="one place"):
         attack("popular", DATA)
-    with pytest.raises(InputError, match="over GMF"):
-        attack("pepper-prme-g", DATA, attack="pip", rounds=1, protocol="random-80-20")
+    with pytest.raises(InputError, match="how near"):
+        attack("pepper-prme-g", DATA, attack="boost", rounds=1, protocol="random-80-20")
     with pytest.raises(InputError, match="sends none"):
         attack("metamf", _rated(), attack="boost", rounds=1, protocol="random-80-20")
 
@@ -187,10 +195,19 @@ def test_a_model_that_does_much_worse_is_not_merged() -> None:
     assert not np.array_equal(trusting.models[:80], wary.models[:80])
 
 
+def test_a_model_that_points_elsewhere_is_not_merged() -> None:
+    def left(name: str, **settings: float) -> float:
+        """How alike the models of the honest are to those that they have where colluders lie least."""
+        models = [gossip(one, **settings)[1].models[:80].ravel() for one in (name, "fake")]
+        return float(np.corrcoef(models)[0, 1])
+
+    assert left("sign-flip", alike=0.1) > left("sign-flip") + 0.02
+
+
 def test_an_attack_on_peers_is_measured_as_one_on_a_server_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(contests, "LOOKS", 2)
     found = attack(
         "pepper-gmf", DATA, attack="pip", targets=[str(TARGET)], settings={"factors": 4}, protocol="random-80-20", rounds=6
     )
-    assert [row["defence"] for row in found["rows"]] == ["none", "age", "distrust"]
+    assert [row["defence"] for row in found["rows"]] == ["none", "age", "distrust", "alike"]
     assert all(0 <= row["hr@10_attacked"] <= 1 for row in found["rows"])

@@ -54,9 +54,7 @@ def test_p4_p5_p6_peers() -> None:
 
     lost = peers("not-finite", "none")
     assert lost["refused"] > 0 and lost["hr@10"] - lost["hr@10_attacked"] <= 0.02  # P4
-    trusting, wary = peers("sign-flip", "none"), peers("sign-flip", "distrust")
-    assert (
-        wary["hr@10_attacked"] > trusting["hr@10_attacked"]
-    )  # P5 asks for honest - 0.03, which is not reached: docs/poisoning.md
+    wary = peers("sign-flip", "alike")
+    assert wary["hr@10_attacked"] >= wary["hr@10"] - 0.03 and wary["hr@10"] >= peers("noise", "none")["hr@10"] - 0.01  # P5
     assert peers("pip", "none")["er@10"] > 0.3  # P6: unprotected by default, as the page says
     assert peers("pip", "distrust")["er@10"] <= 0.3

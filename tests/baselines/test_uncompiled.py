@@ -29,6 +29,7 @@ CASES = {
     "user-knn": {"k": 4},
     "item-knn": {"k": 4, "normalise": True},
     "bpr-mf": {"epochs": 3},
+    "ease": {},
     "ials": {"epochs": 2},
     "vae": {"epochs": 1, "hidden": 6, "latent": 3},
 }

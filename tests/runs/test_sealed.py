@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from command_line import shop
+from command_line import shop, write_shop
 
+from entrenous.core.errors import InputError
 from entrenous.data.interactions import Interactions
 from entrenous.evaluate.protocol import evaluate
+from entrenous.runs import reopen, store
 from entrenous.runs.pipeline import LENGTHS, material, run
 from entrenous.runs.plan import RunPlan, make
+from entrenous.runs.store import protocol_of
 from entrenous.runs.train import Watch, train
 from entrenous.split.types import Split
 
@@ -24,9 +28,9 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Interactions:
     return shop(tmp_path_factory.mktemp("shop"), items=140)
 
 
-def part_of(data: Interactions, algorithm: str, protocol: str) -> Split:
+def part_of(data: Interactions, algorithm: str, protocol: str, refit: bool = False) -> Split:
     """The only part of a protocol."""
-    (part,) = material(RunPlan(algorithm=algorithm, protocol=protocol), data).parts
+    (part,) = material(RunPlan(algorithm=algorithm, protocol=protocol, refit=refit), data).parts
     return part
 
 
@@ -41,13 +45,21 @@ def with_other_test_rows(part: Split, seed: int) -> Split:
 
 
 @pytest.mark.parametrize(
-    ("algorithm", "protocol"), [("pfpl+", "loo-20"), ("pfpl+", "temporal-60-40"), ("pepper-gmf", "pepper-85-15")]
+    ("algorithm", "protocol", "refit"),
+    [
+        ("pfpl+", "loo-20", False),
+        ("pfpl+", "loo-20", True),
+        ("pfpl+", "temporal-60-40", False),
+        ("pepper-gmf", "pepper-85-15", False),
+    ],
 )
-def test_patience_stops_at_the_same_round_whatever_the_test_rows(algorithm: str, protocol: str, data: Interactions) -> None:
+def test_patience_stops_at_the_same_round_whatever_the_test_rows(
+    algorithm: str, protocol: str, refit: bool, data: Interactions
+) -> None:
     """Looks, the round that is chosen, and the model, to the bit; with settings by which looks differ from round to round."""
     settings = SETTINGS if algorithm == "pfpl+" else {"factors": 5, "view": 3}
     plan = RunPlan(algorithm=algorithm, protocol=protocol, rounds=24, patience=2, settings=settings)
-    part = part_of(data, algorithm, protocol)
+    part = part_of(data, algorithm, protocol, refit)
 
     def trained(split: Split) -> tuple[int, list[Any], dict[str, bytes]]:
         trace: list[dict[str, Any]] = []
@@ -77,7 +89,36 @@ def test_validation_rows_that_were_not_trained_on_do_not_compete_with_test_rows(
     assert masked.full_ranking["auc"] != competing.full_ranking["auc"]
 
 
-def test_validation_rows_that_were_trained_on_are_masked_once_as_training_rows(data: Interactions) -> None:
-    made, part = run("popular", data, protocol="temporal-60-40"), part_of(data, "popular", "temporal-60-40")
-    assert part.refit
+@pytest.mark.parametrize(("protocol", "refit"), [("temporal-60-40", False), ("loo-20", True)])
+def test_validation_rows_that_were_trained_on_are_masked_once_as_training_rows(
+    protocol: str, refit: bool, data: Interactions
+) -> None:
+    made, part = run("popular", data, protocol=protocol, refit=refit), part_of(data, "popular", protocol, refit)
+    assert part.refit and len(made.train) == len(part.train) + len(part.validation.rows)  # type: ignore[union-attr]
+    assert (protocol_of(made.manifest) == f"{protocol} refit") == refit
     assert made.metrics == evaluate(made.recommender, part.final_train, part.test, label="popular", n=LENGTHS).metrics
+
+
+def test_refitting_changes_what_the_final_model_is_trained_on_and_nothing_else(data: Interactions) -> None:
+    """The rounds that validation chooses, the test rows and their candidates stay; notes on unknown items are about the final rows."""
+    usual, refitted = (part_of(data, "popular", "loo-20", refit) for refit in (False, True))
+    assert (
+        usual._replace(refit=True, notes=()).final_train.sha256() == refitted.final_train.sha256() != usual.final_train.sha256()
+    )
+    assert np.array_equal(usual.test.candidates, refitted.test.candidates) and usual.train.sha256() == refitted.train.sha256()
+    asked: dict[str, Any] = {"protocol": "loo-20", "rounds": 24, "every": 3, "patience": 2, "settings": SETTINGS}
+    chosen, again = (run("pfpl+", data, **asked, refit=refit) for refit in (False, True))
+    assert chosen.manifest["rounds"] == again.manifest["rounds"]
+    assert chosen.manifest["model_sha256"] != again.manifest["model_sha256"]
+
+
+def test_a_stored_run_keeps_that_it_was_refitted(tmp_path: Path) -> None:
+    made = run("popular", str(write_shop(tmp_path / "shop.csv")), protocol="loo-20", refit=True, out=tmp_path / "runs")
+    assert made.path is not None
+    assert reopen.reopen(store.read(str(made.path), tmp_path)).train.sha256() == made.train.sha256()
+
+
+@pytest.mark.parametrize(("protocol", "said"), [("pepper-85-15", "weigh models by them")])
+def test_refitting_is_refused_where_validation_rows_are_not_there_for_it(protocol: str, said: str, data: Interactions) -> None:
+    with pytest.raises(InputError, match=f"^--refit: protocol {protocol} .*{said}"):
+        part_of(data, "pepper-gmf", protocol, refit=True)

@@ -18,7 +18,7 @@ from pydantic import Field
 
 from ..core.gossip import NOBODY, Arrivals, DeviceData, Weighing, data_of
 from ..core.gossip_learning import composed
-from ..core.gossip_node import GossipModel, GossipPolicy, merge_and_train
+from ..core.gossip_node import GossipModel, GossipPolicy, cosines, merge_and_train
 from ..core.keys import below, draw, fold, fold_name, folds
 from ..core.negatives import negative
 from ..core.peer_sampling import contains, fill_at_random
@@ -96,6 +96,14 @@ class PepperPolicy(GossipPolicy):
         description="nothing is taken of a received model that does less than this times as well as the node's own; 0 = as published",
     )
 
+    alike: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="nothing is taken of a received model whose item vectors have a lower cosine than this with the node's own; "
+        "0 = as published",
+    )
+
     holds_out_own: ClassVar[bool] = True
 
     # ---- Algorithm 2: performance-based aggregation function ----
@@ -117,6 +125,8 @@ class PepperPolicy(GossipPolicy):
         both, few = p_i + p_x, np.diff(data.weighing.ptr)[a.who] < 2
         share = np.where(few, 0.5, np.where(both > 0, p_x / np.where(both > 0, both, 1), 0))
         share = np.where(~few & (p_x < self.least * p_i), 0, share)
+        if self.alike:
+            share = np.where(cosines(model.item_vectors(a.pool), a.own, a.received) < self.alike, 0, share)
         merge_and_train(model, a, nodes, data, share.astype(np.float32), few | (both > 0))  # lines 9 and 10
         return p_x
 
@@ -302,7 +312,7 @@ class ReptilePolicy(GossipPolicy):
 PepperGMF = composed(
     "PepperGMF", PepperGMFPolicy, GMFModel,
     "PEPPER over GMF: peers gossip item vectors, weighed by how well they rank for the node that receives them.",
-    {"push_noise": 0.1, "noisy_pushes": 10},  # a step moves a number by .02: of the first push the history is no more than popularity + .04
+    {"push_noise": 0.1, "noisy_pushes": 10, "alike": 0.1},  # of the first push the history is no more than popularity + .04
 )  # fmt: skip
 PepperPRME = composed(
     "PepperPRME", PepperPRMEPolicy, PRMEModel,

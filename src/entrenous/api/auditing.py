@@ -38,7 +38,8 @@ def audit(
         progress: True, False, or a function (done, total, what); None = on a terminal and in a notebook.
         todays_code: audit a stored run though its algorithm's code has changed.
         further: view ("individual", "sum", "difference", "neighbour", "model"), cohort, rounds, fixed, people, watched, profile, protect,
-            public_draws, protocol, load, network, seed, quick, threads: as `audit.subject.AuditPlan` describes them.
+            public_draws, replayed, chosen, canaries, protocol, load, network, seed, quick, threads: as
+            `audit.subject.AuditPlan` describes them.
 
     Returns:
         The report as a dictionary: `attacks` has one entry an attack with its figures and its verdict, which is never "safe".

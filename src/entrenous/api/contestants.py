@@ -13,7 +13,7 @@ from ..core.types import Float64Array, Int64Array
 from .asked import algorithm_asked
 from .result import Run
 
-SAME = ("data_sha256", "protocol", "negatives")  # in the manifests of runs that can be compared
+SAME = ("data_sha256", "protocol", "negatives", "refit")  # in the manifests of runs that can be compared
 
 
 class Contestant(NamedTuple):
@@ -108,7 +108,7 @@ def _of_runs(runs: Sequence[Run]) -> list[Contestant]:
 def same_rows(manifests: Sequence[Mapping[str, Any]]) -> None:
     """Raise InputError for runs on other rows or under other protocols, whose numbers cannot stand in one table."""
     for manifest in manifests:
-        if other := [name for name in SAME if manifest.get(name) != manifests[0].get(name)]:
+        if other := [name for name in SAME if (manifest.get(name) or None) != (manifests[0].get(name) or None)]:
             raise InputError(
                 "entrenous compare", f"runs differ in {other[0]}", expected="runs on one data set under one protocol"
             )

@@ -49,7 +49,7 @@ def run(
         on_round: called after each round as on_round(round, metrics), the metrics of a look at validation, else {}.
         progress: True, False, or a function (done, total, what); None = on a terminal and in a notebook.
         out: a folder in which the run is stored; None = not at all. load: how a file is read, such as {"item": "venue"}.
-        further: profile, protect, given, negatives, network, threads, workers, ray, checkpoint_every, debug: as
+        further: profile, protect, given, negatives, refit, network, threads, workers, ray, checkpoint_every, debug: as
             `runs.pipeline.run` describes them.
 
     Raises:

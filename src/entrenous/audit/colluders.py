@@ -20,7 +20,7 @@ from ..core.protocols import FederatedAlgorithm, State, arrays_of
 from ..core.types import Float64Array, Int64Array
 from ..core.update import Update
 from ..core.vocabulary import Vocabulary
-from ..data.interactions import Interactions, build
+from ..data.interactions import NO_TIME, Interactions, build
 from ..federation.item_rows import Tables
 from ..federation.visible import of_some, side_by_side
 
@@ -128,8 +128,17 @@ def joined_by(data: Interactions, plot: Plot, poison: Poison) -> Interactions:
     liked = np.float32(data.rating_scale[1])
     value = np.concatenate([data.value, np.full(len(item) - len(data.item), liked)])
     everybody = Vocabulary(size=data.catalogue.users + len(plot.users), kind=data.users.kind)
-    whole = build(user, item, value=value, users=everybody, items=data.items, name=data.name, scale=data.rating_scale)
+    time = None if data.time is None else np.concatenate([data.time, _times(data.time, plot, len(item) - len(data.item))])
+    whole = build(user, item, value=value, time=time, users=everybody, items=data.items, name=data.name, scale=data.rating_scale)
     return replace(whole, features=data.features)
+
+
+def _times(known: Int64Array, plot: Plot, many: int) -> Int64Array:
+    """When colluders pretend to have consumed what they name: at any time of those that honest rows have."""
+    sure = known[known != NO_TIME]
+    if not len(sure):
+        return np.full(many, NO_TIME)
+    return sure[(plot.draws("times").uniform(many) * len(sure)).astype(np.int64)]
 
 
 # ---- in a round -------------------------------------------------------------------------------------------------------------------------

@@ -68,7 +68,8 @@ def audited(
         "protect": about["protect"],
         "run": None if stored is None else stored.path.name, "data": subject.train.name, "protocol": subject.split.name,
         "seed": plan.seed, "settings": dict(about["settings"]), "fixed": about["fixed"], "people": about["people"],
-        "watched": about["watched"], "public_draws": plan.public_draws, "seen": _said(seen), "equations": equations(seen),
+        "watched": about["watched"], "public_draws": plan.public_draws, "replayed": plan.replayed, "chosen": plan.chosen,
+        "seen": _said(seen), "equations": equations(seen),
         "seconds": round(time.perf_counter() - began, 1),
     }  # fmt: skip
 
@@ -87,7 +88,8 @@ def _seen(plan: AuditPlan, subject: Subject, view: View, progress: Progress) -> 
     seen = observe(
         subject.made, subject.train, view=view, rounds=plan.rounds, seed=plan.seed, cohort=plan.cohort, fixed=plan.fixed,
         people=plan.people, watched=plan.watched, profile=subject.plan.profile, protect=subject.plan.protect,
-        public_draws=plan.public_draws, network=network_of(subject.plan), weighting=subject.split.weighting_sets,
+        public_draws=plan.public_draws, replayed=plan.replayed, chosen=plan.chosen,
+        network=network_of(subject.plan), weighting=subject.split.weighting_sets,
         executor=Threads(plan.threads), progress=progress,
     )  # fmt: skip
     return seen._replace(about={**seen.about, "algorithm": short(plan.algorithm)})

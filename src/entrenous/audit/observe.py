@@ -45,6 +45,8 @@ def observe(
     profile: str = PAPER,
     protect: Mapping[str, Any] | None = None,
     public_draws: bool = False,
+    replayed: bool = False,
+    chosen: int = 0,
     network: Network | None = None,
     weighting: Held | None = None,
     executor: Executor | None = None,
@@ -59,7 +61,9 @@ def observe(
     second is of the next round and its model (`about["same_model"]` is false).
     Raises InputError for a view that this algorithm does not have.
     """
-    scene = Scene(view, rounds, seed, cohort, fixed, people, watched, profile, public_draws=public_draws)
+    scene = Scene(
+        view, rounds, seed, cohort, fixed, people, watched, profile, public_draws=public_draws, replayed=replayed, chosen=chosen
+    )
     check_scene(scene)
     check_parties(scene, data)
     made, name = _made(algorithm, settings or {}, scene)
@@ -88,6 +92,9 @@ def _made(algorithm: Any, settings: Mapping[str, Any], scene: Scene) -> tuple[An
 def _federated(
     made: FederatedAlgorithm, name: str, data: Interactions, scene: Scene, executor: Executor, progress: Progress
 ) -> Transcript:
+    if scene.replayed and scene.protection.secure_sum:
+        expected = "a protection without secure_sum, or --view difference"
+        raise InputError("--replayed", "devices whose messages are masked answer a model once", expected=expected)
     own = made.configured(data.catalogue)
     contract, until = bound(own, data.catalogue), scene.rounds or _rounds(own, data, scene)
     scene = scene._replace(protection=as_trained(scene.protection, made, data, until))
@@ -100,7 +107,9 @@ def _federated(
     for number in range(until):
         progress(number, until, "round")
         before = _copied(training) if scene.view == "difference" else training
+        model = training.server
         training = rounds.one_round(training) if recorder is not None else rounds.advance(training, number + 1)
+        training = training._replace(server=model) if scene.replayed else training
         if scene.view == "difference" and scene.protection.secure_sum:
             training = without.one_round(training)
         elif scene.view == "difference":
@@ -111,9 +120,9 @@ def _federated(
         "watched": None if keep is None else len(keep),
         "rate": rounds.protected.rate if parties is None and scene.protection.sampling == "poisson" else 1.0,
     }
-    model = target_sets(data) if scene.view == "individual" else {}
-    model = arrays_of(own.download(training.server)) | known_half(data) if scene.view == "model" else model
-    return Transcript(about, data.popularity, () if recorder is None else tuple(recorder.rounds), model)
+    known = target_sets(data) if scene.view == "individual" else {}
+    known = arrays_of(own.download(training.server)) | known_half(data) if scene.view == "model" else known
+    return Transcript(about, data.popularity, () if recorder is None else tuple(recorder.rounds), known)
 
 
 def as_trained(protection: Protection, made: Any, data: Interactions, rounds: int = 0) -> Protection:
@@ -160,6 +169,8 @@ def _about(name: str, own: Any, contract: Contract, data: Interactions, scene: S
         "seed": scene.seed if scene.public_draws else None,
         "fixed": scene.fixed,
         "people": scene.people,
+        "replayed": scene.replayed,
+        "chosen": scene.chosen,
     }
 
 

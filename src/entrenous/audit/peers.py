@@ -2,7 +2,8 @@
 
 They take part like all others: they train on a pretended profile, merge what they receive, and so know the model that the network has.
 `PEERS` names what they push; what a receiver does about it is the finite check, which is always on, the age that it believes (the setting
-`leap`), and the weighting of the algorithm itself: of PEPPER by performance, of gossip-age by age, of gossip-average by rows.
+`leap`), the weighting of the algorithm itself (of PEPPER by performance, of gossip-age by age, of gossip-average by rows), and the models
+that PEPPER's settings `least` and `alike` take nothing of.
 """
 
 from __future__ import annotations
@@ -28,8 +29,12 @@ from .colluders import Plot, Poison, by_popularity, without_target
 POPULAR = 20  # items whose mean vector stands for what many users like
 BELIEVED = 64  # updates ahead that the defence `age` believes
 LEAST = 0.9  # of its own performance that `distrust` asks of a received model, where there is PEPPER's weighting
+ALIKE, REACH = (
+    0.1,
+    0.5,
+)  # the cosine with the node's own model that `alike` asks of one, and how far it lets an item vector be away
 PEER_DEFENCES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
-    {"none": {}, "age": {"leap": BELIEVED}, "distrust": {"least": LEAST}}
+    {"none": {}, "age": {"leap": BELIEVED}, "distrust": {"least": LEAST}, "alike": {"alike": ALIKE}}
 )  # settings of the algorithm
 
 Push = Callable[[Float32Array, Float32Array, GossipModel, Plot], Float32Array]
@@ -66,9 +71,9 @@ def turned(models: Float32Array, base: Float32Array, model: GossipModel, plot: P
 
 
 def noisy(models: Float32Array, base: Float32Array, model: GossipModel, plot: Plot) -> Float32Array:
-    """Models of normal numbers with `scale` times the standard deviation of the numbers that they had."""
-    spread = models.std(axis=1, keepdims=True)
-    return (plot.setting("scale") * spread * plot.draws("noise").normal(models.shape)).astype(np.float32)
+    """`keep` times the models, and normal numbers with `scale` times the standard deviation of the numbers that they had."""
+    noise = models.std(axis=1, keepdims=True) * plot.draws("noise").normal(models.shape)
+    return (plot.setting("keep") * models + plot.setting("scale") * noise).astype(np.float32)
 
 
 def not_finite(models: Float32Array, base: Float32Array, model: GossipModel, plot: Plot) -> Float32Array:
@@ -102,7 +107,7 @@ PEERS: Mapping[str, PeerPoison] = MappingProxyType(
         ),
         "fake": PeerPoison(_poison(FAKE, "how popular items are", True, fillers=30.0), as_it_is),
         "sign-flip": PeerPoison(_poison(OURS, "nothing", False, factor=1.0), turned),
-        "noise": PeerPoison(_poison(OURS, "nothing", False, scale=1.0), noisy),
+        "noise": PeerPoison(_poison(OURS, "nothing", False, scale=1.0, keep=0.0), noisy),
         "not-finite": PeerPoison(_poison(OURS, "nothing", False), not_finite),
     }
 )

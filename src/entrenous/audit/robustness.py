@@ -143,10 +143,9 @@ def _configured(plan: RunPlan, rows: Interactions, train: Interactions, poison: 
     made: Any = make(plan, rows)
     settings = dict(made)
     if declared(made).kind == "gossip":
-        if not isinstance(made.model, GMFModel):
-            raise InputError(
-                "attack", f"{plan.algorithm} has no model that the attacks know", expected="a gossip algorithm over GMF"
-            )
+        if attack == "boost" and not isinstance(made.model, GMFModel):
+            problem = f"boost makes a vector long, and {plan.algorithm} scores by how near vectors are"
+            raise InputError("--attack", problem, expected="pip (--attack-set beyond=1), fake, sign-flip, noise or not-finite")
         return made
     own = made.configured(train.catalogue)
     if settings.get("cohort") == 0:

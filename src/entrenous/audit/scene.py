@@ -29,6 +29,8 @@ class Scene(NamedTuple):
     party, whom a gateway answers for; they take part together. watched: of how many users each message is kept (in the view `neighbour`:
     how many peers keep what reaches them), 0 = of as many as 512 MB hold. profile, protection: what limits the data that leaves devices.
     public_draws: what devices draw can be repeated by everybody, so that the onlooker has the seed; else it never does.
+    replayed, chosen: of an active server, which shows devices the same model in every round, and which asks changing cohorts of so many
+    users alone (0 = of all).
     """
 
     view: View = "individual"
@@ -41,6 +43,8 @@ class Scene(NamedTuple):
     profile: str = PAPER
     protection: Protection = Protection()
     public_draws: bool = False
+    replayed: bool = False
+    chosen: int = 0
 
     @property
     def parties(self) -> int:
@@ -55,8 +59,13 @@ def check_scene(scene: Scene) -> None:
         raise InputError(
             "--view", f"unknown view '{scene.view}'", expected=" or ".join(VIEWS), fix=did_you_mean(scene.view, VIEWS)
         )
-    for name, least in (("rounds", 0), ("seed", 0), ("cohort", 0), ("people", 1), ("watched", 0)):
+    for name, least in (("rounds", 0), ("seed", 0), ("cohort", 0), ("people", 1), ("watched", 0), ("chosen", 0)):
         at_least(f"--{name}", getattr(scene, name), least)
+    active = "--replayed" if scene.replayed else "--chosen" if scene.chosen else ""
+    if active and scene.view not in ("individual", "sum"):
+        raise InputError(active, f"the view is '{scene.view}'", expected="--view individual or sum: what an active server sees")
+    if scene.chosen and (scene.fixed or scene.people > 1):
+        raise InputError("--chosen", "parties are fixed, or gateways", expected="without --fixed and --people")
 
 
 def check_parties(scene: Scene, data: Interactions) -> None:
@@ -64,6 +73,9 @@ def check_parties(scene: Scene, data: Interactions) -> None:
     if scene.cohort * scene.people > len(data.users):
         problem = f"{scene.cohort} parties of {scene.people}" if scene.people > 1 else f"got {scene.cohort}"
         raise InputError("--cohort", problem, expected=f"at most {len(data.users)} users, those of {data.name}")
+    if scene.chosen and not taking_part(scene, data) <= scene.chosen <= len(data.users):
+        least = taking_part(scene, data)
+        raise InputError("--chosen", f"got {scene.chosen}", expected=f"{least}, the users of a cohort, to {len(data.users)}, all")
 
 
 def parties_of(made: Any, data: Interactions, scene: Scene) -> Callable[[int, Int64Array], Int64Array] | None:
@@ -73,6 +85,9 @@ def parties_of(made: Any, data: Interactions, scene: Scene) -> Callable[[int, In
     if scene.fixed:
         same = _same(scene, size, users)
         return lambda number, own: same
+    if scene.chosen:
+        among = drawn(key(scene.seed, "audit", "chosen"), scene.chosen, users)
+        return lambda number, own: among[drawn(key(scene.seed, "audit", "cohort", number), size, len(among))]
     if people == 1 and not twice and ("cohort" in dict(made) or (scene.view == "model" and not scene.cohort)):
         return None
 

@@ -26,7 +26,8 @@ class AuditPlan:
     """What is audited, and as whom.
 
     algorithm, data, protocol, settings, load, network, profile, protect: as of a run. view: None = `individual`; `sum` where messages are
-    masked; `neighbour` where there is no server. cohort, rounds, fixed, people, watched, public_draws: as in `audit.observe.Scene`.
+    masked; `neighbour` where there is no server. cohort, rounds, fixed, people, watched, public_draws, replayed, chosen: as in
+    `audit.scene.Scene`.
     attacks: names, () = all that apply. quick: leave out the training to the end, and so accuracy and what the final model tells.
     canaries: users who become canaries in a training of their own, which bounds epsilon from below (`audit.canaries`); 0 = none.
     """
@@ -47,6 +48,8 @@ class AuditPlan:
     profile: str = PAPER
     protect: Mapping[str, Any] = field(default_factory=dict)
     public_draws: bool = False
+    replayed: bool = False
+    chosen: int = 0
     attacks: tuple[str, ...] = ()
     quick: bool = False
     canaries: int = 0
@@ -54,7 +57,10 @@ class AuditPlan:
 
     def scene(self, view: View, protection: Protection = UNPROTECTED) -> Scene:
         """How it is observed."""
-        return Scene(view, self.rounds, self.seed, self.cohort, self.fixed, self.people, self.watched, self.profile, protection)
+        return Scene(
+            view, self.rounds, self.seed, self.cohort, self.fixed, self.people, self.watched, self.profile, protection,
+            self.public_draws, self.replayed, self.chosen,
+        )  # fmt: skip
 
 
 class Subject(NamedTuple):

@@ -31,7 +31,8 @@ class Transcript(NamedTuple):
     round, "people": users of a party, "watched": how many users' (or peers') messages were kept, None = all, "protect": settings of the
     protection, "rate": the probability with which Poisson sampling has a user in a round, 1 without it, "same_model": whether the two sums
     of a difference are of one model, "seed": of what devices draw where that is public,
-    else None; between peers "neighbours": who looks on}. popularity: int64 [items], how many users consumed each item.
+    else None, "replayed", "chosen": whether devices were shown one model, and among how many they were asked (0 = all); between peers
+    "neighbours": who looks on}. popularity: int64 [items], how many users consumed each item.
     rounds: as they were seen (of a neighbour: one a message, `users` the sender and `sent` the parts of the message).
     model: {name: array}, the final model, of the view `model`; and what is known beside it, or beside single messages (`side_knowledge`).
     """

@@ -1,9 +1,11 @@
-"""Helpers that the baselines share: which rows count as consumed, and the error for a missing library."""
+"""Helpers that the baselines share: which rows count as consumed, the error for a missing library, and linear algebra in one thread."""
 
 from __future__ import annotations
 
 import importlib
+from contextlib import nullcontext
 from types import ModuleType
+from typing import Any
 
 from ..core.errors import InputError
 from ..data.interactions import Interactions
@@ -22,3 +24,13 @@ def need(module: str, name: str) -> ModuleType:
     except ImportError:
         library = module.split(".")[0]
         raise InputError(name, f"{library} is not installed", fix=f'pip install "entrenous[{library}]"') from None
+
+
+def one_blas_thread() -> Any:
+    """A context with one BLAS thread: the same bits on any machine setting, and threads do not wait for each other. Without threadpoolctl,
+    on which `implicit` and others depend, as many threads as BLAS takes by itself."""
+    try:
+        from threadpoolctl import threadpool_limits
+    except ImportError:
+        return nullcontext()
+    return threadpool_limits(1, "blas")

@@ -15,7 +15,7 @@ from ..core.settings import Settings
 from ..core.types import Float32Array, Int64Array
 from ..data.interactions import Interactions
 from ..kernels.bpr_mf import scores
-from ._shared import consumed, need
+from ._shared import consumed, need, one_blas_thread
 
 
 class IalsModel(NamedTuple):
@@ -83,13 +83,6 @@ class Ials(Settings):
 
         stored = np.full(len(train), 1.0 + self.alpha, np.float32)
         return csr_matrix((stored, train.item, train.ptr), shape=(len(train.users), len(train.items)))
-
-
-def one_blas_thread() -> Any:
-    """A context with one BLAS thread: the same bits on any machine setting, and faster for small systems."""
-    from threadpoolctl import threadpool_limits  # implicit depends on it
-
-    return threadpool_limits(1, "blas")
 
 
 ALGORITHMS = {"ials": Ials}

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..algorithms.fcf import FCF
-from ..baselines.ials import one_blas_thread
+from ..baselines._shared import one_blas_thread
 from ..core.errors import InputError
 from ..core.keys import folds, key, normals
 from ..core.protocols import Progress

@@ -29,6 +29,8 @@ def audit(
     profile: Profile = "paper",
     protect: Protect = None,
     public_draws: bool = False,
+    replayed: bool = False,
+    chosen: int = 0,
     settings: Set = None,
     attack: Annotated[list[str] | None, Parameter(negative="")] = None,
     protocol: str | None = None,
@@ -75,6 +77,10 @@ def audit(
         A setting of that, name=value, where it is to differ from the profile's; may be repeated. Names: {protect}.
     public_draws:
         What devices draw can be repeated by the onlooker, as in a federation whose draws are public.
+    replayed:
+        An active server shows devices the same model in every round; those whose messages are masked do not answer.
+    chosen:
+        An active server asks changing cohorts of so many users alone; 0 = of all.
     settings:
         A hyper-parameter, name=value; may be repeated.
     attack:
@@ -110,7 +116,7 @@ def audit(
         expected = "an algorithm of `entrenous algorithms`, or a stored run"
         raise InputError("entrenous audit", "nothing was named", expected=expected, fix="try: entrenous audit pfpl+")
     named = {"view": view, "cohort": cohort, "rounds": rounds, "fixed": fixed, "people": people, "watched": watched,
-             "profile": profile, "public_draws": public_draws, "protocol": protocol, "seed": seed,
+             "profile": profile, "public_draws": public_draws, "replayed": replayed, "chosen": chosen, "protocol": protocol, "seed": seed,
              "threads": threads, "quick": quick, "canaries": canaries}  # fmt: skip
     with progress_bar() as progress:
         found = audited_what(

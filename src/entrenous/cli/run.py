@@ -35,6 +35,7 @@ def run(
     given: Path | None = None,
     load: Load = None,
     negatives: Negatives = "train",
+    refit: Annotated[bool, Parameter(negative="")] = False,
     network: Annotated[list[str] | None, Parameter(negative="")] = None,
     profile: Profile = "paper",
     protect: Protect = None,
@@ -87,6 +88,9 @@ def run(
     negatives:
         What devices draw as negatives: train = what is not among their training rows; leaky = nor among held-out rows, the leak behind
         many published tables, to see what it does. Such a run warns, and says so wherever its figures are shown.
+    refit:
+        Train the final model on training and validation rows, once the latter have chosen (--patience, `entrenous tune`). Without it the
+        protocol decides: loo and ncf leave validation rows out.
     network:
         What is between peers that gossip, name=value; may be repeated, such as loss=0.3 or latency=uniform:0:5. Names: {network};
         `entrenous explain network` says what each is.
@@ -115,7 +119,7 @@ def run(
             place = algorithm if algorithm is not None and is_place(algorithm) else None
             asked = {
                 "algorithm": None if place else algorithm, "data": data, "protocol": protocol, "rounds": rounds, "seed": seed,
-                "every": every, "patience": patience, "set": settings, "given": given, "load": load, "negatives": negatives,
+                "every": every, "patience": patience, "set": settings, "given": given, "load": load, "negatives": negatives, "refit": refit,
                 "network": network, "profile": profile, "protect": protect,
             }  # fmt: skip
             _refuse_change(asked, store.unfinished(resume, out).manifest)
@@ -132,7 +136,7 @@ def run(
             finished = pipeline.run(
                 algorithm, data, protocol=protocol, seed=seed, rounds=rounds, settings=assignments(settings), patience=patience,
                 every=every, given=None if given is None else str(given), load=assignments(load, "--load"),
-                negatives=negatives, network=assignments(network, "--network"), profile=profile,
+                negatives=negatives, refit=refit, network=assignments(network, "--network"), profile=profile,
                 protect=assignments(protect, "--protect"), threads=threads, workers=workers, ray=ray,
                 checkpoint_every=checkpoint_every, out=out, debug=debug, progress=progress, say=say,
             )  # fmt: skip
@@ -145,9 +149,10 @@ def run(
 
 def _refuse_change(asked: dict[str, Any], manifest: dict[str, Any]) -> None:
     """A run is continued as it was begun: an option beside --resume may repeat what the run has, but not change it."""
-    usual = {"data": "ml-100k", "protocol": None, "seed": 0, "every": 0, "patience": 0, "negatives": "train", "profile": "paper"}
+    usual = {"data": "ml-100k", "protocol": None, "seed": 0, "every": 0, "patience": 0, "negatives": "train", "profile": "paper",
+             "refit": False}  # fmt: skip
     never = dict.fromkeys(("set", "load", "given", "network", "protect"))
-    own = {"negatives": "train", "profile": "paper", **manifest, "rounds": manifest.get("rounds_asked"), **never}
+    own = {"negatives": "train", "refit": False, "profile": "paper", **manifest, "rounds": manifest.get("rounds_asked"), **never}
     for name, value in asked.items():
         same = own[name] in (value, str(Path(value).resolve()) if name == "data" else value)
         if value != usual.get(name) and not same:

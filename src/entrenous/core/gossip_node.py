@@ -218,3 +218,19 @@ def merge(pool: Float32Array, own: Int64Array, received: Int64Array, into: Int64
         mine, theirs, out, weight = pool[own[d]], pool[received[d]], pool[into[d]], share[d]
         for f in range(len(out)):
             out[f] = mine[f] + weight * (theirs[f] - mine[f])
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def cosines(vectors: Float32Array, one: Int64Array, other: Int64Array) -> Float64Array:
+    """The cosine between the item vectors of two models, taken as one long vector each, float64 [m]; 0 where one of them is 0. vectors:
+    of all models, [slots, items, numbers]; one, other: their slots, [m]."""
+    out = np.zeros(len(one), np.float64)
+    for d in range(len(one)):
+        a, b = vectors[one[d]], vectors[other[d]]
+        both = of_a = of_b = 0.0
+        for i in range(a.shape[0]):
+            for f in range(a.shape[1]):
+                x, y = float(a[i, f]), float(b[i, f])
+                both, of_a, of_b = both + x * y, of_a + x * x, of_b + y * y
+        out[d] = both / math.sqrt(of_a * of_b) if of_a > 0 and of_b > 0 else 0.0
+    return out

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 
 from ..audit.subject import AuditPlan
+from ..privacy.protection import PAPER, PRIVATE
 from .leakage import LeakPoint, by_family, found_of, measured_point
 from .result import Context
 from .table import PaperTable
 
-SYSTEMS = ("pepper-gmf", "gossip-average-gmf")
+SYSTEMS = (("pepper-gmf", PAPER), ("pepper-gmf", PRIVATE), ("gossip-average-gmf", PAPER))
 TIMES, QUICK_TIMES = (1, 5, 20), (1, 3)  # units of time: in each a peer pushes once
 WATCHED = (1, 20)
 
 
 def points(context: Context) -> Iterator[LeakPoint]:
     """Every system after some units of time."""
-    for name in SYSTEMS[: 1 if context.quick else None]:
-        for watched in WATCHED[1:] if context.quick else WATCHED:
-            for rounds in QUICK_TIMES if context.quick else TIMES:
-                plan = AuditPlan(algorithm=name, view="neighbour", rounds=rounds, watched=watched)
-                family = f"{name}, {watched} peer{'s' if watched > 1 else ''}"
-                yield measured_point(f"{family}, {rounds} pushes", family, plan, context)
+    systems, times = SYSTEMS[: 2 if context.quick else None], QUICK_TIMES if context.quick else TIMES
+    for (name, profile), watched, rounds in product(systems, WATCHED[1:] if context.quick else WATCHED, times):
+        plan = AuditPlan(algorithm=name, view="neighbour", rounds=rounds, watched=watched, profile=profile)
+        family = f"{name}, {profile}, {watched} peer{'s' if watched > 1 else ''}"
+        yield measured_point(f"{family}, {rounds} pushes", family, plan, context)
 
 
 EXPERIMENTS = {

@@ -30,6 +30,7 @@ from ..federation.workers.engine import EngineOptions, crew
 from ..federation.workers.rounds import refuse
 from ..federation.workers.shards import ShardHand
 from ..privacy.protection import PAPER
+from ..split.cut import refitted
 from ..split.protocol import GIVEN, splits
 from ..split.types import Split
 from . import store
@@ -104,6 +105,7 @@ def run(
     given: str | None = None,
     load: Mapping[str, Any] | None = None,
     negatives: str = "train",
+    refit: bool = False,
     network: Mapping[str, Any] | None = None,
     profile: str = PAPER,
     protect: Mapping[str, Any] | None = None,
@@ -124,7 +126,8 @@ def run(
     protocol: None = the usual one: loo-99, kfold-5 for an algorithm that predicts ratings, PEPPER's for one that gossips.
     profile, protect: what limits the data that leaves devices, and settings of its own (`privacy.protection`).
     given: the folder of a given split; it is then the data. negatives: "leaky" shows what the field's leaky samplers do, with a
-    warning (EntrenousWarning) and in every text about the run. threads: 0 = all cores; never changes a result.
+    warning (EntrenousWarning) and in every text about the run. refit: train the final model on training and validation rows.
+    threads: 0 = all cores; never changes a result.
     workers, ray: over so many processes of this machine, or of the Ray cluster at this address; they never change a result either.
     checkpoint_every: rounds, None = a tenth of the training, 0 = never. debug: one device at a time, so that an error names the device.
     parts: a split of one's own, or one a fold, in place of a protocol; `data` is then its rows. metrics: further ones by name.
@@ -145,7 +148,7 @@ def run(
         protocol=protocol, seed=seed, rounds=rounds, settings=settings or {}, patience=patience, every=every,
         given=None if given is None else _lasting(given),
         load={name: _lasting(value) if name == "items" else value for name, value in (load or {}).items()},
-        negatives=negatives, network=network or {}, profile=profile, protect=protect or {},
+        negatives=negatives, refit=refit, network=network or {}, profile=profile, protect=protect or {},
     )  # fmt: skip
     check(plan)
     asked = EngineOptions(workers, ray, threads)
@@ -153,7 +156,9 @@ def run(
     between_nodes = dict(network_of(plan))  # read once, as settings are: a file of delays may change
     at_least("--checkpoint-every", checkpoint_every, 0)
     threads_executor = Threads(threads)
-    what = Material(parts[0].all_rows, list(parts)) if parts else material(plan, None if isinstance(data, str) else data)
+    what = (
+        Material(parts[0].all_rows, parts_of(plan, parts)) if parts else material(plan, None if isinstance(data, str) else data)
+    )
     made = make(plan, what.rows)  # settings are checked before anything is written
     check_parts(plan, what.parts)
     executor: Executor = Debug(lambda user: what.rows.users[user]) if debug else threads_executor
@@ -169,10 +174,15 @@ def material(plan: RunPlan, data: Interactions | None = None) -> Material:
     """Loads (unless `data` is at hand) and splits. The rows are those of the split where it has users of its own (`pepper-given`)."""
     if plan.protocol == GIVEN:
         parts = splits(GIVEN, data, seed=plan.seed, given=plan.given or plan.data)
-        return Material(parts[0].all_rows, parts)
+        return Material(parts[0].all_rows, parts_of(plan, parts))
     rows = load_rows(plan.data, **load_arguments(plan.load)) if data is None else data
     parts = splits(plan.protocol, rows, seed=plan.seed)
-    return Material(rows if parts[0].train.users is rows.users else parts[0].all_rows, parts)
+    return Material(rows if parts[0].train.users is rows.users else parts[0].all_rows, parts_of(plan, parts))
+
+
+def parts_of(plan: RunPlan, parts: Sequence[Split]) -> list[Split]:
+    """The splits of a plan, with final models that train on validation rows too if it says so. Raises InputError where there are none."""
+    return [refitted(part) for part in parts] if plan.refit else list(parts)
 
 
 @contextmanager

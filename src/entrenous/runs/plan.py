@@ -40,6 +40,7 @@ class RunPlan:
     training stops and the best round is used; 0 = train for `rounds`.
     negatives: "train" = a device draws as a negative any item without a training row of its user; "leaky" = any but those held out
     too, as the samplers behind many published tables do. That tells the model which items were held out. Only `run` offers it.
+    refit: the final model trains on the validation rows too, after they have chosen, whatever the protocol does (`split.cut.refitted`).
     network: what is between peers that gossip, where it differs from lock-step rounds: settings of `federation.network.Network`.
     profile: what limits the data that leaves devices: a name of `privacy.protection.PROFILES`. protect: settings of
     `privacy.protection.Protection` where they differ from the profile's.
@@ -56,6 +57,7 @@ class RunPlan:
     given: str | None = None
     load: Mapping[str, Any] = field(default_factory=dict)
     negatives: str = "train"
+    refit: bool = False
     network: Mapping[str, Any] = field(default_factory=dict)
     profile: str = PAPER
     protect: Mapping[str, Any] = field(default_factory=dict)

@@ -50,8 +50,9 @@ class StoredRun(NamedTuple):
 
 
 def protocol_of(manifest: Mapping[str, Any]) -> str:
-    """The protocol of a run as it is shown: the name, and a word about negatives that leak."""
-    return f"{manifest['protocol']}{' LEAKY' if manifest.get('negatives') == 'leaky' else ''}"
+    """The protocol of a run as it is shown: the name, and words about negatives that leak and a model refitted on validation rows."""
+    leak, refit = manifest.get("negatives") == "leaky", manifest.get("refit", False)
+    return f"{manifest['protocol']}{' LEAKY' if leak else ''}{' refit' if refit else ''}"
 
 
 def model_sha256(arrays: Mapping[str, Array]) -> str:
