@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ..core.types import Array, BoolArray, Float64Array
+from ..core.types import Array, BoolArray, Float64Array, Int64Array
 from .item_rows import ItemRows, Tables
 
 PLACES = 10.0  # of a list: an item at place r counts (PLACES / (PLACES + r))^4
@@ -26,12 +26,13 @@ def unsupported(rows: ItemRows, arrays: Mapping[str, Array], tables: Tables) -> 
     name = next((name for name in rows.columns if name in tables.field and name != tables.bias), "")
     if not name or not len(rows.item):
         return np.zeros(len(rows.item), np.bool_)
-    table, bias = (arrays[tables.field[one]].astype(np.float64) if one else 0.0 for one in (name, tables.bias))
+    table = arrays[tables.field[name]].astype(np.float64)
+    bias = arrays[tables.field[tables.bias]].astype(np.float64) if tables.bias else np.zeros(len(table))
     push, vectors = _pushes(rows, name, tables)
     most = np.zeros(int(rows.device.max()) + 1)
     np.maximum.at(most, rows.device, push)
     claims = (push > 0) & (push >= (CLAIM if rows.way == "dense" else 0) * most[rows.device])
-    support = np.bincount(rows.item[claims], minlength=len(arrays[tables.field[name]]))
+    support = np.bincount(rows.item[claims], minlength=len(table))
     standing = _standing(vectors, table, bias)
     return (push > 0) & (standing > _allowed(standing, support))[rows.item]
 
@@ -46,11 +47,10 @@ def _pushes(rows: ItemRows, name: str, tables: Tables) -> tuple[Float64Array, Fl
     many, device = int(rows.device.max()) + 1, rows.device
     if tables.bias in rows.columns:
         push = tables.gain[tables.bias] * rows.part(tables.bias)[:, 0].astype(np.float64)
-        weight = push > 0
-        unit = np.bincount(device, push * weight, many)
+        weight: Float64Array = (push > 0).astype(np.float64)
+        unit = np.asarray(np.bincount(device, push * weight, many), np.float64)
     else:
-        weight = np.sqrt((moved**2).sum(axis=1))
-        unit = np.ones(many)
+        push, weight, unit = np.zeros(len(device)), np.sqrt((moved**2).sum(axis=1)), np.ones(many)
     whole = np.stack([np.bincount(device, column * weight, many) for column in moved.T], axis=1)
     vectors = whole / np.maximum(unit, 1e-12)[:, None]
     if tables.bias not in rows.columns:
@@ -61,7 +61,7 @@ def _pushes(rows: ItemRows, name: str, tables: Tables) -> tuple[Float64Array, Fl
     return push, found * np.minimum(1, usual / np.maximum(length, 1e-12))[:, None]
 
 
-def _standing(vectors: Float64Array, table: Float64Array, bias: Float64Array | float) -> Float64Array:
+def _standing(vectors: Float64Array, table: Float64Array, bias: Float64Array) -> Float64Array:
     """How high each item is in the lists of some devices, from 0 to 1: the mean of a number that falls with its place, which bounds what
     one device can do to it."""
     if not len(vectors):
@@ -76,7 +76,7 @@ def _standing(vectors: Float64Array, table: Float64Array, bias: Float64Array | f
     return np.asarray((square * square).mean(axis=0), np.float64)
 
 
-def _allowed(standing: Float64Array, support: np.ndarray) -> Float64Array:
+def _allowed(standing: Float64Array, support: Int64Array) -> Float64Array:
     """The best standing that each item may have: the median of those with more support; without limit where they are fewer than MANY."""
     order = np.argsort(-support, kind="stable")
     above = np.searchsorted(-support[order], -support, side="left")  # how many items have more
