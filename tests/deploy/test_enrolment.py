@@ -16,6 +16,7 @@ from entrenous.deploy.founding import FoundedFederation
 from entrenous.deploy.identity import read_identity
 from entrenous.deploy.node import FederatedNode
 from entrenous.privacy.secure_sum.terms import Floors
+from entrenous.privacy.unsampled import epsilon_of_gaussian
 
 OWN = Floors()
 
@@ -66,6 +67,23 @@ def test_an_invitation_is_strictly_typed(made: FoundedFederation, more: dict[str
     with pytest.raises(InputError):
         joining(made, invitation(made, **more))
     assert not (made.nodes["node-1"] / "node.json").exists()
+
+
+def test_an_owner_says_how_much_of_differential_privacy_a_user_gives_up_at_most(made: FoundedFederation, tmp_path: Path) -> None:
+    """The noise of 100 in the sum of all 20 devices is 40 clips; 30 rounds spend epsilon .48. In sums of 5 there is half the noise."""
+    with pytest.raises(InputError, match="its terms prove no epsilon"):
+        joining(made, invitation(made), epsilon=8.0)
+    protect = {"clip": 2.5, "noise": 100.0, "people": 5, "parties": 2}
+    proven = federation(tmp_path / "g", rounds=30, profile="private", draws="secret", protect=protect, floors=Floors(5, 2))
+    for name in ("store.sqlite", "node.json"):
+        (proven.nodes["node-1"] / name).unlink()
+    assert proven.terms.proven(20) == epsilon_of_gaussian(40, 30, 1e-5) == pytest.approx(0.48, abs=0.01)
+    assert proven.terms.proven(5) == epsilon_of_gaussian(20, 30, 1e-5) == pytest.approx(1.02, abs=0.01)
+    for epsilon, wrong in ((0.0, "a number above 0"), (0.3, "its 30 rounds may spend epsilon")):
+        with pytest.raises(InputError, match=wrong):
+            joining(proven, invitation(proven), epsilon=epsilon)
+    assert joining(proven, invitation(proven), epsilon=4.0)["name"] == "node-1"
+    assert "for each user" in proven.terms.limits()
 
 
 def test_what_a_node_runs_by_is_what_its_owner_said(made: FoundedFederation) -> None:

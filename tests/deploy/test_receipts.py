@@ -17,6 +17,8 @@ from entrenous.deploy.frames import opened, seal
 from entrenous.deploy.identity import read_identity
 from entrenous.deploy.node import FederatedNode
 from entrenous.deploy.receipt import receipt_of_node
+from entrenous.privacy.secure_sum.terms import Floors
+from entrenous.privacy.unsampled import epsilon_of_gaussian
 from entrenous.runs.store import model_sha256
 from entrenous.wire import tensors
 
@@ -24,6 +26,16 @@ from entrenous.wire import tensors
 @pytest.fixture
 def command(capsys: pytest.CaptureFixture[str]) -> Command:
     return Command(capsys)
+
+
+def test_a_receipt_tells_what_masked_sums_with_a_clip_have_spent(tmp_path: Path) -> None:
+    """Nothing before a round is answered; then by the rounds, and by the people that the owner insists on."""
+    protect = {"clip": 2.5, "noise": 100.0, "people": 5, "parties": 2}
+    made = federation(tmp_path / "f", rounds=9, profile="private", draws="secret", protect=protect, floors=Floors(5, 2))
+    user = FederatedNode(made.nodes["node-1"]).rows.users[0]
+    found = receipt_of_node(made.nodes["node-1"], user)
+    assert found["epsilon"] == 0 and "if 5 people in each sum add their noise" in found["sentences"][-1]
+    assert made.terms.proven(5, 4) == epsilon_of_gaussian(20, 4, 1e-5)
 
 
 class Asking:

@@ -115,7 +115,7 @@ class FCF(Settings):
         ),
     )
     traits: ClassVar[Traits] = Traits(
-        draws_negatives=False, private={"noise": 1.0}, same_rows=True
+        draws_negatives=False, private={"noise": 0.3}, same_rows=True
     )  # every unobserved item counts, with confidence `unobserved`
 
     def configured(self, catalogue: Catalogue) -> Self:

@@ -185,6 +185,7 @@ def join(
     least_users: int = 1,
     own: Repeated = None,
     public_draws: bool = False,
+    epsilon: float | None = None,
     algorithm: str = "",
     load: Load = None,
 ) -> None:
@@ -216,6 +217,9 @@ def join(
         A setting that is the user's to decide, name=value, such as pi=0.5 in FPL: half of the positive updates are sent.
     public_draws:
         Join also where devices draw from the federation's seed, so that others can repeat what they draw: for trying out.
+    epsilon:
+        Of differential privacy: join only where the terms prove at most this for each user over all rounds, whoever the server asks, if
+        the devices of --people users in each sum add their noise; default: no bound.
     algorithm:
         The file of the federation's algorithm, where that is none of `entrenous algorithms`: ./my_algo.py. Its code runs on this machine;
         it must be the one that the federation agreed on.
@@ -243,6 +247,7 @@ def join(
         least_users,
         say,
         public_draws,
+        epsilon,
     )
     say(f"{len(users)} users, {len(rows)} rows; run it with: entrenous node {folder}")
 

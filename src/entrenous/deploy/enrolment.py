@@ -140,12 +140,14 @@ def join(
     least_users: int = 1,
     tell: Callable[[str], None] = lambda line: None,
     public_draws: bool = False,
+    epsilon: float | None = None,
 ) -> Int64Array:
     """Takes an invitation up: the node's folder with its users' rows, whose items are called as in the federation. Returns the
     federation's numbers of rows.users, int64. floors: what the node insists on in secure sums; own: settings that are the user's to
     decide, such as FPL's pi; algorithm: the place of the federation's algorithm, where that is none of `entrenous algorithms`; least_users:
     of whom one answer must be; tell: is given the lines of `told`, before anything is written; public_draws: whether the node's owner lets
-    its devices draw from the federation's seed.
+    its devices draw from the federation's seed; epsilon: the most of differential privacy that each user may give up over all rounds,
+    None = the owner sets no bound.
 
     Raises InputError for an invitation that is another node's or for another number of users, for terms with public draws that the owner
     does not allow, and for rows of items not on the list.
@@ -168,6 +170,7 @@ def join(
         )
     if not 1 <= least_users <= len(users):
         raise InputError("--least-users", f"got {least_users}", expected=f"1 to {len(users)}, the node's users")
+    _check_epsilon(invitation, terms, epsilon, (floors or Floors()).people)
     items = Items.read(invitation / ITEMS, terms.items_sha256).vocabulary
     terms.check(own, algorithm)
     joined = with_items(rows, items.indices(rows.items.ids.tolist()), items)
@@ -183,6 +186,19 @@ def join(
         about |= {"listen": request.listen or "0.0.0.0:0", "advertise": request.advertise}
     write_json(folder / NODE, about)
     return users
+
+
+def _check_epsilon(invitation: Path, terms: FederationTerms, most: float | None, people: int) -> None:
+    """Refuses terms by which a user gives up more than the owner allows, as far as sums of so many people prove."""
+    if most is None:
+        return
+    if not most > 0:
+        raise InputError("--epsilon", f"got {most:g}", expected="a number above 0")
+    proven = terms.proven(people)
+    if proven is None or proven > most:
+        problem = "its terms prove no epsilon" if proven is None else f"its {terms.rounds} rounds may spend epsilon {proven:.4g}"
+        fix = "ask the operator for more noise, a shorter clip or fewer rounds"
+        raise InputError(str(invitation), problem, expected=f"at most {most:g} at delta {terms.protection.delta:g}", fix=fix)
 
 
 def accept(folder: Path, invitation: Path) -> None:

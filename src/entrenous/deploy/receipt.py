@@ -25,6 +25,7 @@ GATEWAY = "this node added its users up before anything left it: the server saw 
 MASKED = "the server saw masked sums of several nodes, of at least {} people and {} parties"
 UNCOUNTED = "rows were not counted: draws are public, so that others can work out what each device drew"
 NO_PROOF = "no guarantee: there is no differential privacy"
+PROOF = "differential privacy: epsilon {:.3g} at delta {:g} so far, if {} people in each sum add their noise and keep it to themselves"
 PEER = "each push was the whole model of this peer; it holds what the peer has trained on, and whom it went to can read it"
 
 
@@ -100,8 +101,11 @@ def receipt_of_node(folder: Path, user: str) -> dict[str, Any]:
     rounds = [{name: getattr(one, name) for name in ("round", "rows", "positives", "numbers")} for one in left]
     sums = {name: _sum([one[name] for one in rounds]) for name in ("rows", "positives", "numbers")}
     sentences = [_sentence(terms, left), *([UNCOUNTED] if terms.has_server and None in [one.rows for one in left] else [])]
+    least = max(terms.protection.people, int(about.get("floors", {}).get("people", 1)))
+    epsilon = terms.proven(least, len(rounds))
+    proof = NO_PROOF if epsilon is None else PROOF.format(epsilon, terms.protection.delta, least)
     return {
-        **said, "rounds": rounds, "rounds_answered": len(rounds), **sums, "sentences": [*sentences, NO_PROOF], "epsilon": None,
+        **said, "rounds": rounds, "rounds_answered": len(rounds), **sums, "sentences": [*sentences, proof], "epsilon": epsilon,
         **expected(algorithm, profile, len(rounds)),
     }  # fmt: skip
 

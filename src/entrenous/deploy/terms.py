@@ -22,6 +22,7 @@ from ..core.settings import Settings
 from ..privacy import evidence
 from ..privacy.in_force import ProtectionInForce
 from ..privacy.protection import DP, PAPER, PROTECT, ROBUST, Protection
+from ..privacy.unsampled import proven_for_all_rounds
 from ..runs.plan import algorithm_of
 from ..wire.pushed import packed_bytes
 from .files import FORMAT, read_json
@@ -99,7 +100,8 @@ class FederationTerms(Settings):
     def _crosses(cls, value: Any) -> Any:
         if value == DP:
             raise ValueError(
-                "paper, private or robust: dp is for simulations so far, where one program is server and all devices"
+                "paper, private or robust: dp is for simulations so far, where one program is server and all devices, since a server "
+                "knows whom it samples; private with clip and more noise proves an epsilon without sampling"
             )
         return value
 
@@ -256,7 +258,20 @@ class FederationTerms(Settings):
         sums = f"the server sees masked {people}" if own.secure_sum else "the server sees what each node sends"
         trial = ", repeatable from the seed and so no protection: for trying out" if own.noise_from == "seed" else ""
         noise = f"noise of {own.noise:g} on every number of a sum, a share by each device{trial}" if own.noise else "no noise"
-        return f"profile {self.profile}: {sums}; {noise}{f'; clip {own.clip:g}' if own.clip else ''}; no epsilon"
+        proof = (
+            "no epsilon"
+            if (epsilon := self.proven(own.people)) is None
+            else f"epsilon {epsilon:.3g} at delta {own.delta:g} for each user"
+        )
+        return f"profile {self.profile}: {sums}; {noise}{f'; clip {own.clip:g}' if own.clip else ''}; {proof}"
+
+    def proven(self, people: int, rounds: int | None = None) -> float | None:
+        """The epsilon of a user who is in so many rounds (None: in all), if every sum has the noise of `people` users; None where the
+        terms prove nothing."""
+        cohort = min(
+            int(self.settings.get("cohort", 0)) or self.users, self.users
+        )  # where the terms do not say: all, which proves less
+        return proven_for_all_rounds(self.protection, people, cohort, self.rounds if rounds is None else rounds)
 
     # ---- as text ---------------------------------------------------------------------------------------------------------------------
 

@@ -74,6 +74,8 @@ class Protection(Settings):
             )
         if self.epsilon is not None and not (self.clip and self.sampling == "poisson"):
             raise ValueError("epsilon together with clip (above 0) and sampling=poisson, on which its proof rests")
+        if self.epsilon is not None and self.quantise:
+            raise ValueError("epsilon with quantise=0: rounding up at random may make a message longer than its clip")
         if self.clip_quantile and not (self.clip and self.noisy and self.noise_by == "server"):
             raise ValueError(
                 "clip_quantile together with clip (above 0) and with noise by the server, which counts the messages within"

@@ -1,0 +1,185 @@
+"""What user-level differential privacy costs, by how many devices there are: accuracy against epsilon on two real data sets, and in
+federations of 100,000 and 1,000,000 synthetic devices with planted tastes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import isnan
+from typing import Any, final
+
+from ..core.errors import InputError
+from ..data.load import load
+from ..data.planted import planted
+from ..runs import pipeline
+from ..split.protocol import splits
+from .epsilon import OF_RANKING, OF_RATINGS, DpCell, DpRows, of_some_users, with_epsilon
+from .result import Context, Found, Row, row
+from .table import PaperTable
+
+EPSILONS, CHOSEN_AT, QUICK_EPSILONS = (8.0, 4.0, 2.0, 1.0), 4.0, (8.0, 1.0)
+CHEAP = {OF_RANKING: 0.02, OF_RATINGS: 0.005}  # as much as the profile `private` may cost
+EVALUATED = 5000  # users of the large federations
+POPULAR, FEW = "popular", 200  # items, below which 99 candidates may not be found
+FBALF: Mapping[str, Any] = {
+    "factors": 8,
+    "style": "batch",
+    "learning_rate": 1.6,
+    "counts": 0.1,
+    "least": 120.0,
+}  # as under `private`
+
+
+def _cells(algorithm: str, rounds: int, clips: Sequence[float], quantiles: Sequence[float] = (0.0,), **own: Any) -> list[DpCell]:
+    """The settings among which validation chooses."""
+    return [
+        DpCell(algorithm=algorithm, rounds=rounds, settings=own, clip=clip, quantile=quantile)
+        for clip in clips
+        for quantile in quantiles
+    ]
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class DpScale:
+    """A federation. name: a data set, or what `devices` synthetic devices are called. delta: below 1 / users. cells: for each algorithm
+    those to choose from."""
+
+    name: str
+    delta: float
+    cells: Sequence[Sequence[DpCell]]
+    devices: int = 0
+    ranked: str = "loo-99"
+    rated: str = "random-80-20"
+    epsilons: Sequence[float] = EPSILONS
+
+    def called(self, context: Context) -> str:
+        """The name of its rows in a table."""
+        return context.data.name if context.data else self.name
+
+    def parts(self, context: Context) -> Callable[[str], DpRows]:
+        """The rows by algorithm, each split made once. Raises InputError for a data set that is not here."""
+        made: dict[str, DpRows] = {}
+
+        def part(algorithm: str) -> DpRows:
+            protocol = "" if self.devices else self.rated if algorithm == "fbalf" else self.ranked
+            if protocol not in made:
+                made[protocol] = self._split(protocol, context)
+            return made[protocol]
+
+        return part
+
+    def _split(self, protocol: str, context: Context) -> DpRows:
+        if self.devices:
+            return of_some_users(planted(users=self.devices, seed=context.seed), EVALUATED, context.seed)
+        rows = context.data or load(self.name)
+        few = protocol == self.ranked and len(rows.items) < FEW
+        return DpRows(splits("loo-20" if few else protocol, rows, seed=context.seed)[0])
+
+
+SCALES = (
+    DpScale(name="ml-100k", delta=1e-5, cells=(
+        _cells("fpl", 60, (1.0, 3.0), factors=8, cohort=200),
+        _cells("fcf", 40, (1.0,), (0.0, 0.5), factors=8, cohort=200),
+        _cells("fedavg-gmf", 60, (300.0, 1000.0), factors=8, cohort=200),
+        _cells("fbalf", 30, (3.0, 8.0), **FBALF),
+    )),
+    DpScale(name="ml-1m", delta=1e-5, ranked="ncf-99", cells=(
+        _cells("fpl", 100, (0.5, 1.0), factors=8, cohort=604),
+        _cells("fcf", 60, (1.0,), (0.0, 0.5), factors=8, cohort=604),
+        _cells("fedavg-gmf", 60, (300.0, 1000.0), factors=8, cohort=604, learning_rate_item=1.0),
+        _cells("fbalf", 30, (3.0, 8.0), **FBALF),
+    )),
+    DpScale(name="100,000 devices", delta=1e-6, devices=100_000, cells=(
+        _cells("fpl", 200, (1.0, 3.0), factors=8, cohort=5_000),
+        _cells("fcf", 30, (1.0,), (0.0, 0.5), factors=8, cohort=5_000),
+        _cells("fedavg-gmf", 60, (100.0, 300.0), factors=8, cohort=10_000),
+        _cells("fbalf", 10, (3.0,), **FBALF),
+    )),
+    DpScale(name="1,000,000 devices", delta=1e-7, devices=1_000_000, epsilons=(4.0, 1.0), cells=(
+        _cells("fcf", 30, (1.0,), (0.5,), factors=8, cohort=5_000),
+        _cells("fpl", 150, (3.0,), factors=8, cohort=20_000),
+        _cells("fedavg-gmf", 60, (100.0,), factors=8, cohort=20_000),
+        _cells("fbalf", 10, (3.0,), **FBALF),
+    )),
+)  # fmt: skip
+
+
+def measured(scale: DpScale, rows: DpRows, cells: Sequence[DpCell], context: Context) -> Iterator[Row]:
+    """The rows of an algorithm: without a limit and under each budget, with the settings that validation chose."""
+    users = len(rows.split.train.users)
+    able = [replace(cell, settings=_fitting(cell.settings, users), rounds=10 if context.data else cell.rounds) for cell in cells]
+    tried = [with_epsilon(cell, CHOSEN_AT, scale.delta) for cell in able]
+    chosen = tried[0] if context.quick or len(tried) == 1 else rows.chosen(tried, context)
+    budgets = QUICK_EPSILONS if context.quick else scale.epsilons
+    for epsilon in (None, *budgets[-1 if context.data else 0 :]):
+        cell = with_epsilon(chosen, epsilon, scale.delta)
+        yield _row(scale, cell, rows, context)
+
+
+def _fitting(settings: Mapping[str, Any], users: int) -> Mapping[str, Any]:
+    """Settings with a cohort of half the users at most."""
+    return {name: min(value, users // 2) if name == "cohort" else value for name, value in settings.items()}
+
+
+def _row(scale: DpScale, cell: DpCell, rows: DpRows, context: Context) -> Row:
+    """A training, and what it scored on the test rows."""
+    found, metric = rows.measured(cell, context), OF_RATINGS if cell.algorithm == "fbalf" else OF_RANKING
+    column = f"{metric}, no limit" if cell.epsilon is None else f"{metric}, epsilon {cell.epsilon:g}"
+    z = f"; delta {scale.delta:g}, z {found['z']:.3f}" if cell.epsilon else ""
+    said = f"{rows.split.name}; seed {context.seed}; {cell.said}{z}; validation {found['validation']:.4f}"
+    obtained = None if isnan(found["test"]) else found["test"]
+    more = {"epsilon": cell.epsilon, "seconds": found["seconds"]}
+    return row(scale.called(context), cell.algorithm, column, paper=None, obtained=obtained, protocol=said, **more)
+
+
+def popular(scale: DpScale, rows: DpRows, context: Context) -> Row:
+    """The row of the list that everybody gets, which needs counts alone."""
+    split = rows.split
+    found = pipeline.run(POPULAR, split.train, parts=[split], seed=context.seed).metrics[OF_RANKING]
+    said = f"{split.name}; seed {context.seed}; counts of everybody"
+    return row(scale.called(context), POPULAR, f"{OF_RANKING}, no limit", paper=None, obtained=found, protocol=said)
+
+
+def cheap_from(rows: Sequence[Row]) -> str:
+    """The least epsilon at which an algorithm loses no more than CHEAP against itself without a limit; in words."""
+    figures = {line["epsilon"]: line["obtained"] for line in rows}
+    metric = OF_RATINGS if rows[0]["metric"].startswith(OF_RATINGS) else OF_RANKING
+    free, sign = figures.pop(None), 1 if metric == OF_RANKING else -1
+    able = [epsilon for epsilon, figure in figures.items() if free and figure and sign * (free - figure) <= CHEAP[metric]]
+    return f"{rows[0]['system']} from epsilon {min(able):g}" if able else f"{rows[0]['system']} at none of these"
+
+
+def before(context: Context) -> Found:
+    """Every federation, the smallest first; what is not here or does not fit is named in a note."""
+    found = Found()
+    for scale in SCALES[: 1 if context.quick or context.data else None]:
+        part, said = scale.parts(context), list[str]()
+        for cells in scale.cells:
+            try:
+                lines = list(measured(scale, part(cells[0].algorithm), cells, context))
+            except InputError as refused:
+                found.notes.append(f"{scale.called(context)}, {cells[0].algorithm}, left out: {refused}")
+                continue
+            found.rows.extend(lines)
+            said.append(cheap_from(lines))
+        if said:
+            found.rows.append(popular(scale, part(POPULAR), context))
+            within = f"within {CHEAP[OF_RANKING]:g} of HR@10 or {CHEAP[OF_RATINGS]:g} of RMSE of the same without a limit"
+            found.notes.append(f"{scale.called(context)}, {within}: {'; '.join(said)}.")
+    found.notes.append(NOTE)
+    return found
+
+
+NOTE = (
+    "Noise and sampling come from the seed here, so that the table can be repeated; a real training takes them from the operating system. "
+    "Clip and its quantile were chosen on validation rows at epsilon 4. Neither that choice nor the figures are in the budget."
+)
+
+EXPERIMENTS = {
+    "privacy-epsilon": PaperTable(
+        title="what user-level differential privacy costs, by how many devices there are",
+        data=lambda context, notes: (),
+        before=before,
+    )
+}

@@ -1,0 +1,52 @@
+"""What noise shares prove across a network, where a user may be asked in every round: epsilon without sampling, in closed form.
+
+A server that asks for answers knows who gave one, so sampling hides nobody from it and does not count. What does: each message has a length
+of at most the clip, and each sum has Gaussian noise of a share from every device in it, which a server that sees masked sums alone cannot
+subtract. R such sums are one Gaussian mechanism of mu = sqrt(R) clip / noise (J. Dong, A. Roth, W. Su, JRSS B 2022, corollary 3.3), whose
+epsilon is exact: B. Balle, Y.-X. Wang, ICML 2018, theorem 8. Neighbouring data sets differ in one user's messages, which become zeros.
+Devices that send no noise, or work with the server and tell theirs, are not among those who hide a user.
+"""
+
+from __future__ import annotations
+
+import math
+
+from .protection import Protection
+
+LARGE = 700.0  # an epsilon beyond which exp overflows; the term that it multiplies only lowers delta
+
+
+def proven_for_all_rounds(protection: Protection, people: int, cohort: int, rounds: int) -> float | None:
+    """The epsilon, at the protection's delta, of a user who is in each of so many masked sums; None where nothing is proven.
+
+    people: in a sum, at least, all of whom add their share of the noise; shares are made for sums of `cohort`."""
+    own = protection
+    hidden = own.secure_sum and own.noise_by == "devices" and own.noise_from == "system"
+    if not (hidden and own.clip and own.noise and not own.quantise):
+        return None
+    shares = min(1.0, people / (cohort * (1 - own.lost)))
+    return epsilon_of_gaussian(own.noise * math.sqrt(shares) / own.clip, rounds, own.delta)
+
+
+def epsilon_of_gaussian(multiplier: float, rounds: int, delta: float) -> float:
+    """The least epsilon at `delta` of so many releases with Gaussian noise of `multiplier` times the sensitivity."""
+    if rounds == 0:
+        return 0.0
+    mu = math.sqrt(rounds) / multiplier
+    low, high = 0.0, mu * mu / 2 + 50 * mu + 1
+    if _delta(mu, low) <= delta:
+        return low
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _delta(mu, middle) > delta else (low, middle)
+    return high
+
+
+def _delta(mu: float, epsilon: float) -> float:
+    """Phi(mu / 2 - epsilon / mu) - exp(epsilon) Phi(-mu / 2 - epsilon / mu)."""
+    less = math.exp(epsilon) * _phi(-mu / 2 - epsilon / mu) if epsilon < LARGE else 0.0
+    return _phi(mu / 2 - epsilon / mu) - less
+
+
+def _phi(x: float) -> float:
+    return math.erfc(-x / math.sqrt(2)) / 2

@@ -1,0 +1,64 @@
+"""Trainings under a budget: validation chooses, what was trained is remembered, and large federations hold out rows of some users."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from entrenous.data.planted import planted
+from entrenous.papers.epsilon import DpCell, DpRows, of_some_users
+from entrenous.papers.privacy_epsilon import cheap_from
+from entrenous.papers.remember import Cells
+from entrenous.papers.result import Context, row
+
+FPL = DpCell(algorithm="fpl", settings={"factors": 2, "cohort": 50}, rounds=3)
+
+
+@pytest.fixture(scope="module")
+def rows() -> DpRows:
+    return of_some_users(planted(users=300, items=400, each=10, tastes=2), 80, 0)
+
+
+def test_two_rows_of_each_chosen_user_are_held_out_and_never_trained_on(rows: DpRows) -> None:
+    train, validation, test = rows.split.train, rows.validation.rows, rows.split.test.rows
+    assert len(train) == 3000 - 160
+    assert np.array_equal(np.flatnonzero(validation.counts), np.flatnonzero(test.counts))
+    assert validation.counts.max() == test.counts.max() == 1 and validation.counts.sum() == 80
+    pairs = [set(zip(part.user.tolist(), part.item.tolist(), strict=True)) for part in (train, validation, test)]
+    assert not pairs[0] & pairs[1] and not pairs[0] & pairs[2] and not pairs[1] & pairs[2]
+
+
+def test_validation_chooses_whatever_the_test_rows_say(rows: DpRows, monkeypatch: pytest.MonkeyPatch) -> None:
+    cells = [replace(FPL, clip=clip) for clip in (1.0, 2.0, 3.0)]
+    scores = {1.0: (0.3, 0.9), 2.0: (0.5, 0.1), 3.0: (float("nan"), 0.95)}
+
+    def told(self: Any, cell: DpCell, context: Context) -> dict[str, float]:
+        return dict(zip(("validation", "test"), scores[cell.clip], strict=True))
+
+    monkeypatch.setattr(DpRows, "measured", told)
+    assert rows.chosen(cells, Context(cells=Cells(None))) == cells[1]
+
+
+def test_a_finished_training_is_remembered(rows: DpRows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    context = Context(cells=Cells(tmp_path))
+    found = rows.measured(FPL, context)
+    assert 0 < found["validation"] < 1 and found["z"] == 0
+    monkeypatch.delattr(DpRows, "_trained")
+    assert rows.measured(FPL, context) == found
+    with pytest.raises(AttributeError):
+        rows.measured(replace(FPL, rounds=4), context)
+
+
+def test_where_it_is_cheap() -> None:
+    def line(metric: str, epsilon: float | None, obtained: float | None) -> dict[str, Any]:
+        return row("d", "fcf", metric, paper=None, obtained=obtained, protocol="", epsilon=epsilon)
+
+    ranked = [line("hr@10, x", epsilon, hr) for epsilon, hr in ((None, 0.6), (8.0, 0.59), (4.0, 0.585), (2.0, 0.5))]
+    assert cheap_from(ranked) == "fcf from epsilon 4"
+    assert (
+        cheap_from([line("rmse, x", None, 0.9), line("rmse, x", 8.0, 0.91), line("rmse, x", 4.0, None)]) == "fcf at none of these"
+    )
