@@ -140,6 +140,13 @@ def test_noise_on_sums_ends_their_separation(protect: Any, form: str) -> None:
     assert right(claims, movielens()).ranked == guessed(transcript, claims, movielens())
 
 
+def test_noise_far_below_what_ends_it_leaves_what_came_apart_first() -> None:
+    """Further turns make parties of chance, which explain less than the first did: they are not kept."""
+    transcript = observe("fcf", movielens(), view="sum", cohort=30, fixed=True, rounds=2, protect={"noise": 0.0003})
+    found = measured(separation.ATTACK.run(transcript), transcript, movielens())
+    assert found["precision"] > 0.99 and found["recall"] > 0.4
+
+
 def test_changing_parties_are_not_taken_apart(small: Any) -> None:
     claims = separation.ATTACK.run(observe("fcf", small, view="sum", cohort=10, rounds=3, settings={"factors": 4}))
     assert claims.claimed is None and claims.named
