@@ -40,9 +40,11 @@ def test_p3_no_claim_is_made_at_thirty_percent(name: str) -> None:
     assert robust["er@10"] > 0.1  # if this fails, the page understates the defence: measure anew
 
 
-def test_an_attack_that_writes_vectors_for_estimated_users_gets_through_robust() -> None:
-    (robust,) = attack("pfpl+", "ml-100k", attack="fedrecattack", defences=["robust"], **FPL)["rows"]
-    assert robust["er@10"] > 0.1  # as docs/poisoning.md says; if this fails, say something better there
+@pytest.mark.parametrize("name", ["fedrecattack", "sidestep"])
+def test_an_attack_that_writes_vectors_for_estimated_users_is_held_back_by_support_and_not_stopped(name: str) -> None:
+    satcap, robust = attack("pfpl+", "ml-100k", attack=name, defences=["satcap", "robust"], **FPL)["rows"]
+    assert satcap["er@10"] > 0.3  # as docs/poisoning.md says
+    assert 0.01 < robust["er@10"] < 0.2  # if it is less, say something better there
 
 
 def test_p4_p5_p6_peers() -> None:

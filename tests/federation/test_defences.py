@@ -77,7 +77,7 @@ def test_rows_taken_apart_and_put_back_are_the_same() -> None:
     assert all(again.rows[name].tobytes() == update.rows[name].tobytes() for name in update.rows)
 
 
-@pytest.mark.parametrize("name", sorted(DEFENCES))
+@pytest.mark.parametrize("name", sorted(DEFENCES.keys() - {"support", "proportion"}))  # these bound no length
 def test_no_defence_lengthens_what_a_device_sent_by_much_nor_changes_its_shape(name: str) -> None:
     _, known, server = fpl()
     update = crowd({39: (0.0, 1000.0)})
@@ -102,6 +102,40 @@ def test_many_rows_of_one_device_do_not_lift_the_caps_of_the_rest() -> None:
     alone = defence("satcap", known)(crowd({39: (0.0, 1000.0)}, many=3), server)
     flood = defence("satcap", known)(crowd({i: (0.0, 1000.0) for i in range(ITEMS)}, many=3), server)
     assert flood.rows["b"][-1] <= 2 * alone.rows["b"][-1]
+
+
+def test_an_item_that_few_raise_may_stand_no_better_than_those_that_many_raise() -> None:
+    """20 odd items are raised by 10 devices each, even ones by three liars; a high number stands high."""
+    _, known, server = fpl()
+    for item, kept in ((38, False), (2, True)):
+        update = crowd({item: (0.1, 0.5)}, many=3)
+        found = defence("support", known)(update, server)
+        lies = (update.item == item) & (update.rows["b"] > 0)
+        assert (found.rows["b"][lies] > 0).all() == kept and (found.rows["q"][lies] > 0).all() == kept
+        assert found.rows["b"][~lies].tobytes() == update.rows["b"][~lies].tobytes()
+
+
+def test_dense_rows_are_held_to_their_support_by_what_devices_push_for_most() -> None:
+    """FCF sends a row for every item: 30 devices like half of the items, 3 liars another that stands high."""
+    own = FCF(factors=2).configured(DATA.catalogue._replace(items=ITEMS))
+    server = own.init_server(DATA.catalogue._replace(items=ITEMS), key(0, "server"))
+    y = np.stack([np.linspace(1, 2, ITEMS), np.zeros(ITEMS)], axis=1).astype(np.float32)
+    known = known_of(own, bound(own, DATA.catalogue._replace(items=ITEMS)), server)
+    f = np.full((33, ITEMS, 2), (-1e-3, 0), np.float32)
+    f[:30, ::2, 0], f[30:, 39, 0] = 1.0, 5.0
+    update = Update(np.zeros(34, np.int64), np.empty(0, np.int32), {}, {"f": f}, np.ones(33, np.float32))
+    found = defence("support", known)(update, server._replace(y=y)).dense["f"]
+    assert not found[30:, 39].any() and np.array_equal(found[:30, ::2], f[:30, ::2])
+
+
+def test_a_vector_without_its_bias_is_shortened_and_those_of_others_are_not() -> None:
+    _, known, server = fpl()
+    update = crowd({39: (9.0, 0.001)}, many=3)
+    found = defence("proportion", known)(update, server)
+    assert found.rows["b"].tobytes() == update.rows["b"].tobytes()
+    assert found.rows["q"][-1].max() < 0.01
+    kept = np.abs(found.rows["q"][:-3]).sum() / np.abs(update.rows["q"][:-3]).sum()
+    assert kept > 0.9
 
 
 def test_the_trimmed_mean_of_an_item_is_that_of_its_own_senders() -> None:

@@ -1,7 +1,7 @@
 """Defences of a server against poisoned updates: functions over the updates of a whole round, which it must see singly.
 
 None of them can run under a secure sum, where no single update is seen. `robust` is what was found to hold (docs/poisoning.md): a cap on
-each item's row that falls as the item rises. The others are there to be compared with.
+each item's row that falls as the item rises, and items held to their support. The others are there to be compared with.
 """
 
 from __future__ import annotations
@@ -20,12 +20,14 @@ from ..core.types import Array, BoolArray, Float64Array, Int64Array
 from ..core.update import Update
 from ..privacy.clip import lengths
 from .item_rows import ItemRows, Tables, item_rows, replaced, tables_of
+from .support import unsupported
 from .visible import Defence, of_some, undefended
 
 BINS = 10  # of items by their present score, in each of which rows that raise their item are capped
 FEW = 5  # devices with such a row in a bin, up to which its cap is a constant
 UNKNOWN = 0.3  # that constant: less than what a first push of BPR is long
 TYPICAL = 0.3  # the quantile of lengths that is the cap in a bin
+USUAL = 0.9  # the quantile of the lengths of vectors for a unit of bias: longer ones are shortened to it
 LONG = 5.0  # times the median length: longer than nearly all honest rows, whatever a minority sends
 
 
@@ -150,13 +152,57 @@ def _flat(update: Update, items: int) -> Array:
     return np.concatenate(parts, axis=1)
 
 
+def in_proportion(update: Update, model: State, known: Known) -> Update:
+    """Shortens the vector of each item row to as much for a unit of its bias as USUAL of the rows have (ours): in BPR a row is (s p_u, s),
+    so that a vector without its bias is nobody's, and would raise an item where caps and support look at the bias. Others pass as they
+    are."""
+    tables = known.tables
+    for rows in item_rows(update, known.contract.sizes["items"]):
+        if tables.bias in rows.columns:
+            bias = np.abs(rows.part(tables.bias)[:, 0].astype(np.float64))
+            parts = {name: rows._replace(vector=rows.part(name), columns={name: width}) for name, width in rows.columns.items()}
+            short = [
+                part.vector if name == tables.bias else _shortened(part, bias * _usual(part, bias))
+                for name, part in parts.items()
+            ]
+            update = replaced(update, rows, np.concatenate(short, axis=1))
+    return update
+
+
+def _usual(rows: ItemRows, bias: Float64Array) -> float:
+    """How long vectors are for a unit of bias in the USUAL quantile of the rows that have one."""
+    some = bias > 0
+    return _quantile(rows.length[some] / bias[some], rows.device[some], USUAL)
+
+
+def supported(update: Update, model: State, known: Known, *, sent: Update | None = None) -> Update:
+    """Takes away the rows that raise an item which stands better than its support allows (ours): better than the median of the items that
+    more devices raise in this round (federation/support.py). sent: by which that is judged, updates as they came; None = these."""
+    arrays, items = arrays_of(model), known.contract.sizes["items"]
+    for rows, told in zip(item_rows(update, items), item_rows(update if sent is None else sent, items), strict=True):
+        update = replaced(update, rows, rows.vector * ~unsupported(told, arrays, known.tables)[:, None])
+    return update
+
+
 def robust(update: Update, model: State, known: Known) -> Update:
-    """Clips each item row, and caps it by its item's score: what the profile `robust` does."""
-    return satcap(row_clip(update, model, known), model, known)
+    """Brings vectors into proportion, clips each item row, caps it by its item's score, and holds items to their support: what the profile
+    `robust` does. Of a row for every item most are tiny, and caps by quantiles would be too: there the whole update is clipped instead."""
+    update = in_proportion(update, model, known)
+    short = satcap(row_clip(update, model, known), model, known) if update.rows else norm_bound(update, model, known)
+    return supported(short, model, known, sent=update)
 
 
 DEFENCES: Mapping[str, Callable[[Update, State, Known], Update]] = MappingProxyType(
-    {"clip": norm_bound, "rowclip": row_clip, "satcap": satcap, "trimmed": trimmed_mean, "krum": multi_krum, "robust": robust}
+    {
+        "clip": norm_bound,
+        "rowclip": row_clip,
+        "satcap": satcap,
+        "proportion": in_proportion,
+        "support": supported,
+        "trimmed": trimmed_mean,
+        "krum": multi_krum,
+        "robust": robust,
+    }
 )
 
 

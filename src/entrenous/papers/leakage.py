@@ -46,17 +46,19 @@ def rows_of(context: Context) -> Interactions:
     return context.data or load(DATA)
 
 
-def measured_point(system: str, family: str, plan: AuditPlan, context: Context, *, rounds: int | None = None) -> LeakPoint:
-    """Trains and attacks in one setting. rounds: of the training whose accuracy counts, None = the algorithm's own."""
-    rows = rows_of(context)
-    plan = replace(plan, data=rows.name, seed=context.seed, quick=True, protocol=_protocol(rows, plan.algorithm))
-    rounds = min(rounds or 5, 5) if context.quick and context.data else rounds
-    cohort = {"cohort": plan.cohort} if plan.cohort else {}
-    run = pipeline.run(
-        plan.algorithm, rows, protocol=plan.protocol, seed=plan.seed, rounds=rounds, settings={**plan.settings, **cohort},
-        profile=plan.profile, protect=plan.protect, network=plan.network,
-    )  # fmt: skip
-    found = audited(plan, rows)
+def measured_point(
+    system: str,
+    family: str,
+    plan: AuditPlan,
+    context: Context,
+    *,
+    rounds: int | None = None,
+    run: pipeline.RunResult | None = None,
+) -> LeakPoint:
+    """Trains and attacks in one setting. rounds: of the training whose accuracy counts, None = the algorithm's own. run: that training,
+    of `trained_point`, where points differ in what is seen of it alone."""
+    run, plan = run or trained_point(plan, context, rounds=rounds), _on(plan, context)
+    found = audited(plan, rows_of(context))
     metric = next(name for name in ACCURACIES if name in run.metrics)
     attack = best(found) or {}
     sure = [one["recall"] for one in found["attacks"] if (one.get("precision") or 0) >= SURE]
@@ -65,6 +67,23 @@ def measured_point(system: str, family: str, plan: AuditPlan, context: Context, 
         max(sure, default=0.0), attack.get("name", "none"), attack.get("verdict", "no attack applies"),
         _bytes_up(run) / 1e3,
     )  # fmt: skip
+
+
+def trained_point(plan: AuditPlan, context: Context, *, rounds: int | None = None) -> pipeline.RunResult:
+    """The training of a setting to its end, whose accuracy and bytes count. rounds: None = the algorithm's own."""
+    rows, plan = rows_of(context), _on(plan, context)
+    rounds = min(rounds or 5, 5) if context.quick and context.data else rounds
+    cohort = {"cohort": plan.cohort} if plan.cohort else {}
+    return pipeline.run(
+        plan.algorithm, rows, protocol=plan.protocol, seed=plan.seed, rounds=rounds, settings={**plan.settings, **cohort},
+        profile=plan.profile, protect=plan.protect, network=plan.network,
+    )  # fmt: skip
+
+
+def _on(plan: AuditPlan, context: Context) -> AuditPlan:
+    """A plan on the data of the experiment."""
+    rows = rows_of(context)
+    return replace(plan, data=rows.name, seed=context.seed, quick=True, protocol=_protocol(rows, plan.algorithm))
 
 
 def _bytes_up(run: pipeline.RunResult) -> float:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
 
 from ..audit.subject import AuditPlan
 from ..privacy.protection import PAPER, PRIVATE
-from .leakage import LeakPoint, by_family, found_of, measured_point
+from .leakage import LeakPoint, by_family, found_of, measured_point, trained_point
 from .result import Context
 from .table import PaperTable
 
@@ -18,11 +19,14 @@ WATCHED = (1, 20)
 
 def points(context: Context) -> Iterator[LeakPoint]:
     """Every system after some units of time."""
-    systems, times = SYSTEMS[: 2 if context.quick else None], QUICK_TIMES if context.quick else TIMES
-    for (name, profile), watched, rounds in product(systems, WATCHED[1:] if context.quick else WATCHED, times):
-        plan = AuditPlan(algorithm=name, view="neighbour", rounds=rounds, watched=watched, profile=profile)
-        family = f"{name}, {profile}, {watched} peer{'s' if watched > 1 else ''}"
-        yield measured_point(f"{family}, {rounds} pushes", family, plan, context)
+    times, watching = (QUICK_TIMES, WATCHED[1:]) if context.quick else (TIMES, WATCHED)
+    for name, profile in SYSTEMS[: 2 if context.quick else None]:
+        plan = AuditPlan(algorithm=name, view="neighbour", profile=profile)
+        run = trained_point(plan, context)
+        for watched, rounds in product(watching, times):
+            family = f"{name}, {profile}, {watched} peer{'s' if watched > 1 else ''}"
+            seen = replace(plan, rounds=rounds, watched=watched)
+            yield measured_point(f"{family}, {rounds} pushes", family, seen, context, run=run)
 
 
 EXPERIMENTS = {

@@ -53,10 +53,10 @@ class Protection(Settings):
         "fixed",
         description="fixed: the algorithm's own choice of devices; poisson: each device by itself, with probability cohort / users",
     )
-    defence: Literal["none", "clip", "rowclip", "satcap", "trimmed", "krum", "robust"] = Field(
+    defence: Literal["none", "clip", "rowclip", "satcap", "proportion", "support", "trimmed", "krum", "robust"] = Field(
         "none",
         description="what the server does to the updates of a round before it adds them, against poisoning; it must see them singly. "
-        "robust = clipped rows, and a cap on each item's row that falls as the item rises",
+        "robust = clipped rows, a cap on each item's row that falls as the item rises, and items held to their support",
     )
     secure_sum: bool = Field(False, description="single messages are masked: nobody sees but sums")
     people: int = Field(1, ge=1, description="users in a sum, at least")
