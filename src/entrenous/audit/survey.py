@@ -57,7 +57,7 @@ class Look(NamedTuple):
 PAIRWISE, RATINGS = ("pfpl+", "pfpl"), ("fbalf-bayes", "fedrec", "fedmf")
 SINGLE = ("fcf", "fedavg-gmf", "fedavg-neumf", "fedfast-neumf", "cali3f-neumf", "ditto-neumf", "reptile-gmf", "metamf", "rfrec")
 PEERS = ("pepper-gmf", "gossip-average-gmf", "gossip-reptile-gmf")
-PRIVATE = ("pfpl+", "fcf", "fbalf", "fedavg-neumf", "fedavg-gmf")
+PRIVATE = ("pfpl+", "fcf", "fbalf", "fbalf-bayes", "fedavg-neumf", "fedavg-gmf")
 LOOKS: tuple[Look, ...] = (
     *(Look(name, "individual", rounds=10, watched=200, whole=name == "pfpl+") for name in PAIRWISE),
     *(Look(name, "individual", rounds=1, watched=200, whole=name == "fcf") for name in SINGLE),
@@ -200,6 +200,9 @@ def main(names: Sequence[str]) -> None:
     looks = [
         one for one in LOOKS if not names or {*accumulate((one.algorithm, one.profile, one.view), "{}:{}".format)} & {*names}
     ]
+    if not looks:
+        print(f"no audit is named {', '.join(names)}; expected NAME, NAME:PROFILE or NAME:PROFILE:VIEW", file=sys.stderr)
+        sys.exit(2)
     for look in looks:
         try:
             for entry in survey([look]):
