@@ -14,7 +14,7 @@ help:
 	@echo "make lint   check style and types only"
 	@echo "make failures   run the failure tests, slow ones too, and write docs/failures.md"
 	@echo "make mutants    put a hundred small faults into copies of the source, one at a time: which tests notice? (ARGS=--list, ARGS=NAME)"
-	@echo "make evidence   audit the algorithms on MovieLens-100K, and write what \`entrenous explain\` and docs/measured.md repeat (an hour)"
+	@echo "make evidence   audit the algorithms on MovieLens-100K, and write what \`entrenous explain\` and docs/measured.md repeat (a quarter of an hour)"
 	@echo "make setup  only set up .venv for the tests (each of the others sets up what it needs)"
 
 # one .venv, one stamp for each set of extras: pip runs again only when pyproject.toml changes, so a second run needs no network;
