@@ -38,7 +38,7 @@ SHOW_ITEMS = {
     "MetaMF"
 }  # whose server goes on through the network it made for this user: it sees which items were rated, and says so
 NEEDS = {"vae": "torch", "ials": "implicit"}
-SAME_FOR_EVERY_KEY = {"popular", "user-knn", "item-knn", "nearest-place"}
+SAME_FOR_EVERY_KEY = {"popular", "ease", "user-knn", "item-knn", "nearest-place"}
 USERS = 40
 NOBODY, EVERYTHING = 7, 11  # a user without rows, and one who consumed every item
 
