@@ -90,13 +90,7 @@ ASKED: dict[str, tuple[str, str]] = {
     "G6": ("gossip: all neighbours dead", "keeps its model and tries again"), "G7": ("gossip: 1,000 peers", "within its memory"),
     **{f"I{n + 1}": (f"input: {what}", "one line: where, what, what was expected; or taken, and said") for n, what in enumerate(FILES)},
 }  # fmt: skip
-NOT_BUILT = {
-    "A5": "nothing adds noise: no differential privacy is offered or claimed", "A6": "no epsilon is claimed",
-    "P1": "no robust aggregation; limits on norm, weight and move instead (threat model)", "P2": "as P1", "P3": "as P1",
-    "P4": "no run with a tenth of the peers; one by one such models are refused (test_hostile_values)",
-    "P5": "no defence but PEPPER's own weighting, which is not measured against it", "P6": "as P5",
-    "P7": "no quarantine: tickets are the operator's, one for each key",
-}  # fmt: skip
+NOT_BUILT = {"P7": "no quarantine: tickets are the operator's, one for each key"}
 
 
 class Case(NamedTuple):

@@ -34,6 +34,12 @@ def test_p1_robust_holds_against_fake_users_with_the_target_alone() -> None:
     assert none["er@10"] > 0.5 and robust["er@10_most"] <= 0.01
 
 
+@pytest.mark.parametrize("name", ["boost", "fake", "pip"])
+def test_p2_robust_holds_some_of_twenty_percent(name: str) -> None:
+    (robust,) = attack("pfpl+", "ml-100k", attack=name, share=0.2, defences=["robust"], **FPL)["rows"]
+    assert robust["er@10"] <= 0.2
+
+
 @pytest.mark.parametrize("name", ["fake", "pip"])
 def test_p3_no_claim_is_made_at_thirty_percent(name: str) -> None:
     (robust,) = attack("pfpl+", "ml-100k", attack=name, share=0.3, defences=["robust"], **FPL)["rows"]
@@ -47,14 +53,22 @@ def test_an_attack_that_writes_vectors_for_estimated_users_is_held_back_by_suppo
     assert 0.01 < robust["er@10"] < 0.2  # if it is less, say something better there
 
 
-def test_p4_p5_p6_peers() -> None:
-    def peers(name: str, defence: str) -> dict[str, Any]:
-        (row,) = attack("pepper-gmf", "ml-100k", attack=name, defences=[defence], rounds=100)["rows"]
-        return dict(row)
+def peers(name: str, defence: str) -> dict[str, Any]:
+    """What a tenth of PEPPER's peers reach by one attack under one defence."""
+    (row,) = attack("pepper-gmf", "ml-100k", attack=name, defences=[defence], rounds=100)["rows"]
+    return dict(row)
 
+
+def test_p4_models_that_are_not_finite_cost_little() -> None:
     lost = peers("not-finite", "none")
-    assert lost["refused"] > 0 and lost["hr@10"] - lost["hr@10_attacked"] <= 0.02  # P4
+    assert lost["refused"] > 0 and lost["hr@10"] - lost["hr@10_attacked"] <= 0.02
+
+
+def test_p5_models_turned_round_cost_little_where_alike_ones_are_merged() -> None:
     wary = peers("sign-flip", "alike")
-    assert wary["hr@10_attacked"] >= wary["hr@10"] - 0.03 and wary["hr@10"] >= peers("noise", "none")["hr@10"] - 0.01  # P5
-    assert peers("pip", "none")["er@10"] > 0.3  # P6: unprotected by default, as the page says
+    assert wary["hr@10_attacked"] >= wary["hr@10"] - 0.03 and wary["hr@10"] >= peers("noise", "none")["hr@10"] - 0.01
+
+
+def test_p6_an_item_is_promoted_among_peers_as_the_page_says() -> None:
+    assert peers("pip", "none")["er@10"] > 0.3  # unprotected by default
     assert peers("pip", "distrust")["er@10"] <= 0.3

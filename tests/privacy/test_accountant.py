@@ -28,7 +28,7 @@ DATA = synthetic(users=200, items=100, interactions=2000, seed=1)
 
 @pytest.mark.parametrize("by", ["pld", "rdp"])
 @pytest.mark.parametrize(("multiplier", "rate", "rounds"), [(1.25, 0.1, 40), (4.0, 1.0, 20)])
-def test_epsilon_is_that_of_dp_accounting(by: Any, multiplier: float, rate: float, rounds: int) -> None:
+def test_a5_epsilon_is_that_of_dp_accounting(by: Any, multiplier: float, rate: float, rounds: int) -> None:
     from dp_accounting import pld, rdp
 
     accountant = pld.PLDAccountant() if by == "pld" else rdp.RdpAccountant()
@@ -37,7 +37,7 @@ def test_epsilon_is_that_of_dp_accounting(by: Any, multiplier: float, rate: floa
     assert abs(epsilon_of(SampledGaussian(multiplier, rate), rounds, 1e-4, by) - accountant.get_epsilon(1e-4)) < 1e-9
 
 
-def test_the_noise_for_a_budget_spends_it_and_no_more() -> None:
+def test_a5_the_noise_for_a_budget_spends_it_and_no_more() -> None:
     multiplier = multiplier_for(4.0, 1e-4, 0.1, 100)
     assert multiplier == pytest.approx(1.25, abs=0.01), "as measured: ../research/privacy.md, 3.1"
     spent = epsilon_of(SampledGaussian(multiplier, 0.1), 100, 1e-4)
@@ -51,7 +51,7 @@ def test_the_noise_for_a_budget_spends_it_and_no_more() -> None:
     )
 
 
-def test_a_budget_counts_over_interruptions_and_refuses_the_round_that_would_pass_it(tmp_path: Path) -> None:
+def test_a5_a_budget_counts_over_interruptions_and_refuses_the_round_that_would_pass_it(tmp_path: Path) -> None:
     def again() -> PrivacyBudget:
         return PrivacyBudget(SampledGaussian(4.0, 1.0), 1.5, 1e-5, 100, tmp_path / "releases")
 
@@ -73,7 +73,7 @@ def protected(**changed: Any) -> Protection:
     return Protection.parse({**PROFILES["dp"], "people": 1, "noise": 0.6, **changed})
 
 
-def test_every_number_of_a_sum_has_the_noise_of_the_budget_and_no_message_is_longer_than_the_clip() -> None:
+def test_a5_every_number_of_a_sum_has_the_noise_of_the_budget_and_no_message_is_longer_than_the_clip() -> None:
     wide = synthetic(users=100, items=4000, interactions=500, seed=2)
     fpl = FPL(factors=6, triples=3, cohort=20)
     protection, budget = budgeted(protected(clip=0.5, noise=0, epsilon=2), fpl, wide.catalogue, 3, None)
@@ -98,7 +98,7 @@ def test_nothing_that_divides_a_sum_depends_on_who_took_part() -> None:
         assert np.all(seen.sent["senders"] == 20) and seen.sent["weight"].tolist() == [20.0]
 
 
-def test_two_runs_of_one_seed_have_other_noise_unless_it_is_asked_for() -> None:
+def test_a5_two_runs_of_one_seed_have_other_noise_unless_it_is_asked_for() -> None:
     def model(**changed: Any) -> bytes:
         protection, budget = budgeted(protected(**changed), FPL(factors=4, cohort=20), DATA.catalogue, 2, None)
         rounds = Rounds(FPL(factors=4, cohort=20), DATA, protection=protection, budget=budget)
