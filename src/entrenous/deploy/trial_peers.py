@@ -23,6 +23,7 @@ from .recommend import recommend
 
 LEAST = 10  # peers: five are killed, both bootstraps too, and some must be left
 KILLED, RESTARTED = 5, 3
+FIRST = 4  # peers that are started first
 PERIOD = 0.5  # seconds
 BEGIN = 120.0  # seconds in which all must have pushed once
 PATIENCE = (
@@ -77,9 +78,10 @@ class _Story:
 
     def tell(self) -> bool:
         """All of it."""
-        for path in self.paths:
-            self.processes.start(path)
-        self._begun()
+        for some in (self.paths[:FIRST], self.paths[FIRST:]):  # the first compile what all need, if nobody has yet
+            for path in some:
+                self.processes.start(path)
+            self._begun(some)
         self.since = time.monotonic()
         self.say("  time  alive  pushed  taken   busy  failed  errors  HR@20 of own weighting rows (mean, worst)")
         self._watch(0.15)
@@ -101,16 +103,16 @@ class _Story:
         self._must(not self.processes.ended(), "no process ended by itself")
         return self.good
 
-    def _begun(self) -> None:
-        """Raises EntrenousError, with the peer's own words, for one that ends or does not begin."""
+    def _begun(self, paths: list[Path]) -> None:
+        """Waits until each has pushed a model. Raises EntrenousError, with the peer's own words, for one that ends or does not begin."""
         until, told = time.monotonic() + BEGIN, 0
-        while (begun := sum(one.get("pushes", 0) > 0 for one in map(status, self.paths))) < len(self.paths):
+        while (begun := sum(one.get("pushes", 0) > 0 for one in map(status, paths))) < len(paths):
             for path in self.processes.ended():
                 raise EntrenousError(f"{path}: ended; it said: {(path / LOG).read_text().strip()[-300:]}")
             if time.monotonic() > until:
                 raise EntrenousError(f"not all peers had pushed after {BEGIN:g} s; see {self.paths[0].parent}/*/{LOG}")
-            if begun // 4 > told // 4:  # on two cores sixteen processes need a quarter of a minute to start
-                self.say(f"{begun} of {len(self.paths)} peers have found another and pushed their model to it")
+            if begun // 4 > told // 4:
+                self.say(f"{begun} of {len(paths)} peers have found another and pushed a model to it")
                 told = begun
             time.sleep(0.5)
 
