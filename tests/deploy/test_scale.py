@@ -128,14 +128,14 @@ def test_c1_a_third_of_the_nodes_away_in_every_round(tmp_path, record_property, 
     clock = virtual_time(monkeypatch)
     monkeypatch.setattr(server_module, "FAREWELL", 0.0)
     finals: dict[str, object] = {}
-    run = FederationServer.run
+    run = FederationServer.served_by
 
-    def kept(self):
-        digest = run(self)
+    def kept(self, collecting):
+        digest = run(self, collecting)
         finals["download"] = self.algorithm.download(self.state)
         return digest
 
-    monkeypatch.setattr(FederationServer, "run", kept)
+    monkeypatch.setattr(FederationServer, "served_by", kept)
     hits: dict[float, list[float]] = {0.0: [], 0.3: []}
     longest = 0.0
     for seed in range(5):
