@@ -35,16 +35,20 @@ def known_half(data: Interactions) -> dict[str, Array]:
 
 def candidate_histories(data: Interactions, order: Int64Array) -> dict[str, Array]:
     """The histories of users in an order, as arrays of a transcript."""
-    ptr = np.concatenate([[0], np.cumsum(data.counts[order])]).astype(np.int64)
-    return {"candidates/ptr": ptr, "candidates/item": data.item[data.rows_of(order)]}
+    return _histories("candidates", data, order)
 
 
 def target_sets(data: Interactions) -> dict[str, Array]:
     """The histories of some users, as arrays of a transcript."""
     able = np.flatnonzero(data.counts >= LEAST)
     owners = able[cohort(key(0, "audit", "targets"), min(TARGETS, len(able)), len(able))] if len(able) else able
-    ptr = np.concatenate([[0], np.cumsum(data.counts[owners])]).astype(np.int64)
-    return {"targets/ptr": ptr, "targets/item": data.item[data.rows_of(owners)], "targets/owner": owners}
+    return {**_histories("targets", data, owners), "targets/owner": owners}
+
+
+def _histories(name: str, data: Interactions, users: Int64Array) -> dict[str, Array]:
+    """The histories of users, in their order, as sets of a transcript."""
+    ptr = np.concatenate([[0], np.cumsum(data.counts[users])]).astype(np.int64)
+    return {f"{name}/ptr": ptr, f"{name}/item": data.item[data.rows_of(users)]}
 
 
 def sets_of(transcript: Transcript, name: str) -> BoolArray:

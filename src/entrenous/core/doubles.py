@@ -17,7 +17,7 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import lower_builtin, type_callable
 
-from .simd import address
+from .simd import address, spread
 from .types import Float64Array
 
 DOUBLES, TERMS = 8, 4
@@ -61,14 +61,7 @@ def _lower_add_products(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     total, weights = builder.load(pointer, align=8), context.make_array(sig.args[2])(context, builder, args[2]).data
     for k in range(TERMS):
         row = builder.load(address(context, builder, sig.args[5], args[5], moved(6, 7, k), _DOUBLES), align=8)
-        total = builder.fadd(total, builder.fmul(_each(builder, builder.load(builder.gep(weights, [moved(3, 4, k)]))), row))
+        weight = spread(builder, builder.load(builder.gep(weights, [moved(3, 4, k)])), _DOUBLES)
+        total = builder.fadd(total, builder.fmul(weight, row))
     builder.store(total, pointer, align=8)
     return context.get_dummy_value()
-
-
-def _each(builder: Any, number: Any) -> Any:
-    """A float64 in all lanes."""
-    i32 = ir.IntType(32)
-    first = builder.insert_element(ir.Constant(_DOUBLES, ir.Undefined), number, ir.Constant(i32, 0))
-    zeros = ir.Constant(ir.VectorType(i32, DOUBLES), [0] * DOUBLES)
-    return builder.shuffle_vector(first, ir.Constant(_DOUBLES, ir.Undefined), zeros)

@@ -115,7 +115,7 @@ def _mask(builder: Any, count: Any) -> Any:
 
 def spread(builder: Any, number: Any, vector: Any) -> Any:
     first = builder.insert_element(ir.Constant(vector, ir.Undefined), number, ir.Constant(ir.IntType(32), 0))
-    zeros = ir.Constant(_INTS, [0] * LANES)
+    zeros = ir.Constant(ir.VectorType(ir.IntType(32), vector.count), None)
     return builder.shuffle_vector(first, ir.Constant(vector, ir.Undefined), zeros)
 
 
