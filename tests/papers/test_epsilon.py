@@ -53,6 +53,16 @@ def test_a_finished_training_is_remembered(rows: DpRows, tmp_path: Path, monkeyp
         rows.measured(replace(FPL, rounds=4), context)
 
 
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"found": {"test": 0.5}}', '{"found": {"validation": "x"}}'])
+def test_a_damaged_file_is_trained_anew(rows: DpRows, tmp_path: Path, text: str) -> None:
+    context = Context(cells=Cells(tmp_path))
+    found = rows.measured(FPL, context)
+    (path,) = tmp_path.iterdir()
+    path.write_text(text)
+    again = rows.measured(FPL, context)
+    assert {name: again[name] for name in ("validation", "test")} == {name: found[name] for name in ("validation", "test")}
+
+
 def test_where_it_is_cheap() -> None:
     def line(metric: str, epsilon: float | None, obtained: float | None) -> dict[str, Any]:
         return row("d", "fcf", metric, paper=None, obtained=obtained, protocol="", epsilon=epsilon)

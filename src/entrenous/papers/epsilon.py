@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any, final
 
 import numpy as np
@@ -30,6 +31,7 @@ from .result import Context
 
 CANDIDATES = 99
 OF_RANKING, OF_RATINGS = "hr@10", "rmse"
+FIGURES = ("validation", "test", "z", "seconds")  # of a training that is remembered
 
 
 @final
@@ -89,8 +91,8 @@ class DpRows:
         program = program_sha256(type(algorithm).__module__, __name__)
         name = hashlib.sha256(json.dumps([about, program], sort_keys=True).encode()).hexdigest()[:40]
         path = None if context.cells.folder is None else context.cells.folder / f"dp-{name}.json"
-        if path is not None and path.exists():
-            return dict(json.loads(path.read_text())["found"])
+        if path is not None and (before := _remembered(path)):
+            return before
         found = self._trained(cell, algorithm, context)
         if path is not None:
             write_atomically(path, json.dumps({"found": found, **about}).encode())
@@ -127,6 +129,15 @@ class DpRows:
         found = [self.measured(cell, context)["validation"] for cell in cells]
         order = np.array(found) if errors else -np.array(found)
         return cells[int(np.nanargmin(order))]
+
+
+def _remembered(path: Path) -> dict[str, float]:
+    """What a training scored, as its file has it; {} if there is none, or it is damaged: it then trains again."""
+    try:
+        found = json.loads(path.read_text())["found"]
+        return {name: float(found[name]) for name in FIGURES}
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
 
 
 def of_some_users(data: Interactions, users: int, seed: int) -> DpRows:

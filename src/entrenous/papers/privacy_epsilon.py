@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from math import isnan
 from typing import Any, final
 
+from ..algorithms.fbalf import FBALF
 from ..core.errors import InputError
 from ..data.load import load
 from ..data.planted import planted
@@ -21,13 +22,8 @@ EPSILONS, CHOSEN_AT, QUICK_EPSILONS = (8.0, 4.0, 2.0, 1.0), 4.0, (8.0, 1.0)
 CHEAP = {OF_RANKING: 0.02, OF_RATINGS: 0.005}  # as much as the profile `private` may cost
 EVALUATED = 5000  # users of the large federations
 POPULAR, FEW = "popular", 200  # items, below which 99 candidates may not be found
-FBALF: Mapping[str, Any] = {
-    "factors": 8,
-    "style": "batch",
-    "learning_rate": 1.6,
-    "counts": 0.1,
-    "least": 120.0,
-}  # as under `private`
+AS_PRIVATE = FBALF.traits.private_settings
+OF_FBALF = {"factors": 8, **{name: value for name, value in AS_PRIVATE.items() if name != "rounds"}}
 
 
 def _cells(algorithm: str, rounds: int, clips: Sequence[float], quantiles: Sequence[float] = (0.0,), **own: Any) -> list[DpCell]:
@@ -82,25 +78,25 @@ SCALES = (
         _cells("fpl", 60, (1.0, 3.0), factors=8, cohort=200),
         _cells("fcf", 40, (1.0,), (0.0, 0.5), factors=8, cohort=200),
         _cells("fedavg-gmf", 60, (300.0, 1000.0), factors=8, cohort=200),
-        _cells("fbalf", 30, (3.0, 8.0), **FBALF),
+        _cells("fbalf", 30, (3.0, 8.0), **OF_FBALF),
     )),
     DpScale(name="ml-1m", delta=1e-5, ranked="ncf-99", cells=(
         _cells("fpl", 100, (0.5, 1.0), factors=8, cohort=604),
         _cells("fcf", 60, (1.0,), (0.0, 0.5), factors=8, cohort=604),
         _cells("fedavg-gmf", 60, (300.0, 1000.0), factors=8, cohort=604, learning_rate_item=1.0),
-        _cells("fbalf", 30, (3.0, 8.0), **FBALF),
+        _cells("fbalf", 30, (3.0, 8.0), **OF_FBALF),
     )),
     DpScale(name="100,000 devices", delta=1e-6, devices=100_000, cells=(
         _cells("fpl", 200, (1.0, 3.0), factors=8, cohort=5_000),
         _cells("fcf", 30, (1.0,), (0.0, 0.5), factors=8, cohort=5_000),
         _cells("fedavg-gmf", 60, (100.0, 300.0), factors=8, cohort=10_000),
-        _cells("fbalf", 10, (3.0,), **FBALF),
+        _cells("fbalf", 10, (3.0,), **OF_FBALF),
     )),
     DpScale(name="1,000,000 devices", delta=1e-7, devices=1_000_000, epsilons=(4.0, 1.0), cells=(
         _cells("fcf", 30, (1.0,), (0.5,), factors=8, cohort=5_000),
         _cells("fpl", 150, (3.0,), factors=8, cohort=20_000),
         _cells("fedavg-gmf", 60, (100.0,), factors=8, cohort=20_000),
-        _cells("fbalf", 10, (3.0,), **FBALF),
+        _cells("fbalf", 10, (3.0,), **OF_FBALF),
     )),
 )  # fmt: skip
 
