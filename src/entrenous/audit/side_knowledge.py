@@ -47,8 +47,8 @@ def target_sets(data: Interactions) -> dict[str, Array]:
 
 def _histories(name: str, data: Interactions, users: Int64Array) -> dict[str, Array]:
     """The histories of users, in their order, as sets of a transcript."""
-    ptr = np.concatenate([[0], np.cumsum(data.counts[users])]).astype(np.int64)
-    return {f"{name}/ptr": ptr, f"{name}/item": data.item[data.rows_of(users)]}
+    own = data.histories(users)
+    return {f"{name}/ptr": own.ptr, f"{name}/item": own.item}
 
 
 def sets_of(transcript: Transcript, name: str) -> BoolArray:

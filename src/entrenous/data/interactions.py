@@ -20,6 +20,13 @@ UNREAD_TIMES = "looks like a column of times and is not read"  # in the note on 
 WITHOUT_TIMES = "use random-80-20, or ncf-99 for a data set of which NCF published test rows"
 
 
+def rows_in(ptr: Int64Array, users: Int64Array) -> Int64Array:
+    """The positions of the rows of `users`, user by user, int64, where those of user u are ptr[u] to ptr[u + 1]."""
+    counts = ptr[users + 1] - ptr[users]
+    starts = np.repeat(ptr[users] - np.concatenate([[0], np.cumsum(counts)[:-1]]), counts)
+    return starts + np.arange(int(counts.sum()))
+
+
 @final
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Interactions:
@@ -109,9 +116,7 @@ class Interactions:
 
     def rows_of(self, users: Int64Array) -> Int64Array:
         """The positions of the rows of `users`, user by user, int64."""
-        counts = self.counts[users]
-        starts = np.repeat(self.ptr[users] - np.concatenate([[0], np.cumsum(counts)[:-1]]), counts)
-        return starts + np.arange(int(counts.sum()))
+        return rows_in(self.ptr, users)
 
     def of_users(self, users: Int64Array) -> Interactions:
         """The rows of some users over the same items, as a data set of these users alone: its user r is users[r]."""

@@ -11,7 +11,7 @@ import numpy as np
 from ..core.keys import folds, key, normals
 from ..core.types import Float32Array, Int64Array
 from ..core.vocabulary import Vocabulary
-from .interactions import Interactions
+from .interactions import Interactions, rows_in
 from .synthetic import activity, drawn, shuffled
 
 FLAT, SKEW = 10, 0.8  # an item of popularity rank r is drawn with weight (r + 10)^-.8, which is less steep than Zipf's
@@ -37,7 +37,7 @@ def planted(*, users: int, items: int = 2000, each: int = 20, tastes: int = 8, l
     for one in range(tastes):
         own = np.arange(one, users, tastes)
         some = np.concatenate([[0], np.cumsum(counts[own])]).astype(np.int64)
-        item[_rows(ptr, own)] = drawn(
+        item[rows_in(ptr, own)] = drawn(
             some, np.where(taste == one, lean, 1.0) * popular, of_rank, key(seed, "planted", "user", one)
         )
     matching = taste[np.argsort(of_rank)][item] == np.repeat(np.arange(users) % tastes, counts)
@@ -46,13 +46,6 @@ def planted(*, users: int, items: int = 2000, each: int = 20, tastes: int = 8, l
         users=Vocabulary(size=users, kind="user"), items=Vocabulary(size=items, kind="item"), name=f"planted-{users}",
         notes=(f"synthetic, not real data: {tastes} planted tastes, each drawn {lean:g} times as often by its users; seed {seed}",),
     )  # fmt: skip
-
-
-def _rows(ptr: Int64Array, users: Int64Array) -> Int64Array:
-    """The places of the rows of some users, in their order."""
-    counts = np.diff(ptr)[users]
-    start = np.concatenate([[0], np.cumsum(counts)[:-1]])
-    return np.repeat(ptr[users] - start, counts) + np.arange(int(counts.sum()))
 
 
 def _ratings(matching: np.ndarray, item: np.ndarray, ptr: Int64Array, items: int, seed: int) -> Float32Array:
