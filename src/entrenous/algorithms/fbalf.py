@@ -35,7 +35,7 @@ from ..core.ratings import rated
 from ..core.types import Float32Array, Int64Array, UInt64Array
 from ..core.update import Total, Update, real
 from ..kernels import biased_sgd, bpr_mf
-from ..privacy.decoys import Mixed, SendsDecoys
+from ..privacy.decoys import COUNTED, Mixed, SendsDecoys
 
 
 class FBALFServer(NamedTuple):
@@ -114,12 +114,7 @@ class FBALF(SendsDecoys):
             "user's bias; real ones are then whole numbers apart and made-up ones are not, and so decoys do not hide from a server that "
             "looks at one device what it rated. They do from one that sees sums, and from the network which items a device asks about",
         ),
-        rows(
-            "count",
-            when="each round, the same number for every rated item and every decoy",
-            reveals="which rows there are; in a sum, from how many devices",
-            only_if="counts",
-        ),
+        COUNTED,
     )
     traits: ClassVar[Traits] = Traits(
         predicts_ratings=True,

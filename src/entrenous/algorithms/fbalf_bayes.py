@@ -40,7 +40,7 @@ from ..core.sampling import cohort
 from ..core.types import Float32Array, Float64Array, Int64Array, UInt64Array
 from ..core.update import Total, Update, real
 from ..kernels import biased_mf, bpr_mf
-from ..privacy.decoys import SendsDecoys
+from ..privacy.decoys import COUNTED, SendsDecoys
 
 FEWEST = 5.0  # ratings that an item is taken to have where decoys hide how many
 
@@ -143,12 +143,7 @@ class FBALFBayes(SendsDecoys):
             "at one device. They hide what was rated from one that sees sums, and which items a device asks about from the network",
             only_if="item_bias",
         ),
-        rows(
-            "count",
-            when="each round, the same number for every rated item and every decoy",
-            reveals="which rows there are; in a sum, from how many devices",
-            only_if="counts",
-        ),
+        COUNTED,
     )
     traits: ClassVar[Traits] = Traits(
         predicts_ratings=True, draws_negatives=False, private={"noise": 0.3}, private_settings={"counts": 0.1}

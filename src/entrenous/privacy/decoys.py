@@ -12,10 +12,18 @@ import numpy as np
 from numba import njit
 from pydantic import Field
 
+from ..core.contract import rows
 from ..core.keys import below, draw, fold, folds, local_key
 from ..core.protocols import Catalogue, Histories
 from ..core.settings import Settings
 from ..core.types import BoolArray, Float32Array, Int32Array, Int64Array, UInt64Array
+
+COUNTED = rows(
+    "count",
+    when="each round, the same number for every rated item and every decoy",
+    reveals="which rows there are; in a sum, from how many devices",
+    only_if="counts",
+)  # for a sum with noise, in which nobody can count who sent a row
 
 
 class Mixed(NamedTuple):
