@@ -39,7 +39,7 @@ class ProtectionInForce:
             AdaptiveClip(protection.clip_quantile, protection.noise / protection.clip, contract.cohort) if moves else None
         )
         self._of_bits = gaussian_table(self.adaptive.of_bits / STEP) if self.adaptive else None
-        by_server = protection.noise and protection.noise_by == "server"
+        by_server = protection.noise and protection.noise_by == "server" and not self.adaptive
         self._table = gaussian_table(protection.noise / STEP) if by_server else None
 
     @property
@@ -102,8 +102,8 @@ class ProtectionInForce:
         depend on who has a history or took part. key: of the round. moved: as in `limits`."""
         if not self.protection.noisy:
             return total
-        if self._table is not None:
-            table = gaussian_table(self.adaptive.of_numbers * moved / STEP) if self.adaptive else self._table
+        table = gaussian_table(self.adaptive.of_numbers * moved / STEP) if self.adaptive else self._table
+        if table is not None:
             for kind, arrays in (("rows", total.rows), ("dense", total.dense)):
                 for name, array in arrays.items():
                     array += self._drawn(table, array.size, fold_name(key, "noise", kind, name)).reshape(array.shape)
