@@ -29,8 +29,8 @@ def trained_to_end(
         recommender: Any = reopen.reopen(subject.stored, algorithm=plan.algorithm, todays_code=todays_code).recommender
         manifest = subject.stored.manifest
     else:
-        parties = Scene(view, cohort=plan.cohort).parties * plan.people
-        cohort = {"cohort": min(parties, len(subject.train.users))} if parties and "cohort" in dict(subject.made) else {}
+        many = plan.scene(view).in_a_round
+        cohort = {"cohort": min(many, len(subject.train.users))} if many and "cohort" in dict(subject.made) else {}
         ended = pipeline.run(
             plan.algorithm, subject.split.all_rows, parts=[subject.split], seed=plan.seed, settings={**plan.settings, **cohort},
             network=plan.network, rounds=(plan.rounds or None) if view == "model" else None, profile=plan.profile,
@@ -48,8 +48,7 @@ def trained_to_end(
 
 def without_some(plan: AuditPlan, subject: Subject, view: View, progress: Progress) -> tuple[Transcript, BoolArray]:
     """What the final model of a training without some users shows to who knows histories of candidates, and which of these were in it."""
-    parties = Scene(view, cohort=plan.cohort).parties * plan.people
     rounds = plan.rounds if view == "model" else 0
-    scene = Scene(rounds=rounds, seed=plan.seed, cohort=parties, profile=subject.plan.profile)
+    scene = Scene(rounds=rounds, seed=plan.seed, cohort=plan.scene(view).in_a_round, profile=subject.plan.profile)
     protect = {**subject.plan.protect, **same_noise(plan, subject)}
     return trained_without(subject.made, subject.train, scene, protect, executor=Threads(plan.threads), progress=progress)

@@ -21,7 +21,7 @@ from .claims import Claims
 from .endings import trained_to_end, without_some
 from .known import check_names, known
 from .measures import measured, popularity_guess, seen_users
-from .observe import observe
+from .observe import observed
 from .other_questions import communities_found, members_found
 from .promised import Audited, by_canaries, check_asked, spent_by
 from .scene import check_scene
@@ -85,14 +85,10 @@ def _canaries(plan: AuditPlan, subject: Subject, view: View, progress: Progress)
 
 
 def _seen(plan: AuditPlan, subject: Subject, view: View, progress: Progress) -> Transcript:
-    seen = observe(
-        subject.made, subject.train, view=view, rounds=plan.rounds, seed=plan.seed, cohort=plan.cohort, fixed=plan.fixed,
-        people=plan.people, watched=plan.watched, profile=subject.plan.profile, protect=subject.plan.protect,
-        public_draws=plan.public_draws, replayed=plan.replayed, chosen=plan.chosen,
-        network=network_of(subject.plan), weighting=subject.split.weighting_sets,
-        executor=Threads(plan.threads), progress=progress,
+    return observed(
+        subject.made, short(plan.algorithm), subject.train, plan.scene(view)._replace(profile=subject.plan.profile), subject.plan.protect,
+        network=network_of(subject.plan), weighting=subject.split.weighting_sets, executor=Threads(plan.threads), progress=progress,
     )  # fmt: skip
-    return seen._replace(about={**seen.about, "algorithm": short(plan.algorithm)})
 
 
 def _attacked(

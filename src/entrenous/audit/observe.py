@@ -64,26 +64,42 @@ def observe(
     scene = Scene(
         view, rounds, seed, cohort, fixed, people, watched, profile, public_draws=public_draws, replayed=replayed, chosen=chosen
     )
+    made, name = _made(algorithm, settings or {}, scene)
+    return observed(
+        made, name, data, scene, protect or {}, network=network, weighting=weighting, executor=executor or Threads(1),
+        progress=progress,
+    )  # fmt: skip
+
+
+def observed(
+    made: Any, name: str, data: Interactions, scene: Scene, protect: Mapping[str, Any], *, network: Network | None = None,
+    weighting: Held | None = None, executor: Executor, progress: Progress,
+) -> Transcript:  # fmt: skip
+    """The same for an algorithm with its settings and a scene, whose protection follows from its profile and `protect`."""
     check_scene(scene)
     check_parties(scene, data)
-    made, name = _made(algorithm, settings or {}, scene)
-    scene = scene._replace(protection=protection_of(profile, protect or {}, declared(made).traits))
-    executor = executor or Threads(1)
+    made = _of_scene(made, scene)
+    scene = scene._replace(protection=protection_of(scene.profile, protect, declared(made).traits))
     if is_gossip(made):
-        federation = partial(Gossip, made, data, seed=seed, network=network, weighting=weighting, executor=executor)
+        federation = partial(Gossip, made, data, seed=scene.seed, network=network, weighting=weighting, executor=executor)
         return _gossip(made, name, data, scene._replace(protection=Protection()), federation, progress)  # theirs is in `settings`
-    if not is_federated(made) or view == "neighbour":
-        raise InputError("--view", f"{name} has no view '{view}'", expected="a view of what trains in this way")
+    if not is_federated(made) or scene.view == "neighbour":
+        raise InputError("--view", f"{name} has no view '{scene.view}'", expected="a view of what trains in this way")
     return _federated(made, name, data, scene, executor, progress)
 
 
 def _made(algorithm: Any, settings: Mapping[str, Any], scene: Scene) -> tuple[Any, str]:
-    """The algorithm with its settings, the cohort of the scene among them, and its name."""
-    made: Any = algorithm_of(algorithm, settings, scene.profile) if isinstance(algorithm, str) else algorithm
-    name = short(algorithm) if isinstance(algorithm, str) else type(algorithm).__name__.lower()
+    """The algorithm with its settings, and its name."""
+    if isinstance(algorithm, str):
+        return algorithm_of(algorithm, settings, scene.profile), short(algorithm)
+    return algorithm, type(algorithm).__name__.lower()
+
+
+def _of_scene(made: Any, scene: Scene) -> Any:
+    """The algorithm with the cohort of the scene, if it has one."""
     if "cohort" not in dict(made) or (scene.view == "model" and not scene.cohort):
-        return made, name
-    return made.model_copy(update={"cohort": scene.parties * scene.people}), name
+        return made
+    return made.model_copy(update={"cohort": scene.in_a_round})
 
 
 # ---- rounds around a server ------------------------------------------------------------------------------------------------------------

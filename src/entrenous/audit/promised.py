@@ -53,7 +53,7 @@ def by_canaries(audited: Audited, many: int, *, executor: Executor, progress: Pr
     scene, data = audited.scene, audited.data
     made = audited.made
     if "cohort" in dict(made):
-        made = made.model_copy(update={"cohort": scene.parties * scene.people})
+        made = made.model_copy(update={"cohort": scene.in_a_round})
     own = made.configured(data.catalogue)
     until = scene.rounds or own.default_rounds(data.catalogue)
     protection = as_trained(audited.protection, made, data, until)

@@ -52,6 +52,11 @@ class Scene(NamedTuple):
         usual = {"sum": PARTIES, "difference": PARTIES + 1}.get(self.view, 0)
         return self.cohort or usual
 
+    @property
+    def in_a_round(self) -> int:
+        """Users in a round, 0 = everybody: those of all its parties."""
+        return self.parties * self.people
+
 
 def check_scene(scene: Scene) -> None:
     """Refuses numbers that make no sense, and a view that there is not."""
@@ -100,7 +105,7 @@ def parties_of(made: Any, data: Interactions, scene: Scene) -> Callable[[int, In
 
 def taking_part(scene: Scene, data: Interactions) -> int:
     """How many users take part in a round."""
-    return min(scene.parties * scene.people or len(data.users), len(data.users))
+    return min(scene.in_a_round or len(data.users), len(data.users))
 
 
 def _same(scene: Scene, size: int, users: int) -> Int64Array:
