@@ -166,6 +166,16 @@ def test_where_both_fail_the_own_model_stays_and_nobody_trains() -> None:
     assert share.tolist() == [0.0] and trains.tolist() == [False]
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("alike", [0.0, 0.1])
+def test_of_a_model_that_points_elsewhere_nothing_is_taken_where_alike_ones_are_asked_for(alike: float, sign: int) -> None:
+    gossip = federation(alike=alike)
+    swarm = gossip.start()
+    a = arriving(gossip, swarm, 0, 4, sign * swarm.pool.values[swarm.slot[0]])
+    share, _ = share_of(gossip, a, swarm.nodes, weighed(1))  # one weighing row: the share is a half whatever it ranks
+    assert share.tolist() == [0.0 if alike and sign < 0 else 0.5]
+
+
 def test_fewer_than_two_rows_weigh_nothing() -> None:
     gossip = federation()
     swarm = gossip.start()

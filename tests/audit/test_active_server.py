@@ -46,6 +46,12 @@ def test_masked_devices_answer_a_model_once(small: Any) -> None:
 
 
 @pytest.mark.parametrize("clip", [0, 1])
+def test_of_a_pair_the_positive_is_claimed(small: Any, clip: float) -> None:
+    found = right(pairs.ATTACK.run(observe("fpl", small, rounds=1, settings=SMALL, protect={"clip": clip})), small)
+    assert found.precision > 0.99 and found.recall > 0.1
+
+
+@pytest.mark.parametrize("clip", [0, 1])
 def test_biases_that_are_exact_negatives_are_of_one_triple(clip: float) -> None:
     transcript = observe("pfpl+", movielens(), rounds=1, settings={"factors": 20}, protect={"clip": clip})
     found = right(pairs.ATTACK.run(transcript), movielens())
