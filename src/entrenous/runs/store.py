@@ -258,6 +258,8 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     missing = [name for name in needed if name not in manifest]
     if missing:
         raise InputError(str(path), f"'{missing[0]}' is missing", expected="a manifest written by entrenous", fix=again)
+    if not isinstance(refit := manifest.get("refit", False), bool):
+        raise InputError(str(path), f"refit is {refit!r}", expected="true or false", fix=again)
     return manifest
 
 
