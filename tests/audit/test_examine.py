@@ -48,6 +48,14 @@ def test_the_same_audit_finds_the_same(folder: Path) -> None:
     assert one == other and one["accuracy"] == {}
 
 
+@pytest.mark.parametrize("form", ["printed", "gram"])
+def test_sums_of_the_same_items_are_counted_in_equations_in_either_form_of_fcf(folder: Path, form: str) -> None:
+    asked = {"settings": {"factors": 3, "form": form}, "view": "sum", "cohort": 8, "fixed": True, "rounds": 3, "quick": True}
+    found = entrenous.audit("fcf", "shop.csv", protocol="loo-20", **asked)
+    assert found["equations"] == {"rounds": 3, "numbers": 3, "equations": 9, "parties": 8}
+    assert entrenous.audit("fpl", "shop.csv", protocol="loo-20", **{**asked, "settings": SMALL})["equations"] is None
+
+
 def test_a_stored_run_is_audited_as_it_was_trained(folder: Path) -> None:
     run = entrenous.run("fcf", "shop.csv", protocol="loo-20", settings={"factors": 3}, rounds=4, seed=2, out=folder / "runs")
     found = entrenous.audit("latest", root=folder / "runs", view="sum", cohort=8, fixed=True, rounds=3)

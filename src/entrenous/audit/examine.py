@@ -120,10 +120,13 @@ def _measured(claims: Claims, seen: Transcript, train: Interactions, inside: Boo
 
 
 def equations(seen: Transcript) -> dict[str, int] | None:
-    """Of sums of dense arrays, how many equations there are for each item against how many unknowns: rounds x F against parties.
+    """Of sums of dense arrays, how many equations there are for each item against how many unknowns: rounds x F against parties. So it is
+    with rows, where devices send those of the same items in every round.
 
-    With as many equations as parties a fixed set of parties can come apart; None where nothing dense is summed."""
-    widths = [sent["shape"][1:] for sent in seen.about["sends"] if sent["way"] == "dense" and sent["shape"][:1] == [seen.items]]
+    With as many equations as parties a fixed set of parties can come apart; None where nothing of the kind is summed."""
+    sends = [(sent["way"], sent["shape"]) for sent in seen.about["sends"]]
+    widths = [shape[1:] for way, shape in sends if way == "dense" and shape[:1] == [seen.items]]
+    widths += [shape for way, shape in sends if way == "rows" and seen.about["same_rows"]]
     if seen.about["view"] != "sum" or not widths:
         return None
     numbers = sum(int(width[0]) if width else 1 for width in widths)

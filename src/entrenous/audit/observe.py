@@ -181,6 +181,7 @@ def _about(name: str, own: Any, contract: Contract, data: Interactions, scene: S
         "interactions": len(data),
         "scale": list(data.rating_scale),
         "step": STEP,
+        "same_rows": contract.declaration.traits.same_rows,
         "sends": [{"way": sent.way, "name": sent.name, "shape": list(contract.shape(sent.sizes))} for sent in contract.sends],
         "seed": scene.seed if scene.public_draws else None,
         "fixed": scene.fixed,

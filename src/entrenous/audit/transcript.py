@@ -27,11 +27,12 @@ class Transcript(NamedTuple):
     """What one onlooker has seen.
 
     about: {"algorithm": name, "settings": in force, as configured, "view", "profile", "users", "items", "interactions", "scale", "step": of
-    the fixed-point grid, "sends": declared arrays as {"way", "name", "shape"}, "cohort": users in a round, "fixed": the same in every
-    round, "people": users of a party, "watched": how many users' (or peers') messages were kept, None = all, "protect": settings of the
-    protection, "rate": the probability with which Poisson sampling has a user in a round, 1 without it, "same_model": whether the two sums
-    of a difference are of one model, "seed": of what devices draw where that is public,
-    else None, "replayed", "chosen": whether devices were shown one model, and among how many they were asked (0 = all); between peers
+    the fixed-point grid, "sends": declared arrays as {"way", "name", "shape"}, "same_rows": whether a device's rows are of the same items
+    in every round, "cohort": users in a round, "fixed": the same in every round, "people": users of a party, "watched": how many users'
+    (or peers') messages were kept, None = all, "protect": settings of the protection, "rate": the probability with which Poisson sampling
+    has a user in a round, 1 without it, "same_model": whether the two sums of a difference are of one model, "seed": of what devices draw
+    where that is public, else None, "replayed", "chosen": whether devices were shown one model, and among how many they were asked
+    (0 = all); between peers
     "neighbours": who looks on}. popularity: int64 [items], how many users consumed each item.
     rounds: as they were seen (of a neighbour: one a message, `users` the sender and `sent` the parts of the message).
     model: {name: array}, the final model, of the view `model`; and what is known beside it, or beside single messages (`side_knowledge`).
