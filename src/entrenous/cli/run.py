@@ -35,7 +35,7 @@ def run(
     given: Path | None = None,
     load: Load = None,
     negatives: Negatives = "train",
-    refit: Annotated[bool, Parameter(negative="")] = False,
+    refit: bool | None = None,
     network: Annotated[list[str] | None, Parameter(negative="")] = None,
     profile: Profile = "paper",
     protect: Protect = None,
@@ -78,7 +78,7 @@ def run(
         A hyper-parameter, name=value; may be repeated. `entrenous explain ALGORITHM` lists them.
         pi=@file.csv reads a choice per user or per (user, item).
     every:
-        Rounds between looks at validation (a learning curve in the report).
+        Rounds between looks at validation (a learning curve in the report), of a first training where the final model trains on these rows.
     patience:
         Stop after this many looks without improvement and use the best round. Needs --every.
     checkpoint_every:
@@ -89,8 +89,8 @@ def run(
         What devices draw as negatives: train = what is not among their training rows; leaky = nor among held-out rows, the leak behind
         many published tables, to see what it does. Such a run warns, and says so wherever its figures are shown.
     refit:
-        Train the final model on training and validation rows, once the latter have chosen (--patience, `entrenous tune`). Without it the
-        protocol decides: loo and ncf leave validation rows out.
+        Whether the final model trains on training and validation rows, once the latter have chosen (--patience, `entrenous tune`), as
+        NCF and those after it do. Default: yes, but between peers, which weigh models by them, and in a given split that does not say so.
     network:
         What is between peers that gossip, name=value; may be repeated, such as loss=0.3 or latency=uniform:0:5. Names: {network};
         `entrenous explain network` says what each is.
@@ -149,10 +149,9 @@ def run(
 
 def _refuse_change(asked: dict[str, Any], manifest: dict[str, Any]) -> None:
     """A run is continued as it was begun: an option beside --resume may repeat what the run has, but not change it."""
-    usual = {"data": "ml-100k", "protocol": None, "seed": 0, "every": 0, "patience": 0, "negatives": "train", "profile": "paper",
-             "refit": False}  # fmt: skip
+    usual = {"data": "ml-100k", "protocol": None, "seed": 0, "every": 0, "patience": 0, "negatives": "train", "profile": "paper"}
     never = dict.fromkeys(("set", "load", "given", "network", "protect"))
-    own = {"negatives": "train", "refit": False, "profile": "paper", **manifest, "rounds": manifest.get("rounds_asked"), **never}
+    own = {"negatives": "train", "refit": None, "profile": "paper", **manifest, "rounds": manifest.get("rounds_asked"), **never}
     for name, value in asked.items():
         same = own[name] in (value, str(Path(value).resolve()) if name == "data" else value)
         if value != usual.get(name) and not same:
