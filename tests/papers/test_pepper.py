@@ -20,6 +20,7 @@ from entrenous.papers import (
     pepper_accuracy,
     pepper_cost,
     pepper_network,
+    pepper_poison,
     pepper_sparsity,
     pepper_tails,
     values,
@@ -38,7 +39,15 @@ from entrenous.runs import pipeline as experiment
 from entrenous.runs.plan import RunPlan, check
 
 TABLES, FIGURES = [f"pepper-table{n}" for n in range(2, 9)], [f"pepper-fig{n}" for n in range(4, 10)]
-BEYOND = ["pepper-ablation", "pepper-churn", "pepper-loss", "pepper-heterogeneity", "pepper-bad", "decentralisation-cost"]
+BEYOND = [
+    "pepper-ablation",
+    "pepper-poison",
+    "pepper-churn",
+    "pepper-loss",
+    "pepper-heterogeneity",
+    "pepper-bad",
+    "decentralisation-cost",
+]
 REACH = Budget(seeds=2, gossip=(6, 3), horizon=4, every=2, first=False)
 PEPPER, AVERAGE, FEDAVG = System("pepper-gmf"), System("gossip-average-gmf"), System("fedavg-gmf")
 SOURCE = RowSource("small", "pepper-85-15")
@@ -312,7 +321,16 @@ def test_the_sets_are_data_of_their_own():
         whole = {(data().users[u], data().items[i]) for u, i in zip(data().user.tolist(), data().item.tolist(), strict=True)}
         assert rows <= whole and {user for user, _ in rows} == set(one.users.ids.tolist())
     rate = {name: len(one) / len(one.users) for name, one in sets.items()}
-    assert rate["dense"] > rate["original"] > rate["sparse"]
+    assert rate["dense"] > rate["original"]
+
+
+def test_the_sparse_set_is_all_of_the_outliers():
+    """Of 24 users 201 / 943, the 5 that lie farthest from their own centroids."""
+    cluster, far = pepper_sparsity.clusters(data())
+    sparse = pepper_sparsity.sets(data())["sparse"]
+    outliers = {data().users[u] for u in np.argsort(-far)[:5].tolist()}
+    assert set(sparse.users.ids.tolist()) == outliers and len(cluster) == len(far) == 24
+    assert far[np.argsort(-far)[4]] >= far[np.argsort(-far)[5]]
 
 
 # ---- each experiment -----------------------------------------------------------------------------------------------------------------
@@ -360,15 +378,38 @@ def test_six_peers_receive_twice_as_many_models(folder, short):
     assert pepper_cost.TABLE_8["ml-100k, pepper-given", three, "CPU ms"] == 53400
 
 
-def test_each_idea_alone_differs_from_both_and_neither(folder, short):
-    """Four trainings that differ, for as many rounds; four pairs tested, each named in the finding."""
+def test_what_weighing_is_worth_is_tested_pair_by_pair(folder, short):
+    """The four of PEPPER are trained for as many rounds; each pair tested and named in the finding."""
     result = run("pepper-ablation", folder)
     of = {row["system"]: row["values"] for row in result.rows if row["metric"] == "ndcg@10"}
-    assert len(of) == 4 and len(set(map(tuple, of.values()))) == 4
-    assert len({row["epochs"] for row in result.rows}) == 1
+    both, weighting, sampling, neither = (of[str(system)] for system in pepper_ablation.SYSTEMS)
+    assert both == weighting != sampling == neither  # in so few rounds no node draws a second view: all are as drawn at random
+    assert len(of) == 6 and len(set(map(tuple, of.values()))) == 4
+    assert len({row["epochs"] for row in result.rows if row["system"] in map(str, pepper_ablation.SYSTEMS)}) == 1
     pairs = {(test["a"], test["b"]) for test in result.tests}
     assert pairs == {(str(a), str(b)) for a, b in pepper_ablation.EFFECTS.values()}
     assert all(f"{name}: " in result.notes[-1] for name in pepper_ablation.EFFECTS)
+
+
+def test_each_idea_is_held_against_each_attack(monkeypatch):
+    """The costs of colluders are paired by seed; a difference in how much they cost is what is tested."""
+    asked = []
+
+    def attack(algorithm, rows, *, attack, settings, seed, **more):
+        asked.append((attack, algorithm, tuple(settings), seed))
+        lost = 0.1 if settings.get("aggregation") == "half" else 0.02
+        clean = 0.6 + 0.01 * seed
+        return {"rows": [{"hr@10": clean, "hr@10_attacked": clean - lost - 0.001 * seed, "er@10": 0.3}]}
+
+    monkeypatch.setattr(pepper_poison, "attack", attack)
+    found = pepper_poison.poisoned(Context(cells=Cells(None), quick=True, data=data()))
+    assert len(set(asked)) == len(asked) == 3 * 7 * 2
+    worth = {(test["data"], test["effect"]): test["difference"] for test in found.tests}
+    assert worth["noise", "weighting, without it"] == pytest.approx(-0.08) and worth[
+        "pip", "sampling, without it"
+    ] == pytest.approx(0)
+    assert "weighting, beside sampling saves 0.0800" in found.notes[0]
+    assert {row["metric"] for row in found.rows if row["system"].endswith("pip")} == {"hr@10, nobody lies", "hr@10", "er@10"}
 
 
 @pytest.mark.parametrize("name", ["pepper-churn", "pepper-loss", "pepper-bad"])

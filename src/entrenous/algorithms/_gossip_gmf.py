@@ -83,7 +83,8 @@ class GMFModel(GossipModel):
         """Trains each of m models in place for `local_epochs` steps on the rows of its node."""
         own = data.histories
         numbers = self.learning_rate, self.learning_rate_user, self.learning_rate_output, self.reg, self.decay
-        rates = gmf_node.GMFRates(*(np.float32(number) for number in numbers), self.local_epochs, self.negatives)
+        item, user, output, reg, decay = (np.float32(number) for number in numbers)
+        rates = gmf_node.GMFRates(item, user, output, reg, decay, self.local_epochs, self.negatives)
         private = part_of(nodes, gmf_node.GMFPrivate)
         gmf_node.train(
             pool, at, private, who, own.ptr, own.item, own.avoid_ptr, own.avoid, rates, self._items, self.factors, keys

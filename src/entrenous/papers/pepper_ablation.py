@@ -3,7 +3,8 @@
 Weighting (algorithm 2): a received model is taken by how well it does, or by one half whatever it does. Personalised sampling (algorithm
 3): two of three peers are the best heard from, or all are drawn at random (alpha = 1). All four begin alike, learn alike and are trained
 for the same rounds, those that the weighting sets chose for PEPPER as published. Beside real data there are planted tastes, where each
-user belongs to one of some groups: there a node has peers like itself to find, if anywhere.
+user belongs to one of some groups: there a node has peers like itself to find, if anywhere. Beside them stands another weighting
+(`pepper_evidence.py`: by how sure a node is that a model is better), and the same with equal weights, each for rounds of its own.
 """
 
 from __future__ import annotations
@@ -32,13 +33,16 @@ BOTH = System("pepper-gmf", called="weighting and sampling (PEPPER)")
 WEIGHTING = System("pepper-gmf", called="weighting alone").replaced(**RANDOM)
 SAMPLING = System("pepper-gmf", called="sampling alone").replaced(**HALF)
 NEITHER = System("pepper-gmf", called="neither").replaced(**HALF, **RANDOM)
+EVIDENCE = System("pepper-evidence-gmf")
+EQUAL = EVIDENCE.replaced(trust=0.0)
 SYSTEMS = (BOTH, WEIGHTING, SAMPLING, NEITHER)
-EFFECTS = {
+IDEAS = {
     "weighting, beside sampling": (BOTH, SAMPLING),
     "weighting, without it": (WEIGHTING, NEITHER),
     "sampling, beside weighting": (BOTH, WEIGHTING),
     "sampling, without it": (SAMPLING, NEITHER),
 }
+EFFECTS = {**IDEAS, "evidence for performance": (EVIDENCE, BOTH), "evidence for equal weights": (EVIDENCE, EQUAL)}
 METRICS = ("hr@20", "hr@10", "hr@5", "ndcg@10")
 
 
@@ -65,7 +69,7 @@ def studies(context: Context, notes: list[str]) -> list[Study]:
 
 
 def tests_of(trained: Trained) -> list[dict[str, Any]]:
-    """Each idea with and without the other: Student's paired t over users, Holm over the four pairs of a metric."""
+    """Each idea with and without the other: Student's paired t over users, Holm over the pairs of a metric."""
     pairs = [pair for pair in EFFECTS.values() if all(trained.looks.get(system) for system in pair)]
     return tested_pairs(trained, pairs, METRICS)
 
@@ -81,7 +85,7 @@ EXPERIMENTS = {
     "pepper-ablation": PaperTable(
         title="PEPPER's weighting and personalised sampling, each alone (not in the paper)",
         data=studies,
-        systems=SYSTEMS,
+        systems=(*SYSTEMS, EVIDENCE, EQUAL),
         metrics=METRICS,
         tests=tests_of,
         findings=(effects,),
