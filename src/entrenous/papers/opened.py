@@ -62,24 +62,24 @@ def _study(context: Context, source: RowSource, data: Interactions | None = None
 # ---- each paper ----------------------------------------------------------------------------------------------------------------------
 
 
-def cali3f_study(context: Context, effort: Effort, data: Interactions) -> Study:
+def cali3f_study(context: Context, effort: Effort, data: Interactions, family: str = "ncf") -> Study:
     """Cali3F's systems on one data set under the protocol of its budget."""
     budget = effort.budget(data.name)
     source = RowSource(data.name, budget.protocol, label=data.name)
     more = {"quick": effort.quick, "epochs": effort.epochs, "clusters": effort.clusters}
-    return _study(context, source, data, budget=budget, family="ncf", **more)
+    return _study(context, source, data, budget=budget, family=family, **more)
 
 
-def cali3f(only: Sequence[str] = ()) -> Open:
-    """The data sets of a budget (of `only`), or the context's own."""
+def cali3f(only: Sequence[str] = (), efforts: Mapping[bool, Effort] = {False: FULL, True: QUICK}, family: str = "ncf") -> Open:
+    """The data sets of a budget (of `only`), or the context's own. efforts: {whether it is an excerpt: how much is trained}."""
 
     def opens(context: Context, notes: list[str]) -> list[Study]:
-        effort = context.effort or (QUICK if context.quick else FULL)
+        effort = context.effort or efforts[context.quick]
         names = [name for name in effort.budgets if not only or name in only]
         sources = [RowSource(name) for name in names] if context.data is None else [RowSource(context.data.name)]
         return opened(
             sources,
-            lambda source: cali3f_study(context, effort, source.read() if context.data is None else context.data),
+            lambda source: cali3f_study(context, effort, source.read() if context.data is None else context.data, family),
             "test",
             notes,
         )
