@@ -20,6 +20,7 @@ Open = Callable[[Context, list[str]], list[Study]]
 LENGTHS = (5, 10, 20)  # of PEPPER's lists
 KEPT = tuple(f"{metric}@{n}" for metric in ("hr", "ndcg", "f1_user") for n in LENGTHS)  # of every user, of tests
 FOLDS = 5
+FPL_SEEDS = 3
 
 
 def opened(sources: Iterable[RowSource], made: Callable[[RowSource], Study], needed: str, notes: list[str]) -> list[Study]:
@@ -111,9 +112,9 @@ def pepper(*sources: RowSource) -> Open:
 
 
 def fpl_study(context: Context, data: Interactions) -> Study:
-    """One data set under FPL's protocol."""
+    """One data set under FPL's protocol. Its split has no seed; seeds are those of trainings."""
     source, grid = RowSource(data.name, "temporal-80-20", label=data.name), context.grid or GRIDS[context.quick]
-    return _study(context, source, data, budget=Budget(), grid=grid, quick=grid.quick)
+    return _study(context, source, data, budget=Budget(seeds=1 if grid.quick else FPL_SEEDS), grid=grid, quick=grid.quick)
 
 
 # ---- FPL's countries -----------------------------------------------------------------------------------------------------------------
