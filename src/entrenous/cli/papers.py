@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..core.errors import CheckFailed, at_least
+from ..core.errors import CheckFailed, InputError, at_least
 from .console import emit_json, goes_on, progress_bar, say, table
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ def papers(
     seeds: int = 0,
     threads: int = 0,
     again: bool = False,
+    docs: bool = False,
     out: Path = RESULTS,
     cells: Path | None = None,
     json: bool = False,
@@ -46,6 +47,8 @@ def papers(
         Trainings at once, 0 = one a core.
     again:
         Run fresh ones again, too; finished trainings stay remembered.
+    docs:
+        Run nothing; fill the tables and figures of README.md and docs/*.md, and the page of claims, from the results in --out.
     out:
         Where results go: NAME.json, NAME.md and figures.
     cells:
@@ -58,6 +61,9 @@ def papers(
 
     at_least("--threads", threads, 0)
     at_least("--seeds", seeds, 0)
+    if docs:
+        _docs(out)
+        return
     if list:
         shown = stock(names, out)
         due = [one.name for one in shown if one.wanted(quick, seeds)] if estimate else []
@@ -74,6 +80,19 @@ def papers(
             tell=lambda done, total, what: say(f"[{done + 1}/{total}] {what}"),
         )  # fmt: skip
     _show(lines, json)
+
+
+def _docs(out: Path) -> None:
+    """Fills the pages of the checkout in which the results lie. Raises InputError where there are no such pages."""
+    from ..papers.documents import write_pages
+    from ..papers.runner import experiments
+    from ..papers.stored import stored_in
+
+    root = out.resolve().parent.parent
+    if not (root / "docs").is_dir() or not (root / "README.md").is_file():
+        raise InputError("--docs", f"no README.md and docs in {root}", expected="results in docs/results of a checkout")
+    for page in write_pages(root, stored_in(out, experiments())):
+        say(f"{page.relative_to(root)} changed")
 
 
 def _list(shown: Sequence[PaperStock], left: dict[str, WorkLeft], as_json: bool) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,7 +12,8 @@ from ..core.errors import InputError
 from ..runs.store import write_atomically
 from .provenance import changed
 from .render import markdown, standalone
-from .result import ExperimentResult
+from .result import ExperimentResult, Row
+from .table import system_of
 
 FOLDER = Path("docs") / "results"
 AGAIN = "make it again: entrenous papers NAME"
@@ -43,10 +44,40 @@ class StoredResult(NamedTuple):
         >>> StoredResult("t", {"rows": rows}).seeds
         'a 2, b 1'
         """
+        of = self._values()
+        return str(next(iter(of.values()))) if len(set(of.values())) == 1 else ", ".join(f"{data} {n}" for data, n in of.items())
+
+    def counted(self, data: Sequence[str] = ()) -> str:
+        """The same in words, of some data sets (none: of all).
+
+        >>> StoredResult("t", {"rows": [{"data": "a", "values": [1, 2], "seeds": [0, 1]}, {"data": "b"}]}).counted(["a"])
+        '2 seeds'
+        """
+        of = {name: n for name, n in self._values().items() if name in data or not data}
+        folds = any(row.get("values") and "seeds" not in row for row in self.content["rows"] if row["data"] in of)
+        unit = "fold" if folds else "seed"
+        said = [f"{n} {unit}{'s' if n > 1 else ''}" for n in of.values()]
+        return said[0] if len(set(said)) == 1 else ", ".join(f"{name} {some}" for name, some in zip(of, said, strict=True))
+
+    def _values(self) -> dict[str, int]:
         of: dict[str, int] = {}
         for row in self.content["rows"]:
             of[row["data"]] = max(of.get(row["data"], 1), len(row.get("values") or ()))
-        return str(next(iter(of.values()))) if len(set(of.values())) == 1 else ", ".join(f"{data} {n}" for data, n in of.items())
+        return of
+
+    def row(self, data: str, system: str, metric: str) -> Row | None:
+        """The row of a figure; None if there is none. system: where a table has several pi, with `, pi 0.5` after it."""
+        named = (row for row in self.content["rows"] if (row["data"], row["metric"]) == (data, metric))
+        return next((row for row in named if system in (str(of := system_of(row)), f"{of}, pi {row.get('pi')}")), None)
+
+    def tested(self, data: str, a: str, b: str, metric: str) -> Mapping[str, Any] | None:
+        """The paired test of a system against another, turned round if it is stored the other way; None if there is none."""
+        for test in self.content["tests"]:
+            if (test["data"], test["metric"]) == (data, metric) and {test["a"], test["b"]} == {a, b}:
+                sign = 1 if test["a"] == a else -1
+                ends = sorted((sign * test["low"], sign * test["high"]))
+                return {**test, "a": a, "b": b, "difference": sign * test["difference"], "low": ends[0], "high": ends[1]}
+        return None
 
     def changed(self) -> list[str]:
         """What of program and settings is no longer as it was when the result was made, as `provenance.changed` has it."""
