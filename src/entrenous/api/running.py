@@ -46,7 +46,8 @@ def run(
         metrics: further ones, {name: metric} or a list of functions (ranking, n) -> one value a query.
         rounds: of training; None = the algorithm's own. seed: names all randomness: same seed, same model bytes.
         every: rounds between looks at validation. patience: looks without a better one after which training stops.
-        on_round: called after each round as on_round(round, metrics), the metrics of a look at validation, else {}.
+        on_round: called after each round as on_round(round, metrics), the metrics of a look at validation, else {}; of a first training
+            too, where validation rows on which the final model trains are looked at.
         progress: True, False, or a function (done, total, what); None = on a terminal and in a notebook.
         out: a folder in which the run is stored; None = not at all. load: how a file is read, such as {"item": "venue"}.
         further: profile, protect, given, negatives, refit, network, threads, workers, ray, checkpoint_every, debug: as
