@@ -71,7 +71,10 @@ def test_what_is_fresh_is_not_run_again_and_a_quick_result_takes_no_full_ones_pl
     found = stored_in(tmp_path / "out", ["good"])["good"]
     assert not found.quick and found.seeds == "2"
     (kept,) = run(tmp_path, "good", quick=True)
-    assert "not run again" in kept.said and not stored_in(tmp_path / "out", ["good"])["good"].quick
+    (again,) = run_papers(["good"], Asked(quick=True), out=tmp_path / "out", cells=tmp_path / "cells", again=True)
+    assert (
+        "not run again" in kept.said and "not run again" in again.said and not stored_in(tmp_path / "out", ["good"])["good"].quick
+    )
     (more,) = run(tmp_path, "good", seeds=3)
     assert more.stored.seeds == "3" and not stock(["good"], tmp_path / "out")[0].wanted(Asked(seeds=3))
 

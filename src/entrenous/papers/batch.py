@@ -53,18 +53,23 @@ class PaperStock(NamedTuple):
             return "not run"
         return f"stale: {', '.join(self.changed)}" if self.changed else "fresh"
 
+    def replaceable(self, asked: Asked) -> bool:
+        """Whether what is asked for is no less than what is stored."""
+        if self.stored is None or (self.stored.quick and not asked.quick):
+            return True
+        less = asked.only and set(self.stored.only or ("all",)) - set(asked.only)
+        return not less and self.stored.quick == asked.quick
+
     def wanted(self, asked: Asked = USUAL) -> str:
         """Why a run is wanted; "" if it is not. A quick result takes no full one's place, and a part not that of more."""
         if self.stored is None:
             return "not run"
-        if asked.quick and not self.stored.quick:
+        if not self.replaceable(asked):
             return ""
         if self.stored.quick and not asked.quick:
             return "quick"
         if self.stored.only and set(asked.only or ("all",)) - set(self.stored.only):
             return "part"
-        if asked.only and set(self.stored.only or ("all",)) - set(asked.only):
-            return ""
         other = bool(asked.seeds) and self.stored.content.get("asked_seeds") != asked.seeds
         return self.state if self.changed else "other seeds" if other else ""
 
@@ -108,7 +113,7 @@ def run_papers(
         if not writable(folder):
             raise InputError(option, f"{folder} cannot be written to", expected="a folder you may write to", fix="choose another")
     shelves = stock(names, out)
-    due = [one.name for one in shelves if again or one.wanted(asked)]
+    due = [one.name for one in shelves if one.wanted(asked) or (again and one.replaceable(asked))]
     left = dict(estimates(due, remembered, asked)) if due else {}
     lines = [BatchLine(one.name, f"{one.state}, not run again", stored=one.stored) for one in shelves if one.name not in due]
     for done, name in enumerate(order := sorted(due, key=lambda name: (left[name].unknown > 0, left[name].seconds))):
