@@ -141,7 +141,7 @@ def test_what_fpl_compared_with_is_another_method() -> None:
 
 def test_newton_steps_over_the_curvature(data: Interactions) -> None:
     """One step from y: (w S (1 + alpha n_i / m / w) + lambda_i I)^-1 (sum of f - lambda_i y_i) added, by plain linear algebra."""
-    fcf = FCF(factors=3, form="gram", optimiser="newton", learning_rate=1.0, alpha=2.0, reg=0.05, reg_by="confidence")
+    fcf = FCF(factors=3, form="gram", optimiser="newton", learning_rate=1.0, alpha=2.0, reg=0.05, reg_by="root")
     y, everyone = np.random.default_rng(1).normal(size=(ITEMS, 3)).astype(np.float32), np.arange(USERS)
     private, update = fcf.local(received(y), fcf.init_devices(everyone, key(0)), data.histories(everyone), everyone, key(1))
     nothing = np.zeros_like(y)
@@ -149,12 +149,12 @@ def test_newton_steps_over_the_curvature(data: Interactions) -> None:
     p, y64 = (dense(data) > 0).astype(float), y.astype(float)
     c, consumed = 1 + 2 * p, p.sum(axis=0)
     for u in range(USERS):
-        x = np.linalg.solve(y64.T @ np.diag(c[u]) @ y64 + 0.05 * c[u].sum() * np.eye(3), y64.T @ (c[u] * p[u]))
+        x = np.linalg.solve(y64.T @ np.diag(c[u]) @ y64 + 0.05 * c[u].sum() ** 0.5 * np.eye(3), y64.T @ (c[u] * p[u]))
         assert np.allclose(private.x[u], x, atol=1e-5)
     x64 = private.x.astype(float)
     s, f = x64.T @ x64, (c * (p - x64 @ y64.T)).T @ x64
     for i in range(ITEMS):
-        reg = 0.05 * c[:, i].sum()
+        reg = 0.05 * c[:, i].sum() ** 0.5
         step = np.linalg.solve((1 + 2 * consumed[i] / USERS) * s + reg * np.eye(3), f[i] - reg * y64[i])
         assert np.allclose(moved[i] - y[i], step, atol=1e-3)
 

@@ -11,7 +11,7 @@ sum as Hu, Koren and Volinsky do theirs.
 
 `fcf` is the method as published. `fcf-huawei` is what FPL's tables compared with (sciueferrara/fcf-huawei): weight 0 instead of 1 for
 what was not consumed, no alpha, and plain gradient descent on the server. It is a weaker method. `fcf-newton` is ours: the second form,
-steps over the curvature and lambda by confidence (`reg_by`, after S. Rendle, W. Krichene, L. Zhang, Y. Koren, "Revisiting the performance
+steps over the curvature and lambda by frequency (`reg_by`, after S. Rendle, W. Krichene, L. Zhang, Y. Koren, "Revisiting the performance
 of iALS on item recommendation benchmarks", RecSys 2022), with which a tenth of the rounds suffices.
 """
 
@@ -66,10 +66,10 @@ class FCF(Settings):
     factors: int = Field(32, ge=1, le=1024, description="F, the length of x_u and y_i")
     alpha: float = Field(1.0, ge=0, description="c_ui = 1 + alpha r_ui: confidence of consumed items")
     reg: float = Field(10.0, ge=0, description="lambda on x_u and y_i")
-    reg_by: Literal["vector", "confidence"] = Field(
+    reg_by: Literal["vector", "root", "confidence"] = Field(
         "vector",
-        description="vector: lambda of every vector, as published; confidence: lambda times the sum of its c_ui, so that one lambda suits "
-        "data of any size (of an item with form=printed: as if nobody had consumed it)",
+        description="vector: lambda of every vector, as published; confidence, root: lambda times the sum of its c_ui, or the root of it. "
+        "The sum of an item is of those who sent a row for it, which nobody does if form=printed: as if nobody had consumed it",
     )
     learning_rate: float = Field(0.05, gt=0, description="of the server's optimiser")
     optimiser: Literal["adam", "sgd", "newton"] = Field(
@@ -140,6 +140,13 @@ class FCF(Settings):
     def default_rounds(self, catalogue: Catalogue) -> int:
         """Training rounds if none are asked for: the setting `rounds`, of any data set."""
         return self.rounds
+
+    def search_space(self) -> dict[str, str]:
+        """What a search chooses from unless it is told."""
+        if self.optimiser == "newton":
+            reg = {"vector": "2..100:log", "root": "0.05..3:log", "confidence": "0.001..0.05:log"}[self.reg_by]
+            return {"factors": "16..192:log", "alpha": "0.5..10:log", "reg": reg}
+        return {"factors": "16..128:log", "alpha": "0.5..10:log", "reg": "0.5..100:log", "learning_rate": "0.005..0.2:log"}
 
     @property
     def by_gram(self) -> bool:
@@ -228,18 +235,20 @@ class FCF(Settings):
 
     def _reg_of_items(self, total: Total) -> Float64Array:
         """lambda on each y_i, float64 [items]."""
-        if self.reg_by == "vector":
-            return np.full(len(total.senders), self.reg)
-        return self.reg * (self.unobserved * total.devices + self._extra * total.senders)  # nobody sends rows if form=printed
+        return self._reg_by(np.asarray(self.unobserved * total.devices + self._extra * total.senders, np.float64))
 
     def _reg_of_users(self, items: int, histories: Histories, c: Float32Array) -> Float64Array:
         """lambda on the x_u of each device, float64 [m]."""
         devices = len(histories.ptr) - 1
-        if self.reg_by == "vector":
-            return np.full(devices, self.reg)
         user = np.repeat(np.arange(devices), np.diff(histories.ptr))
         extra = np.bincount(user, weights=c.astype(np.float64) - self.unobserved, minlength=devices)
-        return self.reg * (self.unobserved * items + extra)
+        return self._reg_by(np.asarray(self.unobserved * items + extra, np.float64))
+
+    def _reg_by(self, confidence: Float64Array) -> Float64Array:
+        """lambda of vectors whose c_ui add up to `confidence`."""
+        if self.reg_by == "vector":
+            return np.full(len(confidence), self.reg)
+        return self.reg * (np.sqrt(confidence) if self.reg_by == "root" else confidence)
 
     def score(self, download: FCFDownload, devices: FCFDevices, histories: Histories) -> Float32Array:
         """Scores of every item, x_u . y_i with x_u solved against the y just received: float32 [m, items]."""
@@ -262,7 +271,7 @@ class FCF(Settings):
 ALGORITHMS = {
     "fcf": FCF,
     "fcf-newton": partial(
-        FCF, form="gram", optimiser="newton", learning_rate=1.0, reg_by="confidence", reg=0.008, alpha=3.0, factors=128, rounds=8
+        FCF, form="gram", optimiser="newton", learning_rate=1.0, reg_by="root", reg=0.5, alpha=3.0, factors=128, rounds=8
     ),
     "fcf-huawei": partial(FCF, unobserved=0.0, alpha=0.0, optimiser="sgd", learning_rate=0.005, reg=1.0),
 }
