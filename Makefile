@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # the real data sets, where this machine has them: tests that need them skip elsewhere
 export ENTRENOUS_SHARED ?= $(wildcard $(abspath ../shared/data))
 
-.PHONY: help setup demo federation gossip test test-slow lint failures mutants evidence clean
+.PHONY: help setup demo federation gossip test test-slow lint failures mutants evidence papers papers-docs clean
 help:
 	@echo "make demo   train FPL on MovieLens-100K, evaluate, recommend, write a report"
 	@echo "make federation  a server and 4 nodes over TLS on this machine; the model of the simulation, bit for bit"
@@ -15,6 +15,8 @@ help:
 	@echo "make failures   run the failure tests, slow ones too, and write docs/failures.md"
 	@echo "make mutants    put a hundred small faults into copies of the source, one at a time: which tests notice? (ARGS=--list, ARGS=NAME)"
 	@echo "make evidence   audit the algorithms on MovieLens-100K, and write what \`entrenous explain\` and docs/measured.md repeat (a quarter of an hour)"
+	@echo "make papers     run every table and figure whose stored result in docs/results is absent or stale; goes on where it was stopped (ARGS=--list, ARGS=NAME)"
+	@echo "make papers-docs  fill the tables of the documentation and docs/claims.md from docs/results"
 	@echo "make setup  only set up .venv for the tests (each of the others sets up what it needs)"
 
 # one .venv, one stamp for each set of extras: pip runs again only when pyproject.toml changes, so a second run needs no network;
@@ -58,6 +60,12 @@ failures: $(VENV)/.with-dev
 
 evidence: $(VENV)/.with-dev
 	$(BIN)/python -m entrenous.audit.survey $(ARGS)
+
+papers: $(VENV)/.torch
+	$(BIN)/entrenous papers $(ARGS)
+
+papers-docs: $(VENV)/.with-dev
+	$(BIN)/entrenous papers --docs
 
 mutants: $(VENV)/.with-dev
 	$(BIN)/python tests/mutants/run.py --jobs 2 $(ARGS)

@@ -19,6 +19,7 @@ from entrenous.core.errors import InputError
 from entrenous.core.keys import key
 from entrenous.core.update import Total, Update, add_update, empty_total
 from entrenous.data.interactions import Interactions
+from entrenous.data.user_groups import UserGroups
 from entrenous.federation.rounds import Rounds
 from entrenous.kernels import ncf
 
@@ -378,3 +379,59 @@ def test_a_model_that_was_not_delivered_is_refused(data: Interactions) -> None:
             algorithm.local(hostile, none, data.histories(users), users, key(1))
         with pytest.raises(InputError, match="groups"):
             algorithm.score(hostile, none, data.histories(users))
+
+
+# ---- beyond the print: one pass, a bounded pull, a constant lambda, clusters that are given --------------------------------------------
+
+
+def test_one_pass_is_both_passes_as_long_as_they_see_the_same(data: Interactions) -> None:
+    """At first v_p = w, and both passes draw the same samples. Without moving embeddings w[N] learns the same in any later round."""
+    assert same(one_round(data)[2], one_round(data, one_pass=True)[2])
+    still = {"learning_rate": 1e-30, "learning_rate_item": 0.0, "learning_rate_network": 0.1}
+    two, one = (trained(cali3f(**still, one_pass=on), data, 4).server for on in (False, True))
+    assert same(one.network, two.network) and same(one.local, two.local) and not np.allclose(one.local, one.network, atol=1e-3)
+    moving = [trained(cali3f(one_pass=on), data, 4).server for on in (False, True)]
+    assert not same(moving[0].network, moving[1].network)
+
+
+def test_a_bounded_pull_ends_at_w(data: Interactions) -> None:
+    """(6) with v_0 - w of length 5 and a step of length .3: phi 10 pulls by 3 (both), phi 100 by 30 as printed and by 5 if bounded."""
+    server, size = two_clusters()
+    server.local[0, :2] = 3, 4
+    dense = np.zeros((1, size), np.float32)
+    dense[0, 0] = 0.3
+    for phi, pull, way in ((10.0, "bounded", 3), (10.0, "printed", 3), (100.0, "bounded", 5), (100.0, "printed", 30)):
+        after = hand_made(server, [0], [[0.0]], [1], [[0.0]], [1], dense, **ONE, phi=phi, pull=pull)
+        assert np.allclose(after.local[0, :2], [3.3 - way * 0.6, 4 - way * 0.8], atol=1e-3)
+
+
+def test_only_a_bounded_pull_brings_v_p_closer_to_w_the_larger_phi_is(data: Interactions) -> None:
+    """Section III-A says so of phi; eq. 6 as printed overshoots where phi is well above 1."""
+
+    def distance(phi: float, pull: str) -> float:
+        server = trained(cali3f(phi=phi, pull=pull), data, 20).server
+        return float(np.linalg.norm(server.local - server.network, axis=1).mean())
+
+    bounded = [distance(phi, "bounded") for phi in (0.0, 0.5, 1.0, 10.0)]
+    assert bounded == sorted(bounded, reverse=True) and bounded[-1] < 0.5 * bounded[0]
+    assert distance(10.0, "printed") > 3 * bounded[0]
+
+
+def test_lambda_fades_or_not() -> None:
+    """(4) in round 3: .5^3 or .5 times the mean move, .3, of cluster 0's delegates."""
+    server, _ = two_clusters(round=np.full(1, 2, np.int64))
+    for fading, share in ((True, 0.5**3), (False, 0.5)):
+        after = hand_made(server, [0], [[0.3]], [0], [[0.0]], [2], **ONE, discount=0.5, fading=fading)
+        assert np.allclose(after.user[:3, 0], [0.3, 1 + share * 0.3, -1 + share * 0.3])
+
+
+def test_given_groups_are_the_clusters_and_stay(data: Interactions) -> None:
+    of = np.arange(USERS, dtype=np.int32) % 3
+    algorithm = cali3f(groups=UserGroups(of, ["a", "b", "c"]))
+    server = trained(algorithm, data, 3).server
+    assert (server.cluster == of).all() and len(server.local) == 3
+    assert len(np.unique(server.local, axis=0)) == 3
+    chosen = algorithm.select(server, data.catalogue, key(0))
+    assert np.bincount(of[chosen]).tolist() == [4, 4, 4]
+    with pytest.raises(InputError, match=f"got groups of 5 users; expected a group for each of the {USERS} users"):
+        cali3f(groups=UserGroups(of[:5], ["a", "b", "c"])).configured(data.catalogue)

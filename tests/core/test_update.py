@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from entrenous.core import update as module
 from entrenous.core.errors import EntrenousError, NonFiniteError
-from entrenous.core.update import STEP, Total, Update, add_update, clear_total, empty_total, fixed, merge_totals, real
+from entrenous.core.update import STEP, Total, Update, add_update, clear_total, empty_total, fixed, merge_totals, real, tabled
 
 ITEMS = 6
 
@@ -47,6 +48,22 @@ def test_any_order_and_any_grouping_gives_the_same_integers() -> None:
     merged = merge_totals(right, left)
     assert all(np.array_equal(a, b) for a, b in zip(arrays(one), arrays(merged), strict=True))
     assert one.devices == merged.devices == 12
+
+
+@pytest.mark.parametrize("sides", [(True, True), (True, False), (False, True)])
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_sum_side_by_side_is_the_same_sum(sides: tuple[bool, bool], workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PIECE", 4)
+    parts = [update_of(2, seed) for seed in range(2)]
+    apart, one, other = (empty_total(parts[0], ITEMS) for _ in range(3))
+    for part in parts:
+        apart = add_update(apart, part)
+    one, other = (add_update(total, part) for total, part in zip((one, other), parts, strict=True))
+    one, other = (tabled(total)[0] if side else total for total, side in zip((one, other), sides, strict=True))
+    merged = merge_totals(one, other, workers)
+    assert all(np.array_equal(a, b) for a, b in zip(arrays(apart), arrays(merged), strict=True)) and merged.devices == 4
+    assert tabled(merged)[1][:, :4].tolist() == np.column_stack([apart.rows["q"], apart.rows["b"], apart.senders]).tolist()
+    assert all(not array.any() for array in arrays(clear_total(merged, workers)))
 
 
 def test_a_cleared_total_is_zero_and_ready() -> None:

@@ -299,3 +299,23 @@ def digest() -> str:
 def test_plain_python_ends_with_the_same_bits() -> None:
     program = "import tests.kernels.test_ncf as tested; print(tested.digest())"
     assert printed(program, compiled=False) == digest()
+
+
+# ---- a second network in the same pass -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", MODELS)
+def test_a_second_network_learns_beside_the_first_and_changes_nothing_for_it(name: str, way: str) -> None:
+    """Where embeddings stay as they are it learns, bit for bit, what it would learn alone; and always what its equal learns."""
+    shape, _, user, item, networks, _ = start(name)
+    first, second = networks[:1], networks[1:]
+    none = np.zeros(len(HISTORIES), np.int32)
+    how = rates(**{**WAYS[way], "pull": 0})
+    alone, both = (ncf.train(shape, how, user, item, first, none, data(), beside=beside) for beside in (None, second))
+    assert all(getattr(both, part).tobytes() == getattr(alone, part).tobytes() for part in ("item", "row", "network", "user"))
+    equal = ncf.train(shape, how, user, item, first, none, data(), beside=first)
+    assert equal.beside.tobytes() == equal.network.tobytes() and len(alone.beside) == 0
+    still = how._replace(user=np.float32(0), item=np.float32(0))
+    apart = ncf.train(shape, still, user, item, second, none, data()).network
+    assert ncf.train(shape, still, user, item, first, none, data(), beside=second).beside.tobytes() == apart.tobytes()

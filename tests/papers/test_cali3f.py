@@ -313,14 +313,25 @@ def test_systems_are_compared_over_the_means_of_users():
     (test,) = against(trained, GMF, [FEDAVG, NEUMF], ["m"])
     assert test["difference"] == pytest.approx(5 / 3) and test["users"] == 3 and test["p_holm"] == test["p"]
     assert test["t"] == pytest.approx(5 / 3 / math.sqrt(4 / 3 / 3))
-    assert verdict({**test, "p_holm": 0.2}) == "cali3f-gmf is not told apart from fedavg-gmf, +1.6667 (p = 0.2)"
+    half = 4.3027 * math.sqrt(4 / 3 / 3)  # Student's t of two degrees of freedom
+    assert (test["low"], test["high"]) == (pytest.approx(5 / 3 - half, abs=1e-4), pytest.approx(5 / 3 + half, abs=1e-4))
+    said = "cali3f-gmf is not told apart from fedavg-gmf, +1.6667 (95 % interval -1.2018 to +4.5351, p = 0.2)"
+    assert verdict({**test, "p_holm": 0.2}) == said
 
 
 @pytest.mark.parametrize(
     ("difference", "p", "seen"), [(0.1, 0.001, "is seen"), (0.1, 0.2, "is not seen"), (-0.1, 0.001, "is not seen")]
 )
 def test_a_claim_is_held_against_the_numbers(difference, p, seen):
-    test = {"a": "cali3f-neumf", "b": "fedavg-neumf", "metric": "ndcg@10", "difference": difference, "p_holm": p}
+    test = {
+        "a": "cali3f-neumf",
+        "b": "fedavg-neumf",
+        "metric": "ndcg@10",
+        "difference": difference,
+        "low": 0.0,
+        "high": 0.0,
+        "p_holm": p,
+    }
     (said,) = cali3f_accuracy.claims("d", [test])
     assert f"Cali3F outperforms FedAvg; this {seen} here" in said
 

@@ -12,7 +12,7 @@ from small_federations import shop
 from entrenous.core import program
 from entrenous.core.program import closure, program_sha256, without_docstrings
 from entrenous.papers import remember as cells_module
-from entrenous.papers.cell import COMPUTED_BY, Cell, _metrics, identity, parts_of
+from entrenous.papers.cell import COMPUTED_BY, Cell, identity, measuring, parts_of
 from entrenous.papers.compute import compute
 from entrenous.papers.remember import Cells, read
 from entrenous.split.protocol import splits
@@ -211,7 +211,7 @@ def test_whatever_runs_in_a_training_is_part_of_its_identity(algorithm):
     compute(one, parts["test"], lambda *told: None, Event())  # what is imported on the way is
     found = callers(lambda: compute(one, parts["test"], lambda *told: None, Event()))
     run = {f"entrenous.{file.removesuffix('.py').removesuffix('/__init__').replace('/', '.')}" for file, _ in found}
-    covered = closure(type(one.made(data)).__module__, COMPUTED_BY, *_metrics())
+    covered = closure(type(one.made(data)).__module__, COMPUTED_BY, *measuring())
     assert {"entrenous.papers.compute", type(one.made(data)).__module__} <= run and len(run) > 12
     assert run - covered == set()
 

@@ -215,7 +215,7 @@ def test_order_by_hand():
 
 def test_claims_count_those_that_differ_for_sure():
     tests = [
-        {"a": "pepper-gmf", "b": name, "metric": "hr@10", "difference": d, "p_holm": p}
+        {"a": "pepper-gmf", "b": name, "metric": "hr@10", "difference": d, "low": d, "high": d, "p_holm": p}
         for name, d, p in (
             ("gossip-age-gmf", 0.1, 0.01),
             ("gossip-average-gmf", 0.1, 0.5),

@@ -10,18 +10,20 @@ its algorithm 1, whose lines 2 and 3 (rounds, devices side by side) are federati
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated, ClassVar, NamedTuple, Self, final
+from typing import Annotated, ClassVar, Literal, NamedTuple, Self, final
 
 import numpy as np
 from pydantic import Field
 
 from ..core.averaging import HOW_MUCH, average, counts, weighted_moves
 from ..core.contract import SentArray, Traits, UpTo, axes, dense, rows, shown
+from ..core.errors import InputError
 from ..core.keys import fold_name
 from ..core.protocols import Catalogue, Histories
 from ..core.sampling import cohort
 from ..core.types import Float32Array, Float64Array, Int32Array, Int64Array
 from ..core.update import Total, Update, gathered, real
+from ..data.user_groups import UserGroups
 from ..kernels import ncf
 from ._federated_ncf import NCFSettings, data_of, mean_network, one_network, shared, weighted_mean
 from ._user_clusters import check_clusters, delegates_of, first_centroids, k_means, shown_user, with_progress
@@ -67,8 +69,24 @@ class Cali3F(NCFSettings):
 
     clusters: int = Field(20, ge=1, le=100000, description="P, the number of clusters of users")
     phi: float = Field(0.5, ge=0, le=1000, description="eq. 6: how strongly v_p is drawn to w; 0 = local training")
+    pull: Literal["printed", "bounded"] = Field(
+        "printed",
+        description="printed: eq. 6, in which v_p is drawn towards w by phi times the length of its step, and beyond w where that is more "
+        "than the way there; bounded: as far as w at most, so that the larger phi, the closer to w, as section III-A has it",
+    )
     discount: float = Field(
-        0.9, ge=0, lt=1, description="lambda of eq. 4 in round t is discount^t: a share of the delegates' progress, fading"
+        0.9, ge=0, le=1, description="lambda of eq. 4: in round t discount^t, a share of the delegates' progress that fades"
+    )
+    fading: bool = Field(True, description="off: lambda is `discount` in every round")
+    groups: UserGroups | None = Field(
+        None,
+        description="the clusters, if they come from what is known about users (metadata) and not from their embeddings; @file.csv on the "
+        "command line, with the header user,group. They stay as they are, and P is how many there are",
+    )
+    one_pass: bool = Field(
+        False,
+        description="lines 5 and 6 in one pass over the history: w[N] and v_p[N] learn from the same samples and one copy of the "
+        "embeddings, which learns with v_p; off: each has a copy of its own, as printed, at about twice the work",
     )
     personalised: bool = Field(True, description="CaliUp: a model v_p for each cluster; off: everybody uses w")
     fast: bool = Field(True, description="FastAgg: eq. 4 and eq. 5; off: subordinates wait, items are averaged as in FedAvg")
@@ -106,10 +124,15 @@ class Cali3F(NCFSettings):
     traits: ClassVar[Traits] = Traits(groups="clusters")
 
     def configured(self, catalogue: Catalogue) -> Self:
-        """A copy of the settings with m, the devices of a round, as a number. Raises InputError for more clusters than users and for m <
-        P."""
+        """A copy of the settings with m, the devices of a round, as a number, and P, that of the groups if they are given. Raises
+        InputError for more clusters than users, for m < P, and for groups of other users."""
         own = super().configured(catalogue)
-        check_clusters(self.clusters, catalogue.users, own.cohort if self.sampled else None)
+        if self.groups is not None:
+            if len(self.groups.of) != catalogue.users:
+                problem = f"got groups of {len(self.groups.of)} users"
+                raise InputError("--set groups", problem, expected=f"a group for each of the {catalogue.users} users")
+            own = own.model_copy(update={"clusters": len(self.groups.names)})
+        check_clusters(own.clusters, catalogue.users, own.cohort if self.sampled else None)
         return own
 
     # ---- algorithm 1, line 1 -------------------------------------------------------------------------------------------------
@@ -118,7 +141,7 @@ class Cali3F(NCFSettings):
         """The initial global model w, the cluster models v_p = w, and the initial clusters of users."""
         user = self.first_users(np.arange(catalogue.users), fold_name(key, "user"))
         network = self.first_network(key)
-        cluster, centroids = k_means(user, first_centroids(user, self.clusters, fold_name(key, "clusters")))  # line 1: G
+        cluster, centroids = self._clustered(user, first_centroids(user, self.clusters, fold_name(key, "clusters")))  # line 1: G
         local = np.repeat(network, self.clusters if self.personalised else 0, axis=0)
         n = np.ones(catalogue.users, np.float32)
         return Cali3FServer(
@@ -130,6 +153,10 @@ class Cali3F(NCFSettings):
         return Cali3FDevices()
 
     # ---- III-B: ClusSamp -------------------------------------------------------------------------------------------------------
+
+    def _clustered(self, user: Float32Array, centroids: Float32Array) -> tuple[Int32Array, Float32Array]:
+        """G: by K-means on w[U], from these centroids; or the groups that are given."""
+        return k_means(user, centroids) if self.groups is None else (self.groups.of, centroids)
 
     def select(self, server: Cali3FServer, catalogue: Catalogue, key: np.uint64) -> Int64Array:
         """D: one client of each cluster at random, in a round robin over the clusters, until there are m. S: all others."""
@@ -158,16 +185,25 @@ class Cali3F(NCFSettings):
         self, download: Cali3FDownload, devices: Cali3FDevices, histories: Histories, users: Int64Array, key: np.uint64
     ) -> tuple[Cali3FDevices, Update]:
         """Local training (algorithm 1, line 17): w[N] and v_p learn, each with its own copy of the embeddings; w[U, I] learn with v_p."""
-        weight, data, model = counts(histories), data_of(histories, users, key), (download.user, download.item)
-        sent = ncf.train(self.shape, self.rates(), *model, download.network, one_network(len(users)), data)  # line 5
-        moves = {"network": weight[:, None] * sent.network}
+        weight, sent, moved_w = counts(histories), *self._trained(download, data_of(histories, users, key))
+        moves = {"network": weight[:, None] * moved_w}
         if self.personalised:
-            sent = ncf.train(self.shape, self.rates(), *model, download.local, download.at, data)  # line 6
             moves["local"] = weight[:, None] * sent.network
         moved = sent.row
         item = shared(moved, np.abs(moved)) if self.fast else weighted_moves(moved, sent.ptr, weight)  # theta^d of (5)
         shows = {"user": sent.user, "n": weight[:, None]}
         return devices, Update(sent.ptr, sent.item, item, moves, weight, download.cluster, self.clusters, shows, users)
+
+    def _trained(self, download: Cali3FDownload, data: ncf.NCFData) -> tuple[ncf.NCFLearnt, Float32Array]:
+        """What the devices learnt, with v_p if they have one, and how w[N] moved, float32 [m, network]."""
+        how, w = (self.shape, self.rates(), download.user, download.item), download.network
+        if self.personalised and self.one_pass:
+            both = ncf.train(*how, download.local, download.at, data, beside=w)  # lines 5 and 6
+            return both, both.beside
+        alone = ncf.train(*how, w, one_network(len(data.keys)), data)  # line 5
+        if not self.personalised:
+            return alone, alone.network
+        return ncf.train(*how, download.local, download.at, data), alone.network  # line 6
 
     # ---- algorithm 1, lines 8 to 20: on the server --------------------------------------------------------------------------------
 
@@ -178,7 +214,7 @@ class Cali3F(NCFSettings):
         everyone = total.dense["network"].sum(axis=0)[None], total.weight.sum()[None]
         network = mean_network(server.network, *everyone)  # lines 14 and 15
         user, item, n = self._fast_agg(server, total)  # lines 16 and 17
-        cluster, centroids = k_means(user, server.centroids)  # lines 18 and 19: G; D and S by `select`
+        cluster, centroids = self._clustered(user, server.centroids)  # lines 18 and 19: G; D and S by `select`
         local = _clus_avg(cluster, server.cluster, n, calibrated) if self.personalised else calibrated  # line 20
         return Cali3FServer(user, item, network, local, cluster, centroids, n, server.round + 1)
 
@@ -189,14 +225,16 @@ class Cali3F(NCFSettings):
         step = real(total.dense["local"]) / n  # line 11, times -eta
         away = server.local.astype(np.float64) - server.network
         distance = np.linalg.norm(away, axis=1, keepdims=True)
-        back = self.phi * np.linalg.norm(step, axis=1, keepdims=True) * away / np.where(distance > 0, distance, 1)
+        far = self.phi * np.linalg.norm(step, axis=1, keepdims=True)
+        far = far if self.pull == "printed" else np.minimum(far, distance)
+        back = far * away / np.where(distance > 0, distance, 1)
         return (server.local + step - back).astype(np.float32)  # line 12, (6)
 
     def _fast_agg(self, server: Cali3FServer, total: Total) -> tuple[Float32Array, Float32Array, Float32Array]:
         """III-C, FastAgg: w[U], w[I], and n_k of who took part. Delegates' embeddings as they come, subordinates' moved by the mean of
         their cluster's delegates."""
         delegates, shows = gathered(total)
-        discount = self.discount ** (int(server.round[0]) + 1) if self.fast else 0.0
+        discount = self.discount ** (int(server.round[0]) + 1 if self.fading else 1) if self.fast else 0.0
         user = with_progress(server.user, server.cluster, self.clusters, delegates, shows["user"], discount)  # (3), (4)
         item = weighted_mean(server.item, total) if self.fast else average(server.item, total)  # (5)
         n = server.n.copy()

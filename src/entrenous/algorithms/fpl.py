@@ -24,8 +24,8 @@ from ..core.protocols import Catalogue, Histories
 from ..core.sampling import cohort, one_of
 from ..core.settings import Settings
 from ..core.simd import LANES, SCALE, every, load, padded, store, sum_of, zeros
-from ..core.types import Float32Array, Int32Array, Int64Array, UInt32Array, UInt64Array
-from ..core.update import STEP, Total, Update, add_biases, add_devices, add_rows
+from ..core.types import Float32Array, Int32Array, Int64Array, UInt64Array
+from ..core.update import STEP, Total, Update, add_devices, add_rows, tabled
 from ..kernels import bpr_mf
 from ..privacy.choice import Choice
 
@@ -147,7 +147,7 @@ class FPL(Settings):
         Server)."""
         p, sent = devices.p.copy(), self._room(len(users), histories)
         n = _local(download, p, self._data(users, histories, key), 0, len(users), self.numbers(), sent)
-        of_items = {"q": sent.dq[:n, : self.factors].copy(), "b": sent.db[:n]}
+        of_items = {"q": sent.rows[:n, : self.factors].copy(), "b": sent.rows[:n, self.factors].copy()}
         return FPLDevices(p), Update(sent.ptr, sent.item[:n], of_items, {}, np.ones(len(users), np.float32))
 
     def local_sum(
@@ -155,9 +155,9 @@ class FPL(Settings):
     ) -> tuple[FPLDevices, Total, int, int]:
         """Local training as `local`, with the updates added to `total` while they are in the cache: the same bits. Also returns how many
         rows and bytes were sent."""
-        p, sums, together = devices.p.copy(), (total.rows["q"], total.rows["b"], total.senders), self._together(len(users))
+        p, (total, table), together = devices.p.copy(), tabled(total), self._together(len(users))
         room, data = self._room(together, histories), self._data(users, histories, key)
-        rows = _local_sum(download, p, data, together, self.numbers(), room, *sums)
+        rows = _local_sum(download, p, data, together, self.numbers(), room, table)
         if rows < 0:
             raise NonFiniteError("update: a value is not finite or beyond +-32768; the model is unchanged")
         nothing, none = np.zeros(len(users) + 1, np.int64), np.empty(0, np.int32)
@@ -168,7 +168,7 @@ class FPL(Settings):
         """The server's step (eq. 7, step 4, Global Aggregation): the global model moves by the learning rate times the sum of the
         updates."""
         q, b = server.q.copy(), server.b.copy()
-        _aggregate(q, b, total.rows["q"], total.rows["b"], total.senders, np.float32(self.learning_rate))
+        _aggregate(q, b, tabled(total)[1], np.float32(self.learning_rate))
         return FPLServer(q, b)
 
     def score(self, download: FPLServer, devices: FPLDevices, histories: Histories) -> Float32Array:
@@ -205,17 +205,14 @@ class FPL(Settings):
 
     def _together(self, devices: int) -> int:
         """How many devices' updates fill a core's second-level cache."""
-        return max(1, min(devices, CACHE // max(1, 2 * self.triples * 4 * (padded(self.factors) + 2))))
+        return max(1, min(devices, CACHE // max(1, 2 * self.triples * 4 * padded(self.factors + 2))))
 
     def _room(self, devices: int, histories: Histories) -> _FPLRoom:
         longest, avoided = (int(np.diff(ptr).max(initial=0)) for ptr in (histories.ptr, histories.avoid_ptr))
-        triples, width = devices * self.triples, padded(self.factors)
-        i, j, row_i, row_j = (np.empty(triples, np.uint32) for _ in range(4))
-        item, db, dq = np.empty(2 * triples + 1, np.int32), np.zeros(2 * triples + 1, np.float32), zeros(2 * triples + 1, width)
-        ptr, places, gaps = np.zeros(devices + 1, np.int64), np.empty(longest, np.int32), np.empty(avoided + LANES, np.int32)
-        return _FPLRoom(
-            ptr, item, dq, db, i, j, row_i, row_j, zeros(1, width), zeros(1, width), places, slots_for(self.triples), gaps
-        )
+        sent, width = 2 * devices * self.triples + 1, padded(self.factors)
+        ptr, item, rows = np.zeros(devices + 1, np.int64), np.empty(sent, np.int32), zeros(sent, padded(self.factors + 2))
+        places, gaps = np.empty(longest, np.int32), np.empty(avoided + LANES, np.int32)
+        return _FPLRoom(ptr, item, rows, zeros(1, width), zeros(1, width), places, slots_for(self.triples), gaps)
 
 
 class _Numbers(NamedTuple):
@@ -244,19 +241,15 @@ class _Data(NamedTuple):
 class _FPLRoom(NamedTuple):
     """Memory for a number of devices; rows of F numbers are padded to whole lanes.
 
-    ptr, item, dq, db: the rows of Delta Theta_S,u as in an Update, at most 2 T a device, and one more that takes what is not sent.
-    i, j: items of each triple; row_i, row_j: the rows their updates go to. p, dp: p_u and its summed update.
+    ptr, item, rows: the rows of Delta Theta_S,u as in an Update, at most 2 T a device, and one more that takes what is not sent. A row is
+    [update of q_i | of b_i | 1], the 1 in units of the fixed-point grid: what it adds to the count of an item's senders.
+    p, dp: p_u and its summed update.
     places: the row of each consumed item of a device (-1 = none yet); slots, gaps: for its negatives (core/negatives.py).
     """
 
     ptr: Int64Array
     item: Int32Array
-    dq: Float32Array
-    db: Float32Array
-    i: UInt32Array
-    j: UInt32Array
-    row_i: UInt32Array
-    row_j: UInt32Array
+    rows: Float32Array
     p: Float32Array
     dp: Float32Array
     places: Int32Array
@@ -305,10 +298,10 @@ def plain_local(
 @njit(cache=True, nogil=True, error_model="numpy")
 def _local(theta: FPLServer, p: Float32Array, data: _Data, low: int, high: int, numbers: _Numbers, room: _FPLRoom) -> int:
     """T triples a device against the received Q, b; writes the rows to send and returns how many. p moves in place."""
-    q, b, p_u, dp_u, ptr, item, dq, db = theta.q, theta.b, room.p, room.dp, room.ptr, room.item, room.dq, room.db
+    q, b, p_u, dp_u, ptr, item, d_theta = theta.q, theta.b, room.p, room.dp, room.ptr, room.item, room.rows
     history, history_ptr, avoid, avoid_ptr, pi, keys = data.item, data.ptr, data.avoid, data.avoid_ptr, data.pi, data.keys
     slots, places, gaps, mask = room.slots, room.places, room.gaps, np.uint64(len(room.slots) - 1)
-    items, factors, width, triples, per_triple = len(b), q.shape[1], dq.shape[1], numbers.triples, numbers.per_triple
+    items, factors, width, triples, per_triple = len(b), q.shape[1], d_theta.shape[1], numbers.triples, numbers.per_triple
     alpha, reg_user, none = every(numbers.alpha), every(numbers.reg_user), every(np.float32(0))
     reg_positive, reg_negative = every(numbers.reg_positive), every(numbers.reg_negative)
     n, personal, kept = 0, len(pi) > 1, len(item) - 1
@@ -318,9 +311,9 @@ def _local(theta: FPLServer, p: Float32Array, data: _Data, low: int, high: int, 
         for f in range(factors):
             p_u[0, f] = p[u, f]
         for f in range(n * width, (n + 2 * drawn) * width, LANES):
-            store(dq, f, none)
+            store(d_theta, f, none)
         for r in range(n, n + 2 * drawn):
-            db[r] = np.float32(0)
+            d_theta[r, factors + 1] = STEP
         slots[:] = -1
         places[:length] = -1
         fill_gaps(avoid, avoid_ptr[u], avoided, gaps)
@@ -355,21 +348,21 @@ def _local(theta: FPLServer, p: Float32Array, data: _Data, low: int, high: int, 
                 products = products + load(p_u, f) * (q_i - q_j)
             x_uij = b[i] - b[j] + sum_of(products)  # (4)
             slope = logistic(-x_uij)  # (3): e^-x / (1 + e^-x)
-            db[row_i] += slope  # (5), theta = b_i
-            db[row_j] -= slope  # (5), theta = b_j
             d = every(slope)
             for f in range(0, factors, LANES):
                 p_f, q_i, q_j = load(p_u, f), load(q, at_i + f, factors - f), load(q, at_j + f, factors - f)
-                store(dq, to_i + f, load(dq, to_i + f) + (d * p_f - reg_positive * q_i))  # (5), theta = q_i
-                store(dq, to_j + f, load(dq, to_j + f) - (d * p_f + reg_negative * q_j))  # (5), theta = q_j
+                store(d_theta, to_i + f, load(d_theta, to_i + f) + (d * p_f - reg_positive * q_i))  # (5), theta = q_i
+                store(d_theta, to_j + f, load(d_theta, to_j + f) - (d * p_f + reg_negative * q_j))  # (5), theta = q_j
                 step = d * (q_i - q_j) - reg_user * p_f  # (5), theta = p_u
                 if per_triple:
                     store(p_u, f, p_f + alpha * step)  # (6) at once, as run
                 else:
                     store(dp_u, f, load(dp_u, f) + step)
+            d_theta[row_i, factors] += slope  # (5), theta = b_i
+            d_theta[row_j, factors] -= slope  # (5), theta = b_j
 
         ptr[u - low + 1] = n
-        for f in range(0, width, LANES):
+        for f in range(0, factors, LANES):
             store(p_u, f, load(p_u, f) + alpha * load(dp_u, f))  # (6), as printed (the sum is 0 as run)
             store(dp_u, f, none)
         for f in range(factors):
@@ -382,14 +375,13 @@ def _local(theta: FPLServer, p: Float32Array, data: _Data, low: int, high: int, 
 
 @njit(cache=True, nogil=True)
 def _local_sum(
-    theta: FPLServer, p: Float32Array, data: _Data, together: int, numbers: _Numbers, room: _FPLRoom, sum_q: Int64Array,
-    sum_b: Int64Array, senders: Int64Array,
-) -> int:  # fmt: skip
-    """All devices, `together` at a time, and their updates added to the sums; returns the rows sent, -1 if a value cannot be added."""
+    theta: FPLServer, p: Float32Array, data: _Data, together: int, numbers: _Numbers, room: _FPLRoom, table: Int64Array
+) -> int:
+    """All devices, `together` at a time, and their updates added to the sum; returns the rows sent, -1 if a value cannot be added."""
     rows, ok = 0, True
     for low in range(0, len(p), together):
         n = _local(theta, p, data, low, min(low + together, len(p)), numbers, room)
-        ok &= add_rows(room.item[:n], room.dq, sum_q) & add_biases(room.item[:n], room.db, sum_b, senders)
+        ok &= add_rows(room.item[:n], room.rows, table)
         rows += n
     return rows if ok else -1
 
@@ -401,15 +393,14 @@ def _moved(theta: np.float32, total: int | np.signedinteger[Any], alpha: np.floa
 
 
 @njit(cache=True, nogil=True)
-def _aggregate(
-    q: Float32Array, b: Float32Array, sum_q: Int64Array, sum_b: Int64Array, senders: Int64Array, alpha: np.float32
-) -> None:
-    """(7) in place, for the items that somebody sent."""
+def _aggregate(q: Float32Array, b: Float32Array, table: Int64Array, alpha: np.float32) -> None:
+    """(7) in place, for the items that somebody sent. table: the sums [q | b | senders]."""
+    factors = q.shape[1]
     for k in range(len(b)):
-        if senders[k] > 0:
-            for f in range(q.shape[1]):
-                q[k, f] = _moved(q[k, f], sum_q[k, f], alpha)
-            b[k] = _moved(b[k], sum_b[k], alpha)
+        if table[k, factors + 1] > 0:
+            for f in range(factors):
+                q[k, f] = _moved(q[k, f], table[k, f], alpha)
+            b[k] = _moved(b[k], table[k, factors], alpha)
 
 
 @njit(cache=True, nogil=True)
@@ -417,16 +408,16 @@ def _solo(
     theta: FPLServer, p: Float32Array, data: _Data, key: np.uint64, start: int, stop: int, numbers: _Numbers, room: _FPLRoom
 ) -> int:
     """Rounds start .. stop - 1 with one device each, in place; returns the rows sent. The sums are fixed point as everywhere."""
-    total, q, b, item, dq, db = 0, theta.q, theta.b, room.item, room.dq, room.db
+    total, q, b, item, d_theta, factors = 0, theta.q, theta.b, room.item, room.rows, p.shape[1]
     for number in range(start, stop):
         u = one_of(select_key(key, number), len(p))
         data.keys[u] = fold(local_key(key, number), u)
         n = _local(theta, p, data, u, u + 1, numbers, room)
         for r in range(n):
             k = item[r]
-            for f in range(p.shape[1]):
-                q[k, f] = _moved(q[k, f], np.int64(np.rint(dq[r, f] * SCALE)), numbers.alpha)
-            b[k] = _moved(b[k], np.int64(np.rint(db[r] * SCALE)), numbers.alpha)
+            for f in range(factors):
+                q[k, f] = _moved(q[k, f], np.int64(np.rint(d_theta[r, f] * SCALE)), numbers.alpha)
+            b[k] = _moved(b[k], np.int64(np.rint(d_theta[r, factors] * SCALE)), numbers.alpha)
         total += n
     return total
 

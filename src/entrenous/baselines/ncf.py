@@ -219,10 +219,10 @@ def learn(
             filled = max(filled, to + 1)
             i_to = _place(i, filled, width, gradient, row_of, slot_of)
             filled = max(filled, i_to + 1)
-            error = ncf.slope(ncf.forward(shape, net, table, u * width, table, i * width, act, pre), label)
+            error = ncf.slope(ncf.forward(shape, net, table, u * width, table, i * width, act, pre, 0), label)
             ncf.backward(
                 shape, net, table, u * width, table, i * width, act, pre, back, error, reg, gnet, gradient, to * width,
-                gradient, i_to * width,
+                gradient, i_to * width, 0,
             )  # fmt: skip
             taken += 1
             if taken == rates.batch or (n == rows - 1 and which == extra):

@@ -130,6 +130,7 @@ def _groups() -> dict[str, list[Any]]:
         lab,
         leaks,
         members,
+        papers,
         receipt,
         run,
         serve,
@@ -141,8 +142,8 @@ def _groups() -> dict[str, list[Any]]:
     return {
         "Start": [lab.demo, run.run, ask.recommend, ask.predict, stored.runs, stored.report, export.export],
         "Research": [
-            compare.compare, tune.tune, lab.experiment, audit.audit, leaks.leakcheck, checking.check, about.algorithms, about.explain,
-            lab.bench,
+            compare.compare, tune.tune, lab.experiment, papers.papers, audit.audit, leaks.leakcheck, checking.check,
+            about.algorithms, about.explain, lab.bench,
         ],
         "Privacy": [receipt.receipt, attack.attack],
         "Data": [data.app, splitting.split],

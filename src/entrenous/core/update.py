@@ -8,21 +8,24 @@ a sum independent of arrival order and of the number of threads; secure aggregat
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numba import njit
 
 from .errors import EntrenousError, NonFiniteError
-from .simd import BOUND, LANES, SCALE, add_fixed, fetch, load
+from .simd import LANES, add_fixed, fetch, load
 from .types import Array, Float32Array, Float64Array, Int32Array, Int64Array
 
 STEP = 2.0**-16  # one unit of the fixed-point grid
 LIMIT = 2.0**31 * STEP  # a single value of an update must lie within +-32768
 NO_GROUPS, NOBODY = np.empty(0, np.int32), np.empty(0, np.int64)
 NOTHING: Mapping[str, Float32Array] = MappingProxyType({})
+LINE = 8  # int64 in a cache line
+PIECE = 1 << 17  # int64: less is not worth handing to another thread
 AHEAD = 16  # rows: a total is read at random, from memory that answers after about as many additions
 
 
@@ -72,6 +75,7 @@ class Total(NamedTuple):
     rows: {name: int64 [items, ...]}; senders: int64 [items], how many devices sent a row for the item;
     dense: {name: int64 [groups, ...]}; weight: int64 [groups]; devices: how many devices were added.
     shown: what cannot be added up, in the order of arrival; `gathered` puts it in the order of the senders.
+    table: int64 [items, w], of which rows and senders are columns, where they lie side by side (`tabled`); None where they do not.
     """
 
     rows: dict[str, Int64Array]
@@ -80,6 +84,7 @@ class Total(NamedTuple):
     weight: Int64Array
     devices: int
     shown: tuple[ShownArrays, ...] = ()
+    table: Int64Array | None = None
 
 
 def by_item(update: Update) -> Update:
@@ -110,10 +115,27 @@ def zero_total(items: int, rows: Mapping[str, tuple[int, ...]], dense: Mapping[s
 
 
 def _zeros(shape: tuple[int, ...]) -> Int64Array:
-    """Written zeros. np.zeros would leave them to the system, which then hands out small pages; a table read at random wants large ones."""
-    array = np.empty(shape, np.int64)
-    array.fill(0)
-    return array
+    """Written zeros that begin where a cache line does. np.zeros would leave them to the system, which then hands out small pages; a
+    table read at random wants large ones."""
+    memory, size = np.empty(math.prod(shape) + LINE, np.int64), math.prod(shape)
+    memory.fill(0)
+    start = -memory.ctypes.data % (8 * LINE) // 8
+    return memory[start : start + size].reshape(shape)
+
+
+def tabled(total: Total) -> tuple[Total, Int64Array]:
+    """The same sum, and its table, in which all that a device adds for an item lies in as few cache lines as can be: rows in their
+    order, then the count of senders."""
+    if total.table is not None:
+        return total, total.table
+    arrays = {**total.rows, "": total.senders}
+    widths = [math.prod(array.shape[1:]) for array in arrays.values()]
+    table, views, low = _zeros((len(total.senders), -(-sum(widths) // LINE) * LINE)), list[Int64Array](), 0
+    for array, width in zip(arrays.values(), widths, strict=True):
+        views.append(table[:, low : low + width].reshape(array.shape))
+        views[-1][...] = array
+        low += width
+    return total._replace(rows=dict(zip(total.rows, views, strict=False)), senders=views[-1], table=table), table
 
 
 def add_update(total: Total, update: Update) -> Total:
@@ -168,22 +190,50 @@ def gathered(total: Total) -> ShownArrays:
     return ShownArrays(sender[order], arrays)
 
 
-def clear_total(total: Total) -> Total:
-    """Sets all arrays of a sum to 0, so that a round reuses the memory of the round before."""
-    for array in (*total.rows.values(), *total.dense.values(), total.senders, total.weight):
-        array[...] = 0
+Each: TypeAlias = Callable[
+    [Callable[[Any], object], list[Any]], Iterable[object]
+]  # applies a function to pieces of memory, as `map`
+
+
+def clear_total(total: Total, workers: int = 1, each: Each = map) -> Total:
+    """Sets all arrays of a sum to 0, so that a round reuses the memory of the round before. each: runs `workers` pieces at once."""
+    list(each(_clear, _pieces([total], workers)))
     return total._replace(devices=0, shown=())
 
 
-def merge_totals(left: Total, right: Total) -> Total:
-    """Adds two sums in place in `left`. They are integers: the order does not matter."""
-    for name, rows in right.rows.items():
-        left.rows[name][...] += rows
-    for name, dense in right.dense.items():
-        left.dense[name][...] += dense
-    left.senders[...] += right.senders
-    left.weight[...] += right.weight
+def merge_totals(left: Total, right: Total, workers: int = 1, each: Each = map) -> Total:
+    """Adds two sums in place in `left`. They are integers: the order does not matter. each: runs `workers` pieces at once."""
+    if left.table is None or right.table is None:
+        left, right = (total._replace(table=None) for total in (left, right))
+    list(each(_add, _pieces([left, right], workers)))
     return left._replace(devices=left.devices + right.devices, shown=(*left.shown, *right.shown))
+
+
+def _pieces(totals: list[Total], workers: int) -> list[list[tuple[Int64Array, ...]]]:
+    """The memory of sums of one shape, for each worker a list of pieces that belong together."""
+    every = list(zip(*(_arrays(total) for total in totals), strict=True))
+    many = min(workers, 1 + sum(arrays[0].size for arrays in every) // PIECE)
+    return [[tuple(np.array_split(array, many)[n] for array in arrays) for arrays in every] for n in range(many)]
+
+
+def _clear(piece: list[tuple[Int64Array, ...]]) -> None:
+    for (array,) in piece:
+        array[...] = 0
+
+
+def _add(piece: list[tuple[Int64Array, ...]]) -> None:
+    for left, right in piece:
+        left += right
+
+
+def _arrays(total: Total) -> list[Int64Array]:
+    """All memory of a sum, each piece once."""
+    of_items = [*_named(total.rows), total.senders] if total.table is None else [total.table]
+    return [*of_items, *_named(total.dense), total.weight]
+
+
+def _named(arrays: Mapping[str, Int64Array]) -> list[Int64Array]:
+    return [arrays[name] for name in sorted(arrays)]
 
 
 def fixed(values: Array) -> Int64Array:
@@ -208,7 +258,7 @@ def add_rows(item: Int32Array, rows: Float32Array, total: Int64Array) -> bool:
     ok, w, width, last = True, rows.shape[1], total.shape[1], len(item) - 1
     for r in range(len(item)):
         soon = np.int64(item[min(r + AHEAD, last)]) * width
-        for f in range(0, width, 8):  # a cache line each
+        for f in range(0, width, LINE):
             fetch(total, soon + f)
         start = np.int64(item[r]) * width
         for f in range(0, width, LANES):
@@ -221,15 +271,3 @@ def count_items(item: Int32Array, count: Int64Array) -> None:
     """Counts the senders of each item: count[item[r]] += 1."""
     for r in range(len(item)):
         count[item[r]] += 1
-
-
-@njit(cache=True, nogil=True)
-def add_biases(item: Int32Array, rows: Float32Array, total: Int64Array, count: Int64Array) -> bool:
-    """Adds one number a row to a sum, as `add_rows`, and counts the senders, as `count_items`."""
-    ok = True
-    for r in range(len(item)):
-        k, scaled = np.uint64(item[r]), np.rint(rows[r] * SCALE)
-        ok &= abs(scaled) < BOUND
-        total[k] += np.int64(scaled)
-        count[k] += 1
-    return ok

@@ -12,6 +12,7 @@ from ..core.errors import EntrenousError, at_least
 from ..core.types import Int64Array
 
 T = TypeVar("T")
+B = TypeVar("B")
 
 
 class Executor(Protocol):
@@ -44,7 +45,7 @@ class Threads:
         self.workers, self.strict = workers or _cores(), strict
         self._pool = ThreadPoolExecutor(self.workers, thread_name_prefix="devices") if self.workers > 1 else None
 
-    def map(self, function: Callable[[Int64Array], T], blocks: Sequence[Int64Array]) -> list[T]:
+    def map(self, function: Callable[[B], T], blocks: Sequence[B]) -> list[T]:
         if self._pool is None or len(blocks) == 1:
             return [function(block) for block in blocks]
         return list(self._pool.map(function, blocks))

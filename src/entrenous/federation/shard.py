@@ -121,7 +121,7 @@ class Shard:
             _write_back(devices, rows, private)
             sent = sent.plus(up)
         totals = _drained(now.totals) or [self._total(now)]
-        merged = reduce(merge_totals, totals)
+        merged = reduce(partial(merge_totals, workers=self.executor.workers, each=self.executor.map), totals)
         for total in totals[1:]:
             self.release(total)
         return merged, sent
@@ -173,7 +173,7 @@ class Shard:
 
     def release(self, total: Total) -> None:
         """Takes back a sum that `work` gave, sets it to 0, and uses its memory again."""
-        self._free.put(clear_total(total))
+        self._free.put(clear_total(total, self.executor.workers, self.executor.map))
 
     def _blocks(self, users: Int64Array) -> list[Int64Array]:
         workers = self.executor.workers
@@ -222,11 +222,16 @@ def _drained(queue: SimpleQueue[Total]) -> list[Total]:
 
 def _some(devices: State, rows: Int64Array) -> State:
     """The private state in some rows: views where they are consecutive."""
-    consecutive = len(rows) > 0 and int(rows[-1]) - int(rows[0]) + 1 == len(rows)
-    where: Any = slice(int(rows[0]), int(rows[-1]) + 1) if consecutive else rows
+    where = _places(rows)
     return type(devices)(*(array[where] for array in devices))
+
+
+def _places(rows: Int64Array) -> Any:
+    """Ascending rows as what picks them from an array fastest."""
+    consecutive = len(rows) > 0 and int(rows[-1]) - int(rows[0]) + 1 == len(rows)
+    return slice(int(rows[0]), int(rows[-1]) + 1) if consecutive else rows
 
 
 def _write_back(devices: State, rows: Int64Array, private: State) -> None:
     for array, new in zip(devices, private, strict=True):
-        array[rows] = new
+        array[_places(rows)] = new

@@ -89,14 +89,15 @@ def forward(
     i: int,
     act: Float32Array,
     pre: Float32Array,
+    k: int,
 ) -> np.float32:
-    """The logit h . [p^G * q^G ; a_L] + h_0 of the padded embeddings at flat positions u of `user` and i of `item`; leaves act and pre
-    behind."""
+    """The logit h . [p^G * q^G ; a_L] + h_0 by network k of `net`, of the padded embeddings at flat positions u of `user` and i of
+    `item`; leaves act and pre behind."""
     gmf, mlp, head, widths, weights, biases = shape.gmf, shape.mlp, shape.head, shape.width, shape.weight, shape.bias
-    layers, last = len(weights), widths[len(weights)]
+    layers, last, own = len(weights), widths[len(weights)], k * net.shape[1]
     total = every(np.float32(0))
     for f in range(0, gmf, LANES):
-        total = total + load(net, head + f) * (load(user, u + f) * load(item, i + f))
+        total = total + load(net, own + head + f) * (load(user, u + f) * load(item, i + f))
     if layers:
         for f in range(0, mlp, LANES):
             store(act, f, load(user, u + gmf + f))
@@ -106,33 +107,36 @@ def forward(
             wide, narrow = widths[layer], widths[layer + 1]
             out = into + wide
             for o in range(0, narrow, LANES):
-                z = load(net, biases[layer] + o)
+                z = load(net, own + biases[layer] + o)
                 for f in range(0, wide, LANES):
-                    z = z + weighted(net, weights[layer] + f * narrow + o, narrow, act, into + f)
+                    z = z + weighted(net, own + weights[layer] + f * narrow + o, narrow, act, into + f)
                 store(pre, out + o, z)
                 store(act, out + o, unless_negative(z, z))
             into = out
         for f in range(0, last, LANES):
-            total = total + load(net, head + gmf + f) * load(act, into + f)
-    return sum_of(total) + net[0, head + gmf + last]
+            total = total + load(net, own + head + gmf + f) * load(act, into + f)
+    return sum_of(total) + net[k, head + gmf + last]
 
 
 @inside
 def backward(
     shape: NCFShape, net: Float32Array, user: Float32Array, u: int, item: Float32Array, i: int, act: Float32Array, pre: Float32Array,
     back: Float32Array, error: np.float32, reg: Lanes, gnet: Float32Array, gu: Float32Array, u_to: int, gi: Float32Array, i_to: int,
+    k: int,
 ) -> None:  # fmt: skip
-    """Adds the gradient of a sample's loss to gnet, to gu at flat position u_to and to gi at i_to. error: y_ui less its label."""
+    """Adds the gradient of a sample's loss by network k to row k of gnet and, of network 0 alone, to gu at flat position u_to and to gi
+    at i_to. error: y_ui less its label."""
     gmf, mlp, head, widths, weights, biases = shape.gmf, shape.mlp, shape.head, shape.width, shape.weight, shape.bias
-    layers, last, none = len(weights), widths[len(weights)], every(np.float32(0))
-    head_mlp, into = head + gmf, shape.top
+    layers, last, none, own = len(weights), widths[len(weights)], every(np.float32(0)), k * net.shape[1]
+    head_gmf, head_mlp, into = own + head, own + head + gmf, shape.top
     e = every(error)
-    gnet[0, head_mlp + last] += error
+    gnet[k, head + gmf + last] += error
     for f in range(0, gmf, LANES):
-        p, q, h = load(user, u + f), load(item, i + f), load(net, head + f)
-        store(gnet, head + f, load(gnet, head + f) + e * (p * q))
-        store(gu, u_to + f, load(gu, u_to + f) + (e * (h * q) + reg * p))
-        store(gi, i_to + f, load(gi, i_to + f) + (e * (h * p) + reg * q))
+        p, q, h = load(user, u + f), load(item, i + f), load(net, head_gmf + f)
+        store(gnet, head_gmf + f, load(gnet, head_gmf + f) + e * (p * q))
+        if k == 0:
+            store(gu, u_to + f, load(gu, u_to + f) + (e * (h * q) + reg * p))
+            store(gi, i_to + f, load(gi, i_to + f) + (e * (h * p) + reg * q))
     if layers:
         for f in range(0, last, LANES):
             h = load(net, head_mlp + f)
@@ -145,15 +149,15 @@ def backward(
             for o in range(0, narrow, LANES):
                 dz = unless_negative(load(pre, out + o), load(back, out + o))
                 store(back, out + o, dz)
-                store(gnet, biases[layer] + o, load(gnet, biases[layer] + o) + dz)
+                store(gnet, own + biases[layer] + o, load(gnet, own + biases[layer] + o) + dz)
             for f in range(0, wide, LANES):
                 dx = none
                 for o in range(0, narrow, LANES):
-                    dz, tile = load(back, out + o), weights[layer] + f * narrow + o
+                    dz, tile = load(back, out + o), own + weights[layer] + f * narrow + o
                     dx = dx + products(net, tile, narrow, dz)
                     add_outer(gnet, tile, narrow, act, into + f, dz)
                 store(back, into + f, dx)
-        for f in range(0, mlp, LANES):
+        for f in range(0, mlp if k == 0 else 0, LANES):
             p, q = load(user, u + gmf + f), load(item, i + gmf + f)
             store(gu, u_to + gmf + f, load(gu, u_to + gmf + f) + (load(back, f) + reg * p))
             store(gi, i_to + gmf + f, load(gi, i_to + gmf + f) + (load(back, mlp + f) + reg * q))
@@ -208,18 +212,20 @@ class NCFData(NamedTuple):
 class NCFLearnt(NamedTuple):
     """Moves and new embeddings that m devices learnt. ptr, item: as in an Update, ascending within a device, since the order of learning
     would tell what was consumed; row: float32 [n, row], how the item's embedding moved; network: float32 [m, network], how the network
-    moved; user: float32 [m, row], the new user embeddings."""
+    moved; beside: the same of the network beside it, [0, network] without; user: float32 [m, row], the new user embeddings."""
 
     ptr: Int64Array
     item: Int32Array
     row: Float32Array
     network: Float32Array
+    beside: Float32Array
     user: Float32Array
 
 
 class _NCFDeviceRoom(NamedTuple):
     """Memory for the devices of one call. ptr, item, moved: as in NCFLearnt. Of one device at a time: row, its copies of item embeddings
-    (padded), and row_at, where an item's is (-1 = not copied yet); u, net (what it learns), their gradients, anchors and Adam's moments;
+    (padded), and row_at, where an item's is (-1 = not copied yet); u, net (what it learns), their gradients, anchors and Adam's moments
+    (those of u and the first network, then those of the second);
     act, pre, back: the tower's outputs, what the rectifier received, and the gradient on its way back. Of a batch: gradient, of which
     row slot_of[r] is row r's, and row_of, the reverse. gaps: see `triples`; order: of the consumed items in an epoch."""
 
@@ -248,22 +254,23 @@ class _NCFDeviceRoom(NamedTuple):
 
 def train(
     shape: NCFShape, rates: NCFRates, user: Float32Array, item: Float32Array, network: Float32Array, group: Int32Array, data: NCFData,
-    *, user_anchor: Float32Array | None = None, network_anchor: Float32Array | None = None,
+    *, user_anchor: Float32Array | None = None, network_anchor: Float32Array | None = None, beside: Float32Array | None = None,
 ) -> NCFLearnt:  # fmt: skip
     """Trains private copies of the model on each of the m devices of `data`, and returns what they learnt.
 
     user: float32 [m, row], each device's own. item: float32 [items, row], read only where a device touches it. network: float32
     [groups, network], of which device d starts from number group[d] (int32 [m]). The anchors, float32 like user and [m, network] or
-    [1, network], matter with rates.pull. Raises InputError for a group without a network.
+    [1, network], matter with rates.pull. beside: float32 [1, network], a second network that every device trains in the same pass: on the
+    same samples, and on the embeddings as they are then, which it does not move. Raises InputError for a group without a network.
     """
     _check_groups(group, network)
-    m = len(user)
-    room, user_out = _room(shape, rates, data, len(item)), np.ascontiguousarray(user).copy()
-    moved = np.empty((m, network.shape[1]), np.float32)
+    m, second = len(user), network[:0] if beside is None else np.ascontiguousarray(beside)
+    room, user_out = _room(shape, rates, data, len(item), 1 + len(second)), np.ascontiguousarray(user).copy()
+    moved, moved_beside = (np.empty((rows, network.shape[1]), np.float32) for rows in (m, m * len(second)))
     anchors = user if user_anchor is None else user_anchor, network if network_anchor is None else network_anchor
     shared = network_anchor is None or len(network_anchor) == 1
-    n = _train(shape, rates, item, user_out, network, group, data, *anchors, shared, room, moved)
-    return NCFLearnt(room.ptr, room.item[:n], room.moved[:n], moved, user_out)
+    n = _train(shape, rates, item, user_out, network, group, data, *anchors, shared, second, room, moved, moved_beside)
+    return NCFLearnt(room.ptr, room.item[:n], room.moved[:n], moved, moved_beside, user_out)
 
 
 def _check_groups(group: Int32Array, network: Float32Array) -> None:
@@ -273,7 +280,7 @@ def _check_groups(group: Int32Array, network: Float32Array) -> None:
         raise InputError("networks", problem, expected=f"numbers from 0, below the {len(network)} networks there are")
 
 
-def _room(shape: NCFShape, rates: NCFRates, data: NCFData, items: int) -> _NCFDeviceRoom:
+def _room(shape: NCFShape, rates: NCFRates, data: NCFData, items: int, networks: int) -> _NCFDeviceRoom:
     counts, avoided = np.diff(data.ptr), np.diff(data.avoid_ptr)
     touched = np.minimum(counts * (1 + rates.negatives * rates.epochs), items)
     width, most, longest = shape.gmf + shape.mlp, int(touched.max(initial=0)), int(counts.max(initial=0))
@@ -287,12 +294,12 @@ def _room(shape: NCFShape, rates: NCFRates, data: NCFData, items: int) -> _NCFDe
         row=zeros(most + 1, width),
         row_at=np.full(items, -1, np.int32),
         u=zeros(1, width),
-        net=zeros(1, net),
+        net=zeros(networks, net),
         gu=zeros(1, width),
-        gnet=zeros(1, net),
+        gnet=zeros(networks, net),
         user_anchor=zeros(1, width),
         net_anchor=zeros(1, net),
-        moments=zeros(2, width + net) if rates.adam else zeros(1, 1),
+        moments=zeros(2, width + networks * net) if rates.adam else zeros(1, 1),
         row_moments=zeros(2 * most + 1, width) if rates.adam else zeros(1, 1),
         act=zeros(1, layers),
         pre=zeros(1, layers),
@@ -312,26 +319,27 @@ def _room(shape: NCFShape, rates: NCFRates, data: NCFData, items: int) -> _NCFDe
 
 @inside
 def descend(
-    what: Float32Array, gradient: Float32Array, anchor: Float32Array, size: int, moments: Float32Array, m: int, v: int, rates: NCFRates,
-    rate: np.float32, mean: Lanes, c1: Lanes, c2: Lanes,
+    what: Float32Array, gradient: Float32Array, anchor: Float32Array, at: int, size: int, moments: Float32Array, m: int, v: int,
+    rates: NCFRates, rate: np.float32, mean: Lanes, c1: Lanes, c2: Lanes,
 ) -> None:  # fmt: skip
-    """Takes a step of `what` along the mean gradient and the pull to its anchor, and sets the gradient to 0. m, v: where its moments
-    begin."""
+    """Takes a step of `what`, from flat position `at`, along the mean gradient and the pull to its anchor, and sets the gradient to 0.
+    m, v: where its moments begin."""
     none, pull, epsilon = every(np.float32(0)), every(rates.pull), every(rates.epsilon)
     for f in range(0, size, LANES):
-        step, x = mean * load(gradient, f), load(what, f)
-        store(gradient, f, none)
+        step, x = mean * load(gradient, at + f), load(what, at + f)
+        store(gradient, at + f, none)
         if rates.pull != 0:
             step = step + pull * (x - load(anchor, f))
         if rates.adam:
             step = adam(moments, m + f, v + f, step, c1, c2, epsilon)
-        store(what, f, x - every(rate) * step)
+        store(what, at + f, x - every(rate) * step)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _train(
     shape: NCFShape, rates: NCFRates, table: Float32Array, user: Float32Array, networks: Float32Array, group: Int32Array, data: NCFData,
-    user_anchors: Float32Array, network_anchors: Float32Array, shared: bool, room: _NCFDeviceRoom, moved: Float32Array,
+    user_anchors: Float32Array, network_anchors: Float32Array, shared: bool, second: Float32Array, room: _NCFDeviceRoom,
+    moved: Float32Array, moved_beside: Float32Array,
 ) -> int:  # fmt: skip
     """All devices one after the other; writes what they learnt and returns how many rows that is. `user` changes in place."""
     ptr, history, avoid_ptr, avoid, keys = data.ptr, data.item, data.avoid_ptr, data.avoid, data.keys
@@ -342,7 +350,7 @@ def _train(
     factors, embedding, gmf, mlp = shape.factors, shape.embedding, shape.gmf, shape.mlp
     items, own, width, size, negatives = len(table), factors + embedding, gmf + mlp, net.shape[1], rates.negatives
     none, reg = every(np.float32(0)), every(rates.reg)
-    held, epsilon = rates.pull != 0, every(rates.epsilon)
+    held, epsilon, several = rates.pull != 0, every(rates.epsilon), 1 + len(second)
     n = 0
     for d in range(len(keys)):
         start, length, avoided = ptr[d], ptr[d + 1] - ptr[d], avoid_ptr[d + 1] - avoid_ptr[d]
@@ -354,6 +362,8 @@ def _train(
         at = int(group[d]) * size
         for f in range(0, size, LANES):
             store(net, f, load(networks, at + f))
+        for f in range(0, size if several > 1 else 0, LANES):
+            store(net, size + f, load(second, f))
         if held:
             at = 0 if shared else d * size
             for f in range(0, size, LANES):
@@ -366,9 +376,8 @@ def _train(
         fill_gaps(avoid, avoid_ptr[d], avoided, gaps)
         extra = negatives if avoided < items else 0  # nothing is left to draw: the device learns from what it has
         if rates.adam:
-            for f in range(0, width + size, LANES):
+            for f in range(0, 2 * (width + several * size), LANES):
                 store(moments, f, none)
-                store(moments, width + size + f, none)
         decay1, decay2 = np.float64(1), np.float64(1)
 
         for epoch in range(rates.epochs):
@@ -410,8 +419,9 @@ def _train(
                         store(gradient, g * width + f, none)
                     filled += 1
                 taken += 1
-                error = slope(forward(shape, net, u, 0, row, at, act, pre), label)
-                backward(shape, net, u, 0, row, at, act, pre, back, error, reg, gnet, gu, 0, gradient, g * width)
+                for number in range(several):
+                    error = slope(forward(shape, net, u, 0, row, at, act, pre, number), label)
+                    backward(shape, net, u, 0, row, at, act, pre, back, error, reg, gnet, gu, 0, gradient, g * width, number)
 
                 # the step, at the end of a batch
                 if taken == rates.batch or t == samples - 1:
@@ -419,8 +429,10 @@ def _train(
                     mean = every(share)
                     decay1, decay2 = decay1 * BETA1, decay2 * BETA2
                     c1, c2 = every(np.float32(1 / (1 - decay1))), every(np.float32(1 / (1 - decay2)))
-                    descend(u, gu, user_anchor, width, moments, 0, width + size, rates, rates.user, mean, c1, c2)
-                    descend(net, gnet, net_anchor, size, moments, width, 2 * width + size, rates, rates.network, mean, c1, c2)
+                    descend(u, gu, user_anchor, 0, width, moments, 0, width, rates, rates.user, mean, c1, c2)
+                    for number in range(several):
+                        m, own_net = 2 * (width + number * size), number * size
+                        descend(net, gnet, net_anchor, own_net, size, moments, m, m + size, rates, rates.network, mean, c1, c2)
                     rate = every(rates.item)
                     for g in range(filled):
                         r = int(row_of[g])
@@ -448,6 +460,8 @@ def _train(
         at = int(group[d]) * size
         for f in range(0, size, LANES):
             store(moved, d * size + f, load(net, f) - load(networks, at + f))
+        for f in range(0, size if several > 1 else 0, LANES):
+            store(moved_beside, d * size + f, load(net, size + f) - load(second, f))
         for f in range(factors):
             user[d, f] = u[0, f]
         for f in range(embedding):
@@ -512,4 +526,4 @@ def _scores(
         for f in range(0, size, LANES):
             store(net, f, load(networks, int(group[d]) * size + f))
         for i in range(len(table)):
-            out[d, i] = forward(shape, net, user, d * width, table, i * width, act, pre)
+            out[d, i] = forward(shape, net, user, d * width, table, i * width, act, pre, 0)

@@ -146,7 +146,7 @@ def identity(cell: Cell, part: CellPart) -> str:
         "looks": cell.looks,
         "rows": part.sha256,
         "part": cell.part,
-        "program": program_sha256(type(algorithm).__module__, COMPUTED_BY, *_metrics()),
+        "program": program_sha256(type(algorithm).__module__, COMPUTED_BY, *measuring()),
         **({"network": repr(network_of(cell.plan))} if cell.network else {}),
         **({"lengths": cell.lengths} if cell.lengths != (N,) else {}),
         **({"kept": cell.kept} if cell.kept else {}),
@@ -154,6 +154,6 @@ def identity(cell: Cell, part: CellPart) -> str:
     return hashlib.sha256(json.dumps(plan, sort_keys=True).encode()).hexdigest()[:40]
 
 
-def _metrics() -> list[str]:
+def measuring() -> list[str]:
     """The modules of metrics, which the evaluation finds by name and no import tells of."""
     return [module.__name__ for module in modules("evaluate.metrics").values()]

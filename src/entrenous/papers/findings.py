@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core.types import Float64Array
-from ..evaluate.significance import holm, paired_t
+from ..evaluate.significance import holm, interval, paired_t
 from ..report.figures import bars
 from .cell import CurvePoint
 from .fpl_search import twin
@@ -45,21 +45,22 @@ def tested_pairs(trained: Trained, pairs: Sequence[tuple[System, System]], metri
         tests = [(a, b, paired_t(user_means(looks[a], metric), user_means(looks[b], metric))) for a, b in pairs]
         for (a, b, test), adjusted in zip(tests, holm([test.p for _, _, test in tests]), strict=True):
             t = test.statistic if abs(test.statistic) < float("inf") else None
-            measured = {"difference": test.difference, "t": t, "p": test.p, "p_holm": float(adjusted), "users": test.pairs}
-            found.append({"data": trained.name, "a": str(a), "b": str(b), "metric": metric, **measured})
+            low, high = interval(user_means(looks[a], metric), user_means(looks[b], metric))
+            measured = {"difference": test.difference, "low": low, "high": high, "t": t, "p": test.p, "p_holm": float(adjusted)}
+            found.append({"data": trained.name, "a": str(a), "b": str(b), "metric": metric, "users": test.pairs, **measured})
     return found
 
 
 def verdict(test: Mapping[str, Any]) -> str:
     """A test in words.
 
-    >>> verdict({"a": "x", "b": "y", "difference": 0.02, "p_holm": 0.001})
-    'x is above y by 0.0200 (p = 0.001)'
+    >>> verdict({"a": "x", "b": "y", "difference": 0.02, "low": 0.01, "high": 0.03, "p_holm": 0.001})
+    'x is above y by 0.0200 (95 % interval +0.0100 to +0.0300, p = 0.001)'
     """
     sure, lead = test["p_holm"] < SIGNIFICANT, test["difference"]
     where = ("above" if lead > 0 else "below") if sure else "not told apart from"
-    by = f" by {abs(lead):.4f}" if sure else f", {lead:+.4f}"
-    return f"{test['a']} is {where} {test['b']}{by} (p = {test['p_holm']:.2g})"
+    by, ends = f" by {abs(lead):.4f}" if sure else f", {lead:+.4f}", f"{test['low']:+.4f} to {test['high']:+.4f}"
+    return f"{test['a']} is {where} {test['b']}{by} (95 % interval {ends}, p = {test['p_holm']:.2g})"
 
 
 # ---- beside the paper, and on the way -----------------------------------------------------------------------------------------------

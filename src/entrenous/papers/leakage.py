@@ -72,6 +72,7 @@ def measured_point(
 def trained_point(plan: AuditPlan, context: Context, *, rounds: int | None = None) -> pipeline.RunResult:
     """The training of a setting to its end, whose accuracy and bytes count. rounds: None = the algorithm's own."""
     rows, plan = rows_of(context), _on(plan, context)
+    context.uses(plan.algorithm, rows)
     rounds = min(rounds or 5, 5) if context.quick and context.data else rounds
     cohort = {"cohort": plan.cohort} if plan.cohort else {}
     return pipeline.run(

@@ -53,6 +53,9 @@ def _study(context: Context, source: RowSource, data: Interactions | None = None
     """A study in a context, whose own rows come first."""
     own = context.data if data is None else data
     rows = source.read() if own is None else own
+    context.cells.pins[rows.name] = rows.sha256()
+    if context.seeds and not more["budget"].folds:
+        more["budget"] = replace(more["budget"], seeds=context.seeds)
     return Study(source=source, data=rows, cells=context.cells, seed=context.seed, **{"quick": context.quick, **more})
 
 

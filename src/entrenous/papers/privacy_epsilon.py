@@ -120,6 +120,7 @@ def _fitting(settings: Mapping[str, Any], users: int) -> Mapping[str, Any]:
 
 def _row(scale: DpScale, cell: DpCell, rows: DpRows, context: Context) -> Row:
     """A training, and what it scored on the test rows."""
+    context.uses(cell.algorithm, rows.split.all_rows)
     found, metric = rows.measured(cell, context), OF_RATINGS if cell.algorithm == "fbalf" else OF_RANKING
     column = f"{metric}, no limit" if cell.epsilon is None else f"{metric}, epsilon {cell.epsilon:g}"
     z = f"; delta {scale.delta:g}, z {found['z']:.3f}" if cell.epsilon else ""

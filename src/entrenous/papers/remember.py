@@ -19,6 +19,7 @@ from .compute import compute
 
 Tick: TypeAlias = Callable[[Cell, int], None]
 Pair: TypeAlias = tuple[CellPart, Cell]
+Stand: TypeAlias = Callable[[str, Cell, CellPart], Outcome]
 
 
 @final
@@ -26,18 +27,22 @@ class Cells:
     """Remembers each cell as soon as it is finished, in a file of `folder` (None: only as long as this object lives).
 
     threads: cells at once, 0 = one a core; it changes no outcome. computed: how many were trained by this object.
+    stand_in: gives the outcome of what is missing in place of a training, and nothing is written: to count what is missing.
+    algorithms, pins: what was trained so far, and on which rows: {data: sha256}.
     """
 
-    def __init__(self, folder: Path | None = None, *, threads: int = 0, progress: Progress = silent) -> None:
-        self.folder, self.computed = folder, 0
+    def __init__(
+        self, folder: Path | None = None, *, threads: int = 0, progress: Progress = silent, stand_in: Stand | None = None
+    ) -> None:
+        self.folder, self.computed, self.stand_in = folder, 0, stand_in
+        self.algorithms, self.pins = set[str](), dict[str, str]()
         self._trained, self._asked = set[str](), set[str]()
         self._progress, self._workers = progress, threads or cores()
         self._memory: dict[str, Outcome] = {}
 
     def outcomes_of(self, pairs: Sequence[Pair]) -> list[Outcome]:
         """The outcome of each cell, computed if it is not remembered; long ones had better come first."""
-        names = [identity(cell, part) for part, cell in pairs]
-        self._asked.update(names)
+        names = self._named(pairs)
         missing = {name: pair for name, pair in zip(names, pairs, strict=True) if self._recalled(name) is None}
         if missing:
             self._compute(missing, self._workers)
@@ -48,13 +53,24 @@ class Cells:
 
         They are remembered together or not at all: if one is missing or was trained in another run, all are trained again.
         """
-        names = [identity(cell, part) for part, cell in pairs]
-        self._asked.update(names)
+        names = self._named(pairs)
         runs = {found.measured for name in names if (found := self._recalled(name))}
         if len(runs) != 1 or runs == {""} or any(self._recalled(name) is None for name in names):
             machine = f"{platform.node()} {platform.machine()}, {cores()} cores"
             self._compute(dict(zip(names, pairs, strict=True)), 1, f"{machine}, {time.strftime('%Y-%m-%dT%H:%M:%S%z')}")
         return [self._memory[name] for name in names]
+
+    def _named(self, pairs: Sequence[Pair]) -> list[str]:
+        """The identity of each cell that is asked for."""
+        names = [identity(cell, part) for part, cell in pairs]
+        self._asked.update(names)
+        self.algorithms.update(cell.algorithm for _, cell in pairs)
+        return names
+
+    @property
+    def seconds(self) -> float:
+        """How long the trainings that were asked for took, each on one core, whenever that was."""
+        return sum(self._memory[name].seconds for name in self._asked if name in self._memory)
 
     @property
     def remembered(self) -> int:
@@ -62,6 +78,9 @@ class Cells:
         return len(self._asked - self._trained)
 
     def _compute(self, missing: Mapping[str, Pair], workers: int, measured: str = "") -> None:
+        if self.stand_in is not None:
+            self._memory.update({name: self.stand_in(name, cell, part) for name, (part, cell) in missing.items()})
+            return
         stop, tick = Event(), self._ticking(sum(len(cell.looks) for _, cell in missing.values()))
         pool = ThreadPoolExecutor(workers, thread_name_prefix="cells")
         warm = bool(measured)
@@ -69,7 +88,7 @@ class Cells:
             futures = {pool.submit(compute, cell, part, tick, stop, warm): name for name, (part, cell) in missing.items()}
             for future in as_completed(futures):
                 outcome = future.result()._replace(measured=measured)
-                self._remember(futures[future], missing[futures[future]][1], outcome)
+                self._remember(futures[future], *missing[futures[future]], outcome)
         finally:
             stop.set()  # without effect unless something failed or the user interrupted
             pool.shutdown(cancel_futures=True)
@@ -92,17 +111,17 @@ class Cells:
                 self._memory[name] = found
         return self._memory.get(name)
 
-    def _remember(self, name: str, cell: Cell, outcome: Outcome) -> None:
+    def _remember(self, name: str, part: CellPart, cell: Cell, outcome: Outcome) -> None:
         self._memory[name] = outcome
         self.computed += 1
         self._trained.add(name)
         if self.folder is not None:
-            write_atomically(self.folder / f"{name}.json", written(name, cell, outcome))
+            write_atomically(self.folder / f"{name}.json", written(name, cell, len(part.rows), outcome))
 
 
-def written(name: str, cell: Cell, outcome: Outcome) -> bytes:
-    """A cell's file: what it is for people, and its outcome."""
-    about = {"algorithm": cell.algorithm, "settings": dict(cell.settings), "part": cell.part, "seed": cell.seed}
+def written(name: str, cell: Cell, rows: int, outcome: Outcome) -> bytes:
+    """A cell's file: what it is for people and for estimates, and its outcome. rows: how many it was trained on."""
+    about = {"algorithm": cell.algorithm, "settings": dict(cell.settings), "part": cell.part, "seed": cell.seed, "rows": rows}
     looks = [look._asdict() for look in outcome.looks]
     return (json.dumps({"format": FORMAT, "cell": name, **about, **outcome._asdict(), "looks": looks}) + "\n").encode()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -22,6 +23,8 @@ TEST_COLUMNS = {
     "b": "b",
     "metric": "metric",
     "difference": "a - b",
+    "low": "95 % from",
+    "high": "to",
     "t": "t",
     "p": "p",
     "p_holm": "p (Holm)",
@@ -44,13 +47,13 @@ def text(result: ExperimentResult) -> str:
 def markdown(result: ExperimentResult) -> str:
     """Tables, findings, figures, the protocol of every row, tests."""
     parts = [f"# {_title(result)}"]
-    parts += [f"**{table.name}**\n\n" + "\n".join(_piped(table.lines)) for table in tables(result.rows)]
+    parts += [f"**{table.name}**\n\n" + "\n".join(piped(table.lines)) for table in tables(result.rows)]
     parts += ["\n".join(f"* {note}" for note in result.notes)]
     parts += [f"![{name}]({name}.svg)" for name in result.figures]
     parts += ["## Protocol of each row\n\n" + "\n".join(_protocols(result.rows))]
     if result.tests:
         lines = [[_cell(test[column]) for column in TEST_COLUMNS] for test in result.tests]
-        parts += ["## Paired t-tests over users\n\n" + "\n".join(_piped([list(TEST_COLUMNS.values()), *lines]))]
+        parts += ["## Paired t-tests over users\n\n" + "\n".join(piped([list(TEST_COLUMNS.values()), *lines]))]
     return "\n\n".join([*filter(None, parts), _footer(result)]) + "\n"
 
 
@@ -180,12 +183,51 @@ def _aligned(lines: Sequence[Sequence[str]]) -> list[str]:
     ]
 
 
-def _piped(lines: Sequence[Sequence[str]]) -> list[str]:
+def piped(lines: Sequence[Sequence[str]], numbers: bool = True) -> list[str]:
+    """Lines of a table in Markdown: the header first; with numbers, all columns but the first to the right."""
     header, *rest = ["| " + " | ".join(cell.replace("|", "/") for cell in line) + " |" for line in lines]
-    return [header, "| " + " | ".join(["---", *["---:"] * (len(lines[0]) - 1)]) + " |", *rest]
+    return [header, "| " + " | ".join(["---", *["---:" if numbers else "---"] * (len(lines[0]) - 1)]) + " |", *rest]
 
 
 def _protocols(rows: Sequence[Row]) -> list[str]:
     """A line for each system, with what its figures were made by."""
     labelled = (f"* {' '.join(filter(None, (row['system'], row.get('reading', ''))))}: {row['protocol']}" for row in rows)
     return list(dict.fromkeys(labelled))
+
+
+# ---- figures in a sentence or a cell -----------------------------------------------------------------------------------------
+
+
+def figure(row: Row, digits: int = 3) -> str:
+    """What was obtained, with its standard deviation over seeds.
+
+    >>> figure({"obtained": 0.65432, "spread": 0.01}), figure({"obtained": None}), figure({"obtained": 1234.5})
+    ('.654 ± .010', '-', '1234.5')
+    """
+    if row["obtained"] is None:
+        return ABSENT
+    spread = row.get("spread")
+    return number(row["obtained"], digits) + ("" if spread is None else f" ± {number(spread, digits)}")
+
+
+def number(value: float, digits: int = 3) -> str:
+    """A figure as tables have it: below 1 without its 0, whole ones whole, from 10 on with one digit after the point.
+
+    >>> number(0.65), number(-0.02), number(3.0), number(12.345), number(1.5)
+    ('.650', '-.020', '3', '12.3', '1.500')
+    """
+    if abs(value) >= 10 or float(value).is_integer():
+        return f"{value:.{0 if float(value).is_integer() else 1}f}"
+    return re.sub(r"^(-?)0\.", r"\1.", f"{value:.{digits}f}")
+
+
+def difference(test: Mapping[str, Any], digits: int = 3) -> str:
+    """A difference, its interval and its p in words.
+
+    >>> difference({"difference": -0.02, "low": -0.03, "high": -0.01, "p_holm": 0.0021})
+    '-.020 (95 % -.030 to -.010, p = .002)'
+    """
+    low, high = (number(test[end], digits) for end in ("low", "high"))
+    sign = "+" if test["difference"] > 0 else ""
+    p = "< .001" if test["p_holm"] < 0.001 else f"= {number(test['p_holm'])}"
+    return f"{sign}{number(test['difference'], digits)} (95 % {low} to {high}, p {p})"

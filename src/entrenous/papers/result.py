@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, final
@@ -43,14 +44,21 @@ class Context:
     """What an experiment runs in. data: rows to use in place of the paper's, None = the paper's.
 
     grid, effort: what is tried (FPL) and how much is trained (Cali3F), None = the full or the quick one.
+    seeds: how many, 0 = as many as the budget of a data set has.
     """
 
     cells: Cells
     quick: bool = False
     seed: int = 0
+    seeds: int = 0
     data: Interactions | None = None
     grid: Grid | None = None
     effort: Effort | None = None
+
+    def uses(self, algorithm: str, data: Interactions) -> None:
+        """Notes what is trained on which rows, for the pins of a stored result."""
+        self.cells.algorithms.add(algorithm)
+        self.cells.pins[data.name] = data.sha256()
 
 
 @final
@@ -58,7 +66,8 @@ class Context:
 class ExperimentResult:
     """A finished experiment, and what it found, as in `Found`.
 
-    computed: trainings that were done now; remembered: those that were not. folder: where it was written, if it was.
+    computed: trainings that were done now; remembered: those that were not. folder: where it was written, if it was. origin: see
+    `provenance`.
     """
 
     name: str
@@ -72,6 +81,7 @@ class ExperimentResult:
     computed: int = 0
     remembered: int = 0
     folder: Path | None = None
+    origin: Mapping[str, Any] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
         """What `entrenous experiment NAME --json` prints; figures by file."""
@@ -88,4 +98,5 @@ class ExperimentResult:
             "computed": self.computed,
             "remembered": self.remembered,
             "folder": None if self.folder is None else str(self.folder),
+            "origin": dict(self.origin),
         }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, final
 
@@ -14,6 +14,7 @@ from ..data.dataset import datasets
 from ..data.divided import present as divided_here
 from ..data.interactions import Interactions
 from ..data.options import load_arguments
+from ..data.user_groups import read_groups
 from ..federation.network import Network
 from ..privacy.choice import read_choice
 from ..privacy.in_force import ProtectionInForce
@@ -141,11 +142,13 @@ def _check_protection(plan: RunPlan, algorithm: Algorithm) -> None:
 
 
 def make(plan: RunPlan, rows: Interactions) -> Algorithm:
-    """Makes the algorithm of a plan, with its settings. `pi=@file.csv` is read here, where user and item ids are known.
+    """Makes the algorithm of a plan, with its settings. `pi=@file.csv` and `groups=@file.csv` are read here, where ids are known.
 
     Raises InputError for settings that do not fit the rows, such as more clusters than users.
     """
-    made: Any = algorithm_of(plan.algorithm, {name: _value(value, rows) for name, value in plan.settings.items()}, plan.profile)
+    made: Any = algorithm_of(
+        plan.algorithm, {name: _value(name, value, rows) for name, value in plan.settings.items()}, plan.profile
+    )
     cohort = dict(made).get("cohort", 0)
     if "cohort" in plan.settings and cohort > len(rows.users):  # a default only says how many at most
         raise InputError("--set cohort", f"got {cohort}", expected=f"at most {len(rows.users)}, the users of {rows.name}")
@@ -186,8 +189,9 @@ def _check_draws(name: str, algorithm: Any) -> None:
     )
 
 
-def _value(value: Any, rows: Interactions) -> Any:
-    return read_choice(value[1:], rows) if _is_file(value) else value
+def _value(name: str, value: Any, rows: Interactions) -> Any:
+    read: Callable[[str, Interactions], Any] = read_groups if name == "groups" else read_choice
+    return read(value[1:], rows) if _is_file(value) else value
 
 
 def _is_file(value: Any) -> bool:

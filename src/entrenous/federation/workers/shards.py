@@ -64,7 +64,7 @@ class ShardHand:
         total, sent = self.shard.work(download, self.devices, users, key, clip=clip)
         self.changed[np.searchsorted(self.shard.users, users)] = True
         self.sent = total
-        return total, sent
+        return total._replace(table=None), sent  # what the table holds goes as rows and senders
 
     def gather(self) -> tuple[Int64Array, State]:
         """The users trained since the last call, int64, and their private state."""

@@ -1,0 +1,131 @@
+"""`run_papers`: every experiment, the quickest first, each stored as soon as it is done; a failure of one does not stop the others."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from ..core.discover import pick
+from ..core.errors import InputError, one_line
+from ..core.protocols import Progress, silent
+from ..data.home import data_home
+from .estimate import TrainingCosts, WorkLeft, work_left
+from .remember import Cells, cores
+from .result import Context
+from .runner import experiments, run_experiment, writable
+from .stored import FOLDER, StoredResult, keep, stored_in
+
+
+class BatchLine(NamedTuple):
+    """What became of an experiment. failed: why it did not end, "" if it did. stored: its result, None where there is none."""
+
+    name: str
+    said: str
+    failed: str = ""
+    stored: StoredResult | None = None
+
+
+class PaperStock(NamedTuple):
+    """An experiment and its stored result; None = never run. changed: see StoredResult.changed."""
+
+    name: str
+    stored: StoredResult | None
+    changed: Sequence[str]
+
+    @property
+    def state(self) -> str:
+        """In words: what is stored, and whether today's program would give the same."""
+        if self.stored is None:
+            return "not run"
+        return f"stale: {', '.join(self.changed)}" if self.changed else "fresh"
+
+    def wanted(self, quick: bool, seeds: int) -> str:
+        """Why a run is wanted; "" if it is not. A quick result never takes the place of a full one."""
+        if self.stored is None:
+            return "not run"
+        if quick and not self.stored.quick:
+            return ""
+        if self.stored.quick and not quick:
+            return "quick"
+        other = bool(seeds) and self.stored.content.get("asked_seeds") != seeds
+        return self.state if self.changed else "other seeds" if other else ""
+
+
+def stock(names: Iterable[str] = (), folder: Path = FOLDER) -> list[PaperStock]:
+    """Every experiment (of `names`) and what is stored of it. Raises InputError for an unknown name."""
+    known = experiments()
+    chosen = [name for name in names if pick("experiment", name, known)] or list(known)
+    found = stored_in(folder, chosen)
+    return [PaperStock(name, found.get(name), found[name].changed() if name in found else ()) for name in chosen]
+
+
+def estimates(names: Iterable[str], cells: Path, *, quick: bool = False, seeds: int = 0) -> Iterator[tuple[str, WorkLeft]]:
+    """What each experiment would still train, at the pace of what is remembered in `cells`. Nothing is trained."""
+    costs, known = TrainingCosts(cells), experiments()
+    for name in names:
+        yield name, work_left(known[name], Context(cells=Cells(cells), quick=quick, seeds=seeds), costs)
+
+
+def run_papers(
+    names: Sequence[str] = (),
+    *,
+    quick: bool = False,
+    seeds: int = 0,
+    out: Path = FOLDER,
+    cells: Path | None = None,
+    threads: int = 0,
+    again: bool = False,
+    progress: Progress = silent,
+    tell: Progress = silent,
+) -> list[BatchLine]:
+    """Runs every experiment (of `names`) whose stored result is absent or not of today's program, the quickest first.
+
+    Trainings are remembered in `cells` (None: the folder `experiments` of the data folder) as soon as each is finished, so that a killed
+    run goes on where it was. quick, seeds: as in `run_experiment`. threads: trainings at once, 0 = one a core. again: fresh ones too.
+    tell: told of each experiment before it begins, with the time left.
+
+    Raises InputError for an unknown name and for a folder that cannot be written to.
+    """
+    remembered = data_home() / "experiments" if cells is None else cells
+    for option, folder in (("--out", out), ("--cells", remembered)):
+        if not writable(folder):
+            raise InputError(option, f"{folder} cannot be written to", expected="a folder you may write to", fix="choose another")
+    shelves = stock(names, out)
+    due = [one.name for one in shelves if again or one.wanted(quick, seeds)]
+    left = dict(estimates(due, remembered, quick=quick, seeds=seeds)) if due else {}
+    lines = [BatchLine(one.name, f"{one.state}, not run again", stored=one.stored) for one in shelves if one.name not in due]
+    for done, name in enumerate(order := sorted(due, key=lambda name: (left[name].unknown > 0, left[name].seconds))):
+        tell(done, len(order), f"{name}; {remaining([left[other] for other in order[done:]], threads or cores())}")
+        lines.append(_one(name, quick, seeds, out, remembered, threads, progress))
+    return lines
+
+
+def remaining(several: Sequence[WorkLeft], workers: int) -> str:
+    """The time left, in words.
+
+    >>> remaining([WorkLeft({"a": 7200, "b": 600}), WorkLeft({"b": 600, "c": None})], 2)
+    'about 1.1 h left on 2 cores, and 1 training that was never timed'
+    """
+    left = WorkLeft.together(several)
+    hours, unknown = left.seconds / workers / 3600, left.unknown
+    more = f", and {unknown} training{'s' if unknown > 1 else ''} that {'were' if unknown > 1 else 'was'} never timed"
+    return f"about {f'{hours:.1f} h' if hours >= 1 else f'{60 * hours:.0f} min'} left on {workers} cores{more if unknown else ''}"
+
+
+def _one(name: str, quick: bool, seeds: int, out: Path, cells: Path, threads: int, progress: Progress) -> BatchLine:
+    """Runs and stores one experiment; whatever goes wrong in it is told in the line."""
+    began = time.perf_counter()
+    try:
+        result = run_experiment(name, quick=quick, seeds=seeds, cache=cells, threads=threads, progress=progress)
+        if not result.rows:
+            return BatchLine(name, "", one_line(" ".join(result.notes) or "no rows"))
+        keep(result, out, seeds)
+    except Exception as bad:
+        if os.environ.get("ENTRENOUS_DEBUG"):
+            raise
+        return BatchLine(name, "", one_line(f"{type(bad).__name__}: {bad}", 300))
+    said = f"{'quick, ' if quick else ''}{time.perf_counter() - began:.0f} s, {result.computed} trained, {result.remembered} remembered"
+    return BatchLine(name, said, stored=stored_in(out, [name])[name])

@@ -1,0 +1,175 @@
+"""What documentation repeats of stored results: blocks between markers, filled from docs/results, so that no figure of them is typed.
+
+    <!-- stored: NAME; data=D; metrics=M | N -->     a table: a line for each system, a column for each metric (several data: for each)
+    <!-- stored: NAME; show=findings; with=WORDS --> the findings, or those that have these words
+    <!-- stored: NAME; show=value; data=D; system=S; metric=M -->   one figure, inside a sentence
+    <!-- stored: NAME; show=interval; data=D; system=S; other=T; metric=M -->   S minus T, its interval and p
+    <!-- stored: all; show=index -->                 what is stored of every experiment
+    <!-- stored: all; show=claims; of=PAPER -->      every claim of a paper with its verdict
+
+Each ends with <!-- /stored -->. Further options: systems=S | T (which, in this order), paper=yes (the printed figures beside), digits=3.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from ..core.errors import InputError
+from .render import ABSENT, difference, figure, number, piped
+from .result import Row
+from .stored import StoredResult
+from .table import system_of
+from .verdicts import judged
+
+BLOCK = re.compile(r"<!-- stored: (?P<spec>[^>]+?) -->(?P<content>.*?)<!-- /stored -->", re.S)
+OPTIONS = {"show", "data", "metrics", "systems", "paper", "digits", "with", "system", "other", "metric", "of"}
+Stored = Mapping[str, StoredResult]
+Spec = Mapping[str, str]
+
+
+def pages(root: Path) -> list[Path]:
+    """The pages of a checkout that may have blocks."""
+    return [root / "README.md", *sorted((root / "docs").glob("*.md"))]
+
+
+def filled(text: str, stored: Stored, where: str = "") -> str:
+    """A page with every block filled anew. Raises InputError for a block that asks for what no stored result has."""
+
+    def fill(found: re.Match[str]) -> str:
+        spec = _spec(found["spec"], where)
+        content = SHOWS[spec["show"]](spec, stored)
+        inside = content if spec["show"] in ("value", "interval") else f"\n{content}\n"
+        return f"<!-- stored: {found['spec']} -->{inside}<!-- /stored -->"
+
+    return BLOCK.sub(fill, text)
+
+
+def unmarked(text: str) -> list[str]:
+    """The tables of a page that have measured figures (a decimal fraction) and stand in no block: the first line of each."""
+    rest = BLOCK.sub("", text)
+    tables = re.findall(r"(?:^\|.*\n?)+", rest, re.M)
+    return [table.splitlines()[0] for table in tables if re.search(r"(?<![\w.])\d?\.\d{2,}", table)]
+
+
+def _spec(said: str, where: str) -> dict[str, str]:
+    """The options of a marker by name; `name` is the experiment."""
+    first, *rest = (part.strip() for part in said.split(";"))
+    spec = {"show": "table", "digits": "3", **dict(part.split("=", 1) for part in rest if "=" in part), "name": first}
+    unknown = {part for part in rest if "=" not in part} | spec.keys() - OPTIONS - {"name"}
+    if unknown or spec["show"] not in SHOWS:
+        raise InputError(
+            where or "marker", f"cannot read '{said}'", expected=f"NAME; option=value of {', '.join(sorted(OPTIONS))}"
+        )
+    return spec
+
+
+def _result(spec: Spec, stored: Stored) -> StoredResult:
+    if spec["name"] not in stored:
+        raise InputError(spec["name"], "no result of it is stored", expected="one", fix=f"entrenous papers {spec['name']}")
+    return stored[spec["name"]]
+
+
+# ---- a table -------------------------------------------------------------------------------------------------------------------
+
+
+def _table(spec: Spec, stored: Stored) -> str:
+    result = _result(spec, stored)
+    rows = result.content["rows"]
+    data = _names(spec, "data") or list(dict.fromkeys(row["data"] for row in rows))
+    metrics = _names(spec, "metrics") or list(dict.fromkeys(row["metric"] for row in rows if row["data"] in data))
+    of = {(row["data"], str(system_of(row)), row["metric"]): row for row in rows}
+    systems = _names(spec, "systems") or list(dict.fromkeys(system for one, system, _ in of if one in data))
+    beside = spec.get("paper") == "yes"
+    columns = [(one, metric) for one in data for metric in metrics if any((one, system, metric) in of for system in systems)]
+    heads = [", ".join(filter(None, [metric, one if len(data) > 1 else ""])) for one, metric in columns]
+    lines = [["", *(head for one in heads for head in ([f"{one}: paper", "ours"] if beside else [one]))]]
+    for system in systems:
+        cells = [_cells(of.get((one, system, metric)), spec, beside) for one, metric in columns]
+        lines.append([f"`{system}`", *(cell for pair in cells for cell in pair)])
+    if len(lines) == 1 or not columns:
+        raise InputError(spec["name"], f"no rows of {spec}", expected="rows of the stored result")
+    return "\n".join([*piped(lines), "", caption(result, data)])
+
+
+def _cells(row: Row | None, spec: Spec, beside: bool) -> list[str]:
+    ours = ABSENT if row is None else figure(row, int(spec["digits"]))
+    paper = ABSENT if row is None or row["paper"] is None else number(row["paper"], int(spec["digits"]))
+    return [paper, ours] if beside else [ours]
+
+
+def caption(result: StoredResult, data: Sequence[str] = ()) -> str:
+    """The command behind a table, its seeds, and the day and commit."""
+    origin, quick = result.origin, " --quick" if result.quick else ""
+    excerpt = " **An excerpt (`--quick`), not the full table.**" if result.quick else ""
+    told = "".join(f", {name} {origin['pins'][name][:12]}" for name in data if name in origin["pins"])
+    said = f"`entrenous experiment {result.name}{quick}`; {result.counted(data)}; {origin['date']}, commit {origin['commit']}"
+    return f"<sub>{said}; sha256 of rows{told.lstrip(',')}.{excerpt}</sub>" if told else f"<sub>{said}.{excerpt}</sub>"
+
+
+# ---- findings, single figures, an index ----------------------------------------------------------------------------------------
+
+
+def _findings(spec: Spec, stored: Stored) -> str:
+    result = _result(spec, stored)
+    notes = [note for note in result.content["notes"] if spec.get("with", "") in note]
+    if not notes:
+        raise InputError(spec["name"], f"no finding has '{spec.get('with', '')}'", expected="words of a finding")
+    return "\n".join([*(f"- {note}" for note in notes), "", caption(result)])
+
+
+def _value(spec: Spec, stored: Stored) -> str:
+    wanted = (spec["data"], spec["system"], spec["metric"])
+    row = _result(spec, stored).row(*wanted)
+    if row is None or row["obtained"] is None:
+        raise InputError(spec["name"], f"no figure of {', '.join(wanted)}", expected="a row of the stored result")
+    return number(row["obtained"], int(spec["digits"]))
+
+
+def _interval(spec: Spec, stored: Stored) -> str:
+    test = _result(spec, stored).tested(spec["data"], spec["system"], spec["other"], spec["metric"])
+    if test is None:
+        raise InputError(spec["name"], f"no test of {spec['system']} against {spec['other']}", expected="a test that is stored")
+    return difference(test, int(spec["digits"]))
+
+
+def _index(spec: Spec, stored: Stored) -> str:
+    lines = [["experiment", "", "seeds", "day", "figures"]]
+    for name, result in sorted(stored.items()):
+        kind = "quick" if result.quick else "full"
+        about = f"[{name}](results/{name}.md): {result.content['title']}"
+        lines.append([about, kind, result.seeds, result.origin["date"], str(len(result.content["rows"]))])
+    return "\n".join(piped(lines))
+
+
+def _claims(spec: Spec, stored: Stored) -> str:
+    lines = [["where", "the paper says", "here", "command", "figures"], *map(list, judged(spec["of"], stored))]
+    counted = Counter(line[2] for line in lines[1:])
+    return "\n".join([", ".join(f"{what}: {n}" for what, n in counted.items()), "", *piped(lines, numbers=False)])
+
+
+def _names(spec: Spec, option: str) -> list[str]:
+    return [one.strip() for one in spec[option].split("|")] if option in spec else []
+
+
+SHOWS: Mapping[str, Callable[[Spec, Stored], str]] = {
+    "table": _table,
+    "findings": _findings,
+    "value": _value,
+    "interval": _interval,
+    "index": _index,
+    "claims": _claims,
+}
+
+
+def write_pages(root: Path, stored: Stored) -> Iterator[Path]:
+    """Fills the pages of a checkout; yields those that changed."""
+    from ..runs.store import write_atomically
+
+    for page in pages(root):
+        text = page.read_text(encoding="utf-8")
+        if (now := filled(text, stored, page.name)) != text:
+            write_atomically(page, now.encode())
+            yield page

@@ -1,0 +1,103 @@
+"""How long what is left of an experiment will take: what it would train, at the pace of finished trainings of the same algorithm."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple, final
+
+from ..evaluate.goal import RANKING
+from .cell import Cell, CellPart, CurvePoint, Outcome
+from .remember import Cells
+from .result import Context
+from .table import PaperTable
+
+STOOD_IN = 0.5  # of every metric that no training has given
+
+
+class WorkLeft(NamedTuple):
+    """missing: {identity: seconds on one core} of the trainings that are left; None where an algorithm was never timed here.
+
+    What experiments do beside trainings (counts, audits) is not in it.
+    """
+
+    missing: Mapping[str, float | None]
+
+    @property
+    def seconds(self) -> float:
+        """Of all whose pace is known."""
+        return sum(filter(None, self.missing.values()))
+
+    @property
+    def unknown(self) -> int:
+        """How many were never timed."""
+        return sum(cost is None for cost in self.missing.values())
+
+    @classmethod
+    def together(cls, several: Iterable[WorkLeft]) -> WorkLeft:
+        """What is left of several experiments, a training that they share once."""
+        return cls({name: cost for one in several for name, cost in one.missing.items()})
+
+
+@final
+class TrainingCosts:
+    """Seconds of a training for each row and epoch, by algorithm: the median of the remembered ones of a folder."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._of: dict[str, list[float]] = defaultdict(list)
+        for path in sorted(folder.glob("*.json")) if folder is not None and folder.is_dir() else ():
+            try:
+                self._add(json.loads(path.read_text()))
+            except (OSError, ValueError, KeyError, TypeError, IndexError):
+                continue  # damaged, or not of a training
+
+    def _add(self, kept: Mapping[str, Any]) -> None:
+        self._of[kept["algorithm"]].append(kept["seconds"] / (kept["rows"] * max(1, kept["looks"][-1]["epochs"])))
+
+    def of(self, cell: Cell, part: CellPart) -> float | None:
+        """Seconds of one training; None if its algorithm was never timed."""
+        known = self._of.get(cell.algorithm)
+        return median(known) * len(part.rows) * max(1, cell.looks[-1]) if known else None
+
+
+def work_left(table: PaperTable, context: Context, costs: TrainingCosts) -> WorkLeft:
+    """What an experiment would train that is not remembered. Nothing is trained.
+
+    What a missing training would have chosen (rounds, settings) is not known: its curve is taken to be best in the middle. What stands
+    before or after the trainings of a table (counts, audits) is left out.
+    """
+    missing: dict[str, float | None] = {}
+
+    def stand_in(name: str, cell: Cell, part: CellPart) -> Outcome:
+        missing[name] = costs.of(cell, part)
+        users = int((part.held.rows.counts > 0).sum())
+        return Outcome([_look(epochs, abs(n - len(cell.looks) // 2), users) for n, epochs in enumerate(cell.looks)], "", 0.0)
+
+    dry = Context(**{**vars(context), "cells": Cells(context.cells.folder, stand_in=stand_in)})
+    try:
+        for study in table.data(dry, []):
+            table.measured(study, [])
+    except Exception:  # figures that were made up need not suit what is computed of them; all trainings were asked for by then
+        pass
+    return WorkLeft(missing)
+
+
+class MadeUp(dict[str, Any]):
+    """A mapping that has every name, with one value."""
+
+    def __init__(self, value: Any) -> None:
+        super().__init__()
+        self.value = value
+
+    def __missing__(self, name: str) -> Any:
+        return self.value
+
+
+def _look(epochs: int, from_middle: int, users: int) -> CurvePoint:
+    metrics = MadeUp(STOOD_IN)
+    metrics[RANKING.metric] = STOOD_IN / (1 + from_middle)
+    every = MadeUp(STOOD_IN)
+    return CurvePoint(epochs, epochs, metrics, {}, MadeUp(1), MadeUp([STOOD_IN] * users), 1.0, 1.0, every, every, MadeUp(metrics))

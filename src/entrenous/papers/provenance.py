@@ -1,0 +1,81 @@
+"""Where a result comes from: the day, the commit, the libraries, the rows, and the identity of the program and settings behind it."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import time
+from collections.abc import Iterable, Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from ..core.discover import kind_of, modules
+from ..core.program import program_sha256
+from ..runs.pins import versions
+from .cell import COMPUTED_BY, measuring
+from .remember import Cells
+
+TRAINING, SETTINGS, TABLE = PARTS = ("training", "settings", "table")  # of the program behind a result
+TOML = {SETTINGS: ("tuned", "trained"), TABLE: ("printed", "words")}  # the folders beside this file that belong to each
+
+
+def provenance(name: str, cells: Cells) -> dict[str, Any]:
+    """What a stored result says of its origin: see `changed` for what is compared later.
+
+    pins: {data: sha256 of its rows}. training_seconds: of all trainings behind it, whenever they were, each on one core.
+    """
+    algorithms = sorted(cells.algorithms)
+    return {
+        "date": time.strftime("%Y-%m-%d"),
+        "commit": commit(),
+        "versions": versions(),
+        "pins": dict(sorted(cells.pins.items())),
+        "algorithms": algorithms,
+        "training_seconds": round(cells.seconds, 1),
+        "program": programs(name, algorithms),
+    }
+
+
+def programs(name: str, algorithms: Iterable[str]) -> dict[str, str]:
+    """The identity of what trains and evaluates these algorithms, of the settings, and of what makes the table of them."""
+    module = next((one.__name__ for one in modules("papers").values() if name in getattr(one, "EXPERIMENTS", {})), "")
+    trains = {kind_of(algorithm)[0].__module__ for algorithm in algorithms}
+    return {
+        TRAINING: program_sha256(COMPUTED_BY, *measuring(), *sorted(one for one in trains if one.startswith("entrenous."))),
+        SETTINGS: _texts(*TOML[SETTINGS]),
+        TABLE: hashlib.sha256(f"{program_sha256(module) if module else ''}{_texts(*TOML[TABLE])}".encode()).hexdigest(),
+    }
+
+
+def changed(name: str, origin: Mapping[str, Any]) -> list[str]:
+    """Which of PARTS is no longer what a stored result was made by; empty: the result is that of today's program.
+
+    Where training changed, everything may differ. Where the table alone changed, its trainings are remembered and it is soon made again.
+    """
+    try:
+        today = programs(name, origin["algorithms"])
+        return [part for part in PARTS if origin["program"][part] != today[part]]
+    except Exception:  # an algorithm that is no longer there, or a file of another form
+        return list(PARTS)
+
+
+def commit() -> str:
+    """The commit of the checkout that this program lies in, with `-dirty` where files differ from it; "" where there is none."""
+    said = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--exclude", "*", "--abbrev=12"]
+    try:
+        return subprocess.run(said, capture_output=True, text=True, timeout=20, check=True).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return ""
+
+
+def _texts(*folders: str) -> str:
+    """The identity of the TOML files of some folders."""
+    here = files(__package__)
+    texts = [
+        f"{folder}/{one.name}\n{one.read_text(encoding='utf-8')}"
+        for folder in folders
+        for one in sorted((here / folder).iterdir(), key=lambda one: one.name)
+        if one.name.endswith(".toml")
+    ]
+    return hashlib.sha256("\n".join(texts).encode()).hexdigest()

@@ -1,0 +1,117 @@
+"""Results in a folder: NAME.json, NAME.md and figures, with their origin; and which of them are those of today's program."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..core.errors import InputError
+from ..runs.store import write_atomically
+from .provenance import changed
+from .render import markdown, standalone
+from .result import ExperimentResult, Row
+from .table import system_of
+
+FOLDER = Path("docs") / "results"
+AGAIN = "make it again: entrenous papers NAME"
+
+
+class StoredResult(NamedTuple):
+    """A result as its JSON has it. content: as `ExperimentResult.as_json`."""
+
+    name: str
+    content: Mapping[str, Any]
+
+    @property
+    def quick(self) -> bool:
+        """Whether the result is an excerpt, with less data or training than the full table."""
+        return bool(self.content["quick"])
+
+    @property
+    def origin(self) -> Mapping[str, Any]:
+        """Where the result comes from: day, commit, versions, rows, program, as `provenance` makes it."""
+        found: Mapping[str, Any] = self.content["origin"]
+        return found
+
+    @property
+    def seeds(self) -> str:
+        """How many values stand behind the figures of each data set: seeds, or folds of a cross-validation.
+
+        >>> rows = [{"data": "a", "values": [1, 2]}, {"data": "b", "values": [1]}]
+        >>> StoredResult("t", {"rows": rows}).seeds
+        'a 2, b 1'
+        """
+        of = self._values()
+        return str(next(iter(of.values()))) if len(set(of.values())) == 1 else ", ".join(f"{data} {n}" for data, n in of.items())
+
+    def counted(self, data: Sequence[str] = ()) -> str:
+        """The same in words, of some data sets (none: of all).
+
+        >>> StoredResult("t", {"rows": [{"data": "a", "values": [1, 2], "seeds": [0, 1]}, {"data": "b"}]}).counted(["a"])
+        '2 seeds'
+        """
+        of = {name: n for name, n in self._values().items() if name in data or not data}
+        folds = any(row.get("values") and "seeds" not in row for row in self.content["rows"] if row["data"] in of)
+        unit = "fold" if folds else "seed"
+        said = [f"{n} {unit}{'s' if n > 1 else ''}" for n in of.values()]
+        return said[0] if len(set(said)) == 1 else ", ".join(f"{name} {some}" for name, some in zip(of, said, strict=True))
+
+    def _values(self) -> dict[str, int]:
+        of: dict[str, int] = {}
+        for row in self.content["rows"]:
+            of[row["data"]] = max(of.get(row["data"], 1), len(row.get("values") or ()))
+        return of
+
+    def row(self, data: str, system: str, metric: str) -> Row | None:
+        """The row of a figure; None if there is none. system: where a table has several pi, with `, pi 0.5` after it."""
+        named = (row for row in self.content["rows"] if (row["data"], row["metric"]) == (data, metric))
+        return next((row for row in named if system in (str(of := system_of(row)), f"{of}, pi {row.get('pi')}")), None)
+
+    def tested(self, data: str, a: str, b: str, metric: str) -> Mapping[str, Any] | None:
+        """The paired test of a system against another, turned round if it is stored the other way; None if there is none."""
+        for test in self.content["tests"]:
+            if (test["data"], test["metric"]) == (data, metric) and {test["a"], test["b"]} == {a, b}:
+                sign = 1 if test["a"] == a else -1
+                ends = sorted((sign * test["low"], sign * test["high"]))
+                return {**test, "a": a, "b": b, "difference": sign * test["difference"], "low": ends[0], "high": ends[1]}
+        return None
+
+    def changed(self) -> list[str]:
+        """What of program and settings is no longer as it was when the result was made, as `provenance.changed` has it."""
+        return changed(self.name, self.origin)
+
+
+def keep(result: ExperimentResult, folder: Path, seeds: int = 0) -> None:
+    """Writes NAME.json, NAME.md and NAME-FIGURE.svg; each is whole or not there. Figures that are no longer drawn go.
+
+    seeds: how many were asked for, 0 = as usual.
+    """
+    drawn = {f"{result.name}-{figure}": svg for figure, svg in result.figures.items()}
+    shown = replace(result, figures=drawn, folder=None)
+    content = {**shown.as_json(), "asked_seeds": seeds}
+    for old in folder.glob(f"{result.name}-*.svg"):
+        if old.stem not in drawn:
+            old.unlink()
+    for file, svg in drawn.items():
+        write_atomically(folder / f"{file}.svg", standalone(svg).encode())
+    write_atomically(folder / f"{result.name}.md", markdown(shown).encode())
+    write_atomically(folder / f"{result.name}.json", (json.dumps(content, indent=1, allow_nan=False) + "\n").encode())
+
+
+def stored_in(folder: Path, names: Iterable[str]) -> dict[str, StoredResult]:
+    """Those of the names that are in a folder. Raises InputError for a file that is none of ours."""
+    found = {name: folder / f"{name}.json" for name in names}
+    return {name: StoredResult(name, _read(path)) for name, path in found.items() if path.is_file()}
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as bad:
+        raise InputError(str(path), f"it cannot be read: {bad}", expected="a stored result", fix=AGAIN) from None
+    if not isinstance(content, dict) or not {"rows", "quick", "tests", "origin"} <= content.keys():
+        raise InputError(str(path), "it is not a stored result", expected="rows, quick, tests, origin", fix=AGAIN)
+    return content

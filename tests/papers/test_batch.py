@@ -1,0 +1,127 @@
+"""All experiments in one go: stored with their origin, failures told, stale results seen, and estimates of what is left."""
+
+import json
+import re
+
+import pytest
+
+from entrenous.core.errors import InputError
+from entrenous.papers import batch, provenance
+from entrenous.papers.batch import run_papers, stock
+from entrenous.papers.cell import Cell, parts_of
+from entrenous.papers.effort import Budget, RowSource
+from entrenous.papers.estimate import TrainingCosts, WorkLeft, work_left
+from entrenous.papers.remember import Cells
+from entrenous.papers.result import Context
+from entrenous.papers.stored import stored_in
+from entrenous.papers.study import Study, System
+from entrenous.papers.table import PaperTable
+from entrenous.split.protocol import splits
+from tests.papers.test_runner import tiny
+
+SYSTEMS = (System("popular"), System("fcf"))
+
+
+def study(context, notes):
+    budget = Budget(seeds=context.seeds or 2, horizon=4, every=2)
+    source = RowSource("tiny", "loo-20", label="tiny")
+    context.cells.pins["tiny"] = tiny().sha256()
+    return [Study(source=source, data=tiny(), cells=context.cells, budget=budget, seed=context.seed, family="ncf")]
+
+
+def broken(trained):
+    raise ZeroDivisionError("a finding that fails")
+
+
+GOOD = PaperTable(title="two systems", data=study, systems=SYSTEMS, metrics=("hr@10", "ndcg@10"))
+BAD = PaperTable(title="two systems, badly", data=study, systems=SYSTEMS[:1], metrics=("hr@10",), findings=(broken,))
+
+
+@pytest.fixture
+def two(monkeypatch):
+    """Two experiments: a good one, and one that fails at its end."""
+    known = {"bad": BAD, "good": GOOD}
+    monkeypatch.setattr(batch, "experiments", lambda: known)
+    monkeypatch.setattr("entrenous.papers.runner.experiments", lambda: known)
+
+
+def run(tmp_path, *names, **more):
+    return run_papers(names, out=tmp_path / "out", cells=tmp_path / "cells", threads=1, **more)
+
+
+def test_a_failure_is_told_and_stops_nothing(two, tmp_path):
+    lines = {line.name: line for line in run(tmp_path)}
+    assert lines["bad"].failed == "ZeroDivisionError: a finding that fails" and not lines["good"].failed
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["good.json", "good.md"]
+    content = json.loads((tmp_path / "out" / "good.json").read_text())
+    origin = content["origin"]
+    assert origin["pins"] == {"tiny": tiny().sha256()} and origin["algorithms"] == ["fcf", "popular"]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", origin["date"]) and origin["versions"]["numpy"] and origin["training_seconds"] > 0
+    assert all("loo-20" in row["protocol"] for row in content["rows"])
+
+
+def test_what_is_fresh_is_not_run_again_and_a_quick_result_takes_no_full_ones_place(two, tmp_path):
+    run(tmp_path, "good", quick=True)
+    assert stock(["good"], tmp_path / "out")[0].wanted(False, 0) == "quick"
+    (again,) = run(tmp_path, "good", quick=True)
+    assert again.said == "fresh, not run again"
+    run(tmp_path, "good")
+    found = stored_in(tmp_path / "out", ["good"])["good"]
+    assert not found.quick and found.seeds == "2"
+    (kept,) = run(tmp_path, "good", quick=True, again=False)
+    assert "not run again" in kept.said and not stored_in(tmp_path / "out", ["good"])["good"].quick
+    (more,) = run(tmp_path, "good", seeds=3)
+    assert more.stored.seeds == "3" and not stock(["good"], tmp_path / "out")[0].wanted(False, 3)
+
+
+@pytest.mark.parametrize("part", provenance.PARTS)
+def test_a_result_of_another_program_is_seen(two, tmp_path, part):
+    run(tmp_path, "good")
+    path = tmp_path / "out" / "good.json"
+    content = json.loads(path.read_text())
+    assert stock(["good"], tmp_path / "out")[0].state == "fresh"
+    content["origin"]["program"][part] = "0" * 64
+    path.write_text(json.dumps(content))
+    (one,) = stock(["good"], tmp_path / "out")
+    assert one.state == f"stale: {part}" and one.wanted(False, 0) == f"stale: {part}"
+    (line,) = run(tmp_path, "good")
+    assert "0 trained" in line.said and stock(["good"], tmp_path / "out")[0].state == "fresh"
+
+
+def test_the_program_of_a_result_is_that_of_its_algorithms_settings_and_table():
+    one, other = (provenance.programs("fpl-table2", [name]) for name in ("pfpl", "fcf"))
+    assert one["training"] != other["training"] and one["settings"] == other["settings"]
+    assert provenance.programs("cali3f-table2", ["pfpl"])["table"] != one["table"]
+
+
+def test_an_estimate_counts_what_is_not_remembered_and_trains_nothing(two, tmp_path):
+    cells = tmp_path / "cells"
+    context = Context(cells=Cells(cells))
+    left = work_left(GOOD, context, TrainingCosts(cells))
+    assert left.unknown == len(left.missing) == 5  # a curve of fcf; two seeds of both
+    assert not cells.exists() and context.cells.computed == 0
+    run(tmp_path, "good")
+    assert work_left(GOOD, context, TrainingCosts(cells)).missing == {}
+    more = work_left(GOOD, Context(cells=Cells(cells), seeds=3), TrainingCosts(cells))
+    assert len(more.missing) == 2 and more.unknown == 0 and more.seconds > 0
+    assert WorkLeft.together([more, more]) == more
+
+
+def test_costs_grow_with_rows_and_epochs(tmp_path):
+    part = parts_of(splits("temporal-80-20", tiny())[0])["test"]
+    for n, seconds in enumerate((1.0, 2.0, 9.0)):
+        kept = {"algorithm": "fcf", "seconds": seconds, "rows": len(part.rows) // 2, "looks": [{"epochs": 1}, {"epochs": 10}]}
+        (tmp_path / f"{n}.json").write_text(json.dumps(kept))
+    (tmp_path / "damaged.json").write_text("{")
+    costs = TrainingCosts(tmp_path)
+    cell = Cell(algorithm="fcf", settings={}, part="test", looks=(5, 20))
+    assert costs.of(cell, part) == pytest.approx(2.0 * 2 * 2, rel=0.02)
+    assert costs.of(Cell(algorithm="popular", settings={}, part="test"), part) is None
+
+
+def test_a_file_that_is_no_result_is_one_line(tmp_path):
+    (tmp_path / "fpl-table2.json").write_text("{}")
+    with pytest.raises(InputError, match=r"fpl-table2.json: it is not a stored result"):
+        stock(["fpl-table2"], tmp_path)
+    with pytest.raises(InputError, match="unknown experiment 'fpl'"):
+        stock(["fpl"], tmp_path)

@@ -1,0 +1,139 @@
+"""The documentation repeats stored results as they are: what is in a block is computed, and how many typed tables are left."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from paths import ROOT
+
+from entrenous.core.errors import InputError
+from entrenous.papers.documents import filled, pages, unmarked
+from entrenous.papers.runner import experiments
+from entrenous.papers.stored import StoredResult, stored_in
+from entrenous.papers.values import stored
+from entrenous.papers.verdicts import judged
+
+PAGES = pages(ROOT)
+ORIGIN = {"date": "2026-01-02", "commit": "abc", "pins": {"d": "0123456789abcdef"}}
+TEST = {"data": "d", "a": "x", "b": "y", "metric": "m", "difference": 0.1, "low": 0.05, "high": 0.15, "p_holm": 0.012}
+
+
+def row(system: str, metric: str, obtained: float | None, **more: object) -> dict[str, object]:
+    return {"data": "d", "system": system, "metric": metric, "obtained": obtained, "paper": None, "reading": "", **more}
+
+
+ROWS = [
+    row("x", "m", 0.6543, spread=0.01, values=[0.64, 0.66], seeds=[0, 1], paper=0.7),
+    row("y", "m", None),
+    row("x", "n", 12.0),
+]
+CONTENT = {
+    "rows": ROWS,
+    "notes": ["x is good.", "y is not."],
+    "tests": [TEST],
+    "quick": False,
+    "origin": ORIGIN,
+    "title": "a table",
+}
+STORED = {"t": StoredResult("t", CONTENT)}
+
+
+def block(spec: str, content: str = "") -> str:
+    return f"<!-- stored: {spec} -->{content}<!-- /stored -->"
+
+
+def test_a_table_has_a_line_for_each_system_and_says_where_it_comes_from() -> None:
+    text = filled(f"before\n{block('t; data=d; metrics=m; paper=yes', 'old')}\nafter", STORED)
+    assert "| `x` | .700 | .654 ± .010 |\n| `y` | - | - |" in text and "old" not in text
+    assert "`entrenous experiment t`; 2 seeds; 2026-01-02, commit abc; sha256 of rows d 0123456789ab" in text
+    assert text.startswith("before\n") and text.endswith("\nafter") and filled(text, STORED) == text
+    assert "(`--quick`), not the full table" in filled(block("t"), {"t": StoredResult("t", {**CONTENT, "quick": True})})
+
+
+def test_figures_inside_a_sentence() -> None:
+    assert filled(block("t; show=value; data=d; system=x; metric=m; digits=2"), STORED) == block(
+        "t; show=value; data=d; system=x; metric=m; digits=2", ".65"
+    )
+    said = filled(block("t; show=interval; data=d; system=y; other=x; metric=m"), STORED)
+    assert "-->-.100 (95 % -.150 to -.050, p = .012)<!--" in said  # turned round
+
+
+def test_findings_are_quoted_whole() -> None:
+    said = filled(block("t; show=findings; with=good"), STORED)
+    assert "- x is good." in said and "y is not" not in said
+
+
+@pytest.mark.parametrize(
+    ("spec", "problem"),
+    [
+        ("u", "no result of it is stored"),
+        ("t; show=value; data=d; system=z; metric=m", "no figure of d, z, m"),
+        ("t; show=findings; with=bad", "no finding has"),
+        ("t; data=e", "no rows of"),
+        ("t; colour=red", "cannot read"),
+        ("t; show=interval; data=d; system=x; other=z; metric=m", "no test of x against z"),
+    ],
+)
+def test_a_block_that_asks_for_what_is_not_stored_is_refused(spec: str, problem: str) -> None:
+    with pytest.raises(InputError, match=problem):
+        filled(block(spec), STORED)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_filling_a_page_again_changes_nothing(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert filled(text, stored_in(ROOT / "docs" / "results", experiments()), page.name) == text  # else: make papers-docs
+
+
+def test_what_stands_in_no_block_is_seen() -> None:
+    table = "| a | b |\n| --- | --- |\n| x | .65 |\n"
+    assert unmarked(f"{table}\n| a |\n| --- |\n| 3 |\n") == ["| a | b |"]
+    assert unmarked(block("t", f"\n{table}")) == []
+
+
+# ---- claims --------------------------------------------------------------------------------------------------------------------------
+
+
+def claim(**more: object) -> dict[str, object]:
+    return {"where": "1", "says": "x is good", "by": "t", "metrics": ["m"], **more}
+
+
+@pytest.mark.parametrize(
+    ("asked", "verdict", "said"),
+    [
+        ({"above": [["x", "y"]]}, "reproduced", "`x` minus `y` +.1000 (95 % .0500 to .1500, p = .012)"),
+        ({"lower": [["x", "y"]]}, "not", "`x` minus `y` +.1000"),
+        ({"above": [["x", "y"], ["y", "x"]]}, "partly", "1 of 2 hold"),
+        ({"level": [["x", "y"]], "margin": 0.01}, "reproduced", ""),
+        ({"level": [["y", "x"]], "margin": 0.1}, "not", ""),
+        ({"level": [["y", "x"]], "margin": 0.2}, "reproduced", ""),
+        ({"near": ["x"]}, "reproduced", "`x` .654, printed .700"),
+        ({"above": [["x", "z"]]}, "not tested", ""),
+        ({"why": "no rows"}, "not tested", "no rows"),
+        ({"by": "u", "above": [["x", "y"]]}, "not run yet", ""),
+    ],
+)
+def test_a_verdict_follows_from_what_is_stored(
+    monkeypatch: pytest.MonkeyPatch, asked: dict[str, object], verdict: str, said: str
+) -> None:
+    monkeypatch.setattr("entrenous.papers.verdicts.stored", lambda folder, name: {"claims": [claim(**asked)]})
+    (found,) = judged("p", STORED)
+    assert found.verdict == verdict and said in found.said
+
+
+def test_without_a_test_over_users_seeds_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [row("a", "m", 2.0, values=[1.0, 2.0, 3.0]), row("b", "m", 0.0, values=[0.0, 0.0, 0.0]), row("c", "m", 1.0)]
+    results = {"t": StoredResult("t", {**CONTENT, "rows": rows, "tests": []})}
+    asked = claim(above=[["a", "b"], ["a", "c"]])
+    monkeypatch.setattr("entrenous.papers.verdicts.stored", lambda folder, name: {"claims": [asked]})
+    (found,) = judged("p", results)
+    assert found.verdict == "not"  # t = 3.46 of two degrees of freedom: p = .074; one value of c allows no test
+    assert "+2 (95 % -.4841 to 4.4841, p = .074)" in found.said and "one value of each" in found.said
+
+
+@pytest.mark.parametrize("paper", ["fpl", "cali3f", "fbalf", "pepper"])
+def test_a_claim_names_an_experiment_and_rows_that_there_are(paper: str) -> None:
+    results = stored_in(ROOT / "docs" / "results", experiments())
+    for asked, found in zip(stored("claims", paper)["claims"], judged(paper, results), strict=True):
+        assert asked.get("by", "fpl-table2") in experiments() and (found.said or found.verdict == "not run yet"), asked["says"]
