@@ -36,12 +36,8 @@ def space_of(algorithm: str, fixed: Mapping[str, Any]) -> dict[str, str]:
 
     Raises InputError for an algorithm that declares nothing, and where nothing is left."""
     made = algorithm_of(algorithm, fixed)
-    declared = search_space(made)
-    around = {
-        name: text
-        for name, text in declared.items()
-        if _holds(read_space(algorithm, {name: text}, {})[name], getattr(made, name))
-    }
+    declared, own = search_space(made), _settings(made)
+    around = {name: text for name, text in declared.items() if _holds(read_space(algorithm, {name: text}, {})[name], own[name])}
     left = {name: text for name, text in around.items() if name not in fixed}
     if not left:
         problem = (
@@ -91,9 +87,14 @@ def chosen_before(
     return _told(found, first, made, file)
 
 
+def _settings(made: Any) -> dict[str, Any]:
+    return dict(made)
+
+
 def _first(space: Mapping[str, str], made: Any) -> dict[str, Any]:
     """The values that the algorithm has without a search, all of them in the space."""
-    return {name: getattr(made, name) for name in space}
+    own = _settings(made)
+    return {name: own[name] for name in space}
 
 
 def _name(algorithm: str, data: str | Interactions, protocol: str, seed: int, named: Mapping[str, Any]) -> str:
