@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from ..core.errors import InputError
-from .console import emit_json, progress_bar, say, table
+from ..core.errors import InputError, at_least
+from .console import emit_json, goes_on, progress_bar, say, table
 from .options import RUNS, Load, Negatives, Profile, Protect, Set, assignments
 
 SHOWN = ("mae", "rmse", "hr@10", "ndcg@10", "precision@10", "recall@10", "mrr@10", "auc", "item_coverage@10", "gini@10")
@@ -31,6 +31,7 @@ def run(
     settings: Set = None,
     every: int = 0,
     patience: int = 0,
+    tune: int = 0,
     checkpoint_every: int | None = None,
     given: Path | None = None,
     load: Load = None,
@@ -81,6 +82,9 @@ def run(
         Rounds between looks at validation (a learning curve in the report), of a first training where the final model trains on these rows.
     patience:
         Stop after this many looks without improvement and use the best round. Needs --every.
+    tune:
+        Choose settings on validation rows first, in so many trainings: the defaults, then a search of what the algorithm declares (the
+        extra `tune`). What --set names stays; --rounds is the most. Finished trials stay in a file under --out: the same command goes on.
     checkpoint_every:
         Rounds between checkpoints; default: a tenth of the training.
     given:
@@ -113,9 +117,14 @@ def run(
     """
     from ..core.own import is_place
     from ..runs import pipeline, reopen, store
+    from ..tuning.before import chosen_before, sentences
 
+    told: dict[str, Any] = {}
+    at_least("--tune", tune, 0)
     with progress_bar(algorithm or "") as progress:
         if resume is not None:
+            if tune:
+                raise InputError("--tune", "a run that goes on has its settings", fix="leave --tune out")
             place = algorithm if algorithm is not None and is_place(algorithm) else None
             asked = {
                 "algorithm": None if place else algorithm, "data": data, "protocol": protocol, "rounds": rounds, "seed": seed,
@@ -133,18 +142,39 @@ def run(
                 fix="try: entrenous run pfpl+",
             )
         else:
+            fixed = assignments(settings)
+            if tune:
+                _refuse_beside_tune(
+                    given=given, patience=patience, network=network, profile=profile != "paper", negatives=negatives != "train",
+                    workers=workers, ray=ray,
+                )  # fmt: skip
+                with goes_on("go on with the same command: what is finished is kept"):
+                    fixed, rounds, told = chosen_before(
+                        algorithm, data, protocol=protocol, trials=tune, seed=seed, settings=fixed, rounds=rounds,
+                        load=assignments(load, "--load"), threads=threads, folder=out, progress=progress,
+                    )  # fmt: skip
             finished = pipeline.run(
-                algorithm, data, protocol=protocol, seed=seed, rounds=rounds, settings=assignments(settings), patience=patience,
+                algorithm, data, protocol=protocol, seed=seed, rounds=rounds, settings=fixed, patience=patience,
                 every=every, given=None if given is None else str(given), load=assignments(load, "--load"),
                 negatives=negatives, refit=refit, network=assignments(network, "--network"), profile=profile,
                 protect=assignments(protect, "--protect"), threads=threads, workers=workers, ray=ray,
                 checkpoint_every=checkpoint_every, out=out, debug=debug, progress=progress, say=say,
             )  # fmt: skip
     if json:
-        emit_json(finished.manifest)
+        emit_json({**finished.manifest, **({"tuned": told} if told else {})})
     else:
+        for sentence in sentences(told) if told else []:
+            print(f"- {sentence}")
         usual = finished.path is None or finished.path.parent == RUNS
         show_run(finished.manifest, finished.manifest["run"] if usual else str(finished.path))
+
+
+def _refuse_beside_tune(**others: Any) -> None:
+    """What a search before a run does not do: `entrenous tune` does some of it."""
+    for name, value in others.items():
+        if value:
+            problem = f"it does not go with --tune, which trains as --profile paper does{', in this process' if name == 'workers' else ''}"
+            raise InputError(f"--{name}", problem, fix="choose settings with `entrenous tune`, then name them with --set")
 
 
 def _refuse_change(asked: dict[str, Any], manifest: dict[str, Any]) -> None:
