@@ -391,6 +391,14 @@ def test_what_weighing_is_worth_is_tested_pair_by_pair(folder, short):
     assert all(f"{name}: " in result.notes[-1] for name in pepper_ablation.EFFECTS)
 
 
+def test_many_peers_are_looked_at_on_rows_apart(folder, short):
+    result = run("pepper-many", folder)
+    of = {(row["system"], row["metric"]): row["values"] for row in result.rows}
+    assert len({system for system, _ in of}) == 9 and all(len(values) == 2 for values in of.values())
+    assert of["pepper-gmf, 8 factors, decay 0", "ndcg@10"] != of["pepper-gmf, 8 factors, decay 0.003", "ndcg@10"]
+    assert "rows set apart" in result.rows[0]["protocol"] and "gossip-average-gmf, 16 factors, decay 0 " in result.notes[-1]
+
+
 def test_each_idea_is_held_against_each_attack(monkeypatch):
     """The costs of colluders are paired by seed; a difference in how much they cost is what is tested."""
     asked = []

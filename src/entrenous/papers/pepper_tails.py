@@ -1,7 +1,8 @@
 """PEPPER, figures 4 to 6 and 8: who is served badly. The distribution of a metric over users, and its lowest percentiles.
 
 The paper's figures are drawings; what its text says about them is in the notes. Percentiles count from the worst user: the paper's 99th
-is percentile 1 here (see evaluate/tail.py), and its 99.9th too: of its 100 to 146 users both are the worst or the second worst. A curve is of all seeds' users together.
+is percentile 1 here (see evaluate/tail.py), and its 99.9th too: of its 100 to 146 users both are the worst or the second worst. A
+curve is of all seeds' users together.
 
 Figure 8 is over alpha, the exploitation-exploration ratio. Of a view of three peers, T = (1 - alpha) 3, to the nearest whole number, are
 the best heard from: eleven values of alpha are four systems, one for each T. So a view of six is run beside it. "In an equal number of
