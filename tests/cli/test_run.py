@@ -177,7 +177,7 @@ def test_recommend_is_what_the_run_recommends_in_python(command: Command, tmp_pa
     assert found == {"run": made.manifest["run"], "user": "u3", "recommendations": made.recommend("u3", 7)}
     user = made.train.users.index("u3")
     own = {made.train.items[int(item)] for item in made.train.item[made.train.ptr[user] : made.train.ptr[user + 1]]}
-    assert len(own) == 10 and own.isdisjoint(
+    assert len(own) == 11 and own.isdisjoint(
         row["item"] for row in command("recommend", "--user", "u3", "--n", "99", "--json").json["recommendations"]
     )
     said = command("recommend", made.manifest["run"], "--user", "u3", "--n", "7")

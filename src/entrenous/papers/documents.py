@@ -138,7 +138,7 @@ def _interval(spec: Spec, stored: Stored) -> str:
 def _index(spec: Spec, stored: Stored) -> str:
     lines = [["experiment", "", "seeds", "day", "figures"]]
     for name, result in sorted(stored.items()):
-        kind = "quick" if result.quick else "full"
+        kind = result.kind + (f": {', '.join(result.only)}" if result.only else "")
         about = f"[{name}](results/{name}.md): {result.content['title']}"
         lines.append([about, kind, result.seeds, result.origin["date"], str(len(result.content["rows"]))])
     return "\n".join(piped(lines))

@@ -20,6 +20,7 @@ Open = Callable[[Context, list[str]], list[Study]]
 LENGTHS = (5, 10, 20)  # of PEPPER's lists
 KEPT = tuple(f"{metric}@{n}" for metric in ("hr", "ndcg", "f1_user") for n in LENGTHS)  # of every user, of tests
 FOLDS = 5
+FPL_SEEDS = 3
 
 
 def opened(sources: Iterable[RowSource], made: Callable[[RowSource], Study], needed: str, notes: list[str]) -> list[Study]:
@@ -42,7 +43,7 @@ def opening(
     """Opens these sources, the first alone in quick runs; or the context's own data, whose source is made of its name."""
 
     def opens(context: Context, notes: list[str]) -> list[Study]:
-        several = sources[:1] if context.quick else sources
+        several = [source for source in (sources[:1] if context.quick else sources) if context.wants(source.data, str(source))]
         chosen = several if context.data is None else (own(context.data.name),)
         return opened(chosen, lambda source: made(context, source), needed, notes)
 
@@ -62,24 +63,24 @@ def _study(context: Context, source: RowSource, data: Interactions | None = None
 # ---- each paper ----------------------------------------------------------------------------------------------------------------------
 
 
-def cali3f_study(context: Context, effort: Effort, data: Interactions) -> Study:
+def cali3f_study(context: Context, effort: Effort, data: Interactions, family: str = "ncf") -> Study:
     """Cali3F's systems on one data set under the protocol of its budget."""
     budget = effort.budget(data.name)
     source = RowSource(data.name, budget.protocol, label=data.name)
     more = {"quick": effort.quick, "epochs": effort.epochs, "clusters": effort.clusters}
-    return _study(context, source, data, budget=budget, family="ncf", **more)
+    return _study(context, source, data, budget=budget, family=family, **more)
 
 
-def cali3f(only: Sequence[str] = ()) -> Open:
-    """The data sets of a budget (of `only`), or the context's own."""
+def cali3f(only: Sequence[str] = (), efforts: Mapping[bool, Effort] = {False: FULL, True: QUICK}, family: str = "ncf") -> Open:
+    """The data sets of a budget (of `only`), or the context's own. efforts: {whether it is an excerpt: how much is trained}."""
 
     def opens(context: Context, notes: list[str]) -> list[Study]:
-        effort = context.effort or (QUICK if context.quick else FULL)
-        names = [name for name in effort.budgets if not only or name in only]
+        effort = context.effort or efforts[context.quick]
+        names = [name for name in effort.budgets if (not only or name in only) and context.wants(name)]
         sources = [RowSource(name) for name in names] if context.data is None else [RowSource(context.data.name)]
         return opened(
             sources,
-            lambda source: cali3f_study(context, effort, source.read() if context.data is None else context.data),
+            lambda source: cali3f_study(context, effort, source.read() if context.data is None else context.data, family),
             "test",
             notes,
         )
@@ -111,9 +112,9 @@ def pepper(*sources: RowSource) -> Open:
 
 
 def fpl_study(context: Context, data: Interactions) -> Study:
-    """One data set under FPL's protocol."""
+    """One data set under FPL's protocol. Its split has no seed; seeds are those of trainings."""
     source, grid = RowSource(data.name, "temporal-80-20", label=data.name), context.grid or GRIDS[context.quick]
-    return _study(context, source, data, budget=Budget(), grid=grid, quick=grid.quick)
+    return _study(context, source, data, budget=Budget(seeds=1 if grid.quick else FPL_SEEDS), grid=grid, quick=grid.quick)
 
 
 # ---- FPL's countries -----------------------------------------------------------------------------------------------------------------
@@ -162,4 +163,5 @@ def countries(context: Context, notes: Sequence[str] = ()) -> list[Study]:
     if context.data is not None:
         return [fpl_study(context, context.data)]
     more = [name for name in ("Brazil", "Canada") if not context.quick and present(COUNTRIES[name])]
-    return [fpl_study(context, rows_of(COUNTRIES[name])) for name in ("Italy", *more)]
+    several = [COUNTRIES[name] for name in ("Italy", *more)]
+    return [fpl_study(context, rows_of(country)) for country in several if context.wants(country.data)]

@@ -54,7 +54,7 @@ def plan_of(run: store.StoredRun, algorithm: str | None = None) -> RunPlan:
         )
     kept = {name: run.manifest[name] for name in KEPT}
     kept["negatives"] = run.manifest.get("negatives", "train")  # runs of earlier versions had no choice
-    kept["refit"] = run.manifest.get("refit", False)
+    kept["refit"] = run.manifest.get("refit")
     kept["settings"] = {name: _own_file(value, "@", run) for name, value in kept["settings"].items()}
     kept["network"] = {name: _own_file(value, TRACE, run) for name, value in run.manifest.get("network", {}).items()}
     kept["profile"], kept["protect"] = run.manifest.get("profile", PAPER), run.manifest.get("protect", {})
