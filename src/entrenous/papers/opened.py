@@ -111,9 +111,9 @@ def pepper(*sources: RowSource) -> Open:
 
 
 def fpl_study(context: Context, data: Interactions) -> Study:
-    """One data set under FPL's protocol."""
+    """One data set under FPL's protocol, whose items are those with training rows: the authors' program reads no other file."""
     source, grid = RowSource(data.name, "temporal-80-20", label=data.name), context.grid or GRIDS[context.quick]
-    return _study(context, source, data, budget=Budget(), grid=grid, quick=grid.quick)
+    return _study(context, source, data, budget=Budget(), grid=grid, quick=grid.quick, trained_items=True)
 
 
 # ---- FPL's countries -----------------------------------------------------------------------------------------------------------------
