@@ -184,6 +184,19 @@ def test_fewer_than_two_rows_weigh_nothing() -> None:
         assert share.tolist() == [0.5] and trains.tolist() == [True]
 
 
+def test_half_is_half_whatever_a_model_does_and_remembers_what_it_did() -> None:
+    """What is heard, and so personalised sampling, stays that of PEPPER as published."""
+    kinds = federation(), federation(aggregation="half")
+    heard = []
+    for gossip in kinds:
+        swarm = gossip.start()
+        a = arriving(gossip, swarm, 0, 8)
+        share, trains = share_of(gossip, a, swarm.nodes, weighed(4))
+        heard.append((swarm.nodes.heard[0].tolist(), swarm.nodes.performance[0].tolist()))
+    assert share.tolist() == [0.5] and trains.all()
+    assert heard[0] == heard[1] and 8 in heard[0][0]
+
+
 def test_average_weighs_by_rows_and_age_by_updates() -> None:
     average, age = federation(GossipAverageGMF), federation(GossipAgeGMF)
     one, two = average.start(), age.start()

@@ -16,9 +16,11 @@ SHAPE = gmf_node.shape_of(ITEMS, FACTORS)
 
 
 def rates(**change: Any) -> gmf_node.GMFRates:
-    numbers = {"item": 0.1, "user": 0.05, "output": 0.02, "reg": 0.0, "epochs": 1, "negatives": 2} | change
+    numbers = {"item": 0.1, "user": 0.05, "output": 0.02, "reg": 0.0, "decay": 0.0, "epochs": 1, "negatives": 2} | change
     return gmf_node.GMFRates(
-        *(np.float32(numbers[name]) for name in ("item", "user", "output", "reg")), numbers["epochs"], numbers["negatives"]
+        *(np.float32(numbers[name]) for name in ("item", "user", "output", "reg", "decay")),
+        numbers["epochs"],
+        numbers["negatives"],
     )
 
 

@@ -16,9 +16,11 @@ from entrenous.data.load import load
 from entrenous.papers import (
     decentralisation_cost,
     effort,
+    pepper_ablation,
     pepper_accuracy,
     pepper_cost,
     pepper_network,
+    pepper_poison,
     pepper_sparsity,
     pepper_tails,
     values,
@@ -37,7 +39,15 @@ from entrenous.runs import pipeline as experiment
 from entrenous.runs.plan import RunPlan, check
 
 TABLES, FIGURES = [f"pepper-table{n}" for n in range(2, 9)], [f"pepper-fig{n}" for n in range(4, 10)]
-BEYOND = ["pepper-churn", "pepper-loss", "pepper-heterogeneity", "pepper-bad", "decentralisation-cost"]
+BEYOND = [
+    "pepper-ablation",
+    "pepper-poison",
+    "pepper-churn",
+    "pepper-loss",
+    "pepper-heterogeneity",
+    "pepper-bad",
+    "decentralisation-cost",
+]
 REACH = Budget(seeds=2, gossip=(6, 3), horizon=4, every=2, first=False)
 PEPPER, AVERAGE, FEDAVG = System("pepper-gmf"), System("gossip-average-gmf"), System("fedavg-gmf")
 SOURCE = RowSource("small", "pepper-85-15")
@@ -242,14 +252,44 @@ def test_a_node_has_converged_at_its_first_look_near_its_best():
         for n, (some, got) in enumerate(zip(values, received, strict=True))
     ]
     mine = study()
-    rows = mine.part("validation").held.rows.select(np.isin(mine.part("validation").held.rows.user, [3, 4]))
-    part = replace(mine.part("validation"), held=mine.part("validation").held._replace(rows=rows))
-    mine._parts[0] = {**mine._parts[0], "validation": part}
+    rows = mine.part("apart").held.rows.select(np.isin(mine.part("apart").held.rows.user, [3, 4]))
+    part = replace(mine.part("apart"), held=mine.part("apart").held._replace(rows=rows))
+    mine._parts[0] = {**mine._parts[0], "apart": part}
     looks = [one._replace(nodes={"received": [7, 7, 7, *one.nodes["received"]]}) for one in looks]
     found = pepper_cost.costs(mine, Outcome(looks, "", 0.0))
     assert found.rounds.tolist() == [10, 5] and found.models.tolist() == [2, 2]  # .9 is within 5 % of .93
     assert found.each == pytest.approx(3.6 / (21 + 12)) and found.seconds == pytest.approx(found.models * found.each)
     assert pepper_cost.costs(mine, Outcome([], "diverged", 0.0)) is None
+
+
+def test_rows_set_apart_are_neither_trained_weighed_nor_tested_by():
+    mine = study()
+    apart, whole = mine.part("apart"), mine.part("validation")
+    others = (apart.rows, apart.weighting.rows, mine.part("test").held.rows)
+    pairs = [set(zip(rows.user.tolist(), rows.item.tolist(), strict=True)) for rows in (apart.held.rows, *others)]
+    assert all(pairs[0].isdisjoint(other) for other in pairs[1:]) and len(pairs[0]) > 0
+    assert len(pairs[0]) + len(pairs[1]) == len(whole.rows) and apart.weighting.rows.sha256() == whole.held.rows.sha256()
+    consumed = set.union(*pairs)
+    for user, row in zip(apart.held.rows.user.tolist(), apart.held.candidates.tolist(), strict=True):
+        assert len(set(row)) == 99 and not any((user, item) in consumed for item in row)
+
+
+def test_pace_is_tested_over_nodes_on_rows_apart_and_on_weighting_sets():
+    def cost(rounds: list[float]) -> pepper_cost.Costs:
+        each = np.array(rounds)
+        return pepper_cost.Costs(each, 3 * each, each / 1e3, 1e-3)
+
+    others = [system for system in pepper_cost.SYSTEMS if system != PEPPER]
+    paces = {PEPPER: [cost([20, 40, 60]), cost([20, 60, 60])], **{other: [cost([80, 80, 120])] * 2 for other in others}}
+    level = {system: [cost([20, 40, 60])] * 2 for system in pepper_cost.SYSTEMS}
+    trained = Trained(study=study(), systems=pepper_cost.SYSTEMS, more={"apart": level, "validation": paces})
+    trained.tests = pepper_cost.pace_tests(trained)
+    found = {(test["metric"], test["b"]): test for test in trained.tests}
+    assert len(found) == 6 and found["rounds", "gossip-age-gmf"]["p_holm"] == 1
+    weighed = found["rounds, on weighting sets", "gossip-age-gmf"]
+    assert weighed["difference"] == pytest.approx(np.mean([20, 50, 60]) - np.mean([80, 80, 120])) and weighed["p"] < 0.05
+    said, _ = pepper_cost.saved_rounds(trained)
+    assert "on rows set apart: +0% against" in said and "+54% against gossip-age-gmf" in said
 
 
 @pytest.mark.parametrize(("alpha", "view", "t"), [(0, 3, 3), (0.4, 3, 2), (0.6, 3, 1), (1, 3, 0), (0.5, 6, 3), (0.9, 6, 1)])
@@ -281,7 +321,16 @@ def test_the_sets_are_data_of_their_own():
         whole = {(data().users[u], data().items[i]) for u, i in zip(data().user.tolist(), data().item.tolist(), strict=True)}
         assert rows <= whole and {user for user, _ in rows} == set(one.users.ids.tolist())
     rate = {name: len(one) / len(one.users) for name, one in sets.items()}
-    assert rate["dense"] > rate["original"] > rate["sparse"]
+    assert rate["dense"] > rate["original"]
+
+
+def test_the_sparse_set_is_all_of_the_outliers():
+    """Of 24 users 201 / 943, the 5 that lie farthest from their own centroids."""
+    cluster, far = pepper_sparsity.clusters(data())
+    sparse = pepper_sparsity.sets(data())["sparse"]
+    outliers = {data().users[u] for u in np.argsort(-far)[:5].tolist()}
+    assert set(sparse.users.ids.tolist()) == outliers and len(cluster) == len(far) == 24
+    assert far[np.argsort(-far)[4]] >= far[np.argsort(-far)[5]]
 
 
 # ---- each experiment -----------------------------------------------------------------------------------------------------------------
@@ -327,6 +376,40 @@ def test_six_peers_receive_twice_as_many_models(folder, short):
     each = [np.array(of[system, "models received"]) / np.array(of[system, "rounds"]) for system in (three, six)]
     assert each[1] / each[0] == pytest.approx(2, rel=0.25) and of[three, pepper_cost.RATIO] == [1, 1]
     assert pepper_cost.TABLE_8["ml-100k, pepper-given", three, "CPU ms"] == 53400
+
+
+def test_what_weighing_is_worth_is_tested_pair_by_pair(folder, short):
+    """The four of PEPPER are trained for as many rounds; each pair tested and named in the finding."""
+    result = run("pepper-ablation", folder)
+    of = {row["system"]: row["values"] for row in result.rows if row["metric"] == "ndcg@10"}
+    both, weighting, sampling, neither = (of[str(system)] for system in pepper_ablation.SYSTEMS)
+    assert both == weighting != sampling == neither  # in so few rounds no node draws a second view: all are as drawn at random
+    assert len(of) == 6 and len(set(map(tuple, of.values()))) == 4
+    assert len({row["epochs"] for row in result.rows if row["system"] in map(str, pepper_ablation.SYSTEMS)}) == 1
+    pairs = {(test["a"], test["b"]) for test in result.tests}
+    assert pairs == {(str(a), str(b)) for a, b in pepper_ablation.EFFECTS.values()}
+    assert all(f"{name}: " in result.notes[-1] for name in pepper_ablation.EFFECTS)
+
+
+def test_each_idea_is_held_against_each_attack(monkeypatch):
+    """The costs of colluders are paired by seed; a difference in how much they cost is what is tested."""
+    asked = []
+
+    def attack(algorithm, rows, *, attack, settings, seed, **more):
+        asked.append((attack, algorithm, tuple(settings), seed))
+        lost = 0.1 if settings.get("aggregation") == "half" else 0.02
+        clean = 0.6 + 0.01 * seed
+        return {"rows": [{"hr@10": clean, "hr@10_attacked": clean - lost - 0.001 * seed, "er@10": 0.3}]}
+
+    monkeypatch.setattr(pepper_poison, "attack", attack)
+    found = pepper_poison.poisoned(Context(cells=Cells(None), quick=True, data=data()))
+    assert len(set(asked)) == len(asked) == 3 * 7 * 2
+    worth = {(test["data"], test["effect"]): test["difference"] for test in found.tests}
+    assert worth["noise", "weighting, without it"] == pytest.approx(-0.08) and worth[
+        "pip", "sampling, without it"
+    ] == pytest.approx(0)
+    assert "weighting, beside sampling saves 0.0800" in found.notes[0]
+    assert {row["metric"] for row in found.rows if row["system"].endswith("pip")} == {"hr@10, nobody lies", "hr@10", "er@10"}
 
 
 @pytest.mark.parametrize("name", ["pepper-churn", "pepper-loss", "pepper-bad"])

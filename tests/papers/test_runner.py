@@ -128,6 +128,19 @@ def test_the_first_row_of_every_system_is_there(cache_folder):
     assert vae["obtained"] is None and "left out of the quick excerpt" in vae["protocol"]
 
 
+def test_figures_of_several_seeds_have_a_spread(cache_folder):
+    rows = run("fpl-table2", cache_folder, seeds=2).rows + run("fpl-fig2", cache_folder, seeds=2).rows
+    of = {(r["metric"], r["system"], r["reading"], r.get("pi")): r for r in rows if r["obtained"] is not None}
+    for line in of.values():
+        assert (
+            len(line["values"]) == 2
+            and line["obtained"] == pytest.approx(sum(line["values"]) / 2)
+            and "seeds 0, 1" in line["protocol"]
+        )
+        assert line["spread"] == pytest.approx(abs(line["values"][0] - line["values"][1]) / math.sqrt(2))
+    assert any(line["spread"] for line in of.values())
+
+
 def test_pairwise_tests_cover_every_pair_once(cache_folder):
     tests = run("fpl-table2", cache_folder).tests
     systems = len(SYSTEMS) - 1 - 2  # without vae, and sfpl and pfpl once

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 from pydantic import Field
 
-from ..core.gossip import DeviceData
+from ..core.gossip import Arrivals, DeviceData
 from ..core.gossip_node import GossipModel, part_of
 from ..core.keys import folds, normals
 from ..core.types import Float32Array, Float64Array, Int64Array, UInt64Array
@@ -26,6 +26,9 @@ class GMFModel(GossipModel):
     learning_rate_output: float = Field(0.0, ge=0, le=10, description="of h and c, the output layer; 0 = it stays a plain sum")
     reg: float = Field(
         0.3, ge=0, le=10, description="how much a step shortens the vectors it moves, for each unit of learning rate"
+    )
+    decay: float = Field(
+        0.0, ge=0, le=1, description="learning rates of a node's step t are divided by 1 + decay t; 0 = they stay"
     )
     local_epochs: int = Field(1, ge=1, le=1000, description="passes over its rows, each one step, after each received model")
     negatives: int = Field(4, ge=1, le=1000, description="for each consumed item, redrawn in each local epoch")
@@ -79,9 +82,9 @@ class GMFModel(GossipModel):
     def train(self, pool: Float32Array, at: Int64Array, nodes: Any, who: Int64Array, data: DeviceData, keys: UInt64Array) -> None:
         """Trains each of m models in place for `local_epochs` steps on the rows of its node."""
         own = data.histories
-        numbers = self.learning_rate, self.learning_rate_user, self.learning_rate_output, self.reg
-        item, user, output, reg = (np.float32(number) for number in numbers)
-        rates = gmf_node.GMFRates(item, user, output, reg, self.local_epochs, self.negatives)
+        numbers = self.learning_rate, self.learning_rate_user, self.learning_rate_output, self.reg, self.decay
+        item, user, output, reg, decay = (np.float32(number) for number in numbers)
+        rates = gmf_node.GMFRates(item, user, output, reg, decay, self.local_epochs, self.negatives)
         private = part_of(nodes, gmf_node.GMFPrivate)
         gmf_node.train(
             pool, at, private, who, own.ptr, own.item, own.avoid_ptr, own.avoid, rates, self._items, self.factors, keys
@@ -95,6 +98,14 @@ class GMFModel(GossipModel):
         sets = data.weighing
         return gmf_node.performance(
             pool, at, nodes.user, who, sets.ptr, sets.item, sets.candidates, gmf_node.discounts(RANKED), self.factors
+        )
+
+    def leads(self, a: Arrivals, nodes: Any, data: DeviceData) -> tuple[Float64Array, Float64Array, Float64Array]:
+        """Whether received models rank the weighting items better than the own: the mean share of candidates that stand behind, its lead
+        over the own model's, and the variance of the lead, float64 [m] each."""
+        sets = data.weighing
+        return gmf_node.leads(
+            a.pool, a.own, a.received, nodes.user, a.who, sets.ptr, sets.item, sets.candidates, self._items, self.factors
         )
 
     def score(self, pool: Float32Array, at: Int64Array, nodes: Any, who: Int64Array, data: DeviceData) -> Float32Array:

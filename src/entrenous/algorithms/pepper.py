@@ -22,7 +22,7 @@ from ..core.gossip_node import GossipModel, GossipPolicy, cosines, merge_and_tra
 from ..core.keys import below, draw, fold, fold_name, folds
 from ..core.negatives import negative
 from ..core.peer_sampling import contains, fill_at_random
-from ..core.types import Float32Array, Float64Array, Int32Array, Int64Array, UInt64Array
+from ..core.types import BoolArray, Float32Array, Float64Array, Int32Array, Int64Array, UInt64Array
 from ._gossip_gmf import GMFModel
 from ._gossip_prme import PRMEModel
 
@@ -82,6 +82,10 @@ class PepperPolicy(GossipPolicy):
     memory: Literal["view", "ever"] = Field(
         "view", description="which performances count in a new view: since the last view (as run) or the best ever (algorithm 3)"
     )
+    aggregation: Literal["performance", "half"] = Field(
+        "performance",
+        description="share of a received model: performance, as algorithm 2 has it; half, whatever it does, to see what weighing is worth",
+    )
     weighting: float = Field(
         0.15,
         gt=0,
@@ -119,16 +123,22 @@ class PepperPolicy(GossipPolicy):
     def performance_based_aggregation(self, model: GossipModel, a: Arrivals, nodes: Any, data: DeviceData) -> Float64Array:
         """Merges each received model M_x by how well it does, against the node's own M_i, and trains. Returns P_x, float64 [m].
 
-        Half of each where fewer than two rows weigh; M_i as it is, and no training, where both models fail (as run)."""  # line 6
+        Half of each where fewer than two rows weigh, or `aggregation` says so; M_i as it is, and no training, where both models fail (as
+        run)."""  # line 6
         p_x = self.performance(model, a, a.received, nodes, data)  # line 7
         p_i = self.performance(model, a, a.own, nodes, data)  # line 8
-        both, few = p_i + p_x, np.diff(data.weighing.ptr)[a.who] < 2
+        both, few = p_i + p_x, (np.diff(data.weighing.ptr)[a.who] < 2) | (self.aggregation == "half")
         share = np.where(few, 0.5, np.where(both > 0, p_x / np.where(both > 0, both, 1), 0))
         share = np.where(~few & (p_x < self.least * p_i), 0, share)
-        if self.alike:
-            share = np.where(cosines(model.item_vectors(a.pool), a.own, a.received) < self.alike, 0, share)
+        share = np.where(self.points_elsewhere(model, a), 0, share)
         merge_and_train(model, a, nodes, data, share.astype(np.float32), few | (both > 0))  # lines 9 and 10
         return p_x
+
+    def points_elsewhere(self, model: GossipModel, a: Arrivals) -> BoolArray:
+        """Whether a received model's item vectors are less `alike` the node's own than is asked for, bool [m]."""
+        if not self.alike:
+            return np.zeros(len(a.who), np.bool_)
+        return cosines(model.item_vectors(a.pool), a.own, a.received) < self.alike
 
     # ---- Algorithm 3: personalised peer sampling ----
 

@@ -136,7 +136,7 @@ class GossipLearning(Settings):
             np.zeros(m, np.int64), np.zeros(m, np.int64), peers, np.full((m, self.view), NOBODY, np.int32),
             np.full((m, heard), NOBODY, np.int32), np.zeros((m, heard), np.float32),
         )  # fmt: skip
-        return self.keeps(*self._model.init_private(users, key), *own)
+        return self.keeps(*self._model.init_private(users, key), *own, *self._policy.init_private(m))
 
     def on_start(
         self, pool: Float32Array, at: Int64Array, nodes: Any, who: Int64Array, data: DeviceData, keys: UInt64Array
@@ -189,7 +189,7 @@ def composed(
             fields[setting] = (field.annotation, field)
     kind = create_model(name, __base__=GossipLearning, __module__=policy.__module__, __doc__=summary, **fields)
     kind.policy_class, kind.model_class = policy, model
-    kind.keeps = joined(f"{name}State", model.private, PeerState)
+    kind.keeps = joined(f"{name}State", model.private, PeerState, *policy.private)
     kind.sends = sent(model)
     kind.traits = Traits(usual_protocols=USUAL, holds_out_own=policy.holds_out_own, private_settings=private)
     return kind

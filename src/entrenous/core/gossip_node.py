@@ -19,7 +19,7 @@ from .gossip import ACCEPTED, NOT_FINITE, TOO_LARGE, WRONG_LENGTH, Arrivals, Dev
 from .keys import folded
 from .protocols import State
 from .settings import Settings
-from .types import BoolArray, Float32Array, Float64Array, Int8Array, Int32Array, Int64Array, UInt64Array
+from .types import Array, BoolArray, Float32Array, Float64Array, Int8Array, Int32Array, Int64Array, UInt64Array
 
 TRAIN = np.uint64(1)  # what some of the draws of one event are for
 OLDEST = (1 << 31) - 1  # updates a model may say that it has had: ages stop there, and so always fit into a message
@@ -132,6 +132,11 @@ class GossipPolicy(Settings):
     takes nothing yet."""
 
     holds_out_own: ClassVar[bool] = False  # whether nodes hold rows of their own back, to judge received models by
+    private: ClassVar[tuple[type, ...]] = ()  # the NamedTuple class of its private state, annotated with `axes`, if it has any
+
+    def init_private(self, nodes: int) -> tuple[Array, ...]:
+        """The arrays of the policy's part of the initial private state of so many nodes."""
+        return ()
 
     def weighting_sets(self, data: DeviceData, items: int, keys: UInt64Array) -> DeviceData:
         """The data of nodes with a weighting set for each that needs one; keys: uint64 [n]."""

@@ -39,13 +39,14 @@ class GMFShape(NamedTuple):
 
 class GMFRates(NamedTuple):
     """Constants of a node's training: learning rates of item, user and output vectors; reg: the part by which a step shortens the
-    vectors that it moves, for each unit of learning rate (decoupled, Loshchilov & Hutter 2019); passes and negatives for each consumed
-    item."""
+    vectors that it moves, for each unit of learning rate (decoupled, Loshchilov & Hutter 2019); decay: the learning rates of step t are
+    divided by 1 + decay t; passes and negatives for each consumed item."""
 
     item: np.float32
     user: np.float32
     output: np.float32
     reg: np.float32
+    decay: np.float32
     epochs: int
     negatives: int
 
@@ -141,6 +142,43 @@ def performance(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def leads(
+    pool: Float32Array,
+    own: Int64Array,
+    received: Int64Array,
+    user: Float32Array,
+    who: Int64Array,
+    ptr: Int64Array,
+    item: Int32Array,
+    candidates: Int32Array,
+    items: int,
+    factors: int,
+) -> tuple[Float64Array, Float64Array, Float64Array]:
+    """How the models pool[received] rank the nodes' weighting items against pool[own]: the mean share of candidates behind an item, by how
+    much it is larger than the own model's, and the variance of that mean; float64 [m] each, 0 without two items.
+
+    The variance is that of the differences, row by row, and of a place in so many candidates: two equal rows are no certainty."""
+    stride = -(-items // LANES) * LANES
+    ahead, lead, variance = np.zeros(len(who)), np.zeros(len(who)), np.zeros(len(who))
+    mine, theirs = np.empty(stride, np.float32), np.empty(stride, np.float32)
+    for d in range(len(who)):
+        u = who[d]
+        low, high = ptr[u], ptr[u + 1]
+        n, squares, width = high - low, 0.0, candidates.shape[1]
+        if n < 2:
+            continue
+        _scores(pool[own[d]], user[u], factors, stride, mine)
+        _scores(pool[received[d]], user[u], factors, stride, theirs)
+        for r in range(low, high):
+            before, after = place(mine, item[r], candidates[r]) / width, place(theirs, item[r], candidates[r]) / width
+            ahead[d] += (1 - after) / n
+            lead[d] += (before - after) / n
+            squares += (before - after) ** 2
+        variance[d] = (max(0.0, squares - n * lead[d] ** 2) / (n - 1) + 1.0 / width**2) / n
+    return ahead, lead, variance
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def train(
     pool: Float32Array,
     at: Int64Array,
@@ -225,6 +263,8 @@ def _step(
     """One step of Q, p, h along the mean gradient; `error`, `step` and `shrink` are zero again afterwards."""
     output, each = factors * stride, np.float32(1.0 / (consumed * (1 + rates.negatives)))
     correct = np.float32(1.0 / (1.0 - math.pow(np.float64(DECAY), np.float64(private.steps[u]))))
+    slower = ONE / (ONE + rates.decay * np.float32(private.steps[u]))
+    item_pace, user_pace, output_pace = slower * rates.item, slower * rates.user, slower * rates.output
     size = np.float32(0)
     for k in range(factors):
         toward[k] = model[output + k] * user[k]
@@ -236,8 +276,8 @@ def _step(
         g = error[i] * each
         total += g
         squares[i] = DECAY * squares[i] + (ONE - DECAY) * (g * g * size)
-        step[i] = rates.item / (np.sqrt(squares[i] * correct) + EPSILON) * g
-        shrink[i] = rates.item * rates.reg
+        step[i] = item_pace / (np.sqrt(squares[i] * correct) + EPSILON) * g
+        shrink[i] = item_pace * rates.reg
     user_size, output_size = np.float32(0), np.float32(0)
     for k in range(factors):
         row, by = model[k * stride : (k + 1) * stride], toward[k]
@@ -257,10 +297,10 @@ def _step(
     private.output_square[u] = DECAY * private.output_square[u] + (ONE - DECAY) * (
         (output_size + total * total) / np.float32(factors + 1)
     )
-    user_rate = rates.user / (np.sqrt(private.user_square[u] * correct) + EPSILON)
-    output_rate = rates.output / (np.sqrt(private.output_square[u] * correct) + EPSILON)
+    user_rate = user_pace / (np.sqrt(private.user_square[u] * correct) + EPSILON)
+    output_rate = output_pace / (np.sqrt(private.output_square[u] * correct) + EPSILON)
     for k in range(factors):
         of_user, of_output = model[output + k] * toward[k], user[k] * toward[k]
-        user[k] -= rates.user * rates.reg * user[k] + user_rate * of_user
+        user[k] -= user_pace * rates.reg * user[k] + user_rate * of_user
         model[output + k] -= output_rate * of_output
     model[output + factors] -= output_rate * total

@@ -15,6 +15,7 @@ from ..core.discover import modules
 from ..core.program import program_sha256
 from ..data.interactions import Interactions
 from ..runs.plan import RunPlan, make, network_of
+from ..split.pepper import set_apart
 from ..split.types import Held, Split
 
 FORMAT = 1  # of a remembered cell
@@ -34,7 +35,7 @@ class Cell:
 
     algorithm: str
     settings: Mapping[str, Any]
-    part: Literal["validation", "test"]
+    part: Literal["validation", "apart", "test"]
     looks: tuple[int, ...] = (0,)
     seed: int = 0
     network: Mapping[str, Any] = field(default_factory=dict)
@@ -141,6 +142,12 @@ def parts_of(split: Split) -> Parts:
         "test": CellPart(rows=split.final_train, held=split.test, masked=masked, weighting=weighting),
         "validation": CellPart(rows=split.train, held=split.validation, weighting=weighting),
     }
+
+
+def part_apart(split: Split, seed: int) -> CellPart:
+    """Of a split for peers: train without some rows -> those rows, by which no node weighs a model (`set_apart`)."""
+    rows, held = set_apart(split, seed=seed)
+    return CellPart(rows=rows, held=held, weighting=split.weighting_sets)
 
 
 def identity(cell: Cell, part: CellPart) -> str:

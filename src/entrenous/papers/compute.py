@@ -62,7 +62,7 @@ def compute(cell: Cell, part: CellPart, tick: Callable[[Cell, int], None], stop:
 
 
 def _look(cell: Cell, part: CellPart, epochs: int, model: Fitted, spent: Spent) -> CurvePoint:
-    if predicts_ratings(model.recommender.algorithm):
+    if predicts_ratings(model.recommender.algorithm) and part.held.candidates is None:
         return _rating_look(cell, part, epochs, model, spent)
     found, *further = [_evaluated(cell, part, held, model) for held in (part.held, *part.also.values())]
     usual = () if cell.part == "validation" else KEPT if found.candidates_ranking is None else KEPT_SAMPLED

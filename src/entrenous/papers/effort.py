@@ -103,13 +103,14 @@ def _budget(known: Mapping[str, Any]) -> Budget:
     return Budget(**tuples(known))
 
 
-def _effort(name: str) -> Effort:
-    known = tuples(stored("trained", "budgets")["cali3f"][name])
+def _effort(name: str, paper: str = "cali3f") -> Effort:
+    known = tuples(stored("trained", "budgets")[paper][name])
     budgets = {data: _budget(budget) for data, budget in known.pop("budgets").items()}
     return Effort(budgets=budgets, other=_budget(known.pop("other")), **known)
 
 
 FULL, QUICK = _effort("full"), _effort("quick")
+TOGETHER = {name == "quick": _effort(name, "side-by-side") for name in ("full", "quick")}
 PEPPER = {name: _budget(known) for name, known in stored("trained", "budgets")["pepper"].items()}
 
 

@@ -73,6 +73,12 @@ def lead(trained: Trained) -> list[str]:
     return [worded("fbalf", "lead", name=trained.name, central=central, **both, **lower)]
 
 
+def nested(trained: Trained) -> list[str]:
+    """What the one fold says whose test rows chose no settings."""
+    first = {system: looks[0].metrics["rmse"] for system, looks in trained.looks.items() if looks}
+    return [worded("fbalf", "nested", name=trained.name, said=listed(dict(sorted(first.items(), key=lambda one: one[1])), ".4f"))]
+
+
 def statistics(done: Sequence[Trained]) -> Found:
     """The last three rows of table 3, twice: over the paper's six systems, and over all federated ones."""
     found, tested = Found(), {name: trained.looks for name in ON for trained in done if trained.name == name}
@@ -116,7 +122,7 @@ EXPERIMENTS = {
         systems=systems_of,
         metrics=ERRORS,
         printed=PAPER,
-        findings=(lead, partial_note),
+        findings=(lead, nested, partial_note),
         figures=_figure,
         after=statistics,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from typing import Any
@@ -11,8 +12,9 @@ from ..evaluate.significance import Comparison, paired_t
 from ..split.protocol import splits
 from .cell import Cell, CurvePoint, parts_of
 from .effort import FCF, PRINTED, RUN
-from .findings import POPULAR, SIGNIFICANT, agrees, bars_beside_paper, tested_pairs
+from .findings import POPULAR, SIGNIFICANT, agrees, bars_beside_paper, tested_pairs, user_means
 from .fpl_search import CHOSEN_BY, FPL_SYSTEMS, Chosen, Search, computed_as, rows_of_metrics, searched, twin
+from .measures import each, mean
 from .opened import countries
 from .result import Found, Row
 from .study import Study, System
@@ -29,8 +31,9 @@ def protocol_note(trained: Trained) -> list[str]:
     """How the figures came about, once; which systems have no figure of ours, and why."""
     study, search = trained.study, trained.more
     absent = [system for system, looks in trained.looks.items() if not looks]
+    seeds = f"seeds {study.seeds[0]} to {study.seeds[-1]}" if len(study.seeds) > 1 else "that seed"
     return [
-        worded("fpl", "protocol", study=study, sizes=study.sizes, by=CHOSEN_BY, tried=search.grid.sentence()),
+        worded("fpl", "protocol", study=study, sizes=study.sizes, by=CHOSEN_BY, tried=search.grid.sentence(), seeds=seeds),
         *(f"{study.name}: no {system} here: {search.why_absent(system)}." for system in absent),
     ]
 
@@ -119,14 +122,14 @@ def training_gain(trained: Trained) -> Found:
     t = triples(trained.study)
     budgets = budgets_of(plus, bpr, t)
     looks = search.test_looks([chosen for _, chosen in budgets.values()])
-    found = {name: look for name, look in zip(budgets, looks, strict=True) if look is not None}
+    found = {name: some for name, some in zip(budgets, looks, strict=True) if some}
     rows = []
-    for name, look in found.items():
+    for name, some in found.items():
         words, chosen = budgets[name]
         said = f"; not a row of the paper: {words}"
-        rows += [search.row(System(name), chosen, metric, look.metrics[metric], words=said) for metric in ACCURACY]
+        rows += [search.row(System(name), chosen, metric, each(some, metric), words=said) for metric in ACCURACY]
     about = {"name": trained.name, "pi": plus.settings["pi"], "epochs": plus.epochs, "t": t}
-    return Found(rows=rows, notes=[gain_note(reference[0], found, about)] if len(found) == len(budgets) else [])
+    return Found(rows=rows, notes=[gain_note(reference, found, about)] if len(found) == len(budgets) else [])
 
 
 def triples(study: Study) -> int:
@@ -146,14 +149,14 @@ def budgets_of(plus: Chosen, bpr: Chosen, t: int) -> Budgets:
     }
 
 
-def gain_note(run: CurvePoint, found: dict[str, CurvePoint], about: dict[str, Any]) -> str:
+def gain_note(run: Sequence[CurvePoint], found: Mapping[str, Sequence[CurvePoint]], about: dict[str, Any]) -> str:
     """What the local computation is worth, and how much of the gain of pFPL+ as run a pFPL with as many triples has."""
     names = {"short": SHORT, "short_plus": SHORT_PLUS, "long": LONG, "bpr": LONG_BPR}
     looks = {"run": run, **{short: found[name] for short, name in names.items()}}
-    of = {name: look.metrics[CHOSEN_BY] for name, look in looks.items()}
+    of = {name: mean(some, CHOSEN_BY) for name, some in looks.items()}
 
     def test(a: str, b: str) -> Comparison:
-        return paired_t(*(looks[name].per_user[CHOSEN_BY] for name in (a, b)))  # type: ignore[arg-type]
+        return paired_t(*(user_means(looks[name], CHOSEN_BY) for name in (a, b)))
 
     pairs = {"alone": ("short_plus", "short"), "gain": ("run", "short"), "over_long": ("run", "long"), "over_bpr": ("run", "bpr")}
     tests = {name: test(*pair) for name, pair in pairs.items()}
@@ -197,10 +200,9 @@ def top_pop(study: Study, data: Interactions, protocol: str) -> float:
 def computation_note(trained: Trained) -> list[str]:
     """Section 6.2: "an increase in IC and Gini in accord with the increase of local computation"."""
     systems = (System("pfpl", reading=PRINTED), System("pfpl+", reading=PRINTED), AS_RUN)
-    coverage = [look.metrics[DIVERSITY[0]] for system in systems for look in trained.looks.get(system, ())]
-    if len(coverage) < len(systems):
+    if not all(trained.looks.get(system) for system in systems):
         return []
-    single, plus, run = coverage
+    single, plus, run = (mean(trained.looks[system], DIVERSITY[0]) for system in systems)
     cause = "training" if run - plus > plus - single else "local"
     cause = worded("fpl", f"computation-{cause if run > single else 'not'}")
     return [worded("fpl", "computation", name=trained.name, single=single, plus=plus, run=run, cause=cause)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from ..evaluate.metrics.bias_disparity import source_bias
@@ -45,15 +47,20 @@ def disparity_rows(trained: Trained, bias: list[Row]) -> list[Row]:
     """BD@10 of every system and category. PaperTable 6 is of Brazil, so only Brazil's rows have a paper's number."""
     rows, metrics = [], [row["metric"].replace("B_T", "BD") for row in bias]
     for system in trained.looks:
-        of = {f"BD {short(name)}": value for name, value in disparity(trained, system).items()}
-        rows += [row_of(trained, system, metric, of.get(metric), PAPER) for metric in metrics]
+        each = [{f"BD {short(name)}": value for name, value in of.items()} for of in disparities(trained, system)]
+        rows += [row_of(trained, system, metric, [of[metric] for of in each if metric in of], PAPER) for metric in metrics]
     return [{name: value for name, value in row.items() if name not in ("pi", "settings", "epochs")} for row in rows]
 
 
+def disparities(trained: Trained, system: System) -> list[Mapping[str, float]]:
+    """BD@10 by category, once a seed."""
+    return [look.by_category["bias_disparity@10"] for look in trained.looks[system]]
+
+
 def disparity(trained: Trained, system: System) -> dict[str, float]:
-    """BD@10 by category, of the one evaluation that there is."""
-    looks = trained.looks[system]
-    return looks[0].by_category["bias_disparity@10"] if looks else {}
+    """BD@10 by category, mean over seeds."""
+    each = disparities(trained, system)
+    return {name: float(np.mean([of[name] for of in each])) for name in (each[0] if each else ())}
 
 
 def short(name: str) -> str:

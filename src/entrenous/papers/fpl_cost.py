@@ -6,13 +6,15 @@ What runs really send is counted on data of that shape; cost against precision i
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..core.errors import InputError
 from ..data.interactions import Interactions
 from ..data.load import load
 from ..federation.rounds import Rounds
 from ..report.figures import scatter
 from ..runs.train import advance
-from .cell import Cell
+from .cell import Cell, CurvePoint
 from .effort import CONFIGURATIONS, PRINTED, RUN
 from .fpl_pi import Point, lines_of, point_rows, swept
 from .opened import COUNTRIES, Country, countries
@@ -109,17 +111,17 @@ def cost_rows(trained: Trained) -> list[Row]:
     catalogue = trained.study.part("test").trained.catalogue
     shape = Country(trained.name, trained.name, catalogue.users, catalogue.items, catalogue.interactions)
 
-    def values(system: System, point: Point) -> dict[str, float]:
+    def values(system: System, point: Point, look: CurvePoint) -> dict[str, float]:
         formula = tcc(shape, system.algorithm, point.pi, point.chosen.epochs, system.reading)
-        counted, precision = point.look.ledger["vectors"], point.look.metrics[PRECISION_AT]
-        return {COST: formula / UNIT, COUNTED: counted / UNIT, PRECISION_AT: precision}
+        return {COST: formula / UNIT, COUNTED: look.ledger["vectors"] / UNIT, PRECISION_AT: look.metrics[PRECISION_AT]}
 
     return point_rows(trained, values, PAPER)
 
 
 def _figure(trained: Trained) -> dict[str, str]:
-    best = {name: max(mine, key=lambda point: point.chosen.validation).look for name, mine in lines_of(trained).items()}
-    series = {name: ([look.ledger["vectors"] / UNIT], [look.metrics[PRECISION_AT]]) for name, look in best.items()}
+    best = {name: max(mine, key=lambda point: point.chosen.validation) for name, mine in lines_of(trained).items()}
+    sent = {name: float(np.mean([look.ledger["vectors"] for look in point.looks])) / UNIT for name, point in best.items()}
+    series = {name: ([sent[name]], [point.mean(PRECISION_AT)]) for name, point in best.items()}
     drawn = scatter(series, x_label=COUNTED, y_label="P@10", title=f"Figure 4: {trained.name}, best pi")
     return {f"cost-precision-{trained.name}": drawn}
 

@@ -14,8 +14,10 @@ from ..evaluate.significance import paired_t
 from ..report.figures import lines, scatter
 from .cell import CurvePoint
 from .effort import PRINTED, RUN
+from .findings import user_means
 from .fpl_accuracy import BEST_PI, TABLE_2, TABLE_3
 from .fpl_search import FPL_SYSTEMS, Chosen, Search, twin
+from .measures import mean
 from .opened import countries
 from .result import Row
 from .study import Study, System
@@ -29,14 +31,19 @@ NAMES = {"sfpl": "sFPL", "sfpl+": "sFPL+", "pfpl": "pFPL", "pfpl+": "pFPL+"}
 
 
 class Point(NamedTuple):
-    """One training: its pi and other settings, and what it scored on the test rows."""
+    """One choice of settings: its pi and the others, and what it scored on the test rows, once a seed."""
 
     pi: float
     chosen: Chosen
-    look: CurvePoint
+    looks: Sequence[CurvePoint]
+
+    def mean(self, metric: str) -> float:
+        """A metric, mean over seeds."""
+        return mean(self.looks, metric)
 
 
 Points = Mapping[System, list[Point]]
+PointValues = Callable[[System, Point, CurvePoint], Mapping[str, float]]  # of one training, by metric
 
 
 def swept(study: Study, systems: Sequence[System]) -> Trained:
@@ -48,19 +55,21 @@ def swept(study: Study, systems: Sequence[System]) -> Trained:
     sweeps = {system: sorted(search.sweeps[system].items()) for system in FPL_SYSTEMS}
     looks = iter(search.test_looks([chosen for sweep in sweeps.values() for _, chosen in sweep]))
     for system, sweep in sweeps.items():
-        points[system] = [Point(pi, chosen, look) for pi, chosen in sweep if (look := next(looks)) is not None]
+        points[system] = [Point(pi, chosen, some) for pi, chosen in sweep if (some := next(looks))]
     return Trained(study=study, systems=FPL_SYSTEMS, more=(search, points))
 
 
-def point_rows(trained: Trained, values: Callable[[System, Point], Mapping[str, float]], paper: Printed) -> list[Row]:
+def point_rows(trained: Trained, values: PointValues, paper: Printed) -> list[Row]:
     """A row for each configuration, reading of the epoch, pi and value; the paper's numbers are under `SYSTEM pi PI`."""
     search, points = trained.more
     rows = []
     for system, mine in points.items():
         for point in mine:
             where = f"{system.algorithm} pi {point.pi:g}"
-            for metric, value in values(system, point).items():
-                rows.append(search.row(system, point.chosen, metric, value, paper.get((trained.name, where, metric))))
+            each = [values(system, point, look) for look in point.looks]
+            for metric in each[0]:
+                of = [one[metric] for one in each]
+                rows.append(search.row(system, point.chosen, metric, of, paper.get((trained.name, where, metric))))
     return rows
 
 
@@ -111,8 +120,13 @@ def marks(trained: Trained, drawn: Mapping[str, list[Point]]) -> dict[str, tuple
 
 
 def f1_of(point: Point) -> float:
-    """METRIC of a point."""
-    return f1(point.look.metrics[PRECISION], point.look.metrics[RECALL])
+    """METRIC of a point, mean over seeds."""
+    return float(np.mean([f1_at(look) for look in point.looks]))
+
+
+def f1_at(look: CurvePoint) -> float:
+    """METRIC of one training."""
+    return f1(look.metrics[PRECISION], look.metrics[RECALL])
 
 
 def f1_notes(trained: Trained) -> list[str]:
@@ -130,7 +144,7 @@ def f1_notes(trained: Trained) -> list[str]:
 
 
 def _ends(little: Point, most: Point) -> str:
-    p = paired_t(*(np.array(point.look.per_user[PRECISION]) for point in (little, most))).p
+    p = paired_t(*(user_means(point.looks, PRECISION) for point in (little, most))).p
     return f"{f1_of(little):.4f} at {little.pi:g}, {f1_of(most):.4f} at {most.pi:g} (p = {p:.2g})"
 
 
@@ -147,7 +161,7 @@ def f1_figure(trained: Trained) -> dict[str, str]:
 
 def _path(mine: list[Point]) -> tuple[list[float], list[float]]:
     """Coverage, and precision."""
-    return [point.look.metrics[COVERAGE] for point in mine], [point.look.metrics[PRECISION] for point in mine]
+    return [point.mean(COVERAGE) for point in mine], [point.mean(PRECISION) for point in mine]
 
 
 def path_note(trained: Trained) -> list[str]:
@@ -177,7 +191,7 @@ EXPERIMENTS = {
         train=swept,
         metrics=(METRIC,),
         printed=PRINTED_F1,
-        rows=lambda trained: point_rows(trained, lambda _, point: {METRIC: f1_of(point)}, PRINTED_F1),
+        rows=lambda trained: point_rows(trained, lambda system, point, look: {METRIC: f1_at(look)}, PRINTED_F1),
         findings=(f1_notes,),
         figures=f1_figure,
     ),
@@ -187,7 +201,7 @@ EXPERIMENTS = {
         train=swept,
         metrics=PATH,
         printed=PRINTED_PATH,
-        rows=lambda trained: point_rows(trained, lambda _, point: {m: point.look.metrics[m] for m in PATH}, PRINTED_PATH),
+        rows=lambda trained: point_rows(trained, lambda system, point, look: {m: look.metrics[m] for m in PATH}, PRINTED_PATH),
         findings=(path_note,),
         figures=path_figure,
     ),

@@ -8,9 +8,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, final
 
+import numpy as np
+
 from ..core.errors import InputError
 from .cell import Cell, CurvePoint, Outcome
 from .effort import CONFIGURATIONS, FCF, GRIDS, PRINTED, RUN, Grid
+from .measures import each
 from .result import Row, row
 from .study import Study, System
 from .table import Trained
@@ -76,7 +79,7 @@ class Search:
             f"{study.name}, {study.source.protocol}, training and full ranking over the {competing} items with training rows",
             READINGS.get(system.reading, ""),
             "" if chosen is None else chosen.sentence(),
-            f"seed {study.seed}",
+            f"seed{'s' if len(study.seeds) > 1 else ''} {', '.join(map(str, study.seeds))}",
             "quick excerpt of the grid" if self.grid.quick else "",
         ]
         return "; ".join(filter(None, parts))
@@ -86,14 +89,16 @@ class Search:
         system: System,
         chosen: Chosen | None,
         metric: str,
-        obtained: float | None,
+        values: Sequence[float],
         paper: float | None = None,
         words: str = "",
     ) -> Row:
-        """A row of a system with chosen settings. words: added to its protocol."""
+        """A row of a system with chosen settings, of the value of each seed; none: training diverged. words: added to its protocol."""
         settings, epochs = (None, None) if chosen is None else (chosen.settings, chosen.epochs)
         more = {"reading": system.reading, "pi": (settings or {}).get("pi"), "settings": settings, "epochs": epochs}
-        protocol = self.protocol(system, chosen) + words
+        if len(values) > 1:
+            more |= {"spread": float(np.std(values, ddof=1)), "values": list(values), "seeds": list(self.study.seeds)}
+        protocol, obtained = self.protocol(system, chosen) + words, float(np.mean(values)) if len(values) else None
         return row(self.study.name, system.algorithm, metric, paper=paper, obtained=obtained, protocol=protocol, **more)
 
     def why_absent(self, system: System) -> str:
@@ -161,22 +166,31 @@ class Search:
             for pi in self.grid.pi_of(system.reading)
         ]
 
-    def cell(self, algorithm: str, settings: Settings, looks: tuple[int, ...] = (0,), part: Any = "validation") -> Cell:
-        """A training that is evaluated, on validation rows unless told otherwise."""
-        return Cell(algorithm=algorithm, settings=settings, part=part, looks=looks, seed=self.study.seed)
+    def cell(
+        self, algorithm: str, settings: Settings, looks: tuple[int, ...] = (0,), part: Any = "validation", seed: int | None = None
+    ) -> Cell:
+        """A training that is evaluated, on validation rows and with the study's first seed unless told otherwise."""
+        return Cell(
+            algorithm=algorithm, settings=settings, part=part, looks=looks, seed=self.study.seed if seed is None else seed
+        )
 
     # ---- the test rows, opened once the settings are chosen --------------------------------------------------------------------
 
     def tested(self) -> dict[System, list[CurvePoint]]:
-        """What each system scored on the test rows with its chosen settings; nothing if it has none or diverged."""
+        """What each system scored on the test rows with its chosen settings, once a seed; nothing if it has none or diverged."""
         looks = iter(self.test_looks([choice for choice in self.chosen.values() if choice is not None]))
-        every = {system: None if choice is None else next(looks) for system, choice in self.chosen.items()}
-        return {system: [] if look is None else [look] for system, look in every.items()}
+        return {system: [] if choice is None else next(looks) for system, choice in self.chosen.items()}
 
-    def test_looks(self, choices: Sequence[Chosen]) -> list[CurvePoint | None]:
-        """The evaluation of each choice on the test rows; None where training diverged."""
-        cells = [self.cell(choice.algorithm, choice.settings, (choice.epochs,), "test") for choice in choices]
-        return [outcome.looks[0] if outcome.looks else None for outcome in self.outcomes(cells)]
+    def test_looks(self, choices: Sequence[Chosen]) -> list[list[CurvePoint]]:
+        """The evaluations of each choice on the test rows, once a seed; none where a training diverged."""
+        cells = [
+            self.cell(choice.algorithm, choice.settings, (choice.epochs,), "test", seed)
+            for choice in choices
+            for seed in self.study.seeds
+        ]
+        looks = [outcome.looks[:1] for outcome in self.outcomes(cells)]
+        several = [looks[n : n + len(self.study.seeds)] for n in range(0, len(looks), len(self.study.seeds))]
+        return [[look for some in mine for look in some] if all(mine) else [] for mine in several]
 
 
 def first_best(choices: Iterable[Chosen]) -> Chosen | None:
@@ -194,15 +208,18 @@ def searched(study: Study, systems: Sequence[System]) -> Trained:
     return Trained(study=study, systems=list(looks), looks=looks, more=search)
 
 
-def row_of(trained: Trained, system: System, metric: str, obtained: float | None, printed: Printed) -> Row:
+def row_of(trained: Trained, system: System, metric: str, values: Sequence[float], printed: Printed) -> Row:
     """A row of one system. The paper's one FCF stands beside both of ours."""
     search: Search = trained.more
     paper = printed.get((trained.name, "fcf" if system.algorithm in FCF else system.algorithm, metric))
     absent = "" if trained.looks[system] else f"; {search.why_absent(system)}"
-    return search.row(system, search.chosen[system], metric, obtained, paper, absent)
+    return search.row(system, search.chosen[system], metric, values, paper, absent)
 
 
 def rows_of_metrics(trained: Trained, metrics: Sequence[str], printed: Printed) -> list[Row]:
     """A row for each system and metric."""
-    of = {system: looks[0].metrics if looks else {} for system, looks in trained.looks.items()}
-    return [row_of(trained, system, metric, of[system].get(metric), printed) for system in of for metric in metrics]
+    return [
+        row_of(trained, system, metric, each(looks, metric), printed)
+        for system, looks in trained.looks.items()
+        for metric in metrics
+    ]

@@ -20,6 +20,7 @@ Open = Callable[[Context, list[str]], list[Study]]
 LENGTHS = (5, 10, 20)  # of PEPPER's lists
 KEPT = tuple(f"{metric}@{n}" for metric in ("hr", "ndcg", "f1_user") for n in LENGTHS)  # of every user, of tests
 FOLDS = 5
+FPL_SEEDS = 3
 
 
 def opened(sources: Iterable[RowSource], made: Callable[[RowSource], Study], needed: str, notes: list[str]) -> list[Study]:
@@ -62,24 +63,24 @@ def _study(context: Context, source: RowSource, data: Interactions | None = None
 # ---- each paper ----------------------------------------------------------------------------------------------------------------------
 
 
-def cali3f_study(context: Context, effort: Effort, data: Interactions) -> Study:
+def cali3f_study(context: Context, effort: Effort, data: Interactions, family: str = "ncf") -> Study:
     """Cali3F's systems on one data set under the protocol of its budget."""
     budget = effort.budget(data.name)
     source = RowSource(data.name, budget.protocol, label=data.name)
     more = {"quick": effort.quick, "epochs": effort.epochs, "clusters": effort.clusters}
-    return _study(context, source, data, budget=budget, family="ncf", **more)
+    return _study(context, source, data, budget=budget, family=family, **more)
 
 
-def cali3f(only: Sequence[str] = ()) -> Open:
-    """The data sets of a budget (of `only`), or the context's own."""
+def cali3f(only: Sequence[str] = (), efforts: Mapping[bool, Effort] = {False: FULL, True: QUICK}, family: str = "ncf") -> Open:
+    """The data sets of a budget (of `only`), or the context's own. efforts: {whether it is an excerpt: how much is trained}."""
 
     def opens(context: Context, notes: list[str]) -> list[Study]:
-        effort = context.effort or (QUICK if context.quick else FULL)
+        effort = context.effort or efforts[context.quick]
         names = [name for name in effort.budgets if not only or name in only]
         sources = [RowSource(name) for name in names] if context.data is None else [RowSource(context.data.name)]
         return opened(
             sources,
-            lambda source: cali3f_study(context, effort, source.read() if context.data is None else context.data),
+            lambda source: cali3f_study(context, effort, source.read() if context.data is None else context.data, family),
             "test",
             notes,
         )
@@ -111,9 +112,18 @@ def pepper(*sources: RowSource) -> Open:
 
 
 def fpl_study(context: Context, data: Interactions) -> Study:
-    """One data set under FPL's protocol, whose items are those with training rows: the authors' program reads no other file."""
+    """One data set under FPL's protocol, whose items are those with training rows: the authors' program reads no other file. Its split has
+    no seed; seeds are those of trainings."""
     source, grid = RowSource(data.name, "temporal-80-20", label=data.name), context.grid or GRIDS[context.quick]
-    return _study(context, source, data, budget=Budget(), grid=grid, quick=grid.quick, trained_items=True)
+    return _study(
+        context,
+        source,
+        data,
+        budget=Budget(seeds=1 if grid.quick else FPL_SEEDS),
+        grid=grid,
+        quick=grid.quick,
+        trained_items=True,
+    )
 
 
 # ---- FPL's countries -----------------------------------------------------------------------------------------------------------------

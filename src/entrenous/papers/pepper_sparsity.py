@@ -1,8 +1,9 @@
 """PEPPER, figure 7: PEPPER against FedAvg on a dense, the original and a sparse MovieLens-100K, made by k-means over users.
 
-The paper does not say how. Here: every user is the vector of ones over her items, scaled to length 1; k-means into three clusters, which
-are of about the paper's sizes. Dense are the users of the cluster with the most rows a user, sparse those of the one with the fewest.
-Each is a data set of its own: items that none of its users has are not in it. Sparsity is equation 3.
+The paper: dense are the users of the most dense cluster, sparse "all of the outliers". It says no more. Here every user is the vector of
+ones over her items, scaled to length 1, and k-means makes three clusters, which are of about the paper's sizes. Dense are the users of the
+cluster with the most rows a user. Outliers are the users that lie farthest from the centroid of their cluster, as many as the paper has.
+Each set is data of its own: items that none of its users has are not in it. Sparsity is equation 3.
 
 The paper's dense set cannot be: 579 users at a sparsity of .64 have 579 x .36 x 1,682 = 350,596 of the 100,000 ratings, or else its
 catalogue has at most 100,000 / (579 x .36) = 479 items.
@@ -36,29 +37,30 @@ SYSTEMS = tuple(map(System, ("pepper-gmf", "fedavg-gmf", "gossip-average-gmf", "
 METRICS = ("hr@20", "hr@10", "ndcg@10")
 ORIGINAL = RowSource("ml-100k", "pepper-85-15")
 PRINTED = {"dense": (0.64, 579), "original": (0.93, 943), "sparse": (0.99, 201)}  # sparsity, users
+OUTLIERS = PRINTED["sparse"][1] / PRINTED["original"][1]  # share of the users
 POSSIBLE = 1_682, 100_000  # items and ratings of MovieLens-100K
 
 
 def sets(data: Interactions) -> dict[str, Interactions]:
     """{"dense": .., "original": .., "sparse": ..}."""
-    cluster = clusters(data)
+    cluster, far = clusters(data)
     each = np.array([data.counts[cluster == c].mean() if (cluster == c).any() else np.nan for c in range(CLUSTERS)])
-    dense, sparse = (compact(data.select((cluster == c)[data.user])) for c in (np.nanargmax(each), np.nanargmin(each)))
+    outliers = np.argsort(-far, kind="stable")[: max(1, round(OUTLIERS * len(far)))]
+    users = cluster == np.nanargmax(each), np.isin(np.arange(len(far)), outliers)
+    dense, sparse = (compact(data.select(some[data.user])) for some in users)
     named = {"dense": dense, "original": data, "sparse": sparse}
     return {name: replace(some, name=f"{data.name}, {name}") for name, some in named.items()}
 
 
-def clusters(data: Interactions) -> Int32Array:
-    """The cluster of each user, int32 [users]: the start with the smallest sum of squared distances."""
+def clusters(data: Interactions) -> tuple[Int32Array, Float32Array]:
+    """The cluster of each user, int32 [users], of the start with the smallest sum of squared distances; and the squared distance of each
+    from its centroid, float32 [users]."""
     points = np.zeros((len(data.users), len(data.items)), np.float32)
     points[data.user, data.item] = 1
     points /= np.sqrt(np.maximum(points.sum(axis=1, keepdims=True), 1))
     tried = [k_means(points, first_centroids(points, CLUSTERS, key(start, "sparsity"))) for start in range(STARTS)]
-    return min(tried, key=lambda found: _spread(points, *found))[0]
-
-
-def _spread(points: Float32Array, cluster: Int32Array, centroids: Float32Array) -> float:
-    return float(np.square(points - centroids[cluster]).sum(dtype=np.float64))
+    far = [(cluster, np.square(points - centroids[cluster]).sum(axis=1)) for cluster, centroids in tried]
+    return min(far, key=lambda found: float(found[1].sum(dtype=np.float64)))
 
 
 def sparsity(data: Interactions, items: int = 0) -> float:

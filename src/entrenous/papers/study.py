@@ -17,7 +17,7 @@ from ..runs.recommenders import federated
 from ..split.leave_one_out import draw_candidates
 from ..split.protocol import splits
 from ..split.types import Held
-from .cell import Cell, CellPart, CurvePoint, N, Outcome, Parts, parts_of
+from .cell import Cell, CellPart, CurvePoint, N, Outcome, Parts, part_apart, parts_of
 from .effort import Budget, Grid, RowSource
 from .remember import Cells, Pair
 from .values import Settings, Tuned, said, settings_of_cali3f, tuned
@@ -116,7 +116,9 @@ class Study:
         return tuple(range(self.seed, self.seed + self.budget.curve_seeds))
 
     def part(self, name: str, seed: int | None = None) -> CellPart:
-        """`validation` or `test` of the split of a seed, or of a fold. Raises InputError if the protocol does not suit the data."""
+        """`validation` or `test` of the split of a seed, or of a fold; between peers also `apart`, rows that nobody weighs by.
+
+        Raises InputError if the protocol does not suit the data."""
         if not self._parts and self.budget.folds:
             self._parts.update(enumerate(map(parts_of, splits(self.source.protocol, self.data, seed=self.seed))))
         first = 0 if self.budget.folds else self.seed
@@ -127,7 +129,8 @@ class Study:
 
     def _split(self, seed: int) -> Parts:
         """The test rows stand against further candidates too, if the budget has any; they are those of loo-K."""
-        parts, drawn = parts_of(splits(self.source.protocol, self.data, seed=seed)[0]), self.budget.drawn
+        split, drawn = splits(self.source.protocol, self.data, seed=seed)[0], self.budget.drawn
+        parts = {**parts_of(split), **({"apart": part_apart(split, seed)} if split.weighting else {})}
         if self.trained_items:
             parts = {name: replace(part, trained_items=True) for name, part in parts.items()}
         if "validation" not in parts:
@@ -210,13 +213,19 @@ class Study:
         return self.budget.gossip_looks if isinstance(algorithm, GossipAlgorithm) else self.budget.looks
 
     def curves(
-        self, systems: Sequence[System], seeds: Sequence[int] = (), kept: tuple[str, ...] = (), *, timed: bool = False
+        self,
+        systems: Sequence[System],
+        seeds: Sequence[int] = (),
+        kept: tuple[str, ...] = (),
+        *,
+        part: str = "validation",
+        timed: bool = False,
     ) -> dict[System, list[Outcome]]:
-        """Each system's evaluations on validation rows over the rounds, once a seed (of curves, unless given).
+        """Each system's evaluations on validation rows (or another part) over the rounds, once a seed (of curves, unless given).
 
         timed: trained one after another, so that within a seed their seconds can be compared.
         """
-        return self._trained(systems, "validation", seeds or self.curve_seeds, self.looks, kept, timed)
+        return self._trained(systems, part, seeds or self.curve_seeds, self.looks, kept, timed)
 
     def _trained(
         self, systems: Sequence[System], part: str, seeds: Sequence[int], looks: Looking, kept: tuple[str, ...], timed: bool

@@ -65,7 +65,10 @@ def read_tuned(name: str) -> Mapping[tuple[str, str], Tuned]:
 
 
 def tuned(family: str, data: str, system: str) -> Tuned:
-    """What validation chose for a system on a data set, or for the one that it follows; empty where nothing was searched."""
+    """What validation chose for a system on a data set, or for the one that it follows; empty where nothing was searched, and for the
+    family "", whose systems have their defaults."""
+    if not family:
+        return Tuned()
     follows = stored("tuned", "rating")["follows"]  # {system: the one whose settings it has}
     return read_tuned(family).get((data, follows.get(system, system)), Tuned())
 

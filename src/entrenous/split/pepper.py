@@ -35,10 +35,11 @@ from ..data.divided import PARTS, Divided, HeldOutNegatives
 from ..data.interactions import NO_TIME, Interactions, build
 from .cut import assemble, pairs_of, percents, share, shuffled, without_test
 from .leave_one_out import draw_candidates
-from .types import Split, between_peers
+from .types import Held, Split, between_peers
 
 TRAIN, TEST, VALIDATION = range(len(PARTS))
 DRAWN = 100  # candidates of a held-out row, section 5.3; their files have 99
+APART, AGAINST = 15, 99  # of rows that are set apart from training: percent of a user's, and candidates of each
 
 
 def given(data: Interactions, *, seed: int) -> list[Split]:
@@ -77,6 +78,18 @@ def drawn(data: Interactions, train: int, test: int, *, seed: int) -> list[Split
     notes = without_test(data, tested)
     split = assemble(name, data, weighing, tested, refit=False, notes=notes, candidates=candidates)
     return [between_peers(split)]
+
+
+def set_apart(split: Split, *, seed: int) -> tuple[Interactions, Held]:
+    """The training rows without int(.15 n) of each user's n, and these rows, each against 99 items that its user has no row of.
+
+    They are neither weighed nor tested by: what is chosen, or how fast nodes learn, is measured on rows that no node ever judged a model
+    by. Raises InputError for a user with fewer than 99 items never consumed."""
+    rows = split.train
+    apart = shuffled(rows, key(seed, "split", "apart")) < share(rows.counts, APART)[rows.user]
+    held, drawn = rows.select(apart), key(seed, "candidates", "apart")
+    candidates = draw_candidates(split.all_rows, held.user, AGAINST, drawn, items=held.item)
+    return rows.select(~apart), Held(held, candidates, cold=True)
 
 
 PROTOCOLS = {"pepper-given": given, "pepper-given-100": given_first, "pepper-85-15": drawn}
