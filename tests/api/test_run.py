@@ -198,7 +198,12 @@ def test_a_split_and_a_metric_of_ones_own(data: Interactions) -> None:
 def test_each_round_is_told(data: Interactions) -> None:
     told: list[tuple[int, bool]] = []
     entrenous.run("fpl", data, every=2, on_round=lambda number, metrics: told.append((number, "hr@10" in metrics)), **SMALL)
-    assert told == [(1, False), (2, True), (3, False), (4, True)]
+    looked = [(1, False), (2, True), (3, False), (4, True)]
+    assert told == [*looked, *((number, False) for number in range(1, 5))]  # of a first training, then of the final one
+    told.clear()
+    asked = {"refit": False, "every": 2, **SMALL}
+    entrenous.run("fpl", data, on_round=lambda number, metrics: told.append((number, "hr@10" in metrics)), **asked)
+    assert told == looked
 
 
 def test_progress_is_shown_where_it_is_asked_for(data: Interactions, capsys: pytest.CaptureFixture[str]) -> None:

@@ -26,6 +26,7 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
         (["--protect", "noise=-1"], "noise"),
         (["--profile", "dp", "--protect", "sampling=fixed"], "do not go together"),
         (["--profile", "dp", "--every", "2", "--patience", "1"], "is not in the budget"),
+        (["--profile", "dp", "--every", "2"], "or add --no-refit"),
     ],
 )
 def test_what_cannot_be_had_is_refused_in_one_line(command: Command, options: list[str], said: str) -> None:

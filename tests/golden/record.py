@@ -43,6 +43,7 @@ def cases() -> dict[str, Case]:
         "pfpl+": Case("pfpl+", settings={"pi": 0.3}),
         "fcf": Case("fcf", 2),
         "fcf-huawei": Case("fcf-huawei", 2),
+        "fcf-newton": Case("fcf-newton", 2, settings={"factors": 32}),
     }
     for system in ("cali3f", "ditto", "fedavg", "fedfast", "reptile"):
         for model in ("gmf", "mlp", "neumf"):

@@ -7,7 +7,7 @@ import pytest
 
 from entrenous.core.errors import InputError
 from entrenous.papers import batch, provenance
-from entrenous.papers.batch import run_papers, stock
+from entrenous.papers.batch import Asked, run_papers, stock
 from entrenous.papers.cell import Cell, parts_of
 from entrenous.papers.effort import Budget, RowSource
 from entrenous.papers.estimate import TrainingCosts, WorkLeft, work_left
@@ -25,6 +25,8 @@ SYSTEMS = (System("popular"), System("fcf"))
 def study(context, notes):
     budget = Budget(seeds=context.seeds or 2, horizon=4, every=2)
     source = RowSource("tiny", "loo-20", label="tiny")
+    if not context.wants("tiny"):
+        return []
     context.cells.pins["tiny"] = tiny().sha256()
     return [Study(source=source, data=tiny(), cells=context.cells, budget=budget, seed=context.seed, family="ncf")]
 
@@ -46,7 +48,7 @@ def two(monkeypatch):
 
 
 def run(tmp_path, *names, **more):
-    return run_papers(names, out=tmp_path / "out", cells=tmp_path / "cells", threads=1, **more)
+    return run_papers(names, Asked(**more), out=tmp_path / "out", cells=tmp_path / "cells", threads=1)
 
 
 def test_a_failure_is_told_and_stops_nothing(two, tmp_path):
@@ -62,16 +64,31 @@ def test_a_failure_is_told_and_stops_nothing(two, tmp_path):
 
 def test_what_is_fresh_is_not_run_again_and_a_quick_result_takes_no_full_ones_place(two, tmp_path):
     run(tmp_path, "good", quick=True)
-    assert stock(["good"], tmp_path / "out")[0].wanted(False, 0) == "quick"
+    assert stock(["good"], tmp_path / "out")[0].wanted() == "quick"
     (again,) = run(tmp_path, "good", quick=True)
     assert again.said == "fresh, not run again"
     run(tmp_path, "good")
     found = stored_in(tmp_path / "out", ["good"])["good"]
     assert not found.quick and found.seeds == "2"
-    (kept,) = run(tmp_path, "good", quick=True, again=False)
-    assert "not run again" in kept.said and not stored_in(tmp_path / "out", ["good"])["good"].quick
+    (kept,) = run(tmp_path, "good", quick=True)
+    (again,) = run_papers(["good"], Asked(quick=True), out=tmp_path / "out", cells=tmp_path / "cells", again=True)
+    assert (
+        "not run again" in kept.said and "not run again" in again.said and not stored_in(tmp_path / "out", ["good"])["good"].quick
+    )
     (more,) = run(tmp_path, "good", seeds=3)
-    assert more.stored.seeds == "3" and not stock(["good"], tmp_path / "out")[0].wanted(False, 3)
+    assert more.stored.seeds == "3" and not stock(["good"], tmp_path / "out")[0].wanted(Asked(seeds=3))
+
+
+def test_a_part_takes_no_full_ones_place_and_is_seen(two, tmp_path):
+    (other,) = run(tmp_path, "good", only=("elsewhere",))
+    assert other.said == "nothing of elsewhere" and not other.failed and other.stored is None
+    run(tmp_path, "good", only=("tiny",))
+    (part,) = stock(["good"], tmp_path / "out")
+    assert part.stored.kind == "part" and not part.wanted(Asked(only=("tiny",))) and part.wanted() == "part"
+    assert part.wanted(Asked(only=("tiny", "more"))) == "part" and not part.wanted(Asked(quick=True))
+    run(tmp_path, "good")
+    (full,) = stock(["good"], tmp_path / "out")
+    assert full.stored.kind == "full" and not full.wanted(Asked(only=("tiny",)))
 
 
 @pytest.mark.parametrize("part", provenance.PARTS)
@@ -83,7 +100,7 @@ def test_a_result_of_another_program_is_seen(two, tmp_path, part):
     content["origin"]["program"][part] = "0" * 64
     path.write_text(json.dumps(content))
     (one,) = stock(["good"], tmp_path / "out")
-    assert one.state == f"stale: {part}" and one.wanted(False, 0) == f"stale: {part}"
+    assert one.state == f"stale: {part}" and one.wanted() == f"stale: {part}"
     (line,) = run(tmp_path, "good")
     assert "0 trained" in line.said and stock(["good"], tmp_path / "out")[0].state == "fresh"
 

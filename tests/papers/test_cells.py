@@ -134,6 +134,12 @@ def test_identity_depends_on_settings_seed_looks_part_and_rows():
     assert base == identity(cell(factors=3, learning_rate=0.05), PARTS["validation"])
 
 
+def test_an_outcome_of_other_libraries_is_another(monkeypatch):
+    base = identity(cell(factors=3), PARTS["validation"])
+    monkeypatch.setattr("entrenous.papers.cell.libraries", lambda: {"numpy": "0"})
+    assert identity(cell(factors=3), PARTS["validation"]) != base
+
+
 def test_the_program_counts_without_its_comments_and_docstrings():
     import ast
 
@@ -180,7 +186,7 @@ def test_a_change_in_what_a_training_imports_changes_its_identity(algorithm, mod
 
 
 def forget():
-    for cached in (program.program_sha256, program.imported, program._sha256):
+    for cached in (program.program_sha256, program.imported, program._read):
         cached.cache_clear()
 
 

@@ -391,6 +391,14 @@ def test_what_weighing_is_worth_is_tested_pair_by_pair(folder, short):
     assert all(f"{name}: " in result.notes[-1] for name in pepper_ablation.EFFECTS)
 
 
+def test_many_peers_are_looked_at_on_rows_apart(folder, short):
+    result = run("pepper-many", folder)
+    of = {(row["system"], row["metric"]): row["values"] for row in result.rows}
+    assert len({system for system, _ in of}) == 9 and all(len(values) == 2 for values in of.values())
+    assert of["pepper-gmf, 8 factors, decay 0", "ndcg@10"] != of["pepper-gmf, 8 factors, decay 0.003", "ndcg@10"]
+    assert "rows set apart" in result.rows[0]["protocol"] and "gossip-average-gmf, 16 factors, decay 0 " in result.notes[-1]
+
+
 def test_each_idea_is_held_against_each_attack(monkeypatch):
     """The costs of colluders are paired by seed; a difference in how much they cost is what is tested."""
     asked = []
@@ -404,12 +412,12 @@ def test_each_idea_is_held_against_each_attack(monkeypatch):
     monkeypatch.setattr(pepper_poison, "attack", attack)
     found = pepper_poison.poisoned(Context(cells=Cells(None), quick=True, data=data()))
     assert len(set(asked)) == len(asked) == 3 * 7 * 2
-    worth = {(test["data"], test["effect"]): test["difference"] for test in found.tests}
-    assert worth["noise", "weighting, without it"] == pytest.approx(-0.08) and worth[
-        "pip", "sampling, without it"
-    ] == pytest.approx(0)
-    assert "weighting, beside sampling saves 0.0800" in found.notes[0]
-    assert {row["metric"] for row in found.rows if row["system"].endswith("pip")} == {"hr@10, nobody lies", "hr@10", "er@10"}
+    worth = {(test["a"], test["b"]): test["difference"] for test in found.tests}
+    assert len(worth) == 3 * 4 and worth["weighting alone, noise", "neither, noise"] == pytest.approx(-0.08)
+    assert worth["sampling alone, pip", "neither, pip"] == pytest.approx(0)
+    assert "weighting and sampling (PEPPER), sign-flip is below sampling alone, sign-flip by 0.0800" in found.notes[0]
+    metrics = {row["metric"] for row in found.rows if row["system"].endswith("pip")}
+    assert metrics == {"hr@10, nobody lies", "hr@10", "er@10", pepper_poison.COST}
 
 
 @pytest.mark.parametrize("name", ["pepper-churn", "pepper-loss", "pepper-bad"])

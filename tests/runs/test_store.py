@@ -270,7 +270,7 @@ def test_without_any_run_the_folder_is_named(tmp_path: Path) -> None:
         ("{}", "format None; expected format"),
         (json.dumps({"format": 1, **MANIFEST}), f"format 1; expected format {store.FORMAT}; run it again"),
         (json.dumps({"format": store.FORMAT}), "'run' is missing"),
-        (json.dumps({"format": store.FORMAT, **MANIFEST, "refit": "no"}), "refit is 'no'; expected true or false"),
+        (json.dumps({"format": store.FORMAT, **MANIFEST, "refit": "no"}), "refit is 'no'; expected true, false or null"),
         (json.dumps({"format": store.FORMAT, **MANIFEST, "status": "finished"}), "'metrics' is missing"),
         ("\xff", "cannot be read"),
     ],

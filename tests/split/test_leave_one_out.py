@@ -18,7 +18,7 @@ def test_the_latest_row_is_test_and_the_one_before_validation():
     split = loo([("ann", "c", 3), ("ann", "a", 1), ("ann", "d", 4), ("ann", "b", 2)])
     assert (rows_of(split.test.rows), rows_of(split.validation.rows)) == ({("ann", "d")}, {("ann", "c")})
     assert rows_of(split.train) == {("ann", "a"), ("ann", "b")}
-    assert not split.refit
+    assert split.refit and rows_of(split.final_train) == {("ann", "a"), ("ann", "b"), ("ann", "c")}
 
 
 def test_among_equal_times_the_row_that_comes_last_in_the_source_is_the_latest():

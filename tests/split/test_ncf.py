@@ -63,7 +63,7 @@ def refused(match: str, data: Interactions = DATA, protocol: str = "ncf-99") -> 
 
 def test_test_rows_are_the_published_ones_and_so_are_their_candidates(folder: Path) -> None:
     split = splits("ncf-99", DATA, seed=4)[0]
-    assert split.name == "ncf-99" and not split.refit
+    assert split.name == "ncf-99" and split.refit
     assert rows_of(split.test.rows) == set(TEST.items())
     assert split.test.candidates is not None and split.test.candidates.shape == (4, 99)
     for user, row in zip(split.test.rows.user.tolist(), split.test.candidates.tolist(), strict=True):

@@ -30,7 +30,8 @@ def test_every_combination_is_scored_on_validation_and_the_best_comes_first(data
     assert values == sorted(values, reverse=True)
     row, each = found["rows"][0], []
     for seed in (0, 1):
-        trained = run("pfpl+", data, protocol="loo-20", seed=seed, rounds=row["rounds"], settings=row["settings"], threads=1)
+        asked = {"rounds": row["rounds"], "settings": row["settings"], "refit": False, "threads": 1}
+        trained = run("pfpl+", data, protocol="loo-20", seed=seed, **asked)
         (part,) = material(RunPlan(algorithm="pfpl+", protocol="loo-20", seed=seed), data).parts
         assert part.validation is not None
         each.append(

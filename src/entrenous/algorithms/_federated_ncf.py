@@ -79,6 +79,11 @@ class NCFSettings(Settings):
         """Training rounds if none are asked for: the setting `rounds`, of any data set."""
         return self.rounds
 
+    def search_space(self) -> dict[str, str]:
+        """What a search chooses from unless it is told."""
+        rates = {"learning_rate": "0.01..0.2:log", "learning_rate_item": "0.1..30:log", "reg": "0.0005..0.05:log"}
+        return {**({"factors": "16..128:log"} if self.factors else {}), **rates, "negatives": "2..10", "batch": "10..200:log"}
+
     def sizes(self, catalogue: Catalogue) -> dict[str, int]:
         """Sizes of the declared arrays. row: numbers of an embedding. network: numbers of the non-embedding part. usual_rows: items that
         a device touches with a history of the mean length and no item drawn twice."""

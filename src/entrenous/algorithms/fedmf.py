@@ -74,6 +74,10 @@ class FedMF(Settings):
     init: float = Field(0.01, description="mean of the first factors")
     init_std: float = Field(0.03, ge=0, description="standard deviation of the first factors; 0 as run: a model of one factor")
 
+    def search_space(self) -> dict[str, str]:
+        """What a search chooses from unless it is told."""
+        return {"factors": "8..64:log", "learning_rate": "0.02..0.5:log", "reg": "0.01..1:log"}
+
     holds: ClassVar[type] = FedMFServer
     receives: ClassVar[type] = FedMFServer
     keeps: ClassVar[type] = FedMFDevices

@@ -107,6 +107,10 @@ class FPL(Settings):
         """Training rounds if none are asked for: those of `epochs` epochs."""
         return self.epochs * self.rounds_an_epoch(catalogue)
 
+    def search_space(self) -> dict[str, str]:
+        """What a search chooses from unless it is told."""
+        return {"factors": "10..160:log", "learning_rate": "0.005..0.5:log", "init_std": "0.02..0.2:log"}
+
     def sizes(self, catalogue: Catalogue) -> dict[str, int]:
         """Sizes of the declared arrays. rows: the most rows that a device sends in a round, 2 T."""
         return {"rows": 2 * self.configured(catalogue).triples}

@@ -79,7 +79,8 @@ def compare(
     Args:
         algorithms: two or more names, places, classes, instances (those of one class are told apart by their settings), or `Run`s.
         data, split, metrics, progress: as of `entrenous.run`.
-        further: settings, seeds, reference, out, rounds, protocol, given, load, threads: as of `compared`.
+        further: settings, seeds, reference, out, rounds, protocol, given, load, refit, network, profile, protect, threads: as of
+            `compared`.
 
     Raises:
         InputError: for what cannot be compared, before anything is trained.
@@ -105,6 +106,7 @@ def compared(
     rounds: int | None = None,
     given: str | None = None,
     load: Mapping[str, Any] | None = None,
+    refit: bool | None = None,
     network: Mapping[str, Any] | None = None,
     profile: str = PAPER,
     protect: Mapping[str, Any] | None = None,
@@ -120,7 +122,8 @@ def compared(
         algorithms: names, `LABEL=NAME` for a second choice of settings, places, classes, instances, or finished runs.
         settings: {label: {setting: value}}. reference: the label that the others are tested against; None = the first.
         protocol: None = the usual one. rounds: of those that train in rounds. given: the folder of a given split, for the protocol `given`.
-        network: what is between peers that gossip; profile, protect: what limits the data that leaves devices; as of `run`.
+        refit: whether final models train on validation rows; network: what is between peers that gossip; profile, protect: what limits the
+            data that leaves devices; as of `run`.
         out: where every run is stored; None = nowhere. splitter: seed -> splits of one's own, in place of a protocol.
 
     Returns:
@@ -137,8 +140,8 @@ def compared(
     if isinstance(data, str) and protocol == GIVEN:
         data, given = given or data, None
     own = protocol or ("" if splitter or not new else usual_protocol(data, *(one.name for one in new)))
-    common = RunPlan(algorithm="", protocol=own or "own", rounds=rounds, given=given, load=load or {}, network=network or {},
-                     profile=profile, protect=protect or {})  # fmt: skip
+    common = RunPlan(algorithm="", protocol=own or "own", rounds=rounds, given=given, load=load or {}, refit=refit,
+                     network=network or {}, profile=profile, protect=protect or {})  # fmt: skip
     _check(new, common)
     rows = _rows(data, own, load or {}) if new else data
     if isinstance(rows, Interactions) and own != GIVEN:
@@ -147,7 +150,7 @@ def compared(
     numbers = [int(run.manifest["seed"]) for run in done[0].runs] if done else list(range(seeds))
     named = isinstance(data, str) and out is not None  # so that a stored run can be repeated by its name
     train = partial(run, data=data if named else rows, protocol=own or None, rounds=rounds, given=given, threads=threads, out=out,
-                    load=load if named and own != GIVEN else None, metrics=metrics or {}, network=network,
+                    load=load if named and own != GIVEN else None, metrics=metrics or {}, refit=refit, network=network,
                     profile=profile, protect=protect)  # fmt: skip
     runs: dict[str, list[Any]] = {one.label: [judged(each) for each in one.runs] for one in found}
     for number, (one, seed) in enumerate(product(new, numbers)):

@@ -108,7 +108,7 @@ def _of_runs(runs: Sequence[Run]) -> list[Contestant]:
 def same_rows(manifests: Sequence[Mapping[str, Any]]) -> None:
     """Raise InputError for runs on other rows or under other protocols, whose numbers cannot stand in one table."""
     for manifest in manifests:
-        if other := [name for name in SAME if (manifest.get(name) or None) != (manifests[0].get(name) or None)]:
+        if other := [name for name in SAME if manifest.get(name) != manifests[0].get(name)]:
             raise InputError(
                 "entrenous compare", f"runs differ in {other[0]}", expected="runs on one data set under one protocol"
             )

@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..core.errors import InputError
 from ..core.protocols import Progress
 from ..runs import pipeline, store
 from ..runs.train import OnRound
+from ..tuning.before import chosen_before
 from .asked import SplitAsked, algorithm_asked, data_asked, metrics_asked, split_asked
 from .progress import asked_progress
 from .result import Run
@@ -31,6 +33,7 @@ def run(
     out: str | Path | None = None,
     protocol: str | None = None,
     load: Mapping[str, Any] | None = None,
+    tune: int = 0,
     **further: Any,
 ) -> Run:
     """Train an algorithm, evaluate it on held-out rows, and return the run.
@@ -46,9 +49,11 @@ def run(
         metrics: further ones, {name: metric} or a list of functions (ranking, n) -> one value a query.
         rounds: of training; None = the algorithm's own. seed: names all randomness: same seed, same model bytes.
         every: rounds between looks at validation. patience: looks without a better one after which training stops.
-        on_round: called after each round as on_round(round, metrics), the metrics of a look at validation, else {}.
+        on_round: called after each round as on_round(round, metrics), the metrics of a look at validation, else {}; of a first training
+            too, where validation rows on which the final model trains are looked at.
         progress: True, False, or a function (done, total, what); None = on a terminal and in a notebook.
         out: a folder in which the run is stored; None = not at all. load: how a file is read, such as {"item": "venue"}.
+        tune: trainings that choose settings on validation rows first, the defaults among them; 0 = none. What `settings` has stays.
         further: profile, protect, given, negatives, refit, network, threads, workers, ray, checkpoint_every, debug: as
             `runs.pipeline.run` describes them.
 
@@ -59,8 +64,16 @@ def run(
         name, own = algorithm_asked(algorithm)
         rows = data_asked(data)
         usual, parts = split_asked(split, rows, seed, load or {})
+        chosen = {**own, **(settings or {})}
+        if tune:
+            if parts or patience or further.get("profile", "paper") != "paper":
+                raise InputError("tune", "it chooses by protocol and without protection", fix="use entrenous.tune")
+            chosen, rounds, _ = chosen_before(
+                name, rows, protocol=protocol or usual, trials=tune, seed=seed, settings=chosen, rounds=rounds, load=load,
+                threads=further.get("threads", 0), folder=None if out is None else Path(out), progress=shown,
+            )  # fmt: skip
         result = pipeline.run(
-            name, rows, protocol=protocol or usual, parts=parts, settings={**own, **(settings or {})}, metrics=metrics_asked(metrics),
+            name, rows, protocol=protocol or usual, parts=parts, settings=chosen, metrics=metrics_asked(metrics),
             rounds=rounds, seed=seed, every=every, patience=patience, on_round=on_round, progress=shown, out=out, load=load, **further,
         )  # fmt: skip
         return Run.of(result)

@@ -37,6 +37,10 @@ class RatingSettings(Settings):
     reg: float = Field(0.045, ge=0, description="regularisation of the vectors, at each rating")
     init_std: float = Field(0.002, ge=0, description="standard deviation of the vectors before training")
 
+    def search_space(self) -> dict[str, str]:
+        """What a search chooses from unless it is told."""
+        return {"factors": "8..256:log", "learning_rate": "0.002..0.05:log", "reg": "0.01..0.3:log", "epochs": "20..150:log"}
+
     traits: ClassVar[Traits] = Traits(predicts_ratings=True)
 
     def table(self, rows: int, key: np.uint64, name: str) -> Float32Array:

@@ -48,6 +48,10 @@ class BprMf(Settings):
         "interaction", description="a triple starts at a random row (Rendle et al.) or a random user (MyMediaLite, Elliot, FPL)"
     )
 
+    def search_space(self) -> dict[str, str]:
+        """What a search chooses from unless it is told."""
+        return {"factors": "10..128:log", "learning_rate": "0.005..0.1:log", "epochs": "20..300:log"}
+
     holds: ClassVar[type] = BprMfModel
 
     def fit(self, data: Interactions, key: np.uint64, progress: Progress = silent) -> BprMfModel:

@@ -37,6 +37,10 @@ class Ease(Settings):
 
     reg: float = Field(500.0, gt=0, description="lambda: regularisation of all weights")
 
+    def search_space(self) -> dict[str, str]:
+        """What a search chooses from unless it is told."""
+        return {"reg": "50..5000:log"}
+
     holds: ClassVar[type] = EaseModel
 
     def fit(self, data: Interactions, key: np.uint64, progress: Progress = silent) -> EaseModel:

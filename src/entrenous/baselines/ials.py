@@ -41,6 +41,10 @@ class Ials(Settings):
     alpha: float = Field(1.0, ge=0, description="extra confidence in a consumed item: c = 1 + alpha")
     reg: float = Field(10.0, gt=0, description="regularisation of all vectors (lambda)")
 
+    def search_space(self) -> dict[str, str]:
+        """What a search chooses from unless it is told."""
+        return {"factors": "16..192:log", "alpha": "0.5..10:log", "reg": "1..100:log", "epochs": "5..30"}
+
     holds: ClassVar[type] = IalsModel
 
     def fit(self, data: Interactions, key: np.uint64, progress: Progress = silent) -> IalsModel:

@@ -28,6 +28,10 @@ class ItemKnn(Settings):
     k: int = Field(50, ge=1, description="how many nearest items an item's score is made of")
     normalise: bool = Field(False, description="divide by the sum of the item's k similarities (MyMediaLite, Elliot)")
 
+    def search_space(self) -> dict[str, str]:
+        """What a search chooses from unless it is told."""
+        return {"k": "10..300:log"}
+
     holds: ClassVar[type] = Neighbours
 
     def fit(self, data: Interactions, key: np.uint64, progress: Progress = silent) -> Neighbours:

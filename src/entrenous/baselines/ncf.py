@@ -94,6 +94,11 @@ class CentralNCF(Settings):
             raise ValueError("pretrain_epochs is for NeuMF, which has factors and layers")
         return self
 
+    def search_space(self) -> dict[str, str]:
+        """What a search chooses from unless it is told."""
+        steps = {"learning_rate": "0.0003..0.01:log", "reg": "0.0005..0.1:log", "epochs": "5..60:log"}
+        return {**({"factors": "16..128:log"} if self.factors else {}), **steps, "negatives": "2..12"}
+
     @property
     def shape(self) -> ncf.NCFShape:
         """The layout of the model's embeddings and network in flat arrays."""

@@ -27,6 +27,10 @@ class UserKnn(Settings):
 
     k: int = Field(30, ge=1, description="how many nearest users vote")
 
+    def search_space(self) -> dict[str, str]:
+        """What a search chooses from unless it is told."""
+        return {"k": "5..300:log"}
+
     holds: ClassVar[type] = Neighbours
 
     def fit(self, data: Interactions, key: np.uint64, progress: Progress = silent) -> Neighbours:

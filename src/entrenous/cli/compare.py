@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from ..core.errors import InputError
 from .console import emit_json, progress_bar, say
 from .console import table as show_table
-from .options import Load, Profile, Protect, Set, assignments
+from .options import Load, Profile, Protect, Refit, Set, assignments
 from .run import CHANCE, SHOWN
 
 ENDINGS = (".csv", ".tex")
@@ -26,6 +26,7 @@ def compare(
     reference: str | None = None,
     given: Path | None = None,
     load: Load = None,
+    refit: Refit = None,
     network: Annotated[list[str] | None, Parameter(negative="")] = None,
     profile: Profile = "paper",
     protect: Protect = None,
@@ -56,6 +57,8 @@ def compare(
         The label that the others are tested against; default: the first.
     given:
         The folder of a given split, for --protocol given; default: DATA.
+    refit:
+        Whether the final models train on training and validation rows, as for `entrenous run`; --no-refit: on the training rows alone.
     network:
         What is between peers that gossip, name=value, as for `entrenous run`; may be repeated.
     profile:
@@ -80,7 +83,7 @@ def compare(
     with progress_bar() as progress:
         found = compared(
             algorithms, data, protocol=protocol, seeds=seeds, rounds=rounds, settings=_by_label(settings or []), reference=reference,
-            given=None if given is None else str(given), load=assignments(load, "--load"),
+            given=None if given is None else str(given), load=assignments(load, "--load"), refit=refit,
             network=assignments(network, "--network"), profile=profile,
             protect=assignments(protect, "--protect"), threads=threads, out=out, progress=progress,
         )  # fmt: skip

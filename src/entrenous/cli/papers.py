@@ -22,6 +22,7 @@ def papers(
     list: bool = False,
     estimate: bool = False,
     seeds: int = 0,
+    data: tuple[str, ...] = (),
     threads: int = 0,
     again: bool = False,
     docs: bool = False,
@@ -43,6 +44,8 @@ def papers(
         With --list: how long what is left would take, at the pace of the trainings that are remembered.
     seeds:
         How many seeds, where a table has seeds; 0 = as many as it usually has.
+    data:
+        Which data sets, of those that a table has; the result is stored as a part.
     threads:
         Trainings at once, 0 = one a core.
     again:
@@ -57,26 +60,27 @@ def papers(
         Print one JSON object on stdout.
     """
     from ..data.home import data_home
-    from ..papers.batch import estimates, run_papers, stock
+    from ..papers.batch import Asked, estimates, run_papers, stock
 
     at_least("--threads", threads, 0)
     at_least("--seeds", seeds, 0)
     if docs:
         _docs(out)
         return
+    asked = Asked(quick, seeds, data)
     if list:
         shown = stock(names, out)
-        due = [one.name for one in shown if one.wanted(quick, seeds)] if estimate else []
+        due = [one.name for one in shown if one.wanted(asked)] if estimate else []
         with progress_bar() as progress:
             left = {}
-            for name, work in estimates(due, cells or data_home() / "experiments", quick=quick, seeds=seeds):
+            for name, work in estimates(due, cells or data_home() / "experiments", asked):
                 left[name] = work
                 progress(len(left), len(due), name)
         _list(shown, left, json)
         return
     with goes_on("start it again: what it has trained is remembered"), progress_bar() as progress:
         lines = run_papers(
-            names, quick=quick, seeds=seeds, out=out, cells=cells, threads=threads, again=again, progress=progress,
+            names, asked, out=out, cells=cells, threads=threads, again=again, progress=progress,
             tell=lambda done, total, what: say(f"[{done + 1}/{total}] {what}"),
         )  # fmt: skip
     _show(lines, json)
@@ -113,7 +117,7 @@ def _list(shown: Sequence[PaperStock], left: dict[str, WorkLeft], as_json: bool)
 
 
 def _entry(one: PaperStock, left: WorkLeft | None) -> dict[str, Any]:
-    kind = "-" if one.stored is None else "quick" if one.stored.quick else "full"
+    kind = "-" if one.stored is None else one.stored.kind
     seeds, date = ("-", "-") if one.stored is None else (one.stored.seeds, one.stored.origin["date"])
     more = {} if left is None else {"seconds": left.seconds, "trainings": len(left.missing), "unknown": left.unknown}
     return {"name": one.name, "stored": kind, "seeds": seeds, "date": date, "state": one.state, **more}

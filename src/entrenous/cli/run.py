@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from ..core.errors import InputError
-from .console import emit_json, progress_bar, say, table
-from .options import RUNS, Load, Negatives, Profile, Protect, Set, assignments
+from ..core.errors import InputError, at_least
+from .console import emit_json, goes_on, progress_bar, say, table
+from .options import RUNS, Load, Negatives, Profile, Protect, Refit, Set, assignments
 
 SHOWN = ("mae", "rmse", "hr@10", "ndcg@10", "precision@10", "recall@10", "mrr@10", "auc", "item_coverage@10", "gini@10")
 CHANCE = (
@@ -31,11 +31,12 @@ def run(
     settings: Set = None,
     every: int = 0,
     patience: int = 0,
+    tune: int = 0,
     checkpoint_every: int | None = None,
     given: Path | None = None,
     load: Load = None,
     negatives: Negatives = "train",
-    refit: Annotated[bool, Parameter(negative="")] = False,
+    refit: Refit = None,
     network: Annotated[list[str] | None, Parameter(negative="")] = None,
     profile: Profile = "paper",
     protect: Protect = None,
@@ -78,9 +79,12 @@ def run(
         A hyper-parameter, name=value; may be repeated. `entrenous explain ALGORITHM` lists them.
         pi=@file.csv reads a choice per user or per (user, item).
     every:
-        Rounds between looks at validation (a learning curve in the report).
+        Rounds between looks at validation (a learning curve in the report), of a first training where the final model trains on these rows.
     patience:
         Stop after this many looks without improvement and use the best round. Needs --every.
+    tune:
+        Choose settings on validation rows first, in so many trainings: the defaults, then a search of what the algorithm declares (the
+        extra `tune`). What --set names stays; --rounds is the most. Finished trials stay in a file under --out: the same command goes on.
     checkpoint_every:
         Rounds between checkpoints; default: a tenth of the training.
     given:
@@ -89,8 +93,9 @@ def run(
         What devices draw as negatives: train = what is not among their training rows; leaky = nor among held-out rows, the leak behind
         many published tables, to see what it does. Such a run warns, and says so wherever its figures are shown.
     refit:
-        Train the final model on training and validation rows, once the latter have chosen (--patience, `entrenous tune`). Without it the
-        protocol decides: loo and ncf leave validation rows out.
+        Whether the final model trains on training and validation rows, once the latter have chosen (--patience, `entrenous tune`), as
+        NCF and those after it do; --no-refit: on the training rows alone. Default: on both, but between peers, which weigh models by
+        validation rows, and in a given split that does not say so.
     network:
         What is between peers that gossip, name=value; may be repeated, such as loss=0.3 or latency=uniform:0:5. Names: {network};
         `entrenous explain network` says what each is.
@@ -113,9 +118,14 @@ def run(
     """
     from ..core.own import is_place
     from ..runs import pipeline, reopen, store
+    from ..tuning.before import chosen_before, sentences
 
+    told: dict[str, Any] = {}
+    at_least("--tune", tune, 0)
     with progress_bar(algorithm or "") as progress:
         if resume is not None:
+            if tune:
+                raise InputError("--tune", "a run that goes on has its settings", fix="leave --tune out")
             place = algorithm if algorithm is not None and is_place(algorithm) else None
             asked = {
                 "algorithm": None if place else algorithm, "data": data, "protocol": protocol, "rounds": rounds, "seed": seed,
@@ -133,26 +143,46 @@ def run(
                 fix="try: entrenous run pfpl+",
             )
         else:
+            fixed = assignments(settings)
+            if tune:
+                _refuse_beside_tune(
+                    given=given, patience=patience, network=network, profile=profile != "paper", negatives=negatives != "train",
+                    workers=workers, ray=ray,
+                )  # fmt: skip
+                with goes_on("go on with the same command: what is finished is kept"):
+                    fixed, rounds, told = chosen_before(
+                        algorithm, data, protocol=protocol, trials=tune, seed=seed, settings=fixed, rounds=rounds,
+                        load=assignments(load, "--load"), threads=threads, folder=out, progress=progress,
+                    )  # fmt: skip
             finished = pipeline.run(
-                algorithm, data, protocol=protocol, seed=seed, rounds=rounds, settings=assignments(settings), patience=patience,
+                algorithm, data, protocol=protocol, seed=seed, rounds=rounds, settings=fixed, patience=patience,
                 every=every, given=None if given is None else str(given), load=assignments(load, "--load"),
                 negatives=negatives, refit=refit, network=assignments(network, "--network"), profile=profile,
                 protect=assignments(protect, "--protect"), threads=threads, workers=workers, ray=ray,
                 checkpoint_every=checkpoint_every, out=out, debug=debug, progress=progress, say=say,
             )  # fmt: skip
     if json:
-        emit_json(finished.manifest)
+        emit_json({**finished.manifest, **({"tuned": told} if told else {})})
     else:
+        for sentence in sentences(told) if told else []:
+            print(f"- {sentence}")
         usual = finished.path is None or finished.path.parent == RUNS
         show_run(finished.manifest, finished.manifest["run"] if usual else str(finished.path))
 
 
+def _refuse_beside_tune(**others: Any) -> None:
+    """What a search before a run does not do: `entrenous tune` does some of it."""
+    for name, value in others.items():
+        if value:
+            problem = f"it does not go with --tune, which trains as --profile paper does{', in this process' if name == 'workers' else ''}"
+            raise InputError(f"--{name}", problem, fix="choose settings with `entrenous tune`, then name them with --set")
+
+
 def _refuse_change(asked: dict[str, Any], manifest: dict[str, Any]) -> None:
     """A run is continued as it was begun: an option beside --resume may repeat what the run has, but not change it."""
-    usual = {"data": "ml-100k", "protocol": None, "seed": 0, "every": 0, "patience": 0, "negatives": "train", "profile": "paper",
-             "refit": False}  # fmt: skip
+    usual = {"data": "ml-100k", "protocol": None, "seed": 0, "every": 0, "patience": 0, "negatives": "train", "profile": "paper"}
     never = dict.fromkeys(("set", "load", "given", "network", "protect"))
-    own = {"negatives": "train", "refit": False, "profile": "paper", **manifest, "rounds": manifest.get("rounds_asked"), **never}
+    own = {"negatives": "train", "refit": None, "profile": "paper", **manifest, "rounds": manifest.get("rounds_asked"), **never}
     for name, value in asked.items():
         same = own[name] in (value, str(Path(value).resolve()) if name == "data" else value)
         if value != usual.get(name) and not same:

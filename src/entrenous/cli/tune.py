@@ -56,7 +56,7 @@ def tune(
     settings:
         A setting that is the same for all, name=value; may be repeated.
     data:
-        A data set, file or folder.
+        A data set, file or folder; or several, separated by commas, for a grid: settings are then ranked on each, the best mean rank first.
     protocol:
         As for `entrenous run`.
     seeds:
@@ -83,7 +83,10 @@ def tune(
     _grid_or_search(grid, search, [name for name, value in only.items() if value is not None])
     from ..tuning import grid as tuning
     from ..tuning import search as searching
+    from ..tuning.transfer import transfer
 
+    if search and _several(data):
+        raise InputError("--data", f"got {data}", expected="one data set, or a grid", fix="--grid name=value,value,...")
     fixed, reading = assignments(settings), assignments(load, "--load")
     again = (
         f"go on with the same command and --resume: {out} has what is finished"
@@ -99,6 +102,12 @@ def tune(
                 settings=fixed, seeds=seeds, rounds=rounds, every=every, load=reading, threads=threads, workers=workers, ray=ray, out=out,
                 resume=resume, progress=progress,
             )  # fmt: skip
+        elif several := _several(data):
+            choices = {name: values.split(",") for name, values in assignments(grid, "--grid").items()}
+            found = transfer(
+                algorithm, several, protocol=protocol, grid=choices, settings=fixed, seeds=seeds, rounds=rounds, every=every,
+                load=reading, threads=threads, workers=workers, ray=ray, progress=progress,
+            )  # fmt: skip
         else:
             choices = {name: values.split(",") for name, values in assignments(grid, "--grid").items()}
             found = tuning.tune(
@@ -107,6 +116,8 @@ def tune(
             )  # fmt: skip
     if json:
         emit_json(found)
+    elif _several(data):
+        _show_transfer(found, [*fixed])
     else:
         _show_tuning(found, [*fixed], reading)
 
@@ -121,6 +132,39 @@ def _grid_or_search(grid: list[str] | None, search: list[str] | None, of_search:
         )
     if grid and of_search:
         raise InputError(of_search[0], "a grid has none", expected="--search name=a..b in place of --grid", fix="or leave it out")
+
+
+def _several(data: str) -> list[str]:
+    """The data sets of --data A,B,..; [] of one."""
+    return [] if "," not in data or Path(data).exists() else [name.strip() for name in data.split(",")]
+
+
+def _show_transfer(found: dict[str, Any], fixed: list[str]) -> None:
+    """Settings by mean rank, with what each reaches on every set, and each set's own best."""
+    from ..core.discover import maker_of
+
+    made, metric = dict(maker_of(found["algorithm"])()), found["selected_by"].removeprefix("validation ")
+    names = [name for name in found["rows"][0]["settings"] if name not in fixed]
+    usual = [all(made[name] == _read(found["algorithm"], name, row) for name in names) for row in found["rows"]]
+    shown = [place for place, row in enumerate(found["rows"]) if place < 20 or usual[place]]
+    rows = [
+        [*(str(found["rows"][place]["settings"][name]) for name in names), found["rows"][place]["rounds"], found["rows"][place]["rank"],
+         *(of[metric] for of in found["rows"][place]["validation"].values()), "default" if usual[place] else ""]
+        for place in shown
+    ]  # fmt: skip
+    sets = [Path(name).stem for name in found["data"]]
+    title = f"{found['algorithm']}, {found['protocol']}: {found['selected_by']}, mean of {found['seeds']} seed(s), best mean rank first"
+    table([*names, "rounds", "mean rank", *sets, ""], rows, title=title)
+    for name, best in found["best"].items():
+        said = ", ".join(f"{setting}={best['settings'][setting]}" for setting in names)
+        print(f"- best on {Path(name).stem} alone: {said}, {best['rounds']} rounds: {best['validation'][metric]:.4f}")
+
+
+def _read(algorithm: str, name: str, row: dict[str, Any]) -> Any:
+    """A setting of a row as the algorithm reads it."""
+    from ..core.discover import kind_of
+
+    return dict(kind_of(algorithm)[0].parse({name: row["settings"][name]}))[name]
 
 
 def _show_tuning(found: dict[str, Any], fixed: list[str], load: dict[str, str]) -> None:

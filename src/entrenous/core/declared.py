@@ -203,6 +203,13 @@ def rounds_an_epoch(algorithm: Any, catalogue: Catalogue) -> int:
     return 1 if own is None else int(own(catalogue))
 
 
+def search_space(algorithm: Any) -> dict[str, str]:
+    """What a search chooses from unless it is told: {setting: "a..b", "a..b:log" or "value,value,..."}, as an algorithm may say by
+    `search_space()`; {} of one that does not."""
+    own = getattr(algorithm, "search_space", None)
+    return {} if own is None else dict(own())
+
+
 # ---- in one federation ------------------------------------------------------------------------------------------------------------------
 
 

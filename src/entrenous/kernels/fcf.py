@@ -29,9 +29,15 @@ def gram(y: Float32Array) -> Float64Array:
 
 @njit(cache=True, nogil=True)
 def solve(
-    y: Float32Array, gram: Float64Array, histories: Histories, c: Float32Array, unobserved: float, reg: float, x: Float32Array
+    y: Float32Array,
+    gram: Float64Array,
+    histories: Histories,
+    c: Float32Array,
+    unobserved: float,
+    reg: Float64Array,
+    x: Float32Array,
 ) -> None:
-    """x_u of every device. Y^T C_u Y = w Y^T Y + Y^T (C_u - w I) Y with w the weight of what was not consumed."""
+    """x_u of every device. Y^T C_u Y = w Y^T Y + Y^T (C_u - w I) Y with w the weight of what was not consumed. reg: lambda of each, [m]."""
     factors = y.shape[1]
     width = -(-factors // DOUBLES) * DOUBLES
     a, rhs, columns = np.zeros((factors, width)), np.empty(factors), np.zeros((TERMS, width))
@@ -40,7 +46,7 @@ def solve(
         for f in range(factors):
             for g in range(width):
                 a[f, g] = unobserved * gram[f, g] if g <= f else 0.0
-            a[f, f] += reg
+            a[f, f] += reg[u]
         own = slice(histories.ptr[u], histories.ptr[u + 1])
         _add_consumed(y, histories.item[own], c[own], unobserved, a, rhs)
         _cholesky_solve(a, rhs, columns)
@@ -183,14 +189,37 @@ def outer_products(x: Float32Array, out: Float32Array) -> None:
 def times_triangle(y: Float32Array, triangle: Float64Array) -> Float64Array:
     """S y_i of every item, float64 [items, F], for a symmetric matrix S given by its lower triangle, row by row."""
     items, factors = y.shape
-    whole, out, at = np.empty((factors, factors)), np.zeros((items, factors)), 0
-    for f in range(factors):
-        for g in range(f + 1):
-            whole[f, g] = whole[g, f] = triangle[at]
-            at += 1
+    whole, out = _whole(triangle, factors), np.zeros((items, factors))
     for i in range(items):
         for f in range(factors):
             weight = np.float64(y[i, f])
             for g in range(factors):
                 out[i, g] += weight * whole[f, g]
+    return out
+
+
+@njit(cache=True, nogil=True)
+def _whole(triangle: Float64Array, factors: int) -> Float64Array:
+    """The symmetric matrix whose lower triangle, row by row, is given: float64 [F, F]."""
+    out, at = np.empty((factors, factors)), 0
+    for f in range(factors):
+        for g in range(f + 1):
+            out[f, g] = out[g, f] = triangle[at]
+            at += 1
+    return out
+
+
+@njit(cache=True, nogil=True)
+def over_curvature(downhill: Float64Array, triangle: Float64Array, weight: Float64Array, reg: Float64Array) -> Float64Array:
+    """(weight_i S + reg_i I)^-1 downhill_i of every item, float64 [items, F], for a symmetric matrix S given by its lower triangle, row by
+    row."""
+    items, factors = downhill.shape
+    width = -(-factors // DOUBLES) * DOUBLES
+    s, out, a, columns = _whole(triangle, factors), downhill.copy(), np.zeros((factors, width)), np.zeros((TERMS, width))
+    for i in range(items):
+        for f in range(factors):
+            for g in range(f + 1):
+                a[f, g] = weight[i] * s[f, g]
+            a[f, f] += reg[i]
+        _cholesky_solve(a, out[i], columns)
     return out

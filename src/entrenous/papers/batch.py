@@ -19,6 +19,17 @@ from .runner import experiments, run_experiment, writable
 from .stored import FOLDER, StoredResult, keep, stored_in
 
 
+class Asked(NamedTuple):
+    """How an experiment is to be run: as in `run_experiment`."""
+
+    quick: bool = False
+    seeds: int = 0
+    only: tuple[str, ...] = ()
+
+
+USUAL = Asked()
+
+
 class BatchLine(NamedTuple):
     """What became of an experiment. failed: why it did not end, "" if it did. stored: its result, None where there is none."""
 
@@ -42,15 +53,24 @@ class PaperStock(NamedTuple):
             return "not run"
         return f"stale: {', '.join(self.changed)}" if self.changed else "fresh"
 
-    def wanted(self, quick: bool, seeds: int) -> str:
-        """Why a run is wanted; "" if it is not. A quick result never takes the place of a full one."""
+    def replaceable(self, asked: Asked) -> bool:
+        """Whether what is asked for is no less than what is stored."""
+        if self.stored is None or (self.stored.quick and not asked.quick):
+            return True
+        less = asked.only and set(self.stored.only or ("all",)) - set(asked.only)
+        return not less and self.stored.quick == asked.quick
+
+    def wanted(self, asked: Asked = USUAL) -> str:
+        """Why a run is wanted; "" if it is not. A quick result takes no full one's place, and a part not that of more."""
         if self.stored is None:
             return "not run"
-        if quick and not self.stored.quick:
+        if not self.replaceable(asked):
             return ""
-        if self.stored.quick and not quick:
+        if self.stored.quick and not asked.quick:
             return "quick"
-        other = bool(seeds) and self.stored.content.get("asked_seeds") != seeds
+        if self.stored.only and set(asked.only or ("all",)) - set(self.stored.only):
+            return "part"
+        other = bool(asked.seeds) and self.stored.content.get("asked_seeds") != asked.seeds
         return self.state if self.changed else "other seeds" if other else ""
 
 
@@ -62,18 +82,17 @@ def stock(names: Iterable[str] = (), folder: Path = FOLDER) -> list[PaperStock]:
     return [PaperStock(name, found.get(name), found[name].changed() if name in found else ()) for name in chosen]
 
 
-def estimates(names: Iterable[str], cells: Path, *, quick: bool = False, seeds: int = 0) -> Iterator[tuple[str, WorkLeft]]:
+def estimates(names: Iterable[str], cells: Path, asked: Asked = USUAL) -> Iterator[tuple[str, WorkLeft]]:
     """What each experiment would still train, at the pace of what is remembered in `cells`. Nothing is trained."""
     costs, known = TrainingCosts(cells), experiments()
     for name in names:
-        yield name, work_left(known[name], Context(cells=Cells(cells), quick=quick, seeds=seeds), costs)
+        yield name, work_left(known[name], Context(cells=Cells(cells), **asked._asdict()), costs)
 
 
 def run_papers(
     names: Sequence[str] = (),
+    asked: Asked = USUAL,
     *,
-    quick: bool = False,
-    seeds: int = 0,
     out: Path = FOLDER,
     cells: Path | None = None,
     threads: int = 0,
@@ -84,7 +103,7 @@ def run_papers(
     """Runs every experiment (of `names`) whose stored result is absent or not of today's program, the quickest first.
 
     Trainings are remembered in `cells` (None: the folder `experiments` of the data folder) as soon as each is finished, so that a killed
-    run goes on where it was. quick, seeds: as in `run_experiment`. threads: trainings at once, 0 = one a core. again: fresh ones too.
+    run goes on where it was. threads: trainings at once, 0 = one a core. again: fresh ones too.
     tell: told of each experiment before it begins, with the time left.
 
     Raises InputError for an unknown name and for a folder that cannot be written to.
@@ -94,12 +113,12 @@ def run_papers(
         if not writable(folder):
             raise InputError(option, f"{folder} cannot be written to", expected="a folder you may write to", fix="choose another")
     shelves = stock(names, out)
-    due = [one.name for one in shelves if again or one.wanted(quick, seeds)]
-    left = dict(estimates(due, remembered, quick=quick, seeds=seeds)) if due else {}
+    due = [one.name for one in shelves if one.wanted(asked) or (again and one.replaceable(asked))]
+    left = dict(estimates(due, remembered, asked)) if due else {}
     lines = [BatchLine(one.name, f"{one.state}, not run again", stored=one.stored) for one in shelves if one.name not in due]
     for done, name in enumerate(order := sorted(due, key=lambda name: (left[name].unknown > 0, left[name].seconds))):
         tell(done, len(order), f"{name}; {remaining([left[other] for other in order[done:]], threads or cores())}")
-        lines.append(_one(name, quick, seeds, out, remembered, threads, progress))
+        lines.append(_one(name, asked, out, remembered, threads, progress))
     return lines
 
 
@@ -115,17 +134,20 @@ def remaining(several: Sequence[WorkLeft], workers: int) -> str:
     return f"about {f'{hours:.1f} h' if hours >= 1 else f'{60 * hours:.0f} min'} left on {workers} cores{more if unknown else ''}"
 
 
-def _one(name: str, quick: bool, seeds: int, out: Path, cells: Path, threads: int, progress: Progress) -> BatchLine:
+def _one(name: str, asked: Asked, out: Path, cells: Path, threads: int, progress: Progress) -> BatchLine:
     """Runs and stores one experiment; whatever goes wrong in it is told in the line."""
     began = time.perf_counter()
     try:
-        result = run_experiment(name, quick=quick, seeds=seeds, cache=cells, threads=threads, progress=progress)
+        result = run_experiment(name, **asked._asdict(), cache=cells, threads=threads, progress=progress)
+        if not result.rows and asked.only:
+            return BatchLine(name, f"nothing of {', '.join(asked.only)}")
         if not result.rows:
             return BatchLine(name, "", one_line(" ".join(result.notes) or "no rows"))
-        keep(result, out, seeds)
+        keep(result, out, asked.seeds, asked.only)
     except Exception as bad:
         if os.environ.get("ENTRENOUS_DEBUG"):
             raise
         return BatchLine(name, "", one_line(f"{type(bad).__name__}: {bad}", 300))
-    said = f"{'quick, ' if quick else ''}{time.perf_counter() - began:.0f} s, {result.computed} trained, {result.remembered} remembered"
+    trained = f"{result.computed} trained, {result.remembered} remembered"
+    said = f"{'quick, ' if asked.quick else ''}{time.perf_counter() - began:.0f} s, {trained}"
     return BatchLine(name, said, stored=stored_in(out, [name])[name])

@@ -6,7 +6,8 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
+from importlib.metadata import version
 from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
@@ -151,7 +152,7 @@ def part_apart(split: Split, seed: int) -> CellPart:
 
 
 def identity(cell: Cell, part: CellPart) -> str:
-    """40 hex digits of all that determines an outcome: settings with their defaults, seed, looks, rows, and the program."""
+    """40 hex digits of all that determines an outcome: settings with their defaults, seed, looks, rows, the program and its libraries."""
     algorithm = cell.made(part.rows)
     plan = {
         "format": FORMAT,
@@ -162,11 +163,18 @@ def identity(cell: Cell, part: CellPart) -> str:
         "rows": part.sha256,
         "part": cell.part,
         "program": program_sha256(type(algorithm).__module__, COMPUTED_BY, *measuring()),
+        "libraries": libraries(),
         **({"network": repr(network_of(cell.plan))} if cell.network else {}),
         **({"lengths": cell.lengths} if cell.lengths != (N,) else {}),
         **({"kept": cell.kept} if cell.kept else {}),
     }
     return hashlib.sha256(json.dumps(plan, sort_keys=True).encode()).hexdigest()[:40]
+
+
+@cache
+def libraries() -> dict[str, str]:
+    """The versions of the libraries that compute."""
+    return {name: version(name) for name in ("numpy", "numba", "scipy")}
 
 
 def measuring() -> list[str]:

@@ -104,7 +104,8 @@ def caption(result: StoredResult, data: Sequence[str] = ()) -> str:
     """The command behind a table, its seeds, and the day and commit."""
     origin, quick = result.origin, " --quick" if result.quick else ""
     excerpt = " **An excerpt (`--quick`), not the full table.**" if result.quick else ""
-    told = "".join(f", {name} {origin['pins'][name][:12]}" for name in data if name in origin["pins"])
+    pinned = dict.fromkeys(name.partition(",")[0] for name in data)
+    told = "".join(f", {name} {origin['pins'][name][:12]}" for name in pinned if name in origin["pins"])
     said = f"`entrenous experiment {result.name}{quick}`; {result.counted(data)}; {origin['date']}, commit {origin['commit']}"
     return f"<sub>{said}; sha256 of rows{told.lstrip(',')}.{excerpt}</sub>" if told else f"<sub>{said}.{excerpt}</sub>"
 
@@ -138,7 +139,7 @@ def _interval(spec: Spec, stored: Stored) -> str:
 def _index(spec: Spec, stored: Stored) -> str:
     lines = [["experiment", "", "seeds", "day", "figures"]]
     for name, result in sorted(stored.items()):
-        kind = "quick" if result.quick else "full"
+        kind = result.kind + (f": {', '.join(result.only)}" if result.only else "")
         about = f"[{name}](results/{name}.md): {result.content['title']}"
         lines.append([about, kind, result.seeds, result.origin["date"], str(len(result.content["rows"]))])
     return "\n".join(piped(lines))

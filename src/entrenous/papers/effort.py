@@ -116,7 +116,8 @@ PEPPER = {name: _budget(known) for name, known in stored("trained", "budgets")["
 
 def pepper_budget(data: str, quick: bool) -> Budget:
     """How much is trained of PEPPER's systems on a data set."""
-    return PEPPER["quick" if quick else "movielens" if data.startswith("ml-100k") else "places"]
+    kinds = {"ml-100k": "movielens", "planted": "planted"}
+    return PEPPER["quick" if quick else next((kind for name, kind in kinds.items() if data.startswith(name)), "places")]
 
 
 # ---- what FPL tries -----------------------------------------------------------------------------------------------------------------

@@ -40,14 +40,24 @@ def against(trained: Trained, a: System, others: Sequence[System], metrics: Sequ
 
 def tested_pairs(trained: Trained, pairs: Sequence[tuple[System, System]], metrics: Sequence[str]) -> list[dict[str, Any]]:
     """Student's paired t of each pair, over users' means; Holm over the pairs of a metric. t: None where it is infinite."""
-    found, looks = list[dict[str, Any]](), trained.looks
+    found = list[dict[str, Any]]()
     for metric in metrics:
-        tests = [(a, b, paired_t(user_means(looks[a], metric), user_means(looks[b], metric))) for a, b in pairs]
-        for (a, b, test), adjusted in zip(tests, holm([test.p for _, _, test in tests]), strict=True):
-            t = test.statistic if abs(test.statistic) < float("inf") else None
-            low, high = interval(user_means(looks[a], metric), user_means(looks[b], metric))
-            measured = {"difference": test.difference, "low": low, "high": high, "t": t, "p": test.p, "p_holm": float(adjusted)}
-            found.append({"data": trained.name, "a": str(a), "b": str(b), "metric": metric, "users": test.pairs, **measured})
+        mean = {system: user_means(trained.looks[system], metric) for pair in pairs for system in pair}
+        found += tested_columns(trained.name, metric, [(str(a), str(b), mean[a], mean[b]) for a, b in pairs])
+    return found
+
+
+def tested_columns(data: str, metric: str, pairs: Sequence[tuple[str, str, Float64Array, Float64Array]]) -> list[dict[str, Any]]:
+    """Student's paired t of two columns of each (name, name, column, column), with the interval of the difference; Holm over all of them.
+
+    Columns are of users, or of nodes or seeds where a table says so."""
+    tests = [paired_t(x, y) for _, _, x, y in pairs]
+    found = list[dict[str, Any]]()
+    for (a, b, x, y), test, adjusted in zip(pairs, tests, holm([test.p for test in tests]), strict=True):
+        t = test.statistic if abs(test.statistic) < float("inf") else None
+        low, high = interval(x, y)
+        measured = {"difference": test.difference, "low": low, "high": high, "t": t, "p": test.p, "p_holm": float(adjusted)}
+        found.append({"data": data, "a": a, "b": b, "metric": metric, "users": test.pairs, **measured})
     return found
 
 

@@ -43,7 +43,7 @@ def opening(
     """Opens these sources, the first alone in quick runs; or the context's own data, whose source is made of its name."""
 
     def opens(context: Context, notes: list[str]) -> list[Study]:
-        several = sources[:1] if context.quick else sources
+        several = [source for source in (sources[:1] if context.quick else sources) if context.wants(source.data, str(source))]
         chosen = several if context.data is None else (own(context.data.name),)
         return opened(chosen, lambda source: made(context, source), needed, notes)
 
@@ -76,7 +76,7 @@ def cali3f(only: Sequence[str] = (), efforts: Mapping[bool, Effort] = {False: FU
 
     def opens(context: Context, notes: list[str]) -> list[Study]:
         effort = context.effort or efforts[context.quick]
-        names = [name for name in effort.budgets if not only or name in only]
+        names = [name for name in effort.budgets if (not only or name in only) and context.wants(name)]
         sources = [RowSource(name) for name in names] if context.data is None else [RowSource(context.data.name)]
         return opened(
             sources,
@@ -172,4 +172,5 @@ def countries(context: Context, notes: Sequence[str] = ()) -> list[Study]:
     if context.data is not None:
         return [fpl_study(context, context.data)]
     more = [name for name in ("Brazil", "Canada") if not context.quick and present(COUNTRIES[name])]
-    return [fpl_study(context, rows_of(COUNTRIES[name])) for name in ("Italy", *more)]
+    several = [COUNTRIES[name] for name in ("Italy", *more)]
+    return [fpl_study(context, rows_of(country)) for country in several if context.wants(country.data)]

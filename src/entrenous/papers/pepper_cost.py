@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.types import Float64Array
-from ..evaluate.significance import holm, paired_t
 from ..report.figures import lines
 from .cell import Outcome
+from .findings import tested_columns
 from .measures import WITHIN
 from .opened import pepper
 from .pepper_accuracy import GOSSIP, MOVIELENS
@@ -107,10 +107,10 @@ def pace_tests(trained: Trained) -> list[dict[str, Any]]:
     for part, metric in ((APART, ROUNDS), (WEIGHED, ROUNDS_WEIGHED)):
         mean = {system: np.mean([cost.rounds for cost in mine], axis=0) for system, mine in trained.more[part].items() if mine}
         own = mean.pop(PEPPER, None)
-        tests = {} if own is None else {system: paired_t(own, other) for system, other in mean.items()}
-        for (other, test), adjusted in zip(tests.items(), holm([test.p for test in tests.values()]), strict=True):
-            measured = {"difference": test.difference, "p": test.p, "p_holm": float(adjusted), "users": test.pairs}
-            found.append({"data": trained.name, "a": str(PEPPER), "b": str(other), "metric": metric, **measured})
+        if own is not None:
+            found += tested_columns(
+                trained.name, metric, [(str(PEPPER), str(other), own, rounds) for other, rounds in mean.items()]
+            )
     return found
 
 

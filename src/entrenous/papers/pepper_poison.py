@@ -14,7 +14,7 @@ import numpy as np
 
 from ..audit.robustness import attack
 from ..core.types import Float64Array
-from ..evaluate.significance import holm, paired_t
+from .findings import tested_columns, verdict
 from .pepper_ablation import EVIDENCE, IDEAS, SYSTEMS
 from .pepper_accuracy import MOVIELENS
 from .result import Context, Found, Row
@@ -26,7 +26,7 @@ ATTACKS = ("sign-flip", "noise", "pip")
 COMPARED = (*SYSTEMS, EVIDENCE, System("gossip-age-gmf"), System("gossip-average-gmf"))
 SHARE, SEEDS, QUICK_SEEDS = 0.1, 3, 2
 ROUNDS, QUICK_ROUNDS = 100, 10
-CLEAN, HR, ER = "hr@10, nobody lies", "hr@10", "er@10"
+CLEAN, HR, ER, COST = "hr@10, nobody lies", "hr@10", "er@10", "hr@10 that it costs"
 
 
 class PoisonedRuns(NamedTuple):
@@ -55,56 +55,37 @@ def measured(context: Context, system: System, name: str) -> PoisonedRuns:
     return PoisonedRuns(*(np.array([row[column] for row in rows]) for column in (HR, "hr@10_attacked", ER)))
 
 
+def named(context: Context) -> str:
+    """The rows, as tables have them."""
+    return str(MOVIELENS) if context.data is None else context.data.name
+
+
 def rows_of(context: Context, found: Mapping[tuple[str, System], PoisonedRuns]) -> Iterator[Row]:
     """A row for each system, attack and metric."""
-    name = str(MOVIELENS) if context.data is None else context.data.name
+    rounds = QUICK_ROUNDS if context.quick else ROUNDS
     for (attacked, system), runs in found.items():
-        rounds, seeds = QUICK_ROUNDS if context.quick else ROUNDS, len(runs.clean)
-        said = f"{SHARE:.0%} of all peers collude: {attacked}; {rounds} rounds; {seeds} seeds from {context.seed}; defaults"
-        values = {CLEAN: runs.clean, HR: runs.attacked, **({ER: runs.exposed} if attacked == "pip" else {})}
+        said = f"{SHARE:.0%} of all peers collude: {attacked}; {rounds} rounds; {len(runs.clean)} seeds from {context.seed}; defaults"
+        values = {CLEAN: runs.clean, HR: runs.attacked, COST: runs.cost, **({ER: runs.exposed} if attacked == "pip" else {})}
         for metric, some in values.items():
-            yield seed_row(name, f"{system}, {attacked}", metric, some.tolist(), None, said)
+            yield seed_row(named(context), f"{system}, {attacked}", metric, some.tolist(), None, said)
 
 
-def tests_of(found: Mapping[tuple[str, System], PoisonedRuns]) -> list[dict[str, Any]]:
-    """What an attack costs with and without each idea: Student's paired t over seeds, Holm over all pairs."""
-    pairs = [(name, said, *pair) for name in ATTACKS for said, pair in IDEAS.items()]
-    tests = [paired_t(found[name, a].cost, found[name, b].cost) for name, _, a, b in pairs]
-    adjusted = holm([test.p for test in tests])
-    return [
-        {"data": name, "effect": said, "a": str(a), "b": str(b), "metric": "HR@10 that the attack costs",
-         "difference": test.difference, "p": test.p, "p_holm": float(p), "seeds": test.pairs}
-        for (name, said, a, b), test, p in zip(pairs, tests, adjusted, strict=True)
-    ]  # fmt: skip
-
-
-def said_of(test: Mapping[str, Any]) -> str:
-    """A test in words.
-
-    >>> said_of({"effect": "weighting", "difference": -0.02, "p_holm": 0.01})
-    'weighting saves 0.0200 (p = 0.01)'
-    """
-    verb = (
-        "saves nothing that can be told from chance,"
-        if test["p_holm"] >= 0.05
-        else "saves"
-        if test["difference"] < 0
-        else "costs"
-    )
-    size = f"{-test['difference']:+.4f}" if test["p_holm"] >= 0.05 else f"{abs(test['difference']):.4f}"
-    return f"{test['effect']} {verb} {size} (p = {test['p_holm']:.2g})"
+def tests_of(context: Context, found: Mapping[tuple[str, System], PoisonedRuns]) -> dict[tuple[str, str], dict[str, Any]]:
+    """{(attack, idea): what the attack costs with and without the idea}: Student's paired t over seeds, Holm over all pairs."""
+    pairs = {(name, said): pair for name in ATTACKS for said, pair in IDEAS.items()}
+    columns = [(f"{a}, {name}", f"{b}, {name}", found[name, a].cost, found[name, b].cost) for (name, _), (a, b) in pairs.items()]
+    return dict(zip(pairs, tested_columns(named(context), COST, columns), strict=True))
 
 
 def poisoned(context: Context) -> Found:
     """Every system under every attack."""
     found = {(name, system): measured(context, system, name) for name in ATTACKS for system in COMPARED}
-    tests = tests_of(found)
-    notes = []
+    tests, notes = tests_of(context, found), []
     for name in ATTACKS:
         cost = ", ".join(f"{system} {found[name, system].cost.mean():.3f}" for system in COMPARED)
-        said = "; ".join(said_of(test) for test in tests if test["data"] == name)
+        said = "; ".join(f"{idea}: {verdict(tests[name, idea])}" for idea in IDEAS)
         notes.append(worded("pepper", "poison", attack=name, cost=cost, said=said))
-    return Found(rows=list(rows_of(context, found)), notes=notes, tests=tests)
+    return Found(rows=list(rows_of(context, found)), notes=notes, tests=list(tests.values()))
 
 
 EXPERIMENTS = {

@@ -44,16 +44,21 @@ class Context:
     """What an experiment runs in. data: rows to use in place of the paper's, None = the paper's.
 
     grid, effort: what is tried (FPL) and how much is trained (Cali3F), None = the full or the quick one.
-    seeds: how many, 0 = as many as the budget of a data set has.
+    seeds: how many, 0 = as many as the budget of a data set has. only: the data sets to run, of those that the experiment has; () = all.
     """
 
     cells: Cells
     quick: bool = False
     seed: int = 0
     seeds: int = 0
+    only: tuple[str, ...] = ()
     data: Interactions | None = None
     grid: Grid | None = None
     effort: Effort | None = None
+
+    def wants(self, *names: str) -> bool:
+        """Whether a data set, by any of its names, is to be run."""
+        return not self.only or not set(self.only).isdisjoint(names)
 
     def uses(self, algorithm: str, data: Interactions) -> None:
         """Notes what is trained on which rows, for the pins of a stored result."""

@@ -31,6 +31,16 @@ class StoredResult(NamedTuple):
         return bool(self.content["quick"])
 
     @property
+    def only(self) -> tuple[str, ...]:
+        """The data sets that were asked for; () = all that the experiment has."""
+        return tuple(self.content.get("only", ()))
+
+    @property
+    def kind(self) -> str:
+        """How much of the experiment it is, in one word."""
+        return "quick" if self.quick else "part" if self.only else "full"
+
+    @property
     def origin(self) -> Mapping[str, Any]:
         """Where the result comes from: day, commit, versions, rows, program, as `provenance` makes it."""
         found: Mapping[str, Any] = self.content["origin"]
@@ -84,14 +94,14 @@ class StoredResult(NamedTuple):
         return changed(self.name, self.origin)
 
 
-def keep(result: ExperimentResult, folder: Path, seeds: int = 0) -> None:
+def keep(result: ExperimentResult, folder: Path, seeds: int = 0, only: Sequence[str] = ()) -> None:
     """Writes NAME.json, NAME.md and NAME-FIGURE.svg; each is whole or not there. Figures that are no longer drawn go.
 
-    seeds: how many were asked for, 0 = as usual.
+    seeds, only: how many seeds and which data sets were asked for, 0 and none = as usual.
     """
     drawn = {f"{result.name}-{figure}": svg for figure, svg in result.figures.items()}
     shown = replace(result, figures=drawn, folder=None)
-    content = {**shown.as_json(), "asked_seeds": seeds}
+    content = {**shown.as_json(), "asked_seeds": seeds, "only": [*only]}
     for old in folder.glob(f"{result.name}-*.svg"):
         if old.stem not in drawn:
             old.unlink()

@@ -105,7 +105,7 @@ def run(
     given: str | None = None,
     load: Mapping[str, Any] | None = None,
     negatives: str = "train",
-    refit: bool = False,
+    refit: bool | None = None,
     network: Mapping[str, Any] | None = None,
     profile: str = PAPER,
     protect: Mapping[str, Any] | None = None,
@@ -126,7 +126,8 @@ def run(
     protocol: None = the usual one: loo-99, kfold-5 for an algorithm that predicts ratings, PEPPER's for one that gossips.
     profile, protect: what limits the data that leaves devices, and settings of its own (`privacy.protection`).
     given: the folder of a given split; it is then the data. negatives: "leaky" shows what the field's leaky samplers do, with a
-    warning (EntrenousWarning) and in every text about the run. refit: train the final model on training and validation rows.
+    warning (EntrenousWarning) and in every text about the run. refit: whether the final model trains on training and validation
+    rows; None = as the protocol does.
     threads: 0 = all cores; never changes a result.
     workers, ray: over so many processes of this machine, or of the Ray cluster at this address; they never change a result either.
     checkpoint_every: rounds, None = a tenth of the training, 0 = never. debug: one device at a time, so that an error names the device.
@@ -181,8 +182,9 @@ def material(plan: RunPlan, data: Interactions | None = None) -> Material:
 
 
 def parts_of(plan: RunPlan, parts: Sequence[Split]) -> list[Split]:
-    """The splits of a plan, with final models that train on validation rows too if it says so. Raises InputError where there are none."""
-    return [refitted(part) for part in parts] if plan.refit else list(parts)
+    """The splits of a plan, with final models that train on validation rows too or not, if it says which. Raises InputError where there
+    are none."""
+    return list(parts) if plan.refit is None else [refitted(part, plan.refit) for part in parts]
 
 
 @contextmanager

@@ -41,7 +41,8 @@ class RunPlan:
     training stops and the best round is used; 0 = train for `rounds`.
     negatives: "train" = a device draws as a negative any item without a training row of its user; "leaky" = any but those held out
     too, as the samplers behind many published tables do. That tells the model which items were held out. Only `run` offers it.
-    refit: the final model trains on the validation rows too, after they have chosen, whatever the protocol does (`split.cut.refitted`).
+    refit: whether the final model trains on the validation rows too, after they have chosen (`split.cut.refitted`); None = as the protocol
+    does: yes, but between peers, and in a given split that does not say so.
     network: what is between peers that gossip, where it differs from lock-step rounds: settings of `federation.network.Network`.
     profile: what limits the data that leaves devices: a name of `privacy.protection.PROFILES`. protect: settings of
     `privacy.protection.Protection` where they differ from the profile's.
@@ -58,7 +59,7 @@ class RunPlan:
     given: str | None = None
     load: Mapping[str, Any] = field(default_factory=dict)
     negatives: str = "train"
-    refit: bool = False
+    refit: bool | None = None
     network: Mapping[str, Any] = field(default_factory=dict)
     profile: str = PAPER
     protect: Mapping[str, Any] = field(default_factory=dict)
@@ -162,10 +163,13 @@ def make(plan: RunPlan, rows: Interactions) -> Algorithm:
 def check_parts(plan: RunPlan, parts: list[Split]) -> None:
     """Refuses splits on which the plan cannot be carried out."""
     for part in parts:
-        check_trainable(part.final_train)
+        check_trainable(part.train)
         if len(parts) > 1 and plan.profile == DP:
             problem = f"{len(parts)} trainings on the same people would each spend the budget"
             raise InputError("--protocol", problem, expected="one split", fix="such as --protocol random-80-20")
+        if plan.every and part.refit and plan.profile == DP:
+            problem = "looks at validation rows, on which the final model trains, need a training of their own, which is not in the budget"
+            raise InputError("--every", problem, expected="one training", fix="leave it out, or add --no-refit")
         if plan.patience and part.validation is None:
             problem = f"protocol {part.name} has no validation rows"
             raise InputError("--patience", problem, fix="train for a fixed number of rounds")

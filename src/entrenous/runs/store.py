@@ -34,7 +34,7 @@ from ..core.types import Array
 
 ROWS, LOCK = "rows.safetensors", "lock"
 USUAL_ROOT = Path("runs")
-FORMAT = 2  # of the files below; a run of another format is refused by number
+FORMAT = 3  # of the files below; a run of another format is refused by number
 ALWAYS = ("run", "status", "algorithm", "data", "protocol", "seed")  # in every manifest
 LETTERS = {"f": "F", "i": "I", "u": "U"}  # of safetensors' types
 FINISHED = ("metrics", "model_sha256", "rounds", "bytes", "seconds")  # in the manifest of a finished run
@@ -50,9 +50,10 @@ class StoredRun(NamedTuple):
 
 
 def protocol_of(manifest: Mapping[str, Any]) -> str:
-    """The protocol of a run as it is shown: the name, and words about negatives that leak and a model refitted on validation rows."""
-    leak, refit = manifest.get("negatives") == "leaky", manifest.get("refit", False)
-    return f"{manifest['protocol']}{' LEAKY' if leak else ''}{' refit' if refit else ''}"
+    """The protocol of a run as it is shown: the name, and words about negatives that leak, and about whether the
+    final model trained on validation rows if that was asked for."""
+    leak, refit = manifest.get("negatives") == "leaky", {None: "", True: " refit", False: " no-refit"}[manifest.get("refit")]
+    return f"{manifest['protocol']}{' LEAKY' if leak else ''}{refit}"
 
 
 def model_sha256(arrays: Mapping[str, Array]) -> str:
@@ -258,8 +259,8 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     missing = [name for name in needed if name not in manifest]
     if missing:
         raise InputError(str(path), f"'{missing[0]}' is missing", expected="a manifest written by entrenous", fix=again)
-    if not isinstance(refit := manifest.get("refit", False), bool):
-        raise InputError(str(path), f"refit is {refit!r}", expected="true or false", fix=again)
+    if (refit := manifest.get("refit")) is not None and not isinstance(refit, bool):
+        raise InputError(str(path), f"refit is {refit!r}", expected="true, false or null", fix=again)
     return manifest
 
 

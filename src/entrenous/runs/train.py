@@ -79,6 +79,7 @@ def train(plan: RunPlan, algorithm: Algorithm, split: Split, watch: Watch, trace
 
     A centralised one is fitted. In rounds, with patience, a first training finds the best round on validation and a second one ends there;
     else one goes to the end. Both start from round 0 with the same seed, so without refitting the second repeats the first, to the bit.
+    Looks at validation rows on which the final model trains say nothing of it: they are looks at a first training, too.
     trace: gets a line for each look at validation; fold: begins the names of the phases in it.
     """
     if is_central(algorithm):
@@ -89,9 +90,11 @@ def train(plan: RunPlan, algorithm: Algorithm, split: Split, watch: Watch, trace
     run_phase = partial(train_phase, label=short(plan.algorithm), seed=plan.seed, avoid=avoid, network=network_of(plan),
                         protection=protection_in(plan, algorithm),
                         weighting=split.weighting_sets, watch=watch, trace=trace)  # fmt: skip
-    if plan.patience:
+    if plan.patience or (plan.every and split.refit and split.validation is not None):
         run_phase(algorithm, split.train, until, phase=f"{fold}-select", validation=split.validation)
-        until, seen = best_round(trace, f"{fold}-select", goal_of(algorithm)), None
+        seen = None
+    if plan.patience:
+        until = best_round(trace, f"{fold}-select", goal_of(algorithm))
     return run_phase(algorithm, rows, until, phase=f"{fold}-final", validation=seen)
 
 

@@ -110,15 +110,16 @@ def cold_notes(split: Split, final_train: Interactions) -> tuple[str, ...]:
     return found + describe_cold(final_train, split.test.rows, "test")
 
 
-def refitted(split: Split) -> Split:
-    """The same division with a final model that trains on training and validation rows, once the latter have chosen.
+def refitted(split: Split, refit: bool) -> Split:
+    """The same division with a final model that trains on training and validation rows, once the latter have chosen; or, not `refit`, on
+    training rows alone.
 
-    Raises InputError where there are no validation rows, or devices keep them to weigh models by."""
-    if split.validation is None or split.weighting:
+    Raises InputError if it is to train on validation rows where there are none, or devices keep them to weigh models by."""
+    if refit and (split.validation is None or split.weighting):
         why = "has no validation rows" if split.validation is None else "leaves them to devices, which weigh models by them"
         raise InputError("--refit", f"protocol {split.name} {why}", expected="validation rows to train on", fix="leave it out")
     before = cold_notes(split, split.final_train)
-    again = split._replace(refit=True)
+    again = split._replace(refit=refit)
     return again._replace(notes=(*(note for note in split.notes if note not in before), *cold_notes(again, again.final_train)))
 
 

@@ -3,7 +3,7 @@
 Latest is `Interactions.time_order`: the highest time, and among equal times the row that comes last in the source (415 of the 943
 users of MovieLens-100K have such a tie). `loo-99` ranks each held-out item against 99 items that its user never interacted with
 in any part, drawn without replacement and frozen by (seed, "candidates", part, user); any other number works; `loo-full` draws
-none. The final model trains on the training rows alone, as in that lineage.
+none. Validation rows choose settings and rounds; the final model then trains on training and validation rows, as in that lineage.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _leave_one_out(data: Interactions, name: str, k: int, seed: int) -> Split:
             for label, part in (("validation", validation), ("test", test))
         ]
         candidates = (drawn[0], drawn[1])
-    return assemble(name, data, validation, test, refit=False, notes=_few(data), candidates=candidates)
+    return assemble(name, data, validation, test, refit=True, notes=_few(data), candidates=candidates)
 
 
 def _few(data: Interactions) -> tuple[str, ...]:

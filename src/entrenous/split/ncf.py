@@ -4,8 +4,8 @@ Test: the published row of each user. MovieLens-1M has the published candidates;
 drawn as `loo-99` does. A published candidate that is the held-out item itself (156 in MovieLens-1M: they were drawn from "not in
 train") does not compete with itself, so that such a row has 98.
 Validation, of which NCF published none: the latest remaining row of a user whose remaining rows all have a time; of any other user
-a remaining row drawn by (seed, user, item). Its 99 candidates are drawn as `loo-99` does. The final model trains on the training rows
-alone.
+a remaining row drawn by (seed, user, item). Its 99 candidates are drawn as `loo-99` does. They choose settings and rounds; the
+final model then trains on training and validation rows, as NCF and those after it do.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def ncf(data: Interactions, k: int, *, seed: int) -> list[Split]:
     else:
         tested = _shipped(data, found, at)
     notes = (*_about(data.name, found, at, tested), _chosen(timed, validation, data))
-    return [assemble("ncf-99", data, validation, test, refit=False, notes=notes, candidates=(drawn, tested))]
+    return [assemble("ncf-99", data, validation, test, refit=True, notes=notes, candidates=(drawn, tested))]
 
 
 PROTOCOLS = {"ncf-99": ncf}

@@ -30,9 +30,9 @@ class Split(NamedTuple):
     """One division of a data set into training, validation and test rows.
 
     train: what models see while settings are chosen. validation: what chooses. test: read by `evaluate` alone. refit: whether,
-    once settings are chosen, the final model trains on train + validation (FPL section 5.3) or on train alone (leave-one-out in
-    the NCF lineage). notes: what the split did and what it could not hold, one sentence each. weighting: whether the validation
-    rows are the devices' own weighting sets (PEPPER, algorithm 2, lines 2-5), which their devices may use in training too.
+    once settings are chosen, the final model trains on train + validation (FPL section 5.3; NCF) or on train alone. notes: what the
+    split did and what it could not hold, one sentence each. weighting: whether the validation rows are the devices' own weighting sets
+    (PEPPER, algorithm 2, lines 2-5), which their devices may use in training too.
     """
 
     name: str

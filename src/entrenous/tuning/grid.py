@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol, final
 
 import numpy as np
 
+from ..core.declared import is_central
 from ..core.discover import maker_of
 from ..core.errors import InputError, NonFiniteError, at_least
 from ..core.protocols import Progress, silent
@@ -136,19 +137,28 @@ def refuse_both(fixed: Mapping[str, Any], chosen: Mapping[str, Any], where: str)
         raise InputError(f"{where} {name}", "it is fixed with --set too", fix="leave one of the two out")
 
 
-def begin(plan: RunPlan, data: str | Interactions, *, seeds: int, every: int, threads: int) -> Task:
-    """Loads and splits once for each seed. Raises InputError for what cannot be trained on, or chosen on."""
+def begin(plan: RunPlan, data: str | Interactions, *, seeds: int, every: int, threads: int, looks: int = 0) -> Task:
+    """Loads and splits once for each seed, from the plan's on. looks: at validation in each training, in the
+    place of `every`. Raises InputError for what cannot be trained on, or chosen on."""
     for option, value, least in (("--seeds", seeds, 1), ("--every", every, 0), ("--threads", threads, 0)):
         at_least(option, value, least)
     found, parts = material(plan, None if isinstance(data, str) else data), []
-    for seed in range(seeds):
+    for seed in range(plan.seed, plan.seed + seeds):
         split = (found if seed == plan.seed else material(replace(plan, seed=seed), found.rows)).parts[0]
         if split.validation is None:
             problem = "there are no validation rows to choose on"
             raise InputError(f"protocol {split.name}", problem, fix="use a protocol that holds some out")
         check_trainable(split.train)
         parts.append(TuningPart(split.train, split.validation, split.weighting_sets))
-    return Task(plan=plan, rows=found.rows, parts=parts, every=every, threads=threads)
+    return Task(
+        plan=plan, rows=found.rows, parts=parts, every=_apart(plan, found.rows, looks) if looks else every, threads=threads
+    )
+
+
+def _apart(plan: RunPlan, rows: Interactions, looks: int) -> int:
+    """Rounds between looks; 0 of a centralised algorithm."""
+    algorithm = make(plan, rows)
+    return 0 if is_central(algorithm) else -(-(plan.rounds or algorithm.default_rounds(rows.catalogue)) // looks)  # type: ignore[union-attr]
 
 
 def made(task: Task, settings: Mapping[str, Any]) -> Any:

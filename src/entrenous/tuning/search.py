@@ -10,6 +10,7 @@ import importlib
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -36,13 +37,14 @@ Space = Mapping[str, Range | Choices]
 
 class Told(NamedTuple):
     """The inputs of a search. fixed: settings that are the same for all trials; seed: of the draws; at_once: trials of a
-    batch."""
+    batch; first: the settings of trial 0, None = drawn."""
 
     space: Space
     fixed: Mapping[str, Any]
     seed: int
     at_once: int
     goal: Goal
+    first: Mapping[str, Any] | None = None
 
 
 def search(
@@ -53,10 +55,13 @@ def search(
     space: Mapping[str, str],
     trials: int = TRIALS,
     seed: int = 0,
+    first: Mapping[str, Any] | None = None,
+    split_seed: int = 0,
     settings: Mapping[str, Any] | None = None,
     seeds: int = 1,
     rounds: int | None = None,
     every: int = 0,
+    looks: int = 0,
     load: Mapping[str, Any] | None = None,
     threads: int = 0,
     workers: int | None = None,
@@ -67,7 +72,9 @@ def search(
 ) -> dict[str, Any]:
     """`trials` settings of `space`, each over seeds 0 .. seeds - 1, best on validation first.
 
-    space: {name: "a..b", "a..b:log" or "value,value,..."}. seed: of the search's own draws. settings, every: as in `tune`. With looks
+    space: {name: "a..b", "a..b:log" or "value,value,..."}. seed: of the search's own draws. first: settings of `space` that trial 0 has;
+    None = it is drawn as well. split_seed: of the first of the `seeds` splits. settings, every: as in `tune`; looks: at validation in each
+    training, in the place of `every`. With looks
     (`every`), a trial that is worse in seed 0 than the median of those before it at the same round is stopped there.
     workers, ray: so many trials at once, as in `experiment.run`. They are a batch: drawn after what is known of the batches before, and the
     next one begins when all of it has ended. So the trials depend on the number of workers, but on nothing else that was not named before.
@@ -76,7 +83,7 @@ def search(
     """
     fixed, plan, asked = (
         dict(settings or {}),
-        planned(algorithm, data, protocol, rounds, load),
+        replace(planned(algorithm, data, protocol, rounds, load), seed=split_seed),
         EngineOptions(workers, ray, threads),
     )
     asked.check()
@@ -91,9 +98,10 @@ def search(
     refuse_both(fixed, space, "--search")
     check_file(out, resume)
     optuna = _optuna()
-    task = begin(plan, data, seeds=seeds, every=every, threads=threads)
-    told = Told(choose_from, fixed, seed, workers or 1, task.goal)
+    task = begin(plan, data, seeds=seeds, every=every, threads=threads, looks=looks)
+    told = Told(choose_from, fixed, seed, workers or 1, task.goal, first)
     about = {**_identity(task), "settings": fixed, "search": dict(space), "seed": seed, "workers": told.at_once}
+    about |= {} if first is None else {"first": dict(first)}
     past = begin_file(out, about, resume)
     with trying(asked, task, told.at_once) as each:
         while len(past) < trials:
@@ -150,6 +158,8 @@ def _batch(each: Each, optuna: Any, told: Told, past: list[TuningTrial], until: 
     before = past[: len(past) // told.at_once * told.at_once]
     asked = _asked(optuna, told, before, min(told.at_once, until - len(before)))
     drawn = [{name: choice.rounded(one.params[name]) for name, choice in told.space.items()} for one in asked]
+    if told.first is not None and not before:
+        drawn[0] = dict(told.first)
     known = {json.dumps(trial.settings): Tried(trial.looks, trial.stopped, trial.reason) for trial in reversed(past)}
     own = range(len(past) - len(before), len(drawn))
     new = [place for place in own if json.dumps(drawn[place]) not in known and drawn.index(drawn[place]) == place]
