@@ -122,6 +122,12 @@ def test_a_verdict_follows_from_what_is_stored(
     assert found.verdict == verdict and said in found.said
 
 
+def test_a_verdict_on_an_excerpt_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("entrenous.papers.verdicts.stored", lambda folder, name: {"claims": [claim(above=[["x", "y"]])]})
+    (found,) = judged("p", {"t": StoredResult("t", {**CONTENT, "quick": True})})
+    assert found.verdict == "reproduced (excerpt)"
+
+
 def test_without_a_test_over_users_seeds_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [row("a", "m", 2.0, values=[1.0, 2.0, 3.0]), row("b", "m", 0.0, values=[0.0, 0.0, 0.0]), row("c", "m", 1.0)]
     results = {"t": StoredResult("t", {**CONTENT, "rows": rows, "tests": []})}
