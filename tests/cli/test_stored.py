@@ -30,6 +30,24 @@ def command(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pyt
     return Command(capsys)
 
 
+def test_recommending_to_one_user_compiles_nothing_and_imports_one_algorithm(command: Command) -> None:
+    command("run", "fpl", *QUICK, "--rounds", "1", "--threads", "1")
+    code = """
+import sys
+from entrenous.cli import main
+try:
+    main(["recommend", "--user", sys.argv[1], "--json"])
+except SystemExit as ended:
+    assert not ended.code, ended.code
+of_numba = ("numba.cpython.unicode", "numba.np.arraymath", "scipy.linalg")  # what the first call of a compiled function loads
+heavy = (*of_numba, "http.client", "matplotlib", "ray", "entrenous.algorithms.pepper", "entrenous.baselines")
+print([name for name in heavy if name in sys.modules])
+"""
+    user = next(line.split(",")[0] for line in Path("shop.csv").read_text().splitlines()[1:])
+    shown = subprocess.run([sys.executable, "-c", code, user], capture_output=True, text=True, timeout=60)
+    assert shown.stdout.splitlines()[-1] == "[]" and "recommendations" in shown.stdout, shown.stderr
+
+
 def begun(folder: Path, *arguments: str) -> subprocess.Popen[str]:
     """A run in a process of its own, which has written a checkpoint."""
     code = "from entrenous.cli import main; main()"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from entrenous.core.keys import below, draw, fold, fold_name, folds, key, local_key, normals, select_key, uniform
+from entrenous.core.keys import below, draw, draws, fold, fold_name, folds, key, local_key, normals, select_key, uniform
 
 
 def test_a_key_depends_on_every_name_and_on_their_order() -> None:
@@ -16,6 +16,11 @@ def test_a_key_depends_on_every_name_and_on_their_order() -> None:
 def test_known_values_never_change() -> None:
     """SplitMix64 from state 0 yields these outputs (Steele, Lea & Flood 2014; the reference stream of the generator)."""
     assert [int(draw(np.uint64(0), c)) for c in range(3)] == [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F]
+
+
+def test_draws_are_draws() -> None:
+    parent = key(5, "many")
+    assert draws(parent, 100).tolist() == [int(draw(parent, c)) for c in range(100)]
 
 
 def test_folds_is_fold_for_each_name() -> None:

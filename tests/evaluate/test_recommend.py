@@ -5,7 +5,7 @@ import pytest
 from small_data import Popular, Scores, interactions, random_data
 
 from entrenous.core.errors import NonFiniteError
-from entrenous.evaluate.recommend import recommend
+from entrenous.evaluate.recommend import recommend, recommendations
 
 DATA = interactions([("ann", "a"), ("ann", "b"), ("bob", "b"), ("bob", "c")], items=["a", "b", "c", "d"])
 EVERYONE = np.arange(2)
@@ -57,3 +57,16 @@ def test_scores_of_a_wrong_shape_are_refused():
 def test_a_list_of_no_items_is_refused():
     with pytest.raises(ValueError, match="at least 1, not 0"):
         recommend(Scores(np.zeros((2, 4))), DATA, EVERYONE, 0)
+
+
+def test_one_user_is_told_what_the_blocks_say_of_them():
+    data = random_data()
+    scores = Scores(np.random.default_rng(0).integers(0, 5, size=(len(data.users), len(data.items))))  # with many ties
+    best = recommend(scores, data, np.arange(len(data.users)), 6, seed=3)
+    for u in range(len(data.users)):
+        told = recommendations(scores, data, data.users[u], 6, label="mine", seed=3)
+        assert [(row["item"], row["score"]) for row in told] == [
+            (data.items[item], score)
+            for item, score in zip(best.item[u].tolist(), best.score[u].tolist(), strict=True)
+            if item >= 0
+        ]

@@ -186,7 +186,7 @@ def test_a_change_in_what_a_training_imports_changes_its_identity(algorithm, mod
 
 
 def forget():
-    for cached in (program.program_sha256, program.imported, program._sha256):
+    for cached in (program.program_sha256, program.imported, program._read):
         cached.cache_clear()
 
 

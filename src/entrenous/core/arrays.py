@@ -11,8 +11,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from .keys import draw
-from .types import Array, BoolArray, Float32Array, Int32Array, Int64Array, UInt64Array
+from .keys import draws
+from .types import Array, BoolArray, Float32Array, Int32Array, Int64Array
 
 
 def shuffle_places(n: int, key: np.uint64) -> Int32Array:
@@ -20,15 +20,6 @@ def shuffle_places(n: int, key: np.uint64) -> Int32Array:
     place = np.empty(n, np.int32)
     place[np.argsort(draws(key, n), kind="stable")] = np.arange(n, dtype=np.int32)
     return place
-
-
-@njit(cache=True, nogil=True)
-def draws(key: np.uint64, n: int) -> UInt64Array:
-    """The first n random words of a key, uint64 [n]."""
-    out = np.empty(n, np.uint64)
-    for c in range(n):
-        out[c] = draw(key, c)
-    return out
 
 
 @njit(cache=True, nogil=True)

@@ -10,6 +10,7 @@ import importlib
 import pkgutil
 from collections.abc import Mapping
 from functools import cache, partial
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -37,6 +38,18 @@ def offers(package: str, constant: str) -> dict[str, Any]:
     return found
 
 
+def offered(package: str, constant: str, name: str) -> Any:
+    """What the modules of a package offer under a name, as `offers` has it, or None; without importing the modules that do not speak of
+    it."""
+    parent = importlib.import_module(f"entrenous.{package}")
+    for path in sorted(Path(parent.__path__[0]).glob("[!_]*.py")):
+        if f'"{name}"' in path.read_text(encoding="utf-8"):
+            found = getattr(importlib.import_module(f"entrenous.{package}.{path.stem}"), constant, {})
+            if name in found:
+                return found[name]
+    return None
+
+
 def pick(kind: str, name: str, known: dict[str, Any]) -> Any:
     """Look up `known[name]`. Raises InputError that suggests the nearest name."""
     if name not in known:
@@ -62,7 +75,10 @@ def algorithms() -> dict[str, Any]:
 
 def maker_of(algorithm: str) -> Any:
     """The callable(**settings) of an algorithm by its name or its place (core/own.py). Raises InputError for one that is not there."""
-    return load_place(algorithm) if is_place(algorithm) else pick("algorithm", algorithm, algorithms())
+    if is_place(algorithm):
+        return load_place(algorithm)
+    own = (offered(package, "ALGORITHMS", algorithm) for package in ("algorithms", "baselines"))
+    return next((maker for maker in own if maker is not None), None) or pick("algorithm", algorithm, algorithms())
 
 
 def kind_of(algorithm: str) -> tuple[Any, Mapping[str, Any]]:

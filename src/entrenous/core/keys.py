@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -93,6 +94,13 @@ def local_key(rounds: np.uint64, number: int) -> np.uint64:
 def draw(parent: np.uint64, counter: int) -> np.uint64:
     """64 random bits: draw number `counter` (>= 0) of a key."""
     return mix(parent + (np.uint64(counter) + _ONE) * _GOLDEN)
+
+
+def draws(parent: np.uint64, n: int) -> UInt64Array:
+    """The first n draws of a key, uint64 [n]; in NumPy, for it is called before anything else is compiled or loaded."""
+    counted: Any = parent + np.arange(1, n + 1, dtype=np.uint64) * _GOLDEN
+    words: Any = getattr(mix, "py_func", mix)(counted)
+    return words
 
 
 @njit(cache=True, inline="always")

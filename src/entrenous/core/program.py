@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from .. import LAZY
 
@@ -21,13 +22,22 @@ def program_sha256(*modules: str) -> str:
 
     Imports inside functions count, imports for type checking alone do not. Neither do comments, docstrings and layout.
     """
-    said = "".join(f"{name} {_sha256(name)}\n" for name in sorted(closure(*modules)))
+    said = "".join(f"{name} {_read(name).sha256}\n" for name in sorted(closure(*modules)))
     return hashlib.sha256(said.encode()).hexdigest()
 
 
+class _ReadModule(NamedTuple):
+    """What a module imports from this package, and the identity of its source."""
+
+    imports: frozenset[str]
+    sha256: str
+
+
 @cache
-def _sha256(name: str) -> str:
-    return hashlib.sha256(ast.dump(without_docstrings(_parsed(name))).encode()).hexdigest()
+def _read(name: str) -> _ReadModule:
+    tree, package = ast.parse(source_of(path_of(name))), name if path_of(name).name == "__init__.py" else name.rpartition(".")[0]
+    wanted = {one for node in _imports(tree) for one in _targets(node, package)}
+    return _ReadModule(frozenset(wanted), hashlib.sha256(ast.dump(without_docstrings(tree)).encode()).hexdigest())
 
 
 def source_sha256(kind: type) -> str:
@@ -85,19 +95,25 @@ def closure(*modules: str) -> set[str]:
 @cache
 def imported(name: str) -> frozenset[str]:
     """The first-party modules that a module imports; with each module the packages that it lies in, whose files run first."""
-    package = name if path_of(name).name == "__init__.py" else name.rpartition(".")[0]
-    wanted = {one for node in _imports(_parsed(name)) for one in _targets(node, package)}
+    wanted = _read(name).imports
     parents = {one.rsplit(".", depth)[0] for one in wanted for depth in range(1, one.count("."))}
     return frozenset(one for one in wanted | parents if one != PACKAGE)
 
 
 def _imports(tree: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
     """Every import, but those under `if TYPE_CHECKING`."""
-    for node in ast.iter_child_nodes(tree):
+    for node in _statements(tree):
         if isinstance(node, ast.Import | ast.ImportFrom):
             yield node
-        elif not (isinstance(node, ast.If) and ast.unparse(node).startswith("if TYPE_CHECKING")):
+        elif not (isinstance(node, ast.If) and ast.unparse(next(ast.iter_child_nodes(node))).startswith("TYPE_CHECKING")):
             yield from _imports(node)
+
+
+def _statements(node: ast.AST) -> Iterator[ast.AST]:
+    """What a node holds that is a statement, or holds some: an expression holds none, and is most of a tree."""
+    for part in ("body", "handlers", "cases", "orelse", "finalbody"):
+        held = getattr(node, part, None)
+        yield from held if isinstance(held, list) else ()
 
 
 def _targets(node: ast.Import | ast.ImportFrom, package: str) -> list[str]:
@@ -123,14 +139,11 @@ def source_of(path: Path) -> str:
     return path.read_text(encoding="utf-8")
 
 
-def _parsed(name: str) -> ast.Module:
-    return ast.parse(source_of(path_of(name)))
-
-
-def without_docstrings(tree: ast.Module) -> ast.Module:
+def without_docstrings(tree: ast.AST) -> ast.AST:
     """The tree without docstrings, in place."""
-    for node in ast.walk(tree):
-        body = getattr(node, "body", None)
-        if isinstance(body, list) and body and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant):
-            node.body = body[1:]  # type: ignore[attr-defined]
+    body = getattr(tree, "body", None)
+    if isinstance(body, list) and body and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant):
+        tree.body = body[1:]  # type: ignore[attr-defined]
+    for node in _statements(tree):
+        without_docstrings(node)
     return tree

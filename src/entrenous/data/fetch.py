@@ -13,7 +13,6 @@ import tempfile
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from http.client import HTTPException
 from pathlib import Path
 from typing import Protocol, final
 
@@ -94,6 +93,7 @@ class Archive:
 
     def read(self) -> dict[str, bytes]:
         import urllib.request
+        from http.client import HTTPException
 
         try:
             with urllib.request.urlopen(self.url, timeout=WAIT) as answer:

@@ -56,13 +56,19 @@ def recommendations(
     Raises InputError for an unknown user, with the nearest known one.
     """
     at_least("--n", n, 1)
-    n = min(n, len(train.items))
-    best = recommend(recommender, train, np.array([train.users.index(user)]), n, label=label, seed=seed)
+    u = train.users.index(user)
+    ((_, scores),) = score_blocks(recommender, train.users, len(train.items), np.array([u], np.int64), label=label)
+    own = train.item[train.ptr[u] : train.ptr[u + 1]]
     return [
-        {"item": train.items[item], "title": title_of(train, item), "score": score}
-        for item, score in zip(best.item[0].tolist(), best.score[0].tolist(), strict=True)
-        if item >= 0
+        {"item": train.items[item], "title": title_of(train, item), "score": float(scores[0, item])}
+        for item in _best_of_one(scores[0], np.setdiff1d(np.flatnonzero(train.popularity), own), n, seed).tolist()
     ]
+
+
+def _best_of_one(score: Float32Array, competing: Array, n: int, seed: int) -> Array:
+    """The n best of the competing items, in the order of `core.arrays`; in NumPy, for to load compiled code takes longer than the rest."""
+    place = tie_places(len(score), seed)
+    return competing[np.lexsort((place[competing], -score[competing]))[:n]]
 
 
 def title_of(train: Interactions, item: int) -> str:
@@ -96,7 +102,7 @@ def score_blocks(
         scores = np.ascontiguousarray(recommender.scores(users[part]))
         if scores.shape != (part.stop - part.start, items):
             raise ValueError(f"{label} returned scores {scores.shape} for {part.stop - part.start} users and {items} items")
-        bad = nonfinite_row(scores)
+        bad = nonfinite_row(scores) if len(scores) > 1 or not np.isfinite(scores).all() else -1
         if bad >= 0:
             raise NonFiniteError(
                 f"{label}: a score of user '{names[int(users[start + bad])]}' is NaN or infinite; nothing was ranked "

@@ -7,6 +7,7 @@ from numba import njit
 
 from ..core.types import Float32Array
 
+FEW = 4  # users whose scores NumPy adds up: to load compiled code takes longer, and one user often is all that is asked for
 CHUNK = 2048  # items scored together: their factors and scores stay in the first-level cache
 
 
@@ -15,7 +16,16 @@ def scores(p: Float32Array, q: Float32Array, b: Float32Array) -> Float32Array:
 
     A user's scores are the same bits in whatever block they are computed, on a server or on a device; BLAS would not promise that.
     """
+    if len(p) <= FEW:
+        return np.array([_scores_of_one(own, q, b) for own in p], np.float32).reshape(len(p), len(b))
     return _scores(np.ascontiguousarray(p), np.ascontiguousarray(q.T), b)
+
+
+def _scores_of_one(p: Float32Array, q: Float32Array, b: Float32Array) -> Float32Array:
+    row = b.copy()
+    for weight, column in zip(p, q.T, strict=True):
+        row += weight * column
+    return row
 
 
 @njit(cache=True, nogil=True)

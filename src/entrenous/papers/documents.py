@@ -104,7 +104,8 @@ def caption(result: StoredResult, data: Sequence[str] = ()) -> str:
     """The command behind a table, its seeds, and the day and commit."""
     origin, quick = result.origin, " --quick" if result.quick else ""
     excerpt = " **An excerpt (`--quick`), not the full table.**" if result.quick else ""
-    told = "".join(f", {name} {origin['pins'][name][:12]}" for name in data if name in origin["pins"])
+    pinned = dict.fromkeys(name.partition(",")[0] for name in data)
+    told = "".join(f", {name} {origin['pins'][name][:12]}" for name in pinned if name in origin["pins"])
     said = f"`entrenous experiment {result.name}{quick}`; {result.counted(data)}; {origin['date']}, commit {origin['commit']}"
     return f"<sub>{said}; sha256 of rows{told.lstrip(',')}.{excerpt}</sub>" if told else f"<sub>{said}.{excerpt}</sub>"
 

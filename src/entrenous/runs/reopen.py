@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from ..evaluate.recommend import recommendations
 from ..federation.executors import Threads
 from ..federation.workers.engine import EngineOptions
 from ..privacy.protection import PAPER
+from ..split.protocol import without_candidates
 from ..split.types import Split
 from . import store
 from .pins import check_algorithm, check_program
@@ -78,7 +80,7 @@ def _own_file(value: Any, mark: str, run: store.StoredRun) -> Any:
 
 
 def material_of(run: store.StoredRun, plan: RunPlan) -> Material:
-    """The rows and splits of a stored run. Raises EntrenousError when the data has changed since, or was in memory alone."""
+    """The rows and splits of a stored run, by its plan. Raises EntrenousError when the data has changed since, or was in memory alone."""
     if not run.manifest.get("data_by_name", True):
         fix = "train again in Python"
         raise InputError(str(run.path), "its rows and split were objects in memory; only the training rows are kept", fix=fix)
@@ -99,15 +101,18 @@ class ReopenedRun(NamedTuple):
     arrays: dict[str, Array]
 
 
-def reopen(run: store.StoredRun, *, algorithm: str | None = None, todays_code: bool = False) -> ReopenedRun:
+def reopen(
+    run: store.StoredRun, *, algorithm: str | None = None, todays_code: bool = False, candidates: bool = True
+) -> ReopenedRun:
     """Loads a finished run.
 
     algorithm: as of `plan_of`. todays_code: whether to use the algorithm as it is now, where its code or a default has changed.
+    candidates: whether the split needs the candidates of held-out rows; nothing but its rows is needed to recommend.
     Raises InputError where it has and that is not asked for, and for a run that is not finished."""
     if run.manifest["status"] != "finished":
         raise InputError(str(run.path), "this run is not finished", fix=f"continue it with `entrenous run --resume {run.path}`")
     plan = plan_of(run, algorithm)
-    rows, train, split = _rows_of(run, plan)
+    rows, train, split = _rows_of(run, plan if candidates else replace(plan, protocol=without_candidates(plan.protocol)))
     made = make(plan, rows)
     check_algorithm(run.manifest, made, str(run.path), todays_code)
     arrays, _ = store.read_arrays(run.path / "model.safetensors")
@@ -129,7 +134,7 @@ def predicted(
     run: store.StoredRun, user: str, items: Sequence[str], *, algorithm: str | None = None, todays_code: bool = False
 ) -> list[dict[str, Any]]:
     """Predicted ratings of a stored run: see `evaluate.predict.predictions`."""
-    recommender, train, *_ = reopen(run, algorithm=algorithm, todays_code=todays_code)
+    recommender, train, *_ = reopen(run, algorithm=algorithm, todays_code=todays_code, candidates=False)
     return predictions(recommender, train, user, items, label=short(run.manifest["algorithm"]))
 
 
@@ -137,7 +142,7 @@ def recommended(
     run: store.StoredRun, user: str, n: int = 10, *, algorithm: str | None = None, todays_code: bool = False
 ) -> list[dict[str, Any]]:
     """Recommendations of a stored run for one user: see `evaluate.recommend.recommendations`."""
-    recommender, train, *_ = reopen(run, algorithm=algorithm, todays_code=todays_code)
+    recommender, train, *_ = reopen(run, algorithm=algorithm, todays_code=todays_code, candidates=False)
     return recommendations(recommender, train, user, n, label=short(run.manifest["algorithm"]), seed=run.manifest["seed"])
 
 

@@ -43,6 +43,11 @@ def splits(
     return build(data, *numbers, seed=seed)
 
 
+def without_candidates(protocol: str) -> str:
+    """The protocol that holds out the same rows and draws no candidates for them, where there is one: for who needs the training rows."""
+    return "loo-full" if re.fullmatch(r"loo-\d{1,9}", protocol) else protocol
+
+
 def _given(given: Split | Path | str | None, data: Interactions | None) -> Split:
     if given is None:
         fix = "pass given=split.given.given(train, test, ...) or a folder with train and test files"
