@@ -228,6 +228,6 @@ def _messages(ledger: dict[str, int]) -> str:
 def fair_sentences(of: dict[str, float]) -> list[str]:
     """The fairness metrics of a manifest as sentences."""
     chance = f"{of['std_by_chance']:.4f} by chance at this hr@10, if nobody were favoured"
-    spread = f"std of ndcg@10 over users {of['std_ndcg@10']:.4f} (less is fairer); {chance}"
+    spread = f"std of ndcg@10 over users {of['std_ndcg@10']:.4f} (less is fairer); {chance}; of hr@10 {of['std_hr@10']:.4f}"
     worst = ", ".join(f"{name.removeprefix('worst_decile_')} {of[name]:.4f}" for name in of if name.startswith("worst_decile_"))
     return [f"fairness: {spread}", f"fairness: the worst tenth of users by each metric: {worst}"]
