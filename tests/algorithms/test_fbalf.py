@@ -55,16 +55,19 @@ class Plain:
         mean = r[rated].mean() if rated.any() else 3.0
         constant = mean if s["start"] == "mean" else 3.0
         eta, p, bias = s["local_rate"] * s["decay"] ** t, self.p[d].copy(), self.bias[d]
+        before = constant + self.q[item] @ self.p[d] + self.bias[d] + self.b[item]
+        known = np.where(rated, r, before if t >= s["threshold"] else mean)  # (6)
+        learns = rated | s.get("decoys_move_u", False)
         for _ in range(s["local_iterations"]):
-            for i, value in zip(item[rated], r[rated], strict=True):
+            for i, value in zip(item[learns], known[learns], strict=True):
                 e = value - (constant + p @ self.q[i] + bias + self.b[i])
                 p, bias = p - eta * (-e * self.q[i] + s["reg"] * p), bias - eta * (-e + s["reg_bias"] * bias)
         predicted = constant + self.q[item] @ p + bias + self.b[item]
-        before = constant + self.q[item] @ self.p[d] + self.bias[d] + self.b[item]
-        made_up = predicted - before if t >= s["threshold"] else mean - predicted
-        e = np.where(rated, r - predicted, made_up)
+        at, at_p = (before, self.p[d].copy()) if s.get("gradients_at") == "before" else (predicted, p)
+        made_up = predicted - before if t >= s["threshold"] else mean - at
+        e = np.where(rated, r - at, made_up)
         self.p[d], self.bias[d] = p, bias
-        return item, s["reg"] * self.q[item] - e[:, None] * p, s["reg_bias"] * self.b[item] - e
+        return item, s["reg"] * self.q[item] - e[:, None] * at_p, s["reg_bias"] * self.b[item] - e
 
     def step(self, item: Any, g_q: Any, g_b: Any, t: int) -> None:
         eta = self.s["learning_rate"] * self.s["decay"] ** t
@@ -76,7 +79,12 @@ class Plain:
             np.testing.assert_allclose(left, right, atol=2e-4)
 
 
-@pytest.mark.parametrize("change", [{}, {"start": "mean"}, {"threshold": 9}, {"rho": 0.0}, {"factors": 20}])
+READINGS: list[dict[str, Any]] = [
+    {"decoys_move_u": True}, {"gradients_at": "before"}, {"decoys_move_u": True, "gradients_at": "before", "threshold": 0},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("change", [{}, {"start": "mean"}, {"threshold": 9}, {"rho": 0.0}, {"factors": 20}, *READINGS])
 def test_stochastic_rounds_are_the_papers_device_by_device(change: dict, data: Interactions) -> None:
     """Three passes: averages in the first, predictions after it."""
     settings = {**BASE, **change}
@@ -93,8 +101,9 @@ def test_stochastic_rounds_are_the_papers_device_by_device(change: dict, data: I
     assert after.ledger.rows_up == 3 * len(rows.item)
 
 
-def test_batch_rounds_step_along_the_mean_over_senders(data: Interactions) -> None:
-    settings = {**BASE, "style": "batch", "learning_rate": 0.5}
+@pytest.mark.parametrize("change", [{}, READINGS[2]])
+def test_batch_rounds_step_along_the_mean_over_senders(data: Interactions, change: dict) -> None:
+    settings = {**BASE, "style": "batch", "learning_rate": 0.5, **change}
     rounds = Rounds(FBALF(**settings), data)
     start = rounds.start()
     plain, rows = Plain(settings, start), decoys(FBALF(**settings), start, data)

@@ -24,7 +24,14 @@ from entrenous.runs.recommenders import fitted
 
 USERS, ITEMS, IDLE = 6, 9, 4
 SMALL = {"user": 3, "taste": 16, "hidden": 16, "low": 2, "factors": 4, "predictor": 3}
-SETTINGS: dict[str, Any] = {**SMALL, "batch": 4, "cohort": 0, "learning_rate": 0.01, "reg": 0.1, "clip": 1e6}
+WIDE = {
+    "batch": 4,
+    "cohort": 0,
+    "drawn": "evenly",
+    "sparse": False,
+    "rate_decay": 1.0,
+}  # all that a round moves, whoever takes part
+SETTINGS: dict[str, Any] = {**SMALL, **WIDE, "learning_rate": 0.01, "reg": 0.1, "clip": 1e6}
 
 
 @pytest.fixture
@@ -127,28 +134,56 @@ def test_the_servers_step_is_adams(data: Interactions, clip: float, decay: str) 
     assert after.step.tolist() == [1] and server.step.tolist() == [0]
 
 
-def test_a_batch_is_distinct_rated_items_and_all_of_them_where_they_are_few(data: Interactions) -> None:
+def test_a_device_draws_each_of_its_ratings_once_before_any_a_second_time(data: Interactions) -> None:
+    """Batches of 4: of an order of 6 ratings 4 and 2, and then another order; one who has 4 or fewer sends all each time."""
     algorithm, server = begun(data, batch=4)
-    seen: list[set[int]] = [set() for _ in range(USERS)]
+    users, devices, orders = np.arange(USERS), algorithm.init_devices(np.arange(USERS), key(0)), set()
+    drawn: list[list[int]] = [[] for _ in users]
     for number in range(30):
-        for u, items in enumerate(batches(local(algorithm, server, data, np.arange(USERS), number))):
-            own = set(data.item[data.user == u].tolist())
-            assert len(set(items)) == len(items) == min(4, len(own)) and set(items) <= own
-            seen[u] |= set(items.tolist())
-    assert seen == [set(data.item[data.user == u].tolist()) for u in range(USERS)]  # each has its turn
-    assert max(map(len, seen)) > 4
+        received = algorithm.deliver(algorithm.download(server), users)
+        devices, update = algorithm.local(received, devices, data.histories(users), users, key(0, "round", number))
+        for u, items in enumerate(batches(update)):
+            assert (np.diff(items) > 0).all()  # ascending, which does not tell the order
+            drawn[u] += items.tolist()
+        assert devices.done.tolist() == list(map(len, drawn))
+    for u in users:
+        own = data.item[data.user == u].tolist()
+        assert all(sorted(drawn[u][k : k + len(own)]) == own for k in range(0, len(drawn[u]) - len(own), max(1, len(own))))
+        orders |= {tuple(drawn[u][k : k + 4]) for k in range(0, len(drawn[u]), len(own)) if len(own) > 4} if own else set()
+    assert len(orders) > 3
 
 
-def test_batches_are_drawn_evenly() -> None:
-    """A device with 10 ratings sends 5 in a round: each of them in half of 400 rounds, give or take 4 standard deviations of 10."""
+def test_devices_come_in_turns_as_many_as_their_ratings_fill_batches() -> None:
+    """Users with 1, 5 and 8 ratings, batches of 2: 1, 3 and 4 turns in the 8 rounds of an epoch, in an order that changes."""
     data = build(
-        np.zeros(10, int), np.arange(10), value=np.arange(10) % 5 + 1, users=Vocabulary(size=1), items=Vocabulary(size=10)
+        np.repeat([0, 1, 2], [1, 5, 8]), np.r_[0, :5, :8], value=np.full(14, 3.0), scale=(1.0, 5.0),
+        users=Vocabulary(size=3), items=Vocabulary(size=8),
+    )  # fmt: skip
+    algorithm, server = begun(data, batch=2, cohort=1, drawn="turns")
+    server = server._replace(ratings=np.array([1, 5, 8], np.float32), epoch=np.array([8]))
+    chosen = [algorithm.select(server._replace(step=np.array([n])), data.catalogue, key(0)).tolist() for n in range(24)]
+    epochs = [[u for (u,) in chosen[k : k + 8]] for k in (0, 8, 16)]
+    assert all(np.bincount(epoch).tolist() == [1, 3, 4] for epoch in epochs) and len(set(map(tuple, epochs))) == 3
+    assert server.ratings.tolist() != begun(data)[1].ratings.tolist() == [4, 4, 4]  # what the server takes for granted at first
+
+
+def test_a_sparse_step_is_the_full_one_where_the_round_touched_something(data: Interactions) -> None:
+    """Others' embeddings and other items' weights stay, where they would shrink; all else moves alike, to the bit."""
+    (full, server), (sparse, _) = (begun(data, sparse=on) for on in (False, True))
+    sizes, users = full.meta_sizes(USERS, ITEMS), np.array([1, 2])
+    update = local(full, server, data, users)
+    left, right = (
+        views(algorithm.aggregate(server, add_update(empty_total(update, ITEMS), update)).theta, sizes)
+        for algorithm in (full, sparse)
     )
-    algorithm, server = begun(data, batch=5)
-    count = np.zeros(10)
-    for number in range(400):
-        count[batches(local(algorithm, server, data, np.arange(1), number))[0]] += 1
-    assert count.sum() == 2000 and np.all(np.abs(count - 200) <= 40)
+    before, items = views(server.theta, sizes), np.unique(np.concatenate(batches(update)))
+    rows = (items[:, None] * sizes.low + np.arange(sizes.low)).ravel()
+    assert 0 < len(items) < ITEMS
+    for name, a, b, was in zip(MetaParameters._fields, left, right, before, strict=True):
+        touched = {"user": users, "low": rows, "low0": rows}.get(name, np.arange(len(was)))
+        assert a[touched].tobytes() == b[touched].tobytes()
+        others = np.setdiff1d(np.arange(len(was)), touched)
+        assert b[others].tobytes() == was[others].tobytes() and (a[others] != was[others]).all()
 
 
 def test_only_who_takes_part_moves_and_items_nobody_sent_do_not(data: Interactions) -> None:
@@ -162,13 +197,20 @@ def test_only_who_takes_part_moves_and_items_nobody_sent_do_not(data: Interactio
     assert 0 < len(items) < ITEMS and items <= set(np.concatenate(batches(update)).tolist())
 
 
-def test_threads_and_blocks_change_nothing(data: Interactions) -> None:
+@pytest.mark.parametrize("change", [{}, {"drawn": "turns", "sparse": True, "batch": 1, "rate_decay": 0.5}])
+def test_threads_and_blocks_change_nothing(data: Interactions, change: dict[str, Any]) -> None:
+    """Nor whether the rounds are run at once, with the rows that they need alone, or one by one, as under a limit."""
+
     def run(block: int = 0, **how: Any) -> list[bytes]:
-        rounds = Rounds(MetaMF(**{**SETTINGS, "cohort": 4}), data, seed=1, block=block, **how)
-        training = rounds.advance(rounds.start(), 4)
+        rounds = Rounds(MetaMF(**{**SETTINGS, "cohort": 4, **change}), data, seed=1, block=block, **how)
+        training = rounds.advance(rounds.start(), 12)
         scores, size = fitted(rounds, training).recommender.scores, block or USERS
         parts = [scores(np.arange(low, min(low + size, USERS))) for low in range(0, USERS, size)]
-        return [np.concatenate(parts).tobytes(), *(array.tobytes() for array in training.server)]
+        return [
+            np.concatenate(parts).tobytes(),
+            *(array.tobytes() for array in (*training.server, *training.devices)),
+            repr(training.ledger).encode(),
+        ]
 
     expected = run()
     for how in ({"executor": Threads(2)}, {"block": 1}, {"block": 4}, {"limits": [lambda update, keys: update]}):
@@ -197,7 +239,7 @@ def test_users_get_models_of_their_own_and_no_more(data: Interactions) -> None:
 def test_bytes_are_the_batch_and_the_model(data: Interactions) -> None:
     algorithm, server = begun(data)
     update = local(algorithm, server, data, np.arange(USERS))
-    each = 4 * (4 * (1 + 2) + 2 * 4 + 15 + 4)
+    each = 4 * (4 * (1 + 2) + 1 + 2 * 4 + 15 + 4)
     assert update.nbytes == USERS * each == USERS * bound(algorithm, data.catalogue).most_bytes
 
 

@@ -49,8 +49,8 @@ def test_two_rounds_give_the_ratings_of_models_without_biases(algorithm: str) ->
 
 @some(
     ("algorithm", "settings"),
-    [("fedmf", {}), ("fedmf", {"send": "part"}), ("rfrec", {}), ("metamf", {}), ("fbalf", {"rho": 0}), ("fedrec++", {}),
-     ("fedrec++", {"pads": False})],
+    [("fedmf", {}), ("fedmf", {"send": "part"}), ("rfrec", {}), ("metamf", {"batch": 128, "drawn": "evenly"}), ("fbalf", {"rho": 0}),
+     ("fedrec++", {}), ("fedrec++", {"pads": False})],
 )  # fmt: skip
 def test_lists_are_read(small: Any, algorithm: str, settings: Any) -> None:
     transcript = seen(small, algorithm, rounds=1, **settings)

@@ -252,3 +252,13 @@ def test_explain_shows_what_a_preset_changes(command: Command) -> None:
     }
     assert settings["sfpl"]["triples"] == "1" and settings["sfpl"]["cohort"] == "1"
     assert settings["fpl"]["triples"] != "1" and settings["fpl"]["pi"] == settings["sfpl"]["pi"] == "1.0"
+
+
+def test_no_refit_leaves_validation_rows_out_and_the_table_says_so(command: Command) -> None:
+    shop = ["run", "pfpl+", "--data", "shop.csv", *SMALL]
+    usual, without = command(*shop, "--json").json, command(*shop, "--no-refit", "--json").json
+    assert usual["refit"] is None and without["refit"] is False and usual["model_sha256"] != without["model_sha256"]
+    assert "loo-20 no-refit" in command(*shop, "--no-refit").out and "no-refit" not in command(*shop).out
+    assert command("audit", "pfpl+", "--data", "shop.csv", "--protocol", "loo-20", "--no-refit", "--quick", "--json").json[
+        "attacks"
+    ]

@@ -38,12 +38,13 @@ def test_the_figures_of_the_documentation():
 
 
 def test_names_of_a_manifest():
-    assert Fairness(10, 0.3, 0.27, 0.0, 0.1, 0.2).named() == {
+    assert Fairness(10, 0.3, 0.27, 0.0, 0.1, 0.2, 0.4).named() == {
         "std_ndcg@10": 0.3,
         "std_by_chance": 0.27,
         "worst_decile_hr@10": 0.0,
         "worst_decile_ndcg@10": 0.1,
         "worst_decile_auc": 0.2,
+        "std_hr@10": 0.4,
     }
 
 
@@ -54,7 +55,8 @@ def test_the_worst_tenth_is_rounded_up():
 
 
 def test_worst_hit_rate_is_above_nothing_only_when_nine_in_ten_are_hit():
-    assert found_in([[1]] * 90 + [[99]] * 10).worst_hr == 0
+    some = found_in([[1]] * 90 + [[99]] * 10)
+    assert some.worst_hr == 0 and some.std_hr == pytest.approx(sqrt(0.9 * 0.1))
     assert found_in([[1]] * 95 + [[99]] * 5).worst_hr == 0.5
 
 

@@ -32,7 +32,7 @@ from entrenous.runs import pipeline as experiment
 from entrenous.runs.plan import RunPlan, check
 from entrenous.split.protocol import splits
 
-NAMES = ["cali3f-fig3", "cali3f-fig4", "cali3f-fig5", "cali3f-table2", "cali3f-table3"]
+NAMES = ["cali3f-ablation", "cali3f-fig3", "cali3f-fig4", "cali3f-fig5", "cali3f-table2", "cali3f-table3"]
 BUDGET = Budget(protocol="loo-20", drawn=30, seeds=2, curve_seeds=2, horizon=4, every=2)
 EFFORT = Effort(quick=False, budgets={}, other=BUDGET, clusters=(2, 3))
 GMF, NEUMF, FEDAVG = System("cali3f-gmf"), System("cali3f-neumf"), System("fedavg-gmf")
@@ -110,7 +110,7 @@ def test_every_command_of_the_documentation_exists():
     assert {command for command, _ in commands} == {"run", "explain", "leakcheck", "experiment"}
     known = {"run": algorithms(), "explain": algorithms(), "experiment": experiments(), "leakcheck": algorithms()}
     assert all(name in known[command] for command, name in commands)
-    assert set(NAMES) <= set(re.findall(r"cali3f-(?:table|fig)\d", page))
+    assert set(NAMES) <= set(re.findall(r"cali3f-(?:table\d|fig\d|ablation)", page))
 
 
 # ---- settings ----------------------------------------------------------------------------------------------------------------------

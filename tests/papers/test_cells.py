@@ -227,3 +227,21 @@ def test_progress_counts_looks():
     several = [cell(factors=2), cell(factors=3), cell("popular", looks=(0,))]
     Cells(None, progress=lambda done, total, what: seen.append((done, total))).outcomes_of(with_parts(several))
     assert seen == [(n, 5) for n in range(1, 6)]
+
+
+def test_training_may_know_the_items_with_training_rows_alone():
+    """What is never recommended changes no ranking of a system that draws nothing; FPL sends and draws among the others alone."""
+    rare = random_data(users=30, items=400, rows=500)
+    part = parts_of(splits("temporal-80-20", rare)[0])["test"]
+    known = replace(part, trained_items=True)
+    items = int((part.rows.popularity > 0).sum())
+    assert len(known.trained.items) == items < 400 and len(known.trained) == len(part.rows)
+    titles = [known.trained.items[int(i)] for i in known.trained.item]
+    assert titles == [part.rows.items[int(i)] for i in part.rows.item]
+    pairs = [(one, cell(name, part="test", looks=looks, **more)) for one in (part, known) for name, looks, more in (
+        ("item-knn", (0,), {"k": 5}), ("pfpl", (3,), {"factors": 3}))]  # fmt: skip
+    knn, fpl, knn_known, fpl_known = (outcome.looks[0] for outcome in Cells(None).outcomes_of(pairs))
+    assert knn.metrics == knn_known.metrics and knn.metrics["recall@10"] > 0
+    assert fpl.metrics != fpl_known.metrics
+    assert 400 * fpl_known.ledger["bytes_down"] == items * fpl.ledger["bytes_down"]
+    assert identity(pairs[0][1], part) != identity(pairs[0][1], known)

@@ -11,10 +11,12 @@ from entrenous.data.home import VARIABLE
 from entrenous.papers.effort import GRIDS
 from entrenous.papers.fpl_accuracy import order_control, top_pop
 from entrenous.papers.fpl_bias import source_rows
+from entrenous.papers.fpl_shape import sizes_of
 from entrenous.papers.opened import COUNTRIES, countries, fpl_study, rows_of
 from entrenous.papers.remember import Cells
 from entrenous.papers.result import Context
 from entrenous.papers.study import Study
+from entrenous.papers.table import Trained
 
 
 @pytest.fixture(scope="module")
@@ -29,6 +31,12 @@ def test_italy_has_the_users_and_training_rows_of_table_1(italy):
     train, country = italy.part("test").rows, COUNTRIES["Italy"]
     assert (len(train.users), len(train)) == (country.users, country.interactions)
     assert int((train.popularity > 0).sum()) == 25_498  # the paper has 24 more
+
+
+def test_table_1_is_compared_with_the_rows_at_hand(italy):
+    rows = sizes_of(Trained(study=italy, systems=[]))
+    assert [(row["metric"], row["paper"], row["obtained"]) for row in rows] == [
+        ("users", 1353, 1353), ("items", 25522, 25498), ("interactions", 54088, 54088)]  # fmt: skip
 
 
 def test_top_pop_is_the_better_the_older_the_rows_held_out(italy):

@@ -25,7 +25,7 @@ from entrenous.runs.plan import RunPlan, check
 from tests.algorithms.test_fbalf_bayes import SMALL
 from tests.algorithms.test_fbalf_bayes import rated as rows
 
-NAMES = ["fbalf-bias", "fbalf-rho", "fbalf-table3"]
+NAMES = ["fbalf-bias", "fbalf-factors", "fbalf-rho", "fbalf-table3"]
 FEW = {name: value for name, value in {**SMALL, "rounds": 3}.items() if name not in ("rho", "user_bias", "item_bias")}
 QUICK = {
     ("small", "fbalf-bayes"): Tuned(FEW, by="a test"),

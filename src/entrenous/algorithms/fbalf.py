@@ -1,4 +1,4 @@
-"""FBALF, the federated bias-aware latent factor model, as printed: gradient steps, and a server that moves after each device.
+"""FBALF, the federated bias-aware latent factor model: gradient steps, and a server that moves after each device.
 
 J. Gao, Y. Ran, J. Chen, "Federated latent factor model for bias-aware recommendation with privacy-preserving",
 arXiv:2504.15090, eq. 3-13 (the formulas are lost in the text at hand; the words around them leave little open). With
@@ -10,6 +10,10 @@ r = p_u . q_i + b_u + b_i (4) and e = r_ui - r,
 A visit: the device goes `local_iterations` times over its rated items, then sends the gradients of q_i, b_i at its new p_u, b_u, for what
 it rated and for int(rho |I_u|) decoys. A decoy's made-up rating (6) is the user's mean in the first `threshold` passes, and then the
 prediction of the new p_u, b_u, from which e takes the prediction of those before the visit (with the new ones e would be 0).
+
+Two sentences of section 4.3.1 have another reading, and each is a setting. It reduces the loss over rated and synthetic ratings to one
+element and takes steps on that for p_u and b_u as well: `decoys_move_u`. Its gradients are those of the state t - 1: `gradients_at`.
+Neither is the default, as both err more on validation rows (docs/fbalf.md).
 
 Where the text leaves a choice, or ours differs: a device takes its ratings by ascending item; eta of (11) and of (13) are two settings,
 and both shrink by `decay` after every pass; lambda of the biases may be its own; r has a constant, the middle of the scale or the user's
@@ -60,7 +64,7 @@ class FBALFDevices(NamedTuple):
 
 @final
 class FBALF(SendsDecoys):
-    """FBALF as printed: gradient steps along fixed learning rates, and a server that moves after each device."""
+    """FBALF: gradient steps along fixed learning rates, and a server that moves after each device."""
 
     factors: int = Field(128, ge=1, le=1024, description="f, the length of p_u and q_i")
     rounds: int = Field(75, ge=1, description="passes over all users")
@@ -77,6 +81,14 @@ class FBALF(SendsDecoys):
     )
     reg_bias: float | None = Field(None, ge=0, description="lambda of b_u and b_i; default: reg, as printed")
     threshold: int = Field(10, ge=0, description="passes after which decoys are rated by prediction, not by the user's mean")
+    decoys_move_u: bool = Field(
+        False,
+        description="p_u and b_u learn from decoys and the ratings made up for them too (4.3.1 read literally), not from ratings alone",
+    )
+    gradients_at: Literal["after", "before"] = Field(
+        "after",
+        description="the p_u and b_u at which the sent gradients are taken: after the local steps, or before them (the state t - 1)",
+    )
     start: Literal["middle", "mean"] | float = Field(
         "middle", description="the constant of a prediction: the middle of the scale, mean: the user's mean rating, or a number"
     )
@@ -195,7 +207,8 @@ class FBALF(SendsDecoys):
         shrunk, reg_bias = self.decay**t, self.reg if self.reg_bias is None else self.reg_bias
         rates = np.float32(self.learning_rate * shrunk), np.float32(self.local_rate * shrunk)
         predict = t >= self.threshold  # (6), second case
-        return biased_sgd.BiasedSGDNumbers(self.local_iterations, *rates, np.float32(self.reg), np.float32(reg_bias), predict)
+        regs, before = (np.float32(self.reg), np.float32(reg_bias)), self.gradients_at == "before"
+        return biased_sgd.BiasedSGDNumbers(self.local_iterations, *rates, *regs, predict, self.decoys_move_u, before)
 
     # ---- on the device (section 4.3.1) -----------------------------------------------------------------------------------------
 

@@ -30,7 +30,8 @@ def attack(
         attack: a name that `entrenous attack --help` lists.
         share: of all devices that collude; they are added to the users of `data`.
         settings: of the algorithm, on top of an instance's.
-        further: targets, defences, attack_settings, protocol, rounds, seed, seeds, k, load: as `audit.robustness.attack` describes them.
+        further: targets, defences, attack_settings, protocol, refit, rounds, seed, seeds, k, load: as `audit.robustness.attack` describes
+            them.
 
     Returns:
         What `entrenous attack --json` prints: `rows` has one entry for each defence, with `hr@10`, `hr@10_attacked` and `er@10`.

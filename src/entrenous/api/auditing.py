@@ -38,7 +38,7 @@ def audit(
         progress: True, False, or a function (done, total, what); None = on a terminal and in a notebook.
         todays_code: audit a stored run though its algorithm's code has changed.
         further: view ("individual", "sum", "difference", "neighbour", "model"), cohort, rounds, fixed, people, watched, profile, protect,
-            public_draws, replayed, chosen, canaries, protocol, load, network, seed, quick, threads: as
+            public_draws, replayed, chosen, canaries, protocol, load, refit, network, seed, quick, threads: as
             `audit.subject.AuditPlan` describes them.
 
     Returns:
@@ -70,16 +70,20 @@ def audited_what(
 
 def _refuse_change(data: Any, settings: Mapping[str, Any], further: Mapping[str, Any]) -> None:
     """A stored run is audited as it was trained."""
-    own = {"data": data, "set": settings, **{name: further.get(name) for name in ("protocol", "load", "network", "protect")}}
+    own = {
+        "data": data,
+        "set": settings,
+        **{name: further.get(name) for name in ("protocol", "load", "refit", "network", "protect")},
+    }
     for name, value in own.items():
-        if value:
+        if value or value is False:
             fix = "leave it out, or name the algorithm"
             raise InputError(f"--{name}", "a stored run has its own", expected="what it was trained with", fix=fix)
 
 
 def of_run(stored: store.StoredRun, further: Mapping[str, Any]) -> AuditPlan:
     """The plan of the audit of a stored run: what the run was, and how it is looked at."""
-    names = ("algorithm", "data", "protocol", "settings", "network", "profile", "protect")
+    names = ("algorithm", "data", "protocol", "settings", "refit", "network", "profile", "protect")
     kept = {name: stored.manifest[name] for name in names if name in stored.manifest}
     seen = {name: value for name, value in further.items() if name not in kept and name != "load"}
     return AuditPlan(**{**kept, **seen, "seed": stored.manifest["seed"]})

@@ -42,6 +42,7 @@ def attack(
     settings: Mapping[str, Any] | None = None,
     attack_settings: Mapping[str, Any] | None = None,
     protocol: str | None = None,
+    refit: bool | None = None,
     rounds: int | None = None,
     seed: int = 0,
     seeds: int = 1,
@@ -53,7 +54,8 @@ def attack(
 
     attack: a name of `poisons()`. share: of all devices that collude; they are added to the users of `data`. targets: ids of items to
     promote, or how many to draw among those with 5 to 9 consumers. defences: by name; () = all of a peer, "none" and "robust" of a server.
-    seeds: trainings with seeds seed, seed + 1, ... for each target. k: of ER@K.
+    seeds: trainings with seeds seed, seed + 1, ... for each target. k: of ER@K. refit: whether devices train on validation
+    rows too, as of a run.
 
     Returns a dictionary that is JSON: `rows` has one for each defence, with `hr@10` (no attack), `hr@10_attacked`, `er@K` (mean and most
     over targets and seeds), `er@K_before` and `rounds_to_half`. Raises InputError for what does not go together.
@@ -69,7 +71,7 @@ def attack(
     name = data if isinstance(data, str) else data.name
     plan = RunPlan(
         algorithm=algorithm, data=name, protocol=protocol or usual_protocol(data, algorithm), seed=seed, rounds=rounds,
-        settings=settings or {}, load=load or {},
+        settings=settings or {}, load=load or {}, refit=refit,
     )  # fmt: skip
     check(plan)
     rows, parts = material(plan, None if isinstance(data, str) else data)

@@ -25,8 +25,8 @@ UNPROTECTED = Protection()
 class AuditPlan:
     """What is audited, and as whom.
 
-    algorithm, data, protocol, settings, load, network, profile, protect: as of a run. view: None = `individual`; `sum` where messages are
-    masked; `neighbour` where there is no server. cohort, rounds, fixed, people, watched, public_draws, replayed, chosen: as in
+    algorithm, data, protocol, settings, load, refit, network, profile, protect: as of a run. view: None = `individual`; `sum` where
+    messages are masked; `neighbour` where there is no server. cohort, rounds, fixed, people, watched, public_draws, replayed, chosen: as in
     `audit.scene.Scene`.
     attacks: names, () = all that apply. quick: leave out the training to the end, and so accuracy and what the final model tells.
     canaries: users who become canaries in a training of their own, which bounds epsilon from below (`audit.canaries`); 0 = none.
@@ -37,6 +37,7 @@ class AuditPlan:
     protocol: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     load: Mapping[str, Any] = field(default_factory=dict)
+    refit: bool | None = None
     network: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
     view: View | None = None
@@ -81,7 +82,7 @@ def subject_of(plan: AuditPlan, rows: Interactions | None, stored: StoredRun | N
     protocol = plan.protocol or usual_protocol(plan.data if rows is None else rows, plan.algorithm)
     asked = RunPlan(
         algorithm=plan.algorithm, data=plan.data, protocol=protocol, seed=plan.seed, settings=plan.settings, load=plan.load,
-        network=plan.network, profile=plan.profile, protect=plan.protect,
+        refit=plan.refit, network=plan.network, profile=plan.profile, protect=plan.protect,
     )  # fmt: skip
     if stored is None:
         check(asked)

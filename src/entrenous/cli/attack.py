@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from .console import emit_json, progress_bar, table
-from .options import Load, Set, assignments
+from .options import Load, Refit, Set, assignments
 
 Many = Annotated[list[str] | None, Parameter(negative="")]
 
@@ -29,6 +29,7 @@ def attack(
     settings: Set = None,
     attack_set: Annotated[list[str] | None, Parameter(name="--attack-set", negative="")] = None,
     protocol: str | None = None,
+    refit: Refit = None,
     load: Load = None,
     json: bool = False,
 ) -> None:
@@ -73,6 +74,8 @@ def attack(
         A setting of the attack, name=value; may be repeated, such as strength=10. An unknown name lists those that there are.
     protocol:
         How rows are held out, as for `entrenous run`.
+    refit:
+        Whether devices train on validation rows too, as for `entrenous run`; --no-refit: on the training rows alone.
     json:
         Print one JSON object on stdout.
     """
@@ -81,8 +84,8 @@ def attack(
     with progress_bar(algorithm) as progress:
         found = measure(
             algorithm, data, attack=attack, share=share, targets=target or targets, defences=defence or (),
-            settings=assignments(settings), attack_settings=assignments(attack_set, "--attack-set"), protocol=protocol, rounds=rounds,
-            seed=seed, seeds=seeds, k=k, load=assignments(load, "--load"), progress=progress,
+            settings=assignments(settings), attack_settings=assignments(attack_set, "--attack-set"), protocol=protocol, refit=refit,
+            rounds=rounds, seed=seed, seeds=seeds, k=k, load=assignments(load, "--load"), progress=progress,
         )  # fmt: skip
     if json:
         emit_json(found)

@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from ..core.errors import InputError
 from .console import emit_json, progress_bar, table
-from .options import Load, Profile, Protect, Runs, Set, assignments
+from .options import Load, Profile, Protect, Refit, Runs, Set, assignments
 
 HEADERS = ("attack", "sees", "precision", "recall", "R-precision", "AUC", "advantage", "worst 5 %", "half after", "verdict")
 ViewNamed = Literal["individual", "sum", "difference", "neighbour", "model"]
@@ -34,6 +34,7 @@ def audit(
     settings: Set = None,
     attack: Annotated[list[str] | None, Parameter(negative="")] = None,
     protocol: str | None = None,
+    refit: Refit = None,
     load: Load = None,
     network: Annotated[list[str] | None, Parameter(negative="")] = None,
     seed: int = 0,
@@ -87,6 +88,8 @@ def audit(
         The name of an attack; may be repeated. Default: all that apply.
     protocol:
         As for `entrenous run`: which rows are trained on.
+    refit:
+        Whether devices train on validation rows too, as for `entrenous run`; --no-refit: on the training rows alone.
     network:
         What is between peers that gossip, name=value, as for `entrenous run`; may be repeated.
     seed:
@@ -116,8 +119,8 @@ def audit(
         expected = "an algorithm of `entrenous algorithms`, or a stored run"
         raise InputError("entrenous audit", "nothing was named", expected=expected, fix="try: entrenous audit pfpl+")
     named = {"view": view, "cohort": cohort, "rounds": rounds, "fixed": fixed, "people": people, "watched": watched,
-             "profile": profile, "public_draws": public_draws, "replayed": replayed, "chosen": chosen, "protocol": protocol, "seed": seed,
-             "threads": threads, "quick": quick, "canaries": canaries}  # fmt: skip
+             "profile": profile, "public_draws": public_draws, "replayed": replayed, "chosen": chosen, "protocol": protocol, "refit": refit,
+             "seed": seed, "threads": threads, "quick": quick, "canaries": canaries}  # fmt: skip
     with progress_bar() as progress:
         found = audited_what(
             what, data, settings=assignments(settings), load=assignments(load, "--load"), root=folder, todays_code=todays_code,

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from ..core.errors import InputError
 from .console import emit_json, progress_bar, say
 from .console import table as show_table
-from .options import Load, Profile, Protect, Set, assignments
+from .options import Load, Profile, Protect, Refit, Set, assignments
 from .run import CHANCE, SHOWN
 
 ENDINGS = (".csv", ".tex")
@@ -26,7 +26,7 @@ def compare(
     reference: str | None = None,
     given: Path | None = None,
     load: Load = None,
-    refit: bool | None = None,
+    refit: Refit = None,
     network: Annotated[list[str] | None, Parameter(negative="")] = None,
     profile: Profile = "paper",
     protect: Protect = None,
@@ -58,7 +58,7 @@ def compare(
     given:
         The folder of a given split, for --protocol given; default: DATA.
     refit:
-        Whether the final models train on training and validation rows, as for `entrenous run`.
+        Whether the final models train on training and validation rows, as for `entrenous run`; --no-refit: on the training rows alone.
     network:
         What is between peers that gossip, name=value, as for `entrenous run`; may be repeated.
     profile:

@@ -28,6 +28,7 @@ Negatives: TypeAlias = Literal["train", "leaky"]
 Profile: TypeAlias = Literal["paper", "private", "dp", "robust"]
 Crossing: TypeAlias = Literal["private", "robust", "paper"]  # profiles of what crosses a network
 Protect: TypeAlias = Annotated[list[str] | None, Parameter(name="--protect", negative="")]
+Refit: TypeAlias = Annotated[bool | None, Parameter(negative="--no-refit")]
 
 
 def assignments(given: Sequence[str] | None, option: str = "--set") -> dict[str, str]:

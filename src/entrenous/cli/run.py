@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from ..core.errors import InputError, at_least
 from .console import emit_json, goes_on, progress_bar, say, table
-from .options import RUNS, Load, Negatives, Profile, Protect, Set, assignments
+from .options import RUNS, Load, Negatives, Profile, Protect, Refit, Set, assignments
 
 SHOWN = ("mae", "rmse", "hr@10", "ndcg@10", "precision@10", "recall@10", "mrr@10", "auc", "item_coverage@10", "gini@10")
 CHANCE = (
@@ -36,7 +36,7 @@ def run(
     given: Path | None = None,
     load: Load = None,
     negatives: Negatives = "train",
-    refit: bool | None = None,
+    refit: Refit = None,
     network: Annotated[list[str] | None, Parameter(negative="")] = None,
     profile: Profile = "paper",
     protect: Protect = None,
@@ -94,7 +94,8 @@ def run(
         many published tables, to see what it does. Such a run warns, and says so wherever its figures are shown.
     refit:
         Whether the final model trains on training and validation rows, once the latter have chosen (--patience, `entrenous tune`), as
-        NCF and those after it do. Default: yes, but between peers, which weigh models by them, and in a given split that does not say so.
+        NCF and those after it do; --no-refit: on the training rows alone. Default: on both, but between peers, which weigh models by
+        validation rows, and in a given split that does not say so.
     network:
         What is between peers that gossip, name=value; may be repeated, such as loss=0.3 or latency=uniform:0:5. Names: {network};
         `entrenous explain network` says what each is.
@@ -227,6 +228,6 @@ def _messages(ledger: dict[str, int]) -> str:
 def fair_sentences(of: dict[str, float]) -> list[str]:
     """The fairness metrics of a manifest as sentences."""
     chance = f"{of['std_by_chance']:.4f} by chance at this hr@10, if nobody were favoured"
-    spread = f"std of ndcg@10 over users {of['std_ndcg@10']:.4f} (less is fairer); {chance}"
+    spread = f"std of ndcg@10 over users {of['std_ndcg@10']:.4f} (less is fairer); {chance}; of hr@10 {of['std_hr@10']:.4f}"
     worst = ", ".join(f"{name.removeprefix('worst_decile_')} {of[name]:.4f}" for name in of if name.startswith("worst_decile_"))
     return [f"fairness: {spread}", f"fairness: the worst tenth of users by each metric: {worst}"]

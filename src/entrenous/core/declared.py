@@ -37,7 +37,7 @@ MEMBERS: dict[str, tuple[str, ...]] = {
     ),
 }  # fmt: skip
 TELLING = {"gossip": ("on_message", "on_timer", "init_nodes"), "central": ("fit",), "federated": ("local", "aggregate", "sends")}
-ABILITIES = ("local_sum", "solo_rounds", "deliver", "biases")
+ABILITIES = ("local_sum", "solo_rounds", "many_rounds", "deliver", "biases")
 
 
 class ContractError(InputError):
@@ -72,7 +72,7 @@ class Declaration:
     """The declaration of an algorithm, as it was read from its class.
 
     kind: federated, gossip or central. holds, receives, keeps: the classes of the states of the server (or the model), of a download and of
-    a device, None where there is none. local_sum, solo_rounds, deliver, biases: its optional methods, see `core.protocols`.
+    a device, None where there is none. local_sum, solo_rounds, many_rounds, deliver, biases: its optional methods, see `core.protocols`.
     """
 
     name: str
@@ -84,6 +84,7 @@ class Declaration:
     traits: Traits
     local_sum: Callable[..., Any] | None
     solo_rounds: Callable[..., Any] | None
+    many_rounds: Callable[..., Any] | None
     deliver: Callable[..., Any] | None
     biases: Callable[..., Any] | None
 

@@ -95,6 +95,14 @@ class RunsAlone(Protocol):
     ) -> tuple[State, State, int, int]: ...  # server, private state, how many rows and bytes were sent
 
 
+class RunsMany(Protocol):
+    """Runs many rounds of any cohorts at once, with the bits of one round at a time, where a round needs little of what devices receive."""
+
+    def many_rounds(
+        self, server: State, devices: State, histories: Histories, rounds: range, key: np.uint64, catalogue: Catalogue
+    ) -> tuple[State, State, int, int]: ...  # server, private state, how many devices took part, and how many bytes were sent
+
+
 class Delivers(Protocol):
     """Has a download of their own for the devices of `users`."""
 

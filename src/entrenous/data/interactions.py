@@ -149,6 +149,15 @@ class Interactions:
             scale=self.rating_scale if len(self) else self.scale,  # a part is rated on the scale of the whole
         )
 
+    def of_items(self, keep: BoolArray) -> Interactions:
+        """The Interactions over the items where `keep`, bool [items], is true, in the same order, without the rows of the others."""
+        rows = self.select(keep[self.item])
+        number = (np.cumsum(keep) - 1).astype(np.int32)
+        features = {name: values[keep] for name, values in self.features.items()}
+        return replace(
+            rows, item=number[rows.item], items=Vocabulary(self.items.ids[keep], kind=self.items.kind), features=features
+        )
+
     def sha256(self) -> str:
         """The hash of the rows: users, items, values and times with their external ids, in hexadecimal."""
         digest = hashlib.sha256()

@@ -44,6 +44,7 @@ class Fairness(NamedTuple):
     std_by_chance: the root of the expected variance at the same HR@n if nobody were favoured.
     worst_hr, worst_ndcg, worst_auc: the mean over the worst tenth of the users (rounded up) by that metric. With one held-out item
         per user the first two are 0 unless more than nine in ten are hit; AUC is continuous and tells systems apart.
+    std_hr: the population standard deviation of HR@n over users, with one held-out item per user sqrt(h (1 - h)) of the hit rate h.
     """
 
     n: int
@@ -52,6 +53,7 @@ class Fairness(NamedTuple):
     worst_hr: float
     worst_ndcg: float
     worst_auc: float
+    std_hr: float
 
     def named(self) -> dict[str, float]:
         """The values by the names they have in a manifest: {"std_ndcg@10": ..., "std_by_chance": ..., "worst_decile_hr@10":
@@ -62,6 +64,7 @@ class Fairness(NamedTuple):
             f"worst_decile_hr@{self.n}": self.worst_hr,
             f"worst_decile_ndcg@{self.n}": self.worst_ndcg,
             "worst_decile_auc": self.worst_auc,
+            f"std_hr@{self.n}": self.std_hr,
         }
 
 
@@ -69,7 +72,7 @@ def fairness(per_user: PerUser, ranking: Ranking, n: int = 10) -> Fairness:
     """The Fairness of one evaluation: its per-user values, and the ranking they are of (the sampled one where there is one)."""
     hr, ndcg, auc = per_user[f"hr@{n}"], per_user[f"ndcg@{n}"], per_user["auc"]
     by_chance = std_by_chance(ranking, float(hr.mean()), n)
-    return Fairness(n, float(ndcg.std()), by_chance, worst_tenth(hr), worst_tenth(ndcg), worst_tenth(auc))
+    return Fairness(n, float(ndcg.std()), by_chance, worst_tenth(hr), worst_tenth(ndcg), worst_tenth(auc), float(hr.std()))
 
 
 def worst_tenth(values: Float64Array) -> float:

@@ -100,18 +100,21 @@ class Rounds:
         )
 
     def advance(self, training: Training, until: int) -> Training:
-        """Runs `training` until round `until`. A run of one-device rounds is compiled as a whole where the algorithm can."""
-        solo = self.contract.declaration.solo_rounds
-        if solo is not None and self._alone():
+        """Runs `training` until round `until`. A run of one-device rounds is compiled as a whole where the algorithm can, and one of others
+        is handed to it where it needs not make all that devices receive."""
+        solo, many = self.contract.declaration.solo_rounds, self.contract.declaration.many_rounds
+        if solo is not None and self._unwatched() and self.contract.cohort == 1:
             return self._advance_solo(training, until, solo)
+        if many is not None and self._unwatched():
+            return self._advance_many(training, until, many)
         while training.round < until:
             training = self.one_round(training)
         return training
 
-    def _alone(self) -> bool:
-        """True if `solo_rounds` may run: cohorts of one device that is here, whose update nothing looks at on its way."""
+    def _unwatched(self) -> bool:
+        """True if the algorithm may run rounds by itself: the devices are here, and nothing looks at their updates on the way."""
         watched = self._limited or self.executor.strict or self._recorder is not None or self._cohorts is not None
-        return self._here and self.contract.cohort == 1 and not watched
+        return self._here and not watched
 
     def one_round(self, training: Training) -> Training:
         """Runs one round: select, download, local on every selected device, limit, add, aggregate."""
@@ -145,9 +148,18 @@ class Rounds:
         ledger = training.ledger.down(self.algorithm.download(server), len(rounds), self.catalogue.items)
         return Training(server, devices, until, ledger.up_counts(rows, nbytes))
 
+    def _advance_many(self, training: Training, until: int, many: Callable[..., Any]) -> Training:
+        self._try_first(training)
+        everyone = self.data.histories(np.arange(self.catalogue.users), self.avoid)
+        rounds = range(training.round, until)
+        server, devices, took, nbytes = many(training.server, training.devices, everyone, rounds, self._key, self.catalogue)
+        one = self.contract.delivered(self.algorithm.download(training.server), np.zeros(1, np.int64))
+        ledger = training.ledger.down(one, took, self.catalogue.items)
+        return Training(server, devices, until, ledger.up_counts(0, nbytes))
+
     def _try_first(self, training: Training) -> None:
         """Tries out the device of the next round, if none was yet: a compiled run of rounds makes no updates that could be checked."""
-        assert isinstance(self.everybody, Shard)  # `_alone` said so
+        assert isinstance(self.everybody, Shard)  # `_unwatched` said so
         users = self.algorithm.select(training.server, self.catalogue, np.uint64(select_key(self._key, training.round)))
         download, key = self.algorithm.download(training.server), np.uint64(local_key(self._key, training.round))
         self.everybody.try_first(download, training.devices, users, key)

@@ -21,7 +21,8 @@ SMALL = np.float32(1 << 44)  # a sum of squares below it
 
 
 class BiasedSGDNumbers(NamedTuple):
-    """Constants of a round: local iterations, the server's rate, the device's, both lambdas, and whether decoys are rated by prediction."""
+    """Constants of a round: local iterations, the server's rate, the device's, both lambdas, whether decoys are rated by prediction and
+    whether p_u and b_u learn from them too, and whether what is sent are gradients at the p_u and b_u before the visit."""
 
     steps: int
     rate: np.float32
@@ -29,6 +30,8 @@ class BiasedSGDNumbers(NamedTuple):
     reg: np.float32
     reg_bias: np.float32
     predict: bool
+    decoys: bool
+    before: bool
 
 
 class BiasedSGDRows(NamedTuple):
@@ -94,12 +97,13 @@ def learn(
     factors: int,
     bias: np.float32,
 ) -> np.float32:
-    """Runs the local iterations of device d (eq. 11): room.p in place, and the new b_u. Leaves what p was in room.old."""
+    """Runs the local iterations of device d (eq. 11): room.p in place, and the new b_u. Leaves what p was in room.old. Decoys that count
+    have the rating made up for them (eq. 6), by prediction that of the p_u and b_u before the visit."""
     item, value, rated, mine, own, stride, count = rows.item, rows.value, rows.rated, room.p, room.own, q.shape[1], 0
     rate, start, keep_bias = numbers.local_rate, rows.start[d], ONE - numbers.local_rate * numbers.reg_bias
-    keep = every(ONE - rate * numbers.reg)
+    keep, was = every(ONE - rate * numbers.reg), bias
     for r in range(rows.ptr[d], rows.ptr[d + 1]):
-        if rated[r]:
+        if rated[r] or numbers.decoys:
             own[count] = r
             count += 1
     for f in range(0, mine.shape[1], LANES):
@@ -108,7 +112,11 @@ def learn(
         for n in range(count):
             r = own[n]
             i = np.int64(item[r])
-            gain = rate * (value[r] - start - bias - b[i] - dot(mine, q, i * stride, factors))
+            if rated[r] or not numbers.predict:
+                target = value[r] if rated[r] else rows.mean[d]
+                gain = rate * (target - start - bias - b[i] - dot(mine, q, i * stride, factors))
+            else:
+                gain = rate * (was + dot(room.old, q, i * stride, factors) - bias - dot(mine, q, i * stride, factors))
             bias = keep_bias * bias + gain
             for f in range(0, mine.shape[1], LANES):
                 store(mine, f, keep * load(mine, f) + every(gain) * load(q, i * stride + f, factors - f))
@@ -117,16 +125,27 @@ def learn(
 
 @inside
 def error(
-    q: Float32Array, b: Float32Array, rows: BiasedSGDRows, d: int, r: int, predict: bool, room: BiasedSGDRoom, factors: int,
+    q: Float32Array, b: Float32Array, rows: BiasedSGDRows, d: int, r: int, numbers: BiasedSGDNumbers, room: BiasedSGDRoom, factors: int,
     now: np.float32, was: np.float32,
 ) -> np.float32:  # fmt: skip
-    """The error e of row r, with a decoy's rating made up (eq. 6). now, was: b_u after and before the local iterations."""
+    """The error e of row r, with a decoy's rating made up (eq. 6). now, was: b_u after and before the local iterations; with
+    `numbers.before`, they and room.p and room.old are the other way round."""
     i = np.int64(rows.item[r])
     at = i * q.shape[1]
     by_new = now + dot(room.p, q, at, factors)
-    if predict and not rows.rated[r]:
-        return by_new - (was + dot(room.old, q, at, factors))
+    if numbers.predict and not rows.rated[r]:
+        moved = by_new - (was + dot(room.old, q, at, factors))
+        return -moved if numbers.before else moved
     return (rows.value[r] if rows.rated[r] else rows.mean[d]) - rows.start[d] - b[i] - by_new
+
+
+@inside
+def swap(room: BiasedSGDRoom, numbers: BiasedSGDNumbers) -> None:
+    """Exchanges p_u and what it was before the visit, where gradients are sent of that."""
+    for f in range(0, room.p.shape[1] if numbers.before else 0, LANES):
+        mine = load(room.p, f)
+        store(room.p, f, load(room.old, f))
+        store(room.old, f, mine)
 
 
 def visits(
@@ -155,14 +174,17 @@ def _visits(
             store(mine, f, load(p, d * factors + f, factors - f))
         was = bias[d]
         now = learn(q, b, rows, d, numbers, room, factors, was)
+        swap(room, numbers)
+        one, other = (was, now) if numbers.before else (now, was)
         for r in range(rows.ptr[d], rows.ptr[d + 1]):
             i = np.int64(rows.item[r])
-            e = error(q, b, rows, d, r, numbers.predict, room, factors, now, was)
+            e = error(q, b, rows, d, r, numbers, room, factors, one, other)
             for f in range(0, mine.shape[1], LANES):
                 store(g, f, reg * load(q, i * q.shape[1] + f, factors - f) - every(e) * load(mine, f))
             for f in range(factors):
                 g_q[r, f] = g[0, f]
             g_b[r] = numbers.reg_bias * b[i] - e
+        swap(room, numbers)
         bias[d] = now
         for f in range(factors):
             p[d, f] = mine[0, f]
@@ -203,13 +225,16 @@ def _solo(
             store(mine, f, load(p, d * factors + f, factors - f))
         was = bias[d]
         now = learn(q, b, rows, d, numbers, room, width, was)
+        swap(room, numbers)
+        one, other = (was, now) if numbers.before else (now, was)
         for r in range(rows.ptr[d], rows.ptr[d + 1]):
             i = np.int64(rows.item[r])
-            e = error(q, b, rows, d, r, numbers.predict, room, width, now, was)
+            e = error(q, b, rows, d, r, numbers, room, width, one, other)
             scaled = np.rint((numbers.reg_bias * b[i] - e) * SCALE)
             ok &= abs(scaled) < BOUND
             b[i] -= numbers.rate * ((scaled + np.float32(0)) * UNIT)
             ok &= step_row(q, i * width, e, numbers, room)
+        swap(room, numbers)
         bias[d] = now
         for f in range(factors):
             p[d, f] = mine[0, f]

@@ -16,7 +16,7 @@ import numpy as np
 from numba import njit
 
 from ..core.keys import fold_name, folds, normals
-from ..core.simd import LANES, every, load, store, sum_of
+from ..core.simd import LANES, every, inside, load, store, sum_of
 from ..core.types import Float32Array, Int64Array
 
 GENERATORS = 4  # of low, rise, first and second
@@ -39,6 +39,15 @@ class MetaSizes(NamedTuple):
     def first(self) -> int:
         """Numbers in the predictor's first layer: weights [D, P], then biases [P]."""
         return (self.item + 1) * self.predictor
+
+    def touched(self, users: Int64Array, items: Int64Array) -> Int64Array:
+        """The parts of a flat vector that models of `users` (ascending) with rows of `items` (ascending) alone are made from, int64
+        [n, 2]: where each begins and ends, ascending."""
+        ends = np.cumsum([int(np.prod(shape)) for shape in self.shapes])
+        memory, low, low0, rise = (int(ends[k]) for k in (0, 3, 4, 5))
+        spans = (users, 0, self.user), (items, low, self.low * self.hidden), (items, low0, self.low)
+        user, weight, bias = (np.stack([start + rows * n, start + rows * n + n], axis=1) for rows, start, n in spans)
+        return np.concatenate([user, [[memory, low]], weight, bias, [[rise, int(ends[-1])]]])
 
     @property
     def shapes(self) -> tuple[tuple[int, ...], ...]:
@@ -101,22 +110,28 @@ def first_parameters(sizes: MetaSizes, key: np.uint64, shared_std: float) -> Flo
     return np.concatenate([part.ravel() for part in parts])
 
 
-def generate(meta: MetaParameters, sizes: MetaSizes, users: Int64Array) -> GeneratedModels:
-    """The item tables and predictors that the meta network makes for some users (eq. 3-11)."""
-    m, rise = len(users), (sizes.low, sizes.item)
-    c, h = np.zeros((m, sizes.taste), np.float32), np.empty((m, GENERATORS, sizes.hidden), np.float32)
-    for d in range(m):
-        _hidden(meta, users[d], c[d], h[d])
+def generate(meta: MetaParameters, sizes: MetaSizes, users: Int64Array, item: Float32Array | None = None) -> GeneratedModels:
+    """The item tables and predictors that the meta network makes for some users (eq. 3-11).
+
+    item: float32 [m, n], the items of which rows of each user's A_u are wanted, below 0 for none (that row is 0); low is then [m, n, L],
+    with the bits that the whole table has. None = all items.
+    """
+    m, h = len(users), np.empty((len(users), GENERATORS, sizes.hidden), np.float32)
+    _all_hidden(meta, users, np.empty(sizes.taste, np.float32), h)
     outs = []
-    for g, (weight, bias) in enumerate(
-        ((meta.low, meta.low0), (meta.rise, meta.rise0), (meta.first, meta.first0), (meta.second, meta.second0))
-    ):
+    for g, (weight, bias) in enumerate(((meta.rise, meta.rise0), (meta.first, meta.first0), (meta.second, meta.second0))):
         outs.append(np.empty((m, len(bias)), np.float32))
-        _outputs(weight, bias, h, g, outs[-1])
-    return GeneratedModels(outs[0].reshape(m, sizes.items, sizes.low), outs[1].reshape(m, *rise), outs[2], outs[3])
+        _outputs(weight, bias, h, g + 1, outs[-1])
+    if item is None:
+        low = np.empty((m, sizes.items, sizes.low), np.float32)
+        _outputs(meta.low, meta.low0, h, 0, low.reshape(m, -1))
+    else:
+        low = np.zeros((m, item.shape[1], sizes.low), np.float32)
+        _some_rows(meta.low, meta.low0, h, item, low)
+    return GeneratedModels(low, outs[0].reshape(m, sizes.low, sizes.item), outs[1], outs[2])
 
 
-@njit(cache=True, inline="always")
+@inside
 def _dot(a: Float32Array, at_a: int, b: Float32Array, at_b: int, n: int) -> np.float32:
     """The product of two vectors of n numbers, a multiple of LANES."""
     sums = load(a, at_a) * load(b, at_b)
@@ -125,7 +140,7 @@ def _dot(a: Float32Array, at_a: int, b: Float32Array, at_b: int, n: int) -> np.f
     return sum_of(sums)
 
 
-@njit(cache=True, inline="always")
+@inside
 def _add(a: Float32Array, at_a: int, x: np.float32, b: Float32Array, at_b: int, n: int) -> None:
     """a += x b."""
     many = every(x)
@@ -133,18 +148,44 @@ def _add(a: Float32Array, at_a: int, x: np.float32, b: Float32Array, at_b: int, 
         store(a, at_a + f, load(a, at_a + f) + many * load(b, at_b + f))
 
 
-@njit(cache=True, nogil=True)
-def _hidden(meta: MetaParameters, u: int, c: Float32Array, h: Float32Array) -> None:
-    """c = e_u M and the four h_g = relu(W_g c + w_g). c: [taste]; h: [4, H]."""
-    user, memory, inner, inner0 = meta.user, meta.memory, meta.inner, meta.inner0
+# Arrays are taken out of their tuples before a loop: numba counts references to each array that a loop takes out or hands to a function,
+# with an atomic instruction that costs more than the arithmetic. What is `inside` counts none.
+
+
+@inside
+def _hidden(
+    user: Float32Array, memory: Float32Array, inner: Float32Array, inner0: Float32Array, u: int, c: Float32Array, h: Float32Array, d: int
+) -> None:  # fmt: skip
+    """c = e_u M and the four h_g = relu(W_g c + w_g). c: [taste]; h: [m, 4, H], of which row d is written."""
     taste, hidden, zero = memory.shape[1], inner.shape[1], np.float32(0)
-    c[:] = zero
+    for f in range(0, taste, LANES):
+        store(c, f, every(zero))
     for k in range(user.shape[1]):
         _add(c, 0, user[u, k], memory, k * taste, taste)
-    for g in range(inner.shape[0]):
+    for g in range(GENERATORS):
         for j in range(hidden):
             z = _dot(inner, (g * hidden + j) * taste, c, 0, taste) + inner0[g, j]
-            h[g, j] = z if z > zero else zero
+            h[d, g, j] = z if z > zero else zero
+
+
+@njit(cache=True, nogil=True)
+def _all_hidden(meta: MetaParameters, users: Int64Array, c: Float32Array, h: Float32Array) -> None:
+    """The hidden layers of all `users`, into h [m, 4, H]. c: room for one user's."""
+    user, memory, inner, inner0 = meta.user, meta.memory, meta.inner, meta.inner0
+    for d in range(len(users)):
+        _hidden(user, memory, inner, inner0, users[d], c, h, d)
+
+
+@njit(cache=True, nogil=True)
+def _some_rows(weight: Float32Array, bias: Float32Array, h: Float32Array, item: Float32Array, low: Float32Array) -> None:
+    """low[u, n] = row item[u, n] of A_u, where there is one."""
+    hidden, length, none = weight.shape[1], low.shape[2], np.float32(0)
+    for u in range(len(item)):
+        for n in range(item.shape[1]):
+            if item[u, n] >= none:
+                for k in range(length):
+                    o = np.int64(item[u, n]) * length + k
+                    low[u, n, k] = _dot(weight, o * hidden, h, u * GENERATORS * hidden, hidden) + bias[o]
 
 
 @njit(cache=True, nogil=True)
@@ -175,36 +216,41 @@ def back(
     """
     taste, hidden, length, zero = meta.memory.shape[1], meta.inner.shape[1], low.shape[2], np.float32(0)
     c, dc = np.empty(taste, np.float32), np.empty(taste, np.float32)
-    h, dh = np.empty((GENERATORS, hidden), np.float32), np.empty((GENERATORS, hidden), np.float32)
-    memory, user, inner = meta.memory, meta.user, meta.inner
+    h, dh = np.empty((1, GENERATORS, hidden), np.float32), np.empty((GENERATORS, hidden), np.float32)
+    user, memory, inner, inner0 = meta.user, meta.memory, meta.inner, meta.inner0
+    w_low, w_rise, w_first, w_second = meta.low, meta.rise, meta.first, meta.second
+    g_user, g_memory, g_inner, g_inner0, g_low, g_low0 = out.user, out.memory, out.inner, out.inner0, out.low, out.low0
+    g_rise, g_rise0, g_first, g_first0, g_second, g_second0 = out.rise, out.rise0, out.first, out.first0, out.second, out.second0
     for d in range(len(users)):
         u = users[d]
-        _hidden(meta, u, c, h)
-        dh[:, :] = zero
+        _hidden(user, memory, inner, inner0, u, c, h, 0)
+        for f in range(0, GENERATORS * hidden, LANES):
+            store(dh, f, every(zero))
         for n in range(item.shape[1]):
             if item[d, n] >= zero:
                 for k in range(length):
-                    _back_row(meta.low, np.int64(item[d, n]) * length + k, scale * low[d, n, k], h, dh, 0, out.low, out.low0)
+                    _back_row(w_low, np.int64(item[d, n]) * length + k, scale * low[d, n, k], h, dh, 0, g_low, g_low0)
         for o in range(rise.shape[1]):
-            _back_row(meta.rise, o, scale * rise[d, o], h, dh, 1, out.rise, out.rise0)
+            _back_row(w_rise, o, scale * rise[d, o], h, dh, 1, g_rise, g_rise0)
         for o in range(first.shape[1]):
-            _back_row(meta.first, o, scale * first[d, o], h, dh, 2, out.first, out.first0)
+            _back_row(w_first, o, scale * first[d, o], h, dh, 2, g_first, g_first0)
         for o in range(second.shape[1]):
-            _back_row(meta.second, o, scale * second[d, o], h, dh, 3, out.second, out.second0)
-        dc[:] = zero
+            _back_row(w_second, o, scale * second[d, o], h, dh, 3, g_second, g_second0)
+        for f in range(0, taste, LANES):
+            store(dc, f, every(zero))
         for g in range(GENERATORS):
             for j in range(hidden):
-                if h[g, j] > zero:
+                if h[0, g, j] > zero:
                     at = (g * hidden + j) * taste
-                    _add(out.inner, at, dh[g, j], c, 0, taste)
+                    _add(g_inner, at, dh[g, j], c, 0, taste)
                     _add(dc, 0, dh[g, j], inner, at, taste)
-                    out.inner0[g, j] += dh[g, j]
+                    g_inner0[g, j] += dh[g, j]
         for k in range(user.shape[1]):
-            _add(out.memory, k * taste, user[u, k], dc, 0, taste)
-            out.user[u, k] += _dot(memory, k * taste, dc, 0, taste)
+            _add(g_memory, k * taste, user[u, k], dc, 0, taste)
+            g_user[u, k] += _dot(memory, k * taste, dc, 0, taste)
 
 
-@njit(cache=True, inline="always")
+@inside
 def _back_row(
     weight: Float32Array,
     o: int,

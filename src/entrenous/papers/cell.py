@@ -101,7 +101,8 @@ class CellPart:
     """What a cell trains on (`rows`) and what it is evaluated on (`held`).
 
     masked: further rows that do not compete. weighting: the nodes' weighting sets, of a protocol that gives them.
-    also: the same held-out rows under other candidates, by name.
+    also: the same held-out rows under other candidates, by name. trained_items: the catalogue of the training is the items with training
+    rows (FPL: its program reads no others), so that no others are drawn as negatives or sent; held-out rows of others count as missed.
     """
 
     rows: Interactions
@@ -109,6 +110,12 @@ class CellPart:
     masked: Interactions | None = None
     weighting: Held | None = None
     also: Mapping[str, Held] = field(default_factory=dict)
+    trained_items: bool = False
+
+    @cached_property
+    def trained(self) -> Interactions:
+        """The rows that are trained on, over the catalogue that the training has."""
+        return self.rows.of_items(self.rows.popularity > 0) if self.trained_items else self.rows
 
     @cached_property
     def sha256(self) -> str:
@@ -117,7 +124,8 @@ class CellPart:
         tables = [held.candidates for held in helds if held.candidates is not None]
         masked = [one.sha256() for one in (self.masked, self.weighting and self.weighting.rows) if one is not None]
         drawn = [hashlib.sha256(np.ascontiguousarray(table).tobytes()).hexdigest() for table in tables]
-        return " ".join([self.rows.sha256(), self.held.rows.sha256(), *masked, *drawn, *self.also])
+        catalogue = ["trained items"] if self.trained_items else []
+        return " ".join([self.rows.sha256(), self.held.rows.sha256(), *masked, *drawn, *self.also, *catalogue])
 
 
 Parts = Mapping[str, CellPart]

@@ -8,9 +8,12 @@ from functools import partial
 from threading import Event
 from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
+
 from ..core.declared import bound, is_gossip, predicts_ratings, rounds_an_epoch
 from ..core.errors import NonFiniteError
-from ..core.protocols import Progress
+from ..core.protocols import Progress, Recommender
+from ..core.types import BoolArray, Float32Array, Int64Array
 from ..data.interactions import Interactions
 from ..evaluate.fairness import fairness
 from ..evaluate.groups import errors_by_group
@@ -96,14 +99,30 @@ def _rating_look(cell: Cell, part: CellPart, epochs: int, model: Fitted, spent: 
     )
 
 
+class WholeCatalogue(NamedTuple):
+    """A recommender for all items by one that knows some. known: bool [items]; the others have the score 0, and do not compete."""
+
+    recommender: Recommender
+    known: BoolArray
+
+    def scores(self, users: Int64Array) -> Float32Array:
+        """Scores of every item for some users, float32 [len(users), items]."""
+        out = np.zeros((len(users), len(self.known)), np.float32)
+        out[:, self.known] = self.recommender.scores(users)
+        return out
+
+
 def _evaluated(cell: Cell, part: CellPart, held: Held, model: Fitted) -> Evaluation:
-    recommender, label = model.recommender, cell.algorithm
+    recommender: Recommender = model.recommender
+    if part.trained_items:
+        recommender = WholeCatalogue(recommender, part.rows.popularity > 0)
+    label = cell.algorithm
     return evaluate(recommender, part.rows, held, label=label, n=cell.lengths, seed=cell.seed, also_mask=part.masked)
 
 
 def _trained(cell: Cell, part: CellPart, stop: Event, warm: bool) -> Iterator[tuple[int, Fitted, Spent, Nodes]]:
     """(epochs, model, time, nodes) for each look: one training, seen on its way."""
-    rows, algorithm, check = part.rows, cell.made(part.rows), _checking(stop)
+    rows, algorithm, check = part.trained, cell.made(part.trained), _checking(stop)
     if not federated(algorithm):
         model, spent = _timed(lambda: fit_central(algorithm, rows, cell.seed, check), Spent())
         yield 0, model, spent, {}
@@ -129,8 +148,8 @@ def _nodes(federation: Federation, training: Standing) -> Nodes:
 
 
 def _federation(cell: Cell, part: CellPart, algorithm: Any) -> Federation:
-    network, block = network_of(cell.plan), _block(algorithm, part.rows)
-    return federation_of(algorithm, part.rows, seed=cell.seed, block=block, network=network, weighting=part.weighting)
+    network, block = network_of(cell.plan), _block(algorithm, part.trained)
+    return federation_of(algorithm, part.trained, seed=cell.seed, block=block, network=network, weighting=part.weighting)
 
 
 def _timed(call: Callable[[], T], before: Spent) -> tuple[T, Spent]:

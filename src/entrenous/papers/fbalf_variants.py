@@ -1,4 +1,5 @@
-"""FBALF's parts. Section 4.2.1: what the training bias buys, for all ratings and by group. Eq. 6: what decoys cost, over rho.
+"""FBALF's parts. Section 4.2.1: what the training bias buys, for all ratings and by group. Eq. 6: what decoys cost, over rho, under two
+readings of section 4.3.1. Section 5.1.4: every system with one latent dimension.
 
 The paper has no table of the first; its claim is that "a significant portion of the variance in rating values is due to bias". rho is how
 many unrated items a device adds to each that it rated: they cost error and bytes.
@@ -15,7 +16,7 @@ from ..evaluate.ratings import ERRORS
 from ..report.figures import bars, lines
 from .cell import CurvePoint
 from .effort import ratings
-from .fbalf_accuracy import FBALF, FEDREC_B, FEDREC_PP_B
+from .fbalf_accuracy import FBALF, FEDERATED, FEDREC_B, FEDREC_PP_B, PLAIN
 from .measures import KB_UP, mean
 from .opened import rated
 from .study import System
@@ -72,6 +73,8 @@ def bias_figure(trained: Trained) -> dict[str, str]:
 RHO = (0, 1, 2, 3)
 SYSTEMS = {
     str(FBALF): FBALF,
+    "fbalf, p_u learns from ratings": PLAIN,
+    "fbalf, p_u learns from decoys too": System("fbalf", "fbalf, decoys_move_u", (("decoys_move_u", True),)),
     "fedrec, user average": System("fedrec", "fedrec, user average", (*FEDREC_B.own, ("filling", "average"))),
     "fedrec, hybrid filling": System("fedrec", "fedrec, hybrid filling", (*FEDREC_B.own, ("filling", "hybrid"))),
     "fedrec++": FEDREC_PP_B,
@@ -104,7 +107,24 @@ def decoy_figures(trained: Trained) -> dict[str, str]:
     return drawn
 
 
+# ---- one latent dimension ------------------------------------------------------------------------------------------------------------
+
+FACTORS = 20  # of every system; the text has one for all and its number is lost
+ALIKE = tuple(
+    system.replaced(factors=FACTORS, **({"members": 1} if system == FBALF else {}))._replace(
+        called=f"{system}, {FACTORS} factors"
+    )
+    for system in FEDERATED
+)
+
+
 EXPERIMENTS = {
+    "fbalf-factors": PaperTable(
+        title="federated rating prediction with one latent dimension for all (FBALF, section 5.1.4)",
+        data=rated(*map(ratings, ("ml-100k", "yahoo-r3", "ml-1m"))),
+        systems=ALIKE,
+        metrics=ERRORS,
+    ),
     "fbalf-bias": PaperTable(
         title="what the biases buy, by group of users and items (FBALF, section 4.2.1)",
         data=rated(*map(ratings, ("ml-100k", "yahoo-r3", "ml-1m"))),

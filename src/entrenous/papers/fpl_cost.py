@@ -108,7 +108,7 @@ def counted(data: Interactions, seed: int) -> Found:
 
 def cost_rows(trained: Trained) -> list[Row]:
     """Precision of each configuration and pi beside its cost, by formula and as counted."""
-    catalogue = trained.study.part("test").rows.catalogue
+    catalogue = trained.study.part("test").trained.catalogue
     shape = Country(trained.name, trained.name, catalogue.users, catalogue.items, catalogue.interactions)
 
     def values(system: System, point: Point, look: CurvePoint) -> dict[str, float]:

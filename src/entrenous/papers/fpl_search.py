@@ -76,7 +76,7 @@ class Search:
         """The protocol of a row, in words."""
         study, competing = self.study, int((self.study.part("test").rows.popularity > 0).sum())
         parts = [
-            f"{study.name}, {study.source.protocol}, full ranking of {competing} items",
+            f"{study.name}, {study.source.protocol}, training and full ranking over the {competing} items with training rows",
             READINGS.get(system.reading, ""),
             "" if chosen is None else chosen.sentence(),
             f"seed{'s' if len(study.seeds) > 1 else ''} {', '.join(map(str, study.seeds))}",

@@ -14,6 +14,7 @@ MB_SENT, KB_UP, CPU_SECONDS, ROUNDS = "MB sent", "kB up, a device and round", "C
 KB_DOWN = "kB down, a device and round"
 WITHIN = 0.05  # "within 5 % of the best": the first look at 95 % of it or more
 STD, CHANCE, WORST = FAIRNESS = ("std_ndcg@10", "std_by_chance", "worst_decile_auc")
+STD_HR = "std_hr@10"
 SPENT: Mapping[str, Callable[[CurvePoint], float]] = {
     MB_SENT: lambda look: (look.ledger["bytes_up"] + look.ledger["bytes_down"]) / 1e6,
     KB_UP: lambda look: look.ledger["bytes_up"] / look.ledger["device_rounds"] / 1e3,

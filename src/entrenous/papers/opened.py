@@ -112,9 +112,18 @@ def pepper(*sources: RowSource) -> Open:
 
 
 def fpl_study(context: Context, data: Interactions) -> Study:
-    """One data set under FPL's protocol. Its split has no seed; seeds are those of trainings."""
+    """One data set under FPL's protocol, whose items are those with training rows: the authors' program reads no other file. Its split has
+    no seed; seeds are those of trainings."""
     source, grid = RowSource(data.name, "temporal-80-20", label=data.name), context.grid or GRIDS[context.quick]
-    return _study(context, source, data, budget=Budget(seeds=1 if grid.quick else FPL_SEEDS), grid=grid, quick=grid.quick)
+    return _study(
+        context,
+        source,
+        data,
+        budget=Budget(seeds=1 if grid.quick else FPL_SEEDS),
+        grid=grid,
+        quick=grid.quick,
+        trained_items=True,
+    )
 
 
 # ---- FPL's countries -----------------------------------------------------------------------------------------------------------------

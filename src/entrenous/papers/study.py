@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -80,7 +80,7 @@ class Study:
     family: the file of `tuned/` with the settings. chosen_on: the name there, if it is not that of the source.
     chosen_by: what the validation rows are called. lengths: of lists. kept: metrics kept of every user of a test.
     quick: whether trainings end at a curve's end. epochs: what centralised systems are cut to, 0 = not at all. clusters: P to try.
-    grid: what FPL's search tries.
+    grid: what FPL's search tries. trained_items: whether the catalogue of a training is the items with training rows.
     """
 
     source: RowSource
@@ -96,6 +96,7 @@ class Study:
     epochs: int = 0
     clusters: tuple[int, ...] = ()
     grid: Grid | None = None
+    trained_items: bool = False
     seed: int = 0
     _parts: dict[int, Parts] = field(default_factory=dict, init=False)
 
@@ -130,6 +131,8 @@ class Study:
         """The test rows stand against further candidates too, if the budget has any; they are those of loo-K."""
         split, drawn = splits(self.source.protocol, self.data, seed=seed)[0], self.budget.drawn
         parts = {**parts_of(split), **({"apart": part_apart(split, seed)} if split.weighting else {})}
+        if self.trained_items:
+            parts = {name: replace(part, trained_items=True) for name, part in parts.items()}
         if "validation" not in parts:
             raise InputError(self.data.name, "no user has enough rows for validation", expected="users with more rows")
         if not drawn:
