@@ -57,7 +57,9 @@ GROWN = (
     Grown("fcf", {"form": "gram"}, 1_000_000, {"factors": SQUARES}),
     Grown("cali3f-gmf", {"cohort": 0}, 100_000),  # 1,000,000 are 40 CPU s an epoch
     Grown("fbalf", {}, 1_000_000),
-    Grown("pepper-gmf", {}, 10_000),  # as many whole models: 100,000 of 2,000 items x 16 factors are 13 GB, and what is in the post
+    Grown(
+        "pepper-gmf", {}, 10_000
+    ),  # as many whole models: 100,000 of 2,000 items x 16 factors are 13 GB, and what is in the post
 )
 
 
