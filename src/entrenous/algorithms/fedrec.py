@@ -277,8 +277,8 @@ class Filling(NamedTuple):
 
 
 class FedRecRoom(NamedTuple):
-    """Working memory of a device, rows of F numbers padded to whole lanes. own: U_u, x: U', y: the implicit part of SVD++, h, out: gradients,
-    float32 [W]; known: float32 [n]."""
+    """Working memory of a device, rows of F numbers padded to whole lanes. own: U_u, x: U', y: the implicit part of SVD++, h, out:
+    gradients, float32 [W]; known: float32 [n]."""
 
     own: Float32Array
     x: Float32Array
@@ -464,8 +464,8 @@ def visit_one(
 
 @inside
 def implicit_part(mixed: Mixed, d: int, v: Float32Array, y: Float32Array, factors: int) -> np.float32:
-    """SVD++'s sum of O_k over the rated items of device d, divided by sqrt |I_u|, to the padded y; that divisor is returned. 0 where v holds
-    no O."""
+    """SVD++'s sum of O_k over the rated items of device d, divided by sqrt |I_u|, to the padded y; that divisor is returned. 0 where v
+    holds no O."""
     count = np.float32(0)
     for f in range(0, factors, LANES):
         store(y, f, every(np.float32(0)))
