@@ -15,6 +15,11 @@ from entrenous.papers.values import stored
 from entrenous.papers.verdicts import judged
 
 PAGES = pages(ROOT)
+# How many tables of experiments' figures stand in no block, typed from runs of earlier programs. The numbers may only fall.
+TYPED = {
+    **{"README.md": 1, "docs/cali3f.md": 6, "docs/fbalf.md": 5, "docs/fpl.md": 2, "docs/pepper.md": 5, "docs/results.md": 5},
+    **{"docs/privacy.md": 7, "docs/what-pi-protects.md": 1},
+}
 ORIGIN = {"date": "2026-01-02", "commit": "abc", "pins": {"d": "0123456789abcdef"}}
 TEST = {"data": "d", "a": "x", "b": "y", "metric": "m", "difference": 0.1, "low": 0.05, "high": 0.15, "p_holm": 0.012}
 
@@ -92,6 +97,12 @@ def test_what_stands_in_no_block_is_seen() -> None:
     assert unmarked(block("t", f"\n{table}")) == []
 
 
+@pytest.mark.parametrize(("page", "most"), TYPED.items())
+def test_typed_tables_become_fewer(page: str, most: int) -> None:
+    typed = unmarked((ROOT / page).read_text(encoding="utf-8"))
+    assert len(typed) <= most, f"fill it from a stored result (entrenous papers, make papers-docs): {typed}"
+
+
 # ---- claims --------------------------------------------------------------------------------------------------------------------------
 
 
@@ -120,6 +131,12 @@ def test_a_verdict_follows_from_what_is_stored(
     monkeypatch.setattr("entrenous.papers.verdicts.stored", lambda folder, name: {"claims": [claim(**asked)]})
     (found,) = judged("p", STORED)
     assert found.verdict == verdict and said in found.said
+
+
+def test_a_verdict_on_an_excerpt_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("entrenous.papers.verdicts.stored", lambda folder, name: {"claims": [claim(above=[["x", "y"]])]})
+    (found,) = judged("p", {"t": StoredResult("t", {**CONTENT, "quick": True})})
+    assert found.verdict == "reproduced (excerpt)"
 
 
 def test_without_a_test_over_users_seeds_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:

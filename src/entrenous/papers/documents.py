@@ -3,7 +3,8 @@
     <!-- stored: NAME; data=D; metrics=M | N -->     a table: a line for each system, a column for each metric (several data: for each)
     <!-- stored: NAME; show=findings; with=WORDS --> the findings, or those that have these words
     <!-- stored: NAME; show=value; data=D; system=S; metric=M -->   one figure, inside a sentence
-    <!-- stored: NAME; show=interval; data=D; system=S; other=T; metric=M -->   S minus T, its interval and p
+    <!-- stored: NAME; show=interval; data=D; system=S; other=T; metric=M -->   S minus T, its interval and p (over
+                                                    users; over seeds where users were not kept)
     <!-- stored: all; show=index -->                 what is stored of every experiment
     <!-- stored: all; show=claims; of=PAPER -->      every claim of a paper with its verdict
 
@@ -22,7 +23,7 @@ from .render import ABSENT, difference, figure, number, piped
 from .result import Row
 from .stored import StoredResult
 from .table import system_of
-from .verdicts import judged
+from .verdicts import compared, judged
 
 BLOCK = re.compile(r"<!-- stored: (?P<spec>[^>]+?) -->(?P<content>.*?)<!-- /stored -->", re.S)
 OPTIONS = {"show", "data", "metrics", "systems", "paper", "digits", "with", "system", "other", "metric", "of"}
@@ -130,8 +131,8 @@ def _value(spec: Spec, stored: Stored) -> str:
 
 
 def _interval(spec: Spec, stored: Stored) -> str:
-    test = _result(spec, stored).tested(spec["data"], spec["system"], spec["other"], spec["metric"])
-    if test is None:
+    test = compared(_result(spec, stored), spec["data"], spec["system"], spec["other"], spec["metric"])
+    if test is None or "p_holm" not in test:
         raise InputError(spec["name"], f"no test of {spec['system']} against {spec['other']}", expected="a test that is stored")
     return difference(test, int(spec["digits"]))
 

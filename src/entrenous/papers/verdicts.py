@@ -5,7 +5,8 @@ A claim asks for comparisons, each of a metric on every data set that it names:
     lower = [["a", "b"]]     a below b, of errors, bytes, seconds and rounds
     level = [["a", "b"]]     the 95 % interval of a minus b stays within `margin` of 0 on the side that would be worse for a
     near = ["a"]             a's figure within a quarter of the printed one
-Reproduced: all hold; partly: some; not: none. Without any it is not tested, and `why` says why.
+Reproduced: all hold; partly: some; not: none. Without any it is not tested, and `why` says why. A verdict
+on a quick result says that it is one.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from .stored import StoredResult
 from .values import stored
 
 REPRODUCED, PARTLY, NOT, NOT_TESTED, NOT_RUN = "reproduced", "partly", "not", "not tested", "not run yet"
+EXCERPT = "excerpt"  # beside the verdict on a quick result
 SHOWN = 2  # comparisons in a line
 
 
@@ -60,9 +62,10 @@ def _judged(claim: Mapping[str, Any], results: Mapping[str, StoredResult]) -> Ju
     verdict = NOT_TESTED if not tested else REPRODUCED if all(tested) else PARTLY if any(tested) else NOT
     said = [check.said for check in checks[:SHOWN]]
     counted = [f"{sum(tested)} of {len(tested)} hold"] if len(tested) > 1 else []
-    excerpt = ["an excerpt (`--quick`)"] if result.quick else []
+    if result.quick:
+        verdict = f"{verdict} ({EXCERPT})"
     more = [claim["why"]] if claim.get("why") else []
-    return JudgedClaim(claim["where"], claim["says"], verdict, command, "; ".join([*excerpt, *counted, *said, *more]))
+    return JudgedClaim(claim["where"], claim["says"], verdict, command, "; ".join([*counted, *said, *more]))
 
 
 def _checks(claim: Mapping[str, Any], result: StoredResult) -> Iterator[ClaimCheck]:
