@@ -117,6 +117,16 @@ def test_training_lowers_the_loss_and_leaves_padding_alone() -> None:
     assert (table[:, :, ITEMS:] == 0).all()
 
 
+def test_decay_divides_the_rates_of_later_steps() -> None:
+    """With decay 1 the first step is half as long, and nothing else differs."""
+    plain, other = (models(), private()), (models(), private())
+    trained(*plain, rates())
+    trained(*other, rates(decay=1.0))
+    start, user = models(), private().user
+    np.testing.assert_allclose(other[0] - start, 0.5 * (plain[0] - start), rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose(other[1].user - user, 0.5 * (plain[1].user - user), rtol=1e-3, atol=1e-5)
+
+
 def test_reg_shortens_what_a_step_moves() -> None:
     """Decoupled: the difference it makes to the first step is rate * reg * vector, for moved vectors only."""
     plain, other = (models(), private()), (models(), private())

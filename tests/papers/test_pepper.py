@@ -413,7 +413,7 @@ def test_each_idea_is_held_against_each_attack(monkeypatch):
     found = pepper_poison.poisoned(Context(cells=Cells(None), quick=True, data=data()))
     assert len(set(asked)) == len(asked) == 3 * 7 * 2
     worth = {(test["a"], test["b"]): test["difference"] for test in found.tests}
-    assert len(worth) == 3 * 4 and worth["weighting alone, noise", "neither, noise"] == pytest.approx(-0.08)
+    assert len(worth) == 3 * 5 and worth["weighting alone, noise", "neither, noise"] == pytest.approx(-0.08)
     assert worth["sampling alone, pip", "neither, pip"] == pytest.approx(0)
     assert "weighting and sampling (PEPPER), sign-flip is below sampling alone, sign-flip by 0.0800" in found.notes[0]
     metrics = {row["metric"] for row in found.rows if row["system"].endswith("pip")}

@@ -15,7 +15,7 @@ import numpy as np
 from ..audit.robustness import attack
 from ..core.types import Float64Array
 from .findings import tested_columns, verdict
-from .pepper_ablation import EVIDENCE, IDEAS, SYSTEMS
+from .pepper_ablation import BOTH, EVIDENCE, IDEAS, SYSTEMS
 from .pepper_accuracy import MOVIELENS
 from .result import Context, Found, Row
 from .study import System
@@ -24,6 +24,7 @@ from .values import worded
 
 ATTACKS = ("sign-flip", "noise", "pip")
 COMPARED = (*SYSTEMS, EVIDENCE, System("gossip-age-gmf"), System("gossip-average-gmf"))
+PAIRS = {**IDEAS, "evidence for performance": (EVIDENCE, BOTH)}
 SHARE, SEEDS, QUICK_SEEDS = 0.1, 3, 2
 ROUNDS, QUICK_ROUNDS = 100, 10
 CLEAN, HR, ER, COST = "hr@10, nobody lies", "hr@10", "er@10", "hr@10 that it costs"
@@ -72,7 +73,7 @@ def rows_of(context: Context, found: Mapping[tuple[str, System], PoisonedRuns]) 
 
 def tests_of(context: Context, found: Mapping[tuple[str, System], PoisonedRuns]) -> dict[tuple[str, str], dict[str, Any]]:
     """{(attack, idea): what the attack costs with and without the idea}: Student's paired t over seeds, Holm over all pairs."""
-    pairs = {(name, said): pair for name in ATTACKS for said, pair in IDEAS.items()}
+    pairs = {(name, said): pair for name in ATTACKS for said, pair in PAIRS.items()}
     columns = [(f"{a}, {name}", f"{b}, {name}", found[name, a].cost, found[name, b].cost) for (name, _), (a, b) in pairs.items()]
     return dict(zip(pairs, tested_columns(named(context), COST, columns), strict=True))
 
@@ -83,7 +84,7 @@ def poisoned(context: Context) -> Found:
     tests, notes = tests_of(context, found), []
     for name in ATTACKS:
         cost = ", ".join(f"{system} {found[name, system].cost.mean():.3f}" for system in COMPARED)
-        said = "; ".join(f"{idea}: {verdict(tests[name, idea])}" for idea in IDEAS)
+        said = "; ".join(f"{idea}: {verdict(tests[name, idea])}" for idea in PAIRS)
         notes.append(worded("pepper", "poison", attack=name, cost=cost, said=said))
     return Found(rows=list(rows_of(context, found)), notes=notes, tests=list(tests.values()))
 
