@@ -16,7 +16,7 @@ from entrenous.algorithms._federated_ncf import NCFSettings
 from entrenous.core.discover import algorithms
 from entrenous.core.errors import InputError
 from entrenous.data.load import load
-from entrenous.papers import cali3f_accuracy, cali3f_clusters, cali3f_rounds, effort, render, values
+from entrenous.papers import cali3f_ablation, cali3f_accuracy, cali3f_clusters, cali3f_rounds, effort, render, values
 from entrenous.papers.cell import CurvePoint, Outcome
 from entrenous.papers.effort import FULL, QUICK, Budget, Effort
 from entrenous.papers.findings import against, verdict
@@ -414,3 +414,12 @@ def test_what_cannot_be_split_is_left_out_with_a_note():
     effort = replace(EFFORT, other=replace(BUDGET, protocol="ncf-99"))
     found = experiments()["cali3f-table2"].run(Context(cells=Cells(None), data=data(), effort=effort))
     assert found.rows == [] and found.notes[0].startswith("Left out: small: no rows that ncf held out")
+
+
+def test_the_ablation_trains_each_change_and_says_which_matter(tmp_path, monkeypatch):
+    choose(monkeypatch, chosen())
+    monkeypatch.setattr(cali3f_ablation, "CHANGES", ({"fast": False}, {"one_pass": True}, {"clusters": 10_000}))
+    found = run("cali3f-ablation", tmp_path)
+    assert {line["system"] for line in found.rows} == {"cali3f-neumf", "cali3f-neumf, fast false", "cali3f-neumf, one_pass true"}
+    assert {"std_hr@10", "std_ndcg@10", "worst_decile_auc"} <= {line["metric"] for line in found.rows}
+    assert len(found.tests) == 2 and any("of 2 changes to Cali3F-NeuMF" in note for note in found.notes)

@@ -55,13 +55,14 @@ class Look(NamedTuple):
 
 
 PAIRWISE, RATINGS = ("pfpl+", "pfpl"), ("fbalf-bayes", "fedrec", "fedmf")
-SINGLE = ("fcf", "fedavg-gmf", "fedavg-neumf", "fedfast-neumf", "cali3f-neumf", "ditto-neumf", "reptile-gmf", "metamf", "rfrec")
+SINGLE = ("fcf", "fedavg-gmf", "fedavg-neumf", "fedfast-neumf", "cali3f-neumf", "ditto-neumf", "reptile-gmf", "rfrec")
 PEERS = ("pepper-gmf", "gossip-average-gmf", "gossip-reptile-gmf")
 PRIVATE = ("pfpl+", "fcf", "fbalf", "fbalf-bayes", "fedavg-neumf", "fedavg-gmf")
 LOOKS: tuple[Look, ...] = (
     *(Look(name, "individual", rounds=10, watched=200, whole=name == "pfpl+") for name in PAIRWISE),
     *(Look(name, "individual", rounds=1, watched=200, whole=name == "fcf") for name in SINGLE),
     *(Look(name, "individual", rounds=2, watched=200) for name in RATINGS),
+    Look("metamf", "individual", rounds=20, watched=200),
     *(Look(name, "neighbour", rounds=1, watched=20) for name in PEERS),
     Look("pfpl+", "sum", rounds=20),
     Look("fcf", "sum", rounds=2, cohort=30, fixed=True),
