@@ -32,7 +32,7 @@ from ..core.errors import NonFiniteError
 from ..core.keys import draw, fold_name, folds, uniform
 from ..core.protocols import Catalogue, Histories
 from ..core.ratings import rated
-from ..core.simd import BOUND, SCALE
+from ..core.simd import BOUND, LANES, SCALE, every, inside, load, padded, root, store, sum_of
 from ..core.types import Float32Array, Int64Array, UInt64Array
 from ..core.update import STEP, Total, Update, real
 from ..kernels import bpr_mf
@@ -277,36 +277,37 @@ class Filling(NamedTuple):
 
 
 class FedRecRoom(NamedTuple):
-    """Working memory of a device. x: U', y: the implicit part of SVD++, h: a gradient, float32 [F]; known: float32 [n]."""
+    """Working memory of a device, rows of F numbers padded to whole lanes. own: U_u, x: U', y: the implicit part of SVD++, h, out:
+    gradients, float32 [W]; known: float32 [n]."""
 
+    own: Float32Array
     x: Float32Array
     y: Float32Array
     h: Float32Array
+    out: Float32Array
     known: Float32Array
 
 
 def fill(mixed: Mixed, v: Float32Array, u: Float32Array, filling: Filling) -> Mixed:
     """The rows of m devices with made-up ratings for the decoys. v: float32 [items, width]; u: float32 [m, F], not changed."""
     value = np.empty_like(mixed.value)
-    _fill(mixed, v, u, filling, value)
+    _fill(mixed, v, u, filling, room_for(u.shape[1], len(mixed.item)), value)
     return mixed._replace(value=value)
 
 
-@njit(cache=True, nogil=True)
 def room_for(factors: int, rows: int) -> FedRecRoom:
     """Working memory for devices with n rows together."""
-    x, y, h = np.empty(factors, np.float32), np.empty(factors, np.float32), np.empty(factors, np.float32)
-    return FedRecRoom(x, y, h, np.empty(rows, np.float32))
+    own, x, y, h, out = (np.zeros(padded(factors), np.float32) for _ in range(5))
+    return FedRecRoom(own, x, y, h, out, np.empty(rows, np.float32))
 
 
-@njit(cache=True, nogil=True)
-def _fill(mixed: Mixed, v: Float32Array, u: Float32Array, filling: Filling, value: Float32Array) -> None:
-    room = room_for(u.shape[1], len(mixed.item))
+@njit(cache=True, nogil=True, error_model="numpy")
+def _fill(mixed: Mixed, v: Float32Array, u: Float32Array, filling: Filling, room: FedRecRoom, value: Float32Array) -> None:
     for d in range(len(u)):
         fill_one(mixed, d, v, u, filling, room, value)
 
 
-@njit(cache=True, nogil=True)
+@inside
 def fill_one(
     mixed: Mixed, d: int, v: Float32Array, u: Float32Array, filling: Filling, room: FedRecRoom, value: Float32Array
 ) -> None:
@@ -321,49 +322,53 @@ def fill_one(
     for r in range(mixed.ptr[d], mixed.ptr[d + 1]):
         value[r] = mixed.value[r] if mixed.rated[r] else mean
         if filling.predicts and not mixed.rated[r]:
-            value[r] = predicted(room, v, mixed.item[r], r)
+            value[r] = predicted(room, v, mixed.item[r], r, u.shape[1])
 
 
-@njit(cache=True, nogil=True)
-def predicted(room: FedRecRoom, v: Float32Array, i: int, r: int) -> np.float32:
+@inside
+def predicted(room: FedRecRoom, v: Float32Array, i: int, r: int, factors: int) -> np.float32:
     """The prediction (U'_u + y) . V_i of row r by the temporary user vector."""
-    out = room.known[r]
-    for f in range(len(room.x)):
-        out += room.x[f] * v[i, f]
-    return out
+    return room.known[r] + dot(room.x, v, i, factors)
 
 
-@njit(cache=True, nogil=True)
+@inside
+def dot(x: Float32Array, v: Float32Array, i: int, factors: int) -> np.float32:
+    """The inner product of a padded vector with V_i."""
+    product, at = every(np.float32(0)), np.int64(i) * v.shape[1]
+    for f in range(0, factors, LANES):
+        product = product + load(x, f) * load(v, at + f, factors - f)
+    return sum_of(product)
+
+
+@inside
 def train_temporary(mixed: Mixed, d: int, v: Float32Array, u: Float32Array, filling: Filling, room: FedRecRoom) -> None:
     """Trains the temporary U'_u, room.x: it starts from U_u and takes some steps on the rated items alone. room.known: y . V_i, which
     does not move meanwhile."""
-    x, g, start, stop = room.x, room.h, mixed.ptr[d], mixed.ptr[d + 1]
-    rate, reg, count, factors = filling.rate, filling.reg, np.float32(0), len(room.x)
-    implicit_part(mixed, d, v, room.y)
-    for f in range(factors):
-        x[f] = u[d, f]
+    x, g, start, stop, factors = room.x, room.h, mixed.ptr[d], mixed.ptr[d + 1], u.shape[1]
+    rate, reg, count, none = every(filling.rate), every(filling.reg), np.float32(0), every(np.float32(0))
+    implicit_part(mixed, d, v, room.y, factors)
+    for f in range(0, factors, LANES):
+        store(x, f, load(u, d * factors + f, factors - f))
     for r in range(start, stop):
         count += np.float32(mixed.rated[r])
-        room.known[r] = 0
-        for f in range(factors):
-            room.known[r] += room.y[f] * v[mixed.item[r], f]
+        room.known[r] = dot(room.y, v, mixed.item[r], factors)
     for _ in range(filling.steps):
-        for f in range(factors):
-            g[f] = 0
+        for f in range(0, factors, LANES):
+            store(g, f, none)
         for r in range(start, stop):
             if not mixed.rated[r]:
                 continue
-            i = mixed.item[r]
-            e = mixed.value[r] - predicted(room, v, i, r)
-            for f in range(factors):
-                slope = reg * x[f] - e * v[i, f]
+            at = np.int64(mixed.item[r]) * v.shape[1]
+            e = every(mixed.value[r] - predicted(room, v, mixed.item[r], r, factors))
+            for f in range(0, factors, LANES):
+                slope = reg * load(x, f) - e * load(v, at + f, factors - f)
                 if filling.each:
-                    x[f] -= rate * slope
+                    store(x, f, load(x, f) - rate * slope)
                 else:
-                    g[f] += slope
+                    store(g, f, load(g, f) + slope)
         if not filling.each and count > 0:
-            for f in range(factors):
-                x[f] -= rate * (g[f] / count)
+            for f in range(0, factors, LANES):
+                store(x, f, load(x, f) - rate * (load(g, f) / every(count)))
 
 
 # ---- the device: gradients of 1/2 (r - (u + y) . v_i)^2 + lambda / 2 (|u|^2 + |v_i|^2 + ...), y the implicit part of SVD++ ----------
@@ -395,47 +400,61 @@ def batch_gradients(
             u[d, f] -= rate * (g_u[f] / max(count, np.float32(1)))  # U_u <- U_u - gamma grad U_u
 
 
-@njit(cache=True, nogil=True)
 def stochastic_gradients(
     filled: Mixed, v: Float32Array, u: Float32Array, rate: np.float32, reg: np.float32, decoys_move_u: bool, g: Float32Array
 ) -> None:
     """Gradients as `batch_gradients` makes them, in the stochastic style: U_u moves after each row; every device by itself, all from the
     same v."""
-    room = room_for(u.shape[1], 0)
-    for d in range(len(u)):
-        visit_one(filled, d, v, u, rate, reg, decoys_move_u, room, g, 0)
+    _stochastic_gradients(filled, v, u, rate, reg, decoys_move_u, room_for(u.shape[1], 0), g)
 
 
-@njit(cache=True, nogil=True)
-def visit_one(
-    filled: Mixed, d: int, v: Float32Array, u: Float32Array, rate: np.float32, reg: np.float32, decoys_move_u: bool,
-    room: FedRecRoom, g: Float32Array, base: int,
+@njit(cache=True, nogil=True, error_model="numpy")
+def _stochastic_gradients(
+    filled: Mixed, v: Float32Array, u: Float32Array, rate: np.float32, reg: np.float32, decoys_move_u: bool, room: FedRecRoom,
+    g: Float32Array,
 ) -> None:  # fmt: skip
-    """Runs one device's round: device d goes through its rows in order and moves U_u after each. g: float32 [rows, w], from row `base`
-    of `filled` on: the gradients of V_i (and O_i) for its rows.
+    for d in range(len(u)):
+        visit_one(filled, filled.value, d, v, u, rate, reg, decoys_move_u, room, g, 0)
+
+
+@inside
+def visit_one(
+    filled: Mixed, value: Float32Array, d: int, v: Float32Array, u: Float32Array, rate: np.float32, reg: np.float32,
+    decoys_move_u: bool, room: FedRecRoom, g: Float32Array, base: int,
+) -> None:  # fmt: skip
+    """Runs one device's round: device d goes through its rows in order and moves U_u after each. value: the rows' ratings, made-up ones
+    among them. g: float32 [rows, w], from row `base` of `filled` on: the gradients of V_i (and O_i) for its rows.
 
     With w = 2 F, v holds O in its second half, y = sum_k O_k / sqrt |I_u| takes part, and each row moves every O_k of a rated item: all
     alike but for lambda, O_k <- (1 - rate lambda) O_k + rate e V_i / sqrt |I_u|, so that what they have moved at the end is
     rate (h - shrunk O_k), and h and `shrunk` are all there is to keep.
     """
-    y, h, factors, start, stop = room.y, room.h, len(room.y), filled.ptr[d], filled.ptr[d + 1]
-    root, implicit = implicit_part(filled, d, v, y), v.shape[1] > factors
-    keep, left, shrunk = np.float32(1) - rate * reg, np.float32(1), np.float32(0)
-    for f in range(factors):
-        h[f] = 0
+    own, y, h, out, factors, start, stop = room.own, room.y, room.h, room.out, u.shape[1], filled.ptr[d], filled.ptr[d + 1]
+    one_root, implicit, none = implicit_part(filled, d, v, y, factors), v.shape[1] > factors, every(np.float32(0))
+    one_keep, left, shrunk = np.float32(1) - rate * reg, np.float32(1), np.float32(0)
+    keep, divisor, by, shrink = every(one_keep), every(one_root), every(rate), every(reg)
+    for f in range(0, factors, LANES):
+        store(h, f, none)
+        store(own, f, load(u, d * factors + f, factors - f))
     for r in range(start, stop):
-        i, e, moves = filled.item[r], filled.value[r], filled.rated[r] or decoys_move_u
-        for f in range(factors):
-            e -= (u[d, f] + y[f]) * v[i, f]
-        for f in range(factors):
-            g[r - base, f] = reg * v[i, f] - e * (u[d, f] + y[f])  # grad V_ui, at the U_u before its step
+        at, moves, product = np.int64(filled.item[r]) * v.shape[1], filled.rated[r] or decoys_move_u, none
+        for f in range(0, factors, LANES):
+            product = product + (load(own, f) + load(y, f)) * load(v, at + f, factors - f)
+        e = every(value[r] - sum_of(product))  # e_ui
+        for f in range(0, factors, LANES):
+            v_i, u_d, y_d = load(v, at + f, factors - f), load(own, f), load(y, f)
+            store(out, f, shrink * v_i - e * (u_d + y_d))  # grad V_ui, at the U_u before its step
             if moves:
-                u[d, f] -= rate * (reg * u[d, f] - e * v[i, f])
+                store(own, f, u_d - by * (shrink * u_d - e * v_i))
                 if implicit:
-                    y[f] = keep * y[f] + rate * (e * v[i, f])
-                    h[f] = keep * h[f] + e * v[i, f] / root
+                    store(y, f, keep * y_d + by * (e * v_i))
+                    store(h, f, keep * load(h, f) + e * v_i / divisor)
+        for f in range(factors):
+            g[r - base, f] = out[f]
         if moves:
-            shrunk, left = shrunk + reg * left, left * keep
+            shrunk, left = shrunk + reg * left, left * one_keep
+    for f in range(factors):
+        u[d, f] = own[f]
     if implicit:
         for r in range(start, stop):
             for f in range(factors):
@@ -443,33 +462,39 @@ def visit_one(
                 g[r - base, factors + f] = shrunk * o - h[f] if filled.rated[r] else np.float32(0)
 
 
-@njit(cache=True, nogil=True)
-def implicit_part(mixed: Mixed, d: int, v: Float32Array, y: Float32Array) -> np.float32:
-    """SVD++'s sum of O_k over the rated items of device d, divided by sqrt |I_u|; that divisor is returned. 0 where v holds no O."""
-    factors, count = len(y), np.float32(0)
-    for f in range(factors):
-        y[f] = 0
+@inside
+def implicit_part(mixed: Mixed, d: int, v: Float32Array, y: Float32Array, factors: int) -> np.float32:
+    """SVD++'s sum of O_k over the rated items of device d, divided by sqrt |I_u|, to the padded y; that divisor is returned. 0 where v
+    holds no O."""
+    count = np.float32(0)
+    for f in range(0, factors, LANES):
+        store(y, f, every(np.float32(0)))
     for r in range(mixed.ptr[d], mixed.ptr[d + 1]):
         if mixed.rated[r]:
             count += np.float32(1)
             if v.shape[1] > factors:
-                for f in range(factors):
-                    y[f] += v[mixed.item[r], factors + f]
-    root = np.sqrt(max(count, np.float32(1)))
-    for f in range(factors):
-        y[f] /= root
-    return root
+                at = np.int64(mixed.item[r]) * v.shape[1] + factors
+                for f in range(0, factors, LANES):
+                    store(y, f, load(y, f) + load(v, at + f, factors - f))
+    one = root(max(count, np.float32(1)))
+    for f in range(0, factors, LANES):
+        store(y, f, load(y, f) / every(one))
+    return one
 
 
-@njit(cache=True, nogil=True)
 def with_implicit(own: Mixed, v: Float32Array, u: Float32Array) -> Float32Array:
     """User vectors with SVD++'s implicit part, U_u + y of every device, float32 [m, F]; own: the rated items."""
-    out, y = np.empty_like(u), np.empty(u.shape[1], np.float32)
-    for d in range(len(u)):
-        implicit_part(own, d, v, y)
-        for f in range(len(y)):
-            out[d, f] = u[d, f] + y[f]
+    out = np.empty_like(u)
+    _with_implicit(own, v, u, room_for(u.shape[1], 0), out)
     return out
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _with_implicit(own: Mixed, v: Float32Array, u: Float32Array, room: FedRecRoom, out: Float32Array) -> None:
+    for d in range(len(u)):
+        implicit_part(own, d, v, room.y, u.shape[1])
+        for f in range(u.shape[1]):
+            out[d, f] = u[d, f] + room.y[f]
 
 
 # ---- the server's step -------------------------------------------------------------------------------------------------------------
@@ -483,7 +508,7 @@ def stepped(v: Float32Array, total: Int64Array, count: Int64Array, rate: float) 
     return out
 
 
-@njit(cache=True, nogil=True)
+@inside
 def step_one(filled: Mixed, d: int, v: Float32Array, g: Float32Array, rate: float, decoys_count: bool) -> bool:
     """Makes the step of `stepped` in place after device d alone has sent g (its first row is g's first). Returns False if a value cannot
     be sent."""
@@ -497,19 +522,27 @@ def step_one(filled: Mixed, d: int, v: Float32Array, g: Float32Array, rate: floa
     return ok
 
 
-@njit(cache=True, nogil=True)
 def solo(
     mixed: Mixed, value: Float32Array, v: Float32Array, u: Float32Array, first: int, last: int, filling: Filling,
     rate: np.float32, reg: np.float32, decoys_move_u: bool, decoys_count: bool,
 ) -> bool:  # fmt: skip
     """Runs devices first .. last - 1 one after the other, each followed by the server's step: v, u in place, value overwritten. Returns
     False if a value cannot be sent."""
-    filled, room, ok = Mixed(mixed.ptr, mixed.item, value, mixed.rated), room_for(u.shape[1], len(mixed.item)), True
-    g = np.zeros((np.max(mixed.ptr[1:] - mixed.ptr[:-1]), v.shape[1]), np.float32)
+    room, longest = room_for(u.shape[1], len(mixed.item)), int(np.diff(mixed.ptr).max())
+    g = np.zeros((longest, v.shape[1]), np.float32)
+    return bool(_solo(mixed, value, v, u, first, last, filling, rate, reg, decoys_move_u, decoys_count, room, g))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _solo(
+    mixed: Mixed, value: Float32Array, v: Float32Array, u: Float32Array, first: int, last: int, filling: Filling,
+    rate: np.float32, reg: np.float32, decoys_move_u: bool, decoys_count: bool, room: FedRecRoom, g: Float32Array,
+) -> bool:  # fmt: skip
+    ok = True
     for d in range(first, last):
         fill_one(mixed, d, v, u, filling, room, value)
-        visit_one(filled, d, v, u, rate, reg, decoys_move_u, room, g, mixed.ptr[d])
-        ok &= step_one(filled, d, v, g, np.float64(rate), decoys_count)
+        visit_one(mixed, value, d, v, u, rate, reg, decoys_move_u, room, g, mixed.ptr[d])
+        ok &= step_one(mixed, d, v, g, np.float64(rate), decoys_count)
     return ok
 
 

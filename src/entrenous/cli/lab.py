@@ -63,7 +63,7 @@ def bench(name: str, /, *, threads: int = 0, devices: int | None = None, json: b
     threads:
         Threads, 0 = all cores.
     devices:
-        How many, in benches of a server's nodes; default: as the limit is said for.
+        How many, in benches of a server's nodes and of growth; default: as the limit is said for.
     json:
         Print one JSON object on stdout.
     """
