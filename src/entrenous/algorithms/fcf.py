@@ -271,7 +271,7 @@ class FCF(Settings):
 ALGORITHMS = {
     "fcf": FCF,
     "fcf-newton": partial(
-        FCF, form="gram", optimiser="newton", learning_rate=1.0, reg_by="root", reg=0.7, alpha=3.0, factors=128, rounds=8
+        FCF, form="gram", optimiser="newton", learning_rate=1.0, reg_by="root", reg=0.5, alpha=3.0, factors=128, rounds=8
     ),
     "fcf-huawei": partial(FCF, unobserved=0.0, alpha=0.0, optimiser="sgd", learning_rate=0.005, reg=1.0),
 }
