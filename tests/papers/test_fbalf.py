@@ -30,6 +30,7 @@ FEW = {name: value for name, value in {**SMALL, "rounds": 3}.items() if name not
 QUICK = {
     ("small", "fbalf-bayes"): Tuned(FEW, by="a test"),
     ("small", "fbalf"): Tuned({"factors": 3, "rounds": 2}, by="a test"),
+    ("small", "fbalf, decoys_move_u"): Tuned({"factors": 3, "rounds": 2}, by="a test"),
     ("small", "fedmf"): Tuned({"factors": 3, "rounds": 3}, by="a test"),
     ("small", "fedrec, batch"): Tuned({"factors": 3, "rounds": 60, "decay": 1.0, "learning_rate": 0.2}, by="a test"),
     ("small", "fedrec, stochastic"): Tuned({"factors": 3, "rounds": 2}, by="a test"),
@@ -69,7 +70,9 @@ def test_the_paper_has_36_figures_of_six_systems() -> None:
 
 
 def test_every_tuned_setting_is_one_that_its_system_takes() -> None:
-    systems = {system.name: system for system in (*fbalf_accuracy.FEDERATED, *fbalf_accuracy.CENTRAL)}
+    systems = {
+        system.name: system for system in (*fbalf_accuracy.FEDERATED, *fbalf_accuracy.CENTRAL, *fbalf_variants.SYSTEMS.values())
+    }
     for (_, name), found in CHOSEN.items():
         check(RunPlan(algorithm=systems[name].algorithm, settings={**found.settings, **dict(systems[name].own)}))
         assert found.by
