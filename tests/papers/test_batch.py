@@ -58,7 +58,8 @@ def test_a_failure_is_told_and_stops_nothing(two, tmp_path):
     content = json.loads((tmp_path / "out" / "good.json").read_text())
     origin = content["origin"]
     assert origin["pins"] == {"tiny": tiny().sha256()} and origin["algorithms"] == ["fcf", "popular"]
-    assert re.fullmatch(r"\d{4}-\d\d-\d\d", origin["date"]) and origin["versions"]["numpy"] and origin["training_seconds"] > 0
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", origin["date"]) and origin["versions"]["numpy"]
+    assert origin["training_seconds"] >= 0  # rounded to a tenth
     assert all("loo-20" in row["protocol"] for row in content["rows"])
 
 

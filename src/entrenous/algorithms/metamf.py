@@ -267,7 +267,8 @@ class MetaMF(Settings):
         sizes, batches, step = self._sizes(server), shown["item"], int(server.step[0])
         server.ratings[sender] = shown["ratings"][:, 0]
         scale = np.float32(1 / max(1, int((batches >= 0).sum())))
-        parts = batches, shown["low"], shown["rise"].reshape(len(sender), -1), shown["first"], shown["second"]
+        rise = shown["rise"].reshape(len(sender), self.low * self.factors)
+        parts = batches, shown["low"], rise, shown["first"], shown["second"]
         meta_network.back(meta_network.views(server.theta, sizes), sender, *parts, scale, meta_network.views(slope, sizes))
         rate = self.learning_rate * self.rate_decay ** (step // int(server.epoch[0]))
         regs = (self.reg, 0.0) if self.decay == "gradient" else (0.0, rate * self.reg)

@@ -124,7 +124,7 @@ def generate(meta: MetaParameters, sizes: MetaSizes, users: Int64Array, item: Fl
         _outputs(weight, bias, h, g + 1, outs[-1])
     if item is None:
         low = np.empty((m, sizes.items, sizes.low), np.float32)
-        _outputs(meta.low, meta.low0, h, 0, low.reshape(m, -1))
+        _outputs(meta.low, meta.low0, h, 0, low.reshape(m, low.shape[1] * low.shape[2]))
     else:
         low = np.zeros((m, item.shape[1], sizes.low), np.float32)
         _some_rows(meta.low, meta.low0, h, item, low)

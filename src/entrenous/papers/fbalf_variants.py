@@ -21,7 +21,7 @@ from .measures import KB_UP, mean
 from .opened import rated
 from .study import System
 from .table import PaperTable, Trained, Values
-from .values import printed, worded
+from .values import listed, printed, worded
 
 # ---- biases --------------------------------------------------------------------------------------------------------------------------
 
@@ -118,12 +118,19 @@ ALIKE = tuple(
 )
 
 
+def ranked_alike(trained: Trained) -> list[str]:
+    """The systems by their mean RMSE."""
+    rmse = sorted(trained.means(trained.systems, "rmse").items(), key=lambda one: one[1])
+    return [worded("fbalf", "alike", name=trained.name, said=listed(dict(rmse), ".4f"))]
+
+
 EXPERIMENTS = {
     "fbalf-factors": PaperTable(
         title="federated rating prediction with one latent dimension for all (FBALF, section 5.1.4)",
         data=rated(*map(ratings, ("ml-100k", "yahoo-r3", "ml-1m"))),
         systems=ALIKE,
         metrics=ERRORS,
+        findings=(ranked_alike,),
     ),
     "fbalf-bias": PaperTable(
         title="what the biases buy, by group of users and items (FBALF, section 4.2.1)",

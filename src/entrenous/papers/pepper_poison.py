@@ -65,7 +65,8 @@ def rows_of(context: Context, found: Mapping[tuple[str, System], PoisonedRuns]) 
     """A row for each system, attack and metric."""
     rounds = QUICK_ROUNDS if context.quick else ROUNDS
     for (attacked, system), runs in found.items():
-        said = f"{SHARE:.0%} of all peers collude: {attacked}; {rounds} rounds; {len(runs.clean)} seeds from {context.seed}; defaults"
+        seeds = ", ".join(str(context.seed + n) for n in range(len(runs.clean)))
+        said = f"{SHARE:.0%} of all peers collude: {attacked}; {rounds} rounds; seeds {seeds}; defaults"
         values = {CLEAN: runs.clean, HR: runs.attacked, COST: runs.cost, **({ER: runs.exposed} if attacked == "pip" else {})}
         for metric, some in values.items():
             yield seed_row(named(context), f"{system}, {attacked}", metric, some.tolist(), None, said)

@@ -27,12 +27,12 @@ RANKED = HR, NDCG = ("hr@10", "ndcg@10")
 MB_USER, CPU_DEVICE = "MB a user", "CPU s a device"
 FOUR = tuple(map(System, ("pfpl+", "cali3f-neumf", "fbalf", "pepper-gmf")))  # one of each paper
 FEDERATED = (
-    *("sfpl", "sfpl+", "pfpl", "pfpl+", "fcf", "fcf-huawei"),
+    *("sfpl", "sfpl+", "pfpl", "pfpl+", "fcf", "fcf-newton", "fcf-huawei"),
     *("fedavg-gmf", "fedavg-neumf", "fedfast-gmf", "fedfast-neumf", "ditto-neumf", "reptile-gmf", "reptile-neumf"),
     *("cali3f-gmf", "cali3f-mlp", "cali3f-neumf"),
     *("fbalf", "fbalf-bayes", "fedmf", "fedrec", "fedrec++", "metamf", "rfrec"),
 )
-GOSSIP = ("gossip-average-gmf", "gossip-age-gmf", "gossip-reptile-gmf", "pepper-gmf")
+GOSSIP = ("gossip-average-gmf", "gossip-age-gmf", "gossip-reptile-gmf", "pepper-gmf", "pepper-evidence-gmf")
 CENTRAL = ("ials", "ease", "bpr-mf", "central-neumf", "popular", "random")
 QUICK = (*("pfpl+", "fcf", "fedavg-gmf", "cali3f-neumf", "fbalf", "gossip-average-gmf", "pepper-gmf"), "ials", "popular")
 
