@@ -247,3 +247,23 @@ def test_bytes_are_the_batch_and_the_model(data: Interactions) -> None:
 def test_rounds_keep_to_the_declaration(data: Interactions, batch: int) -> None:
     contract = within_contract(MetaMF(**{**SETTINGS, "batch": batch, "cohort": 4}), data)
     assert contract.block_bytes >= contract.most_bytes + 4 * 2 * ITEMS  # what it sends, and an item table of its own
+
+
+@pytest.mark.parametrize(("lie", "wrong"), [(ITEMS + 1.0, True), (1e30, True), (2.5, True), (-1.0, True), (float(ITEMS), False)])
+def test_how_many_ratings_a_device_claims_is_held_to_the_catalogue(data: Interactions, lie: float, wrong: bool) -> None:
+    """The server shares out turns by it: one who claims to have more than there are items would have all turns."""
+    algorithm, server = begun(data)
+    contract, users = bound(algorithm, data.catalogue), np.arange(4)
+    devices = algorithm.init_devices(users, key(0))
+    _, update = algorithm.local(
+        contract.delivered(algorithm.download(server), users), devices, data.histories(users), users, key(0)
+    )
+    assert not contract.misplaced(update.shown)
+    update.shown["ratings"][:] = lie
+    assert bool(contract.misplaced(update.shown)) == wrong
+
+
+def test_devices_that_all_claim_to_have_nothing_are_asked_all_the_same(data: Interactions) -> None:
+    algorithm, server = begun(data, batch=2, cohort=4, drawn="turns")
+    nothing = server._replace(ratings=np.zeros(len(server.ratings), np.float32))
+    assert len(algorithm.select(nothing, data.catalogue, key(0)))

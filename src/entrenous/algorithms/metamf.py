@@ -144,7 +144,14 @@ class MetaMF(Settings):
             when="with every item, by name",
             reveals="the rating: the gradient of A_u[i] is the error times numbers that the server made itself, so it can divide",
         ),
-        shown("ratings", 1, when="each round a device takes part in, by name", reveals="how many ratings the user has", least=0),
+        shown(
+            "ratings",
+            1,
+            when="each round a device takes part in, by name",
+            reveals="how many ratings the user has",
+            below="counts",
+            least=0,
+        ),
         shown("rise", "low", "factors", when="each round a device takes part in, by name", reveals="a summary of its batch"),
         shown("first", "first", when="each round a device takes part in, by name", reveals="a summary of its batch"),
         shown(
@@ -172,8 +179,9 @@ class MetaMF(Settings):
         return 1 if self.drawn == "evenly" else max(1, catalogue.interactions // (self.configured(catalogue).cohort * self.batch))
 
     def sizes(self, catalogue: Catalogue) -> dict[str, int]:
-        """Sizes of the declared arrays. first, second: numbers in the layers of a generated predictor."""
-        return {"first": self.meta_sizes(1, 1).first, "second": self.predictor + 1}
+        """Sizes of the declared arrays. first, second: numbers in the layers of a generated predictor. counts: how many numbers of ratings
+        a user can have, from none to one for each item."""
+        return {"first": self.meta_sizes(1, 1).first, "second": self.predictor + 1, "counts": catalogue.items + 1}
 
     def meta_sizes(self, users: int, items: int) -> MetaSizes:
         """Sizes of the meta network's layers."""

@@ -44,8 +44,8 @@ def shuffled(key: np.uint64, t: int, n: int) -> int:
 
 def in_turns(key: np.uint64, first: int, size: int, turns: Int64Array) -> Int64Array:
     """The users whose turns are `first` .. first + size - 1 of a random order of all turns, ascending, each once. The order begins anew
-    after the last. turns: int64 [users], how many each user has in an order."""
-    ends = np.cumsum(turns)
+    after the last. turns: int64 [users], how many each user has in an order; one each where nobody has any."""
+    ends = np.cumsum(turns if turns.any() else np.ones_like(turns))
     return np.unique(np.searchsorted(ends, _places(key, first, size, int(ends[-1])), side="right"))
 
 
