@@ -138,7 +138,7 @@ def parts_of(split: Split) -> Parts:
     """
     if split.validation is None:
         return {"test": CellPart(rows=split.final_train, held=split.test)}
-    masked, weighting = None if split.refit else split.validation.rows, split.weighting_sets
+    masked, weighting = split.left_out, split.weighting_sets
     return {
         "test": CellPart(rows=split.final_train, held=split.test, masked=masked, weighting=weighting),
         "validation": CellPart(rows=split.train, held=split.validation, weighting=weighting),

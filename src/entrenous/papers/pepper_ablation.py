@@ -60,12 +60,13 @@ def studies(context: Context, notes: list[str]) -> list[Study]:
         )
     real, several = (REAL[:1], GROUPS[-1:]) if context.quick else (REAL, GROUPS)
     found = opened(
-        real,
+        [source for source in real if context.wants(source.data, str(source))],
         lambda source: pepper_study(context, source, chosen_on=str(CHOSEN_ON.get(source, source))),
         "validation",
         notes,
     )
-    return [*found, *(pepper_study(context, source, data) for source, data in map(groups, several))]
+    made = [pair for pair in map(groups, several) if context.wants(pair[0].data, str(pair[0]))]
+    return [*found, *(pepper_study(context, source, data) for source, data in made)]
 
 
 def tests_of(trained: Trained) -> list[dict[str, Any]]:

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..audit.robustness import attack
 from ..core.types import Float64Array
+from ..data.interactions import Interactions
 from .findings import tested_columns, verdict
 from .pepper_ablation import BOTH, EVIDENCE, IDEAS, SYSTEMS
 from .pepper_accuracy import MOVIELENS
@@ -43,15 +44,15 @@ class PoisonedRuns(NamedTuple):
         return self.clean - self.attacked
 
 
-def measured(context: Context, system: System, name: str) -> PoisonedRuns:
+def measured(context: Context, data: Interactions, system: System, name: str) -> PoisonedRuns:
     """Trains with and without colluders, once a seed."""
     seeds, rounds = (QUICK_SEEDS, QUICK_ROUNDS) if context.quick else (SEEDS, ROUNDS)
-    data: Any = MOVIELENS.read() if context.data is None else context.data
+    context.uses(system.algorithm, data)
     protocol = MOVIELENS.protocol if context.data is None else "pepper-85-15"
     rows = [
         attack(system.algorithm, data, attack=name, share=SHARE, settings=dict(system.more), defences=("none",), rounds=rounds,
                protocol=protocol, seed=seed)["rows"][0]
-        for seed in range(context.seed, context.seed + seeds)
+        for seed in range(context.seed, context.seed + (context.seeds or seeds))
     ]  # fmt: skip
     return PoisonedRuns(*(np.array([row[column] for row in rows]) for column in (HR, "hr@10_attacked", ER)))
 
@@ -81,7 +82,10 @@ def tests_of(context: Context, found: Mapping[tuple[str, System], PoisonedRuns])
 
 def poisoned(context: Context) -> Found:
     """Every system under every attack."""
-    found = {(name, system): measured(context, system, name) for name in ATTACKS for system in COMPARED}
+    if not context.wants(MOVIELENS.data, str(MOVIELENS)):
+        return Found()
+    data = MOVIELENS.read() if context.data is None else context.data
+    found = {(name, system): measured(context, data, system, name) for name in ATTACKS for system in COMPARED}
     tests, notes = tests_of(context, found), []
     for name in ATTACKS:
         cost = ", ".join(f"{system} {found[name, system].cost.mean():.3f}" for system in COMPARED)

@@ -296,7 +296,6 @@ def _fold(plan: RunPlan, algorithm: Algorithm, split: Split, watch: Watch, trace
     began = time.perf_counter()
     model = train(plan, algorithm, split, watch, trace, fold)
     trained = time.perf_counter()
-    masked = split.validation.rows if split.validation is not None and not split.refit else None
     found = evaluate(
         model.recommender,
         rows,
@@ -304,7 +303,7 @@ def _fold(plan: RunPlan, algorithm: Algorithm, split: Split, watch: Watch, trace
         label=short(plan.algorithm),
         n=LENGTHS,
         seed=plan.seed,
-        also_mask=masked,
+        also_mask=split.left_out,
         ratings=predicts_ratings(algorithm),
         further=watch.metrics,
         progress=watch.progress,

@@ -9,5 +9,4 @@ from ..split.types import Split
 
 def tested(recommender: Recommender, split: Split, *, label: str, seed: int = 0, n: tuple[int, ...] = (10,)) -> Evaluation:
     """Evaluates a recommender that was trained on the final training rows of a split, as `entrenous run` does. label: for errors."""
-    masked = split.validation.rows if split.validation is not None and not split.refit else None
-    return evaluate(recommender, split.final_train, split.test, label=label, n=n, seed=seed, also_mask=masked)
+    return evaluate(recommender, split.final_train, split.test, label=label, n=n, seed=seed, also_mask=split.left_out)

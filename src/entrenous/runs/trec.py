@@ -62,9 +62,7 @@ def write_trec(
 
 def _seen(split: Split) -> Interactions:
     """Rows that do not compete though nothing was learnt from them: validation rows, unless the model was refitted on them."""
-    if split.validation is None or split.refit:
-        return split.train.select(np.zeros(len(split.train), bool))
-    return split.validation.rows
+    return split.train.select(np.zeros(len(split.train), bool)) if split.left_out is None else split.left_out
 
 
 def _left(items: list[int], scores: list[float], seen: Int32Array, n: int) -> list[tuple[int, float]]:

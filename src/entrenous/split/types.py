@@ -49,6 +49,11 @@ class Split(NamedTuple):
         return self.validation if self.weighting else None
 
     @property
+    def left_out(self) -> Interactions | None:
+        """Validation rows that the final model does not train on, which do not compete with test rows; None if it trains on them."""
+        return None if self.refit or self.validation is None else self.validation.rows
+
+    @property
     def all_rows(self) -> Interactions:
         """Every row, held-out ones too: what the data is, not what a model may see."""
         held = [held.rows for held in (self.validation, self.test) if held is not None]
