@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..core.errors import InputError
+from ..core.errors import at_least
 from ..core.protocols import Progress
 from ..runs import pipeline, store
 from ..runs.train import OnRound
-from ..tuning.before import chosen_before
 from .asked import SplitAsked, algorithm_asked, data_asked, metrics_asked, split_asked
 from .progress import asked_progress
 from .result import Run
@@ -65,9 +64,15 @@ def run(
         rows = data_asked(data)
         usual, parts = split_asked(split, rows, seed, load or {})
         chosen = {**own, **(settings or {})}
+        at_least("--tune", tune, 0)
         if tune:
-            if parts or patience or further.get("profile", "paper") != "paper":
-                raise InputError("tune", "it chooses by protocol and without protection", fix="use entrenous.tune")
+            from ..tuning.before import chosen_before, refuse_beside
+
+            refuse_beside(
+                split=parts, patience=patience, profile=further.get("profile", "paper") != "paper",
+                negatives=further.get("negatives", "train") != "train",
+                **{name: further.get(name) for name in ("given", "network", "workers", "ray")},
+            )  # fmt: skip
             chosen, rounds, _ = chosen_before(
                 name, rows, protocol=protocol or usual, trials=tune, seed=seed, settings=chosen, rounds=rounds, load=load,
                 threads=further.get("threads", 0), folder=None if out is None else Path(out), progress=shown,

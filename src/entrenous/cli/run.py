@@ -118,9 +118,8 @@ def run(
     """
     from ..core.own import is_place
     from ..runs import pipeline, reopen, store
-    from ..tuning.before import chosen_before, sentences
 
-    told: dict[str, Any] = {}
+    told, said = dict[str, Any](), list[str]()
     at_least("--tune", tune, 0)
     with progress_bar(algorithm or "") as progress:
         if resume is not None:
@@ -145,7 +144,9 @@ def run(
         else:
             fixed = assignments(settings)
             if tune:
-                _refuse_beside_tune(
+                from ..tuning.before import chosen_before, refuse_beside, sentences
+
+                refuse_beside(
                     given=given, patience=patience, network=network, profile=profile != "paper", negatives=negatives != "train",
                     workers=workers, ray=ray,
                 )  # fmt: skip
@@ -154,6 +155,7 @@ def run(
                         algorithm, data, protocol=protocol, trials=tune, seed=seed, settings=fixed, rounds=rounds,
                         load=assignments(load, "--load"), threads=threads, folder=out, progress=progress,
                     )  # fmt: skip
+                said = sentences(told)
             finished = pipeline.run(
                 algorithm, data, protocol=protocol, seed=seed, rounds=rounds, settings=fixed, patience=patience,
                 every=every, given=None if given is None else str(given), load=assignments(load, "--load"),
@@ -164,18 +166,10 @@ def run(
     if json:
         emit_json({**finished.manifest, **({"tuned": told} if told else {})})
     else:
-        for sentence in sentences(told) if told else []:
+        for sentence in said:
             print(f"- {sentence}")
         usual = finished.path is None or finished.path.parent == RUNS
         show_run(finished.manifest, finished.manifest["run"] if usual else str(finished.path))
-
-
-def _refuse_beside_tune(**others: Any) -> None:
-    """What a search before a run does not do: `entrenous tune` does some of it."""
-    for name, value in others.items():
-        if value:
-            problem = f"it does not go with --tune, which trains as --profile paper does{', in this process' if name == 'workers' else ''}"
-            raise InputError(f"--{name}", problem, fix="choose settings with `entrenous tune`, then name them with --set")
 
 
 def _refuse_change(asked: dict[str, Any], manifest: dict[str, Any]) -> None:

@@ -35,21 +35,29 @@ def space_of(algorithm: str, fixed: Mapping[str, Any]) -> dict[str, str]:
     to a value elsewhere (`alpha` of fcf-huawei).
 
     Raises InputError for an algorithm that declares nothing, and where nothing is left."""
-    made = algorithm_of(algorithm, fixed)
-    declared, own = search_space(made), _settings(made)
+    made: Any = algorithm_of(algorithm, fixed)
+    declared, own = search_space(made), dict(made)
     around = {name: text for name, text in declared.items() if _holds(read_space(algorithm, {name: text}, {})[name], own[name])}
     left = {name: text for name, text in around.items() if name not in fixed}
+    if not declared:
+        problem, fix = f"{short(algorithm)} declares no search space", f"entrenous tune {short(algorithm)} --search name=a..b"
+        raise InputError("--tune", problem, expected="an algorithm with `search_space`", fix=fix)
     if not left:
-        problem = (
-            f"{short(algorithm)} declares no search space" if not declared else "all that is searched for is fixed with --set"
-        )
-        fix = f"entrenous tune {short(algorithm)} --search name=a..b" if not declared else "leave --tune out"
-        raise InputError("--tune", problem, expected="an algorithm with `search_space`" if not declared else "", fix=fix)
+        raise InputError("--tune", "all that is searched for is fixed with --set", fix="leave --tune out")
     return left
 
 
 def _holds(choice: Range | Choices, value: Any) -> bool:
     return str(value) in choice.values if isinstance(choice, Choices) else choice.low <= value <= choice.high
+
+
+def refuse_beside(**others: Any) -> None:
+    """Refuses options of a run under which its settings would be chosen by other trainings than its own. others: {option: its value, false
+    where it is as usual}."""
+    for name, value in others.items():
+        if value:
+            problem = f"it does not go with --tune, which trains as --profile paper does{', in this process' if name == 'workers' else ''}"
+            raise InputError(f"--{name}", problem, fix="choose settings with `entrenous tune`, then name them with --set")
 
 
 def chosen_before(
@@ -87,13 +95,9 @@ def chosen_before(
     return _told(found, first, made, file)
 
 
-def _settings(made: Any) -> dict[str, Any]:
-    return dict(made)
-
-
 def _first(space: Mapping[str, str], made: Any) -> dict[str, Any]:
     """The values that the algorithm has without a search, all of them in the space."""
-    own = _settings(made)
+    own = dict(made)
     return {name: own[name] for name in space}
 
 
