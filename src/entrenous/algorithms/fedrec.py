@@ -32,7 +32,7 @@ from ..core.errors import NonFiniteError
 from ..core.keys import draw, fold_name, folds, uniform
 from ..core.protocols import Catalogue, Histories
 from ..core.ratings import rated
-from ..core.simd import BOUND, LANES, SCALE, every, inside, load, padded, root, store, sum_of
+from ..core.simd import BOUND, LANES, SCALE, dot, every, inside, load, padded, root, store, sum_of
 from ..core.types import Float32Array, Int64Array, UInt64Array
 from ..core.update import STEP, Total, Update, real
 from ..kernels import bpr_mf
@@ -328,16 +328,7 @@ def fill_one(
 @inside
 def predicted(room: FedRecRoom, v: Float32Array, i: int, r: int, factors: int) -> np.float32:
     """The prediction (U'_u + y) . V_i of row r by the temporary user vector."""
-    return room.known[r] + dot(room.x, v, i, factors)
-
-
-@inside
-def dot(x: Float32Array, v: Float32Array, i: int, factors: int) -> np.float32:
-    """The inner product of a padded vector with V_i."""
-    product, at = every(np.float32(0)), np.int64(i) * v.shape[1]
-    for f in range(0, factors, LANES):
-        product = product + load(x, f) * load(v, at + f, factors - f)
-    return sum_of(product)
+    return room.known[r] + dot(room.x, v, np.int64(i) * v.shape[1], factors)
 
 
 @inside
@@ -351,7 +342,7 @@ def train_temporary(mixed: Mixed, d: int, v: Float32Array, u: Float32Array, fill
         store(x, f, load(u, d * factors + f, factors - f))
     for r in range(start, stop):
         count += np.float32(mixed.rated[r])
-        room.known[r] = dot(room.y, v, mixed.item[r], factors)
+        room.known[r] = dot(room.y, v, np.int64(mixed.item[r]) * v.shape[1], factors)
     for _ in range(filling.steps):
         for f in range(0, factors, LANES):
             store(g, f, none)

@@ -268,6 +268,15 @@ def _lower_sum_of(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     return builder.extract_element(lanes, ir.Constant(ir.IntType(32), 0))
 
 
+@inside
+def dot(x: Float32Array, y: Float32Array, at: int, count: int) -> np.float32:
+    """The inner product of x, padded with zeros from flat position 0 on, and the `count` numbers of y from flat position `at`."""
+    total = every(np.float32(0))
+    for f in range(0, count, LANES):
+        total = total + load(x, f) * load(y, at + f, count - f)
+    return sum_of(total)
+
+
 def add_fixed(total: Int64Array, start: int, lanes: Lanes, count: int) -> bool:
     """Add numbers to an int64 total in fixed point: total[start + k] += rint(2^16 lanes[k]) for k < count. Returns False if
     one of the sixteen is not finite or beyond +-32768."""

@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit
 
 from ..core.protocols import Histories
-from ..core.simd import BOUND, LANES, SCALE, every, inside, load, padded, store, sum_of, zeros
+from ..core.simd import BOUND, LANES, SCALE, dot, every, inside, load, padded, store, sum_of, zeros
 from ..core.types import BoolArray, Float32Array, Int32Array, Int64Array
 from ..core.update import STEP
 
@@ -75,15 +75,6 @@ def means(histories: Histories, middle: np.float32) -> Float32Array:
     out = np.full(len(histories.ptr) - 1, middle, np.float32)
     _mean(histories.ptr, histories.value, out)
     return out
-
-
-@inside
-def dot(p: Float32Array, q: Float32Array, at: int, factors: int) -> np.float32:
-    """The inner product of p and the `factors` numbers of q from flat position `at`; p: [1, W], padded."""
-    out = every(np.float32(0))
-    for f in range(0, p.shape[1], LANES):
-        out = out + load(p, f) * load(q, at + f, factors - f)
-    return sum_of(out)
 
 
 @inside
