@@ -47,3 +47,10 @@ def test_tune_on_several_sets_prints_ranks(shops: list[str], capsys: pytest.Capt
     assert "a grid" in command(*words[:-2], "--search", "reg=1..10").error
     with pytest.raises(InputError, match="two or more data sets, each once"):
         transfer("ease", [shops[0], shops[0]], grid={"reg": ["1"]})
+
+
+def test_a_set_that_is_not_there_is_told_before_any_training(shops: list[str]) -> None:
+    trained: list[str] = []
+    with pytest.raises(InputError, match="nowhere"):
+        transfer("pfpl+", [shops[0], "nowhere.csv"], grid=GRID, progress=lambda done, total, what: trained.append(what))
+    assert not trained

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -85,7 +86,8 @@ def tune(
     from ..tuning import search as searching
     from ..tuning.transfer import transfer
 
-    if search and _several(data):
+    several = _several(data)
+    if search and several:
         raise InputError("--data", f"got {data}", expected="one data set, or a grid", fix="--grid name=value,value,...")
     fixed, reading = assignments(settings), assignments(load, "--load")
     again = (
@@ -102,21 +104,16 @@ def tune(
                 settings=fixed, seeds=seeds, rounds=rounds, every=every, load=reading, threads=threads, workers=workers, ray=ray, out=out,
                 resume=resume, progress=progress,
             )  # fmt: skip
-        elif several := _several(data):
-            choices = {name: values.split(",") for name, values in assignments(grid, "--grid").items()}
-            found = transfer(
-                algorithm, several, protocol=protocol, grid=choices, settings=fixed, seeds=seeds, rounds=rounds, every=every,
-                load=reading, threads=threads, workers=workers, ray=ray, progress=progress,
-            )  # fmt: skip
         else:
             choices = {name: values.split(",") for name, values in assignments(grid, "--grid").items()}
-            found = tuning.tune(
-                algorithm, data, protocol=protocol, grid=choices, settings=fixed, seeds=seeds, rounds=rounds, every=every,
-                load=reading, threads=threads, workers=workers, ray=ray, progress=progress,
+            each = partial(
+                transfer if several else tuning.tune, algorithm, protocol=protocol, grid=choices, settings=fixed, seeds=seeds,
+                rounds=rounds, every=every, load=reading, threads=threads, workers=workers, ray=ray, progress=progress,
             )  # fmt: skip
+            found = each(several or data)
     if json:
         emit_json(found)
-    elif _several(data):
+    elif several:
         _show_transfer(found, [*fixed])
     else:
         _show_tuning(found, [*fixed], reading)

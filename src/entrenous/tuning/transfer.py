@@ -10,6 +10,8 @@ import numpy as np
 
 from ..core.errors import InputError
 from ..core.protocols import Progress, silent
+from ..data.load import load as rows_of
+from ..data.options import load_arguments
 from ..evaluate.goal import GOALS
 from .grid import tune
 
@@ -20,10 +22,11 @@ def transfer(
     *,
     grid: Mapping[str, Sequence[str]],
     settings: Mapping[str, Any] | None = None,
+    load: Mapping[str, Any] | None = None,
     progress: Progress = silent,
     **further: Any,
 ) -> dict[str, Any]:
-    """Every combination of `grid` on each data set, the best mean rank first. further: of `grid.tune`.
+    """Every combination of `grid` on each data set, the best mean rank first. load: how files are read; further: of `grid.tune`.
 
     A rank is of settings and rounds together among those that were trained and looked at on every set, 1 = the best there; equals share
     the mean of their ranks. Returns {"rows": [{"settings", "rounds", "rank", "ranks": {set: rank}, "validation": {set: {metric: value}}}],
@@ -33,7 +36,12 @@ def transfer(
     """
     if len(set(sets)) < 2 or len(set(sets)) < len(sets):
         raise InputError("--data", f"got {', '.join(sets)}", expected="two or more data sets, each once")
-    found = {name: tune(algorithm, name, grid=grid, settings=settings, progress=progress, **further) for name in sets}
+    read = load_arguments(load or {})
+    given = {name: rows_of(name, **read) for name in sets}  # all of them before any training
+    found = {
+        name: tune(algorithm, data, grid=grid, settings=settings, load=load, progress=progress, **further)
+        for name, data in given.items()
+    }
     first = found[sets[0]]
     goal = next(one for one in GOALS if first["selected_by"].endswith(one.metric))
     rows = {name: {_identity(row): row for row in one["rows"]} for name, one in found.items()}
