@@ -143,3 +143,30 @@ def test_a_file_that_is_no_result_is_one_line(tmp_path):
         stock(["fpl-table2"], tmp_path)
     with pytest.raises(InputError, match="unknown experiment 'fpl'"):
         stock(["fpl"], tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("where", "lie"),
+    [
+        (("rows",), [1, 2]),
+        (("rows", 0, "obtained"), float("nan")),
+        (("rows", 0, "obtained"), "much"),
+        (("rows", 0, "values"), [None]),
+        (("origin",), {}),
+        (("origin", "pins"), ["ml-100k"]),
+        (("tests",), [{}]),
+        (("quick",), "no"),
+    ],
+)
+def test_a_stored_result_with_wrong_values_is_refused_in_one_line(where, lie, two, tmp_path):
+    """Before a page repeats them."""
+    run(tmp_path, "good")
+    path = tmp_path / "out" / "good.json"
+    content = json.loads(path.read_text())
+    part = content
+    for step in where[:-1]:
+        part = part[step]
+    part[where[-1]] = lie
+    path.write_text(json.dumps(content))
+    with pytest.raises(InputError, match=r"good.json: it is not a stored result: " + where[0]):
+        stock(["good"], tmp_path / "out")

@@ -6,9 +6,11 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, final
 
-from ..core.errors import InputError
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from ..core.errors import InputError, one_line
 from ..runs.store import write_atomically
 from .provenance import changed
 from .render import markdown, standalone
@@ -17,6 +19,61 @@ from .table import system_of
 
 FOLDER = Path("docs") / "results"
 AGAIN = "make it again: entrenous papers NAME"
+
+
+class _Shape(BaseModel):
+    model_config = ConfigDict(strict=True, allow_inf_nan=False)
+
+
+@final
+class StoredRow(_Shape):
+    """What a row of a stored result must have; it may have more."""
+
+    data: str
+    system: str
+    metric: str
+    paper: float | None
+    obtained: float | None
+    spread: float | None = None
+    values: list[float] = []
+
+
+@final
+class StoredTest(_Shape):
+    """What a paired test of a stored result must have."""
+
+    data: str
+    a: str
+    b: str
+    metric: str
+    difference: float
+    low: float
+    high: float
+    p_holm: float
+
+
+@final
+class StoredOrigin(_Shape):
+    """What the origin of a stored result must have, see `provenance`."""
+
+    date: str
+    commit: str
+    pins: dict[str, str]
+    algorithms: list[str]
+    program: dict[str, str]
+
+
+@final
+class StoredShape(_Shape):
+    """What the JSON of a stored result must have: finite numbers, and all that pages are filled from."""
+
+    title: str
+    quick: bool
+    rows: list[StoredRow]
+    notes: list[str]
+    tests: list[StoredTest]
+    origin: StoredOrigin
+    only: list[str] = []
 
 
 class StoredResult(NamedTuple):
@@ -119,9 +176,12 @@ def stored_in(folder: Path, names: Iterable[str]) -> dict[str, StoredResult]:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        StoredShape.model_validate(content)
+    except ValidationError as bad:
+        first = bad.errors()[0]
+        what = f"it is not a stored result: {'.'.join(map(str, first['loc'])) or 'the whole'}: {one_line(first['msg'])}"
+        raise InputError(str(path), what, expected="a file that entrenous wrote", fix=AGAIN) from None
     except (OSError, ValueError) as bad:
-        raise InputError(str(path), f"it cannot be read: {bad}", expected="a stored result", fix=AGAIN) from None
-    if not isinstance(content, dict) or not {"rows", "quick", "tests", "origin"} <= content.keys():
-        raise InputError(str(path), "it is not a stored result", expected="rows, quick, tests, origin", fix=AGAIN)
+        raise InputError(str(path), f"it cannot be read: {one_line(str(bad))}", expected="a stored result", fix=AGAIN) from None
     return content
