@@ -269,6 +269,7 @@ def test_rows_set_apart_are_neither_trained_weighed_nor_tested_by():
     pairs = [set(zip(rows.user.tolist(), rows.item.tolist(), strict=True)) for rows in (apart.held.rows, *others)]
     assert all(pairs[0].isdisjoint(other) for other in pairs[1:]) and len(pairs[0]) > 0
     assert len(pairs[0]) + len(pairs[1]) == len(whole.rows) and apart.weighting.rows.sha256() == whole.held.rows.sha256()
+    assert apart.held.rows.counts.tolist() == (15 * whole.rows.counts // 100).tolist()  # int(.15 n) of each user's n
     consumed = set.union(*pairs)
     for user, row in zip(apart.held.rows.user.tolist(), apart.held.candidates.tolist(), strict=True):
         assert len(set(row)) == 99 and not any((user, item) in consumed for item in row)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,8 @@ def test_the_defaults_come_first_and_a_file_goes_on(tmp_path: Path, monkeypatch:
     assert told["chosen"] >= told["default"] > 0
     chosen_before("pfpl+", data, folder=tmp_path / "part", **{**FEW, "trials": 1})
     (part,), (file,) = (list((tmp_path / name).iterdir()) for name in ("part", "whole"))
+    first, usual = json.loads(part.read_text().splitlines()[1]), dict(algorithms()["pfpl+"]())
+    assert first["settings"] == {name: usual[name] for name in ("learning_rate", "init_std")}
     assert part.name == file.name and file.read_bytes().startswith(part.read_bytes())
     real = module.attempt
     monkeypatch.setattr(module, "attempt", lambda *arguments: begun.append(1) or real(*arguments))
