@@ -110,6 +110,7 @@ def test_the_program_of_a_result_is_that_of_its_algorithms_settings_and_table():
     one, other = (provenance.programs("fpl-table2", [name]) for name in ("pfpl", "fcf"))
     assert one["training"] != other["training"] and one["settings"] == other["settings"]
     assert provenance.programs("cali3f-table2", ["pfpl"])["table"] != one["table"]
+    assert len({provenance.programs("fpl-table2", [], used)["settings"] for used in ([], ["ncf"], ["pepper"])}) == 3
 
 
 def test_an_estimate_counts_what_is_not_remembered_and_trains_nothing(two, tmp_path):

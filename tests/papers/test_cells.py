@@ -10,9 +10,10 @@ from small_data import random_data
 from small_federations import shop
 
 from entrenous.core import program
+from entrenous.core.discover import kind_of
 from entrenous.core.program import closure, program_sha256, without_docstrings
 from entrenous.papers import remember as cells_module
-from entrenous.papers.cell import COMPUTED_BY, Cell, identity, measuring, parts_of
+from entrenous.papers.cell import COMPUTED_BY, Cell, identity, measuring, parts_of, program_of
 from entrenous.papers.compute import compute
 from entrenous.papers.remember import Cells, read
 from entrenous.split.protocol import splits
@@ -194,6 +195,17 @@ def test_what_a_training_does_not_import_is_not_part_of_its_program():
     reached = closure(FPL, COMPUTED_BY)
     for name in ("entrenous.algorithms.fcf", "entrenous.papers.fpl_accuracy", "entrenous.report", "entrenous.cli"):
         assert name not in reached
+
+
+def test_what_moves_models_between_peers_counts_for_those_that_gossip_alone(monkeypatch):
+    ours = [kind_of(name)[0] for name in ("pfpl", "bpr-mf", "pepper-gmf")]
+    before, path = [program_of(kind) for kind in ours], program.path_of("entrenous.federation.timeline")
+    source = program.source_of
+    monkeypatch.setattr(program, "source_of", lambda of: source(of) + "\nCHANGED = 1\n" if of == path else source(of))
+    forget()
+    assert [program_of(kind) == was for kind, was in zip(ours, before, strict=True)] == [True, True, False]
+    monkeypatch.undo()
+    forget()
 
 
 def test_metrics_are_part_of_a_program_though_they_are_found_by_name(monkeypatch):

@@ -17,12 +17,13 @@ PACKAGE, ROOT = __package__.partition(".")[0], Path(__file__).parent.parent
 
 
 @cache
-def program_sha256(*modules: str) -> str:
+def program_sha256(*modules: str, without: tuple[str, ...] = ()) -> str:
     """The identity of the source of some modules of this package and of all that they import from it, directly or not.
 
     Imports inside functions count, imports for type checking alone do not. Neither do comments, docstrings and layout.
+    without: modules that are imported and not used in what is identified; what they alone import does not count either.
     """
-    said = "".join(f"{name} {_read(name).sha256}\n" for name in sorted(closure(*modules)))
+    said = "".join(f"{name} {_read(name).sha256}\n" for name in sorted(closure(*modules, without=without)))
     return hashlib.sha256(said.encode()).hexdigest()
 
 
@@ -81,14 +82,14 @@ def _named(node: ast.Import | ast.ImportFrom) -> list[str]:
     return [node.module.partition(".")[0]] if node.module else [one.name for one in node.names]
 
 
-def closure(*modules: str) -> set[str]:
-    """The names of some modules and of all first-party modules that they import, directly or not."""
+def closure(*modules: str, without: tuple[str, ...] = ()) -> set[str]:
+    """The names of some modules and of all first-party modules that they import, directly or not, but through `without`."""
     found, waiting = set[str](), list(modules)
     while waiting:
         name = waiting.pop()
         if name not in found:
             found.add(name)
-            waiting.extend(imported(name) - found)
+            waiting.extend(imported(name) - found - {*without})
     return found
 
 

@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
 
+from ..core.declared import is_gossip
 from ..core.discover import modules
 from ..core.program import program_sha256
 from ..data.interactions import Interactions
@@ -22,6 +23,7 @@ from ..split.types import Held, Split
 FORMAT = 1  # of a remembered cell
 N = 10  # the list length that all of the papers' tables have
 COMPUTED_BY = f"{__package__}.compute"  # trains and evaluates a cell; what it imports is the program behind every outcome
+GOSSIP_ENGINE = ("entrenous.federation.gossip", "entrenous.federation.swarm")  # of which other trainings use nothing
 
 
 @final
@@ -162,13 +164,19 @@ def identity(cell: Cell, part: CellPart) -> str:
         "looks": cell.looks,
         "rows": part.sha256,
         "part": cell.part,
-        "program": program_sha256(type(algorithm).__module__, COMPUTED_BY, *measuring()),
+        "program": program_of(type(algorithm)),
         "libraries": libraries(),
         **({"network": repr(network_of(cell.plan))} if cell.network else {}),
         **({"lengths": cell.lengths} if cell.lengths != (N,) else {}),
         **({"kept": cell.kept} if cell.kept else {}),
     }
     return hashlib.sha256(json.dumps(plan, sort_keys=True).encode()).hexdigest()[:40]
+
+
+def program_of(algorithm: type[Any]) -> str:
+    """The identity of what trains and evaluates an algorithm. What moves models between peers counts for those that gossip alone."""
+    without = () if is_gossip(algorithm) else GOSSIP_ENGINE
+    return program_sha256(algorithm.__module__, COMPUTED_BY, *measuring(), without=without)
 
 
 @cache

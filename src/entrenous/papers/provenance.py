@@ -13,11 +13,11 @@ from typing import Any
 from ..core.discover import kind_of, modules
 from ..core.program import program_sha256
 from ..runs.pins import versions
-from .cell import COMPUTED_BY, measuring
+from .cell import program_of
 from .remember import Cells
 
 TRAINING, SETTINGS, TABLE = PARTS = ("training", "settings", "table")  # of the program behind a result
-TOML = {SETTINGS: ("tuned", "trained"), TABLE: ("printed", "words")}  # the folders beside this file that belong to each
+TOML = {SETTINGS: ("trained",), TABLE: ("printed", "words")}  # the folders beside this file that belong to each
 
 
 def provenance(name: str, cells: Cells) -> dict[str, Any]:
@@ -32,18 +32,22 @@ def provenance(name: str, cells: Cells) -> dict[str, Any]:
         "versions": versions(),
         "pins": dict(sorted(cells.pins.items())),
         "algorithms": algorithms,
+        "families": sorted(cells.families),
         "training_seconds": round(cells.seconds, 1),
-        "program": programs(name, algorithms),
+        "program": programs(name, algorithms, sorted(cells.families)),
     }
 
 
-def programs(name: str, algorithms: Iterable[str]) -> dict[str, str]:
-    """The identity of what trains and evaluates these algorithms, of the settings, and of what makes the table of them."""
+def programs(name: str, algorithms: Iterable[str], families: Iterable[str] = ()) -> dict[str, str]:
+    """The identity of what trains and evaluates these algorithms, of the settings, and of what makes the table of them.
+
+    families: the files of `tuned/` whose settings were used.
+    """
     module = next((one.__name__ for one in modules("papers").values() if name in getattr(one, "EXPERIMENTS", {})), "")
-    trains = {kind_of(algorithm)[0].__module__ for algorithm in algorithms}
+    trained = [program_of(kind_of(algorithm)[0]) for algorithm in algorithms]
     return {
-        TRAINING: program_sha256(COMPUTED_BY, *measuring(), *sorted(one for one in trains if one.startswith("entrenous."))),
-        SETTINGS: _texts(*TOML[SETTINGS]),
+        TRAINING: hashlib.sha256("\n".join(sorted({*trained})).encode()).hexdigest(),
+        SETTINGS: _texts(*TOML[SETTINGS], *(f"tuned/{family}.toml" for family in families)),
         TABLE: hashlib.sha256(f"{program_sha256(module) if module else ''}{_texts(*TOML[TABLE])}".encode()).hexdigest(),
     }
 
@@ -54,7 +58,7 @@ def changed(name: str, origin: Mapping[str, Any]) -> list[str]:
     Where training changed, everything may differ. Where the table alone changed, its trainings are remembered and it is soon made again.
     """
     try:
-        today = programs(name, origin["algorithms"])
+        today = programs(name, origin["algorithms"], origin["families"])
         return [part for part in PARTS if origin["program"][part] != today[part]]
     except Exception:  # an algorithm that is no longer there, or a file of another form
         return list(PARTS)
@@ -69,13 +73,9 @@ def commit() -> str:
         return ""
 
 
-def _texts(*folders: str) -> str:
-    """The identity of the TOML files of some folders."""
-    here = files(__package__)
-    texts = [
-        f"{folder}/{one.name}\n{one.read_text(encoding='utf-8')}"
-        for folder in folders
-        for one in sorted((here / folder).iterdir(), key=lambda one: one.name)
-        if one.name.endswith(".toml")
-    ]
+def _texts(*paths: str) -> str:
+    """The identity of some TOML files, and of those of some folders."""
+    here = Path(str(files(__package__)))
+    found = [one for path in paths for one in ([here / path] if path.endswith(".toml") else sorted((here / path).glob("*.toml")))]
+    texts = [f"{one.parent.name}/{one.name}\n{one.read_text(encoding='utf-8')}" for one in found]
     return hashlib.sha256("\n".join(texts).encode()).hexdigest()

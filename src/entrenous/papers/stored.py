@@ -60,6 +60,7 @@ class StoredOrigin(_Shape):
     commit: str
     pins: dict[str, str]
     algorithms: list[str]
+    families: list[str] = []
     program: dict[str, str]
 
 

@@ -154,6 +154,7 @@ class Study:
     def tuned(self, system: System) -> Tuned:
         """What validation rows chose."""
         where = self.chosen_on or self.name
+        self.cells.families.update(filter(None, [self.family]))
         if system.shared:
             return settings_of_cali3f(where, system.algorithm)
         found = tuned(self.family, where, system.name)

@@ -69,7 +69,7 @@ def tuned(family: str, data: str, system: str) -> Tuned:
     family "", whose systems have their defaults."""
     if not family:
         return Tuned()
-    follows = stored("tuned", "rating")["follows"]  # {system: the one whose settings it has}
+    follows = stored("tuned", family).get("follows", {})  # {system: the one whose settings it has}
     return read_tuned(family).get((data, follows.get(system, system)), Tuned())
 
 
