@@ -139,6 +139,14 @@ def test_a_verdict_on_an_excerpt_says_so(monkeypatch: pytest.MonkeyPatch) -> Non
     assert found.verdict == "reproduced (excerpt)"
 
 
+def test_a_verdict_on_some_data_sets_says_which(monkeypatch: pytest.MonkeyPatch) -> None:
+    part = {"t": StoredResult("t", {**CONTENT, "only": ["d"]})}
+    monkeypatch.setattr("entrenous.papers.verdicts.stored", lambda folder, name: {"claims": [claim(above=[["x", "y"]])]})
+    assert [found.verdict for found in judged("p", part)] == ["reproduced (d alone)"]
+    monkeypatch.setattr("entrenous.papers.verdicts.stored", lambda folder, name: {"claims": [claim(above=[["x", "z"]])]})
+    assert [found.verdict for found in judged("p", part)] == ["not run yet"]
+
+
 def test_without_a_test_over_users_seeds_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [row("a", "m", 2.0, values=[1.0, 2.0, 3.0]), row("b", "m", 0.0, values=[0.0, 0.0, 0.0]), row("c", "m", 1.0)]
     results = {"t": StoredResult("t", {**CONTENT, "rows": rows, "tests": []})}

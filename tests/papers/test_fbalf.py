@@ -10,9 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from entrenous.data.interactions import Interactions
+from entrenous.core.vocabulary import Vocabulary
+from entrenous.data.interactions import Interactions, build
 from entrenous.papers import fbalf_accuracy, fbalf_variants, values
+from entrenous.papers.cell import parts_of
 from entrenous.papers.effort import Budget, ratings
+from entrenous.papers.fbalf_variance import BIASES, FACTORS, ITEMS, USERS, biases_alone, full_model
 from entrenous.papers.measures import KB_UP
 from entrenous.papers.opened import FOLDS, rated
 from entrenous.papers.remember import Cells
@@ -22,6 +25,7 @@ from entrenous.papers.study import Study, System
 from entrenous.papers.values import Tuned, tuned
 from entrenous.runs import pipeline as experiment
 from entrenous.runs.plan import RunPlan, check
+from entrenous.split.protocol import splits
 from tests.algorithms.test_fbalf_bayes import SMALL
 from tests.algorithms.test_fbalf_bayes import rated as rows
 
@@ -124,13 +128,15 @@ def test_the_statistics_of_the_printed_errors_are_the_printed_ones() -> None:
     table = fbalf_accuracy.loss_win(fbalf_accuracy.SIX, tested)  # type: ignore[arg-type]
     rows = fbalf_accuracy.statistic_rows("printed", table, tuple(tested), paper=True)
     printed = [row for row in rows if row["paper"] is not None]
-    assert len(printed) == 6 + 3 * 5
+    assert len(printed) == 6 + 3 * 5 + 2  # F-ranks; losses, wins and p of five; losses and wins of all
+    assert [row["obtained"] for row in rows if row["metric"] == "p (Friedman)"] == [table.p] and table.p < 0.01
     assert [round(row["obtained"], 4) for row in printed] == pytest.approx([round(row["paper"], 4) for row in printed])
 
 
 def test_what_the_biases_buy_is_told_for_every_group() -> None:
     result = run_experiment("fbalf-bias", data=data(), threads=1)
-    assert {row["system"] for row in result.rows} == {f"fbalf-bayes, {name}" for name in fbalf_variants.VARIANTS}
+    shares = {USERS, ITEMS, BIASES, FACTORS}
+    assert {row["system"] for row in result.rows} == {*(f"fbalf-bayes, {name}" for name in fbalf_variants.VARIANTS), *shares}
     metrics = {row["metric"] for row in result.rows}
     assert {"rmse", "rmse, strict users", "mae, popular items", "mean error, generous users"} <= metrics
     both, none = (
@@ -138,6 +144,27 @@ def test_what_the_biases_buy_is_told_for_every_group() -> None:
         for name in ("both biases", "no bias")
     )
     assert f"all {none - both:+.4f}" in result.notes[0]
+
+
+def test_biases_alone_explain_what_they_made_and_nothing_of_noise() -> None:
+    rng = np.random.default_rng(0)
+    user, item = (where.ravel() for where in np.meshgrid(np.arange(60), np.arange(50), indexing="ij"))
+    ids = {"users": Vocabulary(size=60, kind="user"), "items": Vocabulary(size=50, kind="item")}
+    made = {"users": rng.normal(size=60)[user], "items": rng.normal(size=50)[item], "noise": rng.normal(size=len(user))}
+    for value, asked, least, most in [
+        (made["users"], (True, False), 0.95, 1),
+        (made["users"], (False, True), -0.1, 0.05),
+        (made["items"], (False, True), 0.95, 1),
+        (made["users"] + made["items"], (True, True), 0.95, 1),
+        (made["users"] + made["items"], (True, False), 0.2, 0.8),
+        (made["noise"], (True, True), -0.2, 0.05),
+    ]:
+        whole = build(user, item, value=value, scale=(-9, 9), **ids)
+        part = parts_of(splits("kfold-5", whole, seed=0)[0])["test"]
+        assert least <= biases_alone(part, *asked) <= most
+    off = part.held.rows.value - float(part.rows.value.mean())
+    assert full_model(part, float(np.sqrt(np.mean(off**2)))) == pytest.approx(0, abs=1e-6)
+    assert full_model(part, 0.0) == 1
 
 
 def test_decoys_cost_bytes_in_proportion_and_fedrec_plus_plus_nothing_else() -> None:

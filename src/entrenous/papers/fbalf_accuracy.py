@@ -40,11 +40,12 @@ CENTRAL = (System("pmf"), System("biased-mf"), System("svd++"))
 SOME = (FEDREC_B, FBALF, PLAIN, System("biased-mf"))  # enough to see what the filter does
 # The paper's columns. Its FedRec has the figures of the stochastic style, its FedRec++ those of the batch style.
 SIX = (FEDMF, FEDREC_S, METAMF, FEDREC_PP_B, RFREC, FBALF)
-PAPER, STATISTICS = (beside_both(printed("fbalf", *sections)) for sections in (("table3",), ("ranks", "against")))
+PAPER, STATISTICS = (beside_both(printed("fbalf", *sections)) for sections in (("table3",), ("ranks", "against", "total")))
 ON = tuple(dict.fromkeys(data for data, _, _ in PAPER))  # the paper's data sets
 SOURCES = (*map(ratings, ("ml-100k", "hetrec-ml", "yahoo-r3", "ml-1m")), ratings("ml-100k", 10), ratings("ml-1m", 10))
 HETREC_ROWS = 855_598  # of the paper's D3
 CELLS = "cells of data set and error"
+TOTAL = "all of them"  # the systems that FBALF is compared with
 
 
 def systems_of(study: Study) -> Sequence[System]:
@@ -106,6 +107,14 @@ def statistic_rows(label: str, table: LossWinTable, names: Sequence[str], *, pap
         for name, value in ours.items():
             known = STATISTICS.get(("all", pair.other, name)) if paper else None
             rows.append(row(label, pair.other, name, paper=known, obtained=value, protocol=said, reading=""))
+    whole = {
+        "losses": sum(pair.losses for pair in table.rows),
+        "wins": sum(pair.wins for pair in table.rows),
+        "p (Friedman)": table.p,
+    }
+    for name, value in whole.items():
+        known = STATISTICS.get(("all", TOTAL, name)) if paper else None
+        rows.append(row(label, TOTAL, name, paper=known, obtained=float(value), protocol=said, reading=""))
     return rows
 
 

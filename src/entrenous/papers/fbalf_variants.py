@@ -17,10 +17,12 @@ from ..report.figures import bars, lines
 from .cell import CurvePoint
 from .effort import ratings
 from .fbalf_accuracy import FBALF, FEDERATED, FEDREC_B, FEDREC_PP_B, PLAIN
+from .fbalf_variance import variance_rows
 from .measures import KB_UP, mean
 from .opened import rated
+from .result import Row
 from .study import System
-from .table import PaperTable, Trained, Values
+from .table import PaperTable, Trained, Values, metric_rows
 from .values import listed, printed, worded
 
 # ---- biases --------------------------------------------------------------------------------------------------------------------------
@@ -48,6 +50,11 @@ def values_of(trained: Trained, system: System) -> Values:
 def _values(looks: Sequence[CurvePoint], measure: str, group: str) -> list[float]:
     """One value a fold."""
     return [look.by_category[measure][group] for look in looks]
+
+
+def bias_rows(trained: Trained) -> list[Row]:
+    """What every variant errs, and the share of the variance that the biases explain."""
+    return [*metric_rows(trained, values_of, {}), *variance_rows(trained, VARIANTS["both biases"])]
 
 
 def gains(trained: Trained) -> list[str]:
@@ -136,7 +143,7 @@ EXPERIMENTS = {
         title="what the biases buy, by group of users and items (FBALF, section 4.2.1)",
         data=rated(*map(ratings, ("ml-100k", "yahoo-r3", "ml-1m"))),
         systems=tuple(VARIANTS.values()),
-        metrics=values_of,
+        rows=bias_rows,
         findings=(gains,),
         figures=bias_figure,
     ),

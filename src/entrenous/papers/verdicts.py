@@ -5,8 +5,8 @@ A claim asks for comparisons, each of a metric on every data set that it names:
     lower = [["a", "b"]]     a below b, of errors, bytes, seconds and rounds
     level = [["a", "b"]]     the 95 % interval of a minus b stays within `margin` of 0 on the side that would be worse for a
     near = ["a"]             a's figure within a quarter of the printed one
-Reproduced: all hold; partly: some; not: none. Without any it is not tested, and `why` says why. A verdict
-on a quick result says that it is one.
+Reproduced: all hold; partly: some; not: none. Without any it is not tested, and `why` says why. A verdict on a quick result says
+that it is one, one on a part says of which data sets it is.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .values import stored
 
 REPRODUCED, PARTLY, NOT, NOT_TESTED, NOT_RUN = "reproduced", "partly", "not", "not tested", "not run yet"
 EXCERPT = "excerpt"  # beside the verdict on a quick result
-SHOWN = 2  # comparisons in a line
+SHOWN, LISTED = 2, " and "  # comparisons in a line; between data sets
 
 
 class ClaimCheck(NamedTuple):
@@ -58,12 +58,14 @@ def _judged(claim: Mapping[str, Any], results: Mapping[str, StoredResult]) -> Ju
         return JudgedClaim(claim["where"], claim["says"], NOT_RUN, command, "")
     result = results[name]
     checks = list(_checks(claim, result))
+    if not checks and result.only:
+        return JudgedClaim(claim["where"], claim["says"], NOT_RUN, command, "")
     tested = [check.holds for check in checks if check.holds is not None]
     verdict = NOT_TESTED if not tested else REPRODUCED if all(tested) else PARTLY if any(tested) else NOT
     said = [check.said for check in checks[:SHOWN]]
     counted = [f"{sum(tested)} of {len(tested)} hold"] if len(tested) > 1 else []
-    if result.quick:
-        verdict = f"{verdict} ({EXCERPT})"
+    if result.quick or result.only:
+        verdict = f"{verdict} ({EXCERPT if result.quick else f'{LISTED.join(result.only)} alone'})"
     more = [claim["why"]] if claim.get("why") else []
     return JudgedClaim(claim["where"], claim["says"], verdict, command, "; ".join([*counted, *said, *more]))
 
