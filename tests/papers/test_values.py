@@ -21,10 +21,13 @@ def test_every_printed_file_parses_and_its_columns_fit(paper):
         assert found and all(math.isfinite(value) and all(where) for where, value in found.items())
 
 
+FAMILIES = ("ncf", "rating", "pepper", "anchors")
+
+
 def test_there_is_no_other_file():
     for folder, names in (
-        ("printed", PAPERS),
-        ("tuned", ("ncf", "rating", "pepper")),
+        ("printed", (*PAPERS, "anchors")),
+        ("tuned", FAMILIES),
         ("trained", ("budgets", "grids")),
         ("words", (*PAPERS, "findings")),
     ):
@@ -44,7 +47,7 @@ def test_a_table_names_known_systems_and_metrics(name):
         assert all(isinstance(metric, str) and metric for metric in table.metrics)
 
 
-@pytest.mark.parametrize("family", ["ncf", "rating", "pepper"])
+@pytest.mark.parametrize("family", FAMILIES)
 def test_tuned_settings_are_of_known_algorithms(family):
     for (data, system), found in values.read_tuned(family).items():
         assert data and system.partition(",")[0] in algorithms() and found.by

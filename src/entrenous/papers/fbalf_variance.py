@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.sparse import csr_array, hstack
-from scipy.sparse.linalg import lsqr
 
+from ..core.types import Float64Array, Int32Array
 from ..data.interactions import Interactions
 from .cell import CellPart
 from .measures import each
@@ -20,16 +19,16 @@ from .study import System
 from .table import Trained, seed_row
 from .values import worded
 
-SHARE, SHRINK = "share of variance, test rows", 5.0  # SHRINK: lambda of |b|^2, a few ratings' worth
+SHARE = "share of variance, test rows"
+SHRINK, SWEEPS = 5.0, 30  # lambda of |b|^2, a few ratings' worth; rounds of b_u and b_i in turn, after which they stand
 USERS, ITEMS, BIASES, FACTORS = "user biases alone", "item biases alone", "both biases alone", "factors, beyond the biases"
 
 
 def biases_alone(part: CellPart, users: bool = True, items: bool = True) -> float:
     """The share of the test rows' variance that biases explain, fitted to the training rows by least squares."""
-    train, test = part.rows, part.held.rows
-    mean = float(train.value.mean())
-    fitted = lsqr(_design(train, users, items), train.value - mean, damp=SHRINK**0.5)[0]
-    left = test.value - mean - _design(test, users, items) @ fitted
+    test = part.held.rows
+    of_user, of_item = _fitted(part.rows, users, items)
+    left = test.value - float(part.rows.value.mean()) - of_user[test.user] - of_item[test.item]
     return 1.0 - float(left @ left) / _spread(part)
 
 
@@ -50,12 +49,21 @@ def variance_rows(trained: Trained, full: System) -> list[Row]:
     return [seed_row(trained.name, name, SHARE, values, None, said) for name, values in shares.items()]
 
 
-def _design(rows: Interactions, users: bool, items: bool) -> csr_array:
-    """A line for each row, with a 1 at its user and at its item."""
-    at, ones = np.arange(len(rows)), np.ones(len(rows))
-    by_user = csr_array((ones * users, (at, rows.user)), shape=(len(rows), len(rows.users)))
-    by_item = csr_array((ones * items, (at, rows.item)), shape=(len(rows), len(rows.items)))
-    return csr_array(hstack([by_user, by_item], format="csr"))
+def _fitted(rows: Interactions, users: bool, items: bool) -> tuple[Float64Array, Float64Array]:
+    """b_u and b_i with the least sum of squares, SHRINK |b|^2 counted: each in turn given the other, until they stand."""
+    off = rows.value - float(rows.value.mean())
+    of_user, of_item = np.zeros(len(rows.users)), np.zeros(len(rows.items))
+    for _ in range(SWEEPS if users and items else 1):
+        if users:
+            of_user = _means(rows.user, off - of_item[rows.item], len(of_user))
+        if items:
+            of_item = _means(rows.item, off - of_user[rows.user], len(of_item))
+    return of_user, of_item
+
+
+def _means(which: Int32Array, values: Float64Array, n: int) -> Float64Array:
+    """The mean of some values for each of n, drawn towards 0 as by SHRINK values of 0 more."""
+    return np.bincount(which, values, n) / (np.bincount(which, minlength=n) + SHRINK)
 
 
 def _spread(part: CellPart) -> float:
