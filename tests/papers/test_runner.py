@@ -19,6 +19,7 @@ from entrenous.data.interactions import Interactions, build
 from entrenous.papers import fpl_cost
 from entrenous.papers.effort import GRIDS, Budget, Effort
 from entrenous.papers.findings import agreement
+from entrenous.papers.fpl_devices import ALL, variants
 from entrenous.papers.fpl_search import FPL_SYSTEMS, SYSTEMS, Search
 from entrenous.papers.opened import fpl_study
 from entrenous.papers.remember import Cells
@@ -119,6 +120,17 @@ def test_every_fpl_row_stands_under_both_readings(cache_folder):
     of = {(r["system"], r["reading"]): r["obtained"] for r in rows if r["metric"] == "recall@10"}
     assert of["sfpl", "printed"] == of["sfpl", "run"] and of["pfpl", "printed"] == of["pfpl", "run"]  # T = 1
     assert of["pfpl+", "printed"] != of["pfpl+", "run"]
+
+
+def test_devices_a_round_are_varied_with_the_settings_of_all_and_on_as_many_triples(cache_folder):
+    result = run("fpl-devices", cache_folder, seeds=2)
+    of = {row["system"]: row for row in result.rows if row["metric"] == "precision@10"}
+    assert list(of) == [str(system) for system in variants(40)]
+    settings = {name: re.search(r"factors 2, (.*?), (\d) epochs", row["protocol"]).groups() for name, row in of.items()}
+    usual, epochs = settings[ALL]
+    assert all(said.startswith(usual) and n == epochs for said, n in settings.values())
+    assert settings["1 device, T = 1"][0].endswith("cohort 1") and settings["all devices, T = 5"][0].endswith("triples 5")
+    assert {(test["a"], test["b"]) for test in result.tests} == {(name, ALL) for name in of if name != ALL}
 
 
 def test_the_first_row_of_every_system_is_there(cache_folder):
