@@ -41,7 +41,7 @@ def trained_with(study: Study, systems: Any) -> Trained:
 
 
 def device_rows(trained: Trained) -> list[Row]:
-    """A row for each variant and metric."""
+    """A row for each variant and metric, with the value of every seed."""
     search = Search(trained.study)
     return [
         seed_row(
@@ -60,7 +60,7 @@ def tests_of(trained: Trained) -> list[dict[str, Any]]:
 
 
 def devices_note(trained: Trained) -> list[str]:
-    """Every variant's precision."""
+    """A finding: the mean precision over seeds of every variant, one after the other."""
     means = trained.means([system for system in trained.systems if trained.looks[system]], METRICS[0])
     said = "; ".join(f"{system} {value:.4f}" for system, value in means.items())
     return [worded("fpl", "devices", name=trained.name, metric=METRICS[0], said=said)]
