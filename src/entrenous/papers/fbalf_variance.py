@@ -45,7 +45,7 @@ def variance_rows(trained: Trained, full: System) -> list[Row]:
     if errors := each(trained.looks[full], "rmse"):
         whole = [full_model(part, error) for part, error in zip(folds, errors, strict=True)]
         shares[FACTORS] = [both - alone for both, alone in zip(whole, shares[BIASES], strict=True)]
-    said = worded("fbalf", "variance", name=trained.name, full=full, shrink=SHRINK)
+    said = worded("fbalf", "variance", name=trained.name, full=full, shrink=SHRINK, folds=len(folds), seed=trained.study.seed)
     return [seed_row(trained.name, name, SHARE, values, None, said) for name, values in shares.items()]
 
 
