@@ -11,11 +11,19 @@ from small_gossip import shop
 
 from entrenous.algorithms import pepper, pepper_evidence
 from entrenous.algorithms._gossip_gmf import GMFModel
-from entrenous.algorithms.pepper import GossipAgeGMF, GossipAverageGMF, GossipReptileGMF, PepperGMF, drawn_weighting_sets
+from entrenous.algorithms.pepper import (
+    GossipAgeGMF,
+    GossipAverageGMF,
+    GossipReptileGMF,
+    PepperGMF,
+    PepperGMFPolicy,
+    PepperPolicy,
+    drawn_weighting_sets,
+)
 from entrenous.algorithms.pepper_evidence import PepperEvidenceGMF
 from entrenous.core.declared import bound
 from entrenous.core.enforce import check_kept
-from entrenous.core.gossip import NOBODY, REFUSALS, Arrivals, DeviceData, Headers, Weighing
+from entrenous.core.gossip import ACCEPTED, NOBODY, NOT_FINITE, REFUSALS, TOO_LARGE, Arrivals, DeviceData, Headers, Weighing
 from entrenous.core.gossip_learning import composed
 from entrenous.core.gossip_node import GossipModel, GossipPolicy, PeerState, cosines, merge
 from entrenous.core.keys import folds, key
@@ -49,9 +57,10 @@ def arriving(gossip: Gossip, swarm: Any, to: int, sender: int, model: np.ndarray
 
 
 def share_of(gossip: Gossip, a: Arrivals, nodes: Any, data: DeviceData) -> tuple[np.ndarray, np.ndarray]:
-    """How much the policy takes of each received model, and who trains: what it merges by."""
+    """How much the policy takes of each received model, and who trains: what it merges by. PEPPER's in the printed form."""
     seen: list[Any] = []
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PepperGMFPolicy, "performance_based_aggregation", PepperPolicy.performance_based_aggregation)
         patch.setattr(pepper, "merge_and_train", lambda *given: seen.append(given))
         gossip.algorithm.policy.on_model_received(gossip.algorithm.model, a, nodes, data)
     (given,) = seen
@@ -90,6 +99,40 @@ def test_a_network_without_training_and_with_one_model_is_a_fixed_point(kind: An
     base = swarm.models.copy()
     assert (base == base[0]).all()
     assert (gossip.advance(swarm, 6).models == base).all()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{}, {"weighting": 0.5}, {"weighting": 0.1}, {"least": 0.9}, {"aggregation": "half"}, {"measure": "hr-ndcg"}, {"factors": 17},
+     {"alike": 0.4}, {"negatives": 100, "local_epochs": 3, "learning_rate_output": 0.1}],
+)  # fmt: skip
+def test_the_kernel_of_algorithm_2_gives_the_same_bits_as_its_printed_form(change: dict[str, Any]) -> None:
+    """Models, private state, ages and what nodes remember, after several rounds; also where a history fills several chunks of samples."""
+    gossip = federation(**{"weighting": 0.4} | change)
+    in_one = gossip.advance(gossip.start(), 5)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PepperGMFPolicy, "performance_based_aggregation", PepperPolicy.performance_based_aggregation)
+        step_by_step = gossip.advance(gossip.start(), 5)
+    assert in_one.models.tobytes() == step_by_step.models.tobytes() and (in_one.models[0] != in_one.models[1]).any()
+    for one, other in zip(in_one.nodes, step_by_step.nodes, strict=True):
+        assert one.tobytes() == other.tobytes()
+
+
+def test_a_model_is_looked_at_once_for_all_who_receive_it_and_again_when_it_is_pushed_again() -> None:
+    """A simulation remembers what was found, as long as nobody can have changed the model."""
+    gossip = federation()
+    swarm = gossip.start()
+    a = arriving(gossip, swarm, 2, 7)._replace(numbers=swarm.pool.numbers)
+    refused = [gossip.algorithm.on_message(a, swarm.nodes, gossip.private)[0] for _ in range(2)]
+    assert refused == [0, 0] and swarm.pool.numbers[a.received[0]] == ACCEPTED
+    swarm.pool.values[a.received[0], 3] = np.nan
+    assert gossip.algorithm.on_message(a, swarm.nodes, gossip.private)[0] == ACCEPTED  # not looked at again
+    swarm.pool.share(a.received)
+    assert gossip.algorithm.on_message(a, swarm.nodes, gossip.private)[0] == NOT_FINITE
+    swarm.pool.share(a.received)
+    swarm.pool.values[a.received[0], 3] = 51
+    assert gossip.algorithm.on_message(a, swarm.nodes, gossip.private)[0] == TOO_LARGE
+    assert gossip.algorithm.on_message(a._replace(numbers=None), swarm.nodes, gossip.private)[0] == TOO_LARGE
 
 
 # ---- shares -----------------------------------------------------------------------------------------------------------------------------

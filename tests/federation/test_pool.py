@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from entrenous.core.gossip import UNSEEN
 from entrenous.federation.pool import Pool
 
 
@@ -36,6 +37,7 @@ def test_a_slot_is_free_when_nobody_needs_it_and_no_sooner() -> None:
     assert pool.needed[one] == 2 and pool.used == 2
     pool.drop(np.array([one]))
     assert pool.needed[one] == 1 and pool.used == 2 and one not in pool.take(3).tolist() and (pool.values[one] == 7).all()
+    assert pool.compact(np.arange(4)).tolist() and (pool.numbers == UNSEEN).all() and len(pool.numbers) == len(pool.needed)
     pool.drop(np.array([one]))
     assert pool.needed[one] == 0 and pool.used == 4 and pool.take(1).tolist() == [one]
     assert pool.most == 5 and pool.needed[two] == 1

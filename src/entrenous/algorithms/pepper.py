@@ -18,11 +18,12 @@ from pydantic import Field
 
 from ..core.gossip import NOBODY, Arrivals, DeviceData, Weighing, data_of
 from ..core.gossip_learning import composed
-from ..core.gossip_node import GossipModel, GossipPolicy, cosines, merge_and_train
+from ..core.gossip_node import TRAIN, GossipModel, GossipPolicy, cosines, grow_older, keys_for, merge_and_train
 from ..core.keys import below, draw, fold, fold_name, folds
 from ..core.negatives import negative
 from ..core.peer_sampling import contains, fill_at_random
 from ..core.types import BoolArray, Float32Array, Float64Array, Int32Array, Int64Array, UInt64Array
+from ..kernels.gmf_received import ShareRule
 from ._gossip_gmf import GMFModel
 from ._gossip_prme import PRMEModel
 
@@ -175,6 +176,17 @@ class PepperGMFPolicy(PepperPolicy):
         """Performance of GMF models: HR@20 of the weighting items, or HR@20 x NDCG@20 (eq. 4 and 5), float64 [m]."""
         hr, ndcg = model.judged(a.pool, at, nodes, a.who, data)
         return hr if self.measure == "hr" else hr * ndcg
+
+    def performance_based_aggregation(self, model: GossipModel, a: Arrivals, nodes: Any, data: DeviceData) -> Float64Array:
+        """The same lines 6 to 10 for one node after the other, in a kernel that reads each model from memory once. Returns P_x, float64
+        [m]."""
+        if self.alike:  # compares models as a whole beforehand
+            return super().performance_based_aggregation(model, a, nodes, data)
+        assert isinstance(model, GMFModel)
+        shares = ShareRule(self.aggregation == "half", self.least, self.measure == "hr-ndcg")
+        p_x, trained = model.judge_merge_train(a, nodes, data, keys_for(a.keys, TRAIN), shares)
+        grow_older(a, nodes, trained)
+        return p_x
 
 
 @final

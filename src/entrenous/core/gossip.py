@@ -17,6 +17,7 @@ from .types import Array, Float32Array, Int8Array, Int32Array, Int64Array, UInt6
 
 NOBODY = np.int32(-1)  # in lists of peers: no peer
 ACCEPTED, NOT_FINITE, TOO_LARGE, WRONG_LENGTH = range(4)  # what became of a received model
+UNSEEN = -1  # a model that nobody has looked at
 REFUSALS = ("", "not finite", "too large", "wrong length")
 
 
@@ -89,6 +90,8 @@ class Arrivals(NamedTuple):
 
     pool: float32 [slots, width]; who, own, received, into: int64 [m]. `who` indexes nodes and data.
     keys: uint64 [m], from which each draws, another one for each event of a node.
+    numbers: int8 [slots], for the numbers of each model in the pool ACCEPTED, why not, or UNSEEN: a simulation looks once at a model
+    that was pushed to several nodes. None: nobody has looked.
     """
 
     pool: Float32Array
@@ -98,11 +101,12 @@ class Arrivals(NamedTuple):
     into: Int64Array
     headers: Headers
     keys: UInt64Array
+    numbers: Int8Array | None = None
 
     def at(self, rows: Array) -> Arrivals:
         """Some of the arrivals; rows: places or a mask."""
         slots = self.who[rows], self.own[rows], self.received[rows], self.into[rows]
-        return Arrivals(self.pool, *slots, self.headers.at(rows), self.keys[rows])
+        return Arrivals(self.pool, *slots, self.headers.at(rows), self.keys[rows], self.numbers)
 
 
 @runtime_checkable

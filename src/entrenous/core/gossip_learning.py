@@ -16,7 +16,7 @@ from pydantic import Field, create_model
 
 from . import peer_sampling
 from .contract import SentArray, Traits, pushed
-from .gossip import ACCEPTED, NOBODY, Arrivals, DeviceData, Headers, Pushes
+from .gossip import ACCEPTED, NOBODY, UNSEEN, Arrivals, DeviceData, Headers, Pushes
 from .gossip_node import LEAP, OLDEST, TRAIN, GossipModel, GossipPolicy, PeerState, credible, joined, keys_for, refusals
 from .protocols import Catalogue, State
 from .settings import Settings
@@ -158,8 +158,9 @@ class GossipLearning(Settings):
     def on_message(self, arrivals: Arrivals, nodes: Any, data: DeviceData) -> Int8Array:
         """Refuses a received model, or does with it what the policy says; and takes note of the peers that the message names. Returns
         int8 [m], ACCEPTED or why not."""
-        refused = refusals(arrivals.pool, arrivals.received, arrivals.headers.length, self.largest)
-        a = arrivals.at(refused == ACCEPTED)
+        numbers = np.full(len(arrivals.pool), UNSEEN, np.int8) if arrivals.numbers is None else arrivals.numbers
+        refused = refusals(arrivals.pool, arrivals.received, arrivals.headers.length, self.largest, numbers)
+        a = arrivals.at(refused == ACCEPTED) if refused.any() else arrivals
         a = a._replace(headers=credible(a.headers, nodes.age[a.who], self._model.items, self.leap))
         self._policy.on_model_received(self._model, a, nodes, data)
         peer_sampling.exchange(nodes.known, a.who, nodes.me[a.who], a.headers.sender, a.headers.peers, keys_for(a.keys, EXCHANGE))

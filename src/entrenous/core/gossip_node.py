@@ -15,10 +15,11 @@ from pydantic import PrivateAttr
 
 from . import peer_sampling
 from .contract import UpTo, axes
-from .gossip import ACCEPTED, NOT_FINITE, TOO_LARGE, WRONG_LENGTH, Arrivals, DeviceData, Headers
+from .gossip import ACCEPTED, NOT_FINITE, TOO_LARGE, UNSEEN, WRONG_LENGTH, Arrivals, DeviceData, Headers
 from .keys import folded
 from .protocols import State
 from .settings import Settings
+from .simd import LANES, every, inside, load, store
 from .types import Array, BoolArray, Float32Array, Float64Array, Int8Array, Int32Array, Int64Array, UInt64Array
 
 TRAIN = np.uint64(1)  # what some of the draws of one event are for
@@ -173,9 +174,14 @@ def merge_and_train(
     OLDEST."""
     merge(a.pool, a.own, a.received, a.into, share)
     training = np.ones(len(a.who), np.bool_) if trains is None else trains
-    nodes.age[a.who] = np.minimum(np.maximum(nodes.age[a.who], a.headers.age) + training, OLDEST)
+    grow_older(a, nodes, training)
     keys = keys_for(a.keys[training], TRAIN)
     model.train(a.pool, a.into[training], nodes, a.who[training], data, keys)
+
+
+def grow_older(a: Arrivals, nodes: Any, trained: BoolArray) -> None:
+    """Makes each merged model as old as the older of both, and one update older where it was `trained`, bool [m], up to OLDEST."""
+    nodes.age[a.who] = np.minimum(np.maximum(nodes.age[a.who], a.headers.age) + trained, OLDEST)
 
 
 def keys_for(keys: UInt64Array, purpose: np.uint64) -> UInt64Array:
@@ -196,23 +202,31 @@ def credible(headers: Headers, age: Int64Array, items: int, leap: int = LEAP) ->
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def refusals(pool: Float32Array, received: Int64Array, length: Int64Array, largest: float) -> Int8Array:
+def refusals(pool: Float32Array, received: Int64Array, length: Int64Array, largest: float, numbers: Int8Array) -> Int8Array:
     """Reasons for refusing each received model, int8 [m]: ACCEPTED, WRONG_LENGTH, NOT_FINITE, or TOO_LARGE for a number beyond
-    `largest`."""
-    out, width, bound = np.full(len(received), ACCEPTED, np.int8), pool.shape[1], np.float32(largest)
+    `largest`. numbers: int8 [slots], as in `Arrivals`; UNSEEN models are looked at, and what was found is noted there."""
+    out = np.full(len(received), WRONG_LENGTH, np.int8)
     for d in range(len(received)):
-        if length[d] != width:
-            out[d] = WRONG_LENGTH
-            continue
-        model, beyond = pool[received[d]], 0
-        for f in range(width):
-            beyond += not (abs(model[f]) <= bound)  # also of what is not a number
-        if beyond:
-            out[d] = TOO_LARGE
-            for f in range(width):
-                if not math.isfinite(model[f]):
-                    out[d] = NOT_FINITE
+        if length[d] == pool.shape[1]:
+            slot = received[d]
+            if numbers[slot] == UNSEEN:
+                numbers[slot] = wrong(pool[slot], np.float32(largest))
+            out[d] = numbers[slot]
     return out
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def wrong(model: Float32Array, largest: np.float32) -> int:
+    """What is wrong with the numbers of a model: NOT_FINITE, TOO_LARGE for one beyond `largest`, ACCEPTED if nothing is."""
+    beyond = np.int32(0)
+    for f in range(len(model)):
+        beyond |= np.int32(not (abs(model[f]) <= largest))  # also of what is not a number
+    if not beyond:
+        return ACCEPTED
+    for f in range(len(model)):
+        if not math.isfinite(model[f]):
+            return NOT_FINITE
+    return TOO_LARGE
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -220,9 +234,18 @@ def merge(pool: Float32Array, own: Int64Array, received: Int64Array, into: Int64
     """Merges models in place, pool[into] = pool[own] + share (pool[received] - pool[own]) for each of m nodes; two models that are the
     same stay what they are."""
     for d in range(len(own)):
-        mine, theirs, out, weight = pool[own[d]], pool[received[d]], pool[into[d]], share[d]
-        for f in range(len(out)):
-            out[f] = mine[f] + weight * (theirs[f] - mine[f])
+        merge_one(pool[own[d]], pool[received[d]], share[d], pool[into[d]])
+
+
+@inside
+def merge_one(mine: Float32Array, theirs: Float32Array, share: np.float32, out: Float32Array) -> None:
+    """Writes mine + share (theirs - mine) to `out`, which may be `mine`: so a compiler cannot tell that LANES numbers go at once."""
+    lanes, whole = every(share), len(out) - len(out) % LANES
+    for f in range(0, whole, LANES):
+        own = load(mine, f)
+        store(out, f, own + lanes * (load(theirs, f) - own))
+    for f in range(whole, len(out)):
+        out[f] = mine[f] + share * (theirs[f] - mine[f])
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

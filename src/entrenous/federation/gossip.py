@@ -31,7 +31,7 @@ from .recorder import NeighbourRecorder
 from .swarm import ARRIVAL, RESTART, SWITCH, TIMER, Calendar, Counts, Mail, Swarm, restored
 from .timeline import Happening, Timeline, waves
 
-BLOCK = 64  # nodes that one call handles: few enough that their models stay in the cache, enough to share the costs of a call
+BLOCK = 256  # nodes that one call handles: enough to share the costs of a call
 GROUP_BYTES = 1 << 26  # of the models of nodes that are handled together; far more than all of MovieLens-100K's
 TRIED = 4  # received models that are watched in a call of the first round
 KNOWN = 20  # peers that the bootstrap service names to a new node, at most
@@ -271,7 +271,14 @@ class Gossip:
         moves = kept.needed[own] > 1
         into[moves] = kept.take(int(moves.sum()))
         arrivals = Arrivals(
-            kept.values, who, own, swarm.mail.slot[places], into, swarm.mail.headers(places), self._event_keys(swarm, who)
+            kept.values,
+            who,
+            own,
+            swarm.mail.slot[places],
+            into,
+            swarm.mail.headers(places),
+            self._event_keys(swarm, who),
+            kept.numbers,
         )
         if self._recorder is not None:
             self._recorder.arrived(now.time[here], who, kept.values[arrivals.received], arrivals.headers, self._base)

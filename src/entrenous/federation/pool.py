@@ -7,8 +7,9 @@ from typing import final
 
 import numpy as np
 
+from ..core.gossip import UNSEEN
 from ..core.simd import zeros
-from ..core.types import Float32Array, Int64Array
+from ..core.types import Float32Array, Int8Array, Int64Array
 
 
 @final
@@ -23,6 +24,9 @@ class Pool:
     def __init__(self, width: int, capacity: int) -> None:
         self.values: Float32Array = zeros(capacity, width)
         self.needed: Int64Array = np.zeros(capacity, np.int64)
+        self.numbers: Int8Array = np.full(
+            capacity, UNSEEN, np.int8
+        )  # as in `Arrivals`; of models in transit, which nobody changes
         self.kept = 0  # slots, the first, that are for good
         self._free = list(range(capacity - 1, -1, -1))  # the lowest first: memory that was never touched is not there yet
         self.most = 0  # slots in use at once, so far
@@ -44,8 +48,9 @@ class Pool:
         return slots
 
     def share(self, slots: Int64Array) -> None:
-        """Increment the reference count of each slot."""
+        """Increment the reference count of each slot, which may have changed since it was last in transit."""
         np.add.at(self.needed, slots, 1)
+        self.numbers[slots] = UNSEEN
 
     def drop(self, slots: Int64Array) -> None:
         """Decrement the reference count of each slot, and free those that reach zero."""
@@ -69,7 +74,7 @@ class Pool:
             self.values[place] = self.values[old]
             self.values[old] = moved
             where[slot], where[other], at[place], at[old] = place, old, slot, other
-        self.needed = self.needed[at]
+        self.needed, self.numbers = self.needed[at], np.full(len(slots), UNSEEN, np.int8)
         self._free = list(range(len(slots) - 1, len(order) - 1, -1))
         return where
 
@@ -78,4 +83,5 @@ class Pool:
         self.values = zeros(had + more, old.shape[1])
         self.values[:had] = old
         self.needed = np.concatenate([self.needed, np.zeros(more, np.int64)])
+        self.numbers = np.concatenate([self.numbers, np.full(more, UNSEEN, np.int8)])
         self._free = [*range(had + more - 1, had - 1, -1), *self._free]

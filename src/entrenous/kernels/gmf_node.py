@@ -26,6 +26,7 @@ from ..core.simd import LANES, inside, load, padded, sum_of
 from ..core.types import Float32Array, Float64Array, Int32Array, Int64Array, UInt64Array
 
 DECAY, EPSILON, ONE = np.float32(0.999), np.float32(1e-7), np.float32(1)
+CHUNK = 512  # numbers gathered side by side, so that a loop over them is one of vector instructions
 
 
 class GMFShape(NamedTuple):
@@ -61,6 +62,23 @@ class GMFPrivate(NamedTuple):
     user_square: Annotated[Float32Array, axes()]
     output_square: Annotated[Float32Array, axes()]
     steps: Annotated[Int64Array, axes(least=0)]
+
+
+class TrainingRoom(NamedTuple):
+    """What a training step works in, for one node after the other: of every item its score, its error, its step and its shortening, each
+    [stride], zeros between steps but for the scores; the items `touched` [stride + 1]; the gaps [stride + LANES] between the items that
+    are not drawn; toward [factors]; items and two numbers of each that are gathered side by side [CHUNK]."""
+
+    score: Float32Array
+    error: Float32Array
+    step: Float32Array
+    shrink: Float32Array
+    touched: Int32Array
+    gaps: Int32Array
+    toward: Float32Array
+    drawn: Int32Array
+    first: Float32Array
+    second: Float32Array
 
 
 def shape_of(items: int, factors: int) -> GMFShape:
@@ -130,14 +148,31 @@ def performance(
     hr, ndcg, row = np.zeros(len(at)), np.zeros(len(at)), np.empty(stride, np.float32)
     for d in range(len(at)):
         u = who[d]
-        low, high = ptr[u], ptr[u + 1]
-        if high > low:
-            _scores(pool[at[d]], user[u], factors, stride, row)
-        for r in range(low, high):
-            p = place(row, item[r], candidates[r])
-            if p < len(discount):
-                hr[d] += 1 / (high - low)
-                ndcg[d] += discount[p] / (high - low)
+        hr[d], ndcg[d] = judge(pool[at[d]], user[u], ptr[u], ptr[u + 1], item, candidates, discount, factors, row)
+    return hr, ndcg
+
+
+@inside
+def judge(
+    model: Float32Array,
+    user: Float32Array,
+    low: int,
+    high: int,
+    item: Int32Array,
+    candidates: Int32Array,
+    discount: Float64Array,
+    factors: int,
+    score: Float32Array,
+) -> tuple[float, float]:
+    """HR and NDCG at n = len(discount) of one model on the weighting rows low to high, by the scores that it leaves in `score`."""
+    hr, ndcg = 0.0, 0.0
+    if high > low:
+        _scores(model, user, factors, len(score), score)
+    for r in range(low, high):
+        p = place(score, item[r], candidates[r])
+        if p < len(discount):
+            hr += 1 / (high - low)
+            ndcg += discount[p] / (high - low)
     return hr, ndcg
 
 
@@ -194,52 +229,75 @@ def train(
     keys: UInt64Array,
 ) -> None:
     """Trains the model pool[at[d]] of each node d in place on its own rows item[ptr[who[d]]:ptr[who[d] + 1]]."""
-    stride = -(-items // LANES) * LANES
-    score, error, step = np.empty(stride, np.float32), np.zeros(stride, np.float32), np.zeros(stride, np.float32)
-    shrink = np.zeros(stride, np.float32)
-    touched, toward = np.empty(stride, np.int32), np.empty(factors, np.float32)
-    gaps = np.empty(stride + LANES, np.int32)
+    room = training_room(items, factors)
     for d in range(len(at)):
         u = who[d]
-        own, avoided = item[ptr[u] : ptr[u + 1]], avoid_ptr[u + 1] - avoid_ptr[u]
-        if len(own) == 0:
-            continue
-        model, user = pool[at[d]], private.user[u]
-        fill_gaps(avoid, avoid_ptr[u], avoided, gaps)
-        for epoch in range(rates.epochs):
-            _scores(model, user, factors, stride, score)
-            n = _errors(score, own, gaps, avoided, items, rates.negatives, fold(keys[d], epoch), error, touched)
-            private.steps[u] += 1
-            _step(model, user, private, u, rates, factors, stride, len(own), n, error, step, shrink, touched, toward)
+        own, avoided = item[ptr[u] : ptr[u + 1]], avoid[avoid_ptr[u] : avoid_ptr[u + 1]]
+        learn(pool[at[d]], private, u, own, avoided, rates, items, factors, keys[d], room)
+
+
+@njit(cache=True, nogil=True)
+def training_room(items: int, factors: int) -> TrainingRoom:
+    """The room for training models of so many items and factors."""
+    stride = -(-items // LANES) * LANES
+    zeros = np.zeros(stride, np.float32), np.zeros(stride, np.float32), np.zeros(stride, np.float32)
+    touched, gaps, drawn = np.empty(stride + 1, np.int32), np.empty(stride + LANES, np.int32), np.empty(CHUNK, np.int32)
+    chunks = np.empty(CHUNK, np.float32), np.empty(CHUNK, np.float32)
+    return TrainingRoom(np.empty(stride, np.float32), *zeros, touched, gaps, np.empty(factors, np.float32), drawn, *chunks)
 
 
 @inside
-def _errors(
-    score: Float32Array,
+def learn(
+    model: Float32Array,
+    private: GMFPrivate,
+    u: int,
     own: Int32Array,
-    gaps: Int32Array,
-    avoided: int,
+    avoided: Int32Array,
+    rates: GMFRates,
     items: int,
-    negatives: int,
+    factors: int,
     key: np.uint64,
-    error: Float32Array,
-    touched: Int32Array,
-) -> int:
+    room: TrainingRoom,
+) -> None:
+    """Trains one model in place on the rows `own` of node u, which never draws `avoided`."""
+    user, stride = private.user[u], len(room.score)
+    if len(own) > 0:
+        fill_gaps(avoided, 0, len(avoided), room.gaps)
+        for epoch in range(rates.epochs):
+            _scores(model, user, factors, stride, room.score)
+            n = _errors(room, own, len(avoided), items, rates.negatives, fold(key, epoch))
+            private.steps[u] += 1
+            _step(model, user, private, u, rates, factors, stride, len(own), n, room)
+
+
+@inside
+def _errors(room: TrainingRoom, own: Int32Array, avoided: int, items: int, negatives: int, key: np.uint64) -> int:
     """Adds sigmoid(y_ui) - y of every sample to its item's `error`, and lists the items `touched`. Returns how many."""
+    score, error, touched, drawn, value = room.score, room.error, room.touched, room.drawn, room.first
     n, left = 0, items - avoided
-    for s in range(len(own)):
-        i = own[s]
-        error[i] = logistic(score[i]) - ONE
-        touched[n] = i
-        n += 1
-    if left > 0:
-        for s in range(len(own) * negatives):
-            k = below(draw(key, s), left)
-            j = k + count_gaps(gaps, avoided, k)
-            if error[j] == 0:
-                touched[n] = j
-                n += 1
-            error[j] += logistic(score[j])
+    for low in range(0, len(own), CHUNK):
+        count = min(CHUNK, len(own) - low)
+        for s in range(count):
+            value[s] = score[own[low + s]]
+        for s in range(count):
+            value[s] = logistic(value[s])
+        for s in range(count):
+            error[own[low + s]] = value[s] - ONE
+            touched[n + s] = own[low + s]
+        n += count
+    for low in range(0, len(own) * negatives if left > 0 else 0, CHUNK):
+        count = min(CHUNK, len(own) * negatives - low)
+        for s in range(count):
+            k = below(draw(key, low + s), left)
+            drawn[s] = k + count_gaps(room.gaps, avoided, k)
+            value[s] = score[drawn[s]]
+        for s in range(count):
+            value[s] = logistic(value[s])
+        for s in range(count):
+            j = drawn[s]
+            touched[n] = j  # overwritten by the next one if it is already there
+            n += error[j] == 0
+            error[j] += value[s]
     return n
 
 
@@ -254,13 +312,11 @@ def _step(
     stride: int,
     consumed: int,
     n: int,
-    error: Float32Array,
-    step: Float32Array,
-    shrink: Float32Array,
-    touched: Int32Array,
-    toward: Float32Array,
+    room: TrainingRoom,
 ) -> None:
-    """One step of Q, p, h along the mean gradient; `error`, `step` and `shrink` are zero again afterwards."""
+    """One step of Q, p, h along the mean gradient of the n touched items."""
+    error, step, shrink, touched, toward = room.error, room.step, room.shrink, room.touched, room.toward
+    gradient, square = room.first, room.second
     output, each = factors * stride, np.float32(1.0 / (consumed * (1 + rates.negatives)))
     correct = np.float32(1.0 / (1.0 - math.pow(np.float64(DECAY), np.float64(private.steps[u]))))
     slower = ONE / (ONE + rates.decay * np.float32(private.steps[u]))
@@ -271,13 +327,19 @@ def _step(
         size += toward[k] * toward[k]
     size /= np.float32(factors)
     squares, total = private.item_square[u], np.float32(0)
-    for t in range(n):
-        i = touched[t]
-        g = error[i] * each
-        total += g
-        squares[i] = DECAY * squares[i] + (ONE - DECAY) * (g * g * size)
-        step[i] = item_pace / (np.sqrt(squares[i] * correct) + EPSILON) * g
-        shrink[i] = item_pace * rates.reg
+    for low in range(0, n, CHUNK):
+        count = min(CHUNK, n - low)
+        for t in range(count):
+            i = touched[low + t]
+            gradient[t], square[t] = error[i] * each, squares[i]
+            total += gradient[t]
+        for t in range(count):
+            g = gradient[t]
+            square[t] = DECAY * square[t] + (ONE - DECAY) * (g * g * size)
+            gradient[t] = item_pace / (np.sqrt(square[t] * correct) + EPSILON) * g
+        for t in range(count):
+            i = touched[low + t]
+            squares[i], step[i], shrink[i] = square[t], gradient[t], item_pace * rates.reg
     user_size, output_size = np.float32(0), np.float32(0)
     for k in range(factors):
         row, by = model[k * stride : (k + 1) * stride], toward[k]

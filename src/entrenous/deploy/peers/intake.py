@@ -11,7 +11,7 @@ from typing import final
 import numpy as np
 
 from ...core.gossip import ACCEPTED, NOBODY, Headers
-from ...core.gossip_node import refusals
+from ...core.gossip_node import wrong
 from ...core.types import Float32Array
 from ...wire.pushed import digest, unpack
 from ...wire.tensors import Malformed
@@ -93,7 +93,7 @@ class PeerIntake:
 
     def _refusal(self, model: Float32Array) -> int:
         """As the algorithm itself would say: what is refused there must not become an event."""
-        return int(refusals(model[None], np.zeros(1, np.int64), np.array([self.width]), self.largest)[0])
+        return int(wrong(model, np.float32(self.largest)))
 
     def arrived(self, one: ReceivedModel) -> None:
         """Queue a model for the node. It replaces an older one of the same sender."""
