@@ -63,6 +63,11 @@ class GMFModel(GossipModel):
         """Sizes of the private arrays. stride: the number of items, rounded up to whole SIMD lanes."""
         return {"stride": self.shape.stride}
 
+    def search_space(self) -> dict[str, str]:
+        """What a search chooses from unless it is told: the ranges of PEPPER's tables, and what helped among many peers."""
+        rates = {"learning_rate": "0.005..0.1:log", "learning_rate_user": "0.03..1:log"}
+        return {**rates, "reg": "0.03..1:log", "factors": "8..32:log", "decay": "0..0.006"}
+
     def init_model(self, key: np.uint64) -> Float32Array:
         """The initial model, float32 [width]: item vectors Q ~ N(0, init_std^2), output weights h = 1, bias c = 0."""
         shape = self.shape

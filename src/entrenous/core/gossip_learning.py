@@ -120,6 +120,10 @@ class GossipLearning(Settings):
         """Training rounds if none are asked for: the model's setting `rounds`, of any data set."""
         return self._model.rounds  # type: ignore[attr-defined, no-any-return]  # each model has its own
 
+    def search_space(self) -> dict[str, str]:
+        """What a search chooses from unless it is told: the model's settings."""
+        return self._model.search_space()
+
     def weighing(self, data: DeviceData, keys: UInt64Array) -> DeviceData:
         """The data of nodes, with the weighting sets that the policy needs."""
         return self._policy.weighting_sets(data, self._model.items, keys)

@@ -105,6 +105,10 @@ class GossipModel(Settings):
         """Sizes of the model's private arrays that are no setting."""
         return {}
 
+    def search_space(self) -> dict[str, str]:
+        """What a search of settings chooses from unless it is told; {} = it has to be told."""
+        return {}
+
     def init_model(self, key: np.uint64) -> Float32Array:
         """The base model, float32 [width], with which every node begins."""
         raise NotImplementedError
