@@ -66,11 +66,11 @@ def rows_of(context: Context, found: Mapping[tuple[str, System], PoisonedRuns]) 
     """A row for each system, attack and metric."""
     rounds = QUICK_ROUNDS if context.quick else ROUNDS
     for (attacked, system), runs in found.items():
-        seeds = ", ".join(str(context.seed + n) for n in range(len(runs.clean)))
-        said = f"{SHARE:.0%} of all peers collude: {attacked}; {rounds} rounds; seeds {seeds}; defaults"
+        seeds = [context.seed + n for n in range(len(runs.clean))]
+        said = f"{SHARE:.0%} of all peers collude: {attacked}; {rounds} rounds; seeds {', '.join(map(str, seeds))}; defaults"
         values = {CLEAN: runs.clean, HR: runs.attacked, COST: runs.cost, **({ER: runs.exposed} if attacked == "pip" else {})}
         for metric, some in values.items():
-            yield seed_row(named(context), f"{system}, {attacked}", metric, some.tolist(), None, said)
+            yield seed_row(named(context), f"{system}, {attacked}", metric, some.tolist(), None, said, seeds=seeds)
 
 
 def tests_of(context: Context, found: Mapping[tuple[str, System], PoisonedRuns]) -> dict[tuple[str, str], dict[str, Any]]:

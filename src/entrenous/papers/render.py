@@ -53,7 +53,7 @@ def markdown(result: ExperimentResult) -> str:
     parts += ["## Protocol of each row\n\n" + "\n".join(_protocols(result.rows))]
     if result.tests:
         lines = [[_cell(test[column]) for column in TEST_COLUMNS] for test in result.tests]
-        parts += ["## Paired t-tests over users\n\n" + "\n".join(piped([list(TEST_COLUMNS.values()), *lines]))]
+        parts += ["## Paired t-tests, over users unless a finding says otherwise\n\n" + "\n".join(piped([list(TEST_COLUMNS.values()), *lines]))]
     return "\n\n".join([*filter(None, parts), _footer(result)]) + "\n"
 
 
@@ -199,15 +199,19 @@ def _protocols(rows: Sequence[Row]) -> list[str]:
 
 
 def figure(row: Row, digits: int = 3) -> str:
-    """What was obtained, with its standard deviation over seeds.
+    """What was obtained, with its standard deviation over seeds, to the same digit.
 
     >>> figure({"obtained": 0.65432, "spread": 0.01}), figure({"obtained": None}), figure({"obtained": 1234.5})
     ('.654 ± .010', '-', '1234.5')
+    >>> figure({"obtained": 98.0, "spread": 4.583}), figure({"obtained": 1500.0, "spread": 0.0})
+    ('98.0 ± 4.6', '1500 ± 0')
     """
-    if row["obtained"] is None:
+    mean, spread = row["obtained"], row.get("spread")
+    if mean is None:
         return ABSENT
-    spread = row.get("spread")
-    return number(row["obtained"], digits) + ("" if spread is None else f" ± {number(spread, digits)}")
+    if spread is None or not spread or abs(mean) < 10:
+        return number(mean, digits) + ("" if spread is None else f" ± {number(spread, digits)}")
+    return f"{mean:.1f} ± {spread:.1f}"
 
 
 def number(value: float, digits: int = 3) -> str:
