@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from .cali3f_rounds import NEAR
 from .findings import SIGNIFICANT, against
-from .measures import CPU_SECONDS, FAIRNESS, MB_SENT, STD_HR
+from .measures import CPU_SECONDS, FAIRNESS, MB_SENT, STD_HR, each, paces
 from .opened import cali3f
 from .study import Study, System
-from .table import PaperTable, Trained, on_test_rows
+from .table import PaperTable, Trained, Values, on_test_rows
 from .values import worded
 
 HR, NDCG = "hr@10", "ndcg@10"
@@ -30,12 +31,20 @@ CHANGES: tuple[dict[str, Any], ...] = (
     {"cohort": 200},
 )
 QUICK = CHANGES[:5]
+MEASURED = (HR, NDCG, STD_HR, *FAIRNESS, CPU_SECONDS, MB_SENT)
 
 
 def changed(study: Study) -> list[System]:
     """The system as it is, and with each change, for as many rounds as validation says of each."""
     changes = QUICK if study.quick else CHANGES
     return [CALI3F, *(CALI3F.replaced(**change)._replace(own_rounds=True) for change in changes)]
+
+
+def values_of(trained: Trained, system: System) -> Values:
+    """What is measured on test rows, and how soon the curve on validation rows is near its best."""
+    tested = {name: each(trained.looks[system], name) for name in MEASURED}
+    curve = trained.study.curves([system])[system]
+    return {**tested, NEAR: [pace.near.rounds for pace in paces(curve)]}
 
 
 def gains(trained: Trained) -> list[str]:
@@ -51,7 +60,7 @@ EXPERIMENTS = {
         data=cali3f(("ml-100k",)),
         systems=changed,
         train=lambda study, systems: on_test_rows(study, systems, study.curve_seeds),
-        metrics=(HR, NDCG, STD_HR, *FAIRNESS, CPU_SECONDS, MB_SENT),
+        metrics=values_of,
         tests=lambda trained: against(trained, CALI3F, trained.systems[1:], (NDCG,)),
         findings=(gains,),
     )

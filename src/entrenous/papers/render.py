@@ -53,7 +53,10 @@ def markdown(result: ExperimentResult) -> str:
     parts += ["## Protocol of each row\n\n" + "\n".join(_protocols(result.rows))]
     if result.tests:
         lines = [[_cell(test[column]) for column in TEST_COLUMNS] for test in result.tests]
-        parts += ["## Paired t-tests, over users unless a finding says otherwise\n\n" + "\n".join(piped([list(TEST_COLUMNS.values()), *lines]))]
+        parts += [
+            "## Paired t-tests, over users unless a finding says otherwise\n\n"
+            + "\n".join(piped([list(TEST_COLUMNS.values()), *lines]))
+        ]
     return "\n\n".join([*filter(None, parts), _footer(result)]) + "\n"
 
 
