@@ -81,13 +81,16 @@ def test_what_is_level_with_popular_is_named() -> None:
         {"a": a, "b": b, "metric": "ndcg@10", "difference": difference, "p_holm": p}
         for a, b, difference, p in (
             ("fcf", "popular", 0.1, 0.001), ("pfpl+", "popular", 0.01, 0.2), ("cali3f-gmf", "popular", -0.1, 0.001),
-            ("fcf, searched", "fcf", 0.02, 0.4),
+            ("fcf, searched", "fcf", 0.02, 0.4), ("cali3f-neumf, searched", "fedavg-neumf, searched", 0.02, 0.04),
         )
     ]  # fmt: skip
     study = SimpleNamespace(
         name="d", source=SimpleNamespace(protocol="loo-99"), seeds=(0,),
         sizes={"users": 1, "training": 1, "validation": 1, "test": 1},
     )  # fmt: skip
-    _, level, gains = defaults.notes_of(SimpleNamespace(name="d", study=study, tests=tests))  # type: ignore[arg-type]
+    for test in tests:
+        test |= {"low": 0.0, "high": 0.1}
+    _, level, gains, equal = defaults.notes_of(SimpleNamespace(name="d", study=study, tests=tests))  # type: ignore[arg-type]
     assert "pfpl+ (ndcg@10 +0.010, p = 0.2), cali3f-gmf (ndcg@10 -0.100" in level and "fcf" not in level
-    assert "fcf +0.020." in gains
+    assert "fcf +0.020." in gains and "cali3f" not in gains
+    assert "cali3f-neumf, searched is above fedavg-neumf, searched by 0.0200" in equal

@@ -20,7 +20,7 @@ from ..runs.recommenders import federated
 from ..tuning.before import space_of
 from ..tuning.space import Choices, Range, read_space
 from .effort import DEFAULTS
-from .findings import SIGNIFICANT, tested_pairs
+from .findings import SIGNIFICANT, tested_pairs, verdict
 from .opened import cali3f
 from .remember import Pair
 from .result import Row
@@ -32,7 +32,8 @@ from .values import worded
 METRICS = HR, NDCG = ("hr@10", "ndcg@10")
 DRAWN, LOOKS = 5, 10  # settings beside the defaults; evaluations of each training
 CENTRAL = ("popular", "ials")
-WITH_SERVER = ("pfpl+", "fcf", "fcf-newton", "fedavg-gmf", "fedavg-neumf", "fedfast-gmf", "cali3f-gmf", "cali3f-neumf")
+NEUMF = ("cali3f-neumf", "fedavg-neumf", "ditto-neumf")  # whose search had different budgets in Cali3F's tables
+WITH_SERVER = ("pfpl+", "fcf", "fcf-newton", "fedavg-gmf", "fedfast-gmf", "cali3f-gmf", *NEUMF)
 BETWEEN_PEERS = ("gossip-average-gmf", "pepper-gmf")
 MANY_ITEMS = 10_000  # more than that on every node is gigabytes
 QUICK = ("popular", "fcf-newton", "fedavg-gmf")
@@ -132,12 +133,15 @@ def rows_of(trained: Trained) -> list[Row]:
 
 
 def tests_of(trained: Trained) -> list[dict[str, Any]]:
-    """Every system as it comes against popular, and as searched against itself as it comes; Holm over each kind."""
+    """Every system as it comes against popular, and as searched against itself as it comes; Cali3F against FedAvg and Ditto, all searched
+    with one budget. Holm over each kind."""
     there = {str(system): system for system in trained.systems if trained.looks[system]}
     usual = [system for name, system in there.items() if not is_searched(system) and system != POPULAR]
     better = [(system, there[str(system).removesuffix(", searched")]) for system in there.values() if is_searched(system)]
-    over_popular = tested_pairs(trained, [(system, POPULAR) for system in usual], METRICS) if "popular" in there else []
-    return over_popular + (tested_pairs(trained, better, METRICS) if better else [])
+    first, *others = (there.get(f"{name}, searched") for name in NEUMF)
+    neumf = [(first, other) for other in others if first and other]
+    over_popular = [(system, POPULAR) for system in usual if "popular" in there]
+    return [test for pairs in (over_popular, better, neumf) if pairs for test in tested_pairs(trained, pairs, METRICS)]
 
 
 def notes_of(trained: Trained) -> list[str]:
@@ -148,13 +152,14 @@ def notes_of(trained: Trained) -> list[str]:
         for test in tests
         if test["b"] == "popular" and not (test["difference"] > 0 and test["p_holm"] < SIGNIFICANT)
     ]
-    gains = [
-        f"{test['b']} {test['difference']:+.3f}" for test in tests if test["a"].endswith(", searched") and test["metric"] == NDCG
-    ]
+    mine = [test for test in tests if test["metric"] == NDCG and test["a"].endswith(", searched")]
+    gains = [f"{test['b']} {test['difference']:+.3f}" for test in mine if not test["b"].endswith(", searched")]
+    equal = [verdict(test) for test in mine if test["b"].endswith(", searched")]
     return [
         worded("findings", "defaults", study=study, sizes=study.sizes, seeds=len(study.seeds), drawn=DRAWN),
         worded("findings", "above-popular", name=trained.name, said=", ".join(level) or "none"),
         worded("findings", "searched", name=trained.name, metric=NDCG, drawn=DRAWN, said=", ".join(gains) or "none"),
+        *([worded("findings", "equal-budgets", name=trained.name, metric=NDCG, said="; ".join(equal))] if equal else []),
     ]
 
 
