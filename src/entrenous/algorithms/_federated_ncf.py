@@ -64,6 +64,8 @@ class NCFSettings(Settings):
     rounds: int = Field(100, ge=1, description="training length")
     init_std: float = Field(0.03, ge=0, description="standard deviation of the first embeddings")
 
+    item_rates: ClassVar[str] = "0.1..30:log"  # of a search: a plain average of many devices divides what one learns about an item
+
     @model_validator(mode="after")
     def _some_model(self) -> Self:
         if not self.factors and not self.layers:
@@ -81,7 +83,7 @@ class NCFSettings(Settings):
 
     def search_space(self) -> dict[str, str]:
         """What a search chooses from unless it is told."""
-        rates = {"learning_rate": "0.01..0.2:log", "learning_rate_item": "0.1..30:log", "reg": "0.0005..0.05:log"}
+        rates = {"learning_rate": "0.01..0.2:log", "learning_rate_item": self.item_rates, "reg": "0.0005..0.05:log"}
         return {**({"factors": "16..128:log"} if self.factors else {}), **rates, "negatives": "2..10", "batch": "10..200:log"}
 
     def sizes(self, catalogue: Catalogue) -> dict[str, int]:
