@@ -24,9 +24,7 @@ class Pool:
     def __init__(self, width: int, capacity: int) -> None:
         self.values: Float32Array = zeros(capacity, width)
         self.needed: Int64Array = np.zeros(capacity, np.int64)
-        self.numbers: Int8Array = np.full(
-            capacity, UNSEEN, np.int8
-        )  # as in `Arrivals`; of models in transit, which nobody changes
+        self.numbers: Int8Array = np.full(capacity, UNSEEN, np.int8)  # as in `Arrivals`: nobody changes a model in transit
         self.kept = 0  # slots, the first, that are for good
         self._free = list(range(capacity - 1, -1, -1))  # the lowest first: memory that was never touched is not there yet
         self.most = 0  # slots in use at once, so far

@@ -49,7 +49,7 @@ def systems_of(study: Study) -> Sequence[System]:
 
 
 def train(study: Study, systems: list[System]) -> Trained:
-    """Searches on validation rows, then evaluates each system as it comes and as searched; `more` is {system: how it was chosen}."""
+    """Searches on validation rows, then evaluates each system as it comes and as searched on the test rows."""
     found = {system: searched(study, system) for system in systems}
     variants = [one for system, (best, _) in found.items() for one in dict.fromkeys((system, best))]
     rounds = {system: usual_epochs(study, system) for system in systems} | dict(found.values())
