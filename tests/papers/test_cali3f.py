@@ -25,7 +25,7 @@ from entrenous.papers.opened import cali3f_study
 from entrenous.papers.remember import Cells
 from entrenous.papers.result import Context
 from entrenous.papers.runner import experiments, run_experiment
-from entrenous.papers.study import Study, System, best_round, mean_curve
+from entrenous.papers.study import Study, System, best_epochs, mean_curve
 from entrenous.papers.table import Trained, system_rows
 from entrenous.papers.values import Tuned, printed, settings_of_cali3f, stored
 from entrenous.runs import pipeline as experiment
@@ -199,14 +199,16 @@ def test_rounds_come_from_the_settings_or_from_the_mean_curve(monkeypatch):
     mine, quick = study(), study(effort=replace(EFFORT, quick=True))
     assert mine.rounds([FEDAVG, popular]) == {FEDAVG: 9, popular: 0} and quick.rounds([FEDAVG]) == {FEDAVG: 4}
     other = System("fedavg-mlp")
-    assert mine.rounds([other]) == {other: best_round(mine.curves([other])[other])}
+    assert mine.rounds([other]) == {other: best_epochs(mine.curves([other])[other])}
 
 
 def test_the_mean_curve_by_hand():
     seeds = [outcome(0.1, 0.4, 0.2), outcome(0.3, 0.2, 0.5)]
     rounds, values = mean_curve(seeds)
-    assert rounds == [1, 2, 3] and values == pytest.approx([0.2, 0.3, 0.35]) and best_round(seeds) == 3
-    assert mean_curve([seeds[0], outcome(0.3)]) == ([1], [0.2]) and best_round([outcome()]) == 1
+    assert rounds == [1, 2, 3] and values == pytest.approx([0.2, 0.3, 0.35]) and best_epochs(seeds) == 3
+    in_epochs = [Outcome([one._replace(rounds=100 * one.epochs) for one in seed.looks], "", 0.0) for seed in seeds]
+    assert mean_curve(in_epochs)[0] == [100, 200, 300] and best_epochs(in_epochs) == 3  # what a cell's looks are counted in
+    assert mean_curve([seeds[0], outcome(0.3)]) == ([1], [0.2]) and best_epochs([outcome()]) == 1
 
 
 def test_choosing_opens_no_test_rows(tmp_path, small_clusters):

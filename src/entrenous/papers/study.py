@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
+from ..core.declared import rounds_an_epoch
 from ..core.errors import InputError
 from ..core.gossip import GossipAlgorithm
 from ..core.keys import key
@@ -240,11 +241,12 @@ class Study:
         return {system: [outcomes[n] for outcomes in found] for n, system in enumerate(systems)}
 
     def rounds(self, systems: Sequence[System]) -> dict[System, int]:
-        """How long each is trained: as its settings have it, or else to the best round of its mean curve; 0 = not in rounds."""
+        """How long each is trained, in epochs (rounds where an algorithm knows none): as its settings have it, or else to the best of its
+        mean curve; 0 = not in rounds."""
         leads = {system: system if system.own_rounds or system.shared or self.budget.folds else system.base for system in systems}
         known = {lead: self._known(lead) for lead in leads.values()}
         curves = self.curves([lead for lead, rounds in known.items() if rounds is None])
-        found = {lead: best_round(curves[lead]) if rounds is None else rounds for lead, rounds in known.items()}
+        found = {lead: best_epochs(curves[lead]) if rounds is None else rounds for lead, rounds in known.items()}
         return {system: found[lead] for system, lead in leads.items()}
 
     def _known(self, system: System) -> int | None:
@@ -285,11 +287,17 @@ class Study:
             self._held_out(),
             f"settings {found.by or 'not searched: the defaults'}: {settings or 'none'}",
             f"network: {said(dict(system.network))}" if system.network else "",
-            f"{rounds} rounds" + (f", chosen on {self.chosen_by} here" if found.rounds is None else "") if rounds else "",
+            f"{rounds} {self.unit(system)}" + (f", chosen on {self.chosen_by} here" if found.rounds is None else "")
+            if rounds
+            else "",
             f"seed{'s' if len(used) > 1 else ''} {', '.join(map(str, used))}",
             "quick excerpt" if self.quick and not self.budget.folds else "",
         ]
         return "; ".join(filter(None, parts))
+
+    def unit(self, system: System) -> str:
+        """What the length of a training is counted in: epochs where one is several rounds."""
+        return "epochs" if rounds_an_epoch(self.made(system), self.part("test").rows.catalogue) > 1 else "rounds"
 
     def _held_out(self) -> str:
         if self.budget.folds:
@@ -302,11 +310,18 @@ class Study:
 
 def mean_curve(outcomes: Sequence[Outcome]) -> tuple[list[int], list[float]]:
     """Rounds, and the mean over seeds of RANKING's metric after each; as far as no training had diverged."""
+    looks, values = _mean_looks(outcomes)
+    return [look.rounds for look in looks], values
+
+
+def best_epochs(outcomes: Sequence[Outcome]) -> int:
+    """The epochs at which the mean curve is highest, the earliest of equals; 1 if training diverged at once. Rounds where an algorithm
+    knows no epochs, as in `Cell`."""
+    looks, values = _mean_looks(outcomes)
+    return looks[int(np.argmax(values))].epochs if looks else 1
+
+
+def _mean_looks(outcomes: Sequence[Outcome]) -> tuple[list[CurvePoint], list[float]]:
+    """The looks of the first seed, as far as no training had diverged, and the mean over seeds at each."""
     looks = list(zip(*(outcome.looks for outcome in outcomes), strict=False))
-    return [some[0].rounds for some in looks], [float(np.mean([look.metrics[RANKING.metric] for look in some])) for some in looks]
-
-
-def best_round(outcomes: Sequence[Outcome]) -> int:
-    """The round at which the mean curve is highest, the earliest of equals; 1 if training diverged at once."""
-    rounds, values = mean_curve(outcomes)
-    return rounds[int(np.argmax(values))] if rounds else 1
+    return [some[0] for some in looks], [float(np.mean([look.metrics[RANKING.metric] for look in some])) for some in looks]
