@@ -64,9 +64,8 @@ class NCFSettings(Settings):
     rounds: int = Field(100, ge=1, description="training length")
     init_std: float = Field(0.03, ge=0, description="standard deviation of the first embeddings")
 
-    item_rates: ClassVar[str] = (
-        "0.1..30:log"  # of a search: a plain average of many devices divides what one learns about an item
-    )
+    # what a search tries as `learning_rate_item`: wide, since a plain average of many devices divides what one learns about an item
+    item_rates: ClassVar[str] = "0.1..30:log"
 
     @model_validator(mode="after")
     def _some_model(self) -> Self:

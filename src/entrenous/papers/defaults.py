@@ -38,6 +38,7 @@ WITH_SERVER = ("pfpl+", "fcf", "fcf-newton", "fedavg-gmf", "fedfast-gmf", "cali3
 BETWEEN_PEERS = ("gossip-average-gmf", "pepper-gmf")
 MANY = 2_000_000  # nodes times items; more than that takes an hour
 QUICK = ("popular", "fcf-newton", "fedavg-gmf")
+SEARCHED = ", searched"  # what the name of a system ends with
 POPULAR, AS_IT_COMES, BY = System("popular"), "the defaults", "the best of the defaults and {} settings drawn at random"
 
 
@@ -71,7 +72,7 @@ def searched(study: Study, system: System) -> tuple[System, int]:
     """The best on validation of a system as it comes and with each drawn setting, and its epochs; itself where there is nothing to draw."""
     most = usual_epochs(study, system)
     looks = tuple(sorted({max(1, most * number // LOOKS) for number in range(1, LOOKS + 1)})) if most else (0,)
-    named = f"{system.algorithm}, searched"
+    named = system.algorithm + SEARCHED
     drawn = [system.replaced(**settings)._replace(called=named) for settings in settings_drawn(system.algorithm, study.seed)]
     tried = [system._replace(called=named), *study.fitting(drawn, [])] if drawn else []
     outcomes = study.cells.outcomes_of([study.pair(one, "validation", study.seed, looks) for one in tried])
@@ -111,11 +112,6 @@ def drawn(choice: Range | Choices, at: float) -> Any:
 # ---- what it says --------------------------------------------------------------------------------------------------------------------
 
 
-def is_searched(system: System) -> bool:
-    """Whether a system has searched settings."""
-    return str(system).endswith(", searched")
-
-
 def rows_of(trained: Trained) -> list[Row]:
     """A row for each system and metric, with how its settings and rounds were chosen."""
     study = trained.study
@@ -125,7 +121,11 @@ def rows_of(trained: Trained) -> list[Row]:
     rows = []
     for system in trained.systems:
         settings, rounds, looks = study.settings(system), trained.rounds[system], trained.looks[system]
-        how = f"{BY.format(DRAWN)}, on validation: {in_words(settings) or 'the defaults'}" if is_searched(system) else AS_IT_COMES
+        how = (
+            f"{BY.format(DRAWN)}, on validation: {in_words(settings) or 'the defaults'}"
+            if str(system).endswith(SEARCHED)
+            else AS_IT_COMES
+        )
         protocol = "; ".join([where, how, *([f"{rounds} rounds"] if rounds else []), seeds])
         more = {"settings": settings, "seeds": list(study.seeds), "epochs": rounds}
         for metric in METRICS:
@@ -138,9 +138,9 @@ def tests_of(trained: Trained) -> list[dict[str, Any]]:
     """Every system as it comes against popular, and as searched against itself as it comes; Cali3F against FedAvg and Ditto, all searched
     with one budget. Holm over each kind."""
     there = {str(system): system for system in trained.systems if trained.looks[system]}
-    usual = [system for name, system in there.items() if not is_searched(system) and system != POPULAR]
-    better = [(system, there[str(system).removesuffix(", searched")]) for system in there.values() if is_searched(system)]
-    first, *others = (there.get(f"{name}, searched") for name in NEUMF)
+    usual = [system for name, system in there.items() if not name.endswith(SEARCHED) and system != POPULAR]
+    better = [(system, there[name.removesuffix(SEARCHED)]) for name, system in there.items() if name.endswith(SEARCHED)]
+    first, *others = (there.get(name + SEARCHED) for name in NEUMF)
     neumf = [(first, other) for other in others if first and other]
     over_popular = [(system, POPULAR) for system in usual if "popular" in there]
     return [test for pairs in (over_popular, better, neumf) if pairs for test in tested_pairs(trained, pairs, METRICS)]
@@ -154,9 +154,9 @@ def notes_of(trained: Trained) -> list[str]:
         for test in tests
         if test["b"] == "popular" and not (test["difference"] > 0 and test["p_holm"] < SIGNIFICANT)
     ]
-    mine = [test for test in tests if test["metric"] == NDCG and test["a"].endswith(", searched")]
-    gains = [f"{test['b']} {test['difference']:+.3f}" for test in mine if not test["b"].endswith(", searched")]
-    equal = [verdict(test) for test in mine if test["b"].endswith(", searched")]
+    mine = [test for test in tests if test["metric"] == NDCG and test["a"].endswith(SEARCHED)]
+    gains = [f"{test['b']} {test['difference']:+.3f}" for test in mine if not test["b"].endswith(SEARCHED)]
+    equal = [verdict(test) for test in mine if test["b"].endswith(SEARCHED)]
     return [
         worded("findings", "defaults", study=study, sizes=study.sizes, seeds=len(study.seeds), drawn=DRAWN),
         worded("findings", "above-popular", name=trained.name, said=", ".join(level) or "none"),
