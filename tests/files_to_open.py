@@ -34,7 +34,7 @@ SYSTEMS: dict[str, tuple[str, ...]] = {
 }
 # One file has the policies, and names both models: a reader of one system opens the model of that system alone.
 GOSSIP = {
-    "gmf": ("algorithms/pepper.py", "algorithms/_gossip_gmf.py", "kernels/gmf_node.py"),
+    "gmf": ("algorithms/pepper.py", "algorithms/_gossip_gmf.py", "kernels/gmf_node.py", "kernels/gmf_train.py"),
     "prme-g": ("algorithms/pepper.py", "algorithms/_gossip_prme.py", "algorithms/_prme.py", "kernels/prme.py"),
 }
 

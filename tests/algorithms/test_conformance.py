@@ -85,6 +85,8 @@ def copied(value: Any) -> Any:
     """A deep copy of a state."""
     if isinstance(value, dict):
         return {name: copied(part) for name, part in value.items()}
+    if value is None:
+        return None
     return type(value)(*map(copied, value)) if isinstance(value, tuple) else np.array(value)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,18 +18,21 @@ from entrenous.algorithms.reptile_prme import ReptilePRME
 from entrenous.core.declared import bound
 from entrenous.core.discover import algorithms
 from entrenous.core.errors import InputError
-from entrenous.core.gossip import DeviceData
+from entrenous.core.gossip import DeviceData, data_of
 from entrenous.core.keys import folds, key
+from entrenous.core.visits import some_visits
 from entrenous.core.vocabulary import Vocabulary
-from entrenous.data.interactions import Interactions, build
+from entrenous.data.interactions import Interactions, build, pairs_of
 from entrenous.data.load import load
+from entrenous.data.visits import VisitColumns, with_visits
 from entrenous.federation.gossip import Gossip, device_data
+from entrenous.federation.replay import joined
 from entrenous.federation.rounds import Rounds
 from entrenous.runs.recommenders import fitted
 
 SMALL: dict[str, Any] = {
     "factors": 4, "preference": 0.5, "tau": 0.0, "learning_rate": 0.05, "reg": 0.001, "local_epochs": 1, "init_std": 0.01,
-    "contexts": "nearest",
+    "contexts": "nearest", "visits": "all",
 }  # fmt: skip
 PEERS: dict[str, Any] = {**SMALL, "view": 3, "redraw": 2, "carried": 3, "largest": 50.0, "rounds": 10}
 AROUND: dict[str, Any] = {**SMALL, "cohort": 0, "rounds": 10}
@@ -183,6 +187,58 @@ def test_a_gap_longer_than_tau_leaves_the_venues_among_venues_alone() -> None:
 def parts(models: np.ndarray) -> np.ndarray:
     """P and S of all models, float32 [2, n, items, factors]."""
     return np.moveaxis(models[:, : 8 * len(DATA.items)].reshape(len(models), len(DATA.items), 2, 4), 2, 0)
+
+
+# ---- repeated visits --------------------------------------------------------------------------------------------------------------------
+
+
+def visited() -> Interactions:
+    """The same towns, in which everybody goes up to four times to where they go at all."""
+    again = np.arange(len(DATA)).repeat(np.arange(len(DATA)) % 4 + 1)
+    time = np.random.default_rng(2).integers(0, 10**7, len(again))
+    return with_visits(
+        DATA, VisitColumns(DATA.user[again].astype(np.int64), DATA.item[again], time, np.arange(len(again))), "here"
+    )
+
+
+@pytest.mark.parametrize("kind", [GossipAveragePRME, FedAvgPRME])
+def test_all_visits_are_learnt_from_or_the_last_of_each_venue_alone(kind: Any) -> None:
+    everyone, found = np.arange(len(DATA.users)), visited()
+    plain, last, all_of_them = (
+        trained(kind, data, 3, visits=which).scores(everyone) for data, which in ((DATA, "all"), (found, "last"), (found, "all"))
+    )
+    assert plain.tobytes() == last.tobytes() != all_of_them.tobytes() and np.isfinite(all_of_them).all()
+
+
+def test_a_device_trains_alike_alone_and_among_others() -> None:
+    """Also where its own rows are one visit each, and those of others are not."""
+    whole = visited()
+    assert whole.visits is not None
+    algorithm: Any = made(GossipAveragePRME).configured(DATA.catalogue)
+    together, who = device_data(whole, None), np.array([5, 0, 9])
+    single = device_data(replace(whole, visits=None), None)
+    apart = [data_of(together, who[:1]), data_of(single, who[1:2]), data_of(together, who[2:])]
+    nodes = algorithm.init_nodes(who, np.zeros((3, 2), np.int32), algorithm.width, key(0))
+    start = algorithm.init_model(DATA.catalogue, key(0))[None].repeat(3, axis=0)
+    keys, places, pool = folds(key(1), who), np.arange(3), start.copy()
+    users = nodes.user.copy()
+    algorithm.model.train(pool, places, nodes, places, joined(apart), keys)
+    for d, own in enumerate(apart):
+        alone, mine = start[:1].copy(), nodes._replace(user=users[d : d + 1].copy())
+        algorithm.model.train(alone, places[:1], mine, places[:1], own, keys[d : d + 1])
+        assert alone.tobytes() == pool[d].tobytes() and mine.user.tobytes() == nodes.user[d].tobytes()
+
+
+def test_rows_that_weigh_take_their_visits_with_them() -> None:
+    whole = visited()
+    kept = drawn_weighting_sets(
+        device_data(whole, None), 0.3, len(DATA.items), folds(key(1, "w"), np.arange(len(DATA.users)))
+    ).histories
+    assert kept.visits is not None and whole.visits is not None and kept.time is not None
+    user = np.repeat(np.arange(len(DATA.users)), np.diff(kept.ptr))
+    at = np.searchsorted(pairs_of(whole), user * len(DATA.items) + kept.item)
+    assert np.diff(kept.visits.ptr).tolist() == np.diff(whole.visits.ptr)[at].tolist()
+    assert kept.visits.time.tolist() == some_visits(whole.visits, at).time.tolist()  # type: ignore[union-attr]
 
 
 # ---- between peers ----------------------------------------------------------------------------------------------------------------------

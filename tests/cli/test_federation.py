@@ -85,7 +85,7 @@ def test_bad_input_to_new_and_identity_is_one_line_and_writes_nothing(folder: Pa
         "at most 3, as the terms say": [*whole, "--users", "3"],
         "is or was a node": [*whole, *nodes],
     }.items():
-        (folder / "a" / "wrong.json").write_text('{"format": 3}')
+        (folder / "a" / "wrong.json").write_text('{"format": 4}')
         assert line in command(*words).error, words
         (folder / "a" / "wrong.json").unlink()
         assert contents(folder) == before, words
@@ -145,7 +145,7 @@ def test_an_old_folder_is_refused_by_its_version(folder: Path, command: Command)
         for words in (["node", name], ["federation", "recommend", name], ["federation", "status", name]):
             line = command(*words).error
             assert (
-                "format 1; expected format 3; use the version of entrenous that wrote it, or found the federation anew" in line
+                "format 1; expected format 4; use the version of entrenous that wrote it, or found the federation anew" in line
             ), words
 
 
@@ -155,7 +155,7 @@ def test_the_certificate_is_for_where_nodes_reach_the_server(folder: Path, comma
 
     keys = folder / "book" / "server" / "keys"
     assert json.loads((folder / "book/invitations/a/invitation.json").read_text()) == {
-        "format": 3,
+        "format": 4,
         "server": "10.1.2.3:9000",
         "tls": True,
     }

@@ -11,10 +11,15 @@ import pytest
 from federation_links import federation, ratings
 
 from entrenous.core.errors import InputError
-from entrenous.deploy.enrolment import identity, join, told
+from entrenous.core.vocabulary import Vocabulary
+from entrenous.data.interactions import Interactions
+from entrenous.data.load import load
+from entrenous.deploy.catalogue import Items
+from entrenous.deploy.enrolment import identity, join, told, with_items
 from entrenous.deploy.founding import FoundedFederation
 from entrenous.deploy.identity import read_identity
 from entrenous.deploy.node import FederatedNode
+from entrenous.deploy.node_store import NodeStore
 from entrenous.privacy.secure_sum.terms import Floors
 from entrenous.privacy.unsampled import epsilon_of_gaussian
 
@@ -46,6 +51,27 @@ def joining(made: FoundedFederation, sent: Path, **how: Any) -> dict[str, Any]:
 
 
 FIRST = np.arange(5)
+
+
+def test_a_store_gives_back_every_visit(tmp_path: Path) -> None:
+    lines = "".join(f"u{k % 4},i{(k % 7) * (k % 4 + 1)},{k if k % 5 else ''}\n" for k in range(60))
+    (tmp_path / "visits.csv").write_text("user_id,item_id,timestamp\n" + lines)
+    data, users = load(str(tmp_path / "visits.csv")), np.array([3, 5])
+    rows = data.of_users(np.array([1, 2]))
+    place = np.arange(len(data.items))[::-1].astype(np.int32)
+    there = with_items(rows, place, Vocabulary(data.items.ids[::-1], kind="item"))
+    store = NodeStore.create(tmp_path / "store.sqlite", there, users)
+    back = store.rows(Items.of(there))
+    assert rows.visits is not None and back.visits is not None
+    assert _by_name(back) == _by_name(rows)
+
+
+def _by_name(data: Interactions) -> dict[tuple[str, str], list[tuple[int, int]]]:
+    """(time, place in the source) of the visits of each row."""
+    assert data.visits is not None
+    visits = list(zip(data.visits.time.tolist(), data.visits.row.tolist(), strict=True))
+    names = ((data.users[int(u)], data.items[int(i)]) for u, i in zip(data.user, data.item, strict=True))
+    return {pair: visits[data.visits.ptr[r] : data.visits.ptr[r + 1]] for r, pair in enumerate(names)}
 
 
 @pytest.mark.parametrize(

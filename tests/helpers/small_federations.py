@@ -44,7 +44,7 @@ SMALL: dict[str, Any] = {
 PEERS: dict[str, Any] = {
     "view": 3, "redraw": 2, "carried": 3, "largest": 50.0,
     "factors": 5, "learning_rate": 0.05, "learning_rate_user": 0.05, "learning_rate_output": 0.01, "reg": 0.01, "local_epochs": 2,
-    "negatives": 2, "init_std": 0.1, "init_user": 0.2, "preference": 0.4, "tau": 0.0, "contexts": "nearest", "rounds": 30,
+    "negatives": 2, "init_std": 0.1, "init_user": 0.2, "preference": 0.4, "tau": 0.0, "contexts": "nearest", "visits": "all", "rounds": 30,
     "alpha": 0.4, "reading": "exploration", "memory": "view", "measure": "hr", "weighting": 0.2,
     "meta_epochs": 3, "meta_rate": 0.2,
 }  # fmt: skip

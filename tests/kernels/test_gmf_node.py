@@ -9,15 +9,15 @@ import pytest
 from plain_python import printed_both_ways
 
 from entrenous.core.keys import folds, key
-from entrenous.kernels import gmf_node
+from entrenous.kernels import gmf_node, gmf_train
 
 ITEMS, FACTORS, NODES = 37, 5, 3
 SHAPE = gmf_node.shape_of(ITEMS, FACTORS)
 
 
-def rates(**change: Any) -> gmf_node.GMFRates:
+def rates(**change: Any) -> gmf_train.GMFRates:
     numbers = {"item": 0.1, "user": 0.05, "output": 0.02, "reg": 0.0, "decay": 0.0, "epochs": 1, "negatives": 2} | change
-    return gmf_node.GMFRates(
+    return gmf_train.GMFRates(
         *(np.float32(numbers[name]) for name in ("item", "user", "output", "reg", "decay")),
         numbers["epochs"],
         numbers["negatives"],
@@ -42,8 +42,8 @@ PTR, ITEM = np.array([0, 4, 4, 7]), np.array([1, 8, 9, 30, 0, 2, 36], np.int32) 
 WHO = np.arange(NODES)
 
 
-def trained(pool: np.ndarray, own: gmf_node.GMFPrivate, how: gmf_node.GMFRates) -> None:
-    gmf_node.train(pool, WHO, own, WHO, PTR, ITEM, PTR, ITEM, how, ITEMS, FACTORS, folds(key(5, "train"), WHO))
+def trained(pool: np.ndarray, own: gmf_node.GMFPrivate, how: gmf_train.GMFRates) -> None:
+    gmf_train.train(pool, WHO, own, WHO, PTR, ITEM, PTR, ITEM, how, ITEMS, FACTORS, folds(key(5, "train"), WHO))
 
 
 def parts(model: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:

@@ -9,8 +9,10 @@ import pytest
 
 from entrenous.algorithms._gossip_prme import hits, performance
 from entrenous.algorithms._prme import moves
+from entrenous.core import visit_sequence
 from entrenous.core.geography import flat_points, kilometres, points
 from entrenous.core.keys import folds, key
+from entrenous.core.visits import Moments, Visits
 from entrenous.kernels import prme
 from entrenous.kernels.prme import spatial_weight
 
@@ -31,7 +33,8 @@ def places(seed: int = 0) -> np.ndarray:
 
 def rows(**change: Any) -> prme.PRMERows:
     own = {"ptr": PTR, "item": ITEM, "avoid_ptr": PTR, "avoid": ITEM, "time": TIME, "row": ROW}
-    return prme.PRMERows(**{**own, "point": points(places()).reshape(-1), **change})
+    made = {**own, "point": points(places()).reshape(-1), **change}
+    return prme.PRMERows(**{"visits": Moments(made["time"], made["row"], None).each, **made})
 
 
 def rates(**change: Any) -> prme.PRMERates:
@@ -108,40 +111,85 @@ def test_the_other_end_of_the_world_the_same_place_and_nowhere() -> None:
 
 
 def test_rows_follow_each_other_in_time() -> None:
-    order = prme.in_order(TIME[:5], ROW[:5])
+    order = visit_sequence.in_order(TIME[:5], ROW[:5])
     assert order.tolist() == [1, 3, 4, 2, 0]
-    before = prme.previous(TIME[:5], order, 0)
+    before = visit_sequence.previous(TIME[:5], order, 0)
     assert {(int(ITEM[c]), int(ITEM[i])) for i, c in enumerate(before) if c >= 0} == {(4, 9), (9, 20), (20, 8), (8, 1)}
 
 
 def test_equal_times_go_by_the_place_in_the_source_and_rows_without_a_time_stand_alone() -> None:
-    time = np.array([5, 5, prme.NO_TIME, 5, prme.NO_TIME], np.int64)
-    order = prme.in_order(time, np.array([8, 2, 9, 4, 1]))
+    time = np.array([5, 5, visit_sequence.NO_TIME, 5, visit_sequence.NO_TIME], np.int64)
+    order = visit_sequence.in_order(time, np.array([8, 2, 9, 4, 1]))
     assert order.tolist() == [4, 2, 1, 3, 0]
-    assert prme.previous(time, order, 0).tolist() == [3, -1, -1, 1, -1]
+    assert visit_sequence.previous(time, order, 0).tolist() == [3, -1, -1, 1, -1]
 
 
 def test_a_long_gap_cuts_the_sequence() -> None:
     time = np.array([0, 10, 25, 26], np.int64)
-    order = prme.in_order(time, np.arange(4))
-    assert prme.previous(time, order, 0).tolist() == [-1, 0, 1, 2]
-    assert prme.previous(time, order, 10).tolist() == [-1, 0, -1, 2]
-    assert prme.previous(time[:0], order[:0], 0).tolist() == []
+    order = visit_sequence.in_order(time, np.arange(4))
+    assert visit_sequence.previous(time, order, 0).tolist() == [-1, 0, 1, 2]
+    assert visit_sequence.previous(time, order, 10).tolist() == [-1, 0, -1, 2]
+    assert visit_sequence.previous(time[:0], order[:0], 0).tolist() == []
 
 
-def test_every_venue_but_the_observed_one_may_be_drawn_and_none_twice() -> None:
+@pytest.mark.parametrize("seen", [[0], [1], [2], [0, 2], [1, 2], [0, 1, 2]])
+def test_every_venue_but_the_observed_ones_may_be_drawn_and_none_twice(seen: list[int]) -> None:
     own, avoid = np.array([2, 5, 9], np.int32), np.array([1, 2, 5, 9], np.int32)  # one more is avoided
-    for r in range(3):
-        drawn = [prme.unobserved(own, avoid, r, k, 10 - 4) for k in range(10 - 4 + 2)]
-        assert sorted(drawn) == sorted({0, 3, 4, 6, 7, 8, 2, 5, 9} - {int(own[r])})
+    many = 10 - 4 + 3 - len(seen)
+    drawn = [prme.unobserved(own, avoid, np.array(seen, np.int32), k, 10 - 4) for k in range(many)]
+    assert sorted(drawn) == sorted({0, 3, 4, 6, 7, 8, 2, 5, 9} - {int(own[r]) for r in seen})
+
+
+def test_a_walk_goes_from_visit_to_visit_repeated_ones_too() -> None:
+    """Node 0 goes 4 8 4 8 1 9 9 20, node 2 goes 2 0; 22 was at an unknown time."""
+    when = {
+        0: [(1, 50), (4, 10), (4, 30), (8, 20), (8, 40), (9, 60), (9, 70), (20, 80)],
+        2: [(0, 6), (2, 5), (22, visit_sequence.NO_TIME)],
+    }
+    both = [when[0], when[2]]
+    counts = [sum(v == venue for v, _ in own) for own in both for venue in sorted({v for v, _ in own})]
+    time = np.array([t for own in both for _, t in own], np.int64)
+    visits = Visits(np.concatenate([[0], np.cumsum(counts)]), time, np.arange(len(time)))
+    of = rows(visits=visits)
+    walk = visit_sequence.sequence_of(of.visits, 0, 5, 0)
+    names = ITEM[:5]
+    assert names[walk.item].tolist() == [1, 4, 4, 8, 8, 9, 9, 20]
+    went = {int(names[c]): names[walk.next[walk.ptr[c] : walk.ptr[c + 1]]].tolist() for c in range(5)}
+    assert went == {1: [9], 4: [8], 8: [1, 4], 9: [9, 20], 20: []}
+    assert (walk.before == visit_sequence.NOWHERE).tolist() == [False, True, *[False] * 6]
+    assert [int(names[walk.item[b]]) for b in walk.before if b != visit_sequence.NOWHERE] == [8, 8, 4, 4, 1, 9, 9]
+    other = visit_sequence.sequence_of(of.visits, 5, 8, 0)
+    assert ITEM[5:8][other.next].tolist() == [0] and (other.before == visit_sequence.NOWHERE).tolist() == [False, True, True]
+    assert len(visit_sequence.sequence_of(of.visits, 5, 5, 0).item) == 0
+
+
+def test_repeated_visits_are_further_steps() -> None:
+    """With each row visited twice, a device takes two steps for each, and draws no venue that it went to from where it was."""
+    twice = Visits(np.arange(0, 17, 2), np.sort(np.concatenate([TIME, TIME + 1])), np.arange(16))
+    own, met = rows(visits=twice), np.full(40, -1, np.int32)
+    found = prme.learn(models()[0], users()[0], own, 0, rates(epochs=2), ITEMS, key(3), met)
+    assert found == 5 + 2 * 10 and prme.met_by(own, 0, 2) == found
+    assert (met[:found] >= 0).all() and (met[found:] == -1).all()
+
+
+def test_a_device_that_went_from_everywhere_to_everywhere_takes_no_step() -> None:
+    """Two venues in all, each after each: no venue is left to draw but for the first visit, which came from nowhere."""
+    one = np.array([0, 2])
+    own = prme.PRMERows(
+        one, np.array([0, 1], np.int32), one, np.array([0, 1], np.int32), np.array([4, 3]), np.arange(2),
+        Visits(np.array([0, 3, 5]), np.array([0, 1, 4, 2, 3]), np.arange(5)), points(places()[:2]).reshape(-1),
+    )  # fmt: skip
+    met = np.full(7, -1, np.int32)
+    assert prme.learn(models()[0], users()[0], own, 0, rates(), 2, key(1), met) == 3  # its two venues, and one drawn
+    assert met[:3].tolist() == [0, 1, 1] and met[3] == -1
 
 
 # ---- learning -----------------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("c", "i", "j"), [(4, 9, 11), (4, 9, 4), (3, 8, 0), (-1, 7, 2)])
+@pytest.mark.parametrize(("c", "i", "j"), [(4, 9, 11), (4, 9, 4), (4, 4, 9), (3, 8, 0), (-1, 7, 2)])
 def test_a_step_is_the_gradient(c: int, i: int, j: int) -> None:
-    """Against finite differences of ln sigma(z) - reg |theta|^2: of three venues, j = c, one that is nowhere, and no c at all."""
+    """Against finite differences of ln sigma(z) - reg |theta|^2: of three venues, j = c, i = c, one that is nowhere, no c at all."""
     how, start, user = rates(rate=1e-3), models()[0], users()[0]
 
     def objective(u: np.ndarray, vectors: np.ndarray) -> float:
@@ -202,7 +250,7 @@ def test_what_is_avoided_is_never_pushed_away_and_who_avoids_everything_still_ha
 def test_a_device_with_one_venue_and_nothing_to_compare_learns_nothing() -> None:
     own = prme.PRMERows(
         np.array([0, 1]), np.zeros(1, np.int32), np.array([0, 1]), np.zeros(1, np.int32), np.zeros(1, np.int64),
-        np.zeros(1, np.int64), np.zeros(3, np.float32),
+        np.zeros(1, np.int64), Visits(np.arange(2), np.zeros(1, np.int64), np.zeros(1, np.int64)), np.zeros(3, np.float32),
     )  # fmt: skip
     pool, user, here = np.ones((1, 16), np.float32), np.ones((1, FACTORS), np.float32), np.arange(1)
     prme.train(pool, here, user, here, own, rates(), 1, folds(key(0), here))

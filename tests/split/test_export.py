@@ -13,6 +13,7 @@ from small_data import interactions, movielens, random_data, rows_of
 
 from entrenous.core.errors import InputError
 from entrenous.data.interactions import NO_TIME
+from entrenous.data.load import load
 from entrenous.split.export import write
 from entrenous.split.protocol import splits
 from entrenous.split.read import read
@@ -23,6 +24,9 @@ def assert_same_rows(one, other):
         left, right = getattr(one, name), getattr(other, name)
         assert (left is None) == (right is None) and (left is None or np.array_equal(left, right)), name
         assert left is None or left.dtype == right.dtype, name
+    assert (one.visits is None) == (other.visits is None)
+    for left, right in zip(one.visits or (), other.visits or (), strict=True):
+        assert np.array_equal(left, right) and left.dtype == right.dtype
     assert one.users.ids.tolist() == other.users.ids.tolist()
     assert one.items.ids.tolist() == other.items.ids.tolist()
     assert {name: text.tolist() for name, text in one.features.items()} == {
@@ -53,6 +57,33 @@ def test_a_split_comes_back_identical(name, format, tmp_path):
 def test_movielens_comes_back_identical(format, tmp_path):
     split = splits("loo-99", movielens())[0]
     assert_same(split, read(write(split, tmp_path / "split", format=format)))
+
+
+@pytest.mark.parametrize("format", ["csv", "parquet"])
+def test_repeated_visits_come_back_and_those_of_no_row_are_refused(format, tmp_path):
+    (tmp_path / "visits.csv").write_text(
+        "user_id,item_id,timestamp\n" + "".join(f"u{k % 4},i{(k % 7) * (k % 4 + 1)},{k}\n" for k in range(60))
+    )
+    split = splits("random-50-50", load(str(tmp_path / "visits.csv")))[0]
+    folder = write(split, tmp_path / "split", format=format)
+    assert split.train.visits is not None and split.test.rows.visits is not None
+    assert_same(split, read(folder))
+    if format == "csv":
+        kept = (folder / "test_visits.csv").read_text()
+        (folder / "test_visits.csv").write_text((folder / "train_visits.csv").read_text())
+        with pytest.raises(InputError, match=r"test_visits: \d+ visits are of no row, such as that of user 'u.', item 'i.'"):
+            read(folder)
+        (folder / "test_visits.csv").write_text(kept.replace(",time,", ",when,"))
+        with pytest.raises(InputError, match="test_visits: no column time"):
+            read(folder)
+
+
+def test_somebodys_files_with_repeated_visits_stand_one_behind_the_other(tmp_path):
+    (tmp_path / "train.csv").write_text("user_id,item_id,timestamp\nann,a,1\nann,a,9\nann,b,5\nbob,c,2\n")
+    (tmp_path / "test.csv").write_text("user_id,item_id,timestamp\nann,c,1\nann,c,10\nbob,a,3\n")
+    split = read(tmp_path)
+    places = np.concatenate([split.train.visits.row, split.test.rows.visits.row]).tolist()
+    assert sorted(places) == list(range(7)) and max(split.train.visits.row) < min(split.test.rows.visits.row)
 
 
 @pytest.mark.parametrize("format", ["csv", "parquet"])

@@ -11,7 +11,7 @@ from ..core.gossip import Arrivals, DeviceData
 from ..core.gossip_node import GossipModel, part_of
 from ..core.keys import folds, normals
 from ..core.types import BoolArray, Float32Array, Float64Array, Int64Array, UInt64Array
-from ..kernels import gmf_node, gmf_received
+from ..kernels import gmf_node, gmf_train
 
 RANKED = 20  # n of the HR@n and NDCG@n by which a model is judged
 
@@ -87,15 +87,15 @@ class GMFModel(GossipModel):
     def train(self, pool: Float32Array, at: Int64Array, nodes: Any, who: Int64Array, data: DeviceData, keys: UInt64Array) -> None:
         """Trains each of m models in place for `local_epochs` steps on the rows of its node."""
         own, private = data.histories, part_of(nodes, gmf_node.GMFPrivate)
-        gmf_node.train(
+        gmf_train.train(
             pool, at, private, who, own.ptr, own.item, own.avoid_ptr, own.avoid, self.rates(), self._items, self.factors, keys
         )
 
-    def rates(self) -> gmf_node.GMFRates:
+    def rates(self) -> gmf_train.GMFRates:
         """The constants of a node's training."""
         numbers = self.learning_rate, self.learning_rate_user, self.learning_rate_output, self.reg, self.decay
         item, user, output, reg, decay = (np.float32(number) for number in numbers)
-        return gmf_node.GMFRates(item, user, output, reg, decay, self.local_epochs, self.negatives)
+        return gmf_train.GMFRates(item, user, output, reg, decay, self.local_epochs, self.negatives)
 
     def judged(
         self, pool: Float32Array, at: Int64Array, nodes: Any, who: Int64Array, data: DeviceData
@@ -108,14 +108,14 @@ class GMFModel(GossipModel):
         )
 
     def judge_merge_train(
-        self, a: Arrivals, nodes: Any, data: DeviceData, keys: UInt64Array, shares: gmf_received.ShareRule
+        self, a: Arrivals, nodes: Any, data: DeviceData, keys: UInt64Array, shares: gmf_train.ShareRule
     ) -> tuple[Float64Array, BoolArray]:
         """Merges each received model by how well it does and trains the result (PEPPER, algorithm 2), node by node. keys: uint64 [m], for
         the draws of each. Returns the performances of received models, float64 [m], and which nodes trained, bool [m]."""
         own, sets = data.histories, data.weighing
-        rows = gmf_received.GMFRows(own.ptr, own.item, own.avoid_ptr, own.avoid, sets.ptr, sets.item, sets.candidates)
-        return gmf_received.judge_merge_train(
-            a.pool, gmf_received.ModelsToMerge(a.who, a.own, a.received, a.into, keys), part_of(nodes, gmf_node.GMFPrivate), rows,
+        rows = gmf_train.GMFRows(own.ptr, own.item, own.avoid_ptr, own.avoid, sets.ptr, sets.item, sets.candidates)
+        return gmf_train.judge_merge_train(
+            a.pool, gmf_train.ModelsToMerge(a.who, a.own, a.received, a.into, keys), part_of(nodes, gmf_node.GMFPrivate), rows,
             shares, gmf_node.discounts(RANKED), self.rates(), self._items, self.factors,
         )  # fmt: skip
 

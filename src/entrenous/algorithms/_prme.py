@@ -22,6 +22,7 @@ from ..core.protocols import Catalogue, Histories
 from ..core.sampling import cohort
 from ..core.settings import Settings
 from ..core.types import Float32Array, Int32Array, Int64Array, UInt64Array
+from ..core.visits import Moments
 from ..kernels import prme
 
 HOUR = 3600  # seconds
@@ -42,6 +43,9 @@ class PRMESettings(Settings):
     reg: float = Field(0.0005, ge=0, le=10, description="lambda, of every vector in every step")
     local_epochs: int = Field(1, ge=1, le=1000, description="passes over its transitions each time a device trains")
     init_std: float = Field(0.001, ge=0, le=10, description="standard deviation of the first vectors")
+    visits: Literal["all", "last"] = Field(
+        "all", description="which visits follow each other: all that the data has, or the last one of each venue alone"
+    )
     contexts: Literal["nearest", "mean", "latest"] = Field(
         "nearest",
         description="where a list begins: at the one of the user's venues that is nearest by D, at all of them, at the latest",
@@ -56,7 +60,8 @@ class PRMESettings(Settings):
             problem, fix = "the data does not say where items are", "give items with columns lat and lon, in degrees"
             raise InputError("PRME-G", problem, expected="places, as in foursquare-nyc and gowalla-nyc", fix=fix)
         row = np.arange(len(own.item)) if own.row is None else own.row
-        return prme.PRMERows(own.ptr, own.item, own.avoid_ptr, own.avoid, own.time, row, flat_points(own.places))
+        visits = Moments(own.time, row, own.visits if self.visits == "all" else None).each
+        return prme.PRMERows(own.ptr, own.item, own.avoid_ptr, own.avoid, own.time, row, visits, flat_points(own.places))
 
     def rates(self) -> prme.PRMERates:
         """Learning rate, regularisation and the other constants of local training."""
@@ -89,7 +94,8 @@ class PRMELearnt(NamedTuple):
 def moves(table: Float32Array, user: Float32Array, rows: prme.PRMERows, rates: prme.PRMERates, keys: UInt64Array) -> PRMELearnt:
     """The moves that each of m devices learns on its rows from `table`, float32 [items, 2 factors], and its own user vector, user[d];
     neither changes."""
-    most = int(np.minimum(np.diff(rows.ptr) * (1 + rates.epochs), len(table)).sum())
+    met = np.diff(rows.ptr) + rates.epochs * np.diff(rows.visits.ptr[rows.ptr])
+    most = int(np.minimum(met, len(table)).sum())
     ptr, item, row = np.zeros(len(user) + 1, np.int64), np.empty(most, np.int32), np.empty((most, table.shape[1]), np.float32)
     table, learnt = np.ascontiguousarray(table), user.copy()
     n = _moves(table, table.copy(), learnt, rows, rates, keys, ptr, item, row)
@@ -104,7 +110,7 @@ def _moves(
     """Writes ptr, item, out and `user`; returns how many rows moved. own_table: a copy, on which one device after the other learns."""
     total, items, width = 0, table.shape[0], table.shape[1]
     for d in range(len(keys)):
-        met = np.empty((1 + rates.epochs) * (rows.ptr[d + 1] - rows.ptr[d]), np.int32)
+        met = np.empty(prme.met_by(rows, d, rates.epochs), np.int32)
         n = prme.learn(own_table.ravel(), user[d], rows, d, rates, items, keys[d], met)
         for v in np.unique(met[:n]) if n else met[:0]:
             item[total] = v

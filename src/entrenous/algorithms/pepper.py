@@ -23,7 +23,8 @@ from ..core.keys import below, draw, fold, fold_name, folds
 from ..core.negatives import negative
 from ..core.peer_sampling import contains, fill_at_random
 from ..core.types import BoolArray, Float32Array, Float64Array, Int32Array, Int64Array, UInt64Array
-from ..kernels.gmf_received import ShareRule
+from ..core.visits import some_visits
+from ..kernels.gmf_train import ShareRule
 from ._gossip_gmf import GMFModel
 from ._gossip_prme import PRMEModel
 
@@ -211,7 +212,8 @@ def drawn_weighting_sets(data: DeviceData, share: float, items: int, keys: UInt6
         own.ptr, own.item, ptr, weigh, items, keys
     )  # alg. 2, line 2; the test set is drawn elsewhere
     time, row = (None if column is None else column[stay] for column in (own.time, own.row))
-    train = own._replace(ptr=ptr, item=own.item[stay], value=own.value[stay], time=time, row=row)  # line 4
+    visits = some_visits(own.visits, stay)
+    train = own._replace(ptr=ptr, item=own.item[stay], value=own.value[stay], time=time, row=row, visits=visits)  # line 4
     return DeviceData(train, Weighing(weigh, chosen, candidates))
 
 

@@ -19,6 +19,7 @@ from ..core.keys import key
 from ..core.protocols import FederatedAlgorithm, State, arrays_of
 from ..core.types import Float64Array, Int64Array
 from ..core.update import Update
+from ..core.visits import Moments, joined_visits, some_visits
 from ..core.vocabulary import Vocabulary
 from ..data.interactions import NO_TIME, Interactions, build
 from ..federation.item_rows import Tables
@@ -130,7 +131,11 @@ def joined_by(data: Interactions, plot: Plot, poison: Poison) -> Interactions:
     everybody = Vocabulary(size=data.catalogue.users + len(plot.users), kind=data.users.kind)
     time = None if data.time is None else np.concatenate([data.time, _times(data.time, plot, len(item) - len(data.item))])
     whole = build(user, item, value=value, time=time, users=everybody, items=data.items, name=data.name, scale=data.rating_scale)
-    return replace(whole, features=data.features)
+    if data.moments is None or data.visits is None or time is None or whole.row is None:
+        return replace(whole, features=data.features)
+    pretended = Moments(time[len(data) :], np.arange(len(data), len(item)), None)
+    visits = some_visits(joined_visits([data.moments, pretended]), whole.row)
+    return replace(whole, features=data.features, visits=visits)
 
 
 def _times(known: Int64Array, plot: Plot, many: int) -> Int64Array:

@@ -14,6 +14,7 @@ import numpy as np
 from .contract import SentArray
 from .protocols import Catalogue, Histories, State
 from .types import Array, Float32Array, Int8Array, Int32Array, Int64Array, UInt64Array
+from .visits import some_visits
 
 NOBODY = np.int32(-1)  # in lists of peers: no peer
 ACCEPTED, NOT_FINITE, TOO_LARGE, WRONG_LENGTH = range(4)  # what became of a received model
@@ -48,7 +49,7 @@ def data_of(data: DeviceData, who: Int64Array) -> DeviceData:
     time, row = (None if column is None else column[rows[1]] for column in (own.time, own.row))
     histories = own._replace(
         ptr=rows[0], item=own.item[rows[1]], value=own.value[rows[1]], avoid_ptr=avoided[0], avoid=own.avoid[avoided[1]],
-        time=time, row=row,
+        time=time, row=row, visits=some_visits(own.visits, rows[1]),
     )  # fmt: skip
     return DeviceData(histories, Weighing(weighed[0], sets.item[weighed[1]], sets.candidates[weighed[1]]))
 

@@ -10,6 +10,7 @@ import numpy as np
 from .contract import SentArray
 from .types import Array, Float32Array, Float64Array, Int32Array, Int64Array
 from .update import Total, Update
+from .visits import Visits
 
 State = Any  # a NamedTuple of arrays; each algorithm defines its own
 Progress = Callable[[int, int, str], None]  # (done, of how many, what)
@@ -37,6 +38,7 @@ class Histories(NamedTuple):
     nothing else; avoiding held-out items too is the leak that the leak check is there to find.
     time, row: int64 [ptr[m]] or None, when each row was and its place in the source, as in Interactions.
     places: float64 [items, 2] or None, degrees latitude and longitude of every item, NaN where not known: not private, the same for all.
+    visits: of every row, where rows stand for several visits; None if each is one.
     """
 
     ptr: Int64Array
@@ -47,6 +49,7 @@ class Histories(NamedTuple):
     time: Int64Array | None = None
     row: Int64Array | None = None
     places: Float64Array | None = None
+    visits: Visits | None = None
 
 
 @runtime_checkable

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ from .columns import USUAL, Reading, find_usual
 from .interactions import UNREAD_TIMES, Interactions, build
 from .table import ColumnTable, ids, values
 from .times import looks_like_times, times
+from .visits import VisitColumns, with_visits
 
 
 class Roles(NamedTuple):
@@ -59,6 +61,9 @@ def assemble(table: ColumnTable, reading: Reading, *, name: str) -> Interactions
             *kept.notes,
         ),
     )
+    if time is not None and value is None and len(kept.rows) < len(pair) and reading.duplicates != "first":
+        all_rows = VisitColumns(user.code.astype(np.int64), item.code.astype(np.int64), time, np.arange(len(pair)))
+        data = with_visits(data, all_rows, table.source)
     return data if reading.part else inspect(data, table.source)
 
 
@@ -164,7 +169,5 @@ def inspect(data: Interactions, where: str) -> Interactions:
     single = int((counts == 1).sum())
     if not single:
         return data
-    from dataclasses import replace
-
     note = f"users with one interaction, which cannot be held out and learned from at once: {single:,}"
     return replace(data, notes=(*data.notes, note))

@@ -13,6 +13,7 @@ import numpy as np
 from ..core.errors import InputError
 from ..core.protocols import Catalogue, Histories
 from ..core.types import Array, BoolArray, Float32Array, Float64Array, Int32Array, Int64Array
+from ..core.visits import Moments, Visits, some_visits
 from ..core.vocabulary import Vocabulary
 
 NO_TIME = np.iinfo(np.int64).min  # a row whose time is not known
@@ -35,6 +36,7 @@ class Interactions:
     ptr: int64 [users + 1]. item: int32 [n]. value: float32 [n] (1 where the data has no rating).
     time: int64 [n] in seconds, `NO_TIME` where a row has none; None if the data has no times at all.
     row: int64 [n], position in the source, which breaks ties in time; None if the source has no order.
+    visits: of every row, where a row stands for several visits of its item and `time` is that of the last; None if each row is one.
     users, items: external ids both ways.
     scale: (lowest, highest) value that a rating can have; None = as far as the rows go.
     features: item columns by name (`title`, `category`, ...), text [items], "" = not known; "|" between categories.
@@ -52,6 +54,11 @@ class Interactions:
     name: str = "data"
     notes: tuple[str, ...] = ()
     scale: tuple[float, float] | None = None
+    visits: Visits | None = None
+
+    def __post_init__(self) -> None:
+        if self.visits is not None and len(self.visits.ptr) != len(self.item) + 1:
+            raise ValueError("the visits are of other rows")
 
     def __len__(self) -> int:
         return len(self.item)
@@ -74,6 +81,11 @@ class Interactions:
     def user(self) -> Int32Array:
         """The user number of each row, int32 [n]."""
         return np.repeat(np.arange(len(self.users), dtype=np.int32), np.diff(self.ptr))
+
+    @property
+    def moments(self) -> Moments | None:
+        """When the rows happened, all visits too; None for data without times or without an order."""
+        return None if self.time is None or self.row is None else Moments(self.time, self.row, self.visits)
 
     @property
     def counts(self) -> Int64Array:
@@ -101,7 +113,8 @@ class Interactions:
         """
         ptr, rows = self._extent(users)
         when, row = (None if column is None else column[rows] for column in (self.time, self.row))
-        own = Histories(ptr, self.item[rows], self.value[rows], ptr, self.item[rows], when, row, self.places)
+        visits = some_visits(self.visits, rows)
+        own = Histories(ptr, self.item[rows], self.value[rows], ptr, self.item[rows], when, row, self.places, visits)
         if avoid is None:
             return own
         avoid_ptr, others = avoid._extent(users)
@@ -130,6 +143,7 @@ class Interactions:
             value=self.value[rows],
             time=time,
             row=row,
+            visits=some_visits(self.visits, rows),
             users=names,
             scale=self.scale or self.rating_scale,
         )
@@ -145,6 +159,7 @@ class Interactions:
             value=self.value[keep],
             time=None if self.time is None else self.time[keep],
             row=None if self.row is None else self.row[keep],
+            visits=some_visits(self.visits, np.flatnonzero(keep)),
             notes=(*self.notes, note) if note else self.notes,
             scale=self.rating_scale if len(self) else self.scale,  # a part is rated on the scale of the whole
         )
@@ -159,13 +174,13 @@ class Interactions:
         )
 
     def sha256(self) -> str:
-        """The hash of the rows: users, items, values and times with their external ids, in hexadecimal."""
+        """The hash of the rows: users, items, values, times and visits with their external ids, in hexadecimal."""
         digest = hashlib.sha256()
         for vocabulary in (self.users, self.items):
             digest.update(f"{vocabulary.kind} {len(vocabulary)} ".encode())
             if not vocabulary.is_range:
                 digest.update("\n".join(vocabulary.ids.tolist()).encode())
-        for array in (self.ptr, self.item, self.value, self.time):
+        for array in (self.ptr, self.item, self.value, self.time, *(() if self.visits is None else self.visits[:2])):
             digest.update(b"none" if array is None else np.ascontiguousarray(array).tobytes())
         return digest.hexdigest()
 
@@ -188,6 +203,11 @@ class Interactions:
             )
         row = np.arange(len(self)) if self.row is None else self.row
         return np.lexsort((row, self.time, self.user))
+
+
+def pairs_of(rows: Interactions) -> Int64Array:
+    """One number for each (user, item), int64 [n], ascending."""
+    return rows.user.astype(np.int64) * len(rows.items) + rows.item
 
 
 def _degrees(texts: Array, most: float) -> Float64Array:

@@ -10,15 +10,18 @@ import numpy as np
 
 from ..core.errors import EntrenousError
 from ..core.types import Array
+from ..core.visits import Visits
 from ..core.vocabulary import Vocabulary
 from .interactions import Interactions
 
 COLUMNS = ("ptr", "item", "value", "time", "row")
+VISITS = tuple(f"visits.{name}" for name in Visits._fields)
 
 
 def arrays_of_rows(data: Interactions) -> dict[str, Array]:
     """Every row, id and item feature as arrays by name; texts as UTF-8 bytes."""
     columns = {name: getattr(data, name) for name in COLUMNS if getattr(data, name) is not None}
+    columns |= {} if data.visits is None else dict(zip(VISITS, data.visits, strict=True))
     words: dict[str, Any] = {
         "users": data.users.ids.tolist(),
         "items": data.items.ids.tolist(),
@@ -41,6 +44,7 @@ def rows_from_arrays(arrays: Mapping[str, Array], where: str = "stored rows") ->
             value=arrays["value"],
             time=arrays.get("time"),
             row=arrays.get("row"),
+            visits=Visits(*(arrays[name] for name in VISITS)) if VISITS[0] in arrays else None,
             users=Vocabulary(np.array(words["users"], np.str_), kind="user"),
             items=Vocabulary(np.array(words["items"], np.str_), kind="item"),
             features={name: np.array(column, np.str_) for name, column in words["features"].items()},
@@ -72,5 +76,16 @@ def _wrong(data: Interactions) -> str:
         return "'item' does not ascend within a user"
     if not np.isfinite(data.value).all():
         return "'value' has a number that is NaN or infinite"
+    if data.visits is not None and (bad := _wrong_visits(data.visits)):
+        return bad
     lengths = {name: len(column) for name, column in data.features.items() if len(column) != len(data.items)}
     return f"feature '{min(lengths)}' is not of the {len(data.items)} items" if lengths else ""
+
+
+def _wrong_visits(visits: Visits) -> str:
+    """What is wrong with the visits of rows, "" if nothing is; that there are as many as rows is known."""
+    if any(column.dtype != np.int64 or column.ndim != 1 for column in visits):
+        return "'visits' are not int64"
+    if visits.ptr[0] != 0 or (np.diff(visits.ptr) < 1).any() or not len(visits.time) == len(visits.row) == visits.ptr[-1]:
+        return "'visits' are not divided among the rows"
+    return ""

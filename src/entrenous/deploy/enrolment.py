@@ -24,6 +24,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from ..core.errors import InputError, at_least
 from ..core.own import lasting, short
 from ..core.types import Int32Array, Int64Array
+from ..core.visits import some_visits
 from ..core.vocabulary import Vocabulary
 from ..data.interactions import Interactions
 from ..privacy.secure_sum.terms import Floors
@@ -284,4 +285,5 @@ def with_items(rows: Interactions, place: Int32Array, items: Vocabulary) -> Inte
         raise InputError(rows.name, f"{unknown} rows of items that are not on the federation's list, such as '{first}'", fix=fix)
     order = np.lexsort((place[rows.item], rows.user))
     time, row = (None if column is None else column[order] for column in (rows.time, rows.row))
-    return replace(rows, item=place[rows.item][order], value=rows.value[order], items=items, features={}, time=time, row=row)
+    item, value, visits = place[rows.item][order], rows.value[order], some_visits(rows.visits, order)
+    return replace(rows, item=item, value=value, items=items, features={}, time=time, row=row, visits=visits)

@@ -10,7 +10,7 @@ from typing import Any
 from ..core.errors import InputError
 from ..core.files import write_atomically
 
-FORMAT = 3  # of all files of a federation, of its stores and checkpoints
+FORMAT = 4  # of all files of a federation, of its stores and checkpoints
 OLD = ("roll.json", "charter.json", "secret.json", "rows.csv", "flower.key")  # what only folders of format 1 have
 
 

@@ -22,6 +22,7 @@ from ..core.files import write_private
 from ..core.types import Array, Int64Array
 from ..core.vocabulary import Vocabulary
 from ..data.interactions import NO_TIME, Interactions, build
+from ..data.visits import VisitColumns, visit_columns, with_visits
 from ..privacy.secure_sum.memory import PastSum
 from .catalogue import Items
 from .files import FORMAT, check_format
@@ -33,6 +34,7 @@ create table fact (name text primary key, value text not null) strict;
 create table user (number integer primary key, id text not null) strict;
 create table row (user integer not null, item integer not null, value real not null, time integer, source integer not null,
                   primary key (user, item)) strict, without rowid;
+create table visit (user integer not null, item integer not null, time integer not null, source integer not null) strict;
 create table state (round integer primary key, arrays blob not null) strict;
 create table answer (round integer primary key, asked blob not null, frame blob not null) strict;
 create table model (one integer primary key check (one = 1), round integer not null, arrays blob not null) strict;
@@ -107,6 +109,9 @@ class NodeStore:
             source = range(len(rows)) if rows.row is None else rows.row.tolist()
             columns = zip(users[rows.user].tolist(), rows.item.tolist(), rows.value.tolist(), times, source, strict=True)
             db.executemany("insert into row values (?, ?, ?, ?, ?)", columns)
+            if (visits := visit_columns(rows)) is not None:
+                visited = (users[visits.user], visits.item, visits.time, visits.row)
+                db.executemany("insert into visit values (?, ?, ?, ?)", zip(*(c.tolist() for c in visited), strict=True))
         db.close()
         return NodeStore(path)
 
@@ -136,11 +141,18 @@ class NodeStore:
         known = any(when is not None for when in time)
         places = items.places
         columns = {} if places is None else {"lat": places[:, 0].astype(str), "lon": places[:, 1].astype(str)}
-        return build(
+        data = build(
             np.searchsorted(numbers, np.array(user, np.int64)), item, value=value,
             time=[NO_TIME if when is None else when for when in time] if known else None,
             users=Vocabulary(ids, kind="user"), items=items.vocabulary, features=columns, name=str(self.path),
         )  # fmt: skip
+        visits = np.array(self.connection.execute("select user, item, time, source from visit").fetchall(), np.int64).reshape(
+            -1, 4
+        )
+        if not len(visits):
+            return data
+        who = np.searchsorted(numbers, visits[:, 0])
+        return with_visits(data, VisitColumns(who, *visits[:, 1:].T), str(self.path))
 
     # ---- rounds ----------------------------------------------------------------------------------------------------------------------
 

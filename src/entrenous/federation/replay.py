@@ -17,6 +17,7 @@ from ..core.gossip import ACCEPTED, REFUSALS, Arrivals, DeviceData, GossipAlgori
 from ..core.keys import folded
 from ..core.protocols import Catalogue, Histories, State
 from ..core.types import Array, Float32Array, Int64Array, UInt64Array
+from ..core.visits import Moments, Visits, joined_visits
 from ..wire.pushed import digest, pack
 from .gossip import base_model, first_known, first_nodes, node_keys
 from .push_noise import add_push_noise, carries_noise
@@ -166,6 +167,7 @@ def joined(parts: Sequence[DeviceData]) -> DeviceData:
         _all([one.time for one in own]),
         _all([one.row for one in own]),
         own[0].places,
+        _visits(own),
     )
     widest = max(one.candidates.shape[1] for one in sets)
     candidates = [np.pad(one.candidates, ((0, 0), (0, widest - one.candidates.shape[1])), constant_values=-1) for one in sets]
@@ -176,6 +178,11 @@ def joined(parts: Sequence[DeviceData]) -> DeviceData:
 def _ends(ptrs: Sequence[Int64Array]) -> Int64Array:
     """Where the rows of each begin once they are side by side."""
     return np.concatenate([[0], np.cumsum(np.concatenate([np.diff(ptr) for ptr in ptrs]))]).astype(np.int64)
+
+
+def _visits(own: Sequence[Histories]) -> Visits | None:
+    """All visits, where some rows stand for several; None without times."""
+    return joined_visits([None if one.time is None or one.row is None else Moments(one.time, one.row, one.visits) for one in own])
 
 
 def _all(columns: Sequence[Array | None]) -> Array | None:

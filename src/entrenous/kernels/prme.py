@@ -11,7 +11,7 @@ three venues and nothing else. The user vector U is not part of the row: between
 
 One local epoch goes through the device's transitions in a random order. For each, from c to i, it draws a venue j that was not observed
 for (u, c), and ascends ln sigma(z) - reg |theta|^2, z = D(u, c, j) - D(u, c, i), in all vectors at once.
-A venue is one row of a device, of the last visit where visits repeat, so that from each it went to one.
+A device's transitions are between its visits, one after the other, repeated ones too where the data has them (`core.visits`).
 
 A list has no venue to come from, so it takes those that the device has been to: the score of a venue l is -D(u, c, l) of the nearest
 such c, of the latest, or in the mean over all c.
@@ -30,16 +30,17 @@ from ..core.logistic import logistic
 from ..core.negatives import negative
 from ..core.simd import inside, padded
 from ..core.types import Float32Array, Int32Array, Int64Array, UInt64Array
+from ..core.visit_sequence import NOWHERE, VisitSequence, in_order, sequence_of
+from ..core.visits import Visits
 
-NO_TIME, NOWHERE = np.iinfo(np.int64).min, -1  # as in data/interactions.py; what lies before a first row
 ZERO, ONE, TWO = np.float32(0), np.float32(1), np.float32(2)
 NEAREST, MEAN, LATEST = range(3)  # how the venues that a list may begin from become one score
 TILE = 512  # venues scored at once: their vectors stay in the first-level cache
 
 
 class PRMERows(NamedTuple):
-    """The histories of n devices, as in `Histories`. time: NO_TIME where not known; row: breaks ties in time; both int64. point: float32
-    [items, 3], `core.geography.points` of all venues."""
+    """The histories of n devices, as in `Histories`. time: NO_TIME where not known; row: breaks ties in time; both int64. visits: of each
+    row, at least one. point: float32 [items, 3], `core.geography.points` of all venues."""
 
     ptr: Int64Array
     item: Int32Array
@@ -47,6 +48,7 @@ class PRMERows(NamedTuple):
     avoid: Int32Array
     time: Int64Array
     row: Int64Array
+    visits: Visits
     point: Float32Array
 
 
@@ -74,28 +76,6 @@ def width_of(items: int, factors: int) -> int:
     return padded(2 * factors * items)
 
 
-# ---- the device's own sequence ------------------------------------------------------------------------------------------------------
-
-
-@njit(cache=True, nogil=True)
-def in_order(time: Int64Array, row: Int64Array) -> Int64Array:
-    """Positions of a device's rows by time, then by `row`, int64 [n]; those without a time first."""
-    by_row = np.argsort(row, kind="mergesort")
-    return by_row[np.argsort(time[by_row], kind="mergesort")]
-
-
-@njit(cache=True, nogil=True)
-def previous(time: Int64Array, order: Int64Array, tau: int) -> Int64Array:
-    """The predecessor of each of a device's rows, as its position, int64 [n]; NOWHERE for the first, for one without a time, and where
-    more than `tau` seconds lie between."""
-    out = np.full(len(order), NOWHERE, np.int64)
-    for t in range(1, len(order)):
-        c, i = order[t - 1], order[t]
-        if time[c] != NO_TIME and (tau == 0 or time[i] - time[c] <= tau):
-            out[i] = c
-    return out
-
-
 # ---- learning -----------------------------------------------------------------------------------------------------------------------
 
 
@@ -113,8 +93,15 @@ def train(
     """Trains the model pool[at[d]] of each node d, and its user vector user[who[d]], in place on its own rows."""
     for d in range(len(at)):
         u = who[d]
-        met = np.empty((1 + rates.epochs) * (rows.ptr[u + 1] - rows.ptr[u]), np.int32)
+        met = np.empty(met_by(rows, u, rates.epochs), np.int32)
         learn(pool[at[d]], user[u], rows, u, rates, items, keys[d], met)
+
+
+@njit(cache=True, nogil=True)
+def met_by(rows: PRMERows, u: int, epochs: int) -> int:
+    """How many venues the steps of device u are about at most: its own, and one drawn for each visit and epoch."""
+    low, high = rows.ptr[u], rows.ptr[u + 1]
+    return high - low + epochs * (rows.visits.ptr[high] - rows.visits.ptr[low])  # type: ignore[no-any-return]  # an int to its callers
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -125,52 +112,61 @@ def learn(
     drawn, to `met`; returns how many these are."""
     low, high = rows.ptr[u], rows.ptr[u + 1]
     own, other = rows.item[low:high], rows.avoid[rows.avoid_ptr[u] : rows.avoid_ptr[u + 1]]
-    time, n, steps = rows.time[low:high], high - low, 0
-    before, order = previous(time, in_order(time, rows.row[low:high]), rates.tau), np.arange(n)
-    met[:n] = own
+    seen, n, steps = sequence_of(rows.visits, low, high, rates.tau), high - low, 0
+    met[:n], order = own, np.empty(len(seen.item), np.int64)
     for epoch in range(rates.epochs):
-        drawn = met[n + steps : n + steps + n]
-        steps += _epoch(model, user, own, other, before, order, drawn, rows.point, rates, items, fold(key, epoch))
+        drawn = met[n + steps : n + steps + len(seen.item)]
+        steps += _epoch(model, user, own, other, seen, order, drawn, rows.point, rates, items, fold(key, epoch))
     return n + steps if steps else 0
 
 
 @inside
 def _epoch(
-    model: Float32Array, user: Float32Array, own: Int32Array, other: Int32Array, before: Int64Array, order: Int64Array,
+    model: Float32Array, user: Float32Array, own: Int32Array, other: Int32Array, seen: VisitSequence, order: Int64Array,
     drawn: Int32Array, point: Float32Array, rates: PRMERates, items: int, key: np.uint64,
 ) -> int:  # fmt: skip
-    """A step for each of a device's rows, in random order. own: its venues, each after own[before[r]]; other: never drawn as j; point:
-    float32 [3 items]. Writes `order` and what it has `drawn`; returns how many steps these were."""
-    n, left = len(own), items - len(other)
-    if left + n < 2:  # there is no j
-        return 0
-    for r in range(n):
-        order[r] = r
-    for r in range(n - 1, 0, -1):  # Fisher and Yates
-        swap = below(draw(key, r), r + 1)
-        order[r], order[swap] = order[swap], order[r]
-    for t in range(n):
-        r = order[t]
-        i, j = np.int64(own[r]), unobserved(own, other, r, below(draw(key, n + t), left + n - 1), left)
-        drawn[t] = j
-        if before[r] == NOWHERE:
+    """A step for each of a device's visits, in random order. own: its venues; other: never drawn as j; point: float32 [3 items]. Writes
+    `order` and what it has `drawn`; returns how many steps these were."""
+    left, steps = items - len(other), 0
+    _shuffle(order, key)
+    for t in range(len(order)):
+        v = order[t]
+        next = seen.item[v : v + 1]
+        if seen.before[v] != NOWHERE:
+            from_where = seen.item[seen.before[v]]
+            next = seen.next[seen.ptr[from_where] : seen.ptr[from_where + 1]]
+        many = left + len(own) - len(next)
+        if many < 1:  # there is no j
+            continue
+        j = unobserved(own, other, next, below(draw(key, len(order) + t), many), left)
+        drawn[steps] = j
+        steps += 1
+        i = np.int64(own[seen.item[v]])
+        if seen.before[v] == NOWHERE:
             step(model, user, NOWHERE, i, j, ONE, ONE, rates)
         else:
-            c = np.int64(own[before[r]])
+            c = np.int64(own[seen.item[seen.before[v]]])
             w_i = spatial_weight(square(point, AXES * c, point, AXES * i, AXES))
             w_j = spatial_weight(square(point, AXES * c, point, AXES * j, AXES))
             step(model, user, c, i, j, w_i, w_j, rates)
-    return n
+    return steps
 
 
 @inside
-def unobserved(own: Int32Array, other: Int32Array, r: int, k: int, left: int) -> int:
-    """The k-th venue that the device did not go to from where it went to own[r]: first the `left` that are not in `other`, then its own but
-    for own[r]. Each of its venues is one row, so that it went from each to one."""
-    if k < left:
-        return negative(other, k)
-    k -= left
-    return np.int64(own[k if k < r else k + 1])  # type: ignore[return-value]  # an int to its callers
+def _shuffle(order: Int64Array, key: np.uint64) -> None:
+    """Writes the numbers from 0 on in a random order (Fisher and Yates)."""
+    for r in range(len(order)):
+        order[r] = r
+    for r in range(len(order) - 1, 0, -1):
+        swap = below(draw(key, r), r + 1)
+        order[r], order[swap] = order[swap], order[r]
+
+
+@inside
+def unobserved(own: Int32Array, other: Int32Array, next: Int32Array, k: int, left: int) -> int:
+    """The k-th venue that the device did not go to from where it went to own[next[0]], own[next[1]], ...: first the `left` that are not in
+    `other`, then its own but for these."""
+    return negative(other, k) if k < left else np.int64(own[negative(next, k - left)])  # type: ignore[return-value]  # an int to its callers
 
 
 @inside

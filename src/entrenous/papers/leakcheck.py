@@ -21,6 +21,7 @@ from ..core.keys import fold_name, key
 from ..core.own import short
 from ..core.protocols import FederatedAlgorithm, Progress, silent
 from ..core.types import Float32Array, Float64Array, Int64Array
+from ..core.visits import some_visits
 from ..core.vocabulary import Vocabulary
 from ..data.interactions import Interactions
 from ..evaluate.protocol import evaluate
@@ -66,6 +67,7 @@ def _rows_of(data: Interactions, user: int) -> Interactions:
     time, row = (None if column is None else column[low:high] for column in (data.time, data.row))
     return replace(
         data, ptr=np.array([0, high - low]), item=data.item[low:high], value=data.value[low:high], time=time, row=row,
+        visits=some_visits(data.visits, slice(low, high)),
         users=Vocabulary(size=1), scale=data.rating_scale,
     )  # fmt: skip
 

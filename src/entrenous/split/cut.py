@@ -41,11 +41,6 @@ def row_draws(ptr: Int64Array, item: Int32Array, key: np.uint64) -> UInt64Array:
     return out
 
 
-def pairs_of(rows: Interactions) -> Int64Array:
-    """One number for each (user, item), int64 [n], ascending."""
-    return rows.user.astype(np.int64) * len(rows.items) + rows.item
-
-
 def share(counts: Int64Array, percent: int) -> Int64Array:
     """int(percent / 100 * count), without floating point.
 

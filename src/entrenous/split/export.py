@@ -3,6 +3,7 @@
     split.json                     name, refit, weighting, notes, name of the data
     users, items                   external ids in index order; items with their features (title, category, ...)
     train, validation, test        user, item, value, time, row (its position in the source); validation only if there is one
+    train_visits, ...              user, item, time, row: every visit, where a row stands for several (Interactions.visits)
     test_candidates, ...           user, item, candidate: what each held-out item is ranked against, if the protocol samples
 
 All are CSV or all are Parquet; `split.read` brings them back. A spreadsheet takes a cell that starts with = + - or @ for a
@@ -23,6 +24,7 @@ import numpy as np
 
 from ..core.errors import InputError
 from ..data.interactions import NO_TIME, Interactions
+from ..data.visits import visit_columns
 from .given import CandidateColumns
 from .types import Held, Split
 
@@ -65,12 +67,19 @@ def _fill(folder: Path, split: Split, format: Format) -> None:
     _save(folder / "users", {"user": train.users.ids}, format)
     features = {FEATURE + label: text for label, text in train.features.items()}
     _save(folder / "items", {"item": train.items.ids, **features}, format)
-    _save(folder / "train", _columns(train), format)
+    _save_part(folder / "train", train, format)
     for part, held in (("validation", split.validation), ("test", split.test)):
         if held is not None:
-            _save(folder / part, _columns(held.rows), format)
+            _save_part(folder / part, held.rows, format)
             if held.candidates is not None:
                 _save(folder / f"{part}_candidates", _table(held)._asdict(), format)
+
+
+def _save_part(path: Path, rows: Interactions, format: Format) -> None:
+    _save(path, _columns(rows), format)
+    if (visits := visit_columns(rows)) is not None:
+        ids = {"user": rows.users.ids[visits.user], "item": rows.items.ids[visits.item]}
+        _save(path.with_name(f"{path.name}_visits"), {**ids, "time": visits.time, "row": visits.row}, format)
 
 
 def _columns(rows: Interactions) -> dict[str, Any]:

@@ -16,9 +16,10 @@ import numpy as np
 
 from ..core.errors import InputError
 from ..core.types import Array, Int32Array
+from ..core.visits import some_visits
 from ..core.vocabulary import Vocabulary
-from ..data.interactions import Interactions, build
-from .cut import cold_notes, pairs_of
+from ..data.interactions import Interactions, build, pairs_of
+from .cut import cold_notes
 from .types import Held, Split
 
 
@@ -85,11 +86,20 @@ def _share_ids(parts: dict[str, Interactions], candidates: list[Array]) -> dict[
     taken = np.concatenate(rows) if rows else np.empty(0, np.int64)
     if len(np.unique(taken)) == len(taken):
         return moved
-    starts = np.cumsum([0] + [int(part.row.max(initial=-1)) + 1 if part.row is not None else 0 for part in moved.values()])
-    return {
-        label: part if part.row is None else replace(part, row=part.row + start)
-        for (label, part), start in zip(moved.items(), starts, strict=False)
-    }
+    lengths = [_last_place(part) + 1 for part in moved.values()]
+    return {label: _behind(part, start) for (label, part), start in zip(moved.items(), np.cumsum([0, *lengths]), strict=False)}
+
+
+def _last_place(part: Interactions) -> int:
+    """The last place in the source of a row or a visit; -1 without any."""
+    columns = [part.row, None if part.visits is None else part.visits.row]
+    return max([-1, *(int(column.max(initial=-1)) for column in columns if column is not None)])
+
+
+def _behind(part: Interactions, start: int) -> Interactions:
+    """The part with every place in the source moved on by `start`."""
+    visits = None if part.visits is None else part.visits._replace(row=part.visits.row + start)
+    return part if part.row is None else replace(part, row=part.row + start, visits=visits)
 
 
 def _scale(parts: Sequence[Interactions]) -> tuple[float, float]:
@@ -113,7 +123,8 @@ def _over(part: Interactions, users: Vocabulary, items: Vocabulary) -> Interacti
     user, item = users.indices(list(part.users.ids))[part.user], items.indices(list(part.items.ids))[part.item]
     moved = build(user, item, value=part.value, time=part.time, users=users, items=items, name=part.name, notes=part.notes)
     assert moved.row is not None  # here: where each row stood in `part`
-    return replace(moved, row=None if part.row is None else part.row[moved.row])
+    visits = some_visits(part.visits, moved.row)
+    return replace(moved, row=None if part.row is None else part.row[moved.row], visits=visits)
 
 
 def _feature(label: str, parts: Sequence[Interactions], items: Vocabulary) -> Array:

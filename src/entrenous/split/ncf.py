@@ -18,9 +18,9 @@ from ..core.errors import InputError
 from ..core.keys import key
 from ..core.types import BoolArray, Int32Array, Int64Array
 from ..data.dataset import published
-from ..data.interactions import NO_TIME, Interactions
+from ..data.interactions import NO_TIME, Interactions, pairs_of
 from ..data.published import Published
-from .cut import assemble, newest_first, pairs_of, shuffled
+from .cut import assemble, newest_first, shuffled
 from .leave_one_out import draw_candidates
 from .types import Split
 

@@ -29,11 +29,12 @@ import numpy as np
 from ..core.errors import InputError
 from ..core.keys import key
 from ..core.types import Array, BoolArray, Int32Array, Int64Array
+from ..core.visits import Moments, Visits, joined_visits, some_visits
 from ..core.vocabulary import Vocabulary
 from ..data.dataset import divided
 from ..data.divided import PARTS, Divided, HeldOutNegatives
-from ..data.interactions import NO_TIME, Interactions, build
-from .cut import assemble, pairs_of, percents, share, shuffled, without_test
+from ..data.interactions import NO_TIME, Interactions, build, pairs_of
+from .cut import assemble, percents, share, shuffled, without_test
 from .leave_one_out import draw_candidates
 from .types import Held, Split, between_peers
 
@@ -190,7 +191,15 @@ def _interactions(
     text = (
         f"published rows that the data lacks, kept with value 1{'' if time is None else ' and without a time'}: {absent.sum():,}"
     )
-    return replace(built, row=row), (text,) if absent.any() else ()
+    visits = None if time is None or row is None else _visits(data, at, absent, time, row)
+    return replace(built, row=row, visits=visits), (text,) if absent.any() else ()
+
+
+def _visits(data: Interactions, at: Int64Array, absent: BoolArray, time: Int64Array, row: Int64Array) -> Visits | None:
+    """The visits of the data's rows `at`, in that order; one of those that it lacks, `absent`, is a visit at `time` and `row`."""
+    known = Moments(time[~absent], row[~absent], some_visits(data.visits, at[~absent]))
+    both = joined_visits([known, Moments(time[absent], row[absent], None)])
+    return some_visits(both, np.argsort(np.argsort(absent, kind="stable")))
 
 
 class Candidates(NamedTuple):

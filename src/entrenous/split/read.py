@@ -18,6 +18,7 @@ from ..core.errors import InputError
 from ..core.types import Array
 from ..core.vocabulary import Vocabulary
 from ..data.interactions import NO_TIME, Interactions, build
+from ..data.visits import VisitColumns, with_visits
 from .export import ABOUT, ESCAPED, FEATURE
 from .given import CandidateColumns, given
 from .types import Split, between_peers
@@ -152,7 +153,18 @@ def _part(folder: Path, part: str, ids: SplitIds, about: dict[str, Any]) -> Inte
     value, time, row = (_numbers(frame, name, path) for name in ("value", "time", "row"))
     built = build(user, item, value=value, time=time, users=ids.users, items=ids.items, features=ids.features, name=str(path))
     rows = None if row is None or built.row is None else row[built.row]
-    return replace(built, row=rows, name=about["data"], notes=tuple(about["data_notes"]))
+    found = replace(built, row=rows, name=about["data"], notes=tuple(about["data_notes"]))
+    return _visited(found, folder, f"{part}_visits") if _present(folder, f"{part}_visits") else found
+
+
+def _visited(rows: Interactions, folder: Path, part: str) -> Interactions:
+    """The rows with the visits in a file."""
+    frame, path = _load(folder, part), folder / part
+    user, item = _listed(rows.users, _text(frame, "user", path), path), _listed(rows.items, _text(frame, "item", path), path)
+    time, row = (_numbers(frame, name, path) for name in ("time", "row"))
+    if time is None or row is None:
+        raise InputError(str(path), "no column time or no column row", expected="columns user, item, time, row")
+    return with_visits(rows, VisitColumns(user.astype(np.int64), item.astype(np.int64), time, row), str(path))
 
 
 def _listed(names: Vocabulary, ids: Array, path: Path) -> Array:

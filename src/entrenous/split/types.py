@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.types import Array, Int32Array
+from ..core.visits import joined_visits, some_visits
 from ..core.vocabulary import Vocabulary
 from ..data.interactions import Interactions
 
@@ -74,7 +75,7 @@ def union(left: Interactions, right: Interactions) -> Interactions:
     user = np.concatenate([left.user, right.user])
     item = np.concatenate([left.item, right.item])
     order = np.lexsort((item, user))
-    counts = left.counts + right.counts
+    counts, visits = left.counts + right.counts, joined_visits([left.moments, right.moments])
     return replace(
         left,
         ptr=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
@@ -82,6 +83,7 @@ def union(left: Interactions, right: Interactions) -> Interactions:
         value=np.concatenate([left.value, right.value])[order],
         time=None if left.time is None or right.time is None else np.concatenate([left.time, right.time])[order],
         row=None if left.row is None or right.row is None else np.concatenate([left.row, right.row])[order],
+        visits=some_visits(visits, order),
     )
 
 

@@ -13,6 +13,7 @@ from ..core.enforce import check_kept, check_received, check_update
 from ..core.errors import one_line
 from ..core.keys import key
 from ..core.protocols import arrays_of
+from ..core.visits import grouped_visits
 from ..data.interactions import Interactions
 from ..data.synthetic import synthetic
 from ..federation.executors import Debug, Threads
@@ -99,14 +100,19 @@ def _check_nobody(algorithm: Any, data: Interactions, training: Training) -> Non
 
 
 def _made_up(rated: bool) -> Interactions:
-    """Random users and items, with the times and places that some algorithms need; with ratings from 1 to 5 where they are predicted."""
+    """Random users and items, with the times and places that some algorithms need, every third row of two visits; with ratings from 1 to 5
+    where they are predicted."""
     data, row = synthetic(users=USERS, items=ITEMS, interactions=ROWS, seed=0), np.arange(ROWS)
     item = np.arange(ITEMS)
+    time, again = 1_500_000_000 + 600 * row, row[::3]
+    each, when = np.append(again, row), np.append(time[again] - 5_000, time)
     return replace(
         data,
         value=np.float32(1) + (7 * row % 5).astype(np.float32) if rated else data.value,
-        time=1_500_000_000 + 600 * row,
+        time=time,
         features={"lat": 40 + item / 100, "lon": 3 - item / 100},
+        row=row,
+        visits=grouped_visits(each, when, np.arange(len(each)), ROWS),
     )
 
 

@@ -35,7 +35,7 @@ def claim_side(
         tally.add(rows.who[here][against], rows.item[here][against], np.full(int(against.sum()), -SURE))
 
 
-class Visits(NamedTuple):
+class VisitCounts(NamedTuple):
     """How often users took part, int64 [m, 1], and how often each item had a row of theirs, int32 [m, items]."""
 
     rounds: Int64Array
@@ -47,12 +47,12 @@ class Visits(NamedTuple):
         self.touched[rows.who, rows.item] += 1
 
 
-def no_visits(tally: Tally) -> Visits:
+def no_visits(tally: Tally) -> VisitCounts:
     """Counts of visits before the first round."""
-    return Visits(np.zeros((len(tally.users), 1), np.int64), np.zeros(tally.first.shape, np.int32))
+    return VisitCounts(np.zeros((len(tally.users), 1), np.int64), np.zeros(tally.first.shape, np.int32))
 
 
-def keep_constant(tally: Tally, visits: Visits) -> None:
+def keep_constant(tally: Tally, visits: VisitCounts) -> None:
     """Rules out what had no row in some round of its user, where devices go over their whole history in every round, and takes back
     claims that other rounds outvote."""
     tally.deny(*np.nonzero(visits.touched < visits.rounds))

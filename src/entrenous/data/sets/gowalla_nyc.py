@@ -4,7 +4,7 @@
 one row, the last.
 `gowalla-nyc-pepper`: the 100 users of the authors' repository, distinct places, all 10,978 places of their files. Their moves carry
 the seconds between two check-ins but no date, and where rows were left out a move does not begin where the last one ended. So the
-time of a row is the seconds from a user's first check-in to the last visit of the place, gaps not counted: it orders the rows.
+time of a visit is the seconds from a user's first check-in, gaps not counted: it orders them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from pathlib import Path
 import numpy as np
 
 from ...core.errors import InputError
-from ...core.types import Int64Array
 from ...core.vocabulary import Vocabulary
 from ..columns import Reading
 from ..dataset import Dataset
@@ -24,7 +23,8 @@ from ..divided import pepper as read_divided
 from ..files import read_table
 from ..folders import add_features, read_parts
 from ..home import find
-from ..interactions import NO_TIME, Interactions
+from ..interactions import NO_TIME, Interactions, pairs_of
+from ..visits import VisitColumns, with_visits
 
 PLACE = {"lat": "lat", "lon": "lon"}
 MOVES = ("user_id", "row", "item_id", "next_item_id", "delta_seconds")
@@ -40,7 +40,12 @@ def read_pepper(folder: Path) -> Interactions:
     places, moves = find(folder, "pepper_items"), find(folder, "pepper_transitions")
     if places is not None:
         data = add_features(_with_places(data, places), places, columns=PLACE)
-    return data if moves is None else replace(data, time=_last_visits(data, moves), notes=(*data.notes, f"read {moves}: times"))
+    if moves is None:
+        return data
+    data = with_visits(data, _visits(data, moves), str(moves))
+    assert data.visits is not None
+    last = data.visits.time[data.visits.ptr[1:] - 1]
+    return replace(data, time=last, notes=(*data.notes, f"read {moves}: times"))
 
 
 def _with_places(data: Interactions, path: Path) -> Interactions:
@@ -49,8 +54,8 @@ def _with_places(data: Interactions, path: Path) -> Interactions:
     return replace(data, items=Vocabulary(list(dict.fromkeys([*data.items.ids.tolist(), *listed])), kind="item"))
 
 
-def _last_visits(data: Interactions, path: Path) -> Int64Array:
-    """Seconds from each user's first check-in to the last visit of the row's place, int64 [n]; NO_TIME where no move tells."""
+def _visits(data: Interactions, path: Path) -> VisitColumns:
+    """The two ends of every move, at the seconds since its user's first check-in; what no move tells of is a visit without a time."""
     import polars as pl
 
     frame = read_table(path, Reading()).frame
@@ -61,13 +66,15 @@ def _last_visits(data: Interactions, path: Path) -> Int64Array:
     visits = [
         frame.select("user_id", pl.col(item).alias("item"), at) for item, at in (("item_id", "start"), ("next_item_id", "end"))
     ]
-    table = pl.concat([visit.rename({visit.columns[2]: "time"}) for visit in visits])
+    table = pl.concat([visit.rename({visit.columns[2]: "time"}) for visit in visits]).unique(maintain_order=True)
     user, item = (table[name].cast(pl.String).to_list() for name in ("user_id", "item"))
-    u, i = data.users.indices(user), data.items.indices(item)
-    last = np.full(len(data.users) * len(data.items), NO_TIME, np.int64)
-    known = (u >= 0) & (i >= 0)
-    np.maximum.at(last, u[known].astype(np.int64) * len(data.items) + i[known], table["time"].to_numpy()[known])
-    return last[data.user.astype(np.int64) * len(data.items) + data.item]
+    u, i, time = data.users.indices(user).astype(np.int64), data.items.indices(item), table["time"].to_numpy()
+    pairs, width = pairs_of(data), len(data.items)
+    known = (u >= 0) & (i >= 0) & np.isin(u * width + i, pairs)
+    untold = np.setdiff1d(pairs, (u * width + i)[known])
+    user_of, item_of = np.concatenate([u[known], untold // width]), np.concatenate([i[known], untold % width])
+    when = np.concatenate([time[known], np.full(len(untold), NO_TIME)]).astype(np.int64)
+    return VisitColumns(user_of, item_of, when, np.arange(len(when)))
 
 
 def pepper(folder: Path) -> Divided:

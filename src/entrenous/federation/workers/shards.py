@@ -10,6 +10,7 @@ import numpy as np
 from ...core.protocols import Catalogue, FederatedAlgorithm, State
 from ...core.types import Int64Array
 from ...core.update import Total, merge_totals
+from ...core.visits import Visits
 from ...core.vocabulary import Vocabulary
 from ...data.interactions import Interactions
 from ...privacy.protection import Protection
@@ -172,7 +173,8 @@ def _part(data: Interactions, users: Int64Array) -> Interactions:
 def _own(data: Interactions) -> Interactions:
     """The same with arrays that may be written to, as in one process: compiled code is another for those that may not."""
     time, row = (None if column is None else column.copy() for column in (data.time, data.row))
-    return replace(data, ptr=data.ptr.copy(), item=data.item.copy(), value=data.value.copy(), time=time, row=row)
+    visits = None if data.visits is None else Visits(*(column.copy() for column in data.visits))
+    return replace(data, ptr=data.ptr.copy(), item=data.item.copy(), value=data.value.copy(), time=time, row=row, visits=visits)
 
 
 def _copied(state: State) -> State:
