@@ -140,7 +140,7 @@ def test_every_venue_but_the_observed_ones_may_be_drawn_and_none_twice(seen: lis
     assert sorted(drawn) == sorted({0, 3, 4, 6, 7, 8, 2, 5, 9} - {int(own[r]) for r in seen})
 
 
-def test_a_walk_goes_from_visit_to_visit_repeated_ones_too() -> None:
+def test_a_sequence_goes_from_visit_to_visit_repeated_ones_too() -> None:
     """Node 0 goes 4 8 4 8 1 9 9 20, node 2 goes 2 0; 22 was at an unknown time."""
     when = {
         0: [(1, 50), (4, 10), (4, 30), (8, 20), (8, 40), (9, 60), (9, 70), (20, 80)],
@@ -151,13 +151,13 @@ def test_a_walk_goes_from_visit_to_visit_repeated_ones_too() -> None:
     time = np.array([t for own in both for _, t in own], np.int64)
     visits = Visits(np.concatenate([[0], np.cumsum(counts)]), time, np.arange(len(time)))
     of = rows(visits=visits)
-    walk = visit_sequence.sequence_of(of.visits, 0, 5, 0)
+    seen = visit_sequence.sequence_of(of.visits, 0, 5, 0)
     names = ITEM[:5]
-    assert names[walk.item].tolist() == [1, 4, 4, 8, 8, 9, 9, 20]
-    went = {int(names[c]): names[walk.next[walk.ptr[c] : walk.ptr[c + 1]]].tolist() for c in range(5)}
+    assert names[seen.item].tolist() == [1, 4, 4, 8, 8, 9, 9, 20]
+    went = {int(names[c]): names[seen.next[seen.ptr[c] : seen.ptr[c + 1]]].tolist() for c in range(5)}
     assert went == {1: [9], 4: [8], 8: [1, 4], 9: [9, 20], 20: []}
-    assert (walk.before == visit_sequence.NOWHERE).tolist() == [False, True, *[False] * 6]
-    assert [int(names[walk.item[b]]) for b in walk.before if b != visit_sequence.NOWHERE] == [8, 8, 4, 4, 1, 9, 9]
+    assert (seen.before == visit_sequence.NOWHERE).tolist() == [False, True, *[False] * 6]
+    assert [int(names[seen.item[b]]) for b in seen.before if b != visit_sequence.NOWHERE] == [8, 8, 4, 4, 1, 9, 9]
     other = visit_sequence.sequence_of(of.visits, 5, 8, 0)
     assert ITEM[5:8][other.next].tolist() == [0] and (other.before == visit_sequence.NOWHERE).tolist() == [False, True, True]
     assert len(visit_sequence.sequence_of(of.visits, 5, 5, 0).item) == 0
