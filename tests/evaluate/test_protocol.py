@@ -33,6 +33,30 @@ def test_the_full_ranking_by_hand():
     assert found.full_ranking is None and found.per_user_full is None
 
 
+def test_rows_that_are_not_in_the_catalogue_are_missed():
+    """As if the items were there and had no training row: every accuracy metric is the same, over the same users."""
+    data = random_data(users=60, items=90, rows=700, seed=4)
+    whole, split = splits("temporal-40-60", data)[0], splits("fpl-40-60", data)[0]
+    known = whole.final_train.popularity > 0
+    scores = np.random.default_rng(3).random((60, 90)).astype(np.float32)
+    found = evaluate(Scores(scores[:, known]), split.final_train, split.test, label="few", n=[5])
+    truth = evaluate(Scores(scores), whole.final_train, whole.test, label="all", n=[5])
+    assert split.test.absent is not None and (split.test.absent > 0).sum() > 5 and known.sum() < 90
+    assert found.user.tolist() == truth.user.tolist() and found.per_user.keys() == truth.per_user.keys()
+    for name, values in truth.per_user.items():
+        assert found.per_user[name] == pytest.approx(values, abs=1e-12), name
+    assert found.ranking.rank.tolist() == truth.ranking.rank.tolist()
+    assert f"count as missed: {split.test.absent.sum()}" in " ".join(found.protocol)
+    only = Held(TEST.select(np.array([True, False, False])), absent=np.array([0, 2, 0]))
+    missed = evaluate(SCORES, TRAIN, only, label="hand", n=[2])
+    assert (
+        missed.user.tolist() == [0, 1]
+        and missed.ranking.ptr.tolist() == [0, 1, 3]
+        and missed.per_user["recall@2"].tolist() == [0, 0]
+    )
+    assert missed.ranking.rank.tolist() == [3, 3, 3]  # bob's two could have been two of two competing items
+
+
 def test_the_sampled_ranking_by_hand():
     """ann's b (1) against c, e: e has no training row and stands behind: rank 2 of 3; d (3) against a, b: rank 2; e: missed."""
     held = Held(TEST, np.array([[2, 4], [0, 1], [0, 3]], np.int32))

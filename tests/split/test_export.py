@@ -43,10 +43,13 @@ def assert_same(one, other):
         if left is not None:
             assert_same_rows(left.rows, right.rows)
             assert np.array_equal(left.candidates, right.candidates)
+            assert (left.absent is None) == (right.absent is None) and (
+                left.absent is None or np.array_equal(left.absent, right.absent)
+            )
 
 
 @pytest.mark.parametrize("format", ["csv", "parquet"])
-@pytest.mark.parametrize("name", ["loo-9", "random-80-20"])
+@pytest.mark.parametrize("name", ["loo-9", "random-80-20", "fpl-80-20"])
 def test_a_split_comes_back_identical(name, format, tmp_path):
     split = splits(name, random_data(), seed=3)[0]
     assert_same(split, read(write(split, tmp_path / "split", format=format)))
@@ -76,6 +79,16 @@ def test_repeated_visits_come_back_and_those_of_no_row_are_refused(format, tmp_p
         (folder / "test_visits.csv").write_text(kept.replace(",time,", ",when,"))
         with pytest.raises(InputError, match="test_visits: no column time"):
             read(folder)
+
+
+@pytest.mark.parametrize("lines", ["u0,0", "u0,1\nu0,1", "u0,-3", "u0,x", "nobody,1"])
+def test_rows_that_are_not_in_the_catalogue_are_counted_or_refused(tmp_path, lines):
+    split = splits("fpl-50-50", random_data())[0]
+    folder = write(split, tmp_path / "split")
+    assert split.test.absent is not None and np.array_equal(read(folder).test.absent, split.test.absent)
+    (folder / "test_absent.csv").write_text(f"user,rows\n{lines}\n")
+    with pytest.raises(InputError, match="test_absent"):
+        read(folder)
 
 
 def test_somebodys_files_with_repeated_visits_stand_one_behind_the_other(tmp_path):

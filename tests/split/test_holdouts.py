@@ -21,6 +21,29 @@ def test_the_newest_fifth_is_test_and_the_newest_fifth_of_the_rest_validation():
     assert split.notes[0] == "users with too few rows for a test row, who stay in training: 1 (bob)"
 
 
+RARE = [("eve", f"i{n}", n) for n in range(4)] + [("eve", "rare", 5), ("max", "odd", 5)]
+
+
+def test_fpl_has_no_items_but_those_of_its_training_rows():
+    """eve's newest row is of an item that nobody else has: it is held out, and counted as missed."""
+    data = interactions([*TEN, *FOUR, *RARE])
+    whole, split = splits("temporal-80-20", data)[0], splits("fpl-80-20", data)[0]
+    assert "rare" in whole.train.items.ids.tolist() and split.name == "fpl-80-20" and split.refit
+    assert split.train.items.ids.tolist() == [*(f"i{n}" for n in range(8)), "odd"]  # i8 and i9 are test rows of ann alone
+    assert rows_of(split.final_train) == rows_of(whole.final_train)
+    assert (
+        rows_of(split.test.rows) == {row for row in rows_of(whole.test.rows) if row[1] in split.train.items.ids.tolist()} == set()
+    )
+    assert dict(zip(split.train.users.ids.tolist(), split.test.absent.tolist(), strict=True)) == {
+        "ann": 2,
+        "bob": 0,
+        "eve": 1,
+        "max": 0,
+    }
+    assert split.validation.absent is None and rows_of(split.validation.rows) == rows_of(whole.validation.rows)
+    assert "the catalogue: the 9 of 12 items with a training or validation row" in split.notes
+
+
 @pytest.mark.parametrize("percent", [10, 20, 25, 50])
 def test_shares_are_those_of_the_authors(percent):
     counts = np.arange(1, 3000)

@@ -42,23 +42,25 @@ def parts(split):
 @pytest.mark.parametrize("name", [*NAMES, "given"])
 def test_parts_are_disjoint_and_together_the_data(name):
     for split in made(name):
-        pairs = [rows_of(part) for part in parts(split)]
-        assert sum(map(len, pairs)) == len(DATA)
-        assert set.union(*pairs) == rows_of(DATA)
+        pairs, absent = [rows_of(part) for part in parts(split)], 0 if split.test.absent is None else split.test.absent.sum()
+        assert sum(map(len, pairs)) == len(DATA) - absent
+        assert set.union(*pairs) == {row for row in rows_of(DATA) if row[1] in set(split.train.items.ids)}
 
 
 @pytest.mark.parametrize("name", [*NAMES, "given"])
 def test_every_row_keeps_its_value_and_time(name):
-    kept = {(u, i): (v, t) for u, i, v, t in zip(DATA.user, DATA.item, DATA.value, DATA.time, strict=True)}
+    kept = {(u, i): (v, t) for u, i, v, t in zip(DATA.user, DATA.items.ids[DATA.item], DATA.value, DATA.time, strict=True)}
     for part in parts(made(name)[0]):
-        assert all(kept[u, i] == (v, t) for u, i, v, t in zip(part.user, part.item, part.value, part.time, strict=True))
+        names = part.items.ids[part.item]
+        assert all(kept[u, i] == (v, t) for u, i, v, t in zip(part.user, names, part.value, part.time, strict=True))
 
 
 @pytest.mark.parametrize("name", [*NAMES, "given"])
 def test_parts_share_users_items_and_features(name):
     for split in made(name):
         assert all(part.users is split.train.users and part.items is split.train.items for part in parts(split))
-        assert all(np.array_equal(part.features["category"], DATA.features["category"]) for part in parts(split))
+        of_data = DATA.features["category"][DATA.items.indices(split.train.items.ids.tolist())]
+        assert all(np.array_equal(part.features["category"], of_data) for part in parts(split))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -100,7 +102,8 @@ def test_candidates_are_items_the_user_never_had(name):
 def test_cold_users_and_items_are_counted_and_named(name):
     for split in made(name):
         known = {item for _, item in rows_of(split.final_train)}
-        cold = {item for _, item in rows_of(split.test.rows)} - known
+        held = rows_of(made("temporal-80-20")[0].test.rows if name == "fpl-80-20" else split.test.rows)  # with the absent ones
+        cold = {item for _, item in held} - known
         said = [note for note in split.notes if note.startswith("items of the test rows")]
         assert len(said) == bool(cold)
         assert not cold or f"training: {len(cold)} (" in said[0]
@@ -139,7 +142,7 @@ def test_a_number_in_a_name_may_be_another():
         ("lo-99", "did you mean 'loo-99'"),
         ("temporal", "did you mean 'temporal-80-20'"),
         ("kfold-5x", "did you mean 'kfold-5'"),
-        ("", "known: given, kfold-5"),
+        ("", "known: fpl-80-20, given, kfold-5"),
         ("loo-0", "loo-1 or more"),
         ("kfold-1", "2 to"),
         ("temporal-80-30", "sum 100"),

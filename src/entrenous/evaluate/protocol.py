@@ -19,7 +19,7 @@ from ..split.types import Held
 from . import full, sampled, together
 from . import ratings as of_ratings
 from .metric_kinds import ListMetric, Metric, QueryMetric, metrics, title
-from .ranking import Lists, Ranking
+from .ranking import Lists, Ranking, with_absent
 from .recommend import score_blocks
 
 PerUser = dict[str, Float64Array]
@@ -83,7 +83,8 @@ def evaluate(
     """
     rows, lengths = held.rows, sorted(set(n))
     full.check(train, also_mask, rows)
-    field, users = full.field_of(train, also_mask, seed, held.cold), np.flatnonzero(rows.counts)
+    absent = np.zeros(len(rows.users), np.int64) if held.absent is None else held.absent
+    field, users = full.field_of(train, also_mask, seed, held.cold), np.flatnonzero(rows.counts + absent)
     everything = full.empty_full(users, rows, lengths[-1])
     among = sampled.empty_sampled(held) if held.candidates is not None else None
     whole = together.empty_together(held)
@@ -99,7 +100,8 @@ def evaluate(
         progress(part.stop, len(users), "evaluated user")
     lists = Lists(everything.best.item, users, field.known, train.popularity, *categories(train))
     said = sentences(train, held, field.known, also_mask, seed)
-    found = _summed_up(Rankings(everything.ranking, among, whole), lists, lengths, said, {**metrics(), **further})
+    ranking = with_absent(everything.ranking, absent[users])
+    found = _summed_up(Rankings(ranking, among, whole), lists, lengths, said, {**metrics(), **further})
     return _with_ratings(found, rows, predicted, label) if ratings else found
 
 
@@ -203,8 +205,13 @@ def sentences(train: Interactions, held: Held, known: BoolArray, also_mask: Inte
         count = f"{most}" if fewest == most else f"{fewest} to {most}"
         said.append(f"sampled ranking: each held-out item against its own {count} frozen candidates")
     said.append(f"equal scores are ordered by a shuffle of the items keyed by seed {seed}")
-    evaluated, idle = int((rows.counts > 0).sum()), int(((rows.counts == 0) & (train.counts > 0)).sum())
-    said.append(f"users evaluated: {evaluated}, with {len(rows)} held-out rows; users in training without any, left out: {idle}")
+    counts = rows.counts if held.absent is None else rows.counts + held.absent
+    evaluated, idle = int((counts > 0).sum()), int(((counts == 0) & (train.counts > 0)).sum())
+    said.append(
+        f"users evaluated: {evaluated}, with {counts.sum()} held-out rows; users in training without any, left out: {idle}"
+    )
+    if counts.sum() > len(rows):
+        said.append(f"held-out rows of items that are not in the catalogue, which count as missed: {counts.sum() - len(rows)}")
     cold = int((~known[rows.item]).sum())
     if cold:
         said.append(f"held-out rows of items without a training row, which are never recommended and rank last: {cold}")

@@ -49,6 +49,19 @@ class Ranking(NamedTuple):
         return np.bincount(query, weights=values.astype(np.float64), minlength=len(self.candidates)).astype(np.float64)
 
 
+def with_absent(ranking: Ranking, absent: Int64Array) -> Ranking:
+    """The ranking with further relevant items that are in no list, since they are not in the catalogue. absent: int64 [q], how many of
+    each query.
+
+    >>> with_absent(ranking_of([[2], [1]], candidates=5), np.array([1, 0])).rank
+    array([2, 6, 1])
+    """
+    ptr = np.concatenate([[0], np.cumsum(ranking.relevant + absent)])
+    rank = np.repeat(ranking.candidates + 1, ranking.relevant + absent)
+    rank[np.repeat(ptr[:-1] - ranking.ptr[:-1], ranking.relevant) + np.arange(len(ranking.rank))] = ranking.rank
+    return ranking._replace(ptr=ptr, rank=rank)
+
+
 class Lists(NamedTuple):
     """The top-n lists of all evaluated users from the full ranking, and what beyond-accuracy metrics compare them with.
 

@@ -178,7 +178,9 @@ def material(plan: RunPlan, data: Interactions | None = None) -> Material:
         return Material(parts[0].all_rows, parts_of(plan, parts))
     rows = load_rows(plan.data, **load_arguments(plan.load)) if data is None else data
     parts = splits(plan.protocol, rows, seed=plan.seed)
-    return Material(rows if parts[0].train.users is rows.users else parts[0].all_rows, parts_of(plan, parts))
+    first = parts[0].train
+    whole = first.users is rows.users and first.items is rows.items
+    return Material(rows if whole else parts[0].all_rows, parts_of(plan, parts))
 
 
 def parts_of(plan: RunPlan, parts: Sequence[Split]) -> list[Split]:

@@ -16,6 +16,8 @@ from ..data.interactions import Interactions
 from ..evaluate.recommend import recommend
 from ..split.types import Split
 
+NOT_LISTED = "absent"
+
 
 class TrecFiles(NamedTuple):
     """The files written. run: `user Q0 item rank score tag` lines; qrels: `user 0 item 1` lines."""
@@ -29,6 +31,8 @@ def write_trec(
 ) -> TrecFiles:
     """Write the n best items of every user with held-out rows, and these rows.
 
+    Held-out rows of items that are not in the catalogue are in no list; in the qrels their items are called absent-0, absent-1, ...
+
     Args:
         folder: is made if it is not there. label: the tag of the run. seed: orders equal scores, as in the run.
         recommender, split: of the run. A user's training rows are left out of their list, and validation rows where they are in the
@@ -40,7 +44,8 @@ def write_trec(
     train, held = split.final_train, split.test.rows
     for names in (train.users, train.items):
         _refuse_blanks(names)
-    users, seen = np.flatnonzero(held.counts), _seen(split)
+    absent = np.zeros(len(train.users), np.int64) if split.test.absent is None else split.test.absent
+    users, seen = np.flatnonzero(held.counts + absent), _seen(split)
     most = min(n + int(seen.counts.max(initial=0)), len(train.items))
     best = recommend(recommender, train, users, most, label=label, seed=seed)
     tag = re.sub(r"\s", "_", label)
@@ -50,6 +55,7 @@ def write_trec(
         for place, (item, score) in enumerate(_left(items, scores, seen.item[slice(*seen.ptr[user : user + 2])], n), 1)
     ]
     rows = [f"{held.users[int(user)]} 0 {held.items[int(item)]} 1" for user, item in zip(held.user, held.item, strict=True)]
+    rows += [f"{held.users[int(user)]} 0 {NOT_LISTED}-{k} 1" for user in np.flatnonzero(absent) for k in range(absent[user])]
     files = TrecFiles(folder / "run.trec", folder / "qrels.trec")
     try:
         folder.mkdir(parents=True, exist_ok=True)

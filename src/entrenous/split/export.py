@@ -5,6 +5,7 @@
     train, validation, test        user, item, value, time, row (its position in the source); validation only if there is one
     train_visits, ...              user, item, time, row: every visit, where a row stands for several (Interactions.visits)
     test_candidates, ...           user, item, candidate: what each held-out item is ranked against, if the protocol samples
+    test_absent                    user, rows: how many more rows are held out, of items that are not in the catalogue (fpl-80-20)
 
 All are CSV or all are Parquet; `split.read` brings them back. A spreadsheet takes a cell that starts with = + - or @ for a
 formula, so in CSV such a text gets a leading ' (and one that starts with ' and one of those gets one more, so that reading can
@@ -73,6 +74,9 @@ def _fill(folder: Path, split: Split, format: Format) -> None:
             _save_part(folder / part, held.rows, format)
             if held.candidates is not None:
                 _save(folder / f"{part}_candidates", _table(held)._asdict(), format)
+            if held.absent is not None:
+                who = np.flatnonzero(held.absent)
+                _save(folder / f"{part}_absent", {"user": train.users.ids[who], "rows": held.absent[who]}, format)
 
 
 def _save_part(path: Path, rows: Interactions, format: Format) -> None:

@@ -111,7 +111,7 @@ def _exported(folder: Path) -> Split:
         expected = "the candidates that each row of the weighting sets is ranked among"
         raise InputError(str(folder), "no validation_candidates file", expected=expected, fix="export the split again")
     split = _given(parts, tables, name=about["name"], refit=about["refit"])
-    split = split._replace(notes=tuple(about["notes"]))
+    split = split._replace(notes=tuple(about["notes"]), test=split.test._replace(absent=_absent(folder, "test_absent", ids)))
     return between_peers(split) if about["weighting"] else split
 
 
@@ -155,6 +155,19 @@ def _part(folder: Path, part: str, ids: SplitIds, about: dict[str, Any]) -> Inte
     rows = None if row is None or built.row is None else row[built.row]
     found = replace(built, row=rows, name=about["data"], notes=tuple(about["data_notes"]))
     return _visited(found, folder, f"{part}_visits") if _present(folder, f"{part}_visits") else found
+
+
+def _absent(folder: Path, part: str, ids: SplitIds) -> Array | None:
+    """How many more rows of each user are held out, int64 [users]; None if there is no such file."""
+    if not _present(folder, part):
+        return None
+    frame, path = _load(folder, part), folder / part
+    user, rows = _listed(ids.users, _text(frame, "user", path), path), _numbers(frame, "rows", path)
+    if rows is None or (rows < 1).any() or len(np.unique(user)) < len(user):
+        raise InputError(str(path), "does not count rows", expected="columns user and rows, each user once, at least 1")
+    absent = np.zeros(len(ids.users), np.int64)
+    absent[user] = rows
+    return absent
 
 
 def _visited(rows: Interactions, folder: Path, part: str) -> Interactions:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.types import Array, Int32Array
+from ..core.types import Array, Int32Array, Int64Array
 from ..core.visits import joined_visits, some_visits
 from ..core.vocabulary import Vocabulary
 from ..data.interactions import Interactions
@@ -20,11 +20,14 @@ class Held(NamedTuple):
     has fewer); None = full ranking only.
     cold: whether items without a training row compete like all others. Not where a server knows which these are, and never recommends
     them; between peers nobody does.
+    absent: int64 [users], how many more rows of each user are held out, of items that are not in the catalogue; they count as missed.
+    None = none.
     """
 
     rows: Interactions
     candidates: Int32Array | None = None
     cold: bool = False
+    absent: Int64Array | None = None
 
 
 class Split(NamedTuple):
