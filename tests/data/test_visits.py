@@ -43,6 +43,7 @@ WHOLE = {
 
 def test_a_table_keeps_every_visit_and_a_row_is_the_last(data: Interactions) -> None:
     assert by_name(data) == WHOLE
+    assert any(note.endswith("is kept, with the times of all: 3") for note in data.notes)
     assert data.visits is not None and data.time is not None
     assert data.time.tolist() == data.visits.time[data.visits.ptr[1:] - 1].tolist()
 

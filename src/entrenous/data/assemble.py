@@ -27,10 +27,11 @@ class Roles(NamedTuple):
 
 
 class KeptRows(NamedTuple):
-    """Row positions to keep, ascending, and what was done about repeated pairs."""
+    """Row positions to keep, ascending, what was done about repeated pairs, and whether repeats are visits, of which each counts."""
 
     rows: Int64Array
     notes: tuple[str, ...]
+    visits: bool = False
 
 
 def assemble(table: ColumnTable, reading: Reading, *, name: str) -> Interactions:
@@ -61,7 +62,7 @@ def assemble(table: ColumnTable, reading: Reading, *, name: str) -> Interactions
             *kept.notes,
         ),
     )
-    if time is not None and value is None and len(kept.rows) < len(pair) and reading.duplicates != "first":
+    if kept.visits and time is not None:
         all_rows = VisitColumns(user.code.astype(np.int64), item.code.astype(np.int64), time, np.arange(len(pair)))
         data = with_visits(data, all_rows, table.source)
     return data if reading.part else inspect(data, table.source)
@@ -129,7 +130,9 @@ def keep(table: ColumnTable, pair: Int64Array, value: Float32Array | None, time:
     edge = np.concatenate([[True], ~same]) if reading.duplicates == "first" else np.concatenate([~same, [True]])
     rows, which = np.sort(order[edge]), "first" if reading.duplicates == "first" else "last"
     by = "in the file" if time is None else "by time, then by place in the file"
-    return KeptRows(rows, (f"repeats of a (user, item) pair, of which the {which} {by} is kept: {len(pair) - len(rows):,}",))
+    visits = time is not None and value is None and which == "last"
+    what = f"the {which} {by} is kept{', with the times of all' if visits else ''}"
+    return KeptRows(rows, (f"repeats of a (user, item) pair, of which {what}: {len(pair) - len(rows):,}",), visits)
 
 
 def _refuse_repeat(table: ColumnTable, order: Int64Array, same: np.ndarray) -> None:
