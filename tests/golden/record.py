@@ -69,6 +69,8 @@ def cases() -> dict[str, Case]:
     found["pepper-gmf-network"] = Case("pepper-gmf", 12, protocol="pepper-85-15", settings={"redraw": 3}, network=SLOW)
     for name in ("fedavg-prme-g", "reptile-prme-g", "fedfast-prme-g"):
         found[name] = Case(name, 2, "gowalla-nyc-pepper", None, {"cohort": 50})
+    found["fedavg-prme-g-last"] = Case("fedavg-prme-g", 2, "gowalla-nyc-pepper", None, {"cohort": 50, "visits": "last"})
+    found["pepper-prme-g-last"] = Case("pepper-prme-g", 8, "gowalla-nyc-pepper", None, {"visits": "last"})
     for name in ("popular", "random", "user-knn", "item-knn", "nearest-place"):
         found[name] = Case(name, None)
     found["nearest-place"] = Case("nearest-place", None, "gowalla-nyc-pepper", None)
