@@ -113,14 +113,16 @@ def linked(source: str, to: str) -> None:
 
 
 def copy(root: Path, to: Path, without: Iterable[str] = ()) -> None:
-    """Copies what the tests need. without: modules whose compiled functions are left out."""
+    """Copies what the tests need, but for files that another process is just writing beside it (pairs.cpython-311.pyc.1399). without:
+    modules whose compiled functions are left out."""
     stems = {f"{PACKAGE}/{'/'.join(name.split('.')[1:])}" for name in without}
 
     def left_out(folder: str, names: list[str]) -> list[str]:
         inside = Path(folder).relative_to(root)
         if inside.name != "__pycache__":
             return [name for name in names if name in {".hypothesis", ".pytest_cache"}]
-        return [name for name in names if name.endswith(COMPILED) and f"{inside.parent}/{name.partition('.')[0]}" in stems]
+        stale = {name for name in names if name.endswith(COMPILED) and f"{inside.parent}/{name.partition('.')[0]}" in stems}
+        return [name for name in names if name in stale or not name.endswith((".pyc", *COMPILED))]
 
     for name in COPIED:
         source = root / name

@@ -59,6 +59,7 @@ def test_what_was_compiled_from_a_changed_module_is_left_out(tmp_path: Path) -> 
         (path.parent / "__pycache__").mkdir(parents=True, exist_ok=True)
         path.write_text((ROOT / PACKAGE / name).read_text())
         (path.parent / "__pycache__" / f"{path.stem}.f-1.py311.1.nbc").write_text("compiled")
+    (root / PACKAGE / "core" / "__pycache__" / "errors.cpython-311.pyc.139915697345712").write_text("half")
     (root / "tests").mkdir()
     (root / "pyproject.toml").touch()
     found = dependents("entrenous.core.keys", root)
@@ -66,6 +67,7 @@ def test_what_was_compiled_from_a_changed_module_is_left_out(tmp_path: Path) -> 
     copy(root, tmp_path / "copy", found)
     left = [path.name for path in (tmp_path / "copy").rglob("*.nbc")]
     assert left == ["errors.f-1.py311.1.nbc"]
+    assert not list((tmp_path / "copy").rglob("*.1399*"))  # another process was writing it
     mine = (tmp_path / "copy" / PACKAGE / "core" / "keys.py").stat()
     assert mine.st_mtime == (root / PACKAGE / "core" / "keys.py").stat().st_mtime
 
