@@ -81,7 +81,7 @@ def test_repeated_visits_come_back_and_those_of_no_row_are_refused(format, tmp_p
             read(folder)
 
 
-@pytest.mark.parametrize("lines", ["u0,0", "u0,1\nu0,1", "u0,-3", "u0,x", "nobody,1"])
+@pytest.mark.parametrize("lines", ["u0,0", "u0,1\nu0,1", "u0,100001", "u0,-3", "u0,x", "nobody,1"])
 def test_rows_that_are_not_in_the_catalogue_are_counted_or_refused(tmp_path, lines):
     split = splits("fpl-50-50", random_data())[0]
     folder = write(split, tmp_path / "split")

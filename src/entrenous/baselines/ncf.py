@@ -12,6 +12,7 @@ from pydantic import Field, model_validator
 from ..algorithms._federated_ncf import Layers
 from ..core.adam import BETA1, BETA2
 from ..core.keys import below, draw, fold_name, folds, normals
+from ..core.negatives import shuffle
 from ..core.protocols import Progress, silent
 from ..core.settings import Settings
 from ..core.simd import LANES, Lanes, every, inside, load, store, zeros
@@ -202,7 +203,7 @@ def learn(
     table, net, gnet, gradient, order = state.table, state.net, room.gnet, room.gradient, room.order
     act, pre, back, row_of, slot_of = room.act, room.pre, room.back, room.row_of, room.slot_of
     users, width, rows, reg = len(ptr) - 1, table.shape[1], len(item), every(rates.reg)
-    _shuffle(order, key)
+    shuffle(order, key)
     taken, filled, drawn = 0, 0, rows
     for n in range(rows):
         positive = order[n]
@@ -228,16 +229,6 @@ def learn(
             if taken == rates.batch or (n == rows - 1 and which == extra):
                 _step(rates, state, room, filled, taken)
                 taken, filled = 0, 0
-
-
-@inside
-def _shuffle(order: Int64Array, key: np.uint64) -> None:
-    """0 .. len(order) - 1 in an order drawn by Fisher and Yates; uses as many draws of the key."""
-    for r in range(len(order)):
-        order[r] = r
-    for r in range(len(order) - 1, 0, -1):
-        other = below(draw(key, r), r + 1)
-        order[r], order[other] = order[other], order[r]
 
 
 @inside

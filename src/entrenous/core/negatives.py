@@ -1,4 +1,4 @@
-"""Drawing triples on one device: two integers from one draw, an item that is not in a history, slots of a small hash table."""
+"""Drawing triples on one device: two integers from one draw, an item that is not in a history, slots of a small hash table, an order."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from .simd import LANES, count_up_to
-from .types import Int32Array
+from .keys import below, draw
+from .simd import LANES, count_up_to, inside
+from .types import Int32Array, Int64Array
 
 WINDOW = 64  # so many gaps are counted, not bisected: counting needs no jumps
 _END = np.int32(2**31 - 1)
@@ -79,3 +80,13 @@ def negative(history: Int32Array, k: int) -> int:
     if length == 1 and history[low] - low <= k:
         low += 1
     return k + low
+
+
+@inside
+def shuffle(order: Int64Array, key: np.uint64) -> None:
+    """Writes 0 .. len(order) - 1 in an order drawn by Fisher and Yates; uses as many draws of the key."""
+    for r in range(len(order)):
+        order[r] = r
+    for r in range(len(order) - 1, 0, -1):
+        other = below(draw(key, r), r + 1)
+        order[r], order[other] = order[other], order[r]

@@ -27,7 +27,7 @@ from numba import njit
 from ..core.geography import AXES, kilometres
 from ..core.keys import below, draw, fold
 from ..core.logistic import logistic
-from ..core.negatives import negative
+from ..core.negatives import negative, shuffle
 from ..core.simd import inside, padded
 from ..core.types import Float32Array, Int32Array, Int64Array, UInt64Array
 from ..core.visit_sequence import NOWHERE, VisitSequence, in_order, sequence_of
@@ -128,7 +128,7 @@ def _epoch(
     """A step for each of a device's visits, in random order. own: its venues; other: never drawn as j; point: float32 [3 items]. Writes
     `order` and what it has `drawn`; returns how many steps these were."""
     left, steps = items - len(other), 0
-    _shuffle(order, key)
+    shuffle(order, key)
     for t in range(len(order)):
         v = order[t]
         next = seen.item[v : v + 1]
@@ -150,16 +150,6 @@ def _epoch(
             w_j = spatial_weight(square(point, AXES * c, point, AXES * j, AXES))
             step(model, user, c, i, j, w_i, w_j, rates)
     return steps
-
-
-@inside
-def _shuffle(order: Int64Array, key: np.uint64) -> None:
-    """Writes the numbers from 0 on in a random order (Fisher and Yates)."""
-    for r in range(len(order)):
-        order[r] = r
-    for r in range(len(order) - 1, 0, -1):
-        swap = below(draw(key, r), r + 1)
-        order[r], order[swap] = order[swap], order[r]
 
 
 @inside

@@ -24,6 +24,7 @@ from .given import CandidateColumns, given
 from .types import Split, between_peers
 
 PARTS = ("train", "validation", "test")
+MOST_ABSENT = 100_000  # held-out rows of one user; a rank is made for each
 ENDINGS = ("parquet", "csv", "tsv", "csv.gz", "tsv.gz", "inter", "dat", "txt")
 
 
@@ -163,8 +164,9 @@ def _absent(folder: Path, part: str, ids: SplitIds) -> Array | None:
         return None
     frame, path = _load(folder, part), folder / part
     user, rows = _listed(ids.users, _text(frame, "user", path), path), _numbers(frame, "rows", path)
-    if rows is None or (rows < 1).any() or len(np.unique(user)) < len(user):
-        raise InputError(str(path), "does not count rows", expected="columns user and rows, each user once, at least 1")
+    if rows is None or (rows < 1).any() or (rows > MOST_ABSENT).any() or len(np.unique(user)) < len(user):
+        expected = f"columns user and rows, each user once, 1 to {MOST_ABSENT:,}"
+        raise InputError(str(path), "does not count rows", expected=expected)
     absent = np.zeros(len(ids.users), np.int64)
     absent[user] = rows
     return absent
