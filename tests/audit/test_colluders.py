@@ -21,6 +21,7 @@ from entrenous.core.errors import InputError
 from entrenous.core.keys import key
 from entrenous.core.types import Float32Array, Int64Array
 from entrenous.core.update import Update
+from entrenous.core.visits import grouped_visits
 from entrenous.core.vocabulary import Vocabulary
 from entrenous.data.interactions import build
 from entrenous.data.synthetic import synthetic
@@ -75,6 +76,20 @@ def test_colluders_are_added_and_honest_rows_stay() -> None:
     assert set(rows.counts[80:].tolist()) == {31}
     flip = joined_by(DATA, plot("sign-flip"), poisons()["sign-flip"])
     assert not any(TARGET in flip.item[flip.ptr[u] : flip.ptr[u + 1]] for u in range(80, 88))
+
+
+def test_honest_users_keep_their_visits_and_colluders_have_one_of_each() -> None:
+    times, row = np.arange(len(DATA)) + 500, np.arange(len(DATA))
+    visits = grouped_visits(
+        np.append(row, row[::2]), np.append(times, times[::2] - 300), np.arange(len(row) + len(row[::2])), len(row)
+    )
+    data = replace(DATA, time=times, row=row, visits=visits)
+    whole = joined_by(data, plot("fake"), poisons()["fake"])
+    assert whole.visits is not None and whole.time is not None
+    counts = np.diff(whole.visits.ptr)
+    assert counts[: len(DATA)].tolist() == np.diff(visits.ptr).tolist() and (counts[len(DATA) :] == 1).all()
+    assert whole.visits.time[: len(visits.time)].tolist() == visits.time.tolist()
+    assert whole.visits.time[len(visits.time) :].tolist() == whole.time[len(DATA) :].tolist()
 
 
 def test_where_rows_have_times_those_of_colluders_have_such_too() -> None:
