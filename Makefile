@@ -15,7 +15,7 @@ help:
 	@echo "make failures   run the failure tests, slow ones too, and write docs/failures.md"
 	@echo "make mutants    put a hundred small faults into copies of the source, one at a time: which tests notice? (ARGS=--list, ARGS=NAME)"
 	@echo "make evidence   audit the algorithms on MovieLens-100K, and write what \`entrenous explain\` and docs/measured.md repeat (a quarter of an hour)"
-	@echo "make papers     run every table and figure whose stored result in docs/results is absent or stale; goes on where it was stopped (ARGS=--list, ARGS=NAME)"
+	@echo "make papers     run every table and figure whose stored result in docs/results is absent or stale; goes on where it was stopped (ARGS=--list, ARGS=--confirm, ARGS=NAME)"
 	@echo "make papers-docs  fill the tables of the documentation and docs/claims.md from docs/results"
 	@echo "make setup  only set up .venv for the tests (each of the others sets up what it needs)"
 

@@ -44,7 +44,8 @@ def two(monkeypatch):
     """Two experiments: a good one, and one that fails at its end."""
     known = {"bad": BAD, "good": GOOD}
     monkeypatch.setattr(batch, "experiments", lambda: known)
-    monkeypatch.setattr("entrenous.papers.runner.experiments", lambda: known)
+    for module in ("runner", "confirm"):
+        monkeypatch.setattr(f"entrenous.papers.{module}.experiments", lambda: known)
 
 
 def run(tmp_path, *names, **more):

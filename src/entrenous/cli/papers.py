@@ -25,6 +25,7 @@ def papers(
     data: tuple[str, ...] = (),
     threads: int = 0,
     again: bool = False,
+    confirm: bool = False,
     docs: bool = False,
     out: Path = RESULTS,
     cells: Path | None = None,
@@ -50,6 +51,9 @@ def papers(
         Trainings at once, 0 = one a core.
     again:
         Run fresh ones again, too; finished trainings stay remembered.
+    confirm:
+        Make no table: record a sample of the trainings behind fresh results, and begin that of stale ones again. One whose trainings all
+        give the same to the last digit counts as today's program's; its file says so.
     docs:
         Run nothing; fill the tables and figures of README.md and docs/*.md, and the page of claims, from the results in --out.
     out:
@@ -66,6 +70,9 @@ def papers(
     at_least("--seeds", seeds, 0)
     if docs:
         _docs(out)
+        return
+    if confirm:
+        _confirm(names, out, cells, threads, json)
         return
     asked = Asked(quick, seeds, data)
     if list:
@@ -84,6 +91,25 @@ def papers(
             tell=lambda done, total, what: say(f"[{done + 1}/{total}] {what}"),
         )  # fmt: skip
     _show(lines, json)
+
+
+def _confirm(names: Sequence[str], out: Path, cells: Path | None, threads: int, as_json: bool) -> None:
+    """Compares a sample of trainings of each stored result. Raises CheckFailed if one gives something else."""
+    from ..papers.batch import stock
+    from ..papers.confirm import confirm
+
+    chosen = [one.name for one in stock(names, out) if one.stored is not None]
+    lines = []
+    with progress_bar() as progress:
+        for line in confirm(chosen, out=out, cells=cells, threads=threads, progress=progress):
+            lines.append(line)
+            say(f"[{len(lines)}/{len(chosen)}] {line.name}: {line.failed or line.said}")
+            for label in line.differ:
+                say(f"    differs: {label}")
+    if as_json:
+        emit_json({"papers": [line._asdict() for line in lines]})
+    if wrong := [line.name for line in lines if line.differ or line.failed]:
+        raise CheckFailed(f"{len(wrong)} of {len(lines)} not confirmed: {', '.join(wrong)}")
 
 
 def _docs(out: Path) -> None:

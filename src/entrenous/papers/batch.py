@@ -12,6 +12,7 @@ from ..core.discover import pick
 from ..core.errors import InputError, one_line
 from ..core.protocols import Progress, silent
 from ..data.home import data_home
+from .confirm import confirm
 from .estimate import TrainingCosts, WorkLeft, work_left
 from .remember import Cells, cores
 from .result import Context
@@ -51,6 +52,8 @@ class PaperStock(NamedTuple):
         """In words: what is stored, and whether today's program would give the same."""
         if self.stored is None:
             return "not run"
+        if not self.changed and (again := self.stored.origin.get("confirmed")):
+            return f"fresh: confirmed by {again['trainings']} trainings"
         return f"stale: {', '.join(self.changed)}" if self.changed else "fresh"
 
     def replaceable(self, asked: Asked) -> bool:
@@ -144,10 +147,11 @@ def _one(name: str, asked: Asked, out: Path, cells: Path, threads: int, progress
         if not result.rows:
             return BatchLine(name, "", one_line(" ".join(result.notes) or "no rows"))
         keep(result, out, asked.seeds, asked.only)
+        [sampled] = confirm([name], out=out, cells=cells, threads=threads, progress=progress)
     except Exception as bad:
         if os.environ.get("ENTRENOUS_DEBUG"):
             raise
         return BatchLine(name, "", one_line(f"{type(bad).__name__}: {bad}", 300))
     trained = f"{result.computed} trained, {result.remembered} remembered"
-    said = f"{'quick, ' if asked.quick else ''}{time.perf_counter() - began:.0f} s, {trained}"
+    said = f"{'quick, ' if asked.quick else ''}{time.perf_counter() - began:.0f} s, {trained}; {sampled.failed or sampled.said}"
     return BatchLine(name, said, stored=stored_in(out, [name])[name])

@@ -108,6 +108,8 @@ def caption(result: StoredResult, data: Sequence[str] = ()) -> str:
     pinned = dict.fromkeys(name.partition(",")[0] for name in data)
     told = "".join(f", {name} {origin['pins'][name][:12]}" for name in pinned if name in origin["pins"])
     said = f"`entrenous experiment {result.name}{quick}`; {result.counted(data)}; {origin['date']}, commit {origin['commit']}"
+    if again := origin.get("confirmed"):
+        said += f"; {again['trainings']} of its trainings, begun again by commit {again['commit']}, give the same"
     return f"<sub>{said}; sha256 of rows{told.lstrip(',')}.{excerpt}</sub>" if told else f"<sub>{said}.{excerpt}</sub>"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple, final
@@ -71,8 +71,18 @@ def work_left(table: PaperTable, context: Context, costs: TrainingCosts) -> Work
     """
     missing: dict[str, float | None] = {}
 
-    def stand_in(name: str, cell: Cell, part: CellPart) -> Outcome:
+    def note(name: str, cell: Cell, part: CellPart) -> None:
         missing[name] = costs.of(cell, part)
+
+    asked_of(table, context, note)
+    return WorkLeft(missing)
+
+
+def asked_of(table: PaperTable, context: Context, note: Callable[[str, Cell, CellPart], None]) -> None:
+    """Tells `note` of every training that an experiment asks for and that is not remembered: its identity, and what it is."""
+
+    def stand_in(name: str, cell: Cell, part: CellPart) -> Outcome:
+        note(name, cell, part)
         users = int((part.held.rows.counts > 0).sum())
         return Outcome([_look(epochs, abs(n - len(cell.looks) // 2), users) for n, epochs in enumerate(cell.looks)], "", 0.0)
 
@@ -82,7 +92,6 @@ def work_left(table: PaperTable, context: Context, costs: TrainingCosts) -> Work
             table.measured(study, [])
     except Exception:  # figures that were made up need not suit what is computed of them; all trainings were asked for by then
         pass
-    return WorkLeft(missing)
 
 
 class MadeUp(dict[str, Any]):

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from ..core.discover import kind_of, modules
-from ..core.program import program_sha256
+from ..core.program import closure, program_sha256
 from ..runs.pins import versions
-from .cell import program_of
+from .cell import COMPUTED_BY, measuring, program_of
 from .remember import Cells
 
 TRAINING, SETTINGS, TABLE = PARTS = ("training", "settings", "table")  # of the program behind a result
@@ -44,22 +44,29 @@ def programs(name: str, algorithms: Iterable[str], families: Iterable[str] = ())
     families: the files of `tuned/` whose settings were used.
     """
     module = next((one.__name__ for one in modules("papers").values() if name in getattr(one, "EXPERIMENTS", {})), "")
-    trained = [program_of(kind_of(algorithm)[0]) for algorithm in algorithms]
+    trained = [program_of(kind_of(algorithm)[0]) for algorithm in algorithms] or [program_sha256(COMPUTED_BY, *measuring())]
     return {
         TRAINING: hashlib.sha256("\n".join(sorted({*trained})).encode()).hexdigest(),
         SETTINGS: _texts(*TOML[SETTINGS], *(f"tuned/{family}.toml" for family in families)),
-        TABLE: hashlib.sha256(f"{program_sha256(module) if module else ''}{_texts(*TOML[TABLE])}".encode()).hexdigest(),
+        TABLE: hashlib.sha256(f"{_maker(module) if module else ''}{_texts(*TOML[TABLE])}".encode()).hexdigest(),
     }
+
+
+def _maker(module: str) -> str:
+    """The identity of what makes a table of its trainings: what its file imports, without what trains and evaluates any algorithm."""
+    return program_sha256(module, without=tuple(sorted(closure(COMPUTED_BY, *measuring()) - {module})))
 
 
 def changed(name: str, origin: Mapping[str, Any]) -> list[str]:
     """Which of PARTS is no longer what a stored result was made by; empty: the result is that of today's program.
 
-    Where training changed, everything may differ. Where the table alone changed, its trainings are remembered and it is soon made again.
+    Where training changed, everything may differ, unless `confirm` saw that a sample gives the same. Where the table alone changed, its
+    trainings are remembered and it is soon made again.
     """
     try:
         today = programs(name, origin["algorithms"], origin["families"])
-        return [part for part in PARTS if origin["program"][part] != today[part]]
+        made = [origin["program"], *([confirmed] if (confirmed := origin.get("confirmed")) else [])]
+        return [part for part in PARTS if today[part] not in [one.get(part) for one in made]]
     except Exception:  # an algorithm that is no longer there, or a file of another form
         return list(PARTS)
 

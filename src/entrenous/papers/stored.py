@@ -53,8 +53,18 @@ class StoredTest(_Shape):
 
 
 @final
+class StoredConfirmation(_Shape):
+    """What a result says of a later program that gives the same trainings, see `confirm`. training: the identity of that program."""
+
+    date: str
+    commit: str
+    trainings: int
+    training: str
+
+
+@final
 class StoredOrigin(_Shape):
-    """What the origin of a stored result must have, see `provenance`."""
+    """What the origin of a stored result must have, see `provenance`. sample: {training: identity of what it gave}, see `confirm`."""
 
     date: str
     commit: str
@@ -62,6 +72,8 @@ class StoredOrigin(_Shape):
     algorithms: list[str]
     families: list[str] = []
     program: dict[str, str]
+    sample: dict[str, str] = {}
+    confirmed: StoredConfirmation | None = None
 
 
 @final
@@ -166,7 +178,17 @@ def keep(result: ExperimentResult, folder: Path, seeds: int = 0, only: Sequence[
     for file, svg in drawn.items():
         write_atomically(folder / f"{file}.svg", standalone(svg).encode())
     write_atomically(folder / f"{result.name}.md", markdown(shown).encode())
-    write_atomically(folder / f"{result.name}.json", (json.dumps(content, indent=1, allow_nan=False) + "\n").encode())
+    write_atomically(folder / f"{result.name}.json", _text(content))
+
+
+def rewrite(folder: Path, stored: StoredResult, origin: Mapping[str, Any]) -> None:
+    """Adds to the origin of a stored result; all else stays as it is."""
+    content = {**stored.content, "origin": {**stored.origin, **origin}}
+    write_atomically(folder / f"{stored.name}.json", _text(content))
+
+
+def _text(content: Mapping[str, Any]) -> bytes:
+    return (json.dumps(content, indent=1, allow_nan=False) + "\n").encode()
 
 
 def stored_in(folder: Path, names: Iterable[str]) -> dict[str, StoredResult]:
