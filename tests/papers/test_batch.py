@@ -121,7 +121,9 @@ def test_an_estimate_counts_what_is_not_remembered_and_trains_nothing(two, tmp_p
     assert left.unknown == len(left.missing) == 5  # a curve of fcf; two seeds of both
     assert not cells.exists() and context.cells.computed == 0
     run(tmp_path, "good")
-    assert work_left(GOOD, context, TrainingCosts(cells)).missing == {}
+    none = work_left(GOOD, context, TrainingCosts(cells))
+    assert none.missing == {} and none.studied
+    assert not work_left(GOOD, Context(cells=Cells(cells), only=("elsewhere",)), TrainingCosts(cells)).studied
     more = work_left(GOOD, Context(cells=Cells(cells), seeds=3), TrainingCosts(cells))
     assert len(more.missing) == 2 and more.unknown == 0 and more.seconds > 0
     assert WorkLeft.together([more, more]) == more

@@ -145,13 +145,19 @@ def _list(shown: Sequence[PaperStock], left: dict[str, WorkLeft], as_json: bool)
 def _entry(one: PaperStock, left: WorkLeft | None) -> dict[str, Any]:
     kind = "-" if one.stored is None else one.stored.kind
     seeds, date = ("-", "-") if one.stored is None else (one.stored.seeds, one.stored.origin["date"])
-    more = {} if left is None else {"seconds": left.seconds, "trainings": len(left.missing), "unknown": left.unknown}
+    more = (
+        {}
+        if left is None
+        else {"seconds": left.seconds, "trainings": len(left.missing), "unknown": left.unknown, "studied": left.studied}
+    )
     return {"name": one.name, "stored": kind, "seeds": seeds, "date": date, "state": one.state, **more}
 
 
 def _left(entry: dict[str, Any]) -> str:
     if "seconds" not in entry:
         return "-"
+    if not entry["studied"]:
+        return "unknown: its rows are not here, or it remembers no training"
     return f"{entry['seconds'] / 3600:.2f}" + (f" + {entry['unknown']} never timed" if entry["unknown"] else "")
 
 

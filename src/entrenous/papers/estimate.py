@@ -21,10 +21,11 @@ STOOD_IN = 0.5  # of every metric that no training has given
 class WorkLeft(NamedTuple):
     """missing: {identity: seconds on one core} of the trainings that are left; None where an algorithm was never timed here.
 
-    What experiments do beside trainings (counts, audits) is not in it.
+    What experiments do beside trainings (counts, audits) is not in it. studied: whether there were rows to ask for trainings on.
     """
 
     missing: Mapping[str, float | None]
+    studied: bool = True
 
     @property
     def seconds(self) -> float:
@@ -74,24 +75,26 @@ def work_left(table: PaperTable, context: Context, costs: TrainingCosts) -> Work
     def note(name: str, cell: Cell, part: CellPart) -> None:
         missing[name] = costs.of(cell, part)
 
-    asked_of(table, context, note)
-    return WorkLeft(missing)
+    return WorkLeft(missing, studied=asked_of(table, context, note))
 
 
-def asked_of(table: PaperTable, context: Context, note: Callable[[str, Cell, CellPart], None]) -> None:
-    """Tells `note` of every training that an experiment asks for and that is not remembered: its identity, and what it is."""
+def asked_of(table: PaperTable, context: Context, note: Callable[[str, Cell, CellPart], None]) -> bool:
+    """Tells `note` of every training that an experiment asks for and that is not remembered: its identity, and what it is. Returns
+    whether there were rows to train on."""
 
     def stand_in(name: str, cell: Cell, part: CellPart) -> Outcome:
         note(name, cell, part)
         users = int((part.held.rows.counts > 0).sum())
         return Outcome([_look(epochs, abs(n - len(cell.looks) // 2), users) for n, epochs in enumerate(cell.looks)], "", 0.0)
 
-    dry = Context(**{**vars(context), "cells": Cells(context.cells.folder, stand_in=stand_in)})
+    dry, studies = Context(**{**vars(context), "cells": Cells(context.cells.folder, stand_in=stand_in)}), 0
     try:
         for study in table.data(dry, []):
+            studies += 1
             table.measured(study, [])
     except Exception:  # figures that were made up need not suit what is computed of them; all trainings were asked for by then
         pass
+    return studies > 0
 
 
 class MadeUp(dict[str, Any]):

@@ -26,6 +26,7 @@ from entrenous.privacy.protection import Protection
 from entrenous.runs.recommenders import checkpoint_arrays, fitted, restore_training
 from entrenous.runs.store import model_sha256
 from tests.algorithms.test_conformance import make
+from tests.algorithms.test_prme import FedAvgPRME, made, visited
 
 pytest.importorskip("ray")
 
@@ -70,6 +71,13 @@ def test_what_devices_never_draw_comes_along(data: Interactions, two: Crew) -> N
     sharded = advanced(ShardedRounds(two, make("pfpl+"), train, seed=4, avoid=data))
     assert sharded == advanced(Rounds(make("pfpl+"), train, seed=4, avoid=data))
     assert sharded != advanced(Rounds(make("pfpl+"), train, seed=4))
+
+
+def test_every_visit_goes_with_its_device_to_a_shard(two: Crew) -> None:
+    whole = visited()
+    last, all_of_them = made(FedAvgPRME, visits="last"), made(FedAvgPRME)
+    sharded = advanced(ShardedRounds(two, all_of_them, whole, seed=4))
+    assert sharded == advanced(Rounds(all_of_them, whole, seed=4)) != advanced(Rounds(last, whole, seed=4))
 
 
 @pytest.mark.parametrize("name", ["pfpl+", "fbalf-bayes"])
