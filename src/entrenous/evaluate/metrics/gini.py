@@ -24,8 +24,9 @@ def gini(lists: Lists, n: int) -> float:
     counts, m = np.sort(lists.counts(n)[lists.known]), lists.items
     if m < 2 or counts.sum() == 0:
         return 1.0 if m == 1 else 0.0
-    weight = 2.0 * np.arange(1, m + 1) - m - 1
-    return float(1 - (weight @ (counts / counts.sum())) / (m - 1))
+    weight = 2 * np.arange(1, m + 1) - m - 1
+    spread = int((weight * counts).sum())  # of whole numbers: exact, however many threads sum it
+    return 1 - spread / (int(counts.sum()) * (m - 1))
 
 
 METRICS = {"gini": ListMetric(gini, better="higher")}
