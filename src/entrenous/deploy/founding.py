@@ -192,6 +192,12 @@ def _founded(
     return FoundedFederation(terms, operator, sent)
 
 
+def must_be_new(folder: Path) -> None:
+    """Raises InputError where a folder for a new federation has files already."""
+    if folder.exists() and any(folder.iterdir()):
+        raise InputError(str(folder), "is not empty", expected="a new folder", fix="choose another, or remove it")
+
+
 def found(
     folder: Path, train: Interactions, *, nodes: int, floors: Floors | None = None, place: Place | None = None, **more: Any
 ) -> FoundedFederation:
@@ -205,8 +211,7 @@ def found(
     own = str(more["algorithm"]) if is_place(more["algorithm"]) else ""
     if nodes > len(train.users):
         raise InputError("--nodes", f"got {nodes}", expected=f"at most {len(train.users)}, the users of {train.name}")
-    if folder.exists() and any(folder.iterdir()):
-        raise InputError(str(folder), "is not empty", expected="a new folder", fix="choose another, or remove it")
+    must_be_new(folder)
     train = train.of_users(np.arange(nodes)) if peers else train
     shares = dict(zip(node_names(nodes), np.array_split(np.arange(len(train.users)), nodes), strict=True))
     listens = [f"127.0.0.1:{port}" for port in free_ports(BOOTSTRAPS, udp=True)] if peers else []

@@ -18,7 +18,7 @@ from ..runs import pipeline
 from ..runs.pipeline import RunResult, material
 from ..runs.plan import RunPlan, algorithm_of, check, usual_protocol
 from .files import read_json, write_json
-from .founding import FoundedFederation, Place, found, free_ports
+from .founding import FoundedFederation, Place, found, free_ports, must_be_new
 from .recommend import recommend
 from .running import gathered, run_all, status
 
@@ -50,6 +50,7 @@ def begin(folder: Path, trial: TrialPlan, *, nodes: int, say: Callable[[str], No
 
     Where a round has fewer people or nodes than the floors of masked sums, these are lowered, which `say` is told: for trying it out.
     """
+    must_be_new(folder)  # before any data is fetched
     plan, floors = replace(trial.plan(), profile=PAPER, protect={}), Floors()
     check(plan)
     train = material(plan).parts[0].final_train

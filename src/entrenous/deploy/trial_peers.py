@@ -15,7 +15,7 @@ from typing import Any, final
 from ..core.errors import EntrenousError, at_least
 from ..data.load import load
 from ..privacy.protection import PRIVATE
-from .founding import found
+from .founding import found, must_be_new
 from .invitation import BOOTSTRAPS
 from .peers.running import check, status
 from .processes import LOG, Processes
@@ -46,6 +46,7 @@ def show(
     at_least("--nodes", peers, LEAST)
     with tempfile.TemporaryDirectory(prefix="entrenous-") as temporary:
         folder = out or Path(temporary) / "peers"
+        must_be_new(folder)  # before any data is fetched
         made = found(
             folder,
             load(data),
