@@ -145,12 +145,10 @@ def _list(shown: Sequence[PaperStock], left: dict[str, WorkLeft], as_json: bool)
 def _entry(one: PaperStock, left: WorkLeft | None) -> dict[str, Any]:
     kind = "-" if one.stored is None else one.stored.kind
     seeds, date = ("-", "-") if one.stored is None else (one.stored.seeds, one.stored.origin["date"])
-    more = (
-        {}
-        if left is None
-        else {"seconds": left.seconds, "trainings": len(left.missing), "unknown": left.unknown, "studied": left.studied}
-    )
-    return {"name": one.name, "stored": kind, "seeds": seeds, "date": date, "state": one.state, **more}
+    entry = {"name": one.name, "stored": kind, "seeds": seeds, "date": date, "state": one.state}
+    if left is None:
+        return entry
+    return {**entry, "seconds": left.seconds, "trainings": len(left.missing), "unknown": left.unknown, "studied": left.studied}
 
 
 def _left(entry: dict[str, Any]) -> str:
