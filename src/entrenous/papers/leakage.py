@@ -1,10 +1,15 @@
-"""What attacks find out in one setting of a training, beside its accuracy and what it sends: what the tables on privacy consist of."""
+"""What attacks find out in one setting of a training, beside its accuracy and what it sends: what the tables on privacy consist of.
+
+Every setting is trained and attacked once a seed, and the table has means.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from ..audit.examine import audited
 from ..audit.measures import SURE
@@ -16,17 +21,20 @@ from ..runs import pipeline
 from ..runs.plan import RunPlan, protection_in, usual_protocol
 from ..runs.recommenders import FederatedRecommender
 from .result import Context, Found, Row, row
+from .table import seed_row
 
 DATA, FEW = "ml-100k", 200  # items, below which 99 candidates may not be found
+SEEDS, QUICK_SEEDS = 3, 1
 R_PRECISION, POPULARITY, EXACT, KB_UP = "R-precision", "popularity alone", "named exactly", "kB up, a device and round"
 BY_SERVER = {"noise_by": "server"}  # the same noise as by shares of the devices, in a simulation much sooner
 ACCURACIES = ("hr@10", "rmse")
 
 
 class LeakPoint(NamedTuple):
-    """One setting, measured. system: its row; family: its line in a figure; plan: how it was attacked. accuracy: of the training to its
-    end, by the metric called `metric`. r_precision: of the best attack (None: none applies); popularity: of the guess; exact: the share
-    of histories that an attack names with a precision of .9 or more; kb: up, of a device in a round."""
+    """One setting, measured with one seed, or the mean over several. system: its row; family: its line in a figure; plan: how it was
+    attacked. accuracy: of the training to its end, by the metric called `metric`. r_precision: of the best attack (None: none applies);
+    popularity: of the guess; exact: the share of histories that an attack names with a precision of .9 or more; kb: up, of a device in a
+    round. attack, verdict: of the best attack, of every seed where they differ."""
 
     system: str
     family: str
@@ -101,15 +109,32 @@ def _protocol(rows: Interactions, algorithm: str) -> str:
     return usual_protocol(rows, algorithm) if len(rows.items) >= FEW else "loo-20"
 
 
-def table_rows(points: Sequence[LeakPoint], context: Context) -> list[Row]:
-    """A row for each figure of each point."""
-    name = rows_of(context).name
-    return [
-        row(name, point.system, metric, paper=None, obtained=value, protocol=_said(point, context), attack=point.attack,
-            verdict=point.verdict)
-        for point in points
-        for metric, value in _values(point).items()
-    ]  # fmt: skip
+def mean(points: Sequence[LeakPoint]) -> LeakPoint:
+    """One setting over seeds. An attack applies to all seeds of a setting or to none."""
+    figures = {
+        name: [getattr(point, name) for point in points] for name in ("accuracy", "r_precision", "popularity", "exact", "kb")
+    }
+    words = {name: " or ".join(dict.fromkeys(getattr(point, name) for point in points)) for name in ("attack", "verdict")}
+    means = {name: None if None in values else float(np.mean(values)) for name, values in figures.items()}
+    more: dict[str, Any] = {**means, **words}
+    return points[0]._replace(**more)
+
+
+def table_rows(points: Sequence[Sequence[LeakPoint]], context: Context) -> list[Row]:
+    """A row for each figure of each setting, of which there is a point for each seed."""
+    return [line for seeded in points for line in _setting_rows(seeded, context)]
+
+
+def _setting_rows(seeded: Sequence[LeakPoint], context: Context) -> Iterator[Row]:
+    whole, seeds = mean(seeded), [point.plan.seed for point in seeded]
+    more: dict[str, Any] = {"seeds": seeds, "attack": whole.attack, "verdict": whole.verdict}
+    said = f"{_said(whole, context)}; seeds {', '.join(map(str, seeds))}"
+    for metric, figure in _values(whole).items():
+        known = (rows_of(context).name, whole.system, metric)
+        if figure is None:
+            yield row(*known, paper=None, obtained=None, protocol=said, **more)
+        else:
+            yield seed_row(*known, [_values(point)[metric] or 0.0 for point in seeded], None, said, **more)
 
 
 def _values(point: LeakPoint) -> Mapping[str, float | None]:
@@ -125,7 +150,7 @@ def _said(point: LeakPoint, context: Context) -> str:
     protect = "".join(f", {name}={value}" for name, value in plan.protect.items())
     settings = "".join(f", {name}={value}" for name, value in plan.settings.items())
     how = f"{plan.algorithm}{settings}; profile {plan.profile}{protect}; {seen}; best attack {point.attack}"
-    return f"{plan.protocol}; {how}; seed {plan.seed}{'; quick excerpt' if context.quick else ''}"
+    return f"{plan.protocol}; {how}{'; quick excerpt' if context.quick else ''}"
 
 
 def said_of(points: Sequence[LeakPoint], what: str) -> str:
@@ -175,12 +200,16 @@ Finding = Callable[[Sequence[LeakPoint]], Sequence[str]]
 
 
 def found_of(measure: Measure, finding: Finding, figure: Callable[[Sequence[LeakPoint]], Mapping[str, str]] | None = None) -> Any:
-    """The `before` of a table that consists of points: it needs no study."""
+    """The `before` of a table that consists of points: it needs no study. measure: the points of one seed, in the same order for each."""
 
     def before(context: Context) -> Found:
-        points = list(measure(context))
-        figures = _drawn(figure, points) if figure else {}
-        return Found(rows=table_rows(points, context), notes=[*finding(points)], figures=figures)
+        if not context.wants(DATA):
+            return Found()
+        seeds = range(context.seed, context.seed + (context.seeds or (QUICK_SEEDS if context.quick else SEEDS)))
+        points = list(zip(*(measure(replace(context, seed=seed)) for seed in seeds), strict=True))
+        means = [mean(seeded) for seeded in points]
+        figures = _drawn(figure, means) if figure else {}
+        return Found(rows=table_rows(points, context), notes=[*finding(means)], figures=figures)
 
     return before
 
