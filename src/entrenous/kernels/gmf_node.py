@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit
 
 from ..core.contract import axes
-from ..core.simd import LANES, inside, padded
+from ..core.simd import LANES, every, inside, load, padded, store
 from ..core.types import Float32Array, Float64Array, Int32Array, Int64Array
 
 
@@ -49,13 +49,11 @@ def shape_of(items: int, factors: int) -> GMFShape:
 def model_scores(model: Float32Array, user: Float32Array, factors: int, stride: int, out: Float32Array) -> None:
     """Writes the scores c + sum_k h_k p_k Q_k of all items to `out`, float32 [stride]."""
     output = factors * stride
-    first = model[output + factors]
-    for i in range(stride):
-        out[i] = first
-    for k in range(factors):
-        weight, row = model[output + k] * user[k], model[k * stride : (k + 1) * stride]
-        for i in range(stride):
-            out[i] += weight * row[i]
+    for i in range(0, stride, LANES):
+        lanes = every(model[output + factors])
+        for k in range(factors):
+            lanes = lanes + every(model[output + k] * user[k]) * load(model, k * stride + i)
+        store(out, i, lanes)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

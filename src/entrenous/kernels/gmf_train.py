@@ -18,7 +18,7 @@ from ..core.gossip_node import merge_one
 from ..core.keys import below, draw, fold
 from ..core.logistic import logistic
 from ..core.negatives import count_gaps, fill_gaps
-from ..core.simd import LANES, inside, load, sum_of
+from ..core.simd import LANES, every, inside, load, store, sum_of
 from ..core.types import BoolArray, Float32Array, Float64Array, Int32Array, Int64Array, UInt64Array
 from .gmf_node import GMFPrivate, judge, model_scores
 
@@ -185,16 +185,11 @@ def _step(
             i = touched[low + t]
             squares[i], step[i], shrink[i] = square[t], gradient[t], item_pace * rates.reg
     user_size, output_size = np.float32(0), np.float32(0)
+    _move_items(model, room, factors, stride)
     for k in range(factors):
-        row, by = model[k * stride : (k + 1) * stride], toward[k]
-        lanes = load(error, 0) * load(row, 0)
-        for i in range(LANES, stride, LANES):
-            lanes = lanes + load(error, i) * load(row, i)
-        toward[k] = sum_of(lanes) * each  # from here on the gradient of p_k is h_k toward_k, that of h_k is p_k toward_k
+        toward[k] *= each  # from here on the gradient of p_k is h_k toward_k, that of h_k is p_k toward_k
         user_size += (model[output + k] * toward[k]) ** 2
         output_size += (user[k] * toward[k]) ** 2
-        for i in range(stride):
-            row[i] -= shrink[i] * row[i] + step[i] * by
     for t in range(n):
         error[touched[t]] = 0
         step[touched[t]] = 0
@@ -210,6 +205,19 @@ def _step(
         user[k] -= user_pace * rates.reg * user[k] + user_rate * of_user
         model[output + k] -= output_rate * of_output
     model[output + factors] -= output_rate * total
+
+
+@inside
+def _move_items(model: Float32Array, room: TrainingRoom, factors: int, stride: int) -> None:
+    """Moves Q by the step and the shortening of every item, and leaves in `toward` the sum over items of error times Q as it was."""
+    error, step, shrink, toward = room.error, room.step, room.shrink, room.toward
+    for k in range(factors):
+        by, total = every(toward[k]), every(np.float32(0))
+        for i in range(0, stride, LANES):
+            row = load(model, k * stride + i)
+            total = total + load(error, i) * row
+            store(model, k * stride + i, row - (load(shrink, i) * row + load(step, i) * by))
+        toward[k] = sum_of(total)
 
 
 # ---- a received model ----------------------------------------------------------------------------------------------------------------
