@@ -26,7 +26,8 @@ def points(context: Context) -> Iterator[LeakPoint]:
         for watched, rounds in product(watching, times):
             family = f"{name}, {profile}, {watched} peer{'s' if watched > 1 else ''}"
             seen = replace(plan, rounds=rounds, watched=watched)
-            yield measured_point(f"{family}, {rounds} pushes", family, seen, context, run=run)
+            pushes = f"{rounds} push{'es' if rounds > 1 else ''}"
+            yield measured_point(f"{family}, {pushes}", family, seen, context, run=run)
 
 
 EXPERIMENTS = {
