@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from entrenous.cli.papers import papers
 from entrenous.core.errors import InputError
 from entrenous.papers import batch, provenance
 from entrenous.papers.batch import Asked, run_papers, stock
@@ -91,6 +92,14 @@ def test_a_part_takes_no_full_ones_place_and_is_seen(two, tmp_path):
     run(tmp_path, "good")
     (full,) = stock(["good"], tmp_path / "out")
     assert full.stored.kind == "full" and not full.wanted(Asked(only=("tiny",)))
+    (kept,) = run(tmp_path, "good", only=("tiny",))
+    assert kept.said == "fresh of all its data sets, which is more than was asked for, not run again"
+
+
+def test_data_sets_are_told_apart_by_commas_but_for_those_inside_a_name(two, tmp_path):
+    papers("good", data=("tiny,elsewhere", "tiny, 10 or more ratings"), out=tmp_path / "out", cells=tmp_path / "cells", threads=1)
+    (part,) = stock(["good"], tmp_path / "out")
+    assert part.stored.only == ("tiny", "elsewhere", "tiny, 10 or more ratings")
 
 
 @pytest.mark.parametrize("part", provenance.PARTS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,7 +47,7 @@ def papers(
     seeds:
         How many seeds, where a table has seeds; 0 = as many as it usually has.
     data:
-        Which data sets, of those that a table has; the result is stored as a part.
+        Which data sets, of those that a table has (ml-100k,ml-1m); the result is stored as a part.
     threads:
         Trainings at once, 0 = one a core.
     again:
@@ -74,7 +75,7 @@ def papers(
     if confirm:
         _confirm(names, out, cells, threads, json)
         return
-    asked = Asked(quick, seeds, data)
+    asked = Asked(quick, seeds, tuple(name for some in data for name in re.split(r",(?! )", some)))  # names of rows have ", "
     if list:
         shown = stock(names, out)
         due = [one.name for one in shown if one.wanted(asked)] if estimate else []

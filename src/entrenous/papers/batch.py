@@ -56,6 +56,12 @@ class PaperStock(NamedTuple):
             return f"fresh: confirmed by {again['trainings']} trainings"
         return f"stale: {', '.join(self.changed)}" if self.changed else "fresh"
 
+    def kept(self, asked: Asked) -> str:
+        """In words, of one that is not run: what stays, and why if it is more than was asked for."""
+        assert self.stored is not None
+        more = f" of {', '.join(self.stored.only) or 'all its data sets'}, which is more than was asked for"
+        return f"{self.state}{'' if self.replaceable(asked) else more}, not run again"
+
     def replaceable(self, asked: Asked) -> bool:
         """Whether what is asked for is no less than what is stored."""
         if self.stored is None or (self.stored.quick and not asked.quick):
@@ -118,7 +124,7 @@ def run_papers(
     shelves = stock(names, out)
     due = [one.name for one in shelves if one.wanted(asked) or (again and one.replaceable(asked))]
     left = dict(estimates(due, remembered, asked)) if due else {}
-    lines = [BatchLine(one.name, f"{one.state}, not run again", stored=one.stored) for one in shelves if one.name not in due]
+    lines = [BatchLine(one.name, one.kept(asked), stored=one.stored) for one in shelves if one.name not in due]
     for done, name in enumerate(order := sorted(due, key=lambda name: (left[name].unknown > 0, left[name].seconds))):
         tell(done, len(order), f"{name}; {remaining([left[other] for other in order[done:]], threads or cores())}")
         lines.append(_one(name, asked, out, remembered, threads, progress))
