@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 # the real data sets, where this machine has them: tests that need them skip elsewhere
 export ENTRENOUS_SHARED ?= $(wildcard $(abspath ../shared/data))
+# bytecode is kept whatever the environment says: the tests start many interpreters, and pip compiles nothing here (below)
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup demo federation gossip test test-slow lint failures mutants evidence papers papers-docs clean
 help:
