@@ -1,6 +1,7 @@
 """Stored results of a program that has changed since: a sample of their trainings is begun again and compared to the last digit."""
 
 import json
+import subprocess
 
 import pytest
 
@@ -111,6 +112,21 @@ def test_the_command_fails_where_something_differs(results, capsys):
     with pytest.raises(CheckFailed, match="1 of 1 not confirmed: good"):
         papers("good", confirm=True, out=results, threads=1)
     assert "differs: of old" in capsys.readouterr().err
+
+
+def test_the_commit_says_whether_the_program_differs_from_it_and_nothing_of_what_lies_beside(tmp_path):
+    program = tmp_path / "src"
+    program.mkdir()
+    assert provenance.commit(program) == ""
+    (program / "one.py").write_text("1")
+    who = ("-c", "user.name=a", "-c", "user.email=a@b")
+    for said in (("init", "-q"), ("add", "."), (*who, "commit", "-qm", "one")):
+        subprocess.run(["git", "-C", str(tmp_path), *said], check=True)
+    name = provenance.commit(program)
+    (tmp_path / "result.json").write_text("{}")
+    assert provenance.commit(program) == name and len(name) == 12
+    (program / "one.py").write_text("2")
+    assert provenance.commit(program) == f"{name}-dirty"
 
 
 def test_every_algorithm_and_data_set_is_drawn_once_before_any_is_drawn_twice():

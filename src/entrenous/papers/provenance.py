@@ -71,13 +71,20 @@ def changed(name: str, origin: Mapping[str, Any]) -> list[str]:
         return list(PARTS)
 
 
-def commit() -> str:
-    """The commit of the checkout that this program lies in, with `-dirty` where files differ from it; "" where there is none."""
-    said = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--exclude", "*", "--abbrev=12"]
+def commit(program: Path = Path(__file__).parent.parent) -> str:
+    """The commit of the checkout that a program's folder lies in, with `-dirty` where files of the program differ from it; "" where there
+    is none. Results and pages beside the program may differ: a run writes them itself."""
     try:
-        return subprocess.run(said, capture_output=True, text=True, timeout=20, check=True).stdout.strip()
+        name = _git(program, "rev-parse", "--short=12", "HEAD")
+        return f"{name}-dirty" if _git(program, "status", "--porcelain", "--", ".") else name
     except (OSError, subprocess.SubprocessError):
         return ""
+
+
+def _git(folder: Path, *said: str) -> str:
+    return subprocess.run(
+        ["git", "-C", str(folder), *said], capture_output=True, text=True, timeout=20, check=True
+    ).stdout.strip()
 
 
 def _texts(*paths: str) -> str:
