@@ -24,7 +24,7 @@ from .values import stored
 
 REPRODUCED, PARTLY, NOT, NOT_TESTED, NOT_RUN = "reproduced", "partly", "not", "not tested", "not run yet"
 EXCERPT = "excerpt"  # beside the verdict on a quick result
-SHOWN, LISTED = 2, " and "  # comparisons in a line; between data sets
+SHOWN, LISTED = 2, ", "  # comparisons in a line; between data sets
 
 
 class ClaimCheck(NamedTuple):
