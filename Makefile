@@ -49,9 +49,8 @@ federation: $(VENV)/.with-network
 gossip: $(VENV)/.with-network
 	@$(BIN)/entrenous federation try --peers
 
-# in the order of the folders: xdist would put files of one long test last, and a core would wait for the other
 test: lint $(VENV)/.torch
-	$(BIN)/python -m pytest -q -n auto --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -q -n auto --dist loadfile
 
 lint: $(VENV)/.with-dev
 	$(BIN)/ruff check src tests
