@@ -13,9 +13,11 @@ from pathlib import Path
 import pytest
 from federation_links import ratings
 
+from entrenous.core.errors import InputError
 from entrenous.core.lock import is_held
+from entrenous.deploy import trial, trial_peers
 
-pytest.importorskip("flwr")
+pytest.importorskip("uvicorn")
 
 
 def command(folder: Path, rounds: int, profile: str) -> list[str]:
@@ -58,3 +60,13 @@ def test_killed_in_the_middle_nobody_is_left_behind_and_it_goes_on(tmp_path: Pat
     assert json.loads(status.read_text())["round"] < 30
     assert done(asked, folder)["same"]
     assert "going on after round" in (folder / "server" / "server.log").read_text()
+
+
+def test_a_full_folder_is_refused_before_any_data_is_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mine").write_text("")
+    for name in ("trial.material", "trial_peers.load"):
+        monkeypatch.setattr(f"entrenous.deploy.{name}", lambda *_: pytest.fail("data were fetched"))
+    with pytest.raises(InputError, match="is not empty"):
+        trial.begin(tmp_path, trial.TrialPlan("fpl"), nodes=4)
+    with pytest.raises(InputError, match="is not empty"):
+        trial_peers.show("ml-100k", 16, "pepper-gmf", {}, 1.0, tmp_path, print)
