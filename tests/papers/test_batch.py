@@ -100,6 +100,9 @@ def test_data_sets_are_told_apart_by_commas_but_for_those_inside_a_name(two, tmp
     papers("good", data=("tiny,elsewhere", "tiny, 10 or more ratings"), out=tmp_path / "out", cells=tmp_path / "cells", threads=1)
     (part,) = stock(["good"], tmp_path / "out")
     assert part.stored.only == ("tiny", "elsewhere", "tiny, 10 or more ratings")
+    for empty in ("tiny,,elsewhere", ",", ""):
+        with pytest.raises(InputError, match="--data: an empty name"):
+            papers("good", data=(empty,), out=tmp_path / "out", cells=tmp_path / "cells")
 
 
 @pytest.mark.parametrize("part", provenance.PARTS)

@@ -75,7 +75,7 @@ def papers(
     if confirm:
         _confirm(names, out, cells, threads, json)
         return
-    asked = Asked(quick, seeds, tuple(name for some in data for name in re.split(r",(?! )", some)))  # names of rows have ", "
+    asked = Asked(quick, seeds, _several(data))
     if list:
         shown = stock(names, out)
         due = [one.name for one in shown if one.wanted(asked)] if estimate else []
@@ -92,6 +92,14 @@ def papers(
             tell=lambda done, total, what: say(f"[{done + 1}/{total}] {what}"),
         )  # fmt: skip
     _show(lines, json)
+
+
+def _several(data: Sequence[str]) -> tuple[str, ...]:
+    """The data sets of --data A,B; names of rows may have a comma and a space. Raises InputError for an empty name."""
+    names = tuple(name for some in data for name in re.split(r",(?! )", some))
+    if not all(map(str.strip, names)):
+        raise InputError("--data", f"an empty name in '{','.join(data)}'", expected="data sets with a comma between them")
+    return names
 
 
 def _confirm(names: Sequence[str], out: Path, cells: Path | None, threads: int, as_json: bool) -> None:
