@@ -11,7 +11,7 @@ import pytest
 
 from entrenous.data.planted import planted
 from entrenous.papers.epsilon import DpCell, DpRows, of_some_users
-from entrenous.papers.privacy_epsilon import cheap_from
+from entrenous.papers.privacy_epsilon import SCALES, DpScale, before, cheap_from
 from entrenous.papers.remember import Cells
 from entrenous.papers.result import Context, row
 
@@ -72,3 +72,27 @@ def test_where_it_is_cheap() -> None:
     assert (
         cheap_from([line("rmse, x", None, 0.9), line("rmse, x", 8.0, 0.91), line("rmse, x", 4.0, None)]) == "fcf at none of these"
     )
+
+
+def small(**more: Any) -> DpScale:
+    """A federation of 120 devices without a limit: to find the noise of a budget takes the accountant seconds."""
+    cells = [[replace(FPL, settings={"factors": 2, "cohort": 20})]]
+    return DpScale(**{"name": "small", "delta": 1e-3, "devices": 120, "epsilons": (), "cells": cells, **more})
+
+
+def test_a_figure_is_the_mean_over_seeds_each_with_its_own_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("entrenous.papers.privacy_epsilon.SCALES", (small(),))
+    found = before(Context(cells=Cells(None), seeds=2))
+    assert [line["system"] for line in found.rows] == ["fpl", "popular"]
+    assert all(line["seeds"] == [0, 1] and "seeds 0, 1" in line["protocol"] for line in found.rows)
+    alone = [before(Context(cells=Cells(None), seed=seed, seeds=1)).rows for seed in (0, 1)]
+    for line, *each in zip(found.rows, *alone, strict=True):
+        assert line["values"] == [one["obtained"] for one in each]
+        assert line["obtained"] == pytest.approx(np.mean(line["values"]))
+
+
+def test_federations_are_chosen_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("entrenous.papers.privacy_epsilon.SCALES", (small(), small(name="other")))
+    found = before(Context(cells=Cells(None), seeds=1, only=("other",)))
+    assert {line["data"] for line in found.rows} == {"other"}
+    assert len({scale.name for scale in SCALES}) == len(SCALES) and not any("," in scale.name for scale in SCALES)
