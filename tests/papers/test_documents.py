@@ -56,6 +56,8 @@ def block(spec: str, content: str = "") -> str:
 def test_a_table_has_a_line_for_each_system_and_says_where_it_comes_from() -> None:
     text = filled(f"before\n{block('t; data=d; metrics=m; paper=yes', 'old')}\nafter", STORED)
     assert "| `x` | .700 | .654 ± .010 |\n| `y` | - | - |" in text and "old" not in text
+    both = filled(block("t; data=d; metrics=m | n; systems=x; paper=yes"), STORED)
+    assert "|  | m: paper | ours | n |\n" in both and "| `x` | .700 | .654 ± .010 | 12 |" in both  # no figure of n is printed
     assert "`entrenous experiment t`; 2 seeds; 2026-01-02, commit abc; sha256 of rows d 0123456789ab" in text
     assert text.startswith("before\n") and text.endswith("\nafter") and filled(text, STORED) == text
     assert "(`--quick`), not the full table" in filled(block("t"), {"t": StoredResult("t", {**CONTENT, "quick": True})})

@@ -8,7 +8,8 @@
     <!-- stored: all; show=index -->                 what is stored of every experiment
     <!-- stored: all; show=claims; of=PAPER -->      every claim of a paper with its verdict
 
-Each ends with <!-- /stored -->. Further options: systems=S | T (which, in this order), paper=yes (the printed figures beside), digits=3.
+Each ends with <!-- /stored -->. Further options: systems=S | T (which, in this order), paper=yes (the printed figures beside, where
+there are any), digits=3.
 """
 
 from __future__ import annotations
@@ -83,22 +84,23 @@ def _table(spec: Spec, stored: Stored) -> str:
     metrics = _names(spec, "metrics") or list(dict.fromkeys(row["metric"] for row in rows if row["data"] in data))
     of = {(row["data"], str(system_of(row)), row["metric"]): row for row in rows}
     systems = _names(spec, "systems") or list(dict.fromkeys(system for one, system, _ in of if one in data))
-    beside = spec.get("paper") == "yes"
-    columns = [(one, metric) for one in data for metric in metrics if any((one, system, metric) in of for system in systems)]
-    heads = [", ".join(filter(None, [metric, one if len(data) > 1 else ""])) for one, metric in columns]
-    lines = [["", *(head for one in heads for head in ([f"{one}: paper", "ours"] if beside else [one]))]]
-    for system in systems:
-        cells = [_cells(of.get((one, system, metric)), spec, beside) for one, metric in columns]
-        lines.append([f"`{system}`", *(cell for pair in cells for cell in pair)])
-    if len(lines) == 1 or not columns:
+    asked = [(one, metric) for one in data for metric in metrics]
+    columns = {key: column for key in asked if any(column := [of.get((key[0], system, key[1])) for system in systems])}
+    if not columns:
         raise InputError(spec["name"], f"no rows of {spec}", expected="rows of the stored result")
-    return "\n".join([*piped(lines), "", caption(result, data)])
+    lines = [["", *(f"`{system}`" for system in systems)]]
+    for (one, metric), column in columns.items():
+        lines.extend(_column(", ".join([metric, *([one] if len(data) > 1 else [])]), column, spec))
+    return "\n".join([*piped([list(line) for line in zip(*lines, strict=True)]), "", caption(result, data)])
 
 
-def _cells(row: Row | None, spec: Spec, beside: bool) -> list[str]:
-    ours = ABSENT if row is None else figure(row, int(spec["digits"]))
-    paper = ABSENT if row is None or row["paper"] is None else number(row["paper"], int(spec["digits"]))
-    return [paper, ours] if beside else [ours]
+def _column(head: str, column: Sequence[Row | None], spec: Spec) -> Iterator[list[str]]:
+    """A column of figures; before it the printed ones, where they are asked for and there are any."""
+    digits, printed = int(spec["digits"]), [None if row is None else row["paper"] for row in column]
+    beside = spec.get("paper") == "yes" and any(one is not None for one in printed)
+    if beside:
+        yield [f"{head}: paper", *(ABSENT if one is None else number(one, digits) for one in printed)]
+    yield ["ours" if beside else head, *(ABSENT if row is None else figure(row, digits) for row in column)]
 
 
 def caption(result: StoredResult, data: Sequence[str] = ()) -> str:
