@@ -18,7 +18,7 @@ PAGES = pages(ROOT)
 # How many tables of experiments' figures stand in no block, typed from runs of earlier programs. The numbers may only fall.
 TYPED = {
     "README.md": 0,
-    "docs/cali3f.md": 1,
+    "docs/cali3f.md": 0,
     "docs/fbalf.md": 1,
     "docs/pepper.md": 2,
     "docs/privacy.md": 4,
