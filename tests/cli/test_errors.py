@@ -218,3 +218,11 @@ def test_output_that_cannot_be_written_is_one_line() -> None:
         writing = process("algorithms", "--json", stdout=full)
         _, err = writing.communicate(timeout=240)
     assert (writing.returncode, err) == (2, "error: system: No space left on device\n")
+
+
+@pytest.mark.parametrize("words", [["run", "fcf"], ["compare", "fcf", "popular", "--seeds", "1"]], ids=["run", "compare"])
+def test_a_training_that_diverges_ends_with_what_to_do(folder: Path, command: Command, words: list[str]) -> None:
+    label = "fcf:" if words[0] == "compare" else ""
+    steps = [part for pair in ("learning_rate=10", "optimiser=sgd") for part in ("--set", label + pair)]
+    said = command(*words, "--data", "shop.csv", "--protocol", "loo-20", "--rounds", "200", *steps).error
+    assert "training diverged" in said and "lower" in said and "learning rate" in said

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from ..core.errors import InputError
-from .console import emit_json, progress_bar, say
+from .console import advice_if_it_diverges, emit_json, progress_bar, say
 from .console import table as show_table
 from .options import Load, Profile, Protect, Refit, Set, assignments
 from .run import CHANCE, SHOWN
@@ -80,7 +80,7 @@ def compare(
     for path in table or []:
         if path.suffix not in ENDINGS:
             raise InputError("--table", f"got {path}", expected=f"a file that ends in {' or '.join(ENDINGS)}")
-    with progress_bar() as progress:
+    with progress_bar() as progress, advice_if_it_diverges():
         found = compared(
             algorithms, data, protocol=protocol, seeds=seeds, rounds=rounds, settings=_by_label(settings or []), reference=reference,
             given=None if given is None else str(given), load=assignments(load, "--load"), refit=refit,

@@ -53,6 +53,20 @@ def goes_on(how: str) -> Iterator[None]:
         raise Interrupted(how) from None
 
 
+@contextmanager
+def advice_if_it_diverges() -> Iterator[None]:
+    """A context in which a training that diverges ends with what to do. What an algorithm of one's own breaks is told as it is."""
+    from ..core.errors import InputError, NonFiniteError
+
+    try:
+        yield
+    except NonFiniteError as bad:
+        if isinstance(bad, InputError) or "learning rate" in str(bad):
+            raise
+        advice = "lower its learning rates with --set (entrenous explain ALGORITHM lists its settings)"
+        raise NonFiniteError(f"training diverged: {bad}; {advice}") from bad
+
+
 def output() -> Console:
     """rich's console on stdout, which leaves it to `main` to end quietly when the reader of our output has left."""
     from rich.console import Console

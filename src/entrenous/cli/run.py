@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from ..core.errors import InputError, at_least
-from .console import emit_json, goes_on, progress_bar, say, table
+from .console import advice_if_it_diverges, emit_json, goes_on, progress_bar, say, table
 from .options import RUNS, Load, Negatives, Profile, Protect, Refit, Set, assignments
 
 SHOWN = ("mae", "rmse", "hr@10", "ndcg@10", "precision@10", "recall@10", "mrr@10", "auc", "item_coverage@10", "gini@10")
@@ -121,7 +121,7 @@ def run(
 
     told, said = dict[str, Any](), list[str]()
     at_least("--tune", tune, 0)
-    with progress_bar(algorithm or "") as progress:
+    with progress_bar(algorithm or "") as progress, advice_if_it_diverges():
         if resume is not None:
             if tune:
                 raise InputError("--tune", "a run that goes on has its settings", fix="leave --tune out")
