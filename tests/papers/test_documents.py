@@ -21,7 +21,7 @@ TYPED = {
     "docs/cali3f.md": 0,
     "docs/fbalf.md": 1,
     "docs/pepper.md": 2,
-    "docs/privacy.md": 4,
+    "docs/privacy.md": 3,
     "docs/results.md": 0,
     "docs/what-pi-protects.md": 0,
 }
