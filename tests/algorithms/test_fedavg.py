@@ -11,6 +11,7 @@ from within_contract import within_contract
 
 from entrenous.algorithms._federated_ncf import NCFSettings
 from entrenous.algorithms.fedavg import ALGORITHMS, FedAvg
+from entrenous.core.declared import bound
 from entrenous.core.errors import InputError
 from entrenous.core.protocols import Catalogue
 from entrenous.data.interactions import Interactions
@@ -22,9 +23,10 @@ def data() -> Interactions:
     return shop()
 
 
-def test_the_server_averages_models_by_interactions(data: Interactions) -> None:
-    """sum_k (n_k / n) w_k over the round's devices: an item that a device did not touch counts as it was."""
-    algorithm, users = FedAvg(**SMALL), np.array([1, 4, 5, 20])
+@pytest.mark.parametrize("rate", [1.0, 3.0])
+def test_the_server_averages_models_by_interactions(data: Interactions, rate: float) -> None:
+    """sum_k (n_k / n) w_k over the round's devices: an item that a device did not touch counts as it was. Items go `rate` times as far."""
+    algorithm, users = FedAvg(**SMALL, server_rate_item=rate), np.array([1, 4, 5, 20])
     server, devices = started(algorithm, data)
     private, update, total = sent(algorithm, server, devices, data, users)
     n_k = np.diff(data.ptr)[users].astype(float)
@@ -35,7 +37,8 @@ def test_the_server_averages_models_by_interactions(data: Interactions) -> None:
         for r in range(update.ptr[k], update.ptr[k + 1]):
             models[k, update.item[r]] += update.rows["item"][r] / n_k[k]
     after = algorithm.aggregate(server, total)
-    assert np.allclose(after.item, np.einsum("k,kif->if", n_k / n_k.sum(), models), atol=2e-5)
+    mean = np.einsum("k,kif->if", n_k / n_k.sum(), models)
+    assert np.allclose(after.item, item + rate * (mean - item), atol=2e-5 * rate)
     networks = network + update.dense["network"] / n_k[:, None]
     assert np.allclose(after.network[0], n_k / n_k.sum() @ networks, atol=2e-5)
     assert (private.user != devices.user[users]).any(axis=1).all()
@@ -110,6 +113,12 @@ def test_small_federations_say_every_setting() -> None:
 def test_a_cohort_is_a_number_of_users() -> None:
     catalogue = Catalogue(10, 5, 30)
     assert [NCFSettings(cohort=m).configured(catalogue).cohort for m in (0, 3, 99)] == [10, 3, 10]
+    usual = {users: NCFSettings().configured(Catalogue(users, 5, 30)) for users in (10, 700, 1000, 1003, 9000)}
+    assert {users: own.cohort for users, own in usual.items()} == {10: 10, 700: 500, 1000: 500, 1003: 501, 9000: 4500}
+    assert all(bound(FedAvg(), Catalogue(users, 5, 30)).cohort == own.cohort for users, own in usual.items())
+    assert FedAvg.parse({"cohort": -1}) == FedAvg()
+    with pytest.raises(InputError, match="expected greater than or equal to -1"):
+        FedAvg.parse({"cohort": -2})
 
 
 def test_rows_lose_what_fills_them_up() -> None:

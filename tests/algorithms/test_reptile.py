@@ -40,9 +40,9 @@ def test_it_is_fedavg_where_everybody_has_as_much(data: Interactions) -> None:
     assert np.abs(uneven).max() > 1e-3
 
 
-@pytest.mark.parametrize("meta_rate", [1.0, 0.25, 2.0])
-def test_the_server_steps_towards_the_mean_of_the_models(data: Interactions, meta_rate: float) -> None:
-    algorithm = reptile(meta_rate=meta_rate)
+@pytest.mark.parametrize(("meta_rate", "items"), [(1.0, 1.0), (0.25, 1.0), (2.0, 1.0), (0.5, 3.0)])
+def test_the_server_steps_towards_the_mean_of_the_models(data: Interactions, meta_rate: float, items: float) -> None:
+    algorithm = reptile(meta_rate=meta_rate, server_rate_item=items)
     server, devices = started(algorithm, data)
     users = np.arange(3, 9)
     _, update, total = sent(algorithm, server, devices, data, users)
@@ -51,7 +51,7 @@ def test_the_server_steps_towards_the_mean_of_the_models(data: Interactions, met
         for r in range(update.ptr[k], update.ptr[k + 1]):
             models[k, update.item[r]] += update.rows["item"][r] / EACH
     after = algorithm.aggregate(server, total)
-    assert np.allclose(after.item, server.item + meta_rate * (models.mean(axis=0) - server.item), atol=1e-5)
+    assert np.allclose(after.item, server.item + items * meta_rate * (models.mean(axis=0) - server.item), atol=1e-5)
     expected = server.network[0] + meta_rate * update.dense["network"].mean(axis=0) / EACH
     assert np.allclose(after.network[0], expected, atol=1e-5)
 

@@ -359,7 +359,7 @@ def chosen(**fedavg):
     alike, models = {**PLAIN, "cohort": 0, "init_std": 0.01}, {"gmf": {"factors": 8}, "mlp": {"layers": "16,8"}}
     models["neumf"] = {**models["gmf"], **models["mlp"]}
     cali3f = {f"cali3f-{model}": {**alike, **shape, "clusters": 3} for model, shape in models.items()}
-    other = {f"fedavg-{model}": {**alike, **shape, **fedavg} for model, shape in models.items()}
+    other = {f"fedavg-{model}": {**alike, **shape, **values.PLAIN, **fedavg} for model, shape in models.items()}
     return {("small", name): Tuned(settings, None, "a test") for name, settings in {**cali3f, **other}.items()}
 
 

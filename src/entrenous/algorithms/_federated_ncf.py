@@ -18,6 +18,8 @@ from ..core.types import Float32Array, Int32Array, Int64Array
 from ..core.update import Total, Update, real
 from ..kernels import ncf
 
+HALF, FEW = -1, 500  # of the setting `cohort`
+
 
 def _lengths(value: Any) -> Any:
     """`16,8` as (16, 8); an empty text as ()."""
@@ -34,7 +36,10 @@ Layers = Annotated[
 
 
 class NCFSettings(Settings):
-    """Settings of a neural collaborative filter and of its training on a device: one set of names for every federated NCF system."""
+    """Settings of a neural collaborative filter and of its training on a device: one set of names for every federated NCF system.
+
+    A user's embedding learns in the rounds of its own device alone, so that a cohort that is a share of all devices suits federations of
+    any size."""
 
     factors: int = Field(64, ge=0, le=1024, description="length of the GMF part of an embedding; 0 = MLP alone")
     layers: Layers = Field(
@@ -60,12 +65,9 @@ class NCFSettings(Settings):
     negatives: int = Field(4, ge=1, le=1000, description="for each consumed item, redrawn in each local epoch")
     local_epochs: int = Field(1, ge=1, le=1000, description="E, passes over the device's history in a round")
     batch: int = Field(100, ge=1, le=1 << 20, description="samples whose mean gradient is one step")
-    cohort: int = Field(500, ge=0, description="m, devices in a round; 0 = all; at most all")
+    cohort: int = Field(-1, ge=-1, description=f"m, devices in a round; 0 = all; -1 = half of all, {FEW} at least; at most all")
     rounds: int = Field(100, ge=1, description="training length")
     init_std: float = Field(0.03, ge=0, description="standard deviation of the first embeddings")
-
-    # what a search tries as `learning_rate_item`: wide, since a plain average of many devices divides what one learns about an item
-    item_rates: ClassVar[str] = "0.1..30:log"
 
     @model_validator(mode="after")
     def _some_model(self) -> Self:
@@ -84,15 +86,16 @@ class NCFSettings(Settings):
 
     def search_space(self) -> dict[str, str]:
         """What a search chooses from unless it is told."""
-        rates = {"learning_rate": "0.01..0.2:log", "learning_rate_item": self.item_rates, "reg": "0.0005..0.05:log"}
+        rates = {"learning_rate": "0.01..0.2:log", "learning_rate_item": "0.1..3:log", "reg": "0.0005..0.05:log"}
         return {**({"factors": "16..128:log"} if self.factors else {}), **rates, "negatives": "2..10", "batch": "10..200:log"}
 
     def sizes(self, catalogue: Catalogue) -> dict[str, int]:
-        """Sizes of the declared arrays. row: numbers of an embedding. network: numbers of the non-embedding part. usual_rows: items that
-        a device touches with a history of the mean length and no item drawn twice."""
+        """Sizes of the declared arrays. row: numbers of an embedding. network: numbers of the non-embedding part. cohort: devices of a
+        round. usual_rows: items that a device touches with a history of the mean length and no item drawn twice."""
         touched = catalogue.interactions / max(1, catalogue.users) * (1 + self.negatives * self.local_epochs)
         usual = max(1, min(catalogue.items, int(touched)))
-        return {"row": self.shape.row, "network": self.shape.network, "usual_rows": usual}
+        row, network, cohort = self.shape.row, self.shape.network, self._devices_of(catalogue)
+        return {"row": row, "network": network, "cohort": cohort, "usual_rows": usual}
 
     def rates(self, **other: Any) -> ncf.NCFRates:
         """Learning rates and regularisation of local training; `other` replaces fields of `NCFRates`."""
@@ -119,7 +122,11 @@ class NCFSettings(Settings):
 
     def configured(self, catalogue: Catalogue) -> Self:
         """A copy of the settings in which the cohort is a number of devices of this federation."""
-        return self.model_copy(update={"cohort": min(self.cohort, catalogue.users) or catalogue.users})
+        return self.model_copy(update={"cohort": self._devices_of(catalogue)})
+
+    def _devices_of(self, catalogue: Catalogue) -> int:
+        asked = max(FEW, catalogue.users // 2) if self.cohort == HALF else self.cohort
+        return min(asked, catalogue.users) or catalogue.users
 
 
 def data_of(histories: Histories, users: Int64Array, key: np.uint64) -> ncf.NCFData:
@@ -192,18 +199,23 @@ class GlobalNCF(NamedTuple):
 class AveragedNCF(NCFSettings):
     """The server's side of a plain average of NCF models, what a device learns from the global one, and the settings that suit both."""
 
-    learning_rate_item: float | None = Field(
-        10.0,
-        ge=0,
+    server_rate_item: float = Field(
+        16.0,
+        gt=0,
         le=10000,
-        description="of the item embeddings, if another: large, since the average counts devices that did not touch an item",
+        description="eta_s, how many times their mean move the item embeddings move (Reddi et al. 2021): 1 = the plain mean, in which "
+        "devices count that did not touch an item",
     )
     reg: float = Field(0.003, ge=0, description="lambda of lambda/2 (|p_u|^2 + |q_i|^2), for each sample")
     rounds: int = Field(80, ge=1, description="training length")
 
     holds: ClassVar[type] = GlobalNCF
     receives: ClassVar[type] = GlobalNCF
-    traits: ClassVar[Traits] = Traits(private={"noise": 5.0})
+    traits: ClassVar[Traits] = Traits(private={"noise": 0.3})
+
+    def search_space(self) -> dict[str, str]:
+        """What a search chooses from unless it is told."""
+        return {**super().search_space(), "server_rate_item": "1..64:log"}
 
     def init_server(self, catalogue: Catalogue, key: np.uint64) -> GlobalNCF:
         """The initial global model w[I, N]."""
@@ -228,9 +240,9 @@ class AveragedNCF(NCFSettings):
         )
 
     def averaged_model(self, w: GlobalNCF, total: Total, rate: float = 1.0) -> GlobalNCF:
-        """The new global model, w + rate sum_k (n_k / n) (w_k - w)."""
+        """The new global model, w + rate sum_k (n_k / n) (w_k - w), items `server_rate_item` times as far."""
         network = mean_network(w.network, total.dense["network"], total.weight, rate)
-        return GlobalNCF(average(w.item, total, rate), network)
+        return GlobalNCF(average(w.item, total, rate * self.server_rate_item), network)
 
     def scores_of(self, w: GlobalNCF, user: Float32Array) -> Float32Array:
         """The logit of y_ui for every item by the given user embeddings, float32 [m, items]."""

@@ -92,7 +92,6 @@ class Cali3F(NCFSettings):
     fast: bool = Field(True, description="FastAgg: eq. 4 and eq. 5; off: subordinates wait, items are averaged as in FedAvg")
     sampled: bool = Field(True, description="ClusSamp: m/P delegates from each cluster; off: m devices from all")
 
-    item_rates: ClassVar[str] = "0.1..3:log"
     holds: ClassVar[type] = Cali3FServer
     receives: ClassVar[type] = Cali3FDownload
     keeps: ClassVar[type] = Cali3FDevices

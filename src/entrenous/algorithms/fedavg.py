@@ -6,7 +6,9 @@ decentralized data", AISTATS 2017, algorithm 1: each device of a round takes E l
     w <- sum_k (n_k / n) w_k,   n = sum_k n_k over the round's devices.
 
 The user embedding is the device's own model of its user: it takes part in no average and never leaves, as in FedNCF (Perifanis and
-Efraimidis 2022).
+Efraimidis 2022). The average counts devices that did not touch an item, so that items hardly move in sparse data; by default the server
+goes further in their direction (`server_rate_item`), as in S. Reddi, Z. Charles, M. Zaheer, Z. Garrett, K. Rush, J. Konecny, S. Kumar,
+H. B. McMahan, "Adaptive federated optimization", ICLR 2021, algorithm 1 with SGD on both sides. 1 is the mean above.
 """
 
 from __future__ import annotations
@@ -50,7 +52,7 @@ class FedAvg(AveragedNCF):
         return FedAvgDevices(user), update
 
     def aggregate(self, server: GlobalNCF, total: Total) -> GlobalNCF:
-        """The new global model, w <- w + sum_k (n_k / n) (w_k - w) (algorithm 1)."""
+        """The new global model, w <- w + sum_k (n_k / n) (w_k - w) (algorithm 1), items `server_rate_item` times as far."""
         return self.averaged_model(server, total)
 
     def score(self, download: GlobalNCF, devices: FedAvgDevices, histories: Histories) -> Float32Array:

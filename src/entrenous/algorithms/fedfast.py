@@ -70,7 +70,6 @@ class FedFast(NCFSettings):
     decay: Decay = 1.0
     startup: Startup = True
 
-    item_rates: ClassVar[str] = "0.1..3:log"
     holds: ClassVar[type] = FedFastServer
     receives: ClassVar[type] = FedFastDownload
     keeps: ClassVar[type] = FedFastDevices

@@ -268,9 +268,8 @@ class FederationTerms(Settings):
     def proven(self, people: int, rounds: int | None = None) -> float | None:
         """The epsilon of a user who is in so many rounds (None: in all), if every sum has the noise of `people` users; None where the
         terms prove nothing."""
-        cohort = min(
-            int(self.settings.get("cohort", 0)) or self.users, self.users
-        )  # where the terms do not say: all, which proves less
+        asked = max(0, int(self.settings.get("cohort", 0)))
+        cohort = min(asked or self.users, self.users)  # where the terms name no number: all, which proves less
         return proven_for_all_rounds(self.protection, people, cohort, self.rounds if rounds is None else rounds)
 
     # ---- as text ---------------------------------------------------------------------------------------------------------------------

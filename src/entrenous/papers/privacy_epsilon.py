@@ -100,25 +100,25 @@ SCALES = (
     DpScale(name="ml-100k", delta=1e-5, cells=(
         _cells("fpl", 60, (1.0, 3.0), factors=8, cohort=200),
         _cells("fcf", 40, (1.0,), (0.0, 0.5), factors=8, cohort=200),
-        _cells("fedavg-gmf", 60, (300.0, 1000.0), factors=8, cohort=200),
+        _cells("fedavg-gmf", 60, (20.0, 60.0), factors=8, cohort=200),
         _cells("fbalf", 30, (3.0, 8.0), **OF_FBALF),
     )),
     DpScale(name="ml-1m", delta=1e-5, ranked="ncf-99", cells=(
         _cells("fpl", 100, (0.5, 1.0), factors=8, cohort=604),
         _cells("fcf", 60, (1.0,), (0.0, 0.5), factors=8, cohort=604),
-        _cells("fedavg-gmf", 60, (300.0, 1000.0), factors=8, cohort=604, learning_rate_item=1.0),
+        _cells("fedavg-gmf", 60, (60.0, 200.0), factors=8, cohort=604),
         _cells("fbalf", 30, (3.0, 8.0), **OF_FBALF),
     )),
     DpScale(name="planted-100k", delta=1e-6, devices=100_000, cells=(
         _cells("fpl", 200, (1.0, 3.0), factors=8, cohort=5_000),
         _cells("fcf", 30, (1.0,), (0.0, 0.5), factors=8, cohort=5_000),
-        _cells("fedavg-gmf", 60, (100.0, 300.0), factors=8, cohort=10_000),
+        _cells("fedavg-gmf", 60, (6.0, 20.0), factors=8, cohort=10_000),
         _cells("fbalf", 10, (3.0,), **OF_FBALF),
     )),
     DpScale(name="planted-1m", delta=1e-7, devices=1_000_000, epsilons=(4.0, 1.0), cells=(
         _cells("fcf", 30, (1.0,), (0.5,), factors=8, cohort=5_000),
         _cells("fpl", 150, (3.0,), factors=8, cohort=20_000),
-        _cells("fedavg-gmf", 60, (100.0,), factors=8, cohort=20_000),
+        _cells("fedavg-gmf", 60, (6.0,), factors=8, cohort=20_000),
     )),  # without FBALF, of which every device takes part in every round: 100,000 say as much in a tenth of the time
 )  # fmt: skip
 

@@ -12,6 +12,7 @@ from ..core.discover import algorithms
 
 Settings = dict[str, Any]
 Printed = Mapping[tuple[str, str, str], float]  # {(data, system, metric): what was printed}
+PLAIN = {"server_rate_item": 1.0}  # the mean of FedAvg's algorithm 1 as it stands
 
 
 class Tuned(NamedTuple):
@@ -76,14 +77,15 @@ def tuned(family: str, data: str, system: str) -> Tuned:
 def settings_of_cali3f(data: str, algorithm: str) -> Tuned:
     """Cali3F's settings for another federated algorithm over the same model: "the same hyper-parameter setting" (section IV-D).
 
-    What only that algorithm has (Ditto's reg_global) stays as it was chosen for it. The number of rounds is its own.
+    What only that algorithm has (Ditto's reg_global) stays as it was chosen for it, and the mean of what devices learnt is the plain one
+    of its paper. The number of rounds is its own.
     """
     model, made = algorithm.partition("-")[2], algorithms()
     theirs = made[f"cali3f-{model}"](**tuned("ncf", data, f"cali3f-{model}").settings).model_dump()
     usual, alike = made[algorithm]().model_dump(), made[f"fedavg-{model}"]().model_dump()
     common = {name: value for name, value in theirs.items() if name in alike and name != "rounds" and value != usual[name]}
     own = {name: value for name, value in tuned("ncf", data, algorithm).settings.items() if name not in alike}
-    return Tuned({**common, **own}, by="Cali3F's settings")
+    return Tuned({**common, **PLAIN, **own}, by="Cali3F's settings")
 
 
 def said(settings: Mapping[str, Any]) -> str:
