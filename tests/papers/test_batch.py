@@ -2,8 +2,10 @@
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
+from command_line import Command
 
 from entrenous.cli.papers import papers
 from entrenous.core.errors import InputError
@@ -139,6 +141,18 @@ def test_an_estimate_counts_what_is_not_remembered_and_trains_nothing(two, tmp_p
     more = work_left(GOOD, Context(cells=Cells(cells), seeds=3), TrainingCosts(cells))
     assert len(more.missing) == 2 and more.unknown == 0 and more.seconds > 0
     assert WorkLeft.together([more, more]) == more
+
+
+def test_an_estimate_says_which_data_sets_are_not_in_it(monkeypatch, capsys, tmp_path):
+    def without(context, notes):
+        notes.append("Left out: x: it is not here")
+        return study(context, notes)
+
+    monkeypatch.setattr(batch, "experiments", lambda: {"good": replace(GOOD, data=without)})
+    told = Command(capsys)("papers", "--list", "--estimate", "--out", tmp_path, "--cells", tmp_path / "cells")
+    assert told.err.count("Not counted. Left out: x: it is not here") == 1 and "5 trainings" in told.err
+    found = Command(capsys)("papers", "--list", "--estimate", "--out", tmp_path, "--cells", tmp_path / "cells", "--json").json
+    assert found["papers"][0]["absent"] == ["Left out: x: it is not here"]
 
 
 def test_costs_grow_with_rows_and_epochs(tmp_path):

@@ -148,6 +148,8 @@ def _list(shown: Sequence[PaperStock], left: dict[str, WorkLeft], as_json: bool)
         rows.append([what["name"], what["stored"], what["seeds"], what["date"], what["state"], *([_left(what)] if left else [])])
     table(["experiment", "stored", "seeds", "date", "state", *(["left, core h"] if left else [])], rows)
     if left:
+        for line in dict.fromkeys(line for one in left.values() for line in one.absent):
+            say(f"Not counted. {line}")
         say(remaining([*left.values()], cores()))
 
 
@@ -157,7 +159,8 @@ def _entry(one: PaperStock, left: WorkLeft | None) -> dict[str, Any]:
     entry = {"name": one.name, "stored": kind, "seeds": seeds, "date": date, "state": one.state}
     if left is None:
         return entry
-    return {**entry, "seconds": left.seconds, "trainings": len(left.missing), "unknown": left.unknown, "studied": left.studied}
+    return {**entry, "seconds": left.seconds, "trainings": len(left.missing), "unknown": left.unknown, "studied": left.studied,
+            "absent": list(left.absent)}  # fmt: skip
 
 
 def _left(entry: dict[str, Any]) -> str:

@@ -22,10 +22,12 @@ class WorkLeft(NamedTuple):
     """missing: {identity: seconds on one core} of the trainings that are left; None where an algorithm was never timed here.
 
     What experiments do beside trainings (counts, audits) is not in it. studied: whether there were rows to ask for trainings on.
+    absent: which data sets are not counted, and why, in a line each.
     """
 
     missing: Mapping[str, float | None]
     studied: bool = True
+    absent: tuple[str, ...] = ()
 
     @property
     def seconds(self) -> float:
@@ -71,16 +73,20 @@ def work_left(table: PaperTable, context: Context, costs: TrainingCosts) -> Work
     before or after the trainings of a table (counts, audits) is left out.
     """
     missing: dict[str, float | None] = {}
+    absent: list[str] = []
 
     def note(name: str, cell: Cell, part: CellPart) -> None:
         missing[name] = costs.of(cell, part)
 
-    return WorkLeft(missing, studied=asked_of(table, context, note))
+    studied = asked_of(table, context, note, absent)
+    return WorkLeft(missing, studied, tuple(absent))
 
 
-def asked_of(table: PaperTable, context: Context, note: Callable[[str, Cell, CellPart], None]) -> bool:
+def asked_of(
+    table: PaperTable, context: Context, note: Callable[[str, Cell, CellPart], None], absent: list[str] | None = None
+) -> bool:
     """Tells `note` of every training that an experiment asks for and that is not remembered: its identity, and what it is. Returns
-    whether there were rows to train on."""
+    whether there were rows to train on. absent: gets a line for each data set that is left out."""
 
     def stand_in(name: str, cell: Cell, part: CellPart) -> Outcome:
         note(name, cell, part)
@@ -89,7 +95,7 @@ def asked_of(table: PaperTable, context: Context, note: Callable[[str, Cell, Cel
 
     dry, studies = Context(**{**vars(context), "cells": Cells(context.cells.folder, stand_in=stand_in)}), 0
     try:
-        for study in table.data(dry, []):
+        for study in table.data(dry, [] if absent is None else absent):
             studies += 1
             table.measured(study, [])
     except Exception:  # figures that were made up need not suit what is computed of them; all trainings were asked for by then
