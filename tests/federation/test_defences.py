@@ -55,7 +55,7 @@ def test_which_array_a_row_moves_and_which_way_is_found_by_trying() -> None:
     for made, field, gain in (
         (FPL(factors=4), {"q": "q", "b": "b"}, 0.05),
         (FCF(factors=4), {"f": "y"}, 0.05 / 16),  # Adam's first step, whatever the sum
-        (FedAvg(factors=4, layers=()), {"item": "item"}, 1.0),
+        (FedAvg(factors=4, layers=(), server_rate_item=3.0), {"item": "item"}, 3.0),
     ):
         own = made.configured(catalogue)
         tables = tables_of(own, bound(own, catalogue), own.init_server(catalogue, key(0, "server")))
