@@ -9,7 +9,7 @@ import numpy as np
 from small_data import random_data
 
 from entrenous.audit.observe import observe
-from entrenous.audit.survey import LOOKS, PAGE, Look, keep, page, survey, without
+from entrenous.audit.survey import LOOKS, PAGE, Look, keep, keep_only, page, survey, without
 from entrenous.core.discover import algorithms
 
 ABOUT = {"algorithm": "fcf", "view": "sum", "profile": "paper", "cohort": 100, "fixed": False, "people": 1, "rounds": 20}
@@ -31,6 +31,15 @@ def test_an_entry_replaces_its_like_and_no_other(tmp_path: Path) -> None:
     keep({**ABOUT, "attacks": [{"auc": 0.5}]}, path)
     found = json.loads(path.read_text())["entries"]
     assert [(one["rounds"], one["attacks"]) for one in found] == [(8, []), (20, [{"auc": 0.5}])]
+
+
+def test_what_a_whole_survey_no_longer_makes_is_taken_out(tmp_path: Path) -> None:
+    path, made = tmp_path / "evidence.json", {**ABOUT, "attacks": []}
+    path.write_text('{"entries": []}')
+    keep({**ABOUT, "cohort": 101, "attacks": []}, path)
+    keep(made, path)
+    keep_only([made], path)
+    assert json.loads(path.read_text())["entries"] == [made]
 
 
 def test_a_transcript_without_an_array_has_everything_else() -> None:

@@ -148,9 +148,21 @@ def _left(seen: Seen, name: str, numbered: bool) -> dict[str, Array]:
 
 def keep(entry: Mapping[str, Any], path: Path) -> None:
     """Puts an entry in the file, in place of the one that it repeats."""
-    there = json.loads(path.read_text(encoding="utf-8"))["entries"]
-    others = [one for one in there if any(one[name] != entry[name] for name in SAME)]
-    lines = ",\n".join(json.dumps(_rounded(one)) for one in sorted([*others, entry], key=_order))
+    _write([*(one for one in _read(path) if _order(one) != _order(entry)), entry], path)
+
+
+def keep_only(made: Sequence[Mapping[str, Any]], path: Path) -> None:
+    """Takes out of the file what a whole survey no longer makes."""
+    asked = [_order(one) for one in made]
+    _write([one for one in _read(path) if _order(one) in asked], path)
+
+
+def _read(path: Path) -> list[dict[str, Any]]:
+    return json.loads(path.read_text(encoding="utf-8"))["entries"]
+
+
+def _write(entries: Sequence[Mapping[str, Any]], path: Path) -> None:
+    lines = ",\n".join(json.dumps(_rounded(one)) for one in sorted(entries, key=_order))
     write_atomically(path, f'{{"entries": [\n{lines}\n]}}\n'.encode())
 
 
@@ -204,13 +216,18 @@ def main(names: Sequence[str]) -> None:
     if not looks:
         print(f"no audit is named {', '.join(names)}; expected NAME, NAME:PROFILE or NAME:PROFILE:VIEW", file=sys.stderr)
         sys.exit(2)
+    made, failures = [], 0
     for look in looks:
         try:
             for entry in survey([look]):
                 keep(entry, path)
+                made.append(entry)
                 print(f"{entry['algorithm']}, {entry['profile']}: {evidence.said(entry)}", flush=True)
         except EntrenousError as failed:  # the others go on
+            failures += 1
             print(f"{look.algorithm}, {look.profile}, {look.view}: not measured: {failed}", file=sys.stderr, flush=True)
+    if not names and not failures:
+        keep_only(made, path)
     evidence.entries.cache_clear()
     if PAGE.parent.is_dir():
         PAGE.write_text(page(), encoding="utf-8")
