@@ -203,7 +203,8 @@ def test_shares_of_moves_are_their_sizes(data: Interactions) -> None:
 @pytest.mark.parametrize("model", [{}, {"layers": ()}, {"factors": 0}, {"optimiser": "adam", "learning_rate": 0.01}])
 def test_one_cluster_and_all_off_is_fedavg_exactly(data: Interactions, cohort: int, model: dict[str, Any]) -> None:
     settings = {**SMALL, **model, "cohort": cohort}
-    ours, theirs = Rounds(Cali3F(**settings, clusters=1, **OFF), data, seed=1), Rounds(FedAvg(**settings), data, seed=1)
+    plain = FedAvg(**settings, server_rate_item=1)  # the mean of its paper
+    ours, theirs = Rounds(Cali3F(**settings, clusters=1, **OFF), data, seed=1), Rounds(plain, data, seed=1)
     left, right = ours.start(), theirs.start()
     right.devices.user[:] = left.server.user  # drawn from another key: the server's, which holds them here
     for _ in range(5):

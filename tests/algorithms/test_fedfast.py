@@ -86,7 +86,7 @@ def test_an_item_is_weighted_by_the_l1_norm_of_each_move() -> None:
 
 
 def test_the_start_up_round_is_one_of_fedavg_with_everybody(data: Interactions) -> None:
-    ours, theirs = Rounds(fedfast(startup=True), data, seed=1), Rounds(FedAvg(**SMALL), data, seed=1)
+    ours, theirs = Rounds(fedfast(startup=True), data, seed=1), Rounds(FedAvg(**SMALL, server_rate_item=1), data, seed=1)
     left, right = ours.start(), theirs.start()
     right.devices.user[:] = left.server.user  # drawn from another key: the server's, which holds them here
     assert select(ours.algorithm, left.server, data, 0).tolist() == list(range(USERS))
