@@ -24,6 +24,13 @@ def test_all_are_run_and_listed_and_a_failure_ends_with_1(two, tmp_path, capsys)
     assert good["bad"]["state"] == "not run" and good["bad"]["trainings"] == 0  # both of its trainings are remembered
 
 
+def test_an_estimate_runs_nothing_without_list_either(two, tmp_path, capsys):  # noqa: F811
+    assert called(tmp_path, "good", "--estimate", "--json") == 0
+    [good] = json.loads(capsys.readouterr().out)["papers"]
+    assert good["state"] == "not run" and good["trainings"] > 0
+    assert not list(tmp_path.rglob("*.json"))
+
+
 def test_pages_are_filled_where_the_results_are(two, tmp_path, capsys, monkeypatch):  # noqa: F811
     assert called(tmp_path, "--docs") == 2
     assert "error: --docs: no README.md and docs in" in capsys.readouterr().err

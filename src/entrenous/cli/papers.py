@@ -43,7 +43,7 @@ def papers(
     list:
         Run nothing; say what is stored, and whether today's program and settings would give the same.
     estimate:
-        With --list: how long what is left would take, at the pace of the trainings that are remembered.
+        As --list, and how long what is left would take, at the pace of the trainings that are remembered.
     seeds:
         How many seeds, where a table has seeds; 0 = as many as it usually has.
     data:
@@ -76,7 +76,7 @@ def papers(
         _confirm(names, out, cells, threads, json)
         return
     asked = Asked(quick, seeds, _several(data))
-    if list:
+    if list or estimate:
         shown = stock(names, out)
         due = [one.name for one in shown if one.wanted(asked)] if estimate else []
         with progress_bar() as progress:
