@@ -16,7 +16,9 @@ from entrenous.core.errors import InputError
 from entrenous.core.vocabulary import Vocabulary
 from entrenous.data.home import VARIABLE
 from entrenous.data.interactions import Interactions, build
-from entrenous.papers import fpl_cost
+from entrenous.papers import fpl_cost, runner
+from entrenous.papers.batch import estimates
+from entrenous.papers.confirm import confirm
 from entrenous.papers.effort import GRIDS, Budget, Effort
 from entrenous.papers.findings import agreement
 from entrenous.papers.fpl_devices import ALL, variants
@@ -241,6 +243,18 @@ def test_missing_data_is_one_line_and_nothing_is_written(tmp_path):
     with pytest.raises(InputError, match=r"foursquare-italy: the data set is not in "):
         run_experiment("fpl-table2", quick=True, cache=tmp_path / "cells", out=tmp_path / "out")
     assert not (tmp_path / "out").exists() and not (tmp_path / "cells").exists()
+
+
+def test_without_scipy_it_says_what_to_install_and_nothing_is_written(tmp_path, monkeypatch):
+    monkeypatch.setattr(runner, "find_spec", lambda name: None)
+    for call in (
+        lambda: run_experiment("fpl-table4", out=tmp_path / "out"),
+        lambda: list(estimates(["fpl-table4"], tmp_path / "cells")),
+        lambda: list(confirm(["fpl-table4"], out=tmp_path / "out")),
+    ):
+        with pytest.raises(InputError, match=r'SciPy is not installed.*pip install "entrenous\[papers\]"'):
+            call()
+    assert not list(tmp_path.iterdir())
 
 
 def test_table_4_needs_no_data_for_its_arithmetic(tmp_path):

@@ -16,7 +16,7 @@ from .confirm import confirm
 from .estimate import TrainingCosts, WorkLeft, work_left
 from .remember import Cells, cores
 from .result import Context
-from .runner import experiments, run_experiment, writable
+from .runner import experiments, need_scipy, run_experiment, writable
 from .stored import FOLDER, StoredResult, keep, stored_in
 
 
@@ -92,7 +92,9 @@ def stock(names: Iterable[str] = (), folder: Path = FOLDER) -> list[PaperStock]:
 
 
 def estimates(names: Iterable[str], cells: Path, asked: Asked = USUAL) -> Iterator[tuple[str, WorkLeft]]:
-    """What each experiment would still train, at the pace of what is remembered in `cells`. Nothing is trained."""
+    """What each experiment would still train, at the pace of what is remembered in `cells`. Nothing is trained. Raises InputError without
+    SciPy."""
+    need_scipy()
     costs, known = TrainingCosts(cells), experiments()
     for name in names:
         yield name, work_left(known[name], Context(cells=Cells(cells), **asked._asdict()), costs)

@@ -22,7 +22,7 @@ from .estimate import asked_of
 from .provenance import TRAINING, commit, programs
 from .remember import Cells, Pair
 from .result import Context
-from .runner import experiments
+from .runner import experiments, need_scipy
 from .stored import FOLDER, StoredResult, rewrite, stored_in
 from .table import PaperTable
 
@@ -49,8 +49,9 @@ def confirm(
 
     A stale result of which all sampled trainings are the same to the last digit is from then on that of today's program, too; its file says
     of how many trainings that was seen. Where settings or the table itself changed, no sample tells anything: such a result is left stale.
-    cells: where the begun trainings are remembered, None: nowhere.
+    cells: where the begun trainings are remembered, None: nowhere. Raises InputError without SciPy.
     """
+    need_scipy()
     known = experiments()
     for name, stored in stored_in(out, [name for name in names or known if name in known]).items():
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 from ..core.discover import offers, pick, with_plugins
@@ -47,9 +48,11 @@ def run_experiment(
     seeds: how many, where a table has seeds; 0 = as many as `trained/budgets.toml` says. only: data sets, of those that it has.
     grid, effort: other settings to try (FPL), more or less training (Cali3F); either may be a quick one.
 
-    Raises InputError for an unknown name, for missing data (with where to get it) and for an `out` that cannot be written to.
+    Raises InputError for an unknown name, for missing data (with where to get it), for an `out` that cannot be written to, and without
+    SciPy.
     """
     experiment: PaperTable = pick("experiment", name, experiments())
+    need_scipy()
     if out is not None and not writable(out):
         raise InputError("--out", f"{out} cannot be written to", expected="a folder you may write to", fix="choose another")
     began, folder = time.perf_counter(), cache or (data_home() / "experiments" if out is None else out / "cells")
@@ -73,6 +76,12 @@ def run_experiment(
     if result.folder is not None:
         write(result, result.folder)
     return result
+
+
+def need_scipy() -> None:
+    """Raises InputError where SciPy is missing: its version is part of what a training is remembered under (`cell.libraries`)."""
+    if find_spec("scipy") is None:
+        raise InputError("papers", "SciPy is not installed", fix='pip install "entrenous[papers]"')
 
 
 def writable(folder: Path) -> bool:
