@@ -12,7 +12,7 @@ from entrenous.papers.documents import filled, pages, unmarked
 from entrenous.papers.runner import experiments
 from entrenous.papers.stored import StoredResult, stored_in
 from entrenous.papers.values import stored
-from entrenous.papers.verdicts import judged
+from entrenous.papers.verdicts import JudgedClaim, judged
 
 PAGES = pages(ROOT)
 # How many tables of experiments' figures stand in no block, typed from runs of earlier programs. The numbers may only fall.
@@ -128,6 +128,11 @@ def claim(**more: object) -> dict[str, object]:
         ({"level": [["y", "x"]], "margin": 0.2}, "reproduced", ""),
         ({"near": ["x"]}, "reproduced", "`x` .654, printed .700"),
         ({"above": [["x", "z"]]}, "not tested", ""),
+        ({"most": [["x", 0.7]]}, "reproduced", "`x` .654, asked at most .700"),
+        ({"most": [["x", 0.6]]}, "not", ""),
+        ({"most": [["y", 0.6]]}, "not tested", ""),
+        ({"same_sign": [["x", "x"]]}, "reproduced", "`x` .654, `x` .654"),
+        ({"alike": [["x", "x", "x", "x"]], "margin": 0.01}, "reproduced", "margin .010"),
         ({"why": "no rows"}, "not tested", "no rows"),
         ({"by": "u", "above": [["x", "y"]]}, "not run yet", ""),
     ],
@@ -162,6 +167,39 @@ def test_without_a_test_over_users_seeds_are_compared(monkeypatch: pytest.Monkey
     (found,) = judged("p", results)
     assert found.verdict == "not"  # t = 3.46 of two degrees of freedom: p = .074; one value of c allows no test
     assert "+2 (95 % -.4841 to 4.4841, p = .074)" in found.said and "one value of each" in found.said
+
+
+def judged_rows(monkeypatch: pytest.MonkeyPatch, rows: list[dict[str, object]], **asked: object) -> JudgedClaim:
+    monkeypatch.setattr("entrenous.papers.verdicts.stored", lambda folder, name: {"claims": [claim(**asked)]})
+    (found,) = judged("p", {"t": StoredResult("t", {**CONTENT, "rows": rows, "tests": []})})
+    return found
+
+
+def test_several_comparisons_over_seeds_have_holms_p(monkeypatch: pytest.MonkeyPatch) -> None:
+    """t = 6.93 and 5.20 of two degrees of freedom: p = .0202 and .0351. Beside each other: twice the smaller, and no less for the other."""
+    rows = [
+        row(name, "m", mean, values=[mean - less, mean, mean + less])
+        for name, mean, less in (("a", 4, 1), ("b", 0, 0), ("c", 1, 0))
+    ]
+    assert "p = .020)" in judged_rows(monkeypatch, rows, above=[["a", "b"]]).said
+    assert "p = .035)" in judged_rows(monkeypatch, rows, above=[["a", "c"]]).said
+    both = judged_rows(monkeypatch, rows, above=[["a", "b"], ["a", "c"]])
+    assert both.verdict == "reproduced" and both.said.count("p = .040)") == 2
+    level = judged_rows(monkeypatch, rows, level=[["a", "b"], ["a", "c"]], margin=0.1)
+    assert "p = .020)" in level.said and "p = .035)" in level.said  # judged by the interval, of which there is one
+
+
+def test_opposite_signs_and_unlike_changes_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [
+        row("a", "m", 0.2, values=[0.1, 0.3]),
+        row("b", "m", -0.1, values=[-0.1, -0.1]),
+        row("c", "m", 0.2, values=[0.1, 0.3]),
+    ]
+    assert judged_rows(monkeypatch, rows, same_sign=[["a", "b"]]).verdict == "not"
+    assert judged_rows(monkeypatch, rows, same_sign=[["a", "b"], ["a", "c"]]).verdict == "partly"
+    alike = judged_rows(monkeypatch, rows, alike=[["a", "b", "c", "b"]], margin=0.01)
+    assert alike.verdict == "reproduced" and "`a` .3000, `c` .3000" in alike.said
+    assert judged_rows(monkeypatch, rows, alike=[["a", "b", "b", "c"]], margin=0.01).verdict == "not"  # .3 and -.3
 
 
 @pytest.mark.parametrize("paper", ["fpl", "cali3f", "fbalf", "pepper"])
