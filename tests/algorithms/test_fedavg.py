@@ -15,7 +15,9 @@ from entrenous.core.declared import bound
 from entrenous.core.errors import InputError
 from entrenous.core.protocols import Catalogue
 from entrenous.data.interactions import Interactions
+from entrenous.data.planted import planted
 from entrenous.kernels import ncf
+from entrenous.runs.pipeline import run
 
 
 @pytest.fixture(scope="module")
@@ -133,3 +135,11 @@ def test_rounds_keep_to_the_declaration(data: Interactions, model: dict[str, Any
     contract = within_contract(FedAvg(**{**SMALL, **model, "cohort": 10}), data)
     assert {one.name for one in contract.sends} == {"item", "network", "weight"}
     assert 1 <= contract.sizes["usual_rows"] <= ITEMS
+
+
+@pytest.mark.slow
+def test_many_items_with_few_rows_each_do_not_end_at_popularity() -> None:
+    """2,000 users x 15,000 items, planted tastes, histories of 16 rows, the defaults."""
+    rows = planted(users=2000, items=15000, each=20, lean=100)
+    gmf, popular = (run(name, rows, protocol="random-80-20", rounds=80).metrics["ndcg@10"] for name in ("fedavg-gmf", "popular"))
+    assert gmf > 2 * popular > 0
