@@ -61,6 +61,11 @@ def tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"), str(path))
 
 
+@cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(tree(path)))
+
+
 def imported(path: Path, node: ast.stmt) -> list[str]:
     """The absolute names of the modules that an import statement names; `from a import b` counts as both a and a.b."""
     if isinstance(node, ast.Import):
@@ -76,7 +81,7 @@ def imported(path: Path, node: ast.stmt) -> list[str]:
 
 def arrows(path: Path) -> set[str]:
     """The packages of Entrenous that a file imports from, anywhere in it."""
-    names = (name for node in ast.walk(tree(path)) if isinstance(node, ast.stmt) for name in imported(path, node))
+    names = (name for node in nodes(path) if isinstance(node, ast.stmt) for name in imported(path, node))
     return {name.split(".")[1] for name in names if name.startswith("entrenous.")} & {package(file) for file in FILES}
 
 
@@ -89,8 +94,7 @@ def graph() -> dict[str, set[str]]:
     """The files of Entrenous that each file imports from, anywhere in it, also inside functions and `if TYPE_CHECKING`."""
     files = {module(path): path for path in FILES}
     names = {
-        path: {name for node in ast.walk(tree(path)) if isinstance(node, ast.stmt) for name in imported(path, node)}
-        for path in FILES
+        path: {name for node in nodes(path) if isinstance(node, ast.stmt) for name in imported(path, node)} for path in FILES
     }
     return {
         str(path.relative_to(SRC)): {str(files[name].relative_to(SRC)) for name in names[path] & files.keys()} for path in FILES
@@ -158,7 +162,7 @@ def where(path: Path, node: ast.AST) -> str:
 
 def hits(wrong, files: list[Path] = FILES) -> list[str]:
     """`file:line: code` of every node for which `wrong(node)` holds."""
-    return [f"{where(path, node)}: {ast.unparse(node)[:80]}" for path in files for node in ast.walk(tree(path)) if wrong(node)]
+    return [f"{where(path, node)}: {ast.unparse(node)[:80]}" for path in files for node in nodes(path) if wrong(node)]
 
 
 def test_every_package_has_a_place_in_the_order():
@@ -217,7 +221,7 @@ def test_nothing_lies_loose_beside_the_rooms():
 
 
 def test_an_algorithm_is_asked_what_it_has_in_one_place():
-    asking = {str(path.relative_to(SRC)) for path in FILES if any(map(asks_an_algorithm, ast.walk(tree(path))))}
+    asking = {str(path.relative_to(SRC)) for path in FILES if any(map(asks_an_algorithm, nodes(path)))}
     assert asking - {READER} == set()
 
 
@@ -248,7 +252,7 @@ def test_each_engine_is_imported_by_its_adapter_alone():
     found = [
         f"{where(path, node)}: {name}"
         for path in FILES
-        for node in ast.walk(tree(path))
+        for node in nodes(path)
         if isinstance(node, ast.stmt)
         for name in imported(path, node)
         if name.split(".")[0] in ADAPTERS and not str(path.relative_to(SRC)).startswith(ADAPTERS[name.split(".")[0]])
@@ -278,7 +282,7 @@ def test_a_module_that_is_never_imported(module):
     found = [
         where(path, node)
         for path in FILES
-        for node in ast.walk(tree(path))
+        for node in nodes(path)
         if isinstance(node, ast.stmt)
         and {name for name in imported(path, node) if name == module or name.startswith(module + ".")}
     ]
