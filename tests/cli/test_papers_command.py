@@ -31,6 +31,12 @@ def test_an_estimate_runs_nothing_without_list_either(two, tmp_path, capsys):  #
     assert not list(tmp_path.rglob("*.json"))
 
 
+def test_what_is_stored_is_listed_without_scipy(two, tmp_path, capsys, monkeypatch):  # noqa: F811
+    monkeypatch.setattr("entrenous.papers.runner.find_spec", lambda name: None)
+    assert called(tmp_path, "--list", "--json") == 0 and '"good"' in capsys.readouterr().out
+    assert called(tmp_path, "--estimate") == 2 and "SciPy is not installed" in capsys.readouterr().err
+
+
 def test_pages_are_filled_where_the_results_are(two, tmp_path, capsys, monkeypatch):  # noqa: F811
     assert called(tmp_path, "--docs") == 2
     assert "error: --docs: no README.md and docs in" in capsys.readouterr().err

@@ -94,9 +94,9 @@ def stock(names: Iterable[str] = (), folder: Path = FOLDER) -> list[PaperStock]:
 def estimates(names: Iterable[str], cells: Path, asked: Asked = USUAL) -> Iterator[tuple[str, WorkLeft]]:
     """What each experiment would still train, at the pace of what is remembered in `cells`. Nothing is trained. Raises InputError without
     SciPy."""
-    need_scipy()
     costs, known = TrainingCosts(cells), experiments()
     for name in names:
+        need_scipy()
         yield name, work_left(known[name], Context(cells=Cells(cells), **asked._asdict()), costs)
 
 
