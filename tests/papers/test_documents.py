@@ -15,15 +15,22 @@ from entrenous.papers.values import stored
 from entrenous.papers.verdicts import JudgedClaim, judged
 
 PAGES = pages(ROOT)
-# How many tables of experiments' figures stand in no block, typed from runs of earlier programs. The numbers may only fall.
+# How many tables with figures stand in no block: typed from runs, or made by another command than `entrenous papers`. The numbers may
+# only fall, and a page that is not here has none.
 TYPED = {
-    "README.md": 0,
-    "docs/cali3f.md": 0,
-    "docs/fbalf.md": 1,
-    "docs/pepper.md": 2,
-    "docs/privacy.md": 3,
-    "docs/results.md": 0,
-    "docs/what-pi-protects.md": 0,
+    "algorithms.md": 2,
+    "audit.md": 5,
+    "failures.md": 1,  # tests/pass_table.py
+    "fbalf.md": 1,
+    "flower.md": 1,
+    "fpl.md": 1,
+    "install.md": 1,  # tests/fresh_environment.py
+    "measured.md": 1,  # entrenous.audit.survey
+    "pepper.md": 2,
+    "poisoning.md": 4,
+    "privacy.md": 3,
+    "speed.md": 4,  # entrenous bench
+    "tune.md": 2,
 }
 ORIGIN = {"date": "2026-01-02", "commit": "abc", "pins": {"d": "0123456789abcdef"}}
 TEST = {"data": "d", "a": "x", "b": "y", "metric": "m", "difference": 0.1, "low": 0.05, "high": 0.15, "p_holm": 0.012}
@@ -104,10 +111,10 @@ def test_what_stands_in_no_block_is_seen() -> None:
     assert unmarked(block("t", f"\n{table}")) == []
 
 
-@pytest.mark.parametrize(("page", "most"), TYPED.items())
-def test_typed_tables_become_fewer(page: str, most: int) -> None:
-    typed = unmarked((ROOT / page).read_text(encoding="utf-8"))
-    assert len(typed) <= most, f"fill it from a stored result (entrenous papers, make papers-docs): {typed}"
+@pytest.mark.parametrize("page", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))], ids=lambda page: page.name)
+def test_typed_tables_become_fewer(page: Path) -> None:
+    typed = unmarked(page.read_text(encoding="utf-8"))
+    assert len(typed) <= TYPED.get(page.name, 0), f"fill it from a stored result (entrenous papers, make papers-docs): {typed}"
 
 
 # ---- claims --------------------------------------------------------------------------------------------------------------------------
