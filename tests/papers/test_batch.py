@@ -167,6 +167,16 @@ def test_costs_grow_with_rows_and_epochs(tmp_path):
     assert costs.of(Cell(algorithm="popular", settings={}, part="test"), part) is None
 
 
+def test_costs_are_those_of_trainings_on_about_as_many_rows(tmp_path):
+    part = parts_of(splits("temporal-80-20", tiny())[0])["test"]
+    for times, pace in ((0.05, 9.0), (0.06, 9.0), (0.9, 1.0), (1.1, 1.0), (30, 5.0)):
+        rows = round(len(part.rows) * times)
+        kept = {"algorithm": "fcf", "seconds": pace * rows, "rows": rows, "looks": [{"epochs": 1}]}
+        (tmp_path / f"{times}.json").write_text(json.dumps(kept))
+    cell = Cell(algorithm="fcf", settings={}, part="test", looks=(1,))
+    assert TrainingCosts(tmp_path).of(cell, part) == pytest.approx(len(part.rows), rel=0.02)
+
+
 def test_a_file_that_is_no_result_is_one_line(tmp_path):
     (tmp_path / "fpl-table2.json").write_text("{}")
     with pytest.raises(InputError, match=r"fpl-table2.json: it is not a stored result"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -16,6 +17,7 @@ from .result import Context
 from .table import PaperTable
 
 STOOD_IN = 0.5  # of every metric that no training has given
+AS_MANY = math.log(1.25)  # rows of two trainings that are compared: within a quarter
 
 
 class WorkLeft(NamedTuple):
@@ -47,10 +49,10 @@ class WorkLeft(NamedTuple):
 
 @final
 class TrainingCosts:
-    """Seconds of a training for each row and epoch, by algorithm: the median of the remembered ones of a folder."""
+    """Seconds of a training for each row and epoch, by algorithm and number of rows: those of the remembered ones of a folder."""
 
     def __init__(self, folder: Path | None) -> None:
-        self._of: dict[str, list[float]] = defaultdict(list)
+        self._of: dict[str, list[tuple[int, float]]] = defaultdict(list)
         for path in sorted(folder.glob("*.json")) if folder is not None and folder.is_dir() else ():
             try:
                 self._add(json.loads(path.read_text()))
@@ -58,12 +60,18 @@ class TrainingCosts:
                 continue  # damaged, or not of a training
 
     def _add(self, kept: Mapping[str, Any]) -> None:
-        self._of[kept["algorithm"]].append(kept["seconds"] / (kept["rows"] * max(1, kept["looks"][-1]["epochs"])))
+        rows = int(kept["rows"])
+        self._of[kept["algorithm"]].append((rows, kept["seconds"] / (rows * max(1, kept["looks"][-1]["epochs"]))))
 
     def of(self, cell: Cell, part: CellPart) -> float | None:
-        """Seconds of one training; None if its algorithm was never timed."""
-        known = self._of.get(cell.algorithm)
-        return median(known) * len(part.rows) * max(1, cell.looks[-1]) if known else None
+        """Seconds of one training, at the median pace of those on about as many rows (what a round costs beside its rows weighs more on
+        small data); None if its algorithm was never timed."""
+        known, rows = self._of.get(cell.algorithm), len(part.rows)
+        if not known:
+            return None
+        apart = [abs(math.log(many / rows)) for many, _ in known]
+        pace = median(pace for far, (_, pace) in zip(apart, known, strict=True) if far <= min(apart) + AS_MANY)
+        return pace * rows * max(1, cell.looks[-1])
 
 
 def work_left(table: PaperTable, context: Context, costs: TrainingCosts) -> WorkLeft:
