@@ -125,7 +125,8 @@ def test_the_program_of_a_result_is_that_of_its_algorithms_settings_and_table():
     one, other = (provenance.programs("fpl-table2", [name]) for name in ("pfpl", "fcf"))
     assert one["training"] != other["training"] and one["settings"] == other["settings"]
     assert provenance.programs("cali3f-table2", ["pfpl"])["table"] != one["table"]
-    assert len({provenance.programs("fpl-table2", [], used)["settings"] for used in ([], ["ncf"], ["pepper"])}) == 3
+    places = [("tuned", "ncf", "tuned", "ml-1m"), ("tuned", "ncf", "tuned", "ml-100k")]
+    assert len({provenance.programs("fpl-table2", [], used)["settings"] for used in ([], places[:1], places[1:], places)}) == 4
 
 
 def test_an_estimate_counts_what_is_not_remembered_and_trains_nothing(two, tmp_path):
@@ -199,6 +200,10 @@ def test_a_file_that_is_no_result_is_one_line(tmp_path):
         (("origin", "confirmed"), {"training": "0" * 64}),
         (("origin", "confirmed"), {"training": "0" * 64, "date": "today", "commit": "", "trainings": "many"}),
         (("tests",), [{}]),
+        (("origin", "settings"), ["ncf"]),
+        (("origin", "earlier"), {"tiny": {"date": "today"}}),
+        (("figures",), "tiny.svg"),
+        (("seconds",), "long"),
         (("quick",), "no"),
     ],
 )

@@ -51,6 +51,7 @@ def study_with(curves: dict[str, list[float]]) -> SimpleNamespace:
         cells=SimpleNamespace(outcomes_of=outcomes_of),
         pair=lambda system, part, seed, looks: (f"{part}:{dict(system.more).get('n', 'default')}", looks),
         fitting=lambda systems, notes: systems,
+        usual_epochs=lambda system: 30,
     )
 
 
@@ -68,7 +69,6 @@ def test_the_best_on_validation_is_chosen(
     monkeypatch: pytest.MonkeyPatch, curves: dict[str, list[float]], chosen: dict[str, str], rounds: int
 ) -> None:
     monkeypatch.setattr(defaults, "LOOKS", 3)
-    monkeypatch.setattr(defaults, "usual_epochs", lambda study, system: 30)
     monkeypatch.setattr(defaults, "settings_drawn", lambda algorithm, seed: [{"n": "1"}])
     study = study_with(curves)
     best, epochs = defaults.searched(study, System("fcf"))  # type: ignore[arg-type]

@@ -17,7 +17,7 @@ from entrenous.core.vocabulary import Vocabulary
 from entrenous.data.home import VARIABLE
 from entrenous.data.interactions import Interactions, build
 from entrenous.papers import fpl_cost, runner
-from entrenous.papers.batch import estimates
+from entrenous.papers.batch import PaperStock, estimates
 from entrenous.papers.confirm import confirm
 from entrenous.papers.effort import GRIDS, Budget, Effort
 from entrenous.papers.findings import agreement
@@ -249,7 +249,7 @@ def test_without_scipy_it_says_what_to_install_and_nothing_is_written(tmp_path, 
     monkeypatch.setattr(runner, "find_spec", lambda name: None)
     for call in (
         lambda: run_experiment("fpl-table4", out=tmp_path / "out"),
-        lambda: list(estimates(["fpl-table4"], tmp_path / "cells")),
+        lambda: list(estimates([PaperStock("fpl-table4", None, ())], tmp_path / "cells")),
         lambda: list(confirm(["fpl-table4"], out=tmp_path / "out")),
     ):
         with pytest.raises(InputError, match=r'SciPy is not installed.*pip install "entrenous\[papers\]"'):

@@ -47,7 +47,7 @@ def papers(
     seeds:
         How many seeds, where a table has seeds; 0 = as many as it usually has.
     data:
-        Which data sets, of those that a table has (ml-100k,ml-1m); the result is stored as a part.
+        Which data sets, of those that a table has (ml-100k,ml-1m). The result is stored as a part, or added to the part that is stored.
     threads:
         Trainings at once, 0 = one a core.
     again:
@@ -78,7 +78,7 @@ def papers(
     asked = Asked(quick, seeds, _several(data))
     if list or estimate:
         shown = stock(names, out)
-        due = [one.name for one in shown if one.wanted(asked)] if estimate else []
+        due = [one for one in shown if one.wanted(asked)] if estimate else []
         with progress_bar() as progress:
             left = {}
             for name, work in estimates(due, cells or data_home() / "experiments", asked):

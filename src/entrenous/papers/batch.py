@@ -14,6 +14,7 @@ from ..core.protocols import Progress, silent
 from ..data.home import data_home
 from .confirm import confirm
 from .estimate import TrainingCosts, WorkLeft, work_left
+from .joined import joinable, joined, lacking
 from .remember import Cells, cores
 from .result import Context
 from .runner import experiments, need_scipy, run_experiment, writable
@@ -63,11 +64,21 @@ class PaperStock(NamedTuple):
         return f"{self.state}{'' if self.replaceable(asked) else more}, not run again"
 
     def replaceable(self, asked: Asked) -> bool:
-        """Whether what is asked for is no less than what is stored."""
-        if self.stored is None or (self.stored.quick and not asked.quick):
+        """Whether what is asked for is no less than what is stored, or can be added to it."""
+        if self.stored is None or (self.stored.quick and not asked.quick) or self.done(asked):
             return True
-        less = asked.only and set(self.stored.only or ("all",)) - set(asked.only)
-        return not less and self.stored.quick == asked.quick
+        return self.covered(asked) and self.stored.quick == asked.quick
+
+    def covered(self, asked: Asked) -> bool:
+        """Whether all data sets that are stored are asked for."""
+        stored = self.stored.only or ("all",) if self.stored else ()
+        return not asked.only or set(stored) <= set(asked.only)
+
+    def done(self, asked: Asked) -> tuple[str, ...]:
+        """The data sets that are stored and to which the others that are asked for can be added; () if all is to be made."""
+        if self.stored is None or self.changed or not set(asked.only or ("all",)) - set(self.stored.only):
+            return ()
+        return self.stored.only if joinable(self.stored, experiments()[self.name], quick=asked.quick, seeds=asked.seeds) else ()
 
     def wanted(self, asked: Asked = USUAL) -> str:
         """Why a run is wanted; "" if it is not. A quick result takes no full one's place, and a part not that of more."""
@@ -91,13 +102,14 @@ def stock(names: Iterable[str] = (), folder: Path = FOLDER) -> list[PaperStock]:
     return [PaperStock(name, found.get(name), found[name].changed() if name in found else ()) for name in chosen]
 
 
-def estimates(names: Iterable[str], cells: Path, asked: Asked = USUAL) -> Iterator[tuple[str, WorkLeft]]:
+def estimates(several: Iterable[PaperStock], cells: Path, asked: Asked = USUAL) -> Iterator[tuple[str, WorkLeft]]:
     """What each experiment would still train, at the pace of what is remembered in `cells`. Nothing is trained. Raises InputError without
     SciPy."""
     costs, known = TrainingCosts(cells), experiments()
-    for name in names:
+    for one in several:
         need_scipy()
-        yield name, work_left(known[name], Context(cells=Cells(cells), **asked._asdict()), costs)
+        context = Context(cells=Cells(cells), done=one.done(asked), **asked._asdict())
+        yield one.name, work_left(known[one.name], context, costs)
 
 
 def run_papers(
@@ -114,7 +126,8 @@ def run_papers(
     """Runs every experiment (of `names`) whose stored result is absent or not of today's program, the quickest first.
 
     Trainings are remembered in `cells` (None: the folder `experiments` of the data folder) as soon as each is finished, so that a killed
-    run goes on where it was. threads: trainings at once, 0 = one a core. again: fresh ones too.
+    run goes on where it was. A stored part grows by the data sets that it lacks, see `joined`.
+    threads: trainings at once, 0 = one a core. again: fresh ones too, and whole.
     tell: told of each experiment before it begins, with the time left.
 
     Raises InputError for an unknown name and for a folder that cannot be written to.
@@ -124,12 +137,13 @@ def run_papers(
         if not writable(folder):
             raise InputError(option, f"{folder} cannot be written to", expected="a folder you may write to", fix="choose another")
     shelves = stock(names, out)
-    due = [one.name for one in shelves if one.wanted(asked) or (again and one.replaceable(asked))]
-    left = dict(estimates(due, remembered, asked)) if due else {}
+    due = {one.name: one for one in shelves if one.wanted(asked) or (again and one.replaceable(asked))}
+    left = dict(estimates(due.values(), remembered, asked)) if due else {}
     lines = [BatchLine(one.name, one.kept(asked), stored=one.stored) for one in shelves if one.name not in due]
     for done, name in enumerate(order := sorted(due, key=lambda name: (left[name].unknown > 0, left[name].seconds))):
         tell(done, len(order), f"{name}; {remaining([left[other] for other in order[done:]], threads or cores())}")
-        lines.append(_one(name, asked, out, remembered, threads, progress))
+        grows = due[name].stored if due[name].done(asked) and not (again and due[name].covered(asked)) else None
+        lines.append(_one(name, asked, out, remembered, threads, progress, grows))
     return lines
 
 
@@ -145,16 +159,20 @@ def remaining(several: Sequence[WorkLeft], workers: int) -> str:
     return f"about {f'{hours:.1f} h' if hours >= 1 else f'{60 * hours:.0f} min'} left on {workers} cores{more if unknown else ''}"
 
 
-def _one(name: str, asked: Asked, out: Path, cells: Path, threads: int, progress: Progress) -> BatchLine:
-    """Runs and stores one experiment; whatever goes wrong in it is told in the line."""
-    began = time.perf_counter()
+def _one(
+    name: str, asked: Asked, out: Path, cells: Path, threads: int, progress: Progress, grows: StoredResult | None
+) -> BatchLine:
+    """Runs and stores one experiment; whatever goes wrong in it is told in the line. grows: the stored part that it is added to."""
+    began, done = time.perf_counter(), grows.only if grows else ()
     try:
-        result = run_experiment(name, **asked._asdict(), cache=cells, threads=threads, progress=progress)
-        if not result.rows and asked.only:
-            return BatchLine(name, f"nothing of {', '.join(asked.only)}")
-        if not result.rows:
+        result = run_experiment(name, **asked._asdict(), done=done, cache=cells, threads=threads, progress=progress)
+        if not result.rows and (asked.only or (grows and lacking(result))):
+            more = f"{', '.join(asked.only) or 'its other data sets'}{''.join(f'. {note}' for note in lacking(result))}"
+            return BatchLine(name, one_line(f"nothing of {more}", 300), stored=grows)
+        if not result.rows and not grows:
             return BatchLine(name, "", one_line(" ".join(result.notes) or "no rows"))
-        keep(result, out, asked.seeds, asked.only)
+        whole = joined(grows, result, out) if grows else result
+        keep(whole, out, asked.seeds, [*dict.fromkeys((*done, *asked.only))] if asked.only else ())
         [sampled] = confirm([name], out=out, cells=cells, threads=threads, progress=progress)
     except Exception as bad:
         if os.environ.get("ENTRENOUS_DEBUG"):

@@ -20,11 +20,10 @@ from .opened import cali3f
 from .result import Row
 from .study import Study, System
 from .table import PaperTable, Trained, Values, metric_rows, on_test_rows, system_rows
-from .values import listed, printed, worded
+from .values import listed, worded
 
 NDCG = "ndcg@10"
 ROUNDS, BEST, FEWEST = "rounds to the best", "best ndcg@10", "clusters with the fewest rounds"
-PAPER = printed("cali3f", "fig5")
 # By file: what the axis says, and the curves: a metric of figure 4, and what it is called beside whose it is.
 FIGURE_4 = {
     "fairness": ("std of NDCG@10 over users", {STD: "", CHANCE: ", by chance"}),
@@ -131,7 +130,7 @@ def rounds_values(trained: Trained, system: System) -> Values:
 def rounds_rows(trained: Trained) -> list[Row]:
     """The best round of every P, and the P with the fewest rounds in each seed."""
     found = paces_of(trained)
-    return [*metric_rows(trained, rounds_values, PAPER), *(fewest_rows(trained.study, found) if found else [])]
+    return [*metric_rows(trained, rounds_values, {}), *(fewest_rows(trained.study, found) if found else [])]
 
 
 def fewest_rows(study: Study, found: Paces) -> list[Row]:
@@ -139,7 +138,7 @@ def fewest_rows(study: Study, found: Paces) -> list[Row]:
     fewest = [min(found, key=lambda p: found[p][n].best.rounds) for n in range(len(study.curve_seeds))]
     system, said = System("cali3f-gmf"), "; of the numbers of clusters that were tried"
     alone = Trained(study=study, systems=[system], seeds=study.curve_seeds, conditions=said)
-    return system_rows(alone, system, {FEWEST: fewest}, PAPER)
+    return system_rows(alone, system, {FEWEST: fewest}, {})
 
 
 def rounds_notes(trained: Trained) -> list[str]:
@@ -155,8 +154,7 @@ def influence(study: Study, found: Paces) -> list[str]:
     quality, time = (max(of.values()) / min(of.values()) for of in (ndcg, rounds))
     factors = [max(values) / min(values) for mine in found.values() if len(values := _values(mine, ROUNDS)) > 1]
     within = worded("cali3f", "within-seeds", float(np.mean(factors))) if factors else ""
-    fewest, paper = min(rounds, key=lambda p: rounds[p]), PAPER["ml-100k", "cali3f-gmf", FEWEST]
-    more = {"quality": quality - 1, "time": time, "within": within, "fewest": fewest, "paper": paper}
+    more = {"quality": quality - 1, "time": time, "within": within, "fewest": min(rounds, key=lambda p: rounds[p])}
     return [worded("cali3f", "influence", name=study.name, **more)]
 
 
@@ -184,7 +182,6 @@ EXPERIMENTS = {
         data=cali3f(("ml-100k",)),
         systems=each_number,
         train=on_curves,
-        printed=PAPER,
         rows=rounds_rows,
         findings=(rounds_notes,),
         figures=rounds_figures,

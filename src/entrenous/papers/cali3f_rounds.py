@@ -84,7 +84,7 @@ def omitted(trained: Trained) -> list[str]:
     """The rounds that Cali3F can omit, and whose curves still rise."""
     of = {name: trained.more[three(model)[0]] for model, name in MODELS.items()}
     share = {name: float(np.mean([pace.omitted for pace in mine])) for name, mine in of.items() if mine}
-    words, paper = listed(share, ".1%") or "none", FIGURE_3["ml-1m", "cali3f-gmf", OMITTED]
+    words, paper = listed(share, ".1%") or "none", FIGURE_3["ml-1m", "any", OMITTED]
     return [worded("cali3f", "omitted", name=trained.name, share=words, paper=paper), *still_rising(trained, trained.more)]
 
 
@@ -189,7 +189,6 @@ EXPERIMENTS = {
         systems=[system for model in MODELS for system in three(model)],
         train=on_curves,
         metrics=convergence_of,
-        printed=FIGURE_3,
         findings=(sooner, omitted),
         figures=convergence_figures,
     ),

@@ -19,7 +19,7 @@ from ..core.errors import one_line
 from ..core.protocols import Progress, silent
 from .cell import Cell, CellPart, Outcome
 from .estimate import asked_of
-from .provenance import TRAINING, commit, programs
+from .provenance import TRAINING, commit, places, programs
 from .remember import Cells, Pair
 from .result import Context
 from .runner import experiments, need_scipy
@@ -80,7 +80,7 @@ def _one(stored: StoredResult, table: PaperTable, out: Path, cells: Cells) -> Co
 
 def _confirmed(stored: StoredResult, trainings: int) -> dict[str, object]:
     """What a result says of the program that it was confirmed for."""
-    today = programs(stored.name, stored.origin["algorithms"], stored.origin["families"])
+    today = programs(stored.name, stored.origin["algorithms"], places(stored.origin))
     return {"date": time.strftime("%Y-%m-%d"), "commit": commit(), "trainings": trainings, TRAINING: today[TRAINING]}
 
 

@@ -13,11 +13,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ..core.declared import rounds_an_epoch, search_space
+from ..core.declared import search_space
 from ..core.keys import key
 from ..evaluate.goal import RANKING
 from ..runs.plan import algorithm_of
-from ..runs.recommenders import federated
 from ..tuning.before import space_of
 from ..tuning.space import Choices, Range, read_space
 from .effort import DEFAULTS
@@ -53,7 +52,7 @@ def train(study: Study, systems: list[System]) -> Trained:
     """Searches on validation rows, then evaluates each system as it comes and as searched on the test rows."""
     found = {system: searched(study, system) for system in systems}
     variants = [one for system, (best, _) in found.items() for one in dict.fromkeys((system, best))]
-    rounds = {system: usual_epochs(study, system) for system in systems} | dict(found.values())
+    rounds = {system: study.usual_epochs(system) for system in systems} | dict(found.values())
     pairs: list[Pair] = [study.pair(one, "test", seed, (rounds[one],)) for one in variants for seed in study.seeds]
     every = iter(study.cells.outcomes_of(pairs))
     outcomes = {one: [next(every) for _ in study.seeds] for one in variants}
@@ -62,15 +61,9 @@ def train(study: Study, systems: list[System]) -> Trained:
     return Trained(study=study, systems=variants, looks=whole, rounds=rounds)
 
 
-def usual_epochs(study: Study, system: System) -> int:
-    """The epochs of a training as it comes, 0 of a centralised system; rounds where an algorithm knows no epochs."""
-    made, catalogue = study.made(system), study.part("test").rows.catalogue
-    return made.default_rounds(catalogue) // rounds_an_epoch(made, catalogue) if federated(made) else 0
-
-
 def searched(study: Study, system: System) -> tuple[System, int]:
     """The best on validation of a system as it comes and with each drawn setting, and its epochs; itself where there is nothing to draw."""
-    most = usual_epochs(study, system)
+    most = study.usual_epochs(system)
     looks = tuple(sorted({max(1, most * number // LOOKS) for number in range(1, LOOKS + 1)})) if most else (0,)
     named = system.algorithm + SEARCHED
     drawn = [system.replaced(**settings)._replace(called=named) for settings in settings_drawn(system.algorithm, study.seed)]

@@ -105,13 +105,15 @@ def _column(head: str, column: Sequence[Row | None], spec: Spec) -> Iterator[lis
 
 def caption(result: StoredResult, data: Sequence[str] = ()) -> str:
     """The command behind a table, its seeds, and the day and commit."""
-    origin, quick = result.origin, " --quick" if result.quick else ""
+    pins, quick = result.origin["pins"], " --quick" if result.quick else ""
     excerpt = " **An excerpt (`--quick`), not the full table.**" if result.quick else ""
     pinned = dict.fromkeys(name.partition(",")[0] for name in data)
-    told = "".join(f", {name} {origin['pins'][name][:12]}" for name in pinned if name in origin["pins"])
-    said = f"`entrenous experiment {result.name}{quick}`; {result.counted(data)}; {origin['date']}, commit {origin['commit']}"
-    if again := origin.get("confirmed"):
-        said += f"; {again['trainings']} of its trainings, begun again by commit {again['commit']}, give the same"
+    told = "".join(f", {name} {pins[name][:12]}" for name in pinned if name in pins)
+    said = f"`entrenous experiment {result.name}{quick}`; {result.counted(data)}"
+    for made in result.made(data):
+        said += f"; {made['date']}, commit {made['commit']}"
+        if again := made.get("confirmed"):
+            said += f"; {again['trainings']} of its trainings, begun again by commit {again['commit']}, give the same"
     return f"<sub>{said}; sha256 of rows{told.lstrip(',')}.{excerpt}</sub>" if told else f"<sub>{said}.{excerpt}</sub>"
 
 

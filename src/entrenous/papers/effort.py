@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, final
 
 from ..data.interactions import Interactions
 from ..data.load import load
+from .named import Place
 from .values import Settings, stored, tuples, worded
 
 
@@ -53,7 +54,8 @@ class Budget:
     protocol: how rows are held out, "" = as the source of the rows says. drawn: candidates of a further sampled ranking, 0 = none.
     seeds: of tables. curve_seeds: of curves over rounds. folds: of a cross-validation that takes the place of seeds, 0 = none.
     horizon: rounds of a curve with a server. every: rounds between its evaluations on validation rows. first: whether round 1 is
-    evaluated too. gossip: (horizon, every) without a server. beyond: systems of table II that the paper does not have.
+    evaluated too. usual: how many times as long as its algorithm says itself a curve is at most, 0 = without that limit.
+    gossip: (horizon, every) without a server. beyond: systems of table II that the paper does not have.
     """
 
     protocol: str = ""
@@ -64,13 +66,23 @@ class Budget:
     horizon: int = 1
     every: int = 1
     first: bool = True
+    usual: int = 0
     gossip: tuple[int, int] = (1, 1)
     beyond: tuple[str, ...] = ("popular",)
 
     @property
     def looks(self) -> tuple[int, ...]:
         """After which rounds a curve with a server is evaluated; always after the last one."""
-        return tuple(sorted({*([1] if self.first else []), *range(self.every, self.horizon + 1, self.every), self.horizon}))
+        return self.looks_within(0)
+
+    def looks_within(self, most: int) -> tuple[int, ...]:
+        """The same of a curve that ends after so many rounds, 0 = at the horizon.
+
+        >>> Budget(horizon=100, every=40, first=False).looks_within(50), Budget(horizon=100, every=40).looks_within(0)
+        ((40, 50), (1, 40, 80, 100))
+        """
+        end = min(most or self.horizon, self.horizon)
+        return tuple(sorted({*([1] if self.first else []), *range(self.every, end + 1, self.every), end}))
 
     @property
     def gossip_looks(self) -> tuple[int, ...]:
@@ -86,8 +98,10 @@ class Effort:
 
     budgets: by data set, the quickest first. other: for data that the paper does not have.
     clusters: P of figures 4 and 5. epochs: what centralised systems are cut to, 0 = not at all.
+    place: where all of it stands in `trained/budgets.toml`; () of one that is made elsewhere.
     """
 
+    place: tuple[str, ...] = ()
     quick: bool
     budgets: Mapping[str, Budget]
     other: Budget
@@ -98,6 +112,12 @@ class Effort:
         """The budget of a data set."""
         return self.budgets.get(data, self.other)
 
+    def places(self, data: str) -> set[Place]:
+        """What of `trained/` decides how much is trained on a data set."""
+        names = ("quick", "clusters", "epochs")
+        budget = ("budgets", data) if data in self.budgets else ("other",)
+        return {(*self.place, *inside) for inside in (*((name,) for name in names), budget)} if self.place else set()
+
 
 def _budget(known: Mapping[str, Any]) -> Budget:
     return Budget(**tuples(known))
@@ -106,7 +126,7 @@ def _budget(known: Mapping[str, Any]) -> Budget:
 def _effort(name: str, paper: str = "cali3f") -> Effort:
     known = tuples(stored("trained", "budgets")[paper][name])
     budgets = {data: _budget(budget) for data, budget in known.pop("budgets").items()}
-    return Effort(budgets=budgets, other=_budget(known.pop("other")), **known)
+    return Effort(place=("trained", "budgets", paper, name), budgets=budgets, other=_budget(known.pop("other")), **known)
 
 
 FULL, QUICK = _effort("full"), _effort("quick")
@@ -116,10 +136,11 @@ TOGETHER = {name == "quick": _effort(name, "side-by-side") for name in ("full", 
 PEPPER = {name: _budget(known) for name, known in stored("trained", "budgets")["pepper"].items()}
 
 
-def pepper_budget(data: str, quick: bool) -> Budget:
-    """How much is trained of PEPPER's systems on a data set."""
+def pepper_place(data: str, quick: bool) -> Place:
+    """Where it stands how much is trained of PEPPER's systems on a data set."""
     kinds = {"ml-100k": "movielens", "planted": "planted"}
-    return PEPPER["quick" if quick else next((kind for name, kind in kinds.items() if data.startswith(name)), "places")]
+    kind = "quick" if quick else next((kind for name, kind in kinds.items() if data.startswith(name)), "places")
+    return "trained", "budgets", "pepper", kind
 
 
 # ---- what FPL tries -----------------------------------------------------------------------------------------------------------------

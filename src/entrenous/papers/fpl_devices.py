@@ -42,10 +42,10 @@ def trained_with(study: Study, systems: Any) -> Trained:
 
 def device_rows(trained: Trained) -> list[Row]:
     """A row for each variant and metric, with the value of every seed."""
-    search = Search(trained.study)
+    search, more = Search(trained.study), {"pi": None, "seeds": list(trained.study.seeds)}
     return [
         seed_row(
-            trained.name, str(system), metric, each(looks, metric), None, search.protocol(PFPL, trained.more[system]), pi=None
+            trained.name, str(system), metric, each(looks, metric), None, search.protocol(PFPL, trained.more[system]), **more
         )
         for system, looks in trained.looks.items()
         for metric in METRICS

@@ -134,7 +134,8 @@ def _setting_rows(seeded: Sequence[LeakPoint], context: Context) -> Iterator[Row
         if figure is None:
             yield row(*known, paper=None, obtained=None, protocol=said, **more)
         else:
-            yield seed_row(*known, [_values(point)[metric] or 0.0 for point in seeded], None, said, **more)
+            each = [value for point in seeded if (value := _values(point)[metric]) is not None]
+            yield seed_row(*known, each, None, said, **more)
 
 
 def _values(point: LeakPoint) -> Mapping[str, float | None]:
@@ -205,7 +206,7 @@ def found_of(measure: Measure, finding: Finding, figure: Callable[[Sequence[Leak
     def before(context: Context) -> Found:
         if not context.wants(DATA):
             return Found()
-        seeds = range(context.seed, context.seed + (context.seeds or (QUICK_SEEDS if context.quick else SEEDS)))
+        seeds = context.seed_numbers(QUICK_SEEDS if context.quick else SEEDS)
         points = list(zip(*(measure(replace(context, seed=seed)) for seed in seeds), strict=True))
         means = [mean(seeded) for seeded in points]
         figures = _drawn(figure, means) if figure else {}

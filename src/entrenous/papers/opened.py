@@ -11,7 +11,7 @@ from ..data.home import data_home
 from ..data.interactions import Interactions
 from ..data.load import load
 from ..data.sets.foursquare_italy import read
-from .effort import FULL, GRIDS, QUICK, Budget, Effort, RowSource, pepper_budget, ratings
+from .effort import FULL, GRIDS, PEPPER, QUICK, Budget, Effort, RowSource, pepper_place, ratings
 from .result import Context
 from .study import Study
 from .values import printed
@@ -68,6 +68,7 @@ def cali3f_study(context: Context, effort: Effort, data: Interactions, family: s
     budget = effort.budget(data.name)
     source = RowSource(data.name, budget.protocol, label=data.name)
     more = {"quick": effort.quick, "epochs": effort.epochs, "clusters": effort.clusters}
+    context.cells.settings.update(effort.places(data.name))
     return _study(context, source, data, budget=budget, family=family, **more)
 
 
@@ -102,7 +103,9 @@ def rated(*sources: RowSource) -> Open:
 
 def pepper_study(context: Context, source: RowSource, data: Interactions | None = None, **more: Any) -> Study:
     """PEPPER's systems on one split."""
-    usual = {"budget": pepper_budget(source.data, context.quick), "chosen_by": "the weighting sets"}
+    place = pepper_place(source.data, context.quick)
+    context.cells.settings.add(place)
+    usual = {"budget": PEPPER[place[-1]], "chosen_by": "the weighting sets"}
     return _study(context, source, data, family="pepper", lengths=LENGTHS, kept=KEPT, **{**usual, **more})
 
 
@@ -115,6 +118,7 @@ def fpl_study(context: Context, data: Interactions) -> Study:
     """One data set under FPL's protocol, whose items are those with training rows: the authors' program reads no other file. Its split has
     no seed; seeds are those of trainings."""
     source, grid = RowSource(data.name, "temporal-80-20", label=data.name), context.grid or GRIDS[context.quick]
+    context.cells.settings.add(("trained", "grids", "quick" if grid.quick else "full"))
     return _study(
         context,
         source,

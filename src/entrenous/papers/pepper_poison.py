@@ -52,7 +52,7 @@ def measured(context: Context, data: Interactions, system: System, name: str) ->
     rows = [
         attack(system.algorithm, data, attack=name, share=SHARE, settings=dict(system.more), defences=("none",), rounds=rounds,
                protocol=protocol, seed=seed)["rows"][0]
-        for seed in range(context.seed, context.seed + (context.seeds or seeds))
+        for seed in context.seed_numbers(seeds)
     ]  # fmt: skip
     return PoisonedRuns(*(np.array([row[column] for row in rows]) for column in (HR, "hr@10_attacked", ER)))
 

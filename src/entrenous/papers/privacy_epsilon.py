@@ -90,9 +90,7 @@ class SeededRows(NamedTuple):
 
 def seeded(scale: DpScale, protocol: str, context: Context) -> SeededRows:
     """Raises InputError for a data set that is not here."""
-    usual = QUICK_SEEDS if context.quick else SEEDS
-    seeds = range(context.seed, context.seed + (context.seeds or usual))
-    contexts = [replace(context, seed=seed) for seed in seeds]
+    contexts = [replace(context, seed=seed) for seed in context.seed_numbers(QUICK_SEEDS if context.quick else SEEDS)]
     return SeededRows(contexts, [scale.split(protocol, one) for one in contexts])
 
 

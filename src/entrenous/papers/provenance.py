@@ -6,7 +6,6 @@ import hashlib
 import subprocess
 import time
 from collections.abc import Iterable, Mapping
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -14,47 +13,51 @@ from ..core.discover import kind_of, modules
 from ..core.program import closure, program_sha256
 from ..runs.pins import versions
 from .cell import COMPUTED_BY, measuring, program_of
+from .named import Place, named_by, text_of
 from .remember import Cells
 
 TRAINING, SETTINGS, TABLE = PARTS = ("training", "settings", "table")  # of the program behind a result
-TOML = {SETTINGS: ("trained",), TABLE: ("printed", "words")}  # the folders beside this file that belong to each
 
 
 def provenance(name: str, cells: Cells) -> dict[str, Any]:
     """What a stored result says of its origin: see `changed` for what is compared later.
 
-    pins: {data: sha256 of its rows}. training_seconds: of all trainings behind it, whenever they were, each on one core.
+    pins: {data: sha256 of its rows}. settings: the places of `trained/` and `tuned/` that were read.
+    training_seconds: of all trainings behind it, whenever they were, each on one core.
     """
-    algorithms = sorted(cells.algorithms)
+    algorithms, settings = sorted(cells.algorithms), sorted(cells.settings)
     return {
         "date": time.strftime("%Y-%m-%d"),
         "commit": commit(),
         "versions": versions(),
         "pins": dict(sorted(cells.pins.items())),
         "algorithms": algorithms,
-        "families": sorted(cells.families),
+        "settings": [[*place] for place in settings],
         "training_seconds": round(cells.seconds, 1),
-        "program": programs(name, algorithms, sorted(cells.families)),
+        "program": programs(name, algorithms, settings),
     }
 
 
-def programs(name: str, algorithms: Iterable[str], families: Iterable[str] = ()) -> dict[str, str]:
-    """The identity of what trains and evaluates these algorithms, of the settings, and of what makes the table of them.
-
-    families: the files of `tuned/` whose settings were used.
-    """
+def programs(name: str, algorithms: Iterable[str], settings: Iterable[Place] = ()) -> dict[str, str]:
+    """The identity of what trains and evaluates these algorithms, of the settings at some places, and of what makes the table of them."""
     module = next((one.__name__ for one in modules("papers").values() if name in getattr(one, "EXPERIMENTS", {})), "")
     trained = [program_of(kind_of(algorithm)[0]) for algorithm in algorithms] or [program_sha256(COMPUTED_BY, *measuring())]
     return {
         TRAINING: hashlib.sha256("\n".join(sorted({*trained})).encode()).hexdigest(),
-        SETTINGS: _texts(*TOML[SETTINGS], *(f"tuned/{family}.toml" for family in families)),
-        TABLE: hashlib.sha256(f"{_maker(module) if module else ''}{_texts(*TOML[TABLE])}".encode()).hexdigest(),
+        SETTINGS: hashlib.sha256(text_of(settings).encode()).hexdigest(),
+        TABLE: hashlib.sha256(_maker(module).encode()).hexdigest(),
     }
 
 
 def _maker(module: str) -> str:
-    """The identity of what makes a table of its trainings: what its file imports, without what trains and evaluates any algorithm."""
-    return program_sha256(module, without=tuple(sorted(closure(COMPUTED_BY, *measuring()) - {module})))
+    """The identity of what makes a table of its trainings: what its file imports, without what trains and evaluates any algorithm; and
+    the printed figures and the words that are named there. "" of a module that is none of ours."""
+    if not module:
+        return ""
+    trains = closure(COMPUTED_BY, *measuring()) - {module}
+    return program_sha256(module, without=tuple(sorted(trains))) + text_of(
+        named_by(closure(module, without=tuple(trains)) - trains)
+    )
 
 
 def changed(name: str, origin: Mapping[str, Any]) -> list[str]:
@@ -64,11 +67,16 @@ def changed(name: str, origin: Mapping[str, Any]) -> list[str]:
     trainings are remembered and it is soon made again.
     """
     try:
-        today = programs(name, origin["algorithms"], origin["families"])
+        today = programs(name, origin["algorithms"], places(origin))
         made = [origin["program"], *([confirmed] if (confirmed := origin.get("confirmed")) else [])]
         return [part for part in PARTS if today[part] not in [one.get(part) for one in made]]
     except Exception:  # an algorithm that is no longer there, or a file of another form
         return list(PARTS)
+
+
+def places(origin: Mapping[str, Any]) -> list[Place]:
+    """The places whose settings a stored result was made by."""
+    return [tuple(place) for place in origin["settings"]]
 
 
 def commit(program: Path = Path(__file__).parent.parent) -> str:
@@ -85,11 +93,3 @@ def _git(folder: Path, *said: str) -> str:
     return subprocess.run(
         ["git", "-C", str(folder), *said], capture_output=True, text=True, timeout=20, check=True
     ).stdout.strip()
-
-
-def _texts(*paths: str) -> str:
-    """The identity of some TOML files, and of those of some folders."""
-    here = Path(str(files(__package__)))
-    found = [one for path in paths for one in ([here / path] if path.endswith(".toml") else sorted((here / path).glob("*.toml")))]
-    texts = [f"{one.parent.name}/{one.name}\n{one.read_text(encoding='utf-8')}" for one in found]
-    return hashlib.sha256("\n".join(texts).encode()).hexdigest()

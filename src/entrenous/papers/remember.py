@@ -16,6 +16,7 @@ from ..core.protocols import Progress, silent
 from ..runs.store import write_atomically
 from .cell import FORMAT, Cell, CellPart, CurvePoint, Outcome, identity
 from .compute import compute
+from .named import Place
 
 Tick: TypeAlias = Callable[[Cell, int], None]
 Pair: TypeAlias = tuple[CellPart, Cell]
@@ -28,14 +29,14 @@ class Cells:
 
     threads: cells at once, 0 = one a core; it changes no outcome. computed: how many were trained by this object.
     stand_in: gives the outcome of what is missing in place of a training, and nothing is written: to count what is missing.
-    algorithms, pins: what was trained so far, and on which rows: {data: sha256}. families: the files of `tuned/` that were read for it.
+    algorithms, pins: what was trained so far, and on which rows: {data: sha256}. settings: what of `trained/` and `tuned/` was read for it.
     """
 
     def __init__(
         self, folder: Path | None = None, *, threads: int = 0, progress: Progress = silent, stand_in: Stand | None = None
     ) -> None:
         self.folder, self.computed, self.stand_in = folder, 0, stand_in
-        self.algorithms, self.families, self.pins = set[str](), set[str](), dict[str, str]()
+        self.algorithms, self.settings, self.pins = set[str](), set[Place](), dict[str, str]()
         self._trained, self._asked = set[str](), set[str]()
         self._progress, self._workers = progress, threads or cores()
         self._memory: dict[str, Outcome] = {}

@@ -45,6 +45,7 @@ class Context:
 
     grid, effort: what is tried (FPL) and how much is trained (Cali3F), None = the full or the quick one.
     seeds: how many, 0 = as many as the budget of a data set has. only: the data sets to run, of those that the experiment has; () = all.
+    done: data sets that are left out, since a stored result has them.
     """
 
     cells: Cells
@@ -52,13 +53,18 @@ class Context:
     seed: int = 0
     seeds: int = 0
     only: tuple[str, ...] = ()
+    done: tuple[str, ...] = ()
     data: Interactions | None = None
     grid: Grid | None = None
     effort: Effort | None = None
 
     def wants(self, *names: str) -> bool:
         """Whether a data set, by any of its names, is to be run."""
-        return not self.only or not set(self.only).isdisjoint(names)
+        return set(self.done).isdisjoint(names) and (not self.only or not set(self.only).isdisjoint(names))
+
+    def seed_numbers(self, usual: int) -> range:
+        """The seeds of a table that has no study. usual: how many it has unless it is told."""
+        return range(self.seed, self.seed + (self.seeds or usual))
 
     def uses(self, algorithm: str, data: Interactions) -> None:
         """Notes what is trained on which rows, for the pins of a stored result."""

@@ -35,6 +35,7 @@ def run_experiment(
     seed: int = 0,
     seeds: int = 0,
     only: tuple[str, ...] = (),
+    done: tuple[str, ...] = (),
     threads: int = 0,
     grid: Grid | None = None,
     effort: Effort | None = None,
@@ -45,7 +46,8 @@ def run_experiment(
     quick: an excerpt. data: other rows in place of the paper's.
     out: result.json, table.md and figures go to `<out>/<name>` (quick: `<out>/<name>-quick`). cache: None = `<out>/cells`, without
     `out` the folder `experiments` of the data folder. threads: trainings at once, 0 = one a core; they change no figure.
-    seeds: how many, where a table has seeds; 0 = as many as `trained/budgets.toml` says. only: data sets, of those that it has.
+    seeds: how many, where a table has seeds; 0 = as many as `trained/budgets.toml` says. only: data sets, of those that it has; done: those
+    of them that are left out.
     grid, effort: other settings to try (FPL), more or less training (Cali3F); either may be a quick one.
 
     Raises InputError for an unknown name, for missing data (with where to get it), for an `out` that cannot be written to, and without
@@ -58,7 +60,7 @@ def run_experiment(
     began, folder = time.perf_counter(), cache or (data_home() / "experiments" if out is None else out / "cells")
     cells = Cells(folder if writable(folder) else None, threads=threads, progress=progress)
     quick = quick or any(plan is not None and plan.quick for plan in (grid, effort))
-    context = Context(quick=quick, cells=cells, seed=seed, seeds=seeds, only=only, data=data, grid=grid, effort=effort)
+    context = Context(quick=quick, cells=cells, seed=seed, seeds=seeds, only=only, done=done, data=data, grid=grid, effort=effort)
     found = experiment.run(context)
     if cells.folder is None:
         found.notes.append(f"{folder} cannot be written to, so no training was remembered.")

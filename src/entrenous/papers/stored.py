@@ -49,6 +49,8 @@ class StoredTest(_Shape):
     difference: float
     low: float
     high: float
+    t: float
+    p: float
     p_holm: float
 
 
@@ -63,17 +65,28 @@ class StoredConfirmation(_Shape):
 
 
 @final
+class StoredMaking(_Shape):
+    """When and by which program a data set of a result was made, if that was earlier than the rest, see `joined`."""
+
+    date: str
+    commit: str
+    confirmed: StoredConfirmation | None = None
+
+
+@final
 class StoredOrigin(_Shape):
-    """What the origin of a stored result must have, see `provenance`. sample: {training: identity of what it gave}, see `confirm`."""
+    """What the origin of a stored result must have, see `provenance`. sample: {training: identity of what it gave}, see `confirm`.
+    earlier: {data set: its making}, see `joined`."""
 
     date: str
     commit: str
     pins: dict[str, str]
     algorithms: list[str]
-    families: list[str] = []
+    settings: list[list[str]] = []
     program: dict[str, str]
     sample: dict[str, str] = {}
     confirmed: StoredConfirmation | None = None
+    earlier: dict[str, StoredMaking] = {}
 
 
 @final
@@ -86,6 +99,10 @@ class StoredShape(_Shape):
     notes: list[str]
     tests: list[StoredTest]
     origin: StoredOrigin
+    figures: list[str]
+    seconds: float
+    computed: int
+    remembered: int
     only: list[str] = []
 
 
@@ -115,6 +132,18 @@ class StoredResult(NamedTuple):
         """Where the result comes from: day, commit, versions, rows, program, as `provenance` makes it."""
         found: Mapping[str, Any] = self.content["origin"]
         return found
+
+    def made(self, data: Sequence[str] = ()) -> list[Mapping[str, Any]]:
+        """When and by which program the rows of some data sets (none: of all) were made, each once, the earliest first.
+
+        >>> origin = {"date": "2026-02-02", "commit": "b", "earlier": {"x": {"date": "2026-01-01", "commit": "a"}}}
+        >>> result = StoredResult("t", {"rows": [{"data": "x"}, {"data": "y"}], "origin": origin})
+        >>> [[one["commit"] for one in result.made(data)] for data in ((), ["x"], ["y"])]
+        [['a', 'b'], ['a'], ['b']]
+        """
+        names = data or dict.fromkeys(row["data"] for row in self.content["rows"])
+        makings = [self.origin.get("earlier", {}).get(name, self.origin) for name in names] or [self.origin]
+        return sorted({one["commit"]: one for one in makings}.values(), key=lambda one: str(one["date"]))
 
     @property
     def seeds(self) -> str:

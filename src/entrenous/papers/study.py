@@ -155,8 +155,10 @@ class Study:
     def tuned(self, system: System) -> Tuned:
         """What validation rows chose."""
         where = self.chosen_on or self.name
-        self.cells.families.update(filter(None, [self.family]))
+        if self.family:
+            self.cells.settings.update({("tuned", self.family, "tuned", where), ("tuned", self.family, "follows")})
         if system.shared:
+            self.cells.settings.add(("tuned", "ncf", "tuned", where))
             return settings_of_cali3f(where, system.algorithm)
         found = tuned(self.family, where, system.name)
         return found._replace(rounds=None) if system.own_rounds else found
@@ -212,7 +214,14 @@ class Study:
         algorithm = self.made(system)
         if not federated(algorithm):
             return (0,)
-        return self.budget.gossip_looks if isinstance(algorithm, GossipAlgorithm) else self.budget.looks
+        if isinstance(algorithm, GossipAlgorithm):
+            return self.budget.gossip_looks
+        return self.budget.looks_within(self.budget.usual * self.usual_epochs(system))
+
+    def usual_epochs(self, system: System) -> int:
+        """The epochs of a training as it comes, 0 of a centralised system; rounds where an algorithm knows no epochs."""
+        made, catalogue = self.made(system), self.part("test").rows.catalogue
+        return made.default_rounds(catalogue) // rounds_an_epoch(made, catalogue) if federated(made) else 0
 
     def curves(
         self,

@@ -6,7 +6,7 @@ A claim asks for comparisons, each of a metric on every data set that it names:
     lower = [["a", "b"]]          a below b, of errors, bytes, seconds and rounds
     level = [["a", "b"]]          the 95 % interval of a minus b stays within `margin` of 0 on the side that would be worse for a
     alike = [["a", "A", "b", "B"]]  that of (a - A) - (b - B), over seeds, stays within `margin` of 0 on both sides
-    near = ["a"]                  a's figure within a quarter of the printed one
+    near = ["a"]                  a's figure within a quarter of the printed one: of its row, or `printed` where the paper names no system
     most = [["a", 0.05]]          a's figure is at most that
     same_sign = [["a", "b"]]      both are above 0, or both below
 Reproduced: all hold; partly: some; not: none. Without any it is not tested, and `why` says why. A verdict on a quick result says
@@ -92,7 +92,7 @@ def _checks(claim: Mapping[str, Any], result: StoredResult) -> Iterator[ClaimChe
         for four in claim.get("alike", ()):
             yield from _alike(result, data, four, metric, claim["margin"])
         for system in claim.get("near", ()):
-            yield from _near(result, data, system, metric)
+            yield from _near(result, data, system, metric, claim.get("printed"))
         for system, bound in claim.get("most", ()):
             yield from _most(result, data, system, metric, bound)
         for a, b in claim.get("same_sign", ()):
@@ -153,11 +153,11 @@ def _alike(result: StoredResult, data: str, four: Sequence[str], metric: str, ma
         yield ClaimCheck(-margin < low and high < margin, said)
 
 
-def _near(result: StoredResult, data: str, system: str, metric: str) -> Iterator[ClaimCheck]:
+def _near(result: StoredResult, data: str, system: str, metric: str, printed: float | None) -> Iterator[ClaimCheck]:
     row = result.row(data, system, metric)
-    if row is not None and row["obtained"] is not None and row["paper"]:
-        ratio = row["obtained"] / row["paper"]
-        said = f"{data}, {metric}: `{system}` {number(row['obtained'])}, printed {number(row['paper'])}"
+    if row is not None and row["obtained"] is not None and (paper := row["paper"] or printed):
+        ratio = row["obtained"] / paper
+        said = f"{data}, {metric}: `{system}` {number(row['obtained'])}, printed {number(paper)}"
         yield ClaimCheck(1 / NEAR <= ratio <= NEAR, said)
 
 
