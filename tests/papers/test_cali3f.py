@@ -94,11 +94,11 @@ def test_table_3_is_consistent_with_itself():
 
 
 def test_the_text_about_figure_3_is_about_714_rounds():
-    within, omitted = (FIGURE_3["ml-1m", "cali3f-neumf", metric] for metric in (cali3f_rounds.NEAR, cali3f_rounds.OMITTED))
+    within, omitted = (FIGURE_3["ml-1m", "any", metric] for metric in (cali3f_rounds.NEAR, cali3f_rounds.OMITTED))
     assert round(within / (1 - omitted)) == 714
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [name for name in NAMES if experiments()[name].printed])
 def test_what_was_printed_belongs_to_systems_that_there_are(name):
     for (where, system, metric), value in experiments()[name].printed.items():
         assert where in FULL.budgets and system in algorithms() and metric and math.isfinite(value)
