@@ -4,9 +4,12 @@ from types import SimpleNamespace
 
 from entrenous.core.discover import algorithms, offers
 from entrenous.papers import side_by_side
+from entrenous.papers.effort import Budget, RowSource
+from entrenous.papers.remember import Cells
 from entrenous.papers.side_by_side import CENTRAL, FEDERATED, GOSSIP, QUICK, front_note
-from entrenous.papers.study import System
+from entrenous.papers.study import Study, System
 from tests.papers.test_cali3f import look
+from tests.papers.test_runner import tiny
 
 # needs places (PRME-G), a sibling that stands there with another network, or the same under another name or with other presets
 LEFT_OUT = {"fpl", "rfrecf", "ditto-gmf", "ditto-mlp", "fedavg-mlp", "fedfast-mlp", "reptile-mlp"}
@@ -28,3 +31,12 @@ def test_the_front_is_of_those_that_nobody_beats_in_both(monkeypatch):
     }
     (said,) = front_note(SimpleNamespace(name="d", looks=looks))
     assert "fcf (0.4000, 50.0 MB); pfpl+ (0.3000, 10.0 MB); sfpl (0.2000, 5.0 MB)." in said and "fbalf" not in said
+
+
+def test_a_curve_ends_at_so_many_times_what_an_algorithm_says_itself():
+    def looks(name: str, usual: int) -> tuple[int, ...]:
+        budget = Budget(horizon=100, every=20, first=False, usual=usual, gossip=(40, 20))
+        return Study(source=RowSource("tiny", "loo-20"), data=tiny(), cells=Cells(), budget=budget).looks(System(name))
+
+    assert looks("fcf-newton", 0) == (20, 40, 60, 80, 100) and looks("fcf-newton", 3) == (20, 24)  # it says 8 rounds
+    assert looks("fcf", 1) == looks("fcf", 0) and looks("pepper-gmf", 1) == (20, 40) and looks("popular", 1) == (0,)
