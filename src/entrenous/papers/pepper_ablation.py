@@ -27,7 +27,11 @@ REAL = (MOVIELENS, FEW, WHOLE_MOVIELENS, FOURSQUARE, GOWALLA)
 GROUPS, EACH = (2, 8), 40  # planted groups of users, and rows of a user
 NODES, ITEMS, LEAN = 160, 600, 12.0  # each group likes its own items 12 times as much as equally popular others
 HALF_THE_FACTORS = WHOLE_MOVIELENS._replace(label=f"{WHOLE_MOVIELENS}, 16 factors")  # of those in the other tables: 30 trainings
-CHOSEN_ON = {FEW: MOVIELENS, GOWALLA: FOURSQUARE, WHOLE_MOVIELENS: HALF_THE_FACTORS}  # whose settings are taken, where not its own
+CHOSEN_ON = {
+    FEW: MOVIELENS,
+    GOWALLA: FOURSQUARE,
+    WHOLE_MOVIELENS: HALF_THE_FACTORS,
+}  # whose settings are taken, where not its own
 
 HALF, RANDOM = {"aggregation": "half"}, {"alpha": 1.0}
 BOTH = System("pepper-gmf", called="weighting and sampling (PEPPER)")
