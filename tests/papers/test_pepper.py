@@ -392,6 +392,17 @@ def test_what_weighing_is_worth_is_tested_pair_by_pair(folder, short):
     assert all(f"{name}: " in result.notes[-1] for name in pepper_ablation.EFFECTS)
 
 
+@pytest.mark.parametrize("source", pepper_ablation.REAL, ids=str)
+def test_the_ablation_finds_what_was_chosen_for_each_real_set(source):
+    """A name without an entry would mean the defaults, and say nothing."""
+    assert (pepper_ablation.CHOSEN_ON.get(source, str(source)), "pepper-gmf") in CHOSEN
+
+
+def test_all_peers_have_the_same_settings_among_many():
+    each = [CHOSEN[str(pepper_accuracy.WHOLE_MOVIELENS), f"{name}-gmf"].settings for name in pepper_accuracy.GOSSIP]
+    assert len(each) == 4 and all(settings == each[0] for settings in each) and each[0]["factors"] == 32
+
+
 def test_many_peers_are_looked_at_on_rows_apart(folder, short):
     result = run("pepper-many", folder)
     of = {(row["system"], row["metric"]): row["values"] for row in result.rows}
