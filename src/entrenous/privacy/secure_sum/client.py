@@ -19,7 +19,17 @@ from .graph import Graph, graph
 from .memory import PastSum, check_own, check_parties, sums_of
 from .refusal import Code, SumRefused, require
 from .shamir import split
-from .statements import EMPTY, about_box, about_box_key, about_own, about_pair, commitment, read_advert
+from .statements import (
+    EMPTY,
+    about_box,
+    about_box_key,
+    about_own,
+    about_pair,
+    commitment,
+    committed_pair,
+    read_advert,
+    said_by,
+)
 from .terms import Floors, Roll, SumTerms, checked
 from .vector import SumRows
 
@@ -101,6 +111,7 @@ class SecureSumClient:
         self._answers: list[tuple[bytes, bytes]] = []  # sha256 of the question, and the answer, of every stage so far
         self._met: Met | None = None
         self._box_keys: dict[int, bytes] = {}
+        self._boxes: dict[int, bytes] = {}  # what this client sent to each neighbour
         self._own: tuple[bytes, bytes] = (b"", b"")  # the own shares of the own secrets: of the masks' key, of the seed
         self._held: dict[int, tuple[bytes, bytes]] = {}  # the same of each neighbour that shared
         self._sharers: list[int] = []
@@ -134,6 +145,28 @@ class SecureSumClient:
         not. All secrets are then forgotten. Raises SumRefused."""
         return self._once(m.UNMASKING, consents, lambda: self._unmask(consents))
 
+    def open_box(self, complaint: bytes) -> bytes:
+        """Answers who complained about this client's box: the key of that box, which tells who lied.
+
+        It gives away nothing that an honest party keeps: who complains of a box that is good has
+        its shares already, and of a box that was changed on the way this client opens nothing.
+        Raises SumRefused.
+        """
+        met = self._others()
+        signed = m.decode(complaint, m.Signed, m.limit_of(m.COMPLAINT, 0))
+        said_by(self.terms, self.roll, signed, m.COMPLAINT)
+        require(signed.sender in met.names, "unknown", f"'{signed.sender[:40]}' takes no part")
+        place = met.names.index(signed.sender)
+        body = hashlib.sha256(signed.body).digest()
+        self._check(m.COMPLAINT, place, met.view, body, signed.signature)
+        about = m.decode(signed.body, m.Complaint, len(signed.body))
+        require(about.dealer == met.me, "box", "the complaint is about the box of another")
+        require(place in self._boxes, "box", "no box was sent there, or all is forgotten by now")
+        sent = hashlib.sha256(self._boxes[place]).digest()
+        require(about.box == sent, "box", "the box that came is not the one that was sent")
+        opening = m.Opening(place, self._box_keys[place])
+        return self._signed(m.OPENING, met.view, m.encode(opening))
+
     # ---- stages ------------------------------------------------------------------------------------------------------------------
 
     def _advertise(self) -> bytes:
@@ -143,23 +176,23 @@ class SecureSumClient:
 
     def _share(self, roster: bytes) -> bytes:
         met = self._meet(m.decode(roster, m.Roster, self._limit(LIST_LIMIT)).adverts)
-        points, t = [place + 1 for place in met.around], met.graph.threshold
-        of_masks = split(self._secrets.masks.private_bytes_raw(), t, points)
-        of_seed = split(self._secrets.seed, t, points)
-        boxes, own, keys = [], (b"", b""), {}
-        for place, pair in zip(met.around, zip(of_masks, of_seed, strict=True), strict=True):
-            if place == met.me:
-                own = pair
-            else:
-                keys[place] = self._box_key(met, place)
-                boxes.append(p.seal(keys[place], b"".join(pair), about_box(met.view, met.me, place)))
-        answer = self._signed(m.SHARES, met.view, m.encode(m.Shares(boxes)))
-        self._met, self._own, self._box_keys = met, own, keys
+        points = [place + 1 for place in met.around]
+        of_masks = split(self._secrets.masks.private_bytes_raw(), met.graph.threshold, points)
+        of_seed = split(self._secrets.seed, met.graph.threshold, points)
+        shares = dict(zip(met.around, zip(of_masks, of_seed, strict=True), strict=True))
+        own = shares.pop(met.me)
+        keys = {place: self._box_key(met, place) for place in shares}
+        boxes = {place: p.seal(keys[place], b"".join(pair), about_box(met.view, met.me, place)) for place, pair in shares.items()}
+        # a hash of every share, signed with the boxes: by it the server knows a wrong share
+        hashes = [committed_pair(met.view, met.me, place, shares.get(place, own)) for place in met.around]
+        message = m.Shares(list(boxes.values()), b"".join(hashes))
+        answer = self._signed(m.SHARES, met.view, m.encode(message))
+        self._met, self._own, self._box_keys, self._boxes = met, own, keys, boxes
         self._views.append(met.view)
         return answer
 
     def _mask(self, inbox: bytes, vector: Int64Array, rows: SumRows, users: frozenset[int]) -> bytes:
-        met, said = self._others(), m.decode(inbox, m.Inbox, self._limit(m.BOX + 8))
+        met, said = self._others(), m.decode(inbox, m.Inbox, self._limit(m.BOX + m.COMMITTED + 8))
         about = (self.terms.run, self.terms.round)
         require(about not in self.used, "used", f"round {about[1]} of run {about[0]}: this client's masked input has left before")
         require(not users or len(users) == self.people, "floor", f"{len(users)} users; {self.people} were agreed on")
@@ -167,7 +200,15 @@ class SecureSumClient:
         self._enough(sharers, rows, users)
         near = met.near(sharers)
         require(len(said.boxes) == len(near), "box", f"{len(said.boxes)} boxes of {len(near)} neighbours that shared")
-        held = {place: self._opened(met, place, box) for place, box in zip(near, said.boxes, strict=True)}
+        require(
+            len(said.commitments) == m.COMMITTED * len(near),
+            "box",
+            f"{len(said.commitments)} bytes of hashes for {len(near)} neighbours that shared",
+        )
+        held = {}
+        for k, (place, box) in enumerate(zip(near, said.boxes, strict=True)):
+            hashes = said.commitments[m.COMMITTED * k : m.COMMITTED * (k + 1)]
+            held[place] = self._opened(met, place, box, hashes)
         words = self._words(vector, len(sharers))
         keys = {
             place: p.derive(p.agree(self._secrets.masks, met.adverts[place].masks), *about_pair(met.view, met.me, place))
@@ -215,7 +256,8 @@ class SecureSumClient:
         alive = set(self._survivors)
         body = b"".join(self._held[v][v in alive] for v in met.around if v in self._held)
         answer = self._signed(m.UNMASKING, self._views[3], body)
-        del self._secrets, self._box_keys, self._held, self._own
+        del self._secrets, self._held, self._own
+        self._box_keys, self._boxes = {}, {}
         return answer
 
     # ---- checks ------------------------------------------------------------------------------------------------------------------
@@ -292,11 +334,19 @@ class SecureSumClient:
             require(largest * parties < 1 << 31, "range", f"{largest} x {parties} parties does not fit 32-bit words")
         return vector.astype(self.terms.dtype)
 
-    def _opened(self, met: Met, place: int, box: bytes) -> tuple[bytes, bytes]:
+    def _opened(self, met: Met, place: int, box: bytes, hashes: bytes) -> tuple[bytes, bytes]:
+        """The shares in a neighbour's box. Raises SumRefused `box`, with a complaint as evidence,
+        unless they are those that the neighbour committed to."""
         plain = p.unseal(self._box_keys[place], box, about_box(met.view, place, met.me))
-        if plain is None:
-            raise SumRefused("box", f"the box of '{met.names[place][:40]}' does not open: changed, or for another roster")
-        return plain[: m.SHARE], plain[m.SHARE :]
+        if plain is not None:
+            share = (plain[: m.SHARE], plain[m.SHARE :])
+            if committed_pair(met.view, place, met.me, share) == hashes:
+                return share
+        about = m.Complaint(place, hashlib.sha256(box).digest())
+        complaint = self._signed(m.COMPLAINT, met.view, m.encode(about))
+        name = met.names[place][:40]
+        text = f"the box of '{name}' does not hold what it committed to, or was changed"
+        raise SumRefused("box", text, complaint)
 
     def _box_key(self, met: Met, place: int) -> bytes:
         common = p.agree(self._secrets.boxes, met.adverts[place].boxes)
@@ -309,7 +359,7 @@ class SecureSumClient:
         require(
             p.verified(self.roll[name], signature, statement),
             "signature",
-            f"'{name[:40]}' did not sign this {m.STAGES[stage]}: forged, or about another list",
+            f"'{name[:40]}' did not sign this {m.SAID[stage]}: forged, or about another list",
         )
 
     def _signed(self, stage: int, view: bytes, body: bytes) -> bytes:
