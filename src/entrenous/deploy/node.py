@@ -22,6 +22,7 @@ from ..core.update import Total, Update
 from ..data.interactions import Interactions
 from ..federation.executors import Threads
 from ..federation.shard import Shard
+from ..privacy.in_force import ProtectionInForce
 from ..privacy.secure_sum.terms import Floors
 from . import contribution
 from .catalogue import ITEMS, Items
@@ -35,7 +36,7 @@ from .node_store import NODE, STORE, GivenAnswer, MaskedVector, NodeStore
 from .receipt import UpdateTally, of_users
 from .request import NodeRequest
 from .responder import Responder
-from .secure import KINDS
+from .secure import KINDS, OPEN
 from .secure_node import SecureSide
 from .terms import TERMS, FederationTerms
 
@@ -78,8 +79,12 @@ class FederatedNode:
         if self.terms.masked:
             members = Members.read(folder / MEMBERS, self.terms.users)
             floors = Floors(**about.get("floors", {}))
-            secure = SecureSide(self, members, replace(floors, noise=floors.noise or self.terms.protection.noise > 0))
-            self._kinds = {"hello": self.responder.hello, "model": self._model, **dict.fromkeys(KINDS, secure.answer)}
+            # a sum of fewer would have less noise than was promised: never so few
+            fewest = max(floors.people, ProtectionInForce(self.terms.protection, self.contract).fewest)
+            noise = floors.noise or self.terms.protection.noise > 0
+            secure = SecureSide(self, members, replace(floors, people=fewest, noise=noise))
+            stages = dict.fromkeys((*KINDS, OPEN), secure.answer)
+            self._kinds = {"hello": self.responder.hello, "model": self._model, **stages}
 
     def close(self) -> None:
         self.store.close()

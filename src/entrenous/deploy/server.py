@@ -208,6 +208,6 @@ class FederationServer:
             {"status": status, "run": self.terms.run, "profile": self.terms.limits(), "round": self.round, "rounds": self.terms.rounds,
              "seconds_a_round": round(float(np.median(took)), 3) if took else 0.0, "nodes": self.collecting.present,
              "of": len(self.members.nodes), "waiting_for": list(nodes[:NAMED]), "bytes_up": done.bytes_up, "bytes_down": done.bytes_down,
-             "moved": round(self._moved, 6), "longest_answer": round(self._longest, 6), **more,
+             "liars": self.folder.liars(), "moved": round(self._moved, 6), "longest_answer": round(self._longest, 6), **more,
              "answers": {code.value: n for code, n in sorted(self.collecting.counts.items())}}
         )  # fmt: skip

@@ -69,6 +69,15 @@ class Met(NamedTuple):
         return [place for place in self.graph.neighbours(self.me) if place in some]
 
 
+class Opened(NamedTuple):
+    """What an inbox held. said: the message; sharers: places of who shared; held: of each
+    neighbour among them, its share of the masks' key and of the seed."""
+
+    said: m.Inbox
+    sharers: list[int]
+    held: dict[int, tuple[bytes, bytes]]
+
+
 @final
 class SecureSumClient:
     """advertise, share, mask, consent, unmask: in this order, each once; the same question again gets the same answer.
@@ -114,6 +123,7 @@ class SecureSumClient:
         self._boxes: dict[int, bytes] = {}  # what this client sent to each neighbour
         self._own: tuple[bytes, bytes] = (b"", b"")  # the own shares of the own secrets: of the masks' key, of the seed
         self._held: dict[int, tuple[bytes, bytes]] = {}  # the same of each neighbour that shared
+        self._looked: tuple[bytes, Opened] | None = None  # the newest inbox that was looked into
         self._sharers: list[int] = []
         self._survivors: list[int] = []
         self._rows, self._own_users = SumRows(0, 0), frozenset[int]()
@@ -191,15 +201,25 @@ class SecureSumClient:
         self._views.append(met.view)
         return answer
 
-    def _mask(self, inbox: bytes, vector: Int64Array, rows: SumRows, users: frozenset[int]) -> bytes:
-        met, said = self._others(), m.decode(inbox, m.Inbox, self._limit(m.BOX + m.COMMITTED + 8))
-        about = (self.terms.run, self.terms.round)
-        require(about not in self.used, "used", f"round {about[1]} of run {about[0]}: this client's masked input has left before")
-        require(not users or len(users) == self.people, "floor", f"{len(users)} users; {self.people} were agreed on")
+    def check_inbox(self, inbox: bytes) -> None:
+        """Look into the boxes of an inbox before anything is trained for it: as `mask` does.
+        Raises SumRefused, for a bad box with a complaint as evidence."""
+        if len(self._answers) == m.MASKED:
+            self._read_inbox(inbox)
+
+    def _read_inbox(self, inbox: bytes) -> Opened:
+        """What an inbox holds. Raises SumRefused."""
+        if self._looked is not None and self._looked[0] == inbox:
+            return self._looked[1]
+        met = self._others()
+        said = m.decode(inbox, m.Inbox, self._limit(m.BOX + m.COMMITTED + 8))
         sharers = self._list(said.sharers, range(len(met.names)), "sharers")
-        self._enough(sharers, rows, users)
         near = met.near(sharers)
-        require(len(said.boxes) == len(near), "box", f"{len(said.boxes)} boxes of {len(near)} neighbours that shared")
+        require(
+            len(said.boxes) == len(near),
+            "box",
+            f"{len(said.boxes)} boxes of {len(near)} neighbours that shared",
+        )
         require(
             len(said.commitments) == m.COMMITTED * len(near),
             "box",
@@ -209,19 +229,44 @@ class SecureSumClient:
         for k, (place, box) in enumerate(zip(near, said.boxes, strict=True)):
             hashes = said.commitments[m.COMMITTED * k : m.COMMITTED * (k + 1)]
             held[place] = self._opened(met, place, box, hashes)
+        opened = Opened(said, sharers, held)
+        self._looked = (inbox, opened)
+        return opened
+
+    def _mask(self, inbox: bytes, vector: Int64Array, rows: SumRows, users: frozenset[int]) -> bytes:
+        met = self._others()
+        about = (self.terms.run, self.terms.round)
+        require(
+            about not in self.used,
+            "used",
+            f"round {about[1]} of run {about[0]}: this client's masked input has left before",
+        )
+        require(
+            not users or len(users) == self.people,
+            "floor",
+            f"{len(users)} users; {self.people} were agreed on",
+        )
+        said, sharers, held = self._read_inbox(inbox)
+        self._enough(sharers, rows, users)
         words = self._words(vector, len(sharers))
-        keys = {
-            place: p.derive(p.agree(self._secrets.masks, met.adverts[place].masks), *about_pair(met.view, met.me, place))
-            for place in near
-        }
-        plus = [p.derive(self._secrets.seed, *about_own(met.view, met.me)), *(keys[v] for v in near if v > met.me)]
-        p.add_masks(words, plus, [keys[v] for v in near if v < met.me])
+        keys = {place: self._pair_key(met, place) for place in held}
+        own = p.derive(self._secrets.seed, *about_own(met.view, met.me))
+        # of every pair the lower place adds the mask, and the higher subtracts it
+        plus = [own, *(keys[place] for place in held if place > met.me)]
+        minus = [keys[place] for place in held if place < met.me]
+        p.add_masks(words, plus, minus)
         view = m.seen(met.view, said.sharers)
         answer = self._signed(m.MASKED, view, words.tobytes())
-        self._sharers, self._held, self._rows, self._own_users = sharers, {**held, met.me: self._own}, rows, users
+        self._sharers, self._held = sharers, {**held, met.me: self._own}
+        self._rows, self._own_users = rows, users
         self._views.append(view)
         self.used = self.used | {about}
         return answer
+
+    def _pair_key(self, met: Met, place: int) -> bytes:
+        """The key of the mask that this client shares with another."""
+        common = p.agree(self._secrets.masks, met.adverts[place].masks)
+        return p.derive(common, *about_pair(met.view, met.me, place))
 
     def _consent(self, survivors: bytes) -> bytes:
         met, said = self._others(), m.decode(survivors, m.Survivors, self._limit(LIST_LIMIT))
@@ -256,6 +301,7 @@ class SecureSumClient:
         alive = set(self._survivors)
         body = b"".join(self._held[v][v in alive] for v in met.around if v in self._held)
         answer = self._signed(m.UNMASKING, self._views[3], body)
+        self._looked = None
         del self._secrets, self._held, self._own
         self._box_keys, self._boxes = {}, {}
         return answer
