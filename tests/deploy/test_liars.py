@@ -25,6 +25,7 @@ from entrenous.deploy.secure_node import SecureSide
 from entrenous.deploy.server import serve
 from entrenous.privacy.secure_sum import messages as m
 from entrenous.privacy.secure_sum.client import SecureSumClient
+from entrenous.privacy.secure_sum.statements import box_digest
 from entrenous.privacy.secure_sum.terms import Floors
 
 LIAR, VICTIM = "node-3", "node-2"
@@ -76,9 +77,11 @@ def bad_box(client: SecureSumClient, body: bytes) -> bytes:
     """A box for the victim that holds nothing. The liar keeps it, as its own program would."""
     said = m.decode(body, m.Shares, 1 << 24)
     place = client._others().names.index(VICTIM)
+    graph, me = client._others().graph, client._others().me
     boxes = list(said.boxes)
-    boxes[client._others().graph.neighbours(client._others().me).index(place)] = bytes(m.BOX)
-    client._boxes[place] = bytes(m.BOX)
+    boxes[graph.neighbours(me).index(place)] = bytes(m.BOX)
+    at = m.COMMITTED * graph.around(me).index(place)
+    client._sent[place] = box_digest(bytes(m.BOX), said.commitments[at : at + m.COMMITTED])
     return m.encode(m.Shares(boxes, said.commitments))
 
 

@@ -27,6 +27,7 @@ from entrenous.privacy.secure_sum import messages as m
 from entrenous.privacy.secure_sum.client import SecureSumClient
 from entrenous.privacy.secure_sum.refusal import SumRefused
 from entrenous.privacy.secure_sum.server import SecureSumServer
+from entrenous.privacy.secure_sum.statements import box_digest
 
 Sum = tuple[dict[str, SecureSumClient], SecureSumServer]
 LIAR, VICTIM = name(2), name(1)
@@ -151,7 +152,8 @@ def _spoilt(client: SecureSumClient, body: bytes, box: bytes | None, hashes: boo
         committed[m.COMMITTED] ^= 1  # the victim is the second of all holders
     else:
         boxes[1] = bytes(m.BOX) if box is None else box
-    client._boxes[1] = boxes[1]
+    hashes_of_victim = bytes(committed[m.COMMITTED : 2 * m.COMMITTED])
+    client._sent[1] = box_digest(boxes[1], hashes_of_victim)  # as the liar's own program would
     return m.encode(m.Shares(boxes, bytes(committed)))
 
 
@@ -173,23 +175,30 @@ def test_who_complains_of_a_good_box_is_the_liar() -> None:
     here, server = started(6)
     shared(advertised(here, server), server)
     liar, honest = here[LIAR], here[VICTIM]
-    box = m.decode(server.inbox(LIAR), m.Inbox, 1 << 20).boxes[1]
-    about = m.Complaint(1, client_module.hashlib.sha256(box).digest())
+    inbox = m.decode(server.inbox(LIAR), m.Inbox, 1 << 20)
+    hashes = inbox.commitments[m.COMMITTED : 2 * m.COMMITTED]
+    about = m.Complaint(1, box_digest(inbox.boxes[1], hashes))
     complaint = liar._signed(m.COMPLAINT, liar._views[1], m.encode(about))
     assert server.add_complaint(complaint) == VICTIM
     server.add_opening(honest.open_box(complaint))
     assert server.liars == {LIAR: f"complained of the good box of '{VICTIM}'"}
 
 
-def test_a_box_that_the_server_changed_is_not_opened_and_blames_nobody() -> None:
-    """Else a server could have any number of boxes opened."""
+@pytest.mark.parametrize("changed", ["box", "hashes"])
+def test_a_box_that_the_server_changed_is_not_opened_and_blames_nobody(changed: str) -> None:
+    """Else a server could have all boxes opened, and read everybody's vector: with other hashes an
+    honest node complains of a box that is as it was sent."""
     here, server = started(6)
     shared(advertised(here, server), server)
     inbox = m.decode(server.inbox(VICTIM), m.Inbox, 1 << 20)
-    changed = m.Inbox(inbox.sharers, [bytes(m.BOX), *inbox.boxes[1:]], inbox.commitments)
+    boxes, hashes = [bytes(m.BOX), *inbox.boxes[1:]], inbox.commitments
+    if changed == "hashes":
+        boxes, hashes = inbox.boxes, bytes(m.COMMITTED) + inbox.commitments[m.COMMITTED :]
     with pytest.raises(SumRefused) as refused:
-        here[VICTIM].mask(m.encode(changed), vectors(6)[VICTIM], ALL)
-    with pytest.raises(SumRefused, match="the box that came is not the one that was sent"):
+        altered = m.encode(m.Inbox(inbox.sharers, boxes, hashes))
+        here[VICTIM].mask(altered, vectors(6)[VICTIM], ALL)
+    assert refused.value.evidence
+    with pytest.raises(SumRefused, match="are not those that were sent"):
         here[name(0)].open_box(refused.value.evidence)
     assert here[VICTIM].mask(server.inbox(VICTIM), vectors(6)[VICTIM], ALL)  # it goes on
 

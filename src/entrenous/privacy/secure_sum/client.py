@@ -25,6 +25,7 @@ from .statements import (
     about_box_key,
     about_own,
     about_pair,
+    box_digest,
     commitment,
     committed_pair,
     read_advert,
@@ -120,7 +121,7 @@ class SecureSumClient:
         self._answers: list[tuple[bytes, bytes]] = []  # sha256 of the question, and the answer, of every stage so far
         self._met: Met | None = None
         self._box_keys: dict[int, bytes] = {}
-        self._boxes: dict[int, bytes] = {}  # what this client sent to each neighbour
+        self._sent: dict[int, bytes] = {}  # `box_digest` of what each neighbour was sent
         self._own: tuple[bytes, bytes] = (b"", b"")  # the own shares of the own secrets: of the masks' key, of the seed
         self._held: dict[int, tuple[bytes, bytes]] = {}  # the same of each neighbour that shared
         self._looked: tuple[bytes, Opened] | None = None  # the newest inbox that was looked into
@@ -171,9 +172,13 @@ class SecureSumClient:
         self._check(m.COMPLAINT, place, met.view, body, signed.signature)
         about = m.decode(signed.body, m.Complaint, len(signed.body))
         require(about.dealer == met.me, "box", "the complaint is about the box of another")
-        require(place in self._boxes, "box", "no box was sent there, or all is forgotten by now")
-        sent = hashlib.sha256(self._boxes[place]).digest()
-        require(about.box == sent, "box", "the box that came is not the one that was sent")
+        require(place in self._sent, "box", "no box was sent there, or all is forgotten by now")
+        # whoever is honest and got exactly this has opened it; so only a liar has it opened here
+        require(
+            about.box == self._sent[place],
+            "box",
+            "the box that came, or the hashes of its shares, are not those that were sent",
+        )
         opening = m.Opening(place, self._box_keys[place])
         return self._signed(m.OPENING, met.view, m.encode(opening))
 
@@ -303,7 +308,7 @@ class SecureSumClient:
         answer = self._signed(m.UNMASKING, self._views[3], body)
         self._looked = None
         del self._secrets, self._held, self._own
-        self._box_keys, self._boxes = {}, {}
+        self._box_keys, self._sent = {}, {}
         return answer
 
     # ---- checks ------------------------------------------------------------------------------------------------------------------
@@ -388,7 +393,7 @@ class SecureSumClient:
             share = (plain[: m.SHARE], plain[m.SHARE :])
             if committed_pair(met.view, place, met.me, share) == hashes:
                 return share
-        about = m.Complaint(place, hashlib.sha256(box).digest())
+        about = m.Complaint(place, box_digest(box, hashes))
         complaint = self._signed(m.COMPLAINT, met.view, m.encode(about))
         name = met.names[place][:40]
         text = f"the box of '{name}' does not hold what it committed to, or was changed"

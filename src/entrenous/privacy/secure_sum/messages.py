@@ -114,7 +114,8 @@ class Complaint(Strict, frozen=True):
     dealer: Count
     """The place of who sent the box."""
     box: Hash
-    """The sha256 of the box as it came."""
+    """The box and the hashes of its shares as they came (`statements.box_digest`). Both, since its
+    sender opens what it has sent: with other hashes an honest receiver complains of a good box."""
 
 
 class Opening(Strict, frozen=True):

@@ -16,7 +16,7 @@ from . import messages as m
 from . import primitives as p
 from .graph import Graph, graph
 from .refusal import SumRefused, require
-from .statements import about_box, committed, committed_pair, read_advert, said_by
+from .statements import about_box, box_digest, committed, committed_pair, read_advert, said_by
 from .terms import Roll, SumTerms, checked
 from .unmasking import Answers, WrongSecret, masks_left
 
@@ -118,7 +118,8 @@ class SecureSumServer:
         place = self._said_aside(signed, m.COMPLAINT)
         about = m.decode(signed.body, m.Complaint, len(signed.body))
         box = self._boxes.get(about.dealer, {}).get(place)
-        if box is None or hashlib.sha256(box).digest() != about.box:
+        hashes = self._commitments.get(about.dealer, {}).get(place, b"")
+        if box is None or box_digest(box, hashes) != about.box:
             self.liars[signed.sender] = "complained of a box that was not sent to it"
             raise SumRefused("box", f"'{signed.sender[:40]}' complains of a box that nobody sent")
         dealer = self._names[about.dealer]

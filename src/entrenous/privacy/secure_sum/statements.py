@@ -37,6 +37,11 @@ def committed_pair(view: bytes, owner: int, holder: int, pair: tuple[bytes, byte
     return of_masks + of_seed
 
 
+def box_digest(box: bytes, hashes: bytes) -> bytes:
+    """The sha256 of a box and of the hashes of its shares, by which a complaint names both."""
+    return hashlib.sha256(m.encode((box, hashes))).digest()
+
+
 def about_pair(view: bytes, u: int, v: int) -> Purpose:
     """The purpose, for deriving a key, of the mask that clients u and v share."""
     return ("pair", view, *pair(u, v))
