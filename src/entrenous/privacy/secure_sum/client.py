@@ -199,10 +199,11 @@ class SecureSumClient:
         keys = {place: self._box_key(met, place) for place in shares}
         boxes = {place: p.seal(keys[place], b"".join(pair), about_box(met.view, met.me, place)) for place, pair in shares.items()}
         # a hash of every share, signed with the boxes: by it the server knows a wrong share
-        hashes = [committed_pair(met.view, met.me, place, shares.get(place, own)) for place in met.around]
-        message = m.Shares(list(boxes.values()), b"".join(hashes))
+        hashes = {place: committed_pair(met.view, met.me, place, shares.get(place, own)) for place in met.around}
+        message = m.Shares(list(boxes.values()), b"".join(hashes.values()))
         answer = self._signed(m.SHARES, met.view, m.encode(message))
-        self._met, self._own, self._box_keys, self._boxes = met, own, keys, boxes
+        self._met, self._own, self._box_keys = met, own, keys
+        self._sent = {place: box_digest(box, hashes[place]) for place, box in boxes.items()}
         self._views.append(met.view)
         return answer
 
