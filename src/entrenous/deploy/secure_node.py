@@ -28,6 +28,8 @@ from .secure import KINDS, MESSAGE, sum_terms, upload
 from .terms import FederationTerms
 
 MASKED = "masked"  # the fact that names the newest round of which this node's masked input has left
+INPUTS = "inputs"  # the fact that says of how many rounds it has
+ALLOWED = "allowed"  # the fact that says of how many it may, where the owner has allowed more than the terms say
 
 
 class TrainingNode(Protocol):
@@ -93,6 +95,9 @@ class SecureSide:
             raise FrameRefused(Code.PAST_ROUND)
         if int(self._node.store.fact(MASKED) or -1) >= head.round:
             raise FrameRefused(Code.PAST_ROUND, "this node's masked input of this round has left before")
+        sent, allowed = inputs(self._node.store), allowed_inputs(self._node.store, self._node.terms)
+        if sent >= allowed:
+            raise FrameRefused(Code.WITHHELD, f"sums: {sent} masked inputs have left this node, and its owner allows {allowed}")
         terms = sum_terms(self._node.terms, head.round, head.attempt, head.model, self._length)
         identity = self._node.key.private_bytes_raw()
         self._client = SecureSumClient(
@@ -124,7 +129,8 @@ class SecureSide:
         finally:
             node.shard.release(total)
         answer = node.responder.seal_for(frame, "mask", body)
-        node.keep(request, answer, devices, {MASKED: str(request.round)}, masked)
+        sent = {MASKED: str(request.round), INPUTS: str(inputs(node.store) + 1)}
+        node.keep(request, answer, devices, sent, masked)
         return answer
 
     def _vector(self, request: NodeRequest, model: bytes) -> tuple[State, Total, MaskedVector]:
@@ -146,3 +152,14 @@ class SecureSide:
             self._node.store.remember_sum(client.terms.round, client.consented)
             self._past = (*self._past, client.consented)
         return answer
+
+
+def inputs(store: NodeStore) -> int:
+    """How many masked inputs have left a node; as many as there may be, of a store from before they were counted."""
+    counted = store.fact(INPUTS)
+    return int(counted) if counted is not None else int(store.fact(MASKED) or -1) + 1
+
+
+def allowed_inputs(store: NodeStore, terms: FederationTerms) -> int:
+    """How many masked inputs may leave a node: those of the terms, or more if its owner has said so."""
+    return int(store.fact(ALLOWED) or terms.sums)
