@@ -197,7 +197,7 @@ def _check_epsilon(invitation: Path, terms: FederationTerms, most: float | None,
         raise InputError("--epsilon", f"got {most:g}", expected="a number above 0")
     proven = terms.proven(people)
     if proven is None or proven > most:
-        problem = "its terms prove no epsilon" if proven is None else f"its {terms.rounds} rounds may spend epsilon {proven:.4g}"
+        problem = "its terms prove no epsilon" if proven is None else f"its {terms.sums} rounds may spend epsilon {proven:.4g}"
         fix = "ask the operator for more noise, a shorter clip or fewer rounds"
         raise InputError(str(invitation), problem, expected=f"at most {most:g} at delta {terms.protection.delta:g}", fix=fix)
 
@@ -271,7 +271,8 @@ def told(invitation: Path) -> list[str]:
         return [f"run {terms.run}, {where}", *lines, pushes, f"draws={draws}", terms.limits()]
     server = read_server_invitation(invitation)
     where = f"server {server.server}, {'with' if server.tls else 'WITHOUT'} TLS"
-    sizes = f"{terms.rounds} rounds, {terms.users} users, {terms.items} items"
+    more = f" (or {terms.sums} with lost ones)" if terms.masked else ""
+    sizes = f"{terms.rounds} rounds{more}, {terms.users} users, {terms.items} items"
     return [f"run {terms.run}, {where}", *lines, sizes, f"draws={draws}", terms.limits()]
 
 

@@ -41,6 +41,7 @@ def exposition(status: Mapping[str, Any], link: LinkTally | None) -> str:
     families: list[tuple[str, str, str, Rows]] = [
         ("rounds_done", "gauge", "Rounds that are over.", number("round")),
         ("rounds", "gauge", "Rounds of the federation.", number("rounds")),
+        ("rounds_lost_total", "counter", "Rounds under masks that gave no sum and do not count.", number("lost")),
         ("round_seconds", "gauge", "Seconds a round, median of this process.", number("seconds_a_round")),
         ("nodes_present", "gauge", "Nodes that are connected.", number("nodes")),
         ("nodes", "gauge", "Nodes of the federation.", number("of")),

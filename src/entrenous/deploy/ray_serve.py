@@ -176,7 +176,7 @@ class ReplicaPool:
 
     def _open(self, word: str, work: RoundWork) -> None:
         self._work, self._word, self._done, self._read = work, word, {}, 0
-        _, state, _ = standing(self._held, self._server.algorithm)
+        state = standing(self._held, self._server.algorithm).state
         self._ask("begin", word, work.round, work.model, stored(state))
 
     def _totals(self) -> MergedTotal:

@@ -13,7 +13,7 @@ from ..core.types import Array
 from ..federation.ledger import Ledger
 from .members import Members
 from .request import RoundWork, announced_of
-from .server_folder import ServerFolder
+from .server_folder import RoundCount, ServerFolder, ServerStanding
 from .terms import FederationTerms
 
 
@@ -26,12 +26,13 @@ class Founded(Protocol):
     def members(self) -> Members: ...
 
 
-def standing(folder: ServerFolder, algorithm: FederatedAlgorithm) -> tuple[int, State, Ledger]:
-    """The rounds that are done, the server's state after them, and what was sent. Raises InputError for checkpoints none of which is
-    whole."""
+def standing(folder: ServerFolder, algorithm: FederatedAlgorithm) -> ServerStanding:
+    """Where a federation stands. Raises InputError for checkpoints none of which is whole."""
     found = folder.newest(algorithm)
+    if found is not None:
+        return found
     terms = folder.terms
-    return found or (0, algorithm.init_server(terms.catalogue, key(terms.seed, "server")), Ledger())
+    return ServerStanding(0, algorithm.init_server(terms.catalogue, key(terms.seed, "server")), Ledger(), RoundCount())
 
 
 def stored(state: State) -> dict[str, Array]:

@@ -28,6 +28,8 @@ from .secure import ANSWERED, COMPLAINT, KINDS, MESSAGE, sum_terms, upload
 from .terms import FederationTerms
 
 MASKED = "masked"  # the fact that names the newest round of which this node's masked input has left
+INPUTS = "inputs"  # the fact that says of how many rounds it has
+ALLOWED = "allowed"  # the fact that says of how many it may, where the owner has allowed more than the terms say
 
 
 class TrainingNode(Protocol):
@@ -103,6 +105,11 @@ class SecureSide:
         if int(self._node.store.fact(MASKED) or -1) >= head.round:
             text = "this node's masked input of this round has left before"
             raise FrameRefused(Code.PAST_ROUND, text)
+        sent = inputs(self._node.store)
+        allowed = allowed_inputs(self._node.store, self._node.terms)
+        if sent >= allowed:
+            text = f"sums: {sent} masked inputs have left this node; its owner allows {allowed}"
+            raise FrameRefused(Code.WITHHELD, text)
         self._client = SecureSumClient(
             sum_terms(self._node.terms, self._node.shard.contract, *asked, head.model),
             self._roll,
@@ -169,7 +176,8 @@ class SecureSide:
         finally:
             node.shard.release(total)
         answer = node.responder.seal_for(frame, "mask", body)
-        node.keep(request, answer, devices, {MASKED: str(request.round)}, masked)
+        sent = {MASKED: str(request.round), INPUTS: str(inputs(node.store) + 1)}
+        node.keep(request, answer, devices, sent, masked)
         return answer
 
     def _vector(self, request: NodeRequest, model: bytes) -> tuple[State, Total, MaskedVector]:
@@ -191,3 +199,14 @@ class SecureSide:
             self._node.store.remember_sum(client.terms.round, client.consented)
             self._past = (*self._past, client.consented)
         return answer
+
+
+def inputs(store: NodeStore) -> int:
+    """How many masked inputs have left a node; as many as there may be, of a store from before they were counted."""
+    counted = store.fact(INPUTS)
+    return int(counted) if counted is not None else int(store.fact(MASKED) or -1) + 1
+
+
+def allowed_inputs(store: NodeStore, terms: FederationTerms) -> int:
+    """How many masked inputs may leave a node: those of the terms, or more if its owner has said so."""
+    return int(store.fact(ALLOWED) or terms.sums)

@@ -78,6 +78,7 @@ class SecureRound:
         self._sum: SecureSumServer | None = None  # None: what was asked for is not known, as far as a damaged journal tells
         self._attempt_number = 0
         self._taking: bytes | None = None  # the frame whose message is being taken
+        self.begun = False  # whether nodes are asked at all: if there is no sum then, the round is lost, else passed over
 
     def run(self) -> Total:
         """Run the stages of the sum, in several attempts if need be. Returns the sum, which has no devices if the round is
@@ -88,6 +89,7 @@ class SecureRound:
             line = f"round {number}: {never}; the model is unchanged"
             server.folder.log(LogLine(line, "lost", level="warning", round=number))
             return self._empty
+        self.begun = True
         attempt = server.folder.newest_attempt(number)
         while True:
             journal = server.kept("journal", lambda: server.folder.journal(number, attempt))  # noqa: B023  # used at once

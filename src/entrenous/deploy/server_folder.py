@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar, final
+from typing import Any, NamedTuple, Self, TypeVar, final
 
 import numpy as np
 
@@ -34,6 +34,37 @@ PHASE = "server"
 PARTS = 10  # of all rounds, after each of which a model is kept to go back to
 SUMS, KEPT_SUMS = "sums.json", 64  # sets of nodes whose sums were asked for
 LIARS = "liars.json"
+
+
+class RoundCount(NamedTuple):
+    """What became of the rounds so far. counted: those whose sum is in the model; lost: under masks, those whose masked inputs were asked
+    for and gave no sum, since the start or since somebody last went back to a kept model; asked: all rounds ever whose masked inputs were
+    asked for, which is how many each node may have answered."""
+
+    counted: int = 0
+    lost: int = 0
+    asked: int = 0
+
+    def about(self) -> dict[str, str]:
+        """The counts as a checkpoint has them beside its arrays."""
+        return {name: str(value) for name, value in self._asdict().items()}
+
+    @classmethod
+    def of(cls, about: Mapping[str, str], number: int) -> Self:
+        """The counts in a checkpoint after round `number`; in one of before there were counts, every round counts."""
+        if "counted" not in about:
+            return cls(number, 0, number)
+        return cls(*(int(about[name]) for name in cls._fields))
+
+
+class ServerStanding(NamedTuple):
+    """Where a federation stands. round: the number of the next round, larger than that of every round before; state: the server's; ledger:
+    what was sent."""
+
+    round: int
+    state: State
+    ledger: Ledger
+    tally: RoundCount
 
 
 @final
@@ -68,9 +99,8 @@ class ServerFolder:
         with suppress(OSError):
             os.write(self._log, written(text, self.log_format))
 
-    def newest(self, algorithm: FederatedAlgorithm) -> tuple[int, State, Ledger] | None:
-        """The newest checkpoint that verifies: (rounds done, the server's state, the ledger); None before the first. Damaged ones
-        are logged.
+    def newest(self, algorithm: FederatedAlgorithm) -> ServerStanding | None:
+        """Where the newest checkpoint that verifies stands; None before the first. Damaged ones are logged.
 
         Raises InputError if there are checkpoints and none of them verifies, since starting anew is for the operator to decide.
         """
@@ -92,14 +122,16 @@ class ServerFolder:
                 str(self.path), "its checkpoint is of other terms", fix="give the new federation a folder of its own"
             )
         state = restore_state(algorithm, "holds", "server", found.arrays)
-        return found.round, state, Ledger(*(int(count) for count in found.arrays["ledger"]))
+        ledger = Ledger(*(int(count) for count in found.arrays["ledger"]))
+        return ServerStanding(found.round, state, ledger, RoundCount.of(found.about, found.round))
 
-    def commit(self, number: int, state: State, ledger: Ledger) -> None:
-        """Store the state after `number` rounds, whole or not at all, and delete the journals of those rounds."""
-        arrays = {**{f"server.{name}": array for name, array in arrays_of(state).items()}, "ledger": np.array(ledger, np.int64)}
-        about = {"run": self.terms.run, "format": str(FORMAT), "version": __version__}
-        store.write_checkpoint(self.path, PHASE, number, arrays, **about)
-        keep(self.path, number, self.terms.rounds)
+    def commit(self, now: ServerStanding) -> None:
+        """Store where the federation stands, whole or not at all, and delete the journals of the rounds before."""
+        arrays = {f"server.{name}": array for name, array in arrays_of(now.state).items()}
+        arrays["ledger"] = np.array(now.ledger, np.int64)
+        about = {"run": self.terms.run, "format": str(FORMAT), "version": __version__, **now.tally.about()}
+        store.write_checkpoint(self.path, PHASE, now.round, arrays, **about)
+        keep(self.path, now.round, now.tally.counted, self.terms.rounds)
         self.drop_journals()
 
     def drop_journals(self) -> None:
@@ -179,10 +211,10 @@ class ServerFolder:
 # ---- rounds to go back to ----------------------------------------------------------------------------------------------------------------
 
 
-def keep(folder: Path, number: int, rounds: int) -> None:
-    """Keep the checkpoint of a round under a second name, if it is a tenth part of all rounds after the last one that was kept."""
-    kept = folder / f"kept-{PHASE}-{number:09d}.safetensors"
-    if number % max(1, rounds // PARTS) == 0 and not kept.exists():
+def keep(folder: Path, number: int, counted: int, rounds: int) -> None:
+    """Keep the checkpoint of round `number` under a second name, if it is a tenth part of all rounds after the last one that was kept."""
+    kept = folder / f"kept-{PHASE}-{counted:09d}.safetensors"
+    if counted % max(1, rounds // PARTS) == 0 and not kept.exists():
         os.link(folder / f"checkpoint-{PHASE}-{number:09d}.safetensors", kept)
 
 

@@ -32,6 +32,8 @@ OWN = "own"  # begins the name of an algorithm that is no part of this package o
 OF_SERVER = {"rounds", "protection", "apart", "deadline", "quorum", "most_norm", "most_weight", "most_move"}
 OF_PEERS = {"period", "oldest"}
 LARGEST = 16 << 20  # bytes of a model between peers
+SPARE = 10  # a round in so many may be lost under masks and is made up for
+LAST_NUMBER = 999_999_999  # of a round under masks: files are named by nine digits
 EACH_PUSH = "who receives a model can hold it against the base model; of the first push that gives all items trained on"
 MASKS, SINGLY = "--profile private", "--profile paper, under which the server sees what each node sends"
 
@@ -138,6 +140,23 @@ class FederationTerms(Settings):
     def masked(self) -> bool:
         """Whether the server sees the sum of a round's nodes, and none of them singly."""
         return self.protection.secure_sum
+
+    @property
+    def spare(self) -> int:
+        """How many rounds may be lost and are made up for by further ones: a tenth of them under masks. Without masks the same round is
+        asked for again, and none is lost."""
+        return further(self.rounds) if self.masked else 0
+
+    @property
+    def sums(self) -> int:
+        """The rounds of which a node's update leaves it at most, counted ones and lost ones, unless its owner allows more."""
+        return self.rounds + self.spare
+
+    @property
+    def last_number(self) -> int:
+        """The largest number that a request may carry: of the trained model. Under masks numbers only name rounds, for each of which a
+        node sends one masked input at most; it counts these by itself (`sums`), so a server that leaves numbers out gains nothing."""
+        return LAST_NUMBER if self.masked else self.rounds
 
     @property
     def defended(self) -> bool:
@@ -266,11 +285,11 @@ class FederationTerms(Settings):
         return f"profile {self.profile}: {sums}; {noise}{f'; clip {own.clip:g}' if own.clip else ''}; {proof}"
 
     def proven(self, people: int, rounds: int | None = None) -> float | None:
-        """The epsilon of a user who is in so many rounds (None: in all), if every sum has the noise of `people` users; None where the
-        terms prove nothing."""
+        """The epsilon of a user who is in so many rounds (None: in all, with those that may be lost, of which a server that lies may have
+        the sum), if every sum has the noise of `people` users; None where the terms prove nothing."""
         asked = max(0, int(self.settings.get("cohort", 0)))
         cohort = min(asked or self.users, self.users)  # where the terms name no number: all, which proves less
-        return proven_for_all_rounds(self.protection, people, cohort, self.rounds if rounds is None else rounds)
+        return proven_for_all_rounds(self.protection, people, cohort, self.sums if rounds is None else rounds)
 
     # ---- as text ---------------------------------------------------------------------------------------------------------------------
 
@@ -284,3 +303,12 @@ class FederationTerms(Settings):
     def read(cls, path: Path) -> Self:
         """Read terms from a file. Raises InputError that names the file and the field."""
         return cls.parse(read_json(path), str(path))
+
+
+def further(rounds: int) -> int:
+    """How many lost rounds may be made up for beside so many.
+
+    >>> further(6), further(200)
+    (1, 20)
+    """
+    return -(-rounds // SPARE)

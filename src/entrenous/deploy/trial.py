@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -103,12 +102,12 @@ def carry_out(folder: Path, say: Callable[[str], None]) -> dict[str, Any]:
     say("the same in one process, for comparison")
     simulated = _simulated(plan)
     paper = simulated if plan.profile == PAPER else _simulated(replace(plan, profile=PAPER, protect={}))
-    lost = len(re.findall(r" round \d+: 0 of ", (folder / "server" / "server.log").read_text(encoding="utf-8")))
     network, node = gathered(folder).sha256, sorted((folder / "nodes").iterdir())[0]
     user, number, items = recommend(node, None, 10)
+    said = status(folder / "server")
     return {
         "network": network, "simulation": simulated.manifest["model_sha256"], "same": network == simulated.manifest["model_sha256"],
-        "rounds": trial.rounds, "lost": lost, "seconds_a_round": status(folder / "server")["seconds_a_round"],
+        "rounds": trial.rounds, "lost": said["lost"], "seconds_a_round": said["seconds_a_round"],
         "protocol": plan.protocol, "profile": plan.profile, "metrics": simulated.metrics, "paper": paper.metrics,
         "knows": {profile: _knows(plan.algorithm, profile) for profile in dict.fromkeys((plan.profile, PAPER))},
         "node": node.name, "user": user, "round": number, "items": items,

@@ -96,8 +96,9 @@ class Worker:
 
     def _begin(self, word: str, number: int, model: bytes) -> None:
         """Opens a round, or has a model to give; both follow from the folder."""
-        done, state, _ = standing(self._held, self._algorithm)
-        assert done == number, (done, number)  # the server commits before it orders
+        found = standing(self._held, self._algorithm)
+        state = found.state
+        assert found.round == number, (found.round, number)  # the server commits before it orders
         if word == "model":
             self._collector.offer(model_work(self._held, self._algorithm, number, state))
         else:
