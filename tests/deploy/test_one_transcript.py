@@ -14,20 +14,27 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from federation_links import FaultyLink, federation, nodes_of, server_of
+from federation_links import FaultyLink, federation, nodes_of, server_of, virtual_time
 from secure_sum_in_memory import roll, terms
 
 from entrenous.core.discover import kind_of
 from entrenous.core.protocols import State
+from entrenous.deploy import server
+from entrenous.deploy.agreed_model import OfferedModel, check_agreed, written
+from entrenous.deploy.codes import FrameRefused
 from entrenous.deploy.collector import Collector
-from entrenous.deploy.frames import FrameParts, opened
+from entrenous.deploy.founding import FoundedFederation
+from entrenous.deploy.frames import Frame, FrameParts, opened, seal, seal_parts
+from entrenous.deploy.identity import read_identity
 from entrenous.deploy.node import FederatedNode
 from entrenous.deploy.request import RoundWork, announced, announced_of
 from entrenous.deploy.secure import KINDS
 from entrenous.deploy.secure_server import SecureRound
+from entrenous.deploy.server import serve
 from entrenous.deploy.server_folder import ServerFolder
 from entrenous.privacy.secure_sum import messages as stages
 from entrenous.privacy.secure_sum.terms import Floors
+from entrenous.runs.store import model_sha256
 
 LOW = Floors(people=20, parties=3)
 VICTIM = "node-2"
@@ -171,3 +178,82 @@ def test_the_terms_of_a_sum_are_all_in_its_transcript() -> None:
         same = changed.digest(roll(3)) == usual.digest(roll(3))
         assert same == (field.name == "model"), field.name  # the model is in every advert
     assert usual.digest(roll(3)) != usual.digest(roll(4))
+
+
+# ---- the trained model -----------------------------------------------------------------------------------
+
+
+class TwoModels(FaultyLink):
+    """A server's link that gives some nodes another trained model than the rest."""
+
+    def __init__(self, made: FoundedFederation, nodes: dict[str, FederatedNode], others: set[str]):
+        super().__init__({name: node.answer for name, node in nodes.items()})
+        self._key = read_identity(made.server / "identity.key")
+        self._run, self._others = made.terms.run, others
+
+    def send(self, address: str, frame: FrameParts, seconds: float) -> None:
+        found = opened(bytes(frame))
+        if found.head.kind == "model" and address in self._others:
+            body = bytearray(found.body)
+            body[-1] ^= 1  # the last bit of the last number
+            head = found.head
+            frame = seal_parts(
+                self._key, "model", [bytes(body)], run=self._run, node="server",
+                round=head.round, items=head.items, about=head.about,
+            )  # fmt: skip
+        super().send(address, frame, seconds)
+
+
+@pytest.mark.parametrize("liked", [0, 1, 2, 3, 5])
+def test_no_node_keeps_another_trained_model_than_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, liked: int) -> None:
+    """Of five nodes so many get another model; four must have the same before any keeps it."""
+    virtual_time(monkeypatch)
+    monkeypatch.setattr(server, "FAREWELL", 0.5)
+    floors = Floors(people=1, parties=3, occupancy=0.0, apart=False)
+    made = federation(tmp_path / "f", 5, 2, secure="masks", floors=floors)
+    nodes = nodes_of(made)
+    others = set(sorted(nodes)[:liked])
+    assert serve(TwoModels(made, nodes, others), made.server)
+    kept = {name: node.store.model() for name, node in nodes.items()}
+    trained = {name for name, model in kept.items() if model is not None and model[0] == 2}
+    # where all five get the other one, they agree, but not with what this server passes on
+    assert trained == {0: set(nodes), 1: set(nodes) - others}.get(liked, set())
+    bodies = {model_sha256(kept[name][1]) for name in trained}  # type: ignore[index]
+    assert len(bodies) <= 1
+    for node in nodes.values():
+        node.close()
+
+
+def test_words_of_others_that_are_none_are_refused(tmp_path: Path) -> None:
+    floors = Floors(people=1, parties=3, occupancy=0.0, apart=False)
+    made = federation(tmp_path / "f", 5, 2, secure="masks", floors=floors)
+    nodes = nodes_of(made)
+    names = sorted(nodes)
+    offered = OfferedModel(2, bytes(32), {})
+    members = nodes[names[0]]._members
+
+    def word(name: str, **more: Any) -> Frame:
+        about = {"kind": "taken", "round": 2, "model": bytes(32), "run": made.terms.run, **more}
+        key = nodes[about.pop("signer", name)].key
+        return opened(seal(key, about.pop("kind"), node=name, **about))
+
+    def check(words: list[Frame]) -> None:
+        check_agreed(memoryview(written(words)), offered, made.terms.run, members)
+
+    good = [word(name) for name in names]
+    check(good)
+    check(good[:4])
+    for bad in (
+        good[:3],
+        [*good[:3], good[0]],  # a word counts once
+        [*good[:3], word(names[3], model=bytes([1] * 32))],
+        [*good[:3], word(names[3], round=1)],
+        [*good[:3], word(names[3], run="0" * 32)],
+        [*good[:3], word(names[3], kind="kept")],
+        [*good[:3], word(names[3], signer=names[4])],
+    ):
+        with pytest.raises(FrameRefused):
+            check(bad)
+    for junk in (b"", b"\xc1", b"\x91\x92\xc4\x00\xc4\x00", b"\x91" * 2000):
+        with pytest.raises(FrameRefused):
+            check_agreed(memoryview(junk), offered, made.terms.run, members)
