@@ -171,7 +171,7 @@ def join(
         )
     if not 1 <= least_users <= len(users):
         raise InputError("--least-users", f"got {least_users}", expected=f"1 to {len(users)}, the node's users")
-    _check_epsilon(invitation, terms, epsilon, (floors or Floors()).people)
+    check_epsilon(invitation, terms, epsilon, (floors or Floors()).people)
     items = Items.read(invitation / ITEMS, terms.items_sha256).vocabulary
     terms.check(own, algorithm)
     joined = with_items(rows, items.indices(rows.items.ids.tolist()), items)
@@ -181,7 +181,7 @@ def join(
     take(folder, invitation)
     about: dict[str, Any] = {"name": request.name}
     if terms.has_server:
-        about |= {"floors": asdict(floors or Floors()), "own": dict(own or {}), "least_users": least_users,
+        about |= {"floors": asdict(floors or Floors()), "own": dict(own or {}), "least_users": least_users, "epsilon": epsilon,
                   "algorithm": lasting(algorithm) if algorithm else "", **of_server(invitation)}  # fmt: skip
     else:
         about |= {"listen": request.listen or "0.0.0.0:0", "advertise": request.advertise}
@@ -189,15 +189,17 @@ def join(
     return users
 
 
-def _check_epsilon(invitation: Path, terms: FederationTerms, most: float | None, people: int) -> None:
-    """Refuses terms by which a user gives up more than the owner allows, as far as sums of so many people prove."""
+def check_epsilon(invitation: Path, terms: FederationTerms, most: float | None, people: int, sums: int | None = None) -> None:
+    """Refuses terms by which a user gives up more than the owner allows, as far as sums of so many people prove. sums: that may leave a
+    node; None = as many as the terms say."""
     if most is None:
         return
     if not most > 0:
         raise InputError("--epsilon", f"got {most:g}", expected="a number above 0")
-    proven = terms.proven(people)
+    sums = terms.sums if sums is None else sums
+    proven = terms.proven(people, sums)
     if proven is None or proven > most:
-        problem = "its terms prove no epsilon" if proven is None else f"its {terms.sums} rounds may spend epsilon {proven:.4g}"
+        problem = "its terms prove no epsilon" if proven is None else f"its {sums} rounds may spend epsilon {proven:.4g}"
         fix = "ask the operator for more noise, a shorter clip or fewer rounds"
         raise InputError(str(invitation), problem, expected=f"at most {most:g} at delta {terms.protection.delta:g}", fix=fix)
 

@@ -122,6 +122,11 @@ class NodeStore:
         found = self.connection.execute("select value from fact where name = ?", (name,)).fetchone()
         return None if found is None else str(found[0])
 
+    def note(self, name: str, value: str) -> None:
+        """Store a text under a name."""
+        with self.connection:
+            self.connection.execute("insert or replace into fact values (?, ?)", (name, value))
+
     @property
     def users(self) -> Int64Array:
         """The federation's numbers of this node's users, int64 [m], ascending."""

@@ -61,7 +61,7 @@ class SecureSide:
 
     def __init__(self, node: TrainingNode, members: Members, floors: Floors) -> None:
         self._node, self._floors = node, floors
-        self._roll = {name: member.key.public_bytes_raw() for name, member in members.nodes.items()}
+        self._roll = members.roll()
         self._most = {name: len(member.users) for name, member in members.nodes.items()}
         self._past = node.store.past_sums()
         self._length = size(node.shard.contract.empty_total())

@@ -11,6 +11,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple, Protocol, TypeVar, final
 
+import numpy as np
+
 from ..core.declared import Contract
 from ..core.types import Int64Array
 from ..core.update import ShownArrays, Total
@@ -71,7 +73,7 @@ class SecureRound:
         self._floors = Floors(people, terms.protection.parties, apart=terms.apart)
         self._work = work._replace(asked=self._of_before(work))
         self._now = Open(work.round, work.model, self._work.asked)
-        self._roll = {name: member.key.public_bytes_raw() for name, member in server.members.nodes.items()}
+        self._roll = server.members.roll()
         self._empty = server.contract.empty_total()  # the sum of nobody
         self._gone: set[str] = set()  # who has refused a stage of this attempt, or was not heard in time
         self._shown: dict[str, tuple[ShownArrays, ...]] = {}
@@ -139,6 +141,8 @@ class SecureRound:
         self._largest += largest_body(self._server.contract, self._now.asked)
         self._journal = journal
         self._sum = own = self._restored(terms, attempt)
+        if own.heard(stages.ADVERT) - self._now.asked.keys():
+            raise SumRefused("roster", "nodes were in it that are asked no more, since a restart")
         for stage in self._stages(attempt, own):
             if own.stage <= stage.number:  # those before were closed before a restart
                 self._hear(stage, own)
@@ -303,7 +307,8 @@ class SecureRound:
         for record in self._server.folder.recorded(self._now.round, attempt):
             if record.kind == FRAME:
                 found = opened(record.content)
-                message, shown = uploaded(found, self._server.contract, self._now.asked[found.node])
+                users = self._now.asked.get(found.node, np.empty(0, np.int64))
+                message, shown = uploaded(found, self._server.contract, users)
                 records.append(message)
                 if found.head.kind == "mask":
                     self._shown[found.node] = shown

@@ -28,7 +28,7 @@ from .exchange import ServerStopped
 from .links.port import ServerLink
 from .log_line import LogLine
 from .request import RoundWork, announced_of
-from .rounds import model_work, round_work, standing
+from .rounds import model_work, moved_on, round_work, standing
 from .secure_server import SecureRound
 from .server_folder import RoundCount, ServerFolder, ServerStanding, kept
 
@@ -77,7 +77,9 @@ class FederationServer:
         self._collecting: Collecting | None = None
         self._counted = Ledger()  # of what the collector has counted, what is in the ledger already
         self._moved = self._longest = 0.0  # how far the last round moved the model, and the longest answer of this process
-        self.round, self.state, self.ledger, self.count = standing(folder, self.algorithm)
+        self.round, self.state, self.ledger, self.count, parties = standing(folder, self.algorithm)
+        if self.terms.masked and parties != self.members.parties:
+            self.state = moved_on(self.state, self.algorithm, self.contract)
         self._passed = 0  # rounds in a row of which nobody could be asked
         begun = f"going on after round {self.round}" if self.round else "from the start"
         begun += f", {self.count.counted} of {self.terms.rounds} rounds counted" if self.count.counted != self.round else ""
@@ -145,7 +147,8 @@ class FederationServer:
 
     def _one_round(self) -> None:
         """Run one round: select users, send the download, collect updates, aggregate, and store the new model."""
-        work = round_work(self.folder, self.algorithm, self.contract, self.round, self.state)
+        drawn = self.count.drawn
+        work = round_work(self.folder, self.algorithm, self.contract, self.round, self.state, drawn)
         users = sum(len(users) for users in work.asked.values())
         if self.terms.masked:
             self._one_masked(work, users)
@@ -167,7 +170,7 @@ class FederationServer:
             self._lose(f"0 of {users} devices")
         else:
             self._passed += 1
-            self._pass_over(self.count)
+            self._pass_over(self.count._replace(drawn=self.count.drawn + 1))
 
     def _lose(self, how: str) -> None:
         """Close a round without a sum, on the disk."""
@@ -178,7 +181,7 @@ class FederationServer:
 
     def _pass_over(self, count: RoundCount) -> None:
         """Go on to the next number with the same model."""
-        now = ServerStanding(self.round + 1, self.state, self.ledger, count)
+        now = ServerStanding(self.round + 1, self.state, self.ledger, count, self.members.parties)
         self.kept("checkpoint", lambda: self.folder.commit(now))
         self.round, self.count = now.round, count
 
@@ -237,11 +240,12 @@ class FederationServer:
             bytes_up=self.ledger.bytes_up + now.bytes_up - before.bytes_up,
             messages=self.ledger.messages + now.messages - before.messages,
         )
-        count = self.count._replace(counted=self.count.counted + 1, asked=self.count.asked + 1)
-        after = ServerStanding(self.round + 1, state, ledger, count)
+        done = self.count
+        count = RoundCount(done.counted + 1, done.lost, done.asked + 1, done.drawn + 1)
+        after = ServerStanding(self.round + 1, state, ledger, count, self.members.parties)
         self.kept("checkpoint", lambda: self.folder.commit(after))
         self.folder.log(LogLine(f"round {self.round}: {total.devices} of {users} devices", "round", round=self.round))
-        self.round, self.state, self.ledger, self.count = after
+        self.round, self.state, self.ledger, self.count, _ = after
 
     def _checked(self, total: Total) -> State:
         """The next state. Raises RoundHalted for one that is not finite, or moves the model further than the terms allow."""

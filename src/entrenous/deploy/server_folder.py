@@ -15,9 +15,10 @@ from typing import Any, NamedTuple, Self, TypeVar, final
 import numpy as np
 
 from .. import __version__
-from ..core.errors import EntrenousWarning, InputError, one_line
+from ..core.errors import EntrenousError, EntrenousWarning, InputError, one_line
 from ..core.lock import holding, locked
 from ..core.protocols import FederatedAlgorithm, State, arrays_of
+from ..core.types import Array
 from ..federation.ledger import Ledger
 from ..privacy.secure_sum.memory import PastSum
 from ..runs import store
@@ -39,11 +40,13 @@ LIARS = "liars.json"
 class RoundCount(NamedTuple):
     """What became of the rounds so far. counted: those whose sum is in the model; lost: under masks, those whose masked inputs were asked
     for and gave no sum, since the start or since somebody last went back to a kept model; asked: all rounds ever whose masked inputs were
-    asked for, which is how many each node may have answered."""
+    asked for, which is how many each node may have answered; drawn: which draw of users the next round has. A lost round's users are asked
+    again under another number, since nodes answer for no other users from the same model."""
 
     counted: int = 0
     lost: int = 0
     asked: int = 0
+    drawn: int = 0
 
     def about(self) -> dict[str, str]:
         """The counts as a checkpoint has them beside its arrays."""
@@ -53,18 +56,19 @@ class RoundCount(NamedTuple):
     def of(cls, about: Mapping[str, str], number: int) -> Self:
         """The counts in a checkpoint after round `number`; in one of before there were counts, every round counts."""
         if "counted" not in about:
-            return cls(number, 0, number)
+            return cls(number, 0, number, number)
         return cls(*(int(about[name]) for name in cls._fields))
 
 
 class ServerStanding(NamedTuple):
     """Where a federation stands. round: the number of the next round, larger than that of every round before; state: the server's; ledger:
-    what was sent."""
+    what was sent; parties: whose sums it has had from this state, as `Members.parties` says it, "" = of all who were ever members."""
 
     round: int
     state: State
     ledger: Ledger
     tally: RoundCount
+    parties: str = ""
 
 
 @final
@@ -116,20 +120,29 @@ class ServerFolder:
             raise InputError(
                 str(self.path), f"none of its {len(damaged)} checkpoints can be read", expected="a whole one", fix=fix
             )
-        check_format(self.path, found.about.get("format"), found.about.get("version", ""))
-        if found.about.get("run") != self.terms.run:
+        return self._standing(algorithm, found.arrays, found.about)
+
+    def kept(self, algorithm: FederatedAlgorithm, path: Path) -> ServerStanding:
+        """Where the federation stood when it kept a model. Raises EntrenousError for a damaged file."""
+        return self._standing(algorithm, *store.read_arrays(path))
+
+    def _standing(self, algorithm: FederatedAlgorithm, arrays: Mapping[str, Array], about: Mapping[str, str]) -> ServerStanding:
+        check_format(self.path, about.get("format"), about.get("version", ""))
+        if about.get("run") != self.terms.run:
             raise InputError(
                 str(self.path), "its checkpoint is of other terms", fix="give the new federation a folder of its own"
             )
-        state = restore_state(algorithm, "holds", "server", found.arrays)
-        ledger = Ledger(*(int(count) for count in found.arrays["ledger"]))
-        return ServerStanding(found.round, state, ledger, RoundCount.of(found.about, found.round))
+        state = restore_state(algorithm, "holds", "server", arrays)
+        ledger = Ledger(*(int(count) for count in arrays["ledger"]))
+        number = int(about["round"])
+        return ServerStanding(number, state, ledger, RoundCount.of(about, number), about.get("parties", ""))
 
     def commit(self, now: ServerStanding) -> None:
         """Store where the federation stands, whole or not at all, and delete the journals of the rounds before."""
         arrays = {f"server.{name}": array for name, array in arrays_of(now.state).items()}
         arrays["ledger"] = np.array(now.ledger, np.int64)
         about = {"run": self.terms.run, "format": str(FORMAT), "version": __version__, **now.tally.about()}
+        about |= {"parties": now.parties} if now.parties else {}
         store.write_checkpoint(self.path, PHASE, now.round, arrays, **about)
         keep(self.path, now.round, now.tally.counted, self.terms.rounds)
         self.drop_journals()
@@ -148,6 +161,11 @@ class ServerFolder:
         """The records of a round that are those of process `part` of as many now, however many there were before."""
         parts = sorted(int(path.stem.rpartition("-")[2]) for path in self.path.glob(f"round-{number:09d}-*.journal"))
         return [record for each in parts if each % of == part for record in self.recorded(number, each)]
+
+    def newest_begun(self) -> int:
+        """The largest number of a round that has a journal, so that nodes may have been asked about it; -1 if none has."""
+        begun = [int(path.stem.split("-")[1]) for path in self.path.glob("round-*.journal")]
+        return max(begun, default=-1)
 
     def newest_attempt(self, number: int) -> int:
         """The number of the last attempt at a secure sum that was begun in a round; 0 before the first."""
@@ -169,9 +187,7 @@ class ServerFolder:
 
     def summed(self) -> tuple[PastSum, ...]:
         """The newest secure sums that nodes were asked to consent to, each set of nodes once."""
-        path = self.path / SUMS
-        found = read_json(path)["sums"] if path.exists() else []
-        return tuple(PastSum(bytes.fromhex(model), parties) for model, parties in found)
+        return past_sums(self.path)
 
     def remember_sum(self, summed: PastSum) -> None:
         """Store whose sum nodes are about to be asked to consent to."""
@@ -208,6 +224,13 @@ class ServerFolder:
             os.close(self._lock)
 
 
+def past_sums(folder: Path) -> tuple[PastSum, ...]:
+    """`ServerFolder.summed` of a folder that need not be open."""
+    path = folder / SUMS
+    found = read_json(path)["sums"] if path.exists() else []
+    return tuple(PastSum(bytes.fromhex(model), parties) for model, parties in found)
+
+
 # ---- rounds to go back to ----------------------------------------------------------------------------------------------------------------
 
 
@@ -219,9 +242,32 @@ def keep(folder: Path, number: int, counted: int, rounds: int) -> None:
 
 
 def kept_rounds(folder: Path) -> dict[int, Path]:
-    """The rounds whose model a server still has, ascending, each with its file; round 0 needs none."""
-    found = sorted((*folder.glob(f"kept-{PHASE}-*.safetensors"), *folder.glob(f"checkpoint-{PHASE}-*.safetensors")))
-    return {number: path for number, path in sorted((int(path.stem.rpartition("-")[2]), path) for path in found)}
+    """The counts of rounds whose model a server still has, ascending, each with its file; 0 needs none."""
+    found = {int(path.stem.rpartition("-")[2]): path for path in folder.glob(f"kept-{PHASE}-*.safetensors")}
+    for path in sorted(folder.glob(f"checkpoint-{PHASE}-*.safetensors")):
+        with suppress(EntrenousError):  # a damaged one is none to go back to
+            _, about = store.read_arrays(path)
+            found.setdefault(RoundCount.of(about, int(about["round"])).counted, path)
+    return dict(sorted(found.items()))
+
+
+def choose_kept(found: Mapping[int, Path], counted: int) -> None:
+    """Raise InputError for a count of rounds whose model is not among those that were found."""
+    if counted not in (0, *found):
+        known = ", ".join(str(each) for each in sorted({0, *found}))
+        raise InputError("--rounds", f"the model of round {counted} is not kept", expected=f"one of {known}")
+
+
+def drop_models(folder: Path, above: int, but: int = -1) -> None:
+    """Delete the kept models of more rounds than `above`, and the trained one. but: the number of a checkpoint beside which all others are
+    deleted, too; -1 = none is."""
+    for path in folder.glob(f"kept-{PHASE}-*.safetensors"):
+        if int(path.stem.rpartition("-")[2]) > above:
+            path.unlink(missing_ok=True)
+    for path in folder.glob(f"checkpoint-{PHASE}-*.safetensors"):
+        if but >= 0 and int(path.stem.rpartition("-")[2]) != but:
+            path.unlink(missing_ok=True)
+    (folder / "model.safetensors").unlink(missing_ok=True)
 
 
 def rewind(folder: Path, number: int) -> int:
@@ -230,9 +276,7 @@ def rewind(folder: Path, number: int) -> int:
     Raises InputError for a round that is not kept, and for a server at work."""
     with holding(folder / "lock"):
         found = kept_rounds(folder)
-        if number not in (0, *found):
-            known = ", ".join(str(each) for each in (0, *found))
-            raise InputError("--rounds", f"the model of round {number} is not kept", expected=f"one of {known}")
+        choose_kept(found, number)
         newest = folder / f"checkpoint-{PHASE}-{number:09d}.safetensors"
         if number and not newest.exists():
             os.link(found[number], newest)
