@@ -23,7 +23,7 @@ from ..core.types import Array, Int64Array
 from ..core.vocabulary import Vocabulary
 from ..data.interactions import NO_TIME, Interactions, build
 from ..data.visits import VisitColumns, visit_columns, with_visits
-from ..privacy.secure_sum.memory import PastSum
+from ..privacy.secure_sum.memory import PastSum, sharing
 from .catalogue import Items
 from .files import FORMAT, check_format
 
@@ -233,9 +233,11 @@ class NodeStore:
     def past_sums(self) -> tuple[PastSum, ...]:
         """The secure sums that the node has consented to, from the first one."""
         found = self.connection.execute("select model, parties, own from summed order by round").fetchall()
-        return tuple(
-            PastSum(model, json.loads(parties), frozenset(np.frombuffer(own, np.int64).tolist())) for model, parties, own in found
-        )
+        sums: list[PastSum] = []
+        for model, parties, own in found:
+            one = PastSum(model, json.loads(parties), frozenset(np.frombuffer(own, np.int64).tolist()))
+            sums.append(sharing(reversed(sums), one))
+        return tuple(sums)
 
     def remember_sum(self, number: int, summed: PastSum) -> None:
         """Store the secure sum of a round, before the node's consent leaves."""
