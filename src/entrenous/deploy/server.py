@@ -28,7 +28,7 @@ from .log_line import LogLine
 from .request import RoundWork
 from .rounds import model_work, round_work, standing
 from .secure_server import SecureRound
-from .server_folder import ServerFolder, kept
+from .server_folder import HALTED, ServerFolder, kept
 
 T = TypeVar("T")
 FAREWELL = 30.0  # seconds for the nodes to take the trained model
@@ -69,6 +69,7 @@ class FederationServer:
         )
         self._collecting: Collecting | None = None
         self._counted = Ledger()  # of what the collector has counted, what is in the ledger already
+        self._lost = 0  # rounds of this process that ended without a sum
         self._moved = self._longest = 0.0  # how far the last round moved the model, and the longest answer of this process
         self.round, self.state, self.ledger = standing(folder, self.algorithm)
         begun = f"going on after round {self.round}" if self.round else "from the start"
@@ -94,7 +95,9 @@ class FederationServer:
             raise
 
     def _run(self) -> str:
+        self._tell("running")
         while self.round < self.terms.rounds:
+            self._await_turn()
             began = time.monotonic()
             self._one_round()
             self._took.append(time.monotonic() - began)
@@ -105,6 +108,15 @@ class FederationServer:
         self.folder.log(LogLine(f"finished: {self.round} rounds, model {digest}", "finish", round=self.round))
         self._tell("finished")
         return digest
+
+    def _await_turn(self) -> None:
+        """Wait until the pace lets the next round begin. Raises ServerStopped."""
+        wall = time.time()
+        seconds = min(self.folder.pace, self.folder.committed + self.folder.pace - wall)
+        if seconds <= 0 or not self.round:
+            return
+        self._tell("pausing", next_round=round(wall + seconds, 3))
+        self.collecting.rest(seconds)
 
     def _give(self) -> None:
         """The trained model to every node that is there, to recommend by."""
@@ -167,6 +179,7 @@ class FederationServer:
             messages=self.ledger.messages + now.messages - before.messages,
         )
         self.kept("checkpoint", lambda: self.folder.commit(self.round + 1, state, ledger))
+        self._lost += not total.devices
         self.folder.log(LogLine(f"round {self.round}: {total.devices} of {users} devices", "round", round=self.round))
         self.state, self.ledger, self.round = state, ledger, self.round + 1
 
@@ -179,7 +192,7 @@ class FederationServer:
         far = moved(own.download(self.state), own.download(state)) if np.isfinite(moved(self.state, state)) else np.inf
         why = halted(self.round, far, self.terms.most_move, self.collecting.lengths)
         if why is not None:
-            self._tell("halted", reason=str(why))
+            self._tell(HALTED, reason=str(why))
             if self.terms.masked:  # a second sum of the round would tell who sent what: it is lost
                 self.kept("checkpoint", lambda: self.folder.commit(self.round + 1, self.state, self.ledger))
             raise why
@@ -189,7 +202,7 @@ class FederationServer:
 
     def kept(self, what: str, act: Callable[[], T]) -> T:
         """Write something to the disk, however long that takes. Raises ServerStopped."""
-        return kept(self.folder.log, f"round {self.round}: the {what}", act, self._pause)
+        return kept(self.folder, f"round {self.round}: the {what}", act, self._pause)
 
     def _pause(self, seconds: float) -> None:
         if self._stop.wait(seconds):
@@ -201,13 +214,13 @@ class FederationServer:
         """Say for whom a round waits."""
         self._tell("waiting", nodes)
 
-    def _tell(self, status: str, nodes: Sequence[str] = (), **more: str) -> None:
+    def _tell(self, status: str, nodes: Sequence[str] = (), **more: str | float) -> None:
         """The first round of a process waits for nodes to come, so the middle one says more than the mean. nodes: who is waited for."""
         done, took = self.ledger, self._took
         self.folder.status(
             {"status": status, "run": self.terms.run, "profile": self.terms.limits(), "round": self.round, "rounds": self.terms.rounds,
              "seconds_a_round": round(float(np.median(took)), 3) if took else 0.0, "nodes": self.collecting.present,
              "of": len(self.members.nodes), "waiting_for": list(nodes[:NAMED]), "bytes_up": done.bytes_up, "bytes_down": done.bytes_down,
-             "moved": round(self._moved, 6), "longest_answer": round(self._longest, 6), **more,
+             "lost": self._lost, "moved": round(self._moved, 6), "longest_answer": round(self._longest, 6), **more,
              "answers": {code.value: n for code, n in sorted(self.collecting.counts.items())}}
         )  # fmt: skip
