@@ -185,6 +185,10 @@ class NodeStore:
         rounds, model, sums = self.connection.execute(query).fetchone()
         return StoreStanding(int(rounds or 0), model, sums)
 
+    def version(self) -> int:
+        """A number that changes when another connection has written to the store."""
+        return int(self.connection.execute("pragma data_version").fetchone()[0])
+
     def counted(self) -> tuple[int, int]:
         """How many users and how many rows the node has."""
         users, rows = self.connection.execute("select (select count(*) from user), (select count(*) from row)").fetchone()

@@ -81,9 +81,7 @@ def _told_by(held: ServerFolder) -> Metrics:
     first = {"rounds": held.terms.rounds, "of": len(held.members.nodes)}
     certificate = certificate_ends(held.path)
     ends = None if certificate is None else certificate.timestamp()
-    return Metrics(
-        lambda: {**first, **held.said, **held.standing()}, trouble=held.trouble, certificate_ends=ends
-    )
+    return Metrics(lambda: {**first, **held.said, **held.standing()}, trouble=held.trouble, certificate_ends=ends)
 
 
 @contextmanager
