@@ -37,11 +37,11 @@ class Watching(Protocol):
     """Who is told how a node's connection is, from its event loop."""
 
     def heard(self) -> None:
-        """The server has answered."""
+        """Note that the server has answered."""
         ...
 
     def lost(self, why: str) -> None:
-        """The connection was lost, or could not be made."""
+        """Note that the connection was lost, or could not be made."""
         ...
 
     def finished(self) -> bool:
@@ -53,13 +53,13 @@ class Unwatched:
     """A node's connection of which nobody is told."""
 
     def heard(self) -> None:
-        """Nothing."""
+        """Do nothing with a word of the server."""
 
     def lost(self, why: str) -> None:
-        """Nothing."""
+        """Do nothing about a lost connection."""
 
     def finished(self) -> bool:
-        """Never, as far as is known."""
+        """False: a node of which nobody is told goes on asking."""
         return False
 
 
