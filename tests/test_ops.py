@@ -49,6 +49,27 @@ def test_a_unit_starts_a_command_that_exists_and_may_write_its_own_folder_alone(
     assert "MemoryDenyWriteExecute" not in service  # Numba compiles
 
 
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
+def test_a_unit_comes_back_for_as_long_as_a_disk_is_full(unit: Path) -> None:
+    """Before: ten starts in ten minutes, each 2 s after the last, and systemd gave up within half a minute."""
+    assert section(unit, "Unit")["StartLimitIntervalSec"] == ["0"] and "StartLimitBurst" not in section(unit, "Unit")
+    assert float(section(unit, "Service")["RestartSec"][0]) >= 5
+
+
+def test_what_the_page_on_operating_names_is_told_and_its_commands_parse() -> None:
+    page = (ROOT / "docs" / "operate.md").read_text(encoding="utf-8")
+    table = page.split("## Metrics")[1].split("Times are seconds")[0]
+    named = {re.match(r"[a-z_]+", name)[0] for name in re.findall(r"`([a-z_]+(?:\{[a-z]+\})?)`", table)}  # type: ignore[index]
+    named = {name for name in named if "_" in name or name in ("rounds", "nodes", "halted", "finished")} - {"entrenous_"}
+    alarmed = set(re.findall(r"entrenous_([a-z_]+)", page))
+    said = "".join((ROOT / "src" / "entrenous" / "deploy" / name).read_text(encoding="utf-8")
+                   for name in ("metrics.py", "node_watch.py", "peers/running.py"))  # fmt: skip
+    told = set(re.findall(r'(?:gauge|counter|counters|Family)\(\s*"([a-z_]+)"', said))
+    assert len(told) >= 30 and named | alarmed == told
+    for words in commands(page):
+        parses(words)
+
+
 def test_there_is_a_unit_for_a_server_and_one_for_every_node() -> None:
     assert [unit.name for unit in UNITS] == ["entrenous-node@.service", "entrenous-server.service"]
 

@@ -114,7 +114,6 @@ def test_bad_input_to_join_and_to_what_runs_is_one_line_and_writes_nothing(folde
         "terms.json: no such file": ["federation", "join", "a", "--invitation", "nowhere", "--data", "a.csv"],
         "place.json: no such file": ["server", "a"],
         "node.json: no such file": ["node", "a"],
-        "nothing to tell yet": ["federation", "status", "book/server"],
         "no such store": ["federation", "backup", "a", "--out", "copy.sqlite"],
         "no node 'c' on the membership list": ["federation", "shut-out", "book", "c"],
         "is or was a node": ["federation", "invite", "book", "--node", "a/request.json:5"],

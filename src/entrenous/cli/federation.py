@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -133,12 +134,13 @@ def say_beside(terms: Any, place: str = "") -> None:
 
 @app.command
 def status(*folders: Path, json: bool = False) -> None:
-    """Where a server stands: rounds, nodes, bytes, how often each answer was given; or where peers stand: pushes, models taken, errors.
+    """Where a server stands: rounds, nodes, bytes, how often each answer was given; a node: its round, answers and refusals, when it last
+    heard the server; or peers: pushes, models taken, errors.
 
     Parameters
     ----------
     folders:
-        A server's; or peers', or the one that holds them.
+        A server's; a node's; or peers', or the one that holds them.
     json:
         Print one JSON object on stdout.
     """
@@ -147,6 +149,8 @@ def status(*folders: Path, json: bool = False) -> None:
 
     if folders and is_server(folders[0]):
         return _server_status(folders[0], json)
+    if folders and _has_server(folders[0]):
+        return _node_status(folders[0], json)
     from ..deploy.peers.running import status as of
 
     found = [of(path) for path in _peers(folders)]
@@ -160,19 +164,46 @@ def status(*folders: Path, json: bool = False) -> None:
 
 def _server_status(folder: Path, json: bool) -> None:
     from ..deploy.membership import certificate_ends
-    from ..deploy.running import status as of
+    from ..deploy.running import status_of_server
 
     folder = folder / "server" if (folder / "server").is_dir() else folder
-    found, ends = of(folder), certificate_ends(folder)
-    if not found:
-        fix = "start it with `entrenous server`"
-        raise InputError(str(folder), "nothing to tell yet", expected="a server that has done a round", fix=fix)
+    found, ends = status_of_server(folder), certificate_ends(folder)
     found |= {} if ends is None else {"certificate_ends": f"{ends:%Y-%m-%d}"}
     if json:
         return emit_json(found)
-    answers = ", ".join(f"{code} {count}" for code, count in found["answers"].items())
-    shown = {**found, "waiting_for": ", ".join(found["waiting_for"]), "answers": answers}
-    table(["", ""], [[name, value] for name, value in shown.items()])
+    _show_status(found, times=("committed", "next_round"))
+
+
+def _has_server(folder: Path) -> bool:
+    """Whether a folder is that of a node or relay that has joined a federation around a server."""
+    from ..deploy.node_store import NODE
+    from ..deploy.terms import TERMS, FederationTerms
+
+    joined = (folder / NODE).exists() and (folder / TERMS).exists()
+    return joined and FederationTerms.read(folder / TERMS).has_server
+
+
+def _node_status(folder: Path, json: bool) -> None:
+    from ..deploy.node_watch import node_status
+
+    found = node_status(folder)
+    if json:
+        return emit_json(found)
+    _show_status(found, times=("last_contact", "last_answer"))
+
+
+def _show_status(found: dict[str, Any], times: tuple[str, ...]) -> None:
+    """Print a status as a table of names and values. times: names of seconds since 1970, which are shown as dates."""
+    shown = []
+    for name, value in found.items():
+        if isinstance(value, dict):
+            value = ", ".join(f"{code} {count}" for code, count in value.items())
+        elif isinstance(value, list):
+            value = ", ".join(value)
+        elif name in times:
+            value = f"{datetime.fromtimestamp(value, UTC):%Y-%m-%d %H:%M:%S} UTC" if value else "never"
+        shown.append([name, "" if value is None else value])
+    table(["", ""], shown)
 
 
 def _peers(folders: tuple[Path, ...]) -> list[Path]:

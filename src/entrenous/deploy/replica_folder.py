@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from ..core.errors import InputError
 from ..core.lock import is_held, locked
 from .coordinator import ReplicaPlan
+from .health import DiskHealth
 from .journal import Journal, JournalRecord, records
 from .log_line import written
 
@@ -27,6 +28,7 @@ class ReplicaFolder:
         self.terms, self.members = plan.agreement()
         self.key, self.start = Ed25519PrivateKey.from_private_bytes(plan.key), plan.start
         self._log_format, self._root = plan.log_format, Path(plan.journal) / self.terms.run
+        self.disk = DiskHealth(self._root)
         self._held: dict[Path, int] = {}  # folders, and the locks on them
         try:
             self._root.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -2,7 +2,7 @@
 
     GET  /v1/work    the request that waits for this node, held until there is one: 200 and a frame, or 204
     POST /v1/answer  a frame; answered when the server has dealt with it, and what counts is on its disk: 200
-    GET  /v1/health  200
+    GET  /v1/health  200; or 503 and why, where the server cannot do its work
 
 Both of the first carry the header of `admission.here`. What is refused has a word in its body; see `Denied`.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import NamedTuple, final
 
@@ -22,6 +22,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from ..frames import FrameParts
+from ..health import Trouble, no_trouble
 from .admission import Admission, Denied
 from .listening import Guard
 from .rates import STRANGERS, UNASKED, Rates
@@ -33,13 +34,15 @@ READING = 32 << 20  # bytes of bodies that are read, or wait for the server, at 
 
 
 class Front(NamedTuple):
-    """What the application works with. largest: bytes of an answer, at most; counts: requests by what became of them."""
+    """What the application works with. largest: bytes of an answer, at most; counts: requests by what became of them;
+    trouble: tells why the server cannot do its work. It may wait for a disk."""
 
     admission: Admission
     traffic: Traffic
     guard: Guard | None
     largest: int
     counts: Counter[str]
+    trouble: Callable[[], Trouble | None] = no_trouble
 
 
 def application(front: Front) -> Starlette:
@@ -120,8 +123,12 @@ class _Requests:
         return Response(status_code=200)
 
     async def health(self, request: Request) -> Response:
-        """That the server is there. Who shows no key may ask a few times a second."""
+        """That the server is there and can do its work. Who shows no key may ask a few times a second, and learns of what
+        kind trouble is, and no more."""
         self._pace(request)
+        why = await asyncio.to_thread(self._front.trouble)
+        if why is not None:
+            return Response(f"{why.kind}\n", 503, media_type="text/plain")
         return Response(b"ok\n", media_type="text/plain")
 
     async def denied(self, request: Request, why: Exception) -> Response:

@@ -8,15 +8,16 @@ import socket
 import ssl
 import threading
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import NamedTuple, final
 
 import uvicorn
 
-from ...core.errors import EntrenousError, InputError
+from ...core.errors import EntrenousError, InputError, NotYet, may_pass
 from ..address import refuse_plain
 from ..frames import FrameParts
+from ..health import Trouble, no_trouble
 from ..members import Member
 from ..metrics import LinkTally
 from .admission import Admission
@@ -46,21 +47,21 @@ class HttpsPlan(NamedTuple):
 @final
 class HttpsServerLink:
     """A `ServerLink` that nodes connect to. It listens from `start` to `close`; members: who may come in; largest: bytes of an answer, at
-    most.
+    most; trouble: as in `Front`.
 
     Raises InputError for an address that is not ours or is taken, keys that cannot be read, and plain text beyond loopback.
     """
 
     def __init__(
         self, plan: HttpsPlan, run: str, members: Mapping[str, Member], largest: int,
-        listening: socket.socket | None = None,
+        listening: socket.socket | None = None, trouble: Callable[[], Trouble | None] = no_trouble,
     ) -> None:  # fmt: skip
         if plan.keys is None:
             refuse_plain("server", plan.host, plan.insecure)
         self.counts, self.traffic = Counter[str](), Traffic()
         self.guard = Guard(plan.bounds, proxy=plan.proxy)
         self._socket = GuardedSocket(listening or listen(plan.host, plan.port), self.guard)
-        front = Front(Admission(run, members), self.traffic, self.guard, largest, self.counts)
+        front = Front(Admission(run, members), self.traffic, self.guard, largest, self.counts, trouble)
         self._server = uvicorn.Server(_configured(application(front), plan.keys))
         self._begun, self._failure = threading.Event(), list[BaseException]()
         self._thread = threading.Thread(target=self._run, daemon=True, name="https")
@@ -145,7 +146,8 @@ def listen(host: str, port: int, *, shared: bool = False, backlog: int | None = 
         return held
     except OSError as error:
         problem = f"cannot listen on {host}:{port}: {error.strerror}"
-        raise InputError("server", problem, fix="choose another port or address") from error
+        kind = NotYet if may_pass(error) else InputError
+        raise kind("server", problem, fix="choose another port or address") from error
 
 
 def _allow_files(bounds: Bounds) -> None:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar, final
 import iroh
 import iroh.iroh_ffi as ffi
 
-from ...core.errors import InputError
+from ...core.errors import NotYet
 from .port import Arriving, Connection, LinkError, Stream
 
 T = TypeVar("T")
@@ -109,7 +109,7 @@ class _Private(iroh.Preset):  # type: ignore[misc]  # iroh is not typed
 async def listen(secret: bytes, listen: str = "127.0.0.1:0", advertise: Sequence[str] = ()) -> IrohLink:
     """A link at a host and port of this machine. advertise: what others are told instead, behind a router that forwards a port.
 
-    Raises InputError when the address cannot be had. One event loop for each process: iroh's library keeps the first.
+    Raises NotYet when the address cannot be had. One event loop for each process: iroh's library keeps the first.
     """
     hasten()
     answer_at_once()
@@ -120,7 +120,7 @@ async def listen(secret: bytes, listen: str = "127.0.0.1:0", advertise: Sequence
             return IrohLink(await within(SHORT, iroh.Endpoint.bind(options)), addresses[0], advertise)
         except (LinkError, TimeoutError) as failed:
             cause = failed
-    raise InputError(
+    raise NotYet(
         listen,
         f"cannot be listened at ({cause})",
         expected="a free UDP port of this machine",
