@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from .console import tell
 from .options import Load, assignments
 
 
@@ -32,4 +33,4 @@ def split(data: str, /, *, protocol: str = "loo-99", out: Path, seed: int = 0, l
     plan = RunPlan(algorithm="popular", data=data, protocol=protocol, seed=seed, load=assignments(load, "--load"))
     parts = material(plan).parts
     for number, part in enumerate(parts, 1):
-        print(write(part, out if len(parts) == 1 else out / str(number), format="parquet" if parquet else "csv"))
+        tell(write(part, out if len(parts) == 1 else out / str(number), format="parquet" if parquet else "csv"))

@@ -22,12 +22,6 @@ KINDS = ("advert", "share", "mask", "consent", "unmask")  # in the order of secu
 MESSAGE = 1 << 30  # bytes of a message, at most
 
 
-def beside(terms: FederationTerms, place: str = "") -> tuple[str, ...]:
-    """The names of the arrays that a secure sum does not hide, because the algorithm's server must see them for each device. place: of an
-    algorithm of one's own."""
-    return tuple(contribution.agreed(terms.make(place=place), terms.catalogue, terms.protection).way("shown"))
-
-
 def sum_terms(terms: FederationTerms, number: int, attempt: int, model: bytes, length: int) -> SumTerms:
     """The terms of one attempt at the sum of a round."""
     return SumTerms(run=terms.run, round=number, attempt=attempt, model=model, length=length)
