@@ -12,10 +12,12 @@ import pytest
 from command_line import Command
 
 import entrenous
+from entrenous.api.progress import progress_bar
 from entrenous.cli.console import say, table, tell
 from entrenous.core.cells import harmless, is_formula
 from entrenous.core.printed import plain
 from entrenous.deploy.log_line import LogLine, written
+from entrenous.split.read import read
 
 HOSTILE = "ok\x1b]0;owned\x07\x1b[2K\x1b[1A\x9b31m\u202egpj.exe\u2066\x7f\r\b\u2028\x85\ud800\U000e0041"
 OBEYED = set(HOSTILE) - set("ok]0;owned[2K1A31mgpj.exe")
@@ -105,6 +107,27 @@ def test_export_writes_no_formula_and_says_what_it_changed(tmp_path: Path, capsy
             ]
     best = pl.read_csv(tmp_path / "to" / "recommendations.csv", infer_schema=False)
     assert {f"'{user}" for user in users[:4]} <= set(best["user"]) and set(users[4:]) <= set(best["user"])
+
+
+def test_a_split_written_for_spreadsheets_is_read_back_with_its_own_ids(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command, data = Command(capsys), tmp_path / "shop.csv"
+    rows = "".join(f"=u{n % 8},@i{n * 7 % 11},{1 + n % 5}\n" for n in range(64))
+    data.write_text(f"user_id,item_id,rating\n{rows}", encoding="utf-8")
+    said = command("split", data, "--protocol", "random-80-20", "--out", tmp_path / "to")
+    assert said.code == 0 and "19 ids got a leading '" in said.err and "reads the split" in said.err
+    assert (tmp_path / "to" / "users.csv").read_text().splitlines()[1].startswith("'=u")
+    train = read(tmp_path / "to").train
+    assert set(train.users.ids) == {f"=u{n}" for n in range(8)}
+    assert set(train.items.ids) == {f"@i{n}" for n in range(11)}
+
+
+def test_progress_shows_a_name_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress_bar() as progress:
+        progress(1, 1, f"trial {HOSTILE}")
+    err = capsys.readouterr().err
+    assert "trial ok" in err and not (OBEYED - {"\n"}) & set(err)
 
 
 def _is_number(cell: str) -> bool:

@@ -139,6 +139,12 @@ def test_a_lie_that_is_believed_gains_little_over_an_honest_age() -> None:
     assert honest > 0.02 and lie < honest + 0.125
 
 
+@pytest.mark.parametrize("algorithm", ["pepper-gmf", "gossip-age-gmf", "gossip-average-gmf"])
+def test_what_is_left_a_constant_model_with_an_honest_age_moves_everybody(algorithm: str) -> None:
+    """No rule about ages stops a member that pushes a constant: the threat model says so."""
+    assert share_of_liar(algorithm, 0, 1000) > 0.9
+
+
 def test_no_relay_passes_a_huge_age_on() -> None:
     street = in_virtual_time(after_constant(Street(terms(N, "gossip-age-gmf")), 1 << 16, 1000))
     ages = [int(peer.node.nodes.age[0]) for number, peer in street.peers.items() if number != LIAR]  # type: ignore[attr-defined]
