@@ -44,7 +44,8 @@ def test_a_unit_starts_a_command_that_exists_and_may_write_its_own_folder_alone(
         "StateDirectoryMode": "0700", "CapabilityBoundingSet": "", "UMask": "0077",
     }.items():  # fmt: skip
         assert service[key] == [value], key
-    assert service["RestartPreventExitStatus"] == ["2"]  # bad input: see cli.main
+    stays = "1 2" if "server" in unit.name else "2"  # lost rounds, bad input: see cli.main
+    assert service["RestartPreventExitStatus"] == [stays]
     assert re.fullmatch(r"\d+G", service["MemoryMax"][0])
     assert "MemoryDenyWriteExecute" not in service  # Numba compiles
 

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any, TextIO
 
 from ..core.errors import CheckFailed, EntrenousError, EntrenousWarning, Interrupted, StartAgain, may_pass, one_line
+from ..core.printed import plain
 
 SERVICES = ("server", "node")  # commands that live on: a server, and a node, relay or peer
 
@@ -107,7 +108,7 @@ def _show_warning(
 
 
 def _fail(text: str, code: int = 2) -> None:
-    print(f"error: {text}", file=sys.stderr)
+    print(f"error: {plain(text)}", file=sys.stderr)
     sys.exit(code)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from cyclopts import App
 
 from ..core.errors import EntrenousError, InputError, at_least
-from .console import emit_json, goes_on, say, table
+from .console import emit_json, goes_on, say, table, tell
 from .options import NETWORK, PEERS, Crossing, Load, Protect, Set, assignments, need_libraries
 
 app = App(
@@ -78,7 +78,7 @@ def try_(
         from ..deploy.trial_peers import show
 
         chosen = assignments(settings)
-        return 0 if show(data, nodes or 16, algorithm or "pepper-gmf", chosen, seconds, folder, print, profile) else 1
+        return 0 if show(data, nodes or 16, algorithm or "pepper-gmf", chosen, seconds, folder, tell, profile) else 1
     from ..core.own import is_place
     from ..deploy import trial
 
@@ -90,8 +90,7 @@ def try_(
         )
         made = trial.begin(folder, plan, nodes=nodes, say=say)
         say(f"{nodes} nodes and a server in {folder}, with keys and certificates; run {made.terms.run}")
-        say_beside(made.terms, algorithm if is_place(algorithm) else "")
-        say(made.terms.limits())
+        say(made.terms.limits(algorithm if is_place(algorithm) else ""))
     else:
         say(f"going on with {folder}")
     with goes_on("start it again: it goes on from where it was"):
@@ -119,17 +118,6 @@ def _show_trial(found: dict[str, Any], json: bool) -> None:
     for profile, known in found["knows"].items():
         say(f"what a curious server would know under {profile}: {known}")
     show_list(found["node"], found["user"], found["round"], found["items"])
-
-
-def say_beside(terms: Any, place: str = "") -> None:
-    """Print which arrays of the algorithm secure sums do not hide."""
-    from ..core.own import short
-    from ..deploy.secure import beside
-
-    shown = beside(terms, place) if terms.masked else ()
-    if shown:
-        own = short(terms.algorithm)
-        say(f"note: secure sums do not hide what {own} shows of each user singly: {', '.join(shown)}; see entrenous explain")
 
 
 @app.command

@@ -28,6 +28,7 @@ from ..core.visits import some_visits
 from ..core.vocabulary import Vocabulary
 from ..data.interactions import Interactions
 from ..privacy.secure_sum.terms import Floors
+from .address import is_host, port_of
 from .catalogue import ITEMS, Items
 from .files import read_json, write_json
 from .identity import IDENTITY, is_name, is_signed, public_bytes, read_identity, write_identity
@@ -90,7 +91,8 @@ class EnrolmentRequest(NamedTuple):
 def _is_address(one: str) -> bool:
     """Whether a text is HOST:PORT, no longer than a record of a peer can hold; or empty."""
     host, _, port = one.rpartition(":")
-    return not one or (bool(host) and port.isdigit() and int(port) <= 65535 and len(one) <= LONGEST and one.isascii())
+    known = is_host(host.removeprefix("[").removesuffix("]")) and port_of(port) is not None
+    return not one or (known and len(one) <= LONGEST)
 
 
 def _rotation(run: str, name: str, key: str) -> bytes:
@@ -175,7 +177,7 @@ def join(
     items = Items.read(invitation / ITEMS, terms.items_sha256).vocabulary
     terms.check(own, algorithm)
     joined = with_items(rows, items.indices(rows.items.ids.tolist()), items)
-    for line in told(invitation):
+    for line in told(invitation, algorithm):
         tell(line)
     NodeStore.create(folder / STORE, joined, users).close()
     take(folder, invitation)
@@ -255,8 +257,9 @@ def of_server(invitation: Path) -> dict[str, Any]:
     return {"server": where.server, "tls": where.tls}
 
 
-def told(invitation: Path) -> list[str]:
-    """What a node agrees to by taking an invitation up, in lines for its owner. Raises InputError."""
+def told(invitation: Path, place: str = "") -> list[str]:
+    """What a node agrees to by taking an invitation up, in lines for its owner. place: of an
+    algorithm of the owner's own. Raises InputError."""
     terms = FederationTerms.read(invitation / TERMS)
     settings = ", ".join(f"{name}={value}" for name, value in sorted(terms.settings.items())) or "as they come"
     others = "the server" if terms.has_server else "everybody"
@@ -275,7 +278,8 @@ def told(invitation: Path) -> list[str]:
     where = f"server {server.server}, {'with' if server.tls else 'WITHOUT'} TLS"
     more = f" (or {terms.sums} with lost ones)" if terms.masked else ""
     sizes = f"{terms.rounds} rounds{more}, {terms.users} users, {terms.items} items"
-    return [f"run {terms.run}, {where}", *lines, sizes, f"draws={draws}", terms.limits()]
+    limits = [terms.limits(place), *terms.reveals(place)]
+    return [f"run {terms.run}, {where}", *lines, sizes, f"draws={draws}", *limits]
 
 
 def with_items(rows: Interactions, place: Int32Array, items: Vocabulary) -> Interactions:
