@@ -10,6 +10,9 @@ from command_line import Command, write_shop
 
 FPL = ["run", "fpl", "--data", "shop.csv", "--protocol", "loo-20", "--rounds", "4", "--set", "factors=4"]
 
+DP_BY_HAND = ("epsilon=8", "clip=1", "sampling=poisson", "noise_by=server", "noise_from=system", "rows=all")
+BOUNDED = [word for setting in DP_BY_HAND for word in ("--protect", setting)]  # the profile `dp`, setting by setting
+
 
 @pytest.fixture
 def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
@@ -27,6 +30,10 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
         (["--profile", "dp", "--protect", "sampling=fixed"], "do not go together"),
         (["--profile", "dp", "--every", "2", "--patience", "1"], "is not in the budget"),
         (["--profile", "dp", "--every", "2"], "or add --no-refit"),
+        ([*BOUNDED, "--protocol", "kfold-2"], "would each spend the budget"),
+        ([*BOUNDED, "--every", "2"], "or add --no-refit"),
+        ([*BOUNDED, "--tune", "2"], "--protect: it does not go with --tune"),
+        (["--profile", "dp", "--protect", "noise_from=seed"], "epsilon together with noise_from=system: whoever knows a seed"),
     ],
 )
 def test_what_cannot_be_had_is_refused_in_one_line(command: Command, options: list[str], said: str) -> None:
