@@ -30,7 +30,6 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
         (["--profile", "dp", "--protect", "sampling=fixed"], "do not go together"),
         (["--profile", "dp", "--every", "2", "--patience", "1"], "is not in the budget"),
         (["--profile", "dp", "--every", "2"], "or add --no-refit"),
-        ([*BOUNDED, "--protocol", "kfold-2"], "would each spend the budget"),
         ([*BOUNDED, "--every", "2"], "or add --no-refit"),
         ([*BOUNDED, "--tune", "2"], "--protect: it does not go with --tune"),
         (["--profile", "dp", "--protect", "noise_from=seed"], "epsilon together with noise_from=system: whoever knows a seed"),
@@ -39,6 +38,12 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 def test_what_cannot_be_had_is_refused_in_one_line(command: Command, options: list[str], said: str) -> None:
     assert said in command(*FPL, *options).error
     assert not list(Path().glob("runs/*"))
+
+
+@pytest.mark.parametrize("budget", [["--profile", "dp"], BOUNDED])
+def test_folds_train_on_the_same_people_again_and_are_refused_under_a_budget(command: Command, budget: list[str]) -> None:
+    asked = [word if word != "loo-20" else "kfold-2" for word in FPL]
+    assert "2 trainings on the same people would each spend the budget" in command(*asked, *budget).error
 
 
 def test_a_protection_is_of_rounds_around_a_server(command: Command) -> None:
