@@ -21,6 +21,7 @@ from ..core.files import write_atomically
 from ..core.types import Array
 from ..federation.recorder import Seen
 from ..privacy import evidence
+from ..privacy.evidence import NOT_TRIED
 from ..privacy.protection import PAPER
 from ..runs import pipeline
 from ..runs.plan import RunPlan, usual_protocol
@@ -37,7 +38,7 @@ PAGE = Path(__file__).resolve().parents[3] / "docs" / "measured.md"  # of a clon
 KEPT = ("algorithm", "view", "profile", "cohort", "fixed", "people", "rounds", "data", "protocol", "seed", "popularity", "accuracy",
         "epsilon")  # fmt: skip
 OF_ATTACK = ("name", "precision", "recall", "r_precision", "popularity_r_precision", "auc", "advantage", "low", "high", "worst",
-             "rounds_to_half", "by_round", "named", "verdict")  # fmt: skip
+             "rounds_to_half", "by_round", "named", "note", "verdict")  # fmt: skip
 SAME = ("algorithm", "view", "profile", "cohort", "fixed", "people", "rounds")  # entries that a new one replaces
 
 
@@ -100,6 +101,8 @@ def _entry(found: Mapping[str, Any], view: str) -> dict[str, Any]:
     for one in attacks:
         if not one["recall"]:
             one["by_round"] = []
+        if one["verdict"] != NOT_TRIED:
+            del one["note"]  # of the others figures say enough
     about = {name: found[name] for name in KEPT}
     return {**about, "users": found["seen"]["users"], "version": __version__, "attacks": attacks}
 
@@ -123,7 +126,7 @@ def _split(algorithm: str, data: str) -> Split:
 def _best(seen: Transcript, split: Split) -> dict[str, Any] | None:
     ran = [(one.name, one.claims) for one in attempts(seen) if one.claims is not None] if seen.about["sends"] else []
     found = [{"name": name, **measured(claims, seen, split.final_train)} for name, claims in ran if claims.asks == "histories"]
-    kept = [name for name in OF_ATTACK if name != "by_round"]
+    kept = [name for name in OF_ATTACK if name not in ("by_round", "note")]
     attacks = [{name: one.get(name) for name in kept} for one in found if one["r_precision"] is not None]
     return max(attacks, key=lambda one: float(one["r_precision"] or 0), default=None)
 
@@ -203,7 +206,7 @@ def _cells(entry: Mapping[str, Any]) -> list[str]:
     accuracy = ", ".join(f"{name} {value:.4f}" for name, value in entry["accuracy"].items())
     named = [*(attack.get(one) for one in ("precision", "recall", "r_precision", "popularity_r_precision"))]
     figures = ["" if value is None else f"{value:.3f}" for value in named]
-    said = attack.get("verdict", "no attack applies")
+    said = evidence.verdict_of(entry)
     return [f"`{entry['algorithm']}`", entry["profile"], evidence.seen(entry), attack.get("name", ""), *figures, said, accuracy]
 
 

@@ -25,6 +25,10 @@ VIEWS: Final[Mapping[str, str]] = {
 SEEN_UNDER: Final = {"paper": ("individual", "neighbour", "model"), "robust": ("individual", "model")}
 SAME_AS: Final = {"fpl": "pfpl+"}  # two names of one class with the same settings
 SUMS: Final = ("sum", "model")  # what is seen under every other profile
+NOT_TRIED: Final = (
+    "NOT TRIED"  # the verdict on an attack that had nothing to attack with, and so says nothing of what is protected
+)
+NO_ATTACK: Final = "no attack applies"
 
 
 @cache
@@ -47,12 +51,28 @@ def best(entry: Entry) -> Mapping[str, Any] | None:
     return max(ran, key=lambda one: (one["r_precision"], one["name"]), default=None)
 
 
+def verdict_of(entry: Entry) -> str:
+    """The verdict on an entry: that of its best attack; without one whether attacks declined, or there were none."""
+    attack = best(entry)
+    if attack is not None:
+        return str(attack["verdict"])
+    return NOT_TRIED if _declined(entry) else NO_ATTACK
+
+
+def _declined(entry: Entry) -> list[str]:
+    """The attacks that had nothing to attack with, each with what it missed."""
+    asked = [one for one in entry["attacks"] if one.get("asks", "histories") == "histories"]
+    mine = [one for one in asked if one.get("verdict") == NOT_TRIED]
+    return [f"'{one['name']}' ({one['note']})" if one.get("note") else f"'{one['name']}'" for one in mine]
+
+
 def said(entry: Entry) -> str:
     """One line on an entry: what is seen, by whom it is read best, how well beside the guess by popularity, and the verdict."""
     where, attack = seen(entry), best(entry)
-    if attack is None:
-        return f"{where}: no attack of this version applies"
-    return f"{where}: {found_out(attack, entry)}: {attack['verdict']}"
+    if attack is not None:
+        return f"{where}: {found_out(attack, entry)}: {attack['verdict']}"
+    declined = ", ".join(_declined(entry))
+    return f"{where}: {declined}: {NOT_TRIED}" if declined else f"{where}: no attack of this version applies"
 
 
 def seen(entry: Entry) -> str:
