@@ -86,7 +86,9 @@ def test_a8_noise_on_sums_ends_what_regression_finds() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("algorithm, within", [("fcf", 0.005), ("pfpl+", 0.02), ("fedavg-neumf", 0.02)])
-def test_in_sums_of_the_profile_private_these_attacks_find_nothing_at_nearly_the_same_accuracy(algorithm: str, within: float) -> None:
+def test_in_sums_of_the_profile_private_these_attacks_find_nothing_at_nearly_the_same_accuracy(
+    algorithm: str, within: float
+) -> None:
     found = entrenous.audit(algorithm, "ml-100k", profile="private", rounds=60, progress=False)
     sums = [one for one in found["attacks"] if one["view"] == "sum"]
     ranked = [one["advantage"] for one in sums if one["advantage"] is not None]  # an attack that found nothing to rank has none

@@ -57,8 +57,8 @@ def observe(
     algorithm: a name with `settings`, or an algorithm. rounds: 0 = 1 round (`model`: the algorithm's own number; `sum`: 20; `difference`:
     30). profile, protect: as of a run. The others as in `Scene`; network, weighting: of gossip, as in `Gossip`.
     In the view `difference` every two entries are the sum of some parties and that of all but one of them, another one each time: of the
-    same model and the same round, each with noise of its own, from which training goes on by the first. Where sums are masked devices do not answer twice: then the
-    second is of the next round and its model (`about["same_model"]` is false).
+    same model and the same round, each with noise of its own; training goes on from the first. Where sums are masked devices do not
+    answer twice: then the second is of the next round and its model (`about["same_model"]` is false).
     Raises InputError for a view that this algorithm does not have.
     """
     scene = Scene(

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from ..core.declared import Contract, bound, read_only
-from ..core.keys import key as key_of
 from ..core.keys import fold_name, local_key, select_key
+from ..core.keys import key as key_of
 from ..core.protocols import FederatedAlgorithm, State
 from ..core.types import Int64Array
 from ..data.interactions import Interactions
