@@ -36,7 +36,8 @@ from .transcript import Transcript, View
 DATA, BY_SERVER = "ml-100k", {"noise_by": "server"}  # the same noise as by shares of the devices, in a simulation much sooner
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "measured.md"  # of a clone; an installed package has none
 KEPT = ("algorithm", "view", "profile", "cohort", "fixed", "people", "rounds", "data", "protocol", "seed", "popularity", "accuracy",
-        "epsilon")  # fmt: skip
+        "epsilon", "settings", "protect")  # fmt: skip
+EXACT = ("settings", "protect")  # numbers that are not rounded: a receipt holds a training against them
 OF_ATTACK = ("name", "precision", "recall", "r_precision", "popularity_r_precision", "auc", "advantage", "low", "high", "worst",
              "rounds_to_half", "by_round", "named", "note", "verdict")  # fmt: skip
 SAME = ("algorithm", "view", "profile", "cohort", "fixed", "people", "rounds")  # entries that a new one replaces
@@ -175,7 +176,7 @@ def _order(entry: Mapping[str, Any]) -> tuple[Any, ...]:
 
 def _rounded(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {name: _rounded(one) for name, one in value.items()}
+        return {name: one if name in EXACT else _rounded(one) for name, one in value.items()}
     if isinstance(value, list | tuple):
         return [_rounded(one) for one in value]
     return round(value, 4) if isinstance(value, float) else value
