@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from command_line import Command, write_shop
+from safetensors.numpy import load_file
 
 FPL = ["run", "fpl", "--data", "shop.csv", "--protocol", "loo-20", "--rounds", "4", "--set", "factors=4"]
 
@@ -69,4 +70,7 @@ def test_a_run_with_a_budget_says_what_it_spent_and_ends_before_it_is_passed(com
     assert "training ends after round" in found.err
     assert any("differential privacy of each user" in note for note in found.json["notes"])
     (folder,) = Path("runs").glob("*")
+    own = {name for name in load_file(folder / "model.safetensors") if name.startswith("devices.")}
+    covered = [note for note in found.json["notes"] if "epsilon does not cover the folder" in note]
+    assert own and len(covered) == 1 and "devices.*" in covered[0], "everybody's vectors are in it, and it is said"
     assert (folder / "releases").stat().st_size == spent["releases"]
