@@ -102,7 +102,8 @@ def _in_force(plan: RunPlan, made: Algorithm, split: Split) -> tuple[dict[str, A
     if is_central(made):
         return {}, {}
     own: Any = made
-    usual = dict(algorithm_of(plan.algorithm, {}, plan.profile))
+    every_audit: Any = algorithm_of(plan.algorithm, {}, plan.profile)
+    usual = dict(every_audit)
     chosen = {name for name, value in own if name == "cohort" or value != usual.get(name)}
     in_force = own.configured(split.final_train.catalogue)
     protect = dict(protection_in(plan, made)) if is_federated(made) else {}

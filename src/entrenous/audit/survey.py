@@ -188,8 +188,8 @@ HEAD = """# What was measured of each algorithm
 
 Written by `make evidence` from the audits that it runs on MovieLens-100K (`loo-99`, or what is usual for an algorithm; seed 0); not by
 hand. Each line is the attack of `entrenous audit` that ranks histories best. `entrenous explain NAME` says the same, array by array. How it
-is measured, and what R-precision and the verdicts mean: [audit.md](audit.md). What is not here was not measured. Sums and final models under
-`private` have been read by stronger attacks than these: [privacy.md](privacy.md#what-is-known-against-private).
+is measured, and what R-precision and the verdicts mean: [audit.md](audit.md). What is not here was not measured. Sums and final models
+under `private` have been read by stronger attacks than these: [privacy.md](privacy.md#what-is-known-against-private).
 
 | algorithm | profile | seen | best attack | precision | recall | R-precision | popularity alone | verdict | accuracy |
 | --- | --- | --- | --- | ---: | ---: | ---: | ---: | --- | --- |

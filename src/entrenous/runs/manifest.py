@@ -20,7 +20,6 @@ from . import store
 from .plan import RunPlan
 from .recommenders import Algorithm, Fitted, federated
 
-
 FOLDER = (
     "epsilon does not cover the folder of the run: its model.safetensors holds every device's own arrays (devices.*), and its counts of "
     "messages and bytes are exact; give away neither"
