@@ -89,8 +89,10 @@ def test_who_was_in_no_round_is_told_so_and_of_no_attack_on_messages(command: Co
     assert found["rounds"] == found["expected"] == [] and found["rounds_answered"] == found["numbers"] == 0
     assert found["sentences"][0] == "this device was in none of the 3 rounds of the training: nothing left it"
     guess = found["sentences"][1]
-    assert "yours or anybody's, guesses 43 of 100 items rightly (attack 'membership'" in guess and "popular 25" in guess
-    assert "measured at factors 32 (here 4)" in guess and "measured on people who took part, not on others" in guess
+    assert "yours or anybody's, guessed 43 of 100 items rightly (attack 'membership'" in guess and "popular 25" in guess
+    assert (
+        "where that was measured: at factors 32 (here 4)" in guess and "measured on people who took part, not on others" in guess
+    )
     printed = command("receipt", "latest", "--user", user).out
     for word in ("gradient", "EXPOSED", "LEAKS", "What left", "could read each message", "sums alone"):
         assert word not in printed, word
@@ -124,9 +126,8 @@ def test_an_attack_that_was_measured_in_other_settings_is_said_to_be_so(
     found = command("receipt", "latest", "--user", "u7", "--json").json
     assert found["rows"] > 0 and found["positives"] == found["different_positives"] == 0
     assert any(said.startswith("no row of an item consumed left") for said in found["sentences"])
-    assert (
-        "who reads these messages can name about 90 of 100 items (attack 'sign'; measured at pi 1 (here 0))" in found["sentences"]
-    )
+    named = "who reads these messages named about 90 of 100 items (attack 'sign'), where that was measured: at pi 1 (here 0)"
+    assert named in found["sentences"]
     assert [one["otherwise"] for one in found["expected"]] == ["pi 1 (here 0)"]
     assert "measured at" in " ".join(command("receipt", "latest", "--user", "u7").out.split())
     run("pfpl+", rounds=10, settings={"pi": 1, "factors": 80})

@@ -36,6 +36,7 @@ SURE: Final = 0.9  # precision from which what an attack names counts as known
 KNOWN_ATTACKS: Final = (
     "sums have been read by stronger attacks than those of `entrenous audit`: docs/privacy.md says what is known"
 )
+OF_THE_MODEL: Final = "who has the model of a whole training and half of a list"
 NO_ATTACK: Final = "no attack applies"
 
 
@@ -216,7 +217,7 @@ def in_words(lines: Sequence[Mapping[str, Any]], history: int) -> list[str]:
     messages = [one for one in lines if one["view"] in MESSAGES]
     model = [one for one in lines if one["view"] == "model"]
     said = [f"{_who(one)} {_known(one, history)}" for one in _strongest(messages)]
-    return said + [f"who has the final model and half of a list {_known(one, history)}" for one in _strongest(model)]
+    return said + [f"{OF_THE_MODEL} {_known(one, history)}" for one in _strongest(model)]
 
 
 def _strongest(lines: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -230,15 +231,20 @@ def _who(one: Mapping[str, Any]) -> str:
 
 
 def _known(one: Mapping[str, Any], history: int) -> str:
-    """What an attack knows, of the user's own number of items where it was measured alike; else of a hundred."""
-    alike = not one["otherwise"]
-    of = history if alike else 100
-    whose = f"your {history}" if alike else "100"
-    measured_at = "" if alike else f"; measured at {one['otherwise']}"
-    if one["recall"] and (one["precision"] or 0) >= SURE:
-        return f"can name about {round(one['recall'] * of)} of {whose} items (attack '{one['attack']}'{measured_at})"
+    """What an attack knows: of the user's own number of items where it was measured in the settings of the training; else what it knew
+    of a hundred items where it was measured, and where that was."""
+    exact = one["recall"] and (one["precision"] or 0) >= SURE
     ranked, popular = round(one["r_precision"] * 100), round((one["popularity"] or 0) * 100)
-    return f"guesses {ranked} of 100 items rightly (attack '{one['attack']}'{measured_at}), a list of what is popular {popular}"
+    beside = "" if exact else f", a list of what is popular {popular}"
+    if one["otherwise"]:
+        found = f"named about {round(one['recall'] * 100)} of 100 items" if exact else f"guessed {ranked} of 100 items rightly"
+        return f"{found} (attack '{one['attack']}'){beside}, where that was measured: at {one['otherwise']}"
+    found = (
+        f"can name about {round(one['recall'] * history)} of your {history} items"
+        if exact
+        else f"guesses {ranked} of 100 items rightly"
+    )
+    return f"{found} (attack '{one['attack']}'){beside}"
 
 
 def of_anybody(algorithm: str, profile: str, settings: Mapping[str, Any], protect: Mapping[str, Any]) -> str:
@@ -250,7 +256,7 @@ def of_anybody(algorithm: str, profile: str, settings: Mapping[str, Any], protec
     assert attack is not None
     line = _expected(entry, attack, 1) | {"otherwise": otherwise(entry, settings, protect)}
     of_others = "measured on people who took part, not on others"
-    return f"who has the final model and half of a list, yours or anybody's, {_known(line, 100)} ({of_others})"
+    return f"{OF_THE_MODEL}, yours or anybody's, {_known(line, 100)} ({of_others})"
 
 
 def at(curve: Sequence[Sequence[float]], rounds: int) -> float:
