@@ -75,7 +75,7 @@ def explain(algorithm: str, /, *, json: bool = False) -> None:
         _show_measured(algorithm, about["measured"])
         if about["kind"] == "gossip":
             tell("There is no server: other nodes receive it. `entrenous explain network` says what can be between them.")
-        tell("Everything else stays: the history, and the arrays of the device's own state.\n")
+        tell(f"{evidence.of_the_list(algorithm)} The device's own arrays stay on it.\n")
         for title, rows in (("What the device receives", about["received"]), ("What it keeps to itself", about["kept"])):
             if rows:
                 table(["array", "shape"], [list(row.values()) for row in rows], title=title)
@@ -91,6 +91,9 @@ def _measured(row: dict[str, str]) -> str:
 
 def _show_measured(algorithm: str, lines: list[dict[str, str]]) -> None:
     """What audits found out from all arrays together, under each profile."""
+    from ..privacy import evidence
+    from ..privacy.protection import PRIVATE
+
     if lines:
         rows = [[one["profile"], *one["said"].split(": ", 1)] for one in lines]
         table(
@@ -98,6 +101,8 @@ def _show_measured(algorithm: str, lines: list[dict[str, str]]) -> None:
             rows,
             title="Measured on MovieLens-100K, by attacks of `entrenous audit`",
         )
+        if any(one["profile"] == PRIVATE for one in lines):
+            tell(f"Under {PRIVATE} {evidence.KNOWN_ATTACKS}.\n")
     else:
         tell(f"Not measured: `entrenous audit {algorithm}` shows what attacks make of it.")
 

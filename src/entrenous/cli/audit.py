@@ -48,7 +48,8 @@ def audit(
 ) -> None:
     """Measure what an onlooker learns of histories: record exactly what it sees, run attacks on that alone, compare with the truth.
 
-    Verdicts: EXPOSED (histories are read off), LEAKS (more than popularity tells), NO ADVANTAGE FOUND BY THESE ATTACKS; none says "safe".
+    Verdicts: EXPOSED (histories are read off), LEAKS (more than popularity tells), NO ADVANTAGE FOUND BY THESE ATTACKS, NOT TRIED (there
+    was nothing to attack with); none says "safe".
 
     Example: entrenous audit pfpl+ --view sum --cohort 100 --rounds 60
 

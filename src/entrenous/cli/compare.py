@@ -105,6 +105,7 @@ def _by_label(pairs: list[str]) -> dict[str, dict[str, str]]:
 
 
 def _show(found: dict[str, Any]) -> None:
+    from ..api.budgets import in_full
     from ..api.tables import caption, cells, p_text
     from ..evaluate.metric_kinds import arrowed
 
@@ -134,6 +135,8 @@ def _show(found: dict[str, Any]) -> None:
     headers = ["pair", "std of the first", "std of the second", "difference", "p", "p (Holm)"]
     show_table(headers, spreads, title="Paired tests of the std of ndcg@10 over users, each user's mean over seeds")
     tell(f"- {CHANCE}")
+    for sentence in in_full(found["privacy"]) if "privacy" in found else []:
+        tell(f"- {sentence}")
     for sentence in found["protocol_text"]:
         tell(f"- {sentence}")
 

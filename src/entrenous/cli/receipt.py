@@ -60,25 +60,32 @@ def _show(found: dict[str, Any]) -> None:
 
     place = found.get("run") or found.get("node")
     tell(f"{found['user']} in {place}: {found['algorithm']}, profile {found['profile']}, {found['history']} items consumed\n")
-    rows = [[one["rounds"], one["rows"], one["positives"], one["numbers"]] for one in _grouped(found["rounds"])]
-    total = ["all", found["rows"], found["positives"], found["numbers"]]
-    table(
-        ["rounds", "rows that left", "of items consumed", "numbers"], [*map(_counted, rows), _counted(total)], title="What left"
-    )
+    if found["rounds"]:
+        _show_rounds(found)
     for sentence in found["sentences"]:
         tell(f"- {sentence}")
     if found["expected"]:
-        head = ["attack", "sees", "recall", "precision", "R-precision", "popularity alone", "verdict"]
+        head = ["attack", "sees", "recall", "precision", "R-precision", "popularity alone", "verdict", "measured at"]
         cells = [
             [one["attack"], one["seen"] + (" (as after the last round measured)" if one["beyond"] else ""),
-             percent(one["recall"]), percent(one["precision"]), percent(one["r_precision"]), percent(one["popularity"]), one["verdict"]]
+             percent(one["recall"]), percent(one["precision"]), percent(one["r_precision"]), percent(one["popularity"]), one["verdict"],
+             one["otherwise"] or "the same settings"]
             for one in found["expected"]
         ]  # fmt: skip
         table(head, cells, title="What attacks are expected to know from that")
         for source in sorted({one["measured"] for one in found["expected"]}):
             tell(f"- measured on {source}; of this user more or less may be known")
-    else:
+    elif found["not_measured"]:
         tell(f"- {found['not_measured']}")
+
+
+def _show_rounds(found: dict[str, Any]) -> None:
+    """What left, round by round."""
+    rows = [[one["rounds"], one["rows"], one["positives"], one["numbers"]] for one in _grouped(found["rounds"])]
+    total = ["all", found["rows"], found["positives"], found["numbers"]]
+    table(
+        ["rounds", "rows that left", "of items consumed", "numbers"], [*map(_counted, rows), _counted(total)], title="What left"
+    )
 
 
 def _grouped(rounds: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -147,7 +147,8 @@ def run(
                 from ..tuning.before import chosen_before, refuse_beside, sentences
 
                 refuse_beside(
-                    given=given, patience=patience, network=network, profile=profile != "paper", negatives=negatives != "train",
+                    given=given, patience=patience, network=network, profile=profile != "paper", protect=protect,
+                    negatives=negatives != "train",
                     workers=workers, ray=ray,
                 )  # fmt: skip
                 with goes_on("go on with the same command: what is finished is kept"):
