@@ -226,7 +226,7 @@ BADS: dict[str, tuple[Code, Callable[[Taken], bytes]]] = {
     "b21-wrong-model": (Code.WRONG_MODEL, lambda t: t.head(model=bytes(32))),
     "b24-unknown-node": (Code.UNKNOWN_NODE, lambda t: t.head(node=b"node-99")),
     "b25-bad-signature": (Code.BAD_SIGNATURE, lambda t: t.good[: -len(t.body) - 1] + bytes([t.good[-len(t.body) - 1] ^ 1]) + t.body),
-    "b26-foreign-signature": (Code.FOREIGN_SIGNATURE, lambda t: built(t.said, t.body, t.desk.keys[OTHER])),
+    "b26-foreign-signature": (Code.BAD_SIGNATURE, lambda t: built(t.said, t.body, t.desk.keys[OTHER])),
     "b28-length-short": (Code.WRONG_LENGTH, lambda t: lying(t, -1)),
     "b28-length-long": (Code.TRUNCATED, lambda t: lying(t, 1)),
     "b29-2-gb-body": (Code.TOO_LONG, lambda t: t.head(size=2**31)),
