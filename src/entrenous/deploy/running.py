@@ -27,6 +27,7 @@ from .node_store import NODE, STORE, NodeStore
 from .pool import WorkerPool
 from .processes import Processes, last_line
 from .relay import BELOW, Relay
+from .request import largest_request
 from .secure import largest_answer
 from .server import FederationServer, serve_opened
 from .server_folder import ServerFolder
@@ -124,7 +125,8 @@ def run_relay(folder: Path, stop: threading.Event, say: Say, *, insecure: bool =
         relay, ca = Relay(folder, held, link, stop), folder / "ca.crt"
         link.start()
         say(f"{relay.name}: {len(held.members.nodes)} nodes at {link.address}, server {about['server']}")
-        asked = PollingNode(lambda: here(relay.key, relay.terms.run, relay.name), relay.answer)
+        largest = largest_request(relay.responder.contract, len(relay.responder.users), relay.terms.masked)
+        asked = PollingNode(lambda: here(relay.key, relay.terms.run, relay.name), relay.answer, largest)
         serve(about["server"], ca if ca.exists() else None, asked, stop, tls=about["tls"], insecure=insecure, say=say)
 
 
@@ -132,7 +134,8 @@ def polling(node: FederatedNode) -> PollingNode:
     """A node as one that asks a server for work."""
     from .links.polling import PollingNode
 
-    return PollingNode(lambda: here(node.key, node.terms.run, node.name), node.answer)
+    largest = largest_request(node.contract, len(node.shard.users), node.terms.masked)
+    return PollingNode(lambda: here(node.key, node.terms.run, node.name), node.answer, largest)
 
 
 def run_all(folder: Path, say: Say) -> None:
