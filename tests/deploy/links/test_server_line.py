@@ -272,7 +272,7 @@ def mutated(draw: random.Random, said: bytes) -> bytes:
     return bytes(found)
 
 
-def test_m4_a_thousand_responses_with_bytes_changed_raise_what_a_node_expects() -> None:
+def test_m4_hundreds_of_responses_with_bytes_changed_raise_what_a_node_expects() -> None:
     draw = random.Random(36)
     whole = [
         response(body=b"a frame", content_length="7", date="Mon, 01 Jan 2024 00:00:00 GMT", retry_after="5"),
@@ -285,7 +285,7 @@ def test_m4_a_thousand_responses_with_bytes_changed_raise_what_a_node_expects() 
     def ending(lie: bytes) -> Answer:
         return lambda own: own.sendall(lie)
 
-    lies = [ending(mutated(draw, draw.choice(whole))) for _ in range(1000)]
+    lies = [ending(mutated(draw, draw.choice(whole))) for _ in range(400)]
 
     async def ask_all(port: int) -> None:
         for _ in lies:
@@ -304,7 +304,7 @@ def test_m4_a_thousand_responses_with_bytes_changed_raise_what_a_node_expects() 
 
     with closing(LyingServer(None, *lies)) as server:
         asyncio.run(ask_all(server.port))
-    assert min(seen.values()) > 50, seen
+    assert min(seen.values()) > 20, seen
 
 
 # ---- how long a request may be -----------------------------------------------------------------------------------------------------------

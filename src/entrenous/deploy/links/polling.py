@@ -29,6 +29,14 @@ SHOWN_REASON = 240  # characters of a reason, which may quote a server
 QUICK = 1.0  # seconds within which a server that has no work says so only where it wants to be asked again later
 LARGEST = 1 << 26  # bytes of a request, at most, where the federation's own limit is not known
 OFF = 290.0  # seconds that a clock may be off and nobody minds
+NO_TLS = (
+    "WRONG_VERSION",
+    "PROTOCOL_VERSION",
+    "UNSUPPORTED_PROTOCOL",
+    "UNKNOWN_PROTOCOL",
+    "RECORD_LAYER",
+    "HTTP_REQUEST",
+)  # OpenSSL's
 Say = Callable[[str], None]
 
 
@@ -205,7 +213,7 @@ def refusal_of(error: Exception, tls: bool = True) -> InputError | None:
     if "CERTIFICATE_VERIFY_FAILED" in text and not not_yet(error):
         problem, fix = f"the server's certificate is not to be trusted: {text}", "give the ca.crt of this federation"
         return InputError("node", problem, fix=fix)
-    if isinstance(error, httpx.ConnectError) and "SSL" in text:
+    if isinstance(error, httpx.ConnectError) and any(reason in text for reason in NO_TLS):
         return InputError("node", "the server does not speak TLS 1.3", fix="give the server its keys, or this node none")
     if isinstance(error, httpx.RemoteProtocolError) and not tls:
         return InputError("node", "the server does not speak plain HTTP", fix="give this node the federation's ca.crt")
