@@ -158,11 +158,11 @@ def test_the_certificate_is_for_where_nodes_reach_the_server(folder: Path, comma
         "server": "10.1.2.3:9000",
         "tls": True,
     }
-    assert "10.1.2.3" in names_of(keys / "server.crt")
+    assert names_of(keys / "server.crt") == ["10.1.2.3"]
     old = (keys / "server.crt").read_bytes()
     done = command("federation", "renew", "book", "--name", "hub.example")
     assert done.code == 0 and f"{expiry(keys):%Y-%m-%d}" in done.err
-    assert {"10.1.2.3", "hub.example", "localhost"} <= set(names_of(keys / "server.crt"))
+    assert names_of(keys / "server.crt") == ["10.1.2.3", "hub.example"]
     assert (keys / "server.crt.old").read_bytes() == old
 
     kept, authority = contents(keys), (keys / "ca.key").rename(folder / "ca.key")

@@ -31,6 +31,7 @@ from .node_watch import NodeWatch
 from .pool import WorkerPool
 from .processes import Processes, last_line
 from .relay import BELOW, Relay
+from .request import largest_request
 from .secure import largest_answer
 from .server import FederationServer, serve_opened
 from .server_folder import ServerFolder, told
@@ -162,10 +163,11 @@ def run_relay(
         relay, ca = Relay(folder, held, link, stop), folder / "ca.crt"
         link.start()
         say(f"{relay.name}: {len(held.members.nodes)} nodes at {link.address}, server {about['server']}")
+        largest = largest_request(relay.responder.contract, len(relay.responder.users), relay.terms.masked)
         watch = NodeWatch(folder, relay.terms, relay.standing, link.tally)
         with closing(watch), served(watch, metrics):
             shown = lambda: here(relay.key, relay.terms.run, relay.name)  # noqa: E731
-            asked = PollingNode(shown, _watched(relay.answer, watch), watch)
+            asked = PollingNode(shown, _watched(relay.answer, watch), watch, largest)
             serve(about["server"], ca if ca.exists() else None, asked, stop, tls=about["tls"], insecure=insecure, say=say)
 
 
@@ -174,9 +176,10 @@ def polling(node: FederatedNode, watch: NodeWatch | None = None) -> PollingNode:
     from .links.polling import PollingNode
 
     shown = lambda: here(node.key, node.terms.run, node.name)  # noqa: E731
+    largest = largest_request(node.contract, len(node.shard.users), node.terms.masked)
     if watch is None:
-        return PollingNode(shown, node.answer)
-    return PollingNode(shown, _watched(node.answer, watch), watch)
+        return PollingNode(shown, node.answer, largest=largest)
+    return PollingNode(shown, _watched(node.answer, watch), watch, largest)
 
 
 def _watched(answer: Answer, watch: NodeWatch) -> Answer:

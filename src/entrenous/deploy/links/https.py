@@ -9,6 +9,7 @@ import ssl
 import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, final
 
@@ -24,6 +25,7 @@ from .admission import Admission
 from .application import Front, application
 from .listening import Bounds, Guard
 from .lobby import GuardedSocket
+from .protocol import BoundedProtocol
 from .traffic import HELD, Traffic
 
 KEPT = int(2 * HELD)  # seconds that a connection stays open between two requests
@@ -62,7 +64,7 @@ class HttpsServerLink:
         self.guard = Guard(plan.bounds, proxy=plan.proxy)
         self._socket = GuardedSocket(listening or listen(plan.host, plan.port), self.guard)
         front = Front(Admission(run, members), self.traffic, self.guard, largest, self.counts, trouble)
-        self._server = uvicorn.Server(_configured(application(front), plan.keys))
+        self._server = uvicorn.Server(_configured(front, plan.keys))
         self._begun, self._failure = threading.Event(), list[BaseException]()
         self._thread = threading.Thread(target=self._run, daemon=True, name="https")
 
@@ -159,10 +161,12 @@ def _allow_files(bounds: Bounds) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
-def _configured(app: object, keys: Path | None) -> uvicorn.Config:
+def _configured(front: Front, keys: Path | None) -> uvicorn.Config:
     tls = {} if keys is None else {"ssl_certfile": keys / "server.crt", "ssl_keyfile": keys / "server.key"}
+    protocol = partial(BoundedProtocol, front.counts)
     config = uvicorn.Config(
-        app, loop="asyncio", http="httptools", ws="none", lifespan="off", log_config=None, log_level="critical", access_log=False,  # type: ignore[arg-type]
+        application(front), http=protocol,  # type: ignore[arg-type]
+        loop="asyncio", ws="none", lifespan="off", log_config=None, log_level="critical", access_log=False,
         proxy_headers=False, server_header=False, backlog=BACKLOG, timeout_keep_alive=KEPT, timeout_graceful_shutdown=1, **tls,  # type: ignore[arg-type]
     )  # fmt: skip
     try:
