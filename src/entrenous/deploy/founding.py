@@ -112,6 +112,7 @@ def found_federation(
         "terms",
     )  # fmt: skip
     terms.check(place=own)
+    terms = terms.pinned(place=own)
     members = enrolled(terms, Members({}, terms.users), requests, ends(days))
     place = (place or Place()).checked() if terms.has_server else None
     about = {"bootstraps": _bootstraps(requests, members)} if place is None else place._asdict()

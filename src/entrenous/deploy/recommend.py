@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import warnings
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ..core.errors import EntrenousWarning
 from ..evaluate.recommend import recommend as best_items
+from .files import read_json
 from .node import FederatedNode
+from .node_store import NODE
 from .peers.folder import PeerFolder
 from .terms import TERMS, FederationTerms
 
@@ -22,6 +26,8 @@ def recommend(folder: Path, user: str | None, n: int) -> tuple[str, int, list[di
     """
     has_server = FederationTerms.read(folder / TERMS).has_server
     with closing(FederatedNode(folder) if has_server else PeerFolder(folder)) as node:
+        if line := node.terms.other_source(str(read_json(folder / NODE).get("algorithm", ""))):
+            warnings.warn(line, EntrenousWarning, stacklevel=2)
         number, recommender = node.recommender()
         place = 0 if user is None else node.rows.users.index(user)
         known = np.ones(len(node.items.ids), np.bool_)  # others have learnt of what nobody has touched here

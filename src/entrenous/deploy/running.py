@@ -20,7 +20,7 @@ from .address import checked_address, is_loopback
 from .files import read_json
 from .links.admission import here
 from .links.https import HttpsPlan, HttpsServerLink
-from .log_line import LogFormat
+from .log_line import LogFormat, LogLine
 from .metrics import Metrics, served
 from .node import FederatedNode
 from .node_store import NODE, STORE, NodeStore
@@ -49,6 +49,7 @@ def run_server(
     replicas that take answers, in place of workers. Raises InputError for a folder or an address that cannot be used."""
     plan = _plan(folder, insecure, proxy)
     with closing(ServerFolder(folder, log_format=log_format)) as held, _telling(folder, say):
+        _warn_of_source(held, say)
         telling = Metrics(lambda: held.said or {"rounds": held.terms.rounds, "of": len(held.members.nodes)})
         with served(telling, metrics):
             if ray is not None:
@@ -64,6 +65,13 @@ def run_server(
                 telling.link = link.tally
                 link.start()
                 serve_opened(link, held, stop)
+
+
+def _warn_of_source(held: ServerFolder, say: Say) -> None:
+    """Says and logs it where the source of the algorithm is not the one of the founding. Raises InputError where it computes otherwise."""
+    if line := held.terms.other_source(held.algorithm):
+        held.log(LogLine(line, "source", level="warning"))
+        say(f"warning: {line}")
 
 
 def _plan(folder: Path, insecure: bool, proxy: str) -> HttpsPlan:
@@ -109,6 +117,8 @@ def run_node(folder: Path, stop: threading.Event, say: Say, *, threads: int = 1,
     with holding(folder / "lock"), closing(FederatedNode(folder, threads=threads)) as node:
         say(f"{node.name}: {len(node.shard.users)} users, {len(node.rows)} rows, server {about['server']}")
         say(node.terms.limits())
+        if line := node.terms.other_source(str(about.get("algorithm", ""))):
+            say(f"warning: {line}")
         ca = folder / "ca.crt"
         trusted = ca if ca.exists() else None
         serve(about["server"], trusted, polling(node), stop, tls=about["tls"], insecure=insecure, say=say)
@@ -121,6 +131,7 @@ def run_relay(folder: Path, stop: threading.Event, say: Say, *, insecure: bool =
     about, server = read_json(folder / NODE), folder / BELOW / "server"
     plan = _plan(server, insecure, "")
     with holding(folder / "lock"), closing(ServerFolder(server)) as held, closing(https_link(held, plan)) as link:
+        _warn_of_source(held, say)
         relay, ca = Relay(folder, held, link, stop), folder / "ca.crt"
         link.start()
         say(f"{relay.name}: {len(held.members.nodes)} nodes at {link.address}, server {about['server']}")
