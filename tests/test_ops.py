@@ -41,7 +41,7 @@ def test_a_unit_starts_a_command_that_exists_and_may_write_its_own_folder_alone(
     assert words[-1].startswith("/var/lib/" + service["StateDirectory"][0] + "/")
     for key, value in {
         "User": "entrenous", "ProtectSystem": "strict", "ProtectHome": "yes", "NoNewPrivileges": "yes", "Restart": "on-failure",
-        "StateDirectoryMode": "0700", "CapabilityBoundingSet": "", "UMask": "0077",
+        "StateDirectoryMode": "0700", "CapabilityBoundingSet": "", "UMask": "0077", "LimitCORE": "0",
     }.items():  # fmt: skip
         assert service[key] == [value], key
     stays = "1 2" if "server" in unit.name else "2"  # lost rounds, bad input: see cli.main
@@ -96,6 +96,14 @@ def test_the_container_is_not_root_keeps_its_state_in_a_volume_and_starts_what_e
     copied = next(line for line in lines if line.startswith("COPY pyproject"))
     assert all((ROOT / name).exists() for name in copied.split()[1:-1])
     assert ".[network]" in "\n".join(lines)
+
+
+def test_containers_are_run_without_core_dumps() -> None:
+    """A core dump has keys and histories in it."""
+    told = [PAGE, (ROOT / "ops" / "Containerfile").read_text(encoding="utf-8")]
+    for text in told:
+        runs = re.findall(r"podman run(?:[^\n]*\\\n)*[^\n]*", text)
+        assert runs and all("--ulimit core=0" in run for run in runs)
 
 
 def commands(text: str) -> list[list[str]]:

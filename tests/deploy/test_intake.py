@@ -29,7 +29,7 @@ from entrenous.deploy.codes import Code
 from entrenous.deploy.frames import seal
 from entrenous.deploy.identity import read_identity
 from entrenous.deploy.intake import Open, RoundIntake
-from entrenous.deploy.journal import Journal, records
+from entrenous.deploy.journal import Journal, read
 from entrenous.deploy.node import FederatedNode
 from entrenous.deploy.server_folder import ServerFolder
 from entrenous.runs.store import model_sha256
@@ -70,7 +70,9 @@ class Desk:
         """An intake with a round open, as a process that starts again has it."""
         asked = self.folder.members.by_node(np.arange(self.founded.terms.users))
         intake = RoundIntake(self.founded.terms.run, self.folder.members, self.contract, self.lines.append)
-        intake.begin(Open(number, self.model, asked), self.journal, [record.content for record in records(self.journal.path)])
+        intake.begin(
+            Open(number, self.model, asked), self.journal, [record.content for record in read(self.journal.path).records]
+        )
         return intake
 
     def good(self, name: str, number: int = 1) -> bytes:
@@ -326,7 +328,7 @@ def test_second_answer(bad, desk):
 
 
 def test_b27_nonce_is_remembered_over_a_restart(desk):
-    used = frames.opened(next(record.content for record in records(desk.journal.path))).head.nonce
+    used = frames.opened(next(record.content for record in read(desk.journal.path).records)).head.nonce
     desk.intake = desk.begun(1)
     assert desk.intake.taken.keys() == {CALM}
     before, taken = desk.model_if_closed(), Taken(desk)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..core.errors import InputError
-from ..core.files import write_private
+from ..core.files import make_folder, write_private
 from .address import is_loopback
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def make_keys(folder: Path, *, names: Sequence[str] = (), days: int = DAYS) -> d
     Raises:
         InputError: half of a pair is there, or a server's certificate is there that lacks one of `names`.
     """
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_folder(folder, mode=0o700)
     if not _pair(folder / "server.crt", folder / "server.key"):
         if not _pair(folder / "ca.crt", folder / "ca.key"):
             _make_ca(folder, max(days, CA_DAYS))

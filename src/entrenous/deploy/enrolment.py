@@ -11,7 +11,6 @@ No private key leaves the machine on which it was made, and no row the node.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
@@ -22,6 +21,7 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from ..core.errors import InputError, at_least
+from ..core.files import copy_file, make_folder, rename_file
 from ..core.own import lasting, short
 from ..core.types import Int32Array, Int64Array
 from ..core.visits import some_visits
@@ -109,7 +109,7 @@ def identity(folder: Path, name: str, listen: str = "", advertise: tuple[str, ..
     for option, one in (("--listen", listen), *(("--advertise", one) for one in advertise)):
         if not _is_address(one):
             raise InputError(option, f"got {one!r}", expected="HOST:PORT, such as 10.0.0.7:9411")
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_folder(folder, mode=0o700)
     request = EnrolmentRequest(name, _new_key(folder / IDENTITY), listen, advertise)
     write_json(folder / REQUEST, request._asdict())
     return request
@@ -225,7 +225,7 @@ def accept(folder: Path, invitation: Path) -> None:
         raise InputError(str(invitation), "is for other users than this node's", fix="ask the operator why")
     take(folder, invitation)
     if rotated:
-        (folder / NEXT).replace(folder / IDENTITY)
+        rename_file(folder / NEXT, folder / IDENTITY)
     write_json(folder / NODE, about | (of_server(invitation) if terms.has_server else {}))
 
 
@@ -248,7 +248,7 @@ def take(folder: Path, invitation: Path) -> None:
     """Copy what a node needs of an invitation into its folder."""
     for part in INVITED:
         if (invitation / part).exists() and invitation != folder:
-            shutil.copyfile(invitation / part, folder / part)
+            copy_file(invitation / part, folder / part)
 
 
 def of_server(invitation: Path) -> dict[str, Any]:

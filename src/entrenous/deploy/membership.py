@@ -14,6 +14,7 @@ from time import time
 from typing import Any, NamedTuple
 
 from ..core.errors import InputError, at_least
+from ..core.files import copy_file, rename_file
 from ..privacy.secure_sum.terms import Floors
 from . import server_folder
 from .certificates import expiry, make_keys, names_of
@@ -111,15 +112,15 @@ def renew_certificate(folder: Path, names: Sequence[str] = ()) -> tuple[datetime
         fix = "bring it back for this, or move ca.crt away too to make a new authority"
         raise InputError(str(keys / "ca.key"), "is missing", fix=fix)
     for part in PARTS:
-        (keys / part).replace(keys / f"{part}.old")
+        rename_file(keys / part, keys / f"{part}.old")
     try:
         until = make_keys(keys, names=wanted)
     except BaseException:
         for part in PARTS:
-            (keys / f"{part}.old").replace(keys / part)
+            rename_file(keys / f"{part}.old", keys / part)
         raise
     for invitation in (folder / "invitations").glob("*/ca.crt"):
-        invitation.write_bytes((keys / "ca.crt").read_bytes())
+        copy_file(keys / "ca.crt", invitation)
     return until, anew
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from contextlib import closing
 from pathlib import Path
 from threading import Lock
@@ -10,12 +11,13 @@ from typing import Any, NamedTuple, Self, final
 
 import numpy as np
 
-from ..core.errors import InputError, at_least
+from ..core.errors import EntrenousWarning, InputError, at_least
 from ..core.protocols import Recommender
 from ..core.types import BoolArray
 from ..evaluate.recommend import recommend as best_items
+from .files import read_json
 from .node import FederatedNode
-from .node_store import NodeStore
+from .node_store import NODE, NodeStore
 from .peers.folder import PeerFolder
 from .terms import TERMS, FederationTerms
 
@@ -41,6 +43,9 @@ class OpenNode:
         self._folder = Path(folder)
         has_server = FederationTerms.read(self._folder / TERMS).has_server
         self._node = FederatedNode(self._folder) if has_server else PeerFolder(self._folder)
+        place = str(read_json(self._folder / NODE).get("algorithm", ""))
+        if line := self._node.terms.other_source(place):
+            warnings.warn(line, EntrenousWarning, stacklevel=2)
         self._known: BoolArray = np.ones(
             len(self._node.items.ids), np.bool_
         )  # others have learnt of what nobody has touched here

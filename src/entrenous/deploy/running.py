@@ -21,7 +21,7 @@ from .files import read_json
 from .links.admission import here
 from .links.https import HttpsPlan, HttpsServerLink
 from .links.port import Answer
-from .log_line import LogFormat
+from .log_line import LogFormat, LogLine
 from .members import MEMBERS, Members
 from .membership import certificate_ends
 from .metrics import Metrics, served
@@ -58,6 +58,7 @@ def run_server(
     Raises InputError for a folder or an address that cannot be used, and RoundHalted."""
     plan = _plan(folder, insecure, proxy)
     with closing(ServerFolder(folder, log_format=log_format, pace=pace)) as held, _telling(folder, say):
+        _warn_of_source(held, say)
         telling = _told_by(held)
         with served(telling, metrics):
             until_stopped = _halted_until(stop, say) if metrics is not None else nullcontext()
@@ -95,6 +96,13 @@ def _halted_until(stop: threading.Event, say: Say) -> Iterator[None]:
         say(f"halted: {why}; /metrics says so until this process is stopped")
         stop.wait()
         raise
+
+
+def _warn_of_source(held: ServerFolder, say: Say) -> None:
+    """Says and logs it where the source of the algorithm is not the one of the founding. Raises InputError where it computes otherwise."""
+    if line := held.terms.other_source(held.algorithm):
+        held.log(LogLine(line, "source", level="warning"))
+        say(f"warning: {line}")
 
 
 def _plan(folder: Path, insecure: bool, proxy: str) -> HttpsPlan:
@@ -142,6 +150,8 @@ def run_node(
     with holding(folder / "lock"), closing(FederatedNode(folder, threads=threads)) as node:
         say(f"{node.name}: {len(node.shard.users)} users, {len(node.rows)} rows, server {about['server']}")
         say(node.terms.limits())
+        if line := node.terms.other_source(str(about.get("algorithm", ""))):
+            say(f"warning: {line}")
         ca = folder / "ca.crt"
         trusted = ca if ca.exists() else None
         watch = NodeWatch(folder, node.terms, node.store.standing)
@@ -160,6 +170,7 @@ def run_relay(
     about, server = read_json(folder / NODE), folder / BELOW / "server"
     plan = _plan(server, insecure, "")
     with holding(folder / "lock"), closing(ServerFolder(server)) as held, closing(https_link(held, plan)) as link:
+        _warn_of_source(held, say)
         relay, ca = Relay(folder, held, link, stop), folder / "ca.crt"
         link.start()
         say(f"{relay.name}: {len(held.members.nodes)} nodes at {link.address}, server {about['server']}")

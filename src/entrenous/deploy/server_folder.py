@@ -7,7 +7,7 @@ import json
 import os
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, Self, TypeVar, final
@@ -26,7 +26,7 @@ from ..runs.recommenders import restore_state
 from .files import FORMAT, check_format, read_json, write_json, write_text
 from .health import DiskHealth, Trouble, failed
 from .identity import IDENTITY, read_identity
-from .journal import Journal, JournalRecord, records
+from .journal import Journal, JournalRecord, read
 from .log_line import LogFormat, LogLine, written
 from .members import MEMBERS, Members
 from .terms import TERMS, FederationTerms
@@ -92,6 +92,7 @@ class ServerFolder:
         self.log_format, self.said = log_format, dict[str, Any]()
         self.disk, self.pace = DiskHealth(path), pace
         self.committed = _newest_write(path)
+        self._told = set[str]()  # what was logged of damaged journals
         try:
             self._lock = locked(path / "lock") if start is None else None
             if start is None:
@@ -165,7 +166,11 @@ class ServerFolder:
     def recorded(self, number: int, attempt: int = 0) -> list[JournalRecord]:
         """The records that were journalled for a round before the server restarted."""
         path = self._journal_path(number, attempt)
-        return list(records(path)) if path.exists() else []
+        if not path.exists():
+            return []
+        found = read(path)
+        self._tell(number, found.damaged)
+        return found.records
 
     def recorded_of(self, number: int, part: int, of: int) -> list[JournalRecord]:
         """The records of a round that are those of process `part` of as many now, however many there were before."""
@@ -184,7 +189,16 @@ class ServerFolder:
 
     def journal(self, number: int, attempt: int = 0) -> Journal:
         """Open the journal of a round to append to it. attempt: a secure sum begins anew when too few nodes were there."""
-        return Journal(self._journal_path(number, attempt))
+        journal = Journal(self._journal_path(number, attempt))
+        self._tell(number, journal.damaged)
+        return journal
+
+    def _tell(self, number: int, damaged: Sequence[str]) -> None:
+        """Logs what is damaged in the journals of a round, each place once."""
+        for line in damaged:
+            if line not in self._told:
+                self._told.add(line)
+                self.log(LogLine(line, "damaged", level="error", round=number))
 
     def drop_attempts(self, number: int, newest: int) -> None:
         """Remove the journals of the attempts before the newest at a secure sum: nothing came of them, and nothing is read from them."""

@@ -27,6 +27,7 @@ from ..privacy.unsampled import proven_for_all_rounds
 from ..runs.plan import algorithm_of
 from ..wire.pushed import packed_bytes
 from .files import FORMAT, read_json
+from .pins import AlgorithmPins, pins_of
 
 TERMS = "terms.json"
 OWN = "own"  # begins the name of an algorithm that is no part of this package or of an installed one
@@ -50,7 +51,11 @@ class FederationTerms(Settings):
     )
     algorithm: str = Field(description="a name of `entrenous algorithms`; own:NAME for a class that each node is given")
     algorithm_sha256: str = Field(
-        "", description="of the algorithm's source, which every node must have; an empty one is not checked"
+        "", description="of the algorithm's source; another one must have the same pins; an empty one is not checked"
+    )
+    pins: AlgorithmPins | None = Field(
+        None,
+        description="what another source must have in common with it; none = nothing will do, as of terms before there were pins",
     )
     settings: dict[str, Any] = Field({}, description="its hyper-parameters; what is not there has its default")
     seed: int = Field(0, ge=0, description="names the randomness of the server or the base model; with public draws all else too")
@@ -246,10 +251,41 @@ class FederationTerms(Settings):
             raise InputError("algorithm", problem, expected="its file", fix=fix)
         made = algorithm_of(place or self.algorithm, {**self.settings, **(own or {})}, self.profile)
         if self.algorithm_sha256 and source_sha256(type(made)) != self.algorithm_sha256:
-            problem = f"the source of {short(self.algorithm)} here is not the one that the federation agreed on"
-            fix = "use the same file and the same version of entrenous"
-            raise InputError("algorithm", problem, expected=f"sha256 {self.algorithm_sha256[:16]}...", fix=fix)
+            self._check_pins(place)
         return made
+
+    def _check_pins(self, place: str) -> None:
+        """Raise InputError where the source of the algorithm is another one, and what it declares or computes is, too."""
+        name, by = short(self.algorithm), "" if self.pins is None else f" ({self.pins.version})"
+        fix = f"use the same file and the version of entrenous that founded the federation{by}"
+        problem = f"the source of {name} here is not the one that the federation agreed on"
+        if self.pins is None or not self.pins.test_round:
+            raise InputError("algorithm", problem, expected=f"sha256 {self.algorithm_sha256[:16]}...", fix=fix)
+        differs = self.pins.difference(self._own_pins(place))
+        if differs:
+            raise InputError("algorithm", f"{problem}, and it differs: {differs}", fix=fix)
+
+    def _own_pins(self, place: str) -> AlgorithmPins:
+        """The pins of the algorithm as this program has it."""
+        return pins_of(algorithm_of(place or self.algorithm, self.settings, self.profile), self.catalogue, self.protection)
+
+    def pinned(self, place: str = "") -> Self:
+        """These terms with the pins of their algorithm, as this program has it. place: as of `make`."""
+        pins = self._own_pins(place)
+        return type(self).parse({**self.model_dump(mode="json"), "pins": pins.model_dump(mode="json")}, "terms")
+
+    def other_source(self, place: str = "") -> str:
+        """That the source of the algorithm here is not the one of the founding, in one line, though it computes the same; "" where it is
+        the same, or nothing is agreed on. Raises InputError where it does not compute the same. place: as of `make`."""
+        made = self._algorithm({}, place)
+        if not self.algorithm_sha256 or source_sha256(type(made)) == self.algorithm_sha256:
+            return ""
+        name, founded = short(self.algorithm), self.algorithm_sha256[:16]
+        here = source_sha256(type(made))[:16]
+        return (
+            f"the source of {name} here (sha256 {here}...) is not the one that the federation was founded with ({founded}...);"
+            " it declares and, in the fixed test round, computes the same, so this goes on"
+        )
 
     def _check_masks(self, contract: Contract) -> None:
         """Raise InputError for an algorithm whose sums may be of one device: masks hide nothing in them; and for too few people."""

@@ -29,6 +29,8 @@ def run(path: Path, stop: threading.Event, say: Callable[[str], None], metrics: 
         folder.check_ticket(time.time())
         node = folder.node()
         say(folder.terms.limits())
+        if line := folder.terms.other_source():
+            say(f"warning: {line}")
         asyncio.run(_run(folder, node, stop, say))
     say(f"peer {folder.me.number}: saved after event {node.events}")
 
