@@ -124,6 +124,11 @@ class Equivocation(Attack):
         said = "all" if self.whole else ", ".join(".".join(map(str, path)) for path in self.fields)
         return f"another world at {'+'.join(self.stages)} to {sorted(self.victims)}: {said}"
 
+    def is_whole_model(self, arrays: set[str]) -> bool:
+        """Whether it is C1: all of the download and what the header says of it, at the stage that trains."""
+        own = {str(path[2]) for path in self.fields if path[:2] == ("body", "arrays")}
+        return self.stages == ("mask",) and own == arrays and ("head", "model") in self.fields
+
     def requests(self, node: str, frame: bytes, turn: int) -> list[bytes]:
         kind = opened(frame).head.kind
         theirs = self.other.get((kind, node))

@@ -11,6 +11,7 @@ import json
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, TypeAlias
 
 import msgspec
@@ -64,6 +65,7 @@ class Opened:
         return str(self.head["kind"])
 
 
+@cache
 def declared_structs() -> list[type[msgspec.Struct]]:
     """All message formats that the package declares, those with more fields first."""
     found, left = [], list(msgspec.Struct.__subclasses__())

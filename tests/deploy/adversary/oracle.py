@@ -9,6 +9,7 @@
 - models: honest nodes answered `mask` for different downloads
 - bytes: honest nodes have different models of one round at the end
 - blame: a refusal names an honest node as the one who lied
+- unnamed: a node's lie cost an honest server the round, and no line of its log names the node
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import hashlib
 import re
 from collections.abc import Callable, Collection, Mapping
 from fractions import Fraction
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -30,6 +32,7 @@ from .leaves import Arrays, leaves, take_apart
 from .watch import OWN, Masking, add_masks, combine, opened_vector, public_of
 from .world import ATTACKED, Asked, Attack, Trace, World
 
+LOST = "nothing was revealed"  # what the log says of a lost attempt
 EXCUSED = ("forged", "the server", "did not sign")  # a text with these words says who else it may be
 
 
@@ -94,6 +97,7 @@ def _shares_of_colluders(trace: Trace, asked: int, shares: Mapping[int, bytes], 
     return {x: share for x, share in shares.items() if x <= len(names) and names[x - 1] in colluders}
 
 
+@lru_cache(maxsize=256)
 def roster_of(frame: bytes) -> list[str]:
     """The names of a roster, in its order."""
     found = (value for path, value in leaves(take_apart(frame)) if path[-1] == "sender")
@@ -330,6 +334,7 @@ def of_one(world: World, trace: Trace, colluders: frozenset[str], liars: Collect
         *_models(world.contract, trace, honest),
         *_bytes(trace, honest),
         *_blame(trace, honest, liars),
+        *_unnamed(trace, liars),
     ]
 
 
@@ -436,6 +441,15 @@ def _blame(trace: Trace, honest: Collection[str], liars: Collection[str]) -> lis
             if match and match[2] in honest and match[1] != Code.WITHHELD.value:
                 found.append(Found("blame", f"the log: {line}"))
     return found
+
+
+def _unnamed(trace: Trace, liars: Collection[str]) -> list[Found]:
+    """Whoever made a round be lost is named, by a server that is honest itself."""
+    lost = [line for line in trace.log if LOST in line]
+    named = any(name in line for line in trace.log for name in liars)
+    if not liars or not lost or named:
+        return []
+    return [Found("unnamed", f"no line names {sorted(liars)}: {lost[-1]}")]
 
 
 def _accused(text: str, honest: Collection[str], who: str) -> list[Found]:
