@@ -16,7 +16,7 @@ from entrenous.deploy.frames import opened
 from entrenous.privacy.secure_sum.client import SecureSumClient
 
 from .changes import Change, apply, changes, same, values
-from .leaves import Opened, Where, leaves, put_together, read_bytes, take_apart, with_value, write_body
+from .leaves import Opened, Where, declared_structs, leaves, put_together, read_bytes, take_apart, with_value, write_body
 from .watch import Watch, _put
 from .world import ATTACKED, Attack, World, changed_state, frames_of
 
@@ -225,6 +225,63 @@ def two_lists(world: World, stage: str, colluders: int) -> Iterator[TwoLists]:
     good = world.names[: len(world.names) - colluders]
     for size in range(1, len(good)):
         yield TwoLists(world, stage, good[:1], good[:size], bad)
+
+
+# ---- what nodes say about each other ------------------------------------------------------------------------
+
+
+class Complaining(Attack):
+    """At a stage each node is asked with a change of each entry of what the server passes on, before it is
+    asked rightly. Whatever it says that is no answer to the stage, a complaint, is brought to all others."""
+
+    def __init__(self, world: World, where: str, victims: Sequence[str]) -> None:
+        self.world, self.where, self.victims = world, where, frozenset(victims)
+        self.said: dict[str, bytes] = {}  # complaints, by the sha256 of their bytes
+
+    def __repr__(self) -> str:
+        return f"`mask` to {sorted(self.victims)} with another entry of {self.where}, and complaints brought to all"
+
+    def within(self, undo: ExitStack, watch: Watch, world: World) -> None:
+        self.said = {}
+
+    def requests(self, node: str, frame: bytes, turn: int) -> list[bytes]:
+        found = opened(frame)
+        if found.head.round < ATTACKED:
+            return [frame]
+        if found.head.kind == "mask" and node in self.victims:
+            return [*self.lies(take_apart(frame)), frame]
+        if found.head.kind == "consent":
+            return [*self.brought(take_apart(frame)), frame]
+        return [] if found.head.kind == "open" else [frame]
+
+    def lies(self, frame: Opened) -> Iterator[bytes]:
+        """The question with each part of a field that has a part for each other node changed."""
+        for path, value in leaves(frame):
+            if self.where not in path or not isinstance(value, bytes):
+                continue
+            size = len(value) if isinstance(path[-1], int) else len(value) // (len(self.world.names) - 1)
+            for start in range(0, len(value), max(1, size)):
+                lie = value[:start] + bytes([value[start] ^ 1]) + value[start + 1 :]
+                yield put_together(with_value(frame, path, lie), self.world.key)
+
+    def brought(self, frame: Opened) -> Iterator[bytes]:
+        """What was complained of, as a question."""
+        for said in self.said.values():
+            head = {**frame.head, "kind": "open"}
+            yield put_together(Opened(head, said), self.world.key)
+
+    def answers(self, node: str, frame: bytes, answer: bytes, turn: int) -> list[bytes]:
+        found = opened(answer)
+        if found.head.kind == "complaint":
+            self.said[found.head.digest.hex()] = bytes(found.body)
+        return [answer] if found.head.kind == opened(frame).head.kind else []
+
+
+def complaining(world: World, victims: Sequence[str]) -> Iterator[Complaining]:
+    """With each field of an inbox changed."""
+    kinds = [kind for kind in declared_structs() if kind.__name__ == "Inbox"]
+    for name in kinds[0].__struct_fields__:
+        yield Complaining(world, name, victims)
 
 
 # ---- nodes that lie ------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@
 
 - told-apart: a distinguisher says rightly whose history is whose
 - smaller-sum: known keys open another sum of honest nodes than the one that these agreed on
-- both-kinds: seed and mask key of one honest node are known
+- both-kinds: honest nodes have given shares of the seed and of the mask key of an honest node
 - outsider: the seed of a node is known that an agreed list of survivors does not have
 - models: honest nodes answered `mask` for different downloads
 - bytes: honest nodes have different models of one round at the end
@@ -33,6 +33,7 @@ from .watch import OWN, Masking, add_masks, combine, opened_vector, public_of
 from .world import ATTACKED, Asked, Attack, Trace, World
 
 LOST = "nothing was revealed"  # what the log says of a lost attempt
+LONG = 100_000  # bytes of an answer that is no message but a vector
 EXCUSED = ("forged", "the server", "did not sign")  # a text with these words says who else it may be
 
 
@@ -75,17 +76,26 @@ def known_secrets(trace: Trace, colluders: frozenset[str]) -> dict[bytes, str]:
 def _known_secrets(trace: Trace, colluders: frozenset[str]) -> dict[bytes, str]:
     splits = trace.watch.splits
     found = {one.secret: one.node for one in splits if one.node in colluders}
-    said = [bytes(opened(one.answer).body) for one in trace.asked if one.node not in colluders]
-    said = [body for body in said if len(body) < 100_000]
-    for one in splits:
-        if one.node in colluders:
-            continue
+    for one, plain in zip(splits, said_shares(trace, colluders), strict=True):
         own = _shares_of_colluders(trace, one.asked, one.shares, colluders)
-        plain = {x: share for x, share in one.shares.items() if any(share in body for body in said)}
         seen = {**own, **plain}
         if len(seen) > 1 and combine(seen) == one.secret:
             found[one.secret] = one.node
     return found
+
+
+def said_shares(trace: Trace, colluders: frozenset[str]) -> list[dict[int, bytes]]:
+    """Of each secret, the shares that honest nodes have said: in plain, or by the key of a box."""
+    if "shares" not in trace.worked_out:
+        trace.worked_out["shares"] = _said_shares(trace, colluders)
+    return list(trace.worked_out["shares"])
+
+
+def _said_shares(trace: Trace, colluders: frozenset[str]) -> list[dict[int, bytes]]:
+    said = [bytes(opened(one.answer).body) for one in trace.asked if one.node not in colluders]
+    whole = b"".join(body for body in said if len(body) < LONG)
+    whole += b"".join(box.plain for box in trace.watch.boxes if box.key in whole)
+    return [{x: share for x, share in one.shares.items() if share in whole} for one in trace.watch.splits]
 
 
 def _shares_of_colluders(trace: Trace, asked: int, shares: Mapping[int, bytes], colluders: frozenset[str]) -> dict[int, bytes]:
@@ -364,14 +374,13 @@ def _people(one: Asked) -> int:
 
 
 def _kinds(trace: Trace, colluders: frozenset[str]) -> list[Found]:
-    known = known_secrets(trace, colluders)
-    found = []
-    for node in sorted({one.node for one in trace.watch.splits} - colluders):
-        own = [secret for secret, whose in known.items() if whose == node]
-        of_one = {one.asked for one in trace.watch.splits if one.secret in own}
-        if len(own) > len(of_one):
-            found.append(Found("both-kinds", f"both secrets of {node} are known"))
-    return found
+    """Of no honest node are shares of both kinds said by honest nodes, however few."""
+    said: dict[tuple[str, int], int] = {}
+    for one, shares in zip(trace.watch.splits, said_shares(trace, colluders), strict=True):
+        if one.node not in colluders and shares:
+            said[one.node, one.asked] = said.get((one.node, one.asked), 0) + 1
+    both = sorted({node for (node, _), kinds in said.items() if kinds > 1})
+    return [Found("both-kinds", f"honest nodes gave shares of both secrets of {node}") for node in both]
 
 
 def _outsiders(trace: Trace, colluders: frozenset[str], honest: Collection[str]) -> list[Found]:

@@ -50,6 +50,15 @@ class Masking(NamedTuple):
     minus: tuple[bytes, ...]
 
 
+class Box(NamedTuple):
+    """Something that a node has encrypted for another. key: of the box; plain: what is in it."""
+
+    node: str
+    asked: int
+    key: bytes
+    plain: bytes
+
+
 class Watch:
     """What is seen of everybody's inside. now: whose turn it is, and the number of the question."""
 
@@ -57,6 +66,7 @@ class Watch:
         self.now: tuple[str, int] = (SERVER, -1)
         self.splits: list[Split] = []
         self.maskings: list[Masking] = []
+        self.boxes: list[Box] = []
         self.derived: dict[bytes, set[bytes]] = {}  # key -> the secrets that it is derived from
         self.agreed: dict[bytes, set[bytes]] = {}  # common secret -> both public keys
         self.totals: list[Array] = []  # that the server has computed
@@ -90,6 +100,10 @@ class Watch:
         self.derived.setdefault(key, set()).add(secret)
         return key
 
+    def seal(self, key: bytes, plain: bytes, about: bytes) -> bytes:
+        self.boxes.append(Box(*self.now, key, plain))
+        return seal(key, plain, about)
+
     def agree(self, private: X25519PrivateKey, public: bytes) -> bytes:
         common = agree(private, public)
         self.agreed.setdefault(common, set()).update((private.public_key().public_bytes_raw(), public))
@@ -102,7 +116,8 @@ class Watch:
 
 
 shamir_split, add_masks, derive = shamir.split, primitives.add_masks, primitives.derive
-agree, total, combine = primitives.agree, SecureSumServer.total, shamir.combine
+agree, seal = primitives.agree, primitives.seal
+total, combine = SecureSumServer.total, shamir.combine
 
 
 class Drawing:
@@ -146,6 +161,7 @@ def watched(lenient: bool = True) -> Iterator[Watch]:
             (add_masks, watch.add_masks),
             (derive, watch.derive),
             (agree, watch.agree),
+            (seal, watch.seal),
         ):
             _everywhere(undo, old, new)
         _put(undo, SecureSumServer, "total", lambda self: watch.total(self))
