@@ -315,7 +315,8 @@ class LyingNode(Attack):
         signed = SecureSumClient._signed
 
         def lying(client: SecureSumClient, stage: int, view: bytes, body: bytes) -> bytes:
-            if client.name == self.liar and STAGES[stage] == self.stage and client.terms.round == ATTACKED:
+            now = client.name == self.liar and client.terms.round == ATTACKED
+            if now and stage < len(STAGES) and STAGES[stage] == self.stage:
                 body = self.lie(body)
             return signed(client, stage, view, body)
 

@@ -33,6 +33,7 @@ from .watch import OWN, Masking, add_masks, combine, opened_vector, public_of
 from .world import ATTACKED, Asked, Attack, Trace, World
 
 LOST = "nothing was revealed"  # what the log says of a lost attempt
+FALSE_VECTOR = "a node lied, and the sum does not say which"
 LONG = 100_000  # bytes of an answer that is no message but a vector
 EXCUSED = ("forged", "the server", "did not sign")  # a text with these words says who else it may be
 
@@ -310,14 +311,15 @@ def judged(world: World, attack: Attack, liars: Collection[str] = ()) -> list[Fo
     Where the agreed sum has only one of the two whose histories are exchanged, it tells them apart by itself,
     as it may: then two others are exchanged.
     """
+    bad = attack.colluders | frozenset(liars)
     a = world.attempt("a", attack)
     found = of_one(world, a, attack.colluders, liars)
     for history, pair in world.exchanged.items():
-        if not fair(a, pair, attack.colluders):
+        if not fair(a, pair, bad):
             continue
         b = world.attempt(history, attack)
         found += [one for one in of_one(world, b, attack.colluders, liars) if one not in found]
-        gained, by = advantage(a, b, attack.colluders)
+        gained, by = advantage(a, b, bad)
         if gained:
             found.append(Found("told-apart", f"advantage {gained:.1f}, {by}"))
         break
@@ -337,6 +339,7 @@ def fair(trace: Trace, pair: Collection[str], colluders: frozenset[str]) -> bool
 def of_one(world: World, trace: Trace, colluders: frozenset[str], liars: Collection[str] = ()) -> list[Found]:
     """The rules that one attempt may break by itself."""
     honest = [name for name in world.names if name not in colluders and name not in liars]
+    colluders = colluders | frozenset(liars)  # who lies may tell as well
     return [
         *_sums(world, trace, colluders),
         *_kinds(trace, colluders),
@@ -445,6 +448,7 @@ def _blame(trace: Trace, honest: Collection[str], liars: Collection[str]) -> lis
         if one.node in honest and one.refused:
             found += _accused(one.refused, honest, f"{one.node} says of `{one.kind}`")
     if liars:  # the server is honest, and its log is to be believed
+        found += _called_liars(trace, honest)
         for line in trace.log:
             match = re.search(r"refused ([a-z-]+) from ([\w.-]+)", line)
             if match and match[2] in honest and match[1] != Code.WITHHELD.value:
@@ -452,9 +456,20 @@ def _blame(trace: Trace, honest: Collection[str], liars: Collection[str]) -> lis
     return found
 
 
+def _called_liars(trace: Trace, honest: Collection[str]) -> list[Found]:
+    """No honest node is said to have lied."""
+    found = []
+    for line in trace.log:
+        match = re.search(r"([\w.-]+) lied: ", line)
+        if match and match[1] in honest:
+            found.append(Found("blame", f"the log: {line}"))
+    return found
+
+
 def _unnamed(trace: Trace, liars: Collection[str]) -> list[Found]:
-    """Whoever made a round be lost is named, by a server that is honest itself."""
-    lost = [line for line in trace.log if LOST in line]
+    """Whoever made a round be lost is named, by a server that is honest itself. A vector that is another
+    than the node's own cannot be told from it, and the log says that."""
+    lost = [line for line in trace.log if LOST in line and FALSE_VECTOR not in line]
     named = any(name in line for line in trace.log for name in liars)
     if not liars or not lost or named:
         return []

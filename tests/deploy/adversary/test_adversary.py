@@ -22,7 +22,9 @@ from tests.deploy.adversary import oracle
 from tests.deploy.adversary.attacks import (
     STAGES,
     Attack,
+    LyingNode,
     Nothing,
+    complaining,
     differing,
     equivocations,
     lying_nodes,
@@ -107,8 +109,10 @@ def test_every_declared_field_is_attacked(world: World) -> None:
     """Of the frames' heads, of the messages of the sum, of the download and of the header of tensors."""
     asked = {field_of(take_apart(frame), path) for frame in world.honest.values() for path in attacked(frame)}
     said = set()
-    for one in world.attempt("a", Nothing()).asked:
-        said |= {field_of(take_apart(one.answer), path) for path in attacked(one.answer)}
+    complaints = list(complaining(world, world.names))
+    for attack in (Nothing(), *complaints, *bad_boxes(world)):
+        for one in world.attempt("a", attack).asked:
+            said |= {field_of(take_apart(one.answer), path) for path in attacked(one.answer)}
     assert {("Head", name) for name in Head.__struct_fields__} <= asked & said
     assert {("array", field.name) for field in world.contract.receives} <= asked
     assert {("tensors", name) for name in ("dtype", "shape", "data_offsets")} <= asked & said
@@ -116,6 +120,11 @@ def test_every_declared_field_is_attacked(world: World) -> None:
     own = {(kind.__name__, name) for kind in messages for name in kind.__struct_fields__}
     own -= {("Close", name) for name in ("stage",)}  # of the server's journal: it never travels
     assert own <= asked | said
+
+
+def bad_boxes(world: World) -> list[LyingNode]:
+    """A node that sends a bad box to another, and opens it when that one complains."""
+    return [attack for attack in lying_nodes(world, LIAR) if attack.stage == "share" and attack.name == "swapped"]
 
 
 def attacked(frame: bytes) -> Iterator[tuple[str | int, ...]]:
@@ -180,6 +189,11 @@ def test_two_lists_open_no_second_sum(nodes: int) -> None:
         made = World(place, nodes)
         attacks = [attack for stage in stages for attack in two_lists(made, stage, 1) if len(attack.group) in sizes]
         assert_nothing_achieved(made, attacks)
+
+
+def test_what_nodes_say_of_each_other_gives_the_server_nothing(world: World) -> None:
+    """Each entry of what the server passes on is changed once; all complaints are brought to all nodes."""
+    assert_nothing_achieved(world, complaining(world, world.names))
 
 
 def test_a_node_that_lies_is_the_one_that_is_named(world: World) -> None:
