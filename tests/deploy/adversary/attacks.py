@@ -13,6 +13,7 @@ import numpy as np
 
 from entrenous.deploy import server as server_module
 from entrenous.deploy.frames import opened
+from entrenous.privacy.secure_sum import primitives
 from entrenous.privacy.secure_sum.client import SecureSumClient
 
 from .changes import Change, apply, changes, same, values
@@ -326,6 +327,26 @@ class LyingNode(Attack):
         """What is signed instead of a body."""
         found = Opened({"kind": self.stage}, read_bytes(body) if len(body) > 32 else body)
         return write_body(with_value(found, self.path, self.value).body)
+
+
+class FalseComplaint(Attack):
+    """One node complains of the good box of another. The server is honest."""
+
+    lenient = False
+
+    def __init__(self, liar: str) -> None:
+        self.liar = liar
+
+    def __repr__(self) -> str:
+        return f"{self.liar} complains of a good box"
+
+    def within(self, undo: ExitStack, watch: Watch, world: World) -> None:
+        unseal = primitives.unseal
+
+        def unsealed(key: bytes, box: bytes, about: bytes) -> bytes | None:
+            return None if watch.now[0] == self.liar else unseal(key, box, about)
+
+        _put(undo, primitives, "unseal", unsealed)
 
 
 def lying_nodes(world: World, liar: str) -> Iterator[LyingNode]:

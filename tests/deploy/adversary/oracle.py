@@ -86,7 +86,8 @@ def _known_secrets(trace: Trace, colluders: frozenset[str]) -> dict[bytes, str]:
 
 
 def said_shares(trace: Trace, colluders: frozenset[str]) -> list[dict[int, bytes]]:
-    """Of each secret, the shares that honest nodes have said: in plain, or by the key of a box."""
+    """Of each secret, the shares that honest nodes have said: in plain, or by the key of a box; but for
+    those of colluders, which these have anyway."""
     if "shares" not in trace.worked_out:
         trace.worked_out["shares"] = _said_shares(trace, colluders)
     return list(trace.worked_out["shares"])
@@ -96,7 +97,11 @@ def _said_shares(trace: Trace, colluders: frozenset[str]) -> list[dict[int, byte
     said = [bytes(opened(one.answer).body) for one in trace.asked if one.node not in colluders]
     whole = b"".join(body for body in said if len(body) < LONG)
     whole += b"".join(box.plain for box in trace.watch.boxes if box.key in whole)
-    return [{x: share for x, share in one.shares.items() if share in whole} for one in trace.watch.splits]
+    found = []
+    for one in trace.watch.splits:
+        own = _shares_of_colluders(trace, one.asked, one.shares, colluders)
+        found.append({x: share for x, share in one.shares.items() if share in whole and x not in own})
+    return found
 
 
 def _shares_of_colluders(trace: Trace, asked: int, shares: Mapping[int, bytes], colluders: frozenset[str]) -> dict[int, bytes]:
