@@ -25,7 +25,7 @@ from ..core.own import is_place, lasting, short
 from ..core.program import source_sha256
 from ..core.protocols import Catalogue
 from ..data.interactions import Interactions
-from ..privacy.protection import PAPER, PRIVATE, PROTECT, protection_of
+from ..privacy.protection import DP, PAPER, PRIVATE, PROTECT, protection_of
 from ..privacy.secure_sum.terms import Floors
 from .catalogue import ITEMS, Items
 from .certificates import make_keys
@@ -42,7 +42,7 @@ from .tickets import DAYS, Ticket, ends
 PORT = 8443
 EVERYWHERE = "0.0.0.0", "::", ""
 SERVER, OPERATOR, PLACE = "server", "operator", "place.json"
-ROOM = 0.1  # share of the devices that private sums can do without, and keep their noise
+ROOM = 0.2  # share of the devices that private sums can do without, and keep their noise
 Requests = Sequence[tuple[EnrolmentRequest, int]]  # each with the number of users it may have; peers have one
 
 
@@ -137,11 +137,13 @@ def _protection(algorithm: Any, profile: str, asked: Mapping[str, Any], more: Ma
         problem = f"{short(more['algorithm'])} was not measured under it"
         fix = f"try fpl or fcf, or {PROTECT} noise=0.1 and measure it with `entrenous audit`; --profile paper limits nothing"
         raise InputError("--profile private", problem, fix=fix)
-    across = {"noise_from": "seed" if more.get("draws") == "public" else "system"}
+    across = {}
+    if profile != DP:  # which brings its own, and is refused with the reason by the terms
+        across["noise_from"] = "seed" if more.get("draws") == "public" else "system"
     lost = round(1 - float(more.get("quorum", 1.0)), 6)
     if profile == PRIVATE:
-        # nodes refuse a sum that has less noise than was promised; without room for a tenth of
-        # the devices, no node that lies could ever be shut out
+        # nodes refuse a sum that has less noise than was promised; without room, no node that lies
+        # could ever be shut out, which takes as many people out of the rounds as a sum must have
         lost = max(lost, ROOM)
     if lost:
         across["lost"] = str(lost)
