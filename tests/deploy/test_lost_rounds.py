@@ -165,7 +165,7 @@ def test_a_server_that_leaves_numbers_out_gets_no_more_sums_from_a_node(tmp_path
     frame = seal(held.key, "advert", run=made.terms.run, node="server", round=1_000_001, model=bytes(32), about={"users": 4})
     for node in nodes.values():
         said = bytes(opened(node.answer(frame)).body)
-        assert said.startswith(b"withheld\nsums: 3 masked inputs have left this node, and its owner allows 3")
+        assert said.startswith(b"withheld\nsums: 3 masked inputs have left this node; its owner allows 3")
     held.close()
 
 

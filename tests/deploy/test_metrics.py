@@ -27,6 +27,7 @@ SAMPLE = re.compile(r'entrenous_([a-z_]+)(?:\{(\w+)="([a-z_-]+)"\})? (\d+(?:\.\d
 FAMILIES = {
     "rounds_done", "rounds", "rounds_lost_total", "round_seconds", "nodes_present", "nodes", "halted", "answers_total", "bytes_total",
     "requests_total", "connections_open", "connections_refused_total", "connections_evicted_total",
+    "liars",
 }  # fmt: skip
 PRIVATE = re.compile(r"patient|film|node-|\[|\d\.\d{7,}")
 

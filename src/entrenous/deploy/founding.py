@@ -41,6 +41,7 @@ from .tickets import DAYS, Ticket, ends
 PORT = 8443
 EVERYWHERE = "0.0.0.0", "::", ""
 SERVER, OPERATOR, PLACE = "server", "operator", "place.json"
+ROOM = 0.1  # share of the devices that private sums can do without, and keep their noise
 Requests = Sequence[tuple[EnrolmentRequest, int]]  # each with the number of users it may have; peers have one
 
 
@@ -135,8 +136,13 @@ def _protection(algorithm: Any, profile: str, asked: Mapping[str, Any], more: Ma
         fix = f"try fpl or fcf, or {PROTECT} noise=0.1 and measure it with `entrenous audit`; --profile paper limits nothing"
         raise InputError("--profile private", problem, fix=fix)
     across = {"noise_from": "seed" if more.get("draws") == "public" else "system"}
-    if (quorum := float(more.get("quorum", 1.0))) < 1:
-        across["lost"] = str(round(1 - quorum, 6))
+    lost = round(1 - float(more.get("quorum", 1.0)), 6)
+    if profile == PRIVATE:
+        # nodes refuse a sum that has less noise than was promised; without room for a tenth of
+        # the devices, no node that lies could ever be shut out
+        lost = max(lost, ROOM)
+    if lost:
+        across["lost"] = str(lost)
     return {"protection": protection_of(profile, {**across, **asked}, traits).model_dump(mode="json")}
 
 

@@ -123,6 +123,11 @@ def opened(buffer: bytes, largest: int = BODY) -> Frame:
     return Frame(head, said, bytes(view[START.size + length : START.size + length + SIGNATURE]), body)
 
 
+def headed(said: bytes, signature: bytes) -> Frame:
+    """A frame of which only the head came, with its signature. Raises FrameRefused."""
+    return Frame(_head(said), said, signature, memoryview(b""))
+
+
 def head_length(start: memoryview | bytes) -> int:
     """The length of a frame's header, from its first bytes. Raises FrameRefused for one too long, before it is read."""
     start = bytes(start)

@@ -46,6 +46,7 @@ def exposition(status: Mapping[str, Any], link: LinkTally | None) -> str:
         ("nodes_present", "gauge", "Nodes that are connected.", number("nodes")),
         ("nodes", "gauge", "Nodes of the federation.", number("of")),
         ("halted", "gauge", "1 when a round was not counted and the server stopped.", [("", float(status.get("status") == "halted"))]),
+        ("liars", "gauge", "Nodes that have lied in a secure sum.", [("", float(len(status.get("liars", ()))))]),
         ("answers_total", "counter", "Answers by what became of them.", labelled(status.get("answers", {}))),
         ("bytes_total", "counter", "Bytes of requests (down) and counted answers (up), of finished rounds.", labelled(moved, "direction")),
     ]  # fmt: skip

@@ -16,6 +16,7 @@ from ..core.protocols import State
 from ..core.types import Int64Array
 from ..core.update import Total
 from . import contribution
+from .agreed_model import TAKEN
 from .codes import Code, FrameRefused
 from .collector import Collector
 from .files import read_json
@@ -81,7 +82,7 @@ class Relay:
         """A model for all users, handed on to the relay's nodes."""
         download, _ = self.responder.read_download(frame, {}, len(self.responder.users))
         self._hand_on(frame.head.round, download)
-        return self.responder.seal("taken", round=frame.head.round)
+        return self.responder.seal(TAKEN, round=frame.head.round)
 
     def _hand_on(self, number: int, download: State) -> None:
         everyone = {name: member.users for name, member in self._below.members.nodes.items()}

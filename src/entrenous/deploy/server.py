@@ -20,13 +20,14 @@ from ..federation.defences import defence_of
 from ..federation.ledger import Ledger
 from ..federation.visible import defended_sum
 from ..privacy.in_force import ProtectionInForce
+from .agreed_model import enough
 from .caps import RoundHalted, halted, moved
 from .collector import Collecting, Collector
 from .contribution import agreed
 from .exchange import ServerStopped
 from .links.port import ServerLink
 from .log_line import LogLine
-from .request import RoundWork
+from .request import RoundWork, announced_of
 from .rounds import model_work, moved_on, round_work, standing
 from .secure_server import SecureRound
 from .server_folder import RoundCount, ServerFolder, ServerStanding, kept
@@ -123,10 +124,25 @@ class FederationServer:
 
     def _give(self) -> None:
         """The trained model to every node that is there, to recommend by."""
-        self.collecting.offer(model_work(self.folder, self.algorithm, self.round, self.state))
+        work = model_work(self.folder, self.algorithm, self.round, self.state)
+        self.collecting.offer(work)
         self.collecting.give(FAREWELL)
         if self.collecting.without:
             line = f"{len(self.collecting.without)} nodes were not there to take the trained model"
+            self.folder.log(LogLine(line, "absent", level="warning", round=self.round))
+        if self.terms.masked:
+            self._agree(work)
+
+    def _agree(self, work: RoundWork) -> None:
+        """Has the nodes agree on the trained model: each keeps it if enough others have the same."""
+        assert isinstance(self.collecting, Collector)  # workers are refused with masks
+        kept = self.collecting.agree(announced_of(self.contract, work.download), FAREWELL)
+        least = enough(self.members)
+        if len(kept) < least:
+            line = (
+                f"{len(kept)} of {len(self.members.nodes)} nodes keep the trained model, which "
+                f"{least} must have before any does; the others recommend by an earlier one"
+            )
             self.folder.log(LogLine(line, "absent", level="warning", round=self.round))
 
     def _one_round(self) -> None:
@@ -270,6 +286,6 @@ class FederationServer:
              "lost": count.lost, "number": self.round,
              "seconds_a_round": round(float(np.median(took)), 3) if took else 0.0, "nodes": self.collecting.present,
              "of": len(self.members.nodes), "waiting_for": list(nodes[:NAMED]), "bytes_up": done.bytes_up, "bytes_down": done.bytes_down,
-             "moved": round(self._moved, 6), "longest_answer": round(self._longest, 6), **more,
+             "liars": self.folder.liars(), "moved": round(self._moved, 6), "longest_answer": round(self._longest, 6), **more,
              "answers": {code.value: n for code, n in sorted(self.collecting.counts.items())}}
         )  # fmt: skip

@@ -34,6 +34,7 @@ T = TypeVar("T")
 PHASE = "server"
 PARTS = 10  # of all rounds, after each of which a model is kept to go back to
 SUMS, KEPT_SUMS = "sums.json", 64  # sets of nodes whose sums were asked for
+LIARS = "liars.json"
 
 
 class RoundCount(NamedTuple):
@@ -192,6 +193,17 @@ class ServerFolder:
         """Store whose sum nodes are about to be asked to consent to."""
         others = [each for each in self.summed() if each.parties.keys() != summed.parties.keys()]
         write_json(self.path / SUMS, {"sums": [(each.model.hex(), each.parties) for each in (*others, summed)[-KEPT_SUMS:]]})
+
+    def liars(self) -> dict[str, str]:
+        """Who has lied in a secure sum, by name, and when and how."""
+        path = self.path / LIARS
+        return dict(read_json(path)["liars"]) if path.exists() else {}
+
+    def remember_liar(self, name: str, lie: str) -> None:
+        """Store who has lied, and how. The first lie of a node stays."""
+        known = self.liars()
+        if name not in known:
+            write_json(self.path / LIARS, {"liars": {**known, name: lie}})
 
     def finish(self, state: State) -> str:
         """Write the trained model to model.safetensors. Returns its sha256."""
