@@ -49,7 +49,7 @@ def written(frames: Iterable[Frame]) -> bytes:
 
 def enough(members: Members) -> int:
     """How many nodes must have taken the same model before any of them keeps it."""
-    return quorum(len(members.nodes))
+    return quorum(len(members.roll()))  # who was shut out counts: nodes do not know that it was
 
 
 def check_agreed(body: memoryview, offered: OfferedModel, run: str, members: Members) -> None:

@@ -22,7 +22,6 @@ from ..core.update import Total, Update
 from ..data.interactions import Interactions
 from ..federation.executors import Threads
 from ..federation.shard import Shard
-from ..privacy.in_force import ProtectionInForce
 from ..privacy.secure_sum.terms import Floors
 from . import contribution
 from .agreed_model import AGREED, KEPT, TAKEN, OfferedModel, check_agreed
@@ -81,10 +80,8 @@ class FederatedNode:
         if self.terms.masked:
             members = Members.read(folder / MEMBERS, self.terms.users)
             floors = Floors(**about.get("floors", {}))
-            # a sum of fewer would have less noise than was promised: never so few
-            fewest = max(floors.people, ProtectionInForce(self.terms.protection, self.contract).fewest)
             noise = floors.noise or self.terms.protection.noise > 0
-            secure = SecureSide(self, members, replace(floors, people=fewest, noise=noise))
+            secure = SecureSide(self, members, replace(floors, noise=noise))
             stages = dict.fromkeys((*KINDS, OPEN), secure.answer)
             self._members = members
             self._kinds = {

@@ -32,15 +32,19 @@ def sum_terms(terms: FederationTerms, contract: Contract, number: int, attempt: 
     contract: as `contribution.agreed` has it; model: sha256 of the arrays that all devices get.
     """
     own = terms.protection
+    held = ProtectionInForce(own, contract)
+    # a sum of fewer would have less noise than was promised. The difference of two sums need not be of
+    # as many: it has the noise of both
+    people = max(own.people, held.fewest)
     return SumTerms(
         run=terms.run,
         round=number,
         attempt=attempt,
         model=model,
         length=size(contract.empty_total()),
-        people=own.people,
+        people=people,
         parties=own.parties,
-        noise=ProtectionInForce(own, contract).share,
+        noise=held.share,
     )
 
 

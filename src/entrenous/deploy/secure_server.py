@@ -16,7 +16,6 @@ import numpy as np
 from ..core.declared import Contract
 from ..core.types import Int64Array
 from ..core.update import ShownArrays, Total
-from ..privacy.in_force import ProtectionInForce
 from ..privacy.secure_sum import messages as stages
 from ..privacy.secure_sum.memory import PastSum, check_parties
 from ..privacy.secure_sum.refusal import SumRefused
@@ -67,10 +66,9 @@ class SecureRound:
     def __init__(self, server: AskingServer, collector: Collector, work: RoundWork) -> None:
         self._server, self._collector = server, collector
         self._past, terms = server.folder.summed(), server.terms
-        # as nodes have it: a sum of fewer devices would have less noise than was promised
-        fewest = ProtectionInForce(terms.protection, server.contract).fewest
-        people = max(terms.protection.people, fewest)
-        self._floors = Floors(people, terms.protection.parties, apart=terms.apart)
+        self._floors = Floors(terms.protection.people, terms.protection.parties, apart=terms.apart)
+        # as nodes have it
+        self._least = sum_terms(terms, server.contract, work.round, 0, work.model).people
         self._work = work._replace(asked=self._of_before(work))
         self._now = Open(work.round, work.model, self._work.asked)
         self._roll = server.members.roll()
@@ -87,7 +85,9 @@ class SecureRound:
         lost."""
         server, number = self._server, self._now.round
         alone = "all who were asked are of one node, whom a sum would not hide" if len(self._now.asked) < 2 else ""
-        if never := alone or self._too_near(self._now.asked):
+        people = sum(len(users) for users in self._now.asked.values())
+        few = "" if people >= self._least else f"{people} people are asked, and a sum is of at least {self._least}"
+        if never := alone or few or self._too_near(self._now.asked):
             line = f"round {number}: {never}; the model is unchanged"
             server.folder.log(LogLine(line, "lost", level="warning", round=number))
             return self._empty
@@ -224,8 +224,8 @@ class SecureRound:
         if not self._server.enough(self._work, heard):
             return False
         people = sum(len(self._now.asked[name]) for name in heard)
-        if people < self._floors.people:
-            line = f"round {self._now.round}: {people} people, at least {self._floors.people}"
+        if people < self._least:
+            line = f"round {self._now.round}: {people} people, at least {self._least}"
             self._server.folder.log(LogLine(line, "few", level="warning", round=self._now.round))
             return False
         if why := self._too_near(heard):

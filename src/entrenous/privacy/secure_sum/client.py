@@ -348,7 +348,7 @@ class SecureSumClient:
         """Enough people, none said of parties that do not have them, and no sum that earlier ones would take apart."""
         more = [name for name, people in parties.items() if self._most is not None and people > self._most.get(name, 0)]
         require(not more, "floor", f"'{(more or [''])[0][:40]}' says that it has more people than was agreed on")
-        people, least = sum(parties.values()), self.floors.people
+        people, least = sum(parties.values()), max(self.floors.people, self.terms.people)
         require(people >= least, "floor", f"{people} people; at least {least}")
         check_parties(self.past, self.terms.model, parties, self.floors)
 
