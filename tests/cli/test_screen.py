@@ -14,6 +14,7 @@ from command_line import Command
 import entrenous
 from entrenous.api.progress import progress_bar
 from entrenous.cli.console import say, table, tell
+from entrenous.cli.federation import show_list
 from entrenous.core.cells import harmless, is_formula
 from entrenous.core.printed import plain
 from entrenous.deploy.log_line import LogLine, written
@@ -46,6 +47,13 @@ def test_no_way_to_the_screen_is_past_the_filter(hostile: str, capsys: pytest.Ca
     assert not (OBEYED - {"\n"}) & set(out + err)
     assert "WITHOUT TLS" in err and err.count("\n") == 1
     assert "[red]not markup[/red]" in out
+
+
+def test_titles_of_an_operators_items_are_shown_written_out(capsys: pytest.CaptureFixture[str]) -> None:
+    """`federation recommend` shows titles of items.json, which the operator wrote."""
+    show_list(f"node-{HOSTILE}", HOSTILE, 3, [{"item": HOSTILE, "title": f"{HOSTILE} [bold]", "score": 0.5}])
+    out = capsys.readouterr().out
+    assert not (OBEYED - {"\n"}) & set(out) and "\\u001b]0;owned" in out
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
