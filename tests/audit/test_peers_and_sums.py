@@ -62,6 +62,7 @@ def test_later_pushes_tell_more_than_popularity() -> None:
     claims = drift.ATTACK.run(later)
     assert right(claims, movielens()).ranked > guessed(transcript, claims, movielens()) + 0.2
     assert first_push.ATTACK.run(transcript._replace(rounds=transcript.rounds[:1] + later.rounds)).note.startswith("1 of")
+    assert not first_push.ATTACK.run(later).tried
 
 
 def test_a_header_says_how_long_histories_are(small: Any) -> None:

@@ -24,7 +24,7 @@ from ..core.own import is_place, lasting, short
 from ..core.program import source_sha256
 from ..core.protocols import Catalogue
 from ..data.interactions import Interactions
-from ..privacy.protection import PAPER, PRIVATE, PROTECT, protection_of
+from ..privacy.protection import DP, PAPER, PRIVATE, PROTECT, protection_of
 from ..privacy.secure_sum.terms import Floors
 from .catalogue import ITEMS, Items
 from .certificates import make_keys
@@ -134,7 +134,8 @@ def _protection(algorithm: Any, profile: str, asked: Mapping[str, Any], more: Ma
         problem = f"{short(more['algorithm'])} was not measured under it"
         fix = f"try fpl or fcf, or {PROTECT} noise=0.1 and measure it with `entrenous audit`; --profile paper limits nothing"
         raise InputError("--profile private", problem, fix=fix)
-    across = {"noise_from": "seed" if more.get("draws") == "public" else "system"}
+    repeated = more.get("draws") == "public" and profile != DP  # which the terms refuse, and say why
+    across = {"noise_from": "seed" if repeated else "system"}
     if (quorum := float(more.get("quorum", 1.0))) < 1:
         across["lost"] = str(round(1 - quorum, 6))
     return {"protection": protection_of(profile, {**across, **asked}, traits).model_dump(mode="json")}
