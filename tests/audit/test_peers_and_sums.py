@@ -62,6 +62,8 @@ def test_later_pushes_tell_more_than_popularity() -> None:
     claims = drift.ATTACK.run(later)
     assert right(claims, movielens()).ranked > guessed(transcript, claims, movielens()) + 0.2
     assert first_push.ATTACK.run(transcript._replace(rounds=transcript.rounds[:1] + later.rounds)).note.startswith("1 of")
+    beside = later.rounds[0]._replace(received=transcript.rounds[0].received)  # the base model is public
+    assert not first_push.ATTACK.run(later._replace(rounds=(beside, *later.rounds[1:]))).tried
 
 
 def test_a_header_says_how_long_histories_are(small: Any) -> None:

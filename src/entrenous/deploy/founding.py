@@ -137,9 +137,8 @@ def _protection(algorithm: Any, profile: str, asked: Mapping[str, Any], more: Ma
         problem = f"{short(more['algorithm'])} was not measured under it"
         fix = f"try fpl or fcf, or {PROTECT} noise=0.1 and measure it with `entrenous audit`; --profile paper limits nothing"
         raise InputError("--profile private", problem, fix=fix)
-    across = {}
-    if profile != DP:  # which brings its own, and is refused with the reason by the terms
-        across["noise_from"] = "seed" if more.get("draws") == "public" else "system"
+    repeated = more.get("draws") == "public" and profile != DP  # which the terms refuse, and say why
+    across = {"noise_from": "seed" if repeated else "system"}
     lost = round(1 - float(more.get("quorum", 1.0)), 6)
     if profile == PRIVATE:
         # nodes refuse a sum that has less noise than was promised; without room, no node that lies
