@@ -9,6 +9,7 @@ the rules that it broke.
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -24,6 +25,7 @@ from tests.deploy.adversary.attacks import (
     Attack,
     FalseComplaint,
     Nothing,
+    TwoModels,
     complaining,
     differing,
     equivocations,
@@ -87,7 +89,7 @@ def test_without_an_attack_the_histories_cannot_be_told_apart(world: World) -> N
     assert len(opening.weights) == len(world.names)
     assert (opening.vector == trace.watch.totals[0]).all()
     assert len(set(trace.kept.values())) == 1
-    assert {one.kind for one in trace.asked} == {*STAGES, "model"}
+    assert {one.kind for one in trace.asked} == {*STAGES, "model", "agreed"}
 
 
 @pytest.mark.parametrize("colluders", [1, 2])
@@ -139,7 +141,7 @@ def test_every_change_of_a_field_is_one(world: World) -> None:
 
 def stages_only(attacks: Iterable[Attack]) -> list[Attack]:
     """Those on the stages of a sum."""
-    return [attack for attack in attacks if "model to" not in repr(attack) and "at model" not in repr(attack)]
+    return [attack for attack in attacks if not re.search("^(model|agreed) to|at (model|agreed)", repr(attack))]
 
 
 def test_one_other_field_tells_nothing(world: World) -> None:
@@ -166,7 +168,8 @@ def test_another_world_at_some_stages_tells_nothing(world: World) -> None:
     differ, each two of them, the whole download, all fields but one, whole frames; at each stage, up to it and
     from it on."""
     loud = other_world(world, lambda array: array * 8)
-    download = [path for path in differing(world.honest["mask", VICTIM], loud["mask", VICTIM]) if "arrays" in path]
+    both = world.meant["a"]["mask", VICTIM], loud["a"]["mask", VICTIM]
+    download = [path for path in differing(*both) if "arrays" in path]
     assert {path[2] for path in download} >= received(world)
     attacks = stages_only(equivocations(world, loud, [VICTIM]))
     some = [attack for k, attack in enumerate(attacks) if k % 3 == 0 or attack.is_whole_model(received(world))]
@@ -199,11 +202,16 @@ def test_a_node_that_lies_is_the_one_that_is_named(world: World) -> None:
 
 
 def test_the_trained_model_is_the_same_for_all(world: World) -> None:
-    """No honest node ends with other bytes than the others, whatever the server sends at the end."""
-    attacks = [attack for attack in mutations(world, [VICTIM]) if attack.kind == "model"]
-    loud = [attack for attack in attacks if attack.changed[0].name in ("loud", "moved", "zero")]
-    assert loud
+    """No honest node ends with other bytes than the others, whatever one of them is sent at the end."""
+    attacks = [attack for attack in mutations(world, [VICTIM]) if attack.kind not in STAGES]
+    loud = [attack for attack in attacks if attack.changed[0].name in ("loud", "moved", "zero", "last doubled")]
+    assert {attack.kind for attack in loud} == {"model", "agreed"}
     assert_nothing_achieved(world, loud)
+
+
+def test_no_two_trained_models_are_agreed_on(world: World) -> None:
+    """All nodes are given two models, one after the other, and sign that they have taken either."""
+    assert_nothing_achieved(world, [TwoModels(world, [VICTIM]), TwoModels(world, world.names[:2])])
 
 
 # ---- all of it ---------------------------------------------------------------------------------------------------------

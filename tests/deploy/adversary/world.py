@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from federation_links import Clock, copied, federation, logged, nodes_of
@@ -39,10 +39,14 @@ from .watch import SERVER, Watch, _put, watched
 ATTACKED = 1  # the round that is attacked: there is an earlier one whose frames can be repeated
 VICTIM = "node-1"
 PAIRS = {"b": (0, 1), "c": (1, 2)}  # whose histories are exchanged in the copies of the world
+FIRST = "advert"  # the first question of an attempt
 EACH = 2  # users of a node
 ITEMS = 8
 IDLE = 300  # times that the server may look around in vain before an attempt is given up
 MESSAGES = 2000  # questions in an attempt, at most
+
+
+Frames: TypeAlias = dict[tuple[str, str], bytes]  # by kind and node
 
 
 class Ended(Exception):
@@ -129,7 +133,7 @@ class Passing:
     def send(self, address: str, frame: FrameParts, seconds: float) -> None:
         meant = bytes(frame)
         head = opened(meant).head
-        if head.attempt > 0 or (head.round > ATTACKED and head.kind != "model"):
+        if head.attempt > 0 or (head.round > ATTACKED and head.kind == FIRST):
             raise Ended("the attempt is over")
         for sent in self.attack.requests(address, meant, self.turn):
             self._ask(address, meant, sent)
@@ -185,22 +189,30 @@ class World:
             _exchanged(self.start[history], pair, self.floors)
         self.key = read_identity(made.server / "identity.key")
         self.keys = {name: read_identity(path / "identity.key") for name, path in made.nodes.items()}
-        self.earlier = self._begun()
+        self.history = "a"  # of the newest attempt
+        self.before = {history: self._begun(history) for history in self.start}
         node = FederatedNode(made.nodes[VICTIM])
         self.contract: Contract = node.contract
         node.close()
-        self.honest = frames_of(self.attempt("a", Attack()))
+        self.meant = {history: frames_of(self.attempt(history, Attack())) for history in self.start}
 
-    def _begun(self) -> dict[tuple[str, str], bytes]:
-        """Runs the rounds before the attacked one. Returns their last frames, by kind and node."""
-        found: dict[tuple[str, str], bytes] = {}
-        for history in self.start:
-            trace = self._run(self.start[history], _Before())
-            found = frames_of(trace)
-        return found
+    @property
+    def honest(self) -> Frames:
+        """What an honest server asks in the attacked round, of the newest attempt's history."""
+        return self.meant[self.history]
+
+    @property
+    def earlier(self) -> Frames:
+        """What it has asked in the round before."""
+        return self.before[self.history]
+
+    def _begun(self, history: str) -> Frames:
+        """Runs the rounds before the attacked one. Returns their last frames."""
+        return frames_of(self._run(self.start[history], _Before()))
 
     def attempt(self, history: str, attack: Attack) -> Trace:
         """The attacked round of one of the histories."""
+        self.history = history
         place = self.folder / "attempt"
         shutil.rmtree(place, ignore_errors=True)
         made = copied(self.start[history], place)
@@ -273,7 +285,7 @@ class _Before(Attack):
         return [frame]
 
 
-def frames_of(trace: Trace) -> dict[tuple[str, str], bytes]:
+def frames_of(trace: Trace) -> Frames:
     """The last frame of each kind that each node was meant to be asked."""
     return {(one.kind, one.node): one.meant for one in trace.asked}
 
