@@ -103,7 +103,42 @@ def some_mutations(world: World, count: int, seed: int) -> Iterator[Mutation]:
         yield Mutation(world, one.kind, two, sorted(one.victims), colluders)
 
 
+class Dropping(Attack):
+    """The server says that some nodes did not answer a stage."""
+
+    def __init__(self, stage: str, dropped: Sequence[str]) -> None:
+        self.stage, self.dropped = stage, frozenset(dropped)
+
+    def __repr__(self) -> str:
+        return f"{sorted(self.dropped)} are said not to have answered `{self.stage}`"
+
+    def answers(self, node: str, frame: bytes, answer: bytes, turn: int) -> list[bytes]:
+        found = opened(frame).head
+        return [] if node in self.dropped and found.kind == self.stage and found.round == ATTACKED else [answer]
+
+
 # ---- a second world that agrees with itself --------------------------------------------------------------
+
+
+class Without(Attack):
+    """An attack on nodes that lack one of their checks. place, name: of the check; instead: what is there."""
+
+    def __init__(self, attack: Attack, place: Any, name: str, instead: Any) -> None:
+        self.attack, self.place, self.name, self.instead = attack, place, name, instead
+        self.colluders, self.passes, self.lenient = attack.colluders, attack.passes, attack.lenient
+
+    def __repr__(self) -> str:
+        return f"without {self.name}: {self.attack!r}"
+
+    def requests(self, node: str, frame: bytes, turn: int) -> list[bytes]:
+        return self.attack.requests(node, frame, turn)
+
+    def answers(self, node: str, frame: bytes, answer: bytes, turn: int) -> list[bytes]:
+        return self.attack.answers(node, frame, answer, turn)
+
+    def within(self, undo: ExitStack, watch: Watch, world: World) -> None:
+        self.attack.within(undo, watch, world)
+        _put(undo, self.place, self.name, self.instead)
 
 
 class OtherModel(Attack):
@@ -136,6 +171,14 @@ class Equivocation(Attack):
     def __repr__(self) -> str:
         said = "all" if self.whole else ", ".join(".".join(map(str, path)) for path in self.fields)
         return f"another world at {'+'.join(self.stages)} to {sorted(self.victims)}: {said}"
+
+    def brings(self, arrays: set[str]) -> bool:
+        """Whether it is another download as a whole, at the stage that trains, and nothing else but what the
+        header says of it."""
+        own = {path for path in self.fields if path[0] == "body"}
+        heads = set(self.fields) - own
+        whole = own == {("body", "arrays", name) for name in arrays}
+        return self.stages == ("mask",) and whole and heads <= {("head", "model")}
 
     def is_whole_model(self, arrays: set[str]) -> bool:
         """Whether it is C1: all of the download and what the header says of it, at the stage that trains."""

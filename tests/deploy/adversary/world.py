@@ -172,21 +172,21 @@ class Passing:
 
 class World:
     """A federation on the disk at the beginning of the attacked round, in copies that differ by
-    two exchanged histories each. more: terms of the federation."""
+    two exchanged histories each. items: of the catalogue; more: terms of the federation."""
 
-    def __init__(self, folder: Path, nodes: int = 5, floors: Floors | None = None, **more: Any) -> None:
+    def __init__(self, folder: Path, nodes: int = 5, floors: Floors | None = None, items: int = ITEMS, **more: Any) -> None:
         loaded()
         self.folder, self.floors = folder, floors or Floors(people=6, parties=3, occupancy=0.0, apart=False)
         more = {"settings": {"factors": 2}, "algorithm": "fcf", "quorum": 0.5, "deadline": 5.0, **more}
         made = federation(
-            folder / "a", nodes, ATTACKED + 1, data=histories(EACH * nodes), secure="masks", floors=self.floors, **more
+            folder / "a", nodes, ATTACKED + 1, data=histories(EACH * nodes, items), secure="masks", floors=self.floors, **more
         )
         self.names = list(made.nodes)
         self.start = {"a": made}
         self.exchanged = {history: tuple(self.names[k] for k in pair) for history, pair in PAIRS.items()}
         for history, pair in PAIRS.items():
             self.start[history] = copied(made, folder / history)
-            _exchanged(self.start[history], pair, self.floors)
+            _exchanged(self.start[history], pair, self.floors, items)
         self.key = read_identity(made.server / "identity.key")
         self.keys = {name: read_identity(path / "identity.key") for name, path in made.nodes.items()}
         self.history = "a"  # of the newest attempt
@@ -290,11 +290,11 @@ def frames_of(trace: Trace) -> Frames:
     return {(one.kind, one.node): one.meant for one in trace.asked}
 
 
-def histories(users: int, exchanged: tuple[int, int] = (0, 0)) -> Interactions:
+def histories(users: int, items: int, exchanged: tuple[int, int] = (0, 0)) -> Interactions:
     """People of two tastes, each with a few items. exchanged: the nodes whose people have changed
     places."""
     rng = np.random.default_rng(7)
-    liking = rng.random((users, ITEMS)) + 0.6 * (np.arange(ITEMS) % 2 == np.arange(users)[:, None] % 2)
+    liking = rng.random((users, items)) + 0.6 * (np.arange(items) % 2 == np.arange(users)[:, None] % 2)
     liking[:, 0] += 2.0
     liking[:EACH, 1:4] += 2.0  # the victims' are longer
     order = np.arange(users).reshape(-1, EACH)
@@ -306,14 +306,14 @@ def histories(users: int, exchanged: tuple[int, int] = (0, 0)) -> Interactions:
         user,
         item,
         users=Vocabulary([f"person-{n}" for n in range(users)], kind="user"),
-        items=Vocabulary([f"film-{n}" for n in range(ITEMS)], kind="item"),
+        items=Vocabulary([f"film-{n}" for n in range(items)], kind="item"),
     )
 
 
-def _exchanged(made: FoundedFederation, pair: tuple[int, int], floors: Floors) -> None:
+def _exchanged(made: FoundedFederation, pair: tuple[int, int], floors: Floors, items: int) -> None:
     """Gives two nodes of a copy each other's histories, by joining anew."""
     names = list(made.nodes)
-    data = histories(EACH * len(names), exchanged=pair)
+    data = histories(EACH * len(names), items, exchanged=pair)
     for number in pair:
         folder = made.nodes[names[number]]
         rows = data.of_users(np.arange(number * EACH, (number + 1) * EACH))
