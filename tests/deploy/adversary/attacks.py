@@ -19,7 +19,7 @@ from entrenous.privacy.secure_sum.client import SecureSumClient
 from .changes import Change, apply, changes, same, values
 from .leaves import Opened, Where, declared_structs, leaves, put_together, read_bytes, take_apart, with_value, write_body
 from .watch import Watch, _put
-from .world import ATTACKED, Attack, World, changed_state, frames_of
+from .world import ATTACKED, Attack, Frames, World, changed_state, frames_of
 
 STAGES = ("advert", "share", "mask", "consent", "unmask")
 
@@ -36,6 +36,7 @@ class Mutation(Attack):
     ) -> None:
         self.world, self.kind, self.changed = world, kind, tuple(changed)
         self.victims, self.colluders = frozenset(victims), frozenset(colluders)
+        self.first = sorted(victims)[0]
 
     def __repr__(self) -> str:
         said = [f"{'.'.join(map(str, one.path))}: {one.name}{', agreed' if one.agreed else ''}" for one in self.changed]
@@ -51,25 +52,36 @@ class Mutation(Attack):
         """The frame with the changes, signed by the operator."""
         for one in self.changed:
             try:
-                frame = apply(frame, one, self.world.contract)
+                frame = apply(frame, self.of_this_attempt(one), self.world.contract)
             except (KeyError, IndexError, TypeError):
                 continue  # an earlier change has removed the field
         return put_together(frame, self.world.key)
+
+    def of_this_attempt(self, change: Change) -> Change:
+        """The same with what the other frame says in this attempt: vectors are masked otherwise in another."""
+        if change.name not in (OF_ANOTHER, OF_BEFORE):
+            return change
+        frame = elsewhere(self.world, self.kind, self.first)[change.name]
+        return change._replace(value=dict(leaves(frame))[change.path])
+
+
+OF_ANOTHER, OF_BEFORE = "another node's", "an earlier round's"
+
+
+def elsewhere(world: World, kind: str, node: str) -> dict[str, Opened]:
+    """Frames of the same kind from which a node's frame may take values."""
+    other = next(name for name in world.names if name != node)
+    places = {OF_ANOTHER: world.honest.get((kind, other)), OF_BEFORE: world.earlier.get((kind, node))}
+    return {name: take_apart(said) for name, said in places.items() if said is not None}
 
 
 def mutations(world: World, victims: Sequence[str], colluders: Sequence[str] = ()) -> Iterator[Mutation]:
     """Every change of one field of every kind of frame towards `victims`, from the declarations."""
     first = victims[0]
-    other = next(name for name in world.names if name != first)
     for (kind, node), frame in world.honest.items():
         if node != first:
             continue
-        places = {
-            "another node's": world.honest.get((kind, other)),
-            "an earlier round's": world.earlier.get((kind, node)),
-        }
-        elsewhere = {name: take_apart(said) for name, said in places.items() if said is not None}
-        for change in changes(take_apart(frame), elsewhere, world.contract):
+        for change in changes(take_apart(frame), elsewhere(world, kind, first), world.contract):
             yield Mutation(world, kind, [change], victims, colluders)
 
 
@@ -91,7 +103,42 @@ def some_mutations(world: World, count: int, seed: int) -> Iterator[Mutation]:
         yield Mutation(world, one.kind, two, sorted(one.victims), colluders)
 
 
+class Dropping(Attack):
+    """The server says that some nodes did not answer a stage."""
+
+    def __init__(self, stage: str, dropped: Sequence[str]) -> None:
+        self.stage, self.dropped = stage, frozenset(dropped)
+
+    def __repr__(self) -> str:
+        return f"{sorted(self.dropped)} are said not to have answered `{self.stage}`"
+
+    def answers(self, node: str, frame: bytes, answer: bytes, turn: int) -> list[bytes]:
+        found = opened(frame).head
+        return [] if node in self.dropped and found.kind == self.stage and found.round == ATTACKED else [answer]
+
+
 # ---- a second world that agrees with itself --------------------------------------------------------------
+
+
+class Without(Attack):
+    """An attack on nodes that lack one of their checks. place, name: of the check; instead: what is there."""
+
+    def __init__(self, attack: Attack, place: Any, name: str, instead: Any) -> None:
+        self.attack, self.place, self.name, self.instead = attack, place, name, instead
+        self.colluders, self.passes, self.lenient = attack.colluders, attack.passes, attack.lenient
+
+    def __repr__(self) -> str:
+        return f"without {self.name}: {self.attack!r}"
+
+    def requests(self, node: str, frame: bytes, turn: int) -> list[bytes]:
+        return self.attack.requests(node, frame, turn)
+
+    def answers(self, node: str, frame: bytes, answer: bytes, turn: int) -> list[bytes]:
+        return self.attack.answers(node, frame, answer, turn)
+
+    def within(self, undo: ExitStack, watch: Watch, world: World) -> None:
+        self.attack.within(undo, watch, world)
+        _put(undo, self.place, self.name, self.instead)
 
 
 class OtherModel(Attack):
@@ -115,7 +162,7 @@ class Equivocation(Attack):
     another model would send. The fields are found by comparing both worlds, not listed here."""
 
     def __init__(
-        self, world: World, other: dict[tuple[str, str], bytes], stages: Sequence[str], fields: Sequence[Where],
+        self, world: World, other: dict[str, Frames], stages: Sequence[str], fields: Sequence[Where],
         victims: Sequence[str], whole: bool = False,
     ) -> None:  # fmt: skip
         self.world, self.other, self.stages, self.fields = world, other, tuple(stages), tuple(fields)
@@ -125,6 +172,14 @@ class Equivocation(Attack):
         said = "all" if self.whole else ", ".join(".".join(map(str, path)) for path in self.fields)
         return f"another world at {'+'.join(self.stages)} to {sorted(self.victims)}: {said}"
 
+    def brings(self, arrays: set[str]) -> bool:
+        """Whether it is another download as a whole, at the stage that trains, and nothing else but what the
+        header says of it."""
+        own = {path for path in self.fields if path[0] == "body"}
+        heads = set(self.fields) - own
+        whole = own == {("body", "arrays", name) for name in arrays}
+        return self.stages == ("mask",) and whole and heads <= {("head", "model")}
+
     def is_whole_model(self, arrays: set[str]) -> bool:
         """Whether it is C1: all of the download and what the header says of it, at the stage that trains."""
         own = {str(path[2]) for path in self.fields if path[:2] == ("body", "arrays")}
@@ -132,7 +187,7 @@ class Equivocation(Attack):
 
     def requests(self, node: str, frame: bytes, turn: int) -> list[bytes]:
         kind = opened(frame).head.kind
-        theirs = self.other.get((kind, node))
+        theirs = self.other[self.world.history].get((kind, node))
         if node not in self.victims or kind not in self.stages or theirs is None or opened(frame).head.round < ATTACKED:
             return [frame]
         if self.whole:
@@ -144,16 +199,19 @@ class Equivocation(Attack):
         return [put_together(found, self.world.key)]
 
 
-def other_world(world: World, change: Callable[[np.ndarray], np.ndarray]) -> dict[tuple[str, str], bytes]:
-    """The frames of the attacked round from an honest server with another model, to honest nodes."""
-    return frames_of(world.attempt("a", OtherModel(change)))
+def other_world(world: World, change: Callable[[np.ndarray], np.ndarray]) -> dict[str, Frames]:
+    """The frames of the attacked round from an honest server with another model, to honest nodes, by
+    history."""
+    found = {history: frames_of(world.attempt(history, OtherModel(change))) for history in world.start}
+    world.history = "a"
+    return found
 
 
-def equivocations(world: World, other: dict[tuple[str, str], bytes], victims: Sequence[str]) -> Iterator[Equivocation]:
+def equivocations(world: World, other: dict[str, Frames], victims: Sequence[str]) -> Iterator[Equivocation]:
     """At each stage, and from the first up to it, and from it to the last: each field in which the worlds
     differ, each two of them, and all of them."""
     for at, stage in enumerate((*STAGES, "model")):
-        differ = differing(world.honest[stage, victims[0]], other[stage, victims[0]])
+        differ = differing(world.meant["a"][stage, victims[0]], other["a"][stage, victims[0]])
         for fields in _together(differ):
             yield Equivocation(world, other, (stage,), fields, victims)
         heads = [path for path in differ if path[0] == "head"]
@@ -226,6 +284,35 @@ def two_lists(world: World, stage: str, colluders: int) -> Iterator[TwoLists]:
     good = world.names[: len(world.names) - colluders]
     for size in range(1, len(good)):
         yield TwoLists(world, stage, good[:1], good[:size], bad)
+
+
+class TwoModels(Attack):
+    """The server runs twice, with two trained models at the end; every node is given both, and some are told
+    that all have agreed on the second one."""
+
+    passes = 2
+
+    def __init__(self, world: World, group: Sequence[str], colluders: Sequence[str] = ()) -> None:
+        self.world, self.group, self.colluders = world, frozenset(group), frozenset(colluders)
+        self.turn = 0
+
+    def __repr__(self) -> str:
+        return f"two trained models, of which {sorted(self.group)} are told that all have the second"
+
+    def requests(self, node: str, frame: bytes, turn: int) -> list[bytes]:
+        self.turn = turn
+        kind = opened(frame).head.kind
+        return [] if turn and kind == "agreed" and node not in self.group else [frame]
+
+    def within(self, undo: ExitStack, watch: Watch, world: World) -> None:
+        made = server_module.model_work
+        self.turn = 0
+
+        def model_work(folder: Any, algorithm: Any, number: int, state: Any) -> Any:
+            state = changed_state(state, lambda array: array + 1) if self.turn else state
+            return made(folder, algorithm, number, state)
+
+        _put(undo, server_module, "model_work", model_work)
 
 
 # ---- what nodes say about each other ------------------------------------------------------------------------

@@ -1,5 +1,4 @@
-/* The secure sum of one round, under a server that tells each party something else.
-
+/* The secure sum of one round, under a server that tells each party something else. To check it:
    spin -a secure_sum.pml && gcc -O2 -DSAFETY -o pan pan.c && ./pan
 
    Every order and every choice of the server is tried. Cryptography is perfect: nobody forges a
@@ -58,34 +57,23 @@ inline advert(party) { any(model[party], 0, 2) }
    what the server likes, so they are never in the way. */
 inline share(party) {
   shared[party] = true;
-  for (k : C .. N - 1) {
-    if
-    :: model[k] != model[party] ->
 #ifndef NO_ROSTER
-       shared[party] = false
-#else
-       skip
+  for (k : C .. N - 1) { shared[party] = shared[party] && model[k] == model[party] }
 #endif
-    :: else
-    fi
-  }
 }
 
 /* Stage 3a: for each neighbour a box and the hashes of its shares. The server may change either. A party
    complains of what does not fit, and the dealer opens the box that it sent, as it sent it. */
 inline boxes() {
-  bool box_changed, hashes_changed;
+  bool box_changed, hashes_changed, complaint;
   if :: box_changed = true :: skip fi;
   if :: hashes_changed = true :: skip fi;
-  if
-  :: (box_changed || hashes_changed) ->   /* the complaint; then open_box */
+  complaint = box_changed || hashes_changed;
 #ifdef BOX_ALONE
-     if :: !box_changed -> box_opened = true :: else fi
+  box_opened = complaint && !box_changed
 #else
-     if :: (!box_changed && !hashes_changed) -> box_opened = true :: else fi
+  box_opened = complaint && !box_changed && !hashes_changed
 #endif
-  :: else
-  fi
 }
 
 /* Stage 3b: a download, and a header that says of which model it is. */
@@ -93,14 +81,12 @@ inline mask(party) {
   byte claimed, came;
   any(claimed, 0, 2);
   any(came, 0, 2);
-  if
 #ifdef CLAIM
-  :: shared[party] && claimed == model[party] -> masked[party] = true; trained[party] = came
+  masked[party] = shared[party] && claimed == model[party];
 #else
-  :: shared[party] && came == model[party] -> masked[party] = true; trained[party] = came
+  masked[party] = shared[party] && came == model[party];
 #endif
-  :: else
-  fi
+  trained[party] = came
 }
 
 /* Stage 4: one of the lists; whoever is on it signs it, and never another one. */

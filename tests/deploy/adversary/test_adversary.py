@@ -9,21 +9,31 @@ the rules that it broke.
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from entrenous.core.update import STEP
+from entrenous.deploy import responder, secure_node
 from entrenous.deploy.frames import Head
+from entrenous.deploy.secure_node import SecureSide
+from entrenous.privacy.secure_sum.terms import Floors
+from entrenous.privacy.secure_sum.vector import unpack
 from tests.deploy.adversary import oracle
 from tests.deploy.adversary.attacks import (
     STAGES,
     Attack,
+    Dropping,
     FalseComplaint,
     Nothing,
+    TwoModels,
+    Without,
     complaining,
     differing,
     equivocations,
@@ -40,6 +50,7 @@ from tests.deploy.adversary.world import VICTIM, World
 FULL, SLICES = 20_000, 10
 QUICK = 60  # attacks of a kind in the quick tests
 LIAR = "node-3"
+NOISE = 50.0  # far above what devices send without it
 SHOWN = 12  # attacks that a failing test names
 
 
@@ -87,7 +98,7 @@ def test_without_an_attack_the_histories_cannot_be_told_apart(world: World) -> N
     assert len(opening.weights) == len(world.names)
     assert (opening.vector == trace.watch.totals[0]).all()
     assert len(set(trace.kept.values())) == 1
-    assert {one.kind for one in trace.asked} == {*STAGES, "model"}
+    assert {one.kind for one in trace.asked} == {*STAGES, "model", "agreed"}
 
 
 @pytest.mark.parametrize("colluders", [1, 2])
@@ -139,7 +150,7 @@ def test_every_change_of_a_field_is_one(world: World) -> None:
 
 def stages_only(attacks: Iterable[Attack]) -> list[Attack]:
     """Those on the stages of a sum."""
-    return [attack for attack in attacks if "model to" not in repr(attack) and "at model" not in repr(attack)]
+    return [attack for attack in attacks if not re.search("^(model|agreed) to|at (model|agreed)", repr(attack))]
 
 
 def test_one_other_field_tells_nothing(world: World) -> None:
@@ -166,12 +177,55 @@ def test_another_world_at_some_stages_tells_nothing(world: World) -> None:
     differ, each two of them, the whole download, all fields but one, whole frames; at each stage, up to it and
     from it on."""
     loud = other_world(world, lambda array: array * 8)
-    download = [path for path in differing(world.honest["mask", VICTIM], loud["mask", VICTIM]) if "arrays" in path]
+    both = world.meant["a"]["mask", VICTIM], loud["a"]["mask", VICTIM]
+    download = [path for path in differing(*both) if "arrays" in path]
     assert {path[2] for path in download} >= received(world)
     attacks = stages_only(equivocations(world, loud, [VICTIM]))
     some = [attack for k, attack in enumerate(attacks) if k % 3 == 0 or attack.is_whole_model(received(world))]
     assert any(attack.is_whole_model(received(world)) for attack in some)
     assert_nothing_achieved(world, some)
+
+
+class Anything:
+    """Equal to everything: what a comparison finds that is not made."""
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+CHECKS = {
+    "of each stage's header with what was signed": (SecureSide, "_as_agreed", lambda self, client, frame: None),
+    "of the download with its header": (responder, "announced", lambda contract, download: Anything()),
+    "of the download with what was signed": (secure_node, "announced", lambda contract, download: Anything()),
+}
+
+
+@pytest.mark.parametrize("left_out", CHECKS)
+def test_any_two_of_the_three_comparisons_of_the_model_are_enough(world: World, left_out: str) -> None:
+    """Each of them stands for a lie that another may not see; so each is there, whatever the others do."""
+    loud = other_world(world, lambda array: array * 8)
+    attacks = [attack for attack in equivocations(world, loud, [VICTIM]) if attack.brings(received(world))]
+    assert {("head", "model") in attack.fields for attack in attacks} == {True, False}
+    assert_nothing_achieved(world, [Without(attack, *CHECKS[left_out]) for attack in attacks])
+
+
+def test_no_sum_comes_out_with_less_noise_than_was_promised() -> None:
+    """M6: whoever the server says is missing, and however many: the noise of what opens is measured."""
+    with folder() as place:
+        protect = {"noise": NOISE, "noise_by": "devices"}
+        made = World(place, floors=Floors(people=2, parties=2, apart=False), items=200, profile="private", protect=protect)
+        opened = []
+        for count in range(len(made.names) - 1):
+            for stage in ("advert", "share", "mask"):
+                trace = made.attempt("a", Dropping(stage, made.names[:count]))
+                for one in oracle.openings(trace, frozenset()):
+                    total = unpack(one.vector, made.contract.empty_total())
+                    sent = np.concatenate([array.ravel() for array in (*total.rows.values(), *total.dense.values())]) * STEP
+                    opened.append(count)
+                    assert np.std(sent) > 0.85 * NOISE, (count, stage, np.std(sent))
+        assert {0, 1, 2} <= set(opened)  # half of the people may be lost by the terms
 
 
 @pytest.mark.parametrize("nodes", [4, 5, 7, 9])
@@ -199,11 +253,16 @@ def test_a_node_that_lies_is_the_one_that_is_named(world: World) -> None:
 
 
 def test_the_trained_model_is_the_same_for_all(world: World) -> None:
-    """No honest node ends with other bytes than the others, whatever the server sends at the end."""
-    attacks = [attack for attack in mutations(world, [VICTIM]) if attack.kind == "model"]
-    loud = [attack for attack in attacks if attack.changed[0].name in ("loud", "moved", "zero")]
-    assert loud
+    """No honest node ends with other bytes than the others, whatever one of them is sent at the end."""
+    attacks = [attack for attack in mutations(world, [VICTIM]) if attack.kind not in STAGES]
+    loud = [attack for attack in attacks if attack.changed[0].name in ("loud", "moved", "zero", "last doubled")]
+    assert {attack.kind for attack in loud} == {"model", "agreed"}
     assert_nothing_achieved(world, loud)
+
+
+def test_no_two_trained_models_are_agreed_on(world: World) -> None:
+    """All nodes are given two models, one after the other, and sign that they have taken either."""
+    assert_nothing_achieved(world, [TwoModels(world, [VICTIM]), TwoModels(world, world.names[:2])])
 
 
 # ---- all of it ---------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from federation_links import Clock, copied, federation, logged, nodes_of
@@ -39,10 +39,14 @@ from .watch import SERVER, Watch, _put, watched
 ATTACKED = 1  # the round that is attacked: there is an earlier one whose frames can be repeated
 VICTIM = "node-1"
 PAIRS = {"b": (0, 1), "c": (1, 2)}  # whose histories are exchanged in the copies of the world
+FIRST = "advert"  # the first question of an attempt
 EACH = 2  # users of a node
 ITEMS = 8
 IDLE = 300  # times that the server may look around in vain before an attempt is given up
 MESSAGES = 2000  # questions in an attempt, at most
+
+
+Frames: TypeAlias = dict[tuple[str, str], bytes]  # by kind and node
 
 
 class Ended(Exception):
@@ -129,7 +133,7 @@ class Passing:
     def send(self, address: str, frame: FrameParts, seconds: float) -> None:
         meant = bytes(frame)
         head = opened(meant).head
-        if head.attempt > 0 or (head.round > ATTACKED and head.kind != "model"):
+        if head.attempt > 0 or (head.round > ATTACKED and head.kind == FIRST):
             raise Ended("the attempt is over")
         for sent in self.attack.requests(address, meant, self.turn):
             self._ask(address, meant, sent)
@@ -168,39 +172,47 @@ class Passing:
 
 class World:
     """A federation on the disk at the beginning of the attacked round, in copies that differ by
-    two exchanged histories each. more: terms of the federation."""
+    two exchanged histories each. items: of the catalogue; more: terms of the federation."""
 
-    def __init__(self, folder: Path, nodes: int = 5, floors: Floors | None = None, **more: Any) -> None:
+    def __init__(self, folder: Path, nodes: int = 5, floors: Floors | None = None, items: int = ITEMS, **more: Any) -> None:
         loaded()
         self.folder, self.floors = folder, floors or Floors(people=6, parties=3, occupancy=0.0, apart=False)
         more = {"settings": {"factors": 2}, "algorithm": "fcf", "quorum": 0.5, "deadline": 5.0, **more}
         made = federation(
-            folder / "a", nodes, ATTACKED + 1, data=histories(EACH * nodes), secure="masks", floors=self.floors, **more
+            folder / "a", nodes, ATTACKED + 1, data=histories(EACH * nodes, items), secure="masks", floors=self.floors, **more
         )
         self.names = list(made.nodes)
         self.start = {"a": made}
         self.exchanged = {history: tuple(self.names[k] for k in pair) for history, pair in PAIRS.items()}
         for history, pair in PAIRS.items():
             self.start[history] = copied(made, folder / history)
-            _exchanged(self.start[history], pair, self.floors)
+            _exchanged(self.start[history], pair, self.floors, items)
         self.key = read_identity(made.server / "identity.key")
         self.keys = {name: read_identity(path / "identity.key") for name, path in made.nodes.items()}
-        self.earlier = self._begun()
+        self.history = "a"  # of the newest attempt
+        self.before = {history: self._begun(history) for history in self.start}
         node = FederatedNode(made.nodes[VICTIM])
         self.contract: Contract = node.contract
         node.close()
-        self.honest = frames_of(self.attempt("a", Attack()))
+        self.meant = {history: frames_of(self.attempt(history, Attack())) for history in self.start}
 
-    def _begun(self) -> dict[tuple[str, str], bytes]:
-        """Runs the rounds before the attacked one. Returns their last frames, by kind and node."""
-        found: dict[tuple[str, str], bytes] = {}
-        for history in self.start:
-            trace = self._run(self.start[history], _Before())
-            found = frames_of(trace)
-        return found
+    @property
+    def honest(self) -> Frames:
+        """What an honest server asks in the attacked round, of the newest attempt's history."""
+        return self.meant[self.history]
+
+    @property
+    def earlier(self) -> Frames:
+        """What it has asked in the round before."""
+        return self.before[self.history]
+
+    def _begun(self, history: str) -> Frames:
+        """Runs the rounds before the attacked one. Returns their last frames."""
+        return frames_of(self._run(self.start[history], _Before()))
 
     def attempt(self, history: str, attack: Attack) -> Trace:
         """The attacked round of one of the histories."""
+        self.history = history
         place = self.folder / "attempt"
         shutil.rmtree(place, ignore_errors=True)
         made = copied(self.start[history], place)
@@ -273,16 +285,16 @@ class _Before(Attack):
         return [frame]
 
 
-def frames_of(trace: Trace) -> dict[tuple[str, str], bytes]:
+def frames_of(trace: Trace) -> Frames:
     """The last frame of each kind that each node was meant to be asked."""
     return {(one.kind, one.node): one.meant for one in trace.asked}
 
 
-def histories(users: int, exchanged: tuple[int, int] = (0, 0)) -> Interactions:
+def histories(users: int, items: int, exchanged: tuple[int, int] = (0, 0)) -> Interactions:
     """People of two tastes, each with a few items. exchanged: the nodes whose people have changed
     places."""
     rng = np.random.default_rng(7)
-    liking = rng.random((users, ITEMS)) + 0.6 * (np.arange(ITEMS) % 2 == np.arange(users)[:, None] % 2)
+    liking = rng.random((users, items)) + 0.6 * (np.arange(items) % 2 == np.arange(users)[:, None] % 2)
     liking[:, 0] += 2.0
     liking[:EACH, 1:4] += 2.0  # the victims' are longer
     order = np.arange(users).reshape(-1, EACH)
@@ -294,14 +306,14 @@ def histories(users: int, exchanged: tuple[int, int] = (0, 0)) -> Interactions:
         user,
         item,
         users=Vocabulary([f"person-{n}" for n in range(users)], kind="user"),
-        items=Vocabulary([f"film-{n}" for n in range(ITEMS)], kind="item"),
+        items=Vocabulary([f"film-{n}" for n in range(items)], kind="item"),
     )
 
 
-def _exchanged(made: FoundedFederation, pair: tuple[int, int], floors: Floors) -> None:
+def _exchanged(made: FoundedFederation, pair: tuple[int, int], floors: Floors, items: int) -> None:
     """Gives two nodes of a copy each other's histories, by joining anew."""
     names = list(made.nodes)
-    data = histories(EACH * len(names), exchanged=pair)
+    data = histories(EACH * len(names), items, exchanged=pair)
     for number in pair:
         folder = made.nodes[names[number]]
         rows = data.of_users(np.arange(number * EACH, (number + 1) * EACH))
