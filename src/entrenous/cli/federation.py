@@ -122,8 +122,10 @@ def _show_trial(found: dict[str, Any], json: bool) -> None:
 
 @app.command
 def status(*folders: Path, json: bool = False) -> None:
-    """Where a server stands: rounds, nodes, bytes, how often each answer was given; a node: its round, answers and refusals, when it last
-    heard the server; or peers: pushes, models taken, errors.
+    """Where a server, a node or peers stand.
+
+    A server: rounds, nodes, bytes, how often each answer was given. A node: its round, answers and refusals, when it last heard the server.
+    Peers: pushes, models taken, errors.
 
     Parameters
     ----------

@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import ipaddress
+import socket
 from collections.abc import Awaitable, Sequence
 from typing import Any, TypeVar, final
 
 import iroh
 import iroh.iroh_ffi as ffi
 
-from ...core.errors import NotYet
+from ...core.errors import InputError, NotYet, may_pass, one_line
 from ..address import is_loopback
 from .port import Arriving, Connection, LinkError, Stream
 from .reachable import can_be_a_peers
@@ -111,8 +112,10 @@ class _Private(iroh.Preset):  # type: ignore[misc]  # iroh is not typed
 async def listen(secret: bytes, listen: str = "127.0.0.1:0", advertise: Sequence[str] = ()) -> IrohLink:
     """A link at a host and port of this machine. advertise: what others are told instead, behind a router that forwards a port.
 
-    Raises NotYet when the address cannot be had. One event loop for each process: iroh's library keeps the first.
+    Raises NotYet when the address cannot be had now, InputError when it is none. One event loop for each process: iroh's library keeps
+    the first.
     """
+    _check(listen)
     hasten()
     answer_at_once()
     ffi.uniffi_set_event_loop(asyncio.get_running_loop())  # type: ignore[arg-type]  # any loop will do
@@ -122,12 +125,41 @@ async def listen(secret: bytes, listen: str = "127.0.0.1:0", advertise: Sequence
             return IrohLink(await within(SHORT, iroh.Endpoint.bind(options)), addresses[0], advertise)
         except (LinkError, TimeoutError) as failed:
             cause = failed
-    raise NotYet(
+    kind = NotYet if _may_come(listen) else InputError
+    raise kind(
         listen,
         f"cannot be listened at ({cause})",
         expected="a free UDP port of this machine",
         fix="say another as `listen` in node.json",
     )
+
+
+def _check(listen: str) -> None:
+    """Raises InputError for what is no address and port, of which iroh would speak in its own words."""
+    host, _, port = listen.rpartition(":")
+    try:
+        ipaddress.ip_address(host.removeprefix("[").removesuffix("]"))
+        known = 0 <= int(port) < 65536
+    except ValueError:
+        known = False
+    if not known:
+        problem, fix = "cannot be listened at: it is no address and port", "say another as `listen` in node.json"
+        raise InputError(one_line(listen, 80), problem, expected="such as 10.77.0.10:9411", fix=fix)
+
+
+def _may_come(listen: str) -> bool:
+    """Whether an address may be had later: another process has its port, or the machine has not got it yet, as one of a private network
+    that comes up late. iroh does not say why it was refused."""
+    host, _, port = listen.rpartition(":")
+    family = socket.AF_INET6 if listen.startswith("[") else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as trying:
+            trying.bind((host.strip("[]"), int(port)))
+    except OSError as error:
+        return may_pass(error)
+    except (ValueError, OverflowError):
+        return False
+    return True  # it has become free meanwhile
 
 
 def _both(listen: str) -> tuple[str, ...]:
