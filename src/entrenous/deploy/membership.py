@@ -6,6 +6,7 @@ be restarted. Peers learn of a key that was shut out by a signed list, which the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from contextlib import closing
 from datetime import UTC, datetime
@@ -17,12 +18,14 @@ from ..core.errors import InputError, at_least
 from ..privacy.secure_sum.terms import Floors
 from . import server_folder
 from .certificates import expiry, make_keys, names_of
+from .contribution import agreed
 from .files import read_json, write_json, write_text
 from .founding import OPERATOR, PLACE, SERVER, Requests, enrolled, operator_folder, write_invitation
 from .identity import IDENTITY, read_identity
 from .leaving import resting_with
 from .members import MEMBERS, Members
 from .node_store import STORE, NodeStore
+from .secure import sum_terms
 from .terms import TERMS, FederationTerms
 from .tickets import DAYS, MOST, REVOKED, RevocationList, ends
 
@@ -76,16 +79,30 @@ def _resting(operator: Path, terms: FederationTerms, members: Members, name: str
     if name not in active:
         return []  # it is in no sum, so nothing differs without it
     floors = Floors(people=terms.protection.people, parties=terms.protection.parties, apart=terms.apart)
-    found = resting_with(name, active, server_folder.past_sums(operator), floors, terms.run)
-    both = f"{floors.parties} nodes with {floors.people} people"
-    problem = f"a sum without '{name}' alone would tell what it sent; nodes consent to a difference of at least {both}"
+    least = _left_at_least(operator, terms)
+    found = resting_with(name, active, server_folder.past_sums(operator), floors, terms.run, least)
+    problem = f"a sum without '{name}' alone would tell what it sent; nodes consent to a difference of at least"
+    problem = f"{problem} {floors.parties} nodes with {floors.people} people"
     if found is None:
-        problem += f", and as many have to be left of {len(active)} nodes with {sum(active.values())} people"
-        raise InputError("NAME", problem, fix="found the federation anew with `entrenous federation new`")
+        there = f"{len(active)} nodes with {sum(active.values())} people"
+        problem = f"{problem}, and {floors.parties} nodes with {least} people have to be left of {there}"
+        fix = (
+            "found the federation anew with `entrenous federation new`; with --quorum below 1 sums keep their noise without some"
+        )
+        raise InputError("NAME", problem, fix=fix)
     if found and not may:
         fix = "--rest-others has them rest for good: they keep their users, are asked no more, and get the trained model"
         raise InputError("NAME", problem, expected=f"{len(found)} more that leave the rounds: {', '.join(found)}", fix=fix)
     return found
+
+
+def _left_at_least(operator: Path, terms: FederationTerms) -> int:
+    """How many people have to be left in the rounds, so that a sum is of as many as nodes insist on."""
+    own = operator / "algorithm"
+    algorithm = terms.make(place=own.read_text(encoding="utf-8").strip() if own.exists() else "")
+    contract = agreed(algorithm, terms.catalogue, terms.protection)
+    in_a_sum = sum_terms(terms, contract, 0, 0, bytes(32)).people
+    return math.ceil(in_a_sum * terms.users / contract.cohort)  # of a cohort that is drawn, on average
 
 
 def renew_tickets(folder: Path, days: float = DAYS) -> list[Path]:
