@@ -11,6 +11,7 @@ from command_line import Command, shop, write_shop
 from scipy import stats
 from small_data import interactions
 
+import entrenous
 from entrenous.api.compare import compared as compare
 from entrenous.core.errors import InputError
 from entrenous.data.interactions import Interactions
@@ -193,3 +194,54 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeyp
     row = found["rows"][0]
     assert f"{row['metrics']['hr@10']:.4f} ±{row['std']['hr@10']:.4f}" in said.out
     assert "popular - random" in said.out and "mean ± sample standard deviation over seeds 0-1" in said.out
+
+
+DP: dict[str, Any] = {"profile": "dp", "protect": {"people": 1, "noise": 2, "delta": 1e-3}}
+
+
+def test_trainings_under_a_budget_say_what_each_and_what_all_of_them_have_spent(tmp_path: Path, data: Interactions) -> None:
+    """Two seeds hold out other rows of the same people: what both trainings tell of somebody adds up."""
+    dpa = pytest.importorskip("dp_accounting")
+    from dp_accounting import pld
+
+    settings = {"fcf": {"factors": 4, "cohort": 10}, "fpl": {"factors": 4, "cohort": 20}}
+    found = compare(["fcf", "fpl"], data, seeds=2, settings=settings, **SMALL, **DP)["privacy"]
+    assert [(one["algorithm"], one["seed"]) for one in found["runs"]] == [("fcf", 0), ("fcf", 1), ("fpl", 0), ("fpl", 1)]
+    accountant = pld.PLDAccountant()
+    for one, rate in zip(found["runs"], (0.25, 0.25, 0.5, 0.5), strict=True):
+        event = dpa.SelfComposedDpEvent(dpa.PoissonSampledDpEvent(rate, dpa.GaussianDpEvent(2.0)), 4)
+        alone = pld.PLDAccountant()
+        alone.compose(event)
+        accountant.compose(event)
+        assert one["epsilon"] == pytest.approx(alone.get_epsilon(1e-3), abs=1e-6) and one["delta"] == 1e-3
+    assert found["trainings"] == 4 and found["delta"] == 1e-3
+    assert found["epsilon"] == pytest.approx(accountant.get_epsilon(1e-3), abs=1e-6)
+    assert found["epsilon"] > max(one["epsilon"] for one in found["runs"])
+
+
+def test_a_comparison_under_a_budget_prints_epsilon_in_every_form(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("dp_accounting")
+    monkeypatch.chdir(tmp_path)
+    write_shop(tmp_path / "shop.csv")
+    protect = [word for name, value in DP["protect"].items() for word in ("--protect", f"{name}={value}")]
+    asked = ["compare", "fcf", "b=fcf", "--data", "shop.csv", "--protocol", "loo-20", "--seeds", "2", "--rounds", "3"]
+    command = Command(capsys)
+    asked += ["--set", "fcf:factors=3", "--set", "b:factors=4", "--profile", "dp", *protect]
+    found = command(*asked, "--json").json["privacy"]
+    printed = " ".join(command(*asked, "--table", "t.tex").out.split())
+    assert f"fcf, seed 1: epsilon {found['runs'][1]['epsilon']:.3f} of each user at delta 0.001" in printed
+    whole = f"{found['epsilon']:.3f} for all 4 trainings on the same people, at delta 0.001"
+    assert whole in printed and whole in Path("t.tex").read_text()
+
+
+def test_a_training_without_a_budget_beside_others_leaves_no_bound_for_all(data: Interactions) -> None:
+    pytest.importorskip("dp_accounting")
+    bounded = entrenous.run("fcf", data, split="loo-20", settings={"factors": 3}, rounds=3, progress=False, **DP)
+    plain = entrenous.run("fcf", data, split="loo-20", settings={"factors": 4}, rounds=3, progress=False)
+    found = entrenous.compare([bounded, plain], data, progress=False)
+    spent = found.found["privacy"]
+    assert spent["epsilon"] is None and [one["epsilon"] is None for one in spent["runs"]] == [False, True]
+    assert "nothing bounds all 2 trainings on the same people, of which 1 had no budget" in repr(found)
+    assert "privacy" not in entrenous.compare([plain, "pfpl+"], data, split="loo-20", rounds=2, progress=False).found

@@ -89,7 +89,7 @@ def test_an_audit_says_what_was_spent_and_what_canaries_leave_possible(
         "3",
         "--quick",
     ]
-    private = [*asked, "--profile", "dp", "--protect", "people=1", "--protect", "noise_from=seed", "--protect", "noise=1.5"]
+    private = [*asked, "--profile", "dp", "--protect", "people=1", "--protect", "noise=1.5"]
     command = Command(capsys)
     found = command("audit", *private, "--canaries", "30", "--json").json
     assert 0 < found["epsilon"] < found["budget"] == 8 and found["epsilon_whole"] is None

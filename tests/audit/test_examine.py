@@ -11,11 +11,13 @@ from command_line import Command, write_shop
 import entrenous
 from entrenous.audit.apart import Attempt
 from entrenous.audit.known import known
+from entrenous.audit.survey import page
 from entrenous.core.errors import InputError
+from entrenous.privacy import evidence
 
 PROMISED = {"algorithm", "view", "cohort", "rounds", "profile", "popularity", "attacks", "accuracy", "epsilon"}
 FIGURES = {"name", "precision", "recall", "share", "r_precision", "auc", "low", "high", "rounds_to_half", "verdict"}
-VERDICTS = {"EXPOSED", "LEAKS", "NO ADVANTAGE FOUND BY THESE ATTACKS"}
+VERDICTS = {"EXPOSED", "LEAKS", "NO ADVANTAGE FOUND BY THESE ATTACKS", "NOT TRIED"}
 SMALL = {"factors": 4}
 
 
@@ -89,6 +91,54 @@ def test_an_attack_that_failed_is_said_to_have_failed(
     (one,) = command(*arguments, "--json").json["attacks"]
     assert one["verdict"] == "failed: ValueError: no rows" and one.keys() >= FIGURES and one["r_precision"] is None
     assert "failed: ValueError: no rows" in command(*arguments).out
+
+
+def test_an_attack_that_had_nothing_to_attack_with_is_not_said_to_have_found_nothing(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Devices whose messages are masked answer a model once: there are no two sums of one model, and nobody has tried to read them."""
+    command = Command(capsys)
+    asked = [
+        "audit",
+        "fcf",
+        "--data",
+        "shop.csv",
+        "--protocol",
+        "loo-20",
+        "--set",
+        "factors=4",
+        "--quick",
+        "--view",
+        "difference",
+    ]
+    masked = [*asked, "--cohort", "20", "--rounds", "4", "--profile", "private", "--protect", "people=10"]
+    (one,) = command(*masked, "--json").json["attacks"]
+    assert one["name"] == "differencing" and one["verdict"] == "NOT TRIED" and one.keys() >= FIGURES
+    assert one["users"] == 0 and one["note"] == "no two sums of one model differ by one party"
+    assert [name for name in FIGURES - {"name", "verdict"} if one[name] is not None] == []
+    printed = command(*masked).out
+    assert "NOT TRIED" in printed and "NO ADVANTAGE" not in printed
+    (one,) = command(*asked, "--cohort", "20", "--rounds", "4", "--json").json["attacks"]
+    assert one["verdict"] == "EXPOSED" and one["recall"] > 0.5
+
+
+def test_what_no_attack_could_try_is_said_in_that_word_wherever_it_is_repeated(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sums of the same parties with noise: `separation` leaves them alone, and `regression` needs cohorts that change."""
+    found = entrenous.audit(
+        "fcf", "shop.csv", protocol="loo-20", settings=SMALL, view="sum", cohort=8, fixed=True, rounds=5, quick=True,
+        protect={"noise": 1.0},
+    )  # fmt: skip
+    assert {one["name"]: one["verdict"] for one in found["attacks"] if one["name"] in ("regression", "separation")} == {
+        "regression": "NOT TRIED", "separation": "NOT TRIED",
+    }  # fmt: skip
+    assert evidence.best(found) is None and evidence.verdict_of(found) == "NOT TRIED"
+    said = evidence.said(found)
+    assert said.endswith(": NOT TRIED") and "'regression' (cohorts do not change)" in said
+    monkeypatch.setattr(evidence, "entries", lambda: ({**found, "users": 8},))
+    (line,) = [line for line in page().splitlines() if line.startswith("| `fcf`")]
+    assert "| NOT TRIED |" in line and "NO ADVANTAGE" not in line
 
 
 def test_a_package_of_the_same_name_is_called_as_the_function() -> None:

@@ -72,6 +72,30 @@ def test_two_sums_of_one_model_differ_by_the_update_of_one_party(data: Any) -> N
     assert set(seen.rounds[2].users) - set(seen.rounds[3].users) != {party}  # another one in each round
 
 
+@pytest.mark.parametrize("noise_by", ["server", "devices"])
+def test_two_sums_of_one_model_have_noise_each_of_its_own(data: Any, noise_by: str) -> None:
+    """The same noise in both would cancel: the difference would be a party's message as if there were no noise at all."""
+    protect = {"noise": 2.0, "noise_by": noise_by, "rows": "all"}
+    asked: dict[str, Any] = {"view": "difference", "cohort": 10, "fixed": True, "rounds": 3, "settings": FPL}
+    seen = observe("fcf", data, protect=protect, **asked)
+    alone = observe("fcf", data, rounds=1, settings=FPL).rounds[0]
+    whole, less = seen.rounds[:2]
+    (party,) = set(whole.users) - set(less.users)
+    left = (whole.sent["f"] - less.sent["f"])[0] - alone.sent["f"][party]
+    assert left.std() == pytest.approx(2 * 2**0.5, rel=0.2), "noise of two sums"
+    repeated = observe("fcf", data, protect=protect, **asked)
+    for one, other in zip(seen.rounds, repeated.rounds, strict=True):
+        assert one.sent["f"].tobytes() == other.sent["f"].tobytes()
+
+
+def test_two_sums_of_one_model_differ_by_one_party_however_parties_are_drawn(data: Any) -> None:
+    """Draws of the operating system are not to be had twice; who answers again is who took part."""
+    drawn = {"sampling": "poisson", "noise": 1.0, "noise_by": "server", "noise_from": "system", "rows": "all"}
+    seen = observe("fcf", data, view="difference", cohort=10, rounds=4, settings=FPL, protect=drawn)
+    for whole, less in zip(seen.rounds[::2], seen.rounds[1::2], strict=True):
+        assert set(less.users) < set(whole.users) and len(less.users) == len(whole.users) - 1
+
+
 def test_training_goes_on_from_the_sum_of_all(data: Any) -> None:
     """The private state of devices is not that of the second sum."""
     pairs = observe("fpl", data, view="difference", cohort=10, rounds=3, settings=FPL)

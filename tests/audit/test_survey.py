@@ -58,3 +58,13 @@ def test_a_survey_measures_each_look_and_what_each_array_adds(tmp_path: Path) ->
     assert sign["precision"] == 1.0 and sign["recall"] > 0.5 and sign["verdict"] == "EXPOSED"
     assert [after for after, _ in sign["by_round"]] == [1, 2] and sign["by_round"][1][1] == sign["recall"]
     assert set(entry["arrays"]) == {"q", "b"} and entry["profile"] == "paper"
+    assert entry["settings"]["pi"] == 1.0 and entry["protect"]["noise"] == 0.0
+    keep({**entry, "settings": {"learning_rate": 1e-5}}, path := _empty(tmp_path))
+    assert json.loads(path.read_text())["entries"][0]["settings"] == {"learning_rate": 1e-5}, "settings are not rounded"
+
+
+def _empty(folder: Path) -> Path:
+    """A file without entries."""
+    path = folder / "evidence.json"
+    path.write_text('{"entries": []}')
+    return path

@@ -7,8 +7,12 @@ from typing import Any
 
 import pytest
 from command_line import Command, write_shop
+from safetensors.numpy import load_file
 
 FPL = ["run", "fpl", "--data", "shop.csv", "--protocol", "loo-20", "--rounds", "4", "--set", "factors=4"]
+
+DP_BY_HAND = ("epsilon=8", "clip=1", "sampling=poisson", "noise_by=server", "noise_from=system", "rows=all")
+BOUNDED = [word for setting in DP_BY_HAND for word in ("--protect", setting)]  # the profile `dp`, setting by setting
 
 
 @pytest.fixture
@@ -27,11 +31,20 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
         (["--profile", "dp", "--protect", "sampling=fixed"], "do not go together"),
         (["--profile", "dp", "--every", "2", "--patience", "1"], "is not in the budget"),
         (["--profile", "dp", "--every", "2"], "or add --no-refit"),
+        ([*BOUNDED, "--every", "2"], "or add --no-refit"),
+        ([*BOUNDED, "--tune", "2"], "--protect: it does not go with --tune"),
+        (["--profile", "dp", "--protect", "noise_from=seed"], "epsilon together with noise_from=system: whoever knows a seed"),
     ],
 )
 def test_what_cannot_be_had_is_refused_in_one_line(command: Command, options: list[str], said: str) -> None:
     assert said in command(*FPL, *options).error
     assert not list(Path().glob("runs/*"))
+
+
+@pytest.mark.parametrize("budget", [["--profile", "dp"], BOUNDED])
+def test_folds_train_on_the_same_people_again_and_are_refused_under_a_budget(command: Command, budget: list[str]) -> None:
+    asked = [word if word != "loo-20" else "kfold-2" for word in FPL]
+    assert "2 trainings on the same people would each spend the budget" in command(*asked, *budget).error
 
 
 def test_a_protection_is_of_rounds_around_a_server(command: Command) -> None:
@@ -57,4 +70,7 @@ def test_a_run_with_a_budget_says_what_it_spent_and_ends_before_it_is_passed(com
     assert "training ends after round" in found.err
     assert any("differential privacy of each user" in note for note in found.json["notes"])
     (folder,) = Path("runs").glob("*")
+    own = {name for name in load_file(folder / "model.safetensors") if name.startswith("devices.")}
+    covered = [note for note in found.json["notes"] if "epsilon does not cover the folder" in note]
+    assert own and len(covered) == 1 and "devices.*" in covered[0], "everybody's vectors are in it, and it is said"
     assert (folder / "releases").stat().st_size == spent["releases"]

@@ -11,6 +11,7 @@ from command_line import Command, shop, write_shop
 from entrenous.cli import console
 from entrenous.core.declared import declared
 from entrenous.core.discover import algorithms
+from entrenous.privacy.evidence import of_the_list
 from entrenous.runs import pipeline as experiment
 
 PRINTED = (
@@ -238,9 +239,13 @@ def test_explain_says_what_leaves_the_device_and_which_settings_there_are(name: 
     said = command("explain", name)
     assert said.code == 0 and said.out.startswith(f"{name}: {found['summary']}")
     assert ("There is no server" in said.out) is (found["kind"] == "gossip")
+    assert "stays: the history" not in said.out, "what leaves may give it away"
     if found["kind"] in ("federated", "gossip"):
         assert [one["name"] for one in found["leaves_the_device"]] == [one.name for one in declared(algorithms()[name]()).sends]
         assert "What leaves the device" in said.out and all(one["reveals"] for one in found["leaves_the_device"])
+        assert f"{of_the_list(name)} The device's own arrays stay on it." in " ".join(said.out.split())
+        private = any(one["profile"] == "private" for one in found["measured"])
+        assert ("read by stronger attacks" in said.out) is private
     else:
         assert found["leaves_the_device"] == [] and "given every user's whole history" in said.out
 

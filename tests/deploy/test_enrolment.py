@@ -97,7 +97,7 @@ def test_an_invitation_is_strictly_typed(made: FoundedFederation, more: dict[str
 
 def test_an_owner_says_how_much_of_differential_privacy_a_user_gives_up_at_most(made: FoundedFederation, tmp_path: Path) -> None:
     """The noise of 100 in a sum is 40 clips. 30 rounds and three that may be lost spend epsilon 0.51.
-    Shares are for 18 of the 20 devices: if only 5 tell nobody theirs, that much of it is left."""
+    Shares are for 16 of the 20 devices: if only 5 tell nobody theirs, that much of it is left."""
     with pytest.raises(InputError, match="its terms prove no epsilon"):
         joining(made, invitation(made), epsilon=8.0)
     protect = {"clip": 2.5, "noise": 100.0, "people": 5, "parties": 2}
@@ -105,8 +105,8 @@ def test_an_owner_says_how_much_of_differential_privacy_a_user_gives_up_at_most(
     for name in ("store.sqlite", "node.json"):
         (proven.nodes["node-1"] / name).unlink()
     assert proven.terms.proven(20) == epsilon_of_gaussian(40, 33, 1e-5) == pytest.approx(0.505, abs=0.001)
-    left = epsilon_of_gaussian(40 * (5 / 18) ** 0.5, 33, 1e-5)
-    assert proven.terms.proven(5) == pytest.approx(left) == pytest.approx(1.018, abs=0.001)
+    left = epsilon_of_gaussian(40 * (5 / 16) ** 0.5, 33, 1e-5)
+    assert proven.terms.proven(5) == pytest.approx(left) == pytest.approx(0.954, abs=0.001)
     for epsilon, wrong in ((0.0, "a number above 0"), (0.3, "its 33 rounds may spend epsilon")):
         with pytest.raises(InputError, match=wrong):
             joining(proven, invitation(proven), epsilon=epsilon)

@@ -224,6 +224,31 @@ def test_no_node_keeps_another_trained_model_than_the_others(tmp_path: Path, mon
         node.close()
 
 
+def test_a_node_says_of_one_trained_model_a_round_that_it_has_come(tmp_path: Path) -> None:
+    """Else a server could show two models to all, and have a quorum for each; also over a restart."""
+    floors = Floors(people=1, parties=3, occupancy=0.0, apart=False)
+    made = federation(tmp_path / "f", 5, 2, secure="masks", floors=floors)
+    held = ServerFolder(made.server)
+    own = server_of(held)
+    requests = Collector(held, own.contract, FaultyLink({}), own._stop).requests
+    first = own.algorithm.download(own.state)
+    everyone = {name: member.users for name, member in held.members.nodes.items()}
+
+    def told(download: State, number: int) -> str:
+        node = FederatedNode(made.nodes["node-1"])  # started anew for each question
+        work = RoundWork(number, b"", everyone, download)
+        answer = opened(node.answer(bytes(requests.model(work, everyone["node-1"]))))
+        node.close()
+        return answer.head.kind if answer.head.kind == "taken" else bytes(answer.body).decode()
+
+    second = louder(first, "q")
+    assert [told(first, 1), told(first, 1)] == ["taken", "taken"]
+    assert told(second, 1).startswith("conflict")
+    assert told(second, 2) == "taken"
+    assert told(first, 1).startswith("past-round")
+    held.close()
+
+
 def test_words_of_others_that_are_none_are_refused(tmp_path: Path) -> None:
     floors = Floors(people=1, parties=3, occupancy=0.0, apart=False)
     made = federation(tmp_path / "f", 5, 2, secure="masks", floors=floors)

@@ -64,8 +64,8 @@ def test_the_sum_carries_the_noise_that_the_terms_say_and_no_count_of_senders(tm
     assert all(total is not None for total in sums)
     still = np.concatenate([total.rows["q"].ravel() for total in sums]) * STEP  # type: ignore[union-attr]
     found = np.std(still - np.median(still))
-    # a tenth of the devices may be lost, so the shares of all together are a little more
-    assert abs(found / (3.0 / np.sqrt(0.9)) - 1) < 0.05 and found > 3.0
+    # a fifth of the devices may be lost, so the shares of all together are a little more
+    assert abs(found / (3.0 / np.sqrt(0.8)) - 1) < 0.05 and found > 3.0
     assert all(np.all(total.senders == 20) for total in sums)  # type: ignore[union-attr]
     held.close()
 
@@ -83,7 +83,7 @@ def test_a_sum_with_less_noise_than_was_promised_does_not_come_out(tmp_path: Pat
         some = names[: len(names) - fewer]
         assert held.sum_of(0, some) is None
         assert set(held.said) >= set(some)
-        assert all("15 people; at least 18" in held.said[name] for name in some)
+        assert all("15 people; at least 16" in held.said[name] for name in some)
     some = names[: len(names) - missing]
     sums = [held.sum_of(number, some, number / 10) for number in range(1, 12)]
     assert all(total is not None for total in sums)

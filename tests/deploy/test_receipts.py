@@ -75,6 +75,27 @@ def answered(tmp_path: Path, **terms: Any) -> Asking:
     return one
 
 
+def test_who_has_sent_nothing_is_told_so_and_of_no_attack_on_messages(tmp_path: Path, command: Command) -> None:
+    one = Asking(tmp_path / "f")
+    one.ask(0, one.users[:1])
+    other, first = (receipt_of_node(one.folder, one.names[place]) for place in (1, 0))
+    assert other["sentences"][0] == "nothing of this user has left this node so far" and other["expected"] == []
+    assert "could read" in first["sentences"][0] and first["expected"]
+    printed = command("receipt", str(one.folder), "--user", one.names[1]).out
+    assert "nothing of this user has left" in printed and "EXPOSED" not in printed and "What left" not in printed
+    one.node.close()
+
+
+def test_of_messages_with_numbers_for_every_item_no_row_is_said_to_be_0(tmp_path: Path) -> None:
+    one = Asking(tmp_path / "f", algorithm="fcf", settings={"factors": 4})
+    one.ask(0, one.users[:1])
+    found = receipt_of_node(one.folder, one.names[0])
+    assert found["rows"] is found["positives"] is None and found["numbers"] > 0
+    assert any("numbers for every item at once" in said for said in found["sentences"])
+    assert not any("draws are public" in said for said in found["sentences"])
+    one.node.close()
+
+
 def test_rows_and_positives_of_each_user_are_counted_as_they_leave(tmp_path: Path) -> None:
     one = answered(tmp_path)
     users, ids = one.users, one.names

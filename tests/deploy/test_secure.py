@@ -17,7 +17,7 @@ from entrenous.deploy.founding import FoundedFederation
 from entrenous.deploy.frames import FrameParts, opened, seal
 from entrenous.deploy.identity import read_identity
 from entrenous.deploy.request import RoundWork
-from entrenous.deploy.secure import KINDS, beside
+from entrenous.deploy.secure import KINDS
 from entrenous.deploy.secure_server import SecureRound
 from entrenous.deploy.server import RoundsLost, serve
 from entrenous.deploy.server_folder import ServerFolder
@@ -196,13 +196,6 @@ def test_sums_in_groups_are_refused_with_masks(tmp_path: Path, algorithm: str, s
         federation(tmp_path / "masks", NODES, 2, algorithm, settings=settings, secure="masks")
     assert "\n" not in str(why.value)
     federation(tmp_path / "plain", NODES, 2, algorithm, settings=settings)
-
-
-def test_what_no_sum_hides_is_said(tmp_path: Path) -> None:
-    """FedFast's server clusters users by their vectors, which it sees singly."""
-    three = {"factors": 4, "clusters": 3, "cohort": 9}
-    assert beside(federation(tmp_path / "c", NODES, 2, "fedfast-gmf", settings=three).terms) == ("user",)
-    assert beside(federation(tmp_path / "f", NODES, 2).terms) == ()
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,13 @@ import numpy as np
 import pytest
 
 from entrenous.data.planted import planted
-from entrenous.papers.epsilon import DpCell, DpRows, of_some_users
+from entrenous.papers.epsilon import DpCell, DpRows, of_some_users, rehearsed
 from entrenous.papers.privacy_epsilon import SCALES, DpScale, before, cheap_from
 from entrenous.papers.remember import Cells
 from entrenous.papers.result import Context, row
+from entrenous.privacy.accountant import SampledGaussian, epsilon_of
+from entrenous.runs.plan import make
+from entrenous.runs.train import budgeted
 
 FPL = DpCell(algorithm="fpl", settings={"factors": 2, "cohort": 50}, rounds=3)
 
@@ -96,3 +99,20 @@ def test_federations_are_chosen_by_name(monkeypatch: pytest.MonkeyPatch) -> None
     found = before(Context(cells=Cells(None), seeds=1, only=("other",)))
     assert {line["data"] for line in found.rows} == {"other"}
     assert len({scale.name for scale in SCALES}) == len(SCALES) and not any("," in scale.name for scale in SCALES)
+
+
+@pytest.mark.parametrize("quantile", [0.0, 0.5])
+def test_a_training_whose_noise_can_be_drawn_again_has_the_noise_of_an_epsilon_and_claims_none(
+    rows: DpRows, quantile: float
+) -> None:
+    """It repeats to the digit, which is why it may not say that it protects anybody."""
+    pytest.importorskip("dp_accounting")
+    cell = replace(FPL, epsilon=4.0, delta=1e-3, quantile=quantile)
+    algorithm, catalogue = make(cell.plan, rows.split.train), rows.split.train.catalogue
+    own, z = rehearsed(cell, algorithm, catalogue)
+    assert own.noise_from == "seed" and own.epsilon is None and own.clip_quantile == quantile
+    assert own.noise == pytest.approx(z * cell.clip) and own.sampling == "poisson" and own.clip == cell.clip
+    assert 3.9 < epsilon_of(SampledGaussian(z, 50 / 300), cell.rounds, 1e-3) <= 4.0
+    assert budgeted(own, algorithm, catalogue, cell.rounds, None)[1] is None, "no budget, so that no run says epsilon"
+    found = [rows.measured(cell, Context(cells=Cells(None))) for _ in range(2)]
+    assert found[0]["z"] == z and found[0]["test"] == found[1]["test"] and found[0]["validation"] == found[1]["validation"]

@@ -15,7 +15,7 @@ from entrenous.data.synthetic import synthetic
 from entrenous.federation.recorder import Recorder
 from entrenous.federation.rounds import Rounds
 from entrenous.privacy.budget import BudgetSpent, PrivacyBudget
-from entrenous.privacy.protection import PROFILES, Protection
+from entrenous.privacy.protection import PROFILES, Protection, protection_of
 from entrenous.privacy.unsampled import epsilon_of_gaussian, proven_for_all_rounds
 from entrenous.runs.train import budgeted
 
@@ -105,11 +105,12 @@ def test_a5_two_runs_of_one_seed_have_other_noise_unless_it_is_asked_for() -> No
         return bytes(rounds.advance(rounds.start(), 2).server.q.tobytes())
 
     assert model() != model()
-    assert model(noise_from="seed") == model(noise_from="seed")
+    repeated = {"noise_from": "seed", "noise": 1.0, "epsilon": None}
+    assert model(**repeated) == model(**repeated)
 
 
 def test_what_the_proof_does_not_cover_is_refused() -> None:
-    for wrong in ({"sampling": "fixed"}, {"clip": 0}, {"noise_by": "devices"}, {"quantise": 0.1}):
+    for wrong in ({"sampling": "fixed"}, {"clip": 0}, {"noise_by": "devices"}, {"quantise": 0.1}, {"noise_from": "seed"}):
         with pytest.raises(InputError, match="do not go together"):
             protected(**wrong)
     assert bound(FPL().configured(DATA.catalogue), DATA.catalogue).cohort == 200
@@ -134,3 +135,25 @@ def test_shares_prove_by_the_people_in_a_sum_and_nothing_where_others_could_take
     ]  # fmt: skip
     for change in changes:
         assert proven_for_all_rounds(own.model_copy(update=change), 100, 100, 8) is None
+
+
+def test_no_epsilon_stands_over_noise_that_anybody_can_draw_again() -> None:
+    """Whoever knows the seed of a run, which its manifest holds, draws its noise again: what is left is the sum itself."""
+    seeded = protected(noise_from="seed", noise=40.0, epsilon=None, sampling="fixed")
+    silent = seeded.model_copy(update={"noise": 0.0})
+    sums = {name: _first_sum(own) for name, own in (("noisy", seeded), ("again", seeded), ("silent", silent))}
+    assert np.abs(sums["noisy"] - sums["silent"]).std() > 20
+    drawn_again = sums["again"] - sums["silent"]
+    assert np.abs(sums["noisy"] - drawn_again - sums["silent"]).max() < 1e-6
+    for profile in PROFILES:
+        asked = {"epsilon": 8.0, "clip": 1.0, "sampling": "poisson", "noise_by": "server", "noise_from": "seed"}
+        with pytest.raises(InputError, match="noise_from=system"):
+            protection_of(profile, {**asked, "defence": "none"}, FPL.traits)
+
+
+def _first_sum(protection: Protection) -> np.ndarray:
+    """The sum of a first round."""
+    recorder = Recorder("sum")
+    rounds = Rounds(FPL(factors=4, cohort=20), DATA, protection=protection, recorder=recorder)
+    rounds.one_round(rounds.start())
+    return recorder.rounds[0].sent["q"]

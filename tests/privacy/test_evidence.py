@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from entrenous.core.discover import algorithms
+from entrenous.core.declared import declared
+from entrenous.core.discover import algorithms, kind_of
 from entrenous.privacy import evidence
-from entrenous.privacy.protection import PROFILES
+from entrenous.privacy.protection import PROFILES, Protection
 
 ATTACK = {
     "name": "match", "precision": 0.999, "recall": 0.5, "r_precision": 0.7, "popularity_r_precision": 0.33, "auc": 0.9,
@@ -50,10 +51,49 @@ def test_what_is_expected_grows_with_the_rounds_as_it_was_measured(told: None) -
     def recalls(rounds: int) -> list[Any]:
         return [one["recall"] for one in evidence.expected("pfpl+", "paper", rounds)["expected"]]
 
-    assert recalls(0) == [0, 0] and recalls(3) == pytest.approx([0.3, 0.3]) and recalls(5) == recalls(50) == [0.5, 0.5]
+    assert recalls(0) == [], "nothing is expected of messages that nobody sent"
+    assert recalls(3) == pytest.approx([0.3, 0.3]) and recalls(5) == recalls(50) == [0.5, 0.5]
     assert evidence.expected("pfpl+", "paper", 50)["expected"][0]["beyond"]
     assert not evidence.expected("pfpl+", "paper", 5)["expected"][0]["beyond"]
     assert "loo-99" in evidence.expected("pfpl+", "paper", 5)["expected"][0]["measured"]
+
+
+def test_a_figure_says_in_what_it_was_measured_otherwise() -> None:
+    """Of settings that decide what is seen; not of how long was trained, nor of who adds the noise."""
+    entry = {
+        "view": "individual", "settings": {"pi": 1.0, "factors": 80, "rounds": 900, "cohort": 943, "groups": "none"},
+        "protect": {"noise": 0.1, "noise_by": "server", "people": 100},
+    }  # fmt: skip
+    alike = {"pi": "1", "factors": 80, "rounds": 20, "cohort": 5, "groups": "none"}
+    same = {"noise": "0.1", "noise_by": "devices", "people": 5}
+    assert evidence.otherwise(entry, alike, same) == evidence.otherwise(entry, {}, {}) == ""
+    other = evidence.otherwise(entry, {"pi": 0, "factors": 8}, {"noise": 2.0})
+    assert other == "pi 1 (here 0), factors 80 (here 8), noise 0.1 (here 2)"
+    assert evidence.otherwise({**entry, "view": "sum"}, {"cohort": 20}, {}) == "cohort 943 (here 20)"
+    assert evidence.otherwise({"view": "sum"}, {}, {}) == "settings that were not kept"
+
+
+def test_the_file_has_the_settings_in_which_each_figure_was_measured() -> None:
+    """A run with the defaults is told of no other settings than its own."""
+    for one in evidence.entries():
+        kind, preset = kind_of(one["algorithm"])
+        with_profile = declared(kind.parse(preset)).traits.private_settings if one["profile"] == "private" else {}
+        usual = dict(kind.parse({**preset, **with_profile}))
+        named = {name: value for name, value in usual.items() if value and name not in evidence.OF_TRAINING}
+        assert one["settings"].keys() >= kind.model_fields.keys() and evidence.otherwise(one, named, {}) == ""
+        assert one["protect"].keys() == Protection.model_fields.keys()
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "said"),
+    [
+        ("fcf", "Your list is not sent; it can be computed from what is."),
+        ("pfpl", "Your list is not sent; part of it can be guessed from what is."),
+        ("svd++", "Your list is not sent; whether it can be computed from what is has not been measured."),
+    ],
+)
+def test_what_becomes_of_a_list_that_is_not_sent_follows_from_what_attacks_found(algorithm: str, said: str) -> None:
+    assert evidence.of_the_list(algorithm) == said
 
 
 def test_what_was_not_measured_is_said_to_be_so(told: None) -> None:

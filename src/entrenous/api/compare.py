@@ -22,6 +22,7 @@ from ..runs.plan import RunPlan, check, make, usual_protocol
 from ..split.protocol import GIVEN
 from . import tables
 from .asked import SplitAsked, data_asked, metrics_asked, split_asked
+from .budgets import spent_on_all
 from .contestants import Contestant, contestants, judged, same_rows
 from .progress import asked_progress
 from .statistics import Runs, loss_win, paired_tests, row, spread_tests
@@ -130,7 +131,9 @@ def compared(
         rows: mean and standard deviation (n - 1) over seeds, and each seed's metrics. tests: the reference against each other one, paired
         over users, each user's value being their mean over seeds: mean difference with its 95 % interval, p, and p after Holm's
         correction over all tests of one metric. loss_win, ranks: where all predict ratings, over all cells of seed, fold and error, as in
-        FBALF's table 3. fairness_tests: the same pairs, on the standard deviation of NDCG@10 over users; none of fewer than three users.
+        FBALF's table 3. privacy: where trainings had a budget of differential privacy, what each has spent and what all of them together,
+        on the same people (`api.budgets`).
+        fairness_tests: the same pairs, on the standard deviation of NDCG@10 over users; none of fewer than three users.
     """
     found = contestants(algorithms, settings or {})
     at_least("--seeds", seeds, 1)
@@ -182,6 +185,7 @@ def _rows(data: str | Interactions, protocol: str, load: Mapping[str, Any]) -> s
 def _summed_up(found: Sequence[Contestant], runs: Runs, first: str, seeds: int, data: str) -> dict[str, Any]:
     rated = all(set(ERRORS) <= of[0].metrics.keys() for of in runs.values())
     manifest = runs[first][0].manifest
+    spent = spent_on_all({label: [one.manifest for one in of] for label, of in runs.items()})
     return {
         "data": data or manifest["data"],
         "protocol": manifest["protocol"],
@@ -191,6 +195,7 @@ def _summed_up(found: Sequence[Contestant], runs: Runs, first: str, seeds: int, 
         "tests": [test for metric in (ERRORS if rated else TESTED) for test in paired_tests(metric, runs, first)],
         **(loss_win(runs, first) if rated else {}),
         "fairness_tests": spread_tests(runs, first),
+        **({"privacy": spent} if spent else {}),
         "protocol_text": manifest["protocol_text"],
         "notes": list(dict.fromkeys(note for of in runs.values() for note in of[0].manifest["notes"])),
         "versions": manifest.get("versions", {}),

@@ -71,7 +71,7 @@ def run(
             refuse_beside(
                 split=parts, patience=patience, profile=further.get("profile", "paper") != "paper",
                 negatives=further.get("negatives", "train") != "train",
-                **{name: further.get(name) for name in ("given", "network", "workers", "ray")},
+                **{name: further.get(name) for name in ("given", "network", "workers", "ray", "protect")},
             )  # fmt: skip
             chosen, rounds, _ = chosen_before(
                 name, rows, protocol=protocol or usual, trials=tune, seed=seed, settings=chosen, rounds=rounds, load=load,

@@ -9,8 +9,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..core.cells import harmless
 from ..evaluate.metric_kinds import ARROWS, arrowed
 from ..report.latex import booktabs, escaped
+from .budgets import in_short
 
 USUAL = ("rmse", "mae", "hr@10", "ndcg@10", "recall@10", "auc")
 LEVEL = 0.05  # below which a corrected p is marked
@@ -43,9 +45,10 @@ def shown(found: Mapping[str, Any], asked: Sequence[str] = ()) -> list[str]:
 
 
 def caption(found: Mapping[str, Any]) -> str:
-    """What the figures are: data, protocol, seeds, spread."""
+    """What the figures are: data, protocol, seeds, spread, and what was spent of differential privacy."""
     seeds = f"mean ± sample standard deviation over seeds 0-{found['seeds'] - 1}" if found["seeds"] > 1 else "seed 0"
-    return f"{Path(found['data']).name}, {found['protocol']}, {seeds}"
+    spent = f", {in_short(found['privacy'])}" if found.get("privacy") else ""
+    return f"{Path(found['data']).name}, {found['protocol']}, {seeds}{spent}"
 
 
 def cells(found: Mapping[str, Any], names: Sequence[str]) -> list[list[str]]:
@@ -79,7 +82,9 @@ def csv_text(found: Mapping[str, Any]) -> str:
     text, rows = io.StringIO(), records(found)
     writer = csv.DictWriter(text, rows[0].keys(), lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
+    for row in rows:
+        texts = {name: harmless(cell) for name, cell in row.items() if isinstance(cell, str)}
+        writer.writerow({**row, **texts})
     return text.getvalue()
 
 

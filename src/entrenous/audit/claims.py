@@ -25,6 +25,7 @@ class Claims(NamedTuple):
     [m, items], the items that the attack is sure of (None: it only ranks). first: int32 [m, items], the place in `transcript.rounds` at
     which an item was first claimed, -1 = never (None: not kept). named: whether the users are named, or pseudonyms whose history is right
     but whose name is not known. note: a sentence on what limits the attack here, such as equations against unknowns.
+    tried: False where there was nothing to attack with, such as too few rounds; `note` says what was missing. Then its score says nothing.
     asks: what the attack was about. Of members `users` are candidates by their place, and score is [m, 1], higher = more likely in
     training; of communities score is [m, targets], higher = nearer to the items of a target.
     """
@@ -36,6 +37,7 @@ class Claims(NamedTuple):
     named: bool = True
     note: str = ""
     asks: Asks = "histories"
+    tried: bool = True
 
 
 class Attack(NamedTuple):
@@ -57,7 +59,8 @@ def write_claims(path: Path, claims: Claims) -> None:
     """Write claims to one safetensors file."""
     arrays = {name: getattr(claims, name) for name in ("users", "score", "claimed", "first")}
     whole = {name: np.ascontiguousarray(array) for name, array in arrays.items() if array is not None}
-    save_file(whole, path, metadata={"about": json.dumps({"named": claims.named, "note": claims.note, "asks": claims.asks})})
+    about = {"named": claims.named, "note": claims.note, "asks": claims.asks, "tried": claims.tried}
+    save_file(whole, path, metadata={"about": json.dumps(about)})
 
 
 def read_claims(path: Path) -> Claims:

@@ -20,7 +20,7 @@ from .apart import attempts
 from .claims import Claims
 from .endings import trained_to_end, without_some
 from .known import check_names, known
-from .measures import measured, popularity_guess, seen_users
+from .measures import FIGURES, measured, popularity_guess, seen_users
 from .observe import observed
 from .other_questions import communities_found, members_found
 from .promised import Audited, by_canaries, check_asked, spent_by
@@ -28,7 +28,6 @@ from .scene import check_scene
 from .subject import AuditPlan, Subject, subject_of, usual_view
 from .transcript import Transcript, View
 
-FIGURES = ("precision", "recall", "f1", "share", "r_precision", "auc", "advantage", "low", "high", "worst", "rounds_to_half")
 MEMBERS = "user-membership"  # the attack that needs a training of its own
 NOBODY = np.empty(0, np.bool_)
 

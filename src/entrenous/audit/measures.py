@@ -15,6 +15,7 @@ from ..core.generator import generator
 from ..core.keys import key
 from ..core.types import BoolArray, Float64Array, Int64Array
 from ..data.interactions import Interactions
+from ..privacy.evidence import NOT_TRIED
 from .claims import Claims
 from .side_knowledge import known_items
 from .transcript import Transcript
@@ -24,6 +25,10 @@ WORST = 0.05  # the share of users whom an attack knows best
 SURE, HALF = 0.9, 0.5  # precision and recall from which histories count as exposed
 ADVANTAGE = 0.02  # of R-precision over popularity, above which something leaks
 EXPOSED, LEAKS, NOTHING = "EXPOSED", "LEAKS", "NO ADVANTAGE FOUND BY THESE ATTACKS"
+FIGURES = (
+    "precision", "recall", "f1", "share", "r_precision", "auc", "popularity_r_precision", "advantage", "low", "high", "worst",
+    "rounds_to_half",
+)  # fmt: skip
 
 
 class BesideTruth(NamedTuple):
@@ -81,9 +86,11 @@ def measured(claims: Claims, transcript: Transcript, data: Interactions) -> dict
     users that were seen (`of_users`). r_precision, auc: of its ranking, means over users; advantage: of R-precision over the popularity
     guess for the same users, low and high the 95 % bootstrap interval over users; worst: R-precision of the 5 % of users that it knows
     best. rounds_to_half: after which round it rightly claims half of a history, the median over users (None: most never).
-    by_round: [after a round, recall by then], for some rounds. verdict.
+    by_round: [after a round, recall by then], for some rounds. verdict. An attack that was not tried has no figures.
     """
     seen = seen_users(transcript)
+    if not claims.tried:
+        return not_tried(claims, len(seen))
     judged = _judged(claims, seen, data, known_items(transcript))
     own, guess = r_precision(judged.score, judged.history), r_precision(_for_all(judged), judged.history)
     some = ~np.isnan(own)
@@ -102,8 +109,14 @@ def measured(claims: Claims, transcript: Transcript, data: Interactions) -> dict
     return {**found, "verdict": verdict(found)}
 
 
+def not_tried(claims: Claims, of: int) -> dict[str, Any]:
+    """The report on an attack that had nothing to attack with, of so many users: no figure, and a verdict that says no more."""
+    about = {"users": 0, "of_users": of, "by_round": [], "named": claims.named, "note": claims.note}
+    return {**dict.fromkeys(FIGURES), **about, "verdict": NOT_TRIED}
+
+
 def verdict(found: dict[str, Any]) -> str:
-    """What the figures of an attack amount to. None of the three says that anything is safe."""
+    """What the figures of an attack that was tried amount to. None of the three says that anything is safe."""
     if (found["precision"] or 0) >= SURE and (found["recall"] or 0) >= HALF:
         return EXPOSED
     return LEAKS if (found["advantage"] or 0) > ADVANTAGE and (found["low"] or 0) > 0 else NOTHING

@@ -12,7 +12,7 @@ from ..core.keys import key
 from ..core.own import short
 from ..core.protocols import FederatedAlgorithm, Progress, arrays_of, silent
 from ..core.sampling import cohort as drawn
-from ..core.types import Array
+from ..core.types import Array, Int64Array
 from ..core.update import STEP
 from ..data.interactions import Interactions
 from ..federation.executors import Executor, Threads
@@ -57,8 +57,8 @@ def observe(
     algorithm: a name with `settings`, or an algorithm. rounds: 0 = 1 round (`model`: the algorithm's own number; `sum`: 20; `difference`:
     30). profile, protect: as of a run. The others as in `Scene`; network, weighting: of gossip, as in `Gossip`.
     In the view `difference` every two entries are the sum of some parties and that of all but one of them, another one each time: of the
-    same model and the same round, from which training goes on by the first. Where sums are masked devices do not answer twice: then the
-    second is of the next round and its model (`about["same_model"]` is false).
+    same model and the same round, each with noise of its own; training goes on from the first. Where sums are masked devices do not
+    answer twice: then the second is of the next round and its model (`about["same_model"]` is false).
     Raises InputError for a view that this algorithm does not have.
     """
     scene = Scene(
@@ -118,7 +118,12 @@ def _federated(
     keep = watched_of(contract, data, scene, until)
     recorder = None if scene.view == "model" else Recorder("individual" if scene.view == "individual" else "sum", keep)
     federation = partial(Rounds, made, data, seed=scene.seed, executor=executor, protection=scene.protection, recorder=recorder)
-    rounds, without = federation(cohorts=parties), federation(cohorts=but_one(parties, scene.people))
+    rounds = federation(cohorts=parties)
+    twice = (
+        scene.protection.secure_sum
+    )  # devices whose messages are masked answer a model once: the second sum is of the next round
+    others = parties if twice or recorder is None else partial(_as_before, recorder)
+    without = federation(cohorts=but_one(others, scene.people), again=not twice)
     training = rounds.start()
     for number in range(until):
         progress(number, until, "round")
@@ -139,6 +144,11 @@ def _federated(
     known = target_sets(data) if scene.view == "individual" else {}
     known = arrays_of(own.download(training.server)) | known_half(data) if scene.view == "model" else known
     return Transcript(about, data.popularity, () if recorder is None else tuple(recorder.rounds), known)
+
+
+def _as_before(recorder: Recorder, number: int, own: Int64Array) -> Int64Array:
+    """Who took part in the sum that was seen last; a draw of the operating system cannot be asked for again."""
+    return recorder.rounds[-1].users
 
 
 def as_trained(protection: Protection, made: Any, data: Interactions, rounds: int = 0) -> Protection:

@@ -14,7 +14,7 @@ import numpy as np
 from ..core.types import BoolArray, Float64Array, Int64Array
 from ..data.interactions import Interactions
 from .claims import Claims
-from .measures import auc, bootstrap, r_precision, seen_users, verdict
+from .measures import auc, bootstrap, not_tried, r_precision, seen_users, verdict
 from .side_knowledge import sets_of
 from .transcript import Transcript
 
@@ -23,6 +23,8 @@ COMMUNITY = 0.05  # the share of the users seen that is nearest to a target
 
 def members_found(claims: Claims, inside: BoolArray) -> dict[str, Any]:
     """The figures of an attack on membership of users. inside: bool [candidates], who was in training."""
+    if not claims.tried:
+        return not_tried(claims, len(inside))
     score = claims.score[:, 0].astype(np.float64)
     above, below = np.sort(score[inside]), np.sort(score[~inside])
     chance = np.where(inside, _below(score, below), 1 - _below(score, above))  # its mean over each side is the AUC

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.declared import Contract, is_central, is_federated, is_gossip
+from ..core.declared import Contract, bound, is_central, is_federated, is_gossip
 from ..core.errors import EntrenousError, InputError
 from ..core.keys import key, select_key
 from ..core.own import short
@@ -19,10 +19,10 @@ from ..data.interactions import Interactions
 from ..federation.executors import Threads
 from ..federation.recorder import Recorder, Seen
 from ..federation.rounds import Rounds, Training
-from ..privacy.evidence import expected
+from ..privacy.evidence import KNOWN_ATTACKS, expected, in_words, of_anybody
 from ..privacy.protection import Protection
 from ..runs.pins import check_algorithm
-from ..runs.plan import RunPlan, leaky, make, network_of, protection_in
+from ..runs.plan import RunPlan, algorithm_of, leaky, make, network_of, protection_in
 from ..runs.recommenders import Algorithm, fitted
 from ..runs.reopen import material_of, plan_of
 from ..runs.store import StoredRun, model_sha256
@@ -31,20 +31,33 @@ from ..split.types import Split
 
 BESIDE = ("ptr", "item", "weight")  # of what is seen, beside the declared arrays
 
+NEVER = "this device was in none of the {} rounds of the training: nothing left it"
 ALONE = "the server could read each message by itself"
-IN_SUMS = "the server was given sums alone, in which these rows are added to those of others"
+IN_SUMS = "the server was given sums alone, in which what this device sent is added to what others sent"
 ALL_ROWS = "a row left for every item of the catalogue, so that which items have rows says nothing"
-NO_REPEAT = "noise came from the operating system: the repetition has other noise, and perhaps other devices in its rounds"
+NO_OWN_ROW = "no row of an item consumed left; the other rows were made from the history, and attacks read them too"
+WHOLE = "each answer has numbers for every item at once ({}), made from the whole history of {} items: rows are not counted"
+NO_REPEAT = "noise came from the operating system: the repetition has other noise, and other devices where its model chooses them"
+NOT_KEPT = (
+    "who took part was drawn by the operating system and not kept: each user by chance, {:.3g} in each of the {} rounds; in which of them "
+    "this device answered, and whether in any, cannot be said"
+)
+IN_A_ROUND = "in a round in which it answered, {}"
 PUSHED = "each push was the whole model of the device, which others could read; it holds what the device has trained on"
+NO_PROOF = "no guarantee: there is no differential privacy"
+PROOF = (
+    "differential privacy: epsilon {:.3f} at delta {:g} of each user, asked or not, for the sums and the model of this training"
+)
 
 
 class GivenAway(NamedTuple):
-    """What left one device in one round. rows: of items; positives: those of items that its user has consumed; numbers: in all arrays,
-    rows and others; items: int32, the items of the rows; arrays: names of what leaves beside rows."""
+    """What left one device in one round. rows: of items; positives: those of items that its user has consumed (both None: numbers for all
+    items came at once, and no row by itself); numbers: in all arrays, rows and others; items: int32, the consumed items that what left was
+    made of; arrays: names of what leaves beside rows."""
 
     round: int
-    rows: int
-    positives: int
+    rows: int | None
+    positives: int | None
     numbers: int
     arrays: tuple[str, ...] = ()
     items: Any = ()
@@ -65,49 +78,132 @@ def receipt_of_run(
     made, split = make(plan, what.rows), what.parts[0]
     check_algorithm(run.manifest, made, str(run.path))
     who = split.final_train.users.index(user)
-    given = list(_given(plan, made, split, who, run, threads, progress))
-    consumed = split.final_train.of_users(np.array([who])).item
     about = {
         "run": run.manifest["run"], "user": user, "algorithm": short(plan.algorithm), "data": plan.data, "profile": plan.profile,
-        "protect": dict(plan.protect), "history": len(consumed),
+        "protect": dict(plan.protect), "history": len(split.final_train.of_users(np.array([who])).item),
     }  # fmt: skip
-    own = protection_in(plan, made) if is_federated(made) else None
-    sentences = _sentences(given, made, run, own)
-    sums = summed(given, run.manifest.get("epsilon"))
-    return {**about, **sums, "sentences": sentences, **expected(short(plan.algorithm), plan.profile, len(given))}
+    privacy = run.manifest.get("privacy", {})
+    if is_federated(made) and _not_kept(protection_in(plan, made)):
+        return {**about, **_without_rounds(plan, made, split, run), "epsilon": privacy.get("epsilon")}
+    given = list(_given(plan, made, split, who, run, threads, progress))
+    found = _expected(plan, made, split, len(given))
+    sentences = [
+        *_sentences(given, plan, made, split, run, int(about["history"])),
+        *in_words(found["expected"], int(about["history"])),
+        *_limits(run),
+    ]
+    return {**about, **summed(given, privacy.get("epsilon")), "sentences": sentences, **found}
 
 
-def _sentences(given: list[GivenAway], made: Algorithm, run: StoredRun, protection: Protection | None) -> list[str]:
-    """Who saw what left, and what is not in the counts."""
-    if protection is None:
-        return ["the server was given the whole history" if is_central(made) else PUSHED]
-    items = np.concatenate([np.empty(0, np.int64), *(np.asarray(one.items, np.int64) for one in given)])
-    said = [IN_SUMS if protection.secure_sum else ALONE]
-    if len(items) and protection.rows != "all" and not protection.noisy:
-        said.append(f"rows of {len(np.unique(items))} of the items consumed left at least once")
-    beside = sorted({name for one in given for name in one.arrays})
-    said += [f"beside rows, each round: {', '.join(beside)}"] if beside else []
-    every = any(one.rows for one in given) and (protection.noisy or protection.rows == "all")
-    said += [ALL_ROWS] if every else []
-    said += [NO_REPEAT] if protection.noise_from == "system" and protection.noisy else []
-    said += ["training to find the number of rounds is not counted"] if run.manifest.get("patience") else []
-    epsilon = run.manifest.get("epsilon")
-    return [*said, "no guarantee: there is no differential privacy" if epsilon is None else f"epsilon spent: {epsilon}"]
+def _in_force(plan: RunPlan, made: Algorithm, split: Split) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The settings of a training that are not those of every audit, as they were in force, with its cohort; and those of its protection.
+
+    An audit has the algorithm's usual settings, of which some are of another size on other rows: these are no other settings."""
+    if is_central(made):
+        return {}, {}
+    own: Any = made
+    every_audit: Any = algorithm_of(plan.algorithm, {}, plan.profile)
+    usual = dict(every_audit)
+    chosen = {name for name, value in own if name == "cohort" or value != usual.get(name)}
+    in_force = own.configured(split.final_train.catalogue)
+    protect = dict(protection_in(plan, made)) if is_federated(made) else {}
+    return {name: value for name, value in in_force if name in chosen}, protect
+
+
+def _expected(plan: RunPlan, made: Algorithm, split: Split, rounds: int) -> dict[str, Any]:
+    """What attacks are expected to know after so many rounds, and in what they were measured otherwise."""
+    return expected(short(plan.algorithm), plan.profile, rounds, *_in_force(plan, made, split))
+
+
+def _not_kept(protection: Protection) -> bool:
+    """Whether nobody can say who took part: draws of the operating system cannot be made again, and are stored nowhere."""
+    return protection.sampling == "poisson" and protection.noise_from == "system"
+
+
+def _without_rounds(plan: RunPlan, made: Any, split: Split, run: StoredRun) -> dict[str, Any]:
+    """What can be said of a device of which nobody knows when it took part."""
+    catalogue, until = split.final_train.catalogue, int(run.manifest["rounds"])
+    own = made.configured(catalogue)
+    contract, protection = bound(own, catalogue), protection_in(plan, made)
+    rate = contract.cohort / catalogue.users
+    beside = (*contract.way("dense"), *contract.way("shown"))
+    rows = [f"rows of {'every item' if protection.rows == 'all' else 'items'}"] if contract.way("rows") else []
+    what = " and ".join([*rows, *beside])
+    said = [NOT_KEPT.format(rate, until), IN_A_ROUND.format(what), IN_SUMS if protection.secure_sum else ALONE]
+    nothing = dict.fromkeys(("rounds_answered", "rows", "positives", "different_positives", "numbers"))
+    likely = max(1, round(rate * until))
+    found = _expected(plan, made, split, likely)
+    return {"rounds": [], **nothing, "arrays": sorted(beside), "sentences": [*said, *_limits(run)], **found}
+
+
+def _sentences(given: list[GivenAway], plan: RunPlan, made: Algorithm, split: Split, run: StoredRun, history: int) -> list[str]:
+    """What left, and who saw it; of a device that was not asked that nothing did."""
+    until = int(run.manifest["rounds"])
+    if is_central(made):
+        return ["the server was given the whole history"]
+    if not given:
+        guess = of_anybody(short(plan.algorithm), plan.profile, *_in_force(plan, made, split))
+        return [NEVER.format(until), *([guess] if guess else [])]
+    times = f"this device answered in {len(given)} of {until} rounds"
+    if not is_federated(made):
+        return [times.replace("answered", "pushed"), PUSHED]
+    protection = protection_in(plan, made)
+    return [
+        times,
+        *([IN_SUMS, KNOWN_ATTACKS] if protection.secure_sum else [ALONE]),
+        *_of_rows(given, protection, history),
+        *_beside(given),
+        *([NO_REPEAT] if protection.noise_from == "system" and protection.noisy else []),
+    ]
+
+
+def _of_rows(given: list[GivenAway], protection: Protection, history: int) -> list[str]:
+    """What the rows of a device say by themselves."""
+    if any(one.rows is None for one in given):
+        return [WHOLE.format(", ".join(given[0].arrays), history)]
+    if not any(one.rows for one in given):
+        return []
+    if protection.noisy or protection.rows == "all":
+        return [ALL_ROWS]
+    if not any(one.positives for one in given):
+        return [NO_OWN_ROW]
+    items = np.concatenate([np.asarray(one.items, np.int64) for one in given])
+    return [f"rows of {len(np.unique(items))} of the items consumed left at least once"]
+
+
+def _beside(given: list[GivenAway]) -> list[str]:
+    """The arrays that leave beside rows."""
+    names = sorted({name for one in given if one.rows is not None for name in one.arrays})
+    return [f"beside rows, each round: {', '.join(names)}"] if names else []
+
+
+def _limits(run: StoredRun) -> list[str]:
+    """What is not in the counts, and what is proven."""
+    privacy = run.manifest.get("privacy", {})
+    said = ["training to find the number of rounds is not counted"] if run.manifest.get("patience") else []
+    proof = PROOF.format(privacy["epsilon"], privacy["delta"]) if privacy else NO_PROOF
+    return [*said, proof]
 
 
 def summed(given: list[GivenAway], epsilon: float | None) -> dict[str, Any]:
-    """The rounds of a receipt and their sums."""
+    """The rounds of a receipt and their sums; None where one of them was not counted."""
     items = np.concatenate([np.empty(0, np.int64), *(np.asarray(one.items, np.int64) for one in given)])
     return {
         "rounds": [{name: getattr(one, name) for name in ("round", "rows", "positives", "numbers")} for one in given],
         "rounds_answered": len(given),
-        "rows": sum(one.rows for one in given),
-        "positives": sum(one.positives for one in given),
+        "rows": _sum([one.rows for one in given]),
+        "positives": _sum([one.positives for one in given]),
         "different_positives": len(np.unique(items)),
         "numbers": sum(one.numbers for one in given),
         "arrays": sorted({name for one in given for name in one.arrays}),
         "epsilon": epsilon,
     }
+
+
+def _sum(counts: list[int | None]) -> int | None:
+    """A sum; None where one of them was not counted."""
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
 
 
 def _given(
@@ -155,10 +251,19 @@ def _ahead(watched: Rounds, others: Rounds, training: Training, who: int, until:
 
 def _of_one(seen: Seen, own: Any, contract: Contract) -> GivenAway:
     """What one device sent in a round. own: the items of its history."""
+    numbers = sum(array.size for name, array in seen.sent.items() if name not in BESIDE)
+    arrays = (*contract.way("dense"), *contract.way("shown"))
+    if _at_once(contract) and not contract.way("rows"):
+        return GivenAway(seen.round, None, None, numbers, arrays, own)
     item = seen.sent["item"]
     positive = item[np.isin(item, own)]
-    numbers = sum(array.size for name, array in seen.sent.items() if name not in BESIDE)
-    return GivenAway(seen.round, len(item), len(positive), numbers, (*contract.way("dense"), *contract.way("shown")), positive)
+    return GivenAway(seen.round, len(item), len(positive), numbers, arrays, positive)
+
+
+def _at_once(contract: Contract) -> bool:
+    """Whether a device sends one array with numbers for every item of the catalogue."""
+    shapes = [contract.shape(sent.sizes) for sent in contract.sends if sent.way == "dense"]
+    return any(tuple(shape[:1]) == (contract.sizes["items"],) for shape in shapes)
 
 
 def _pushed(
@@ -175,7 +280,7 @@ def _pushed(
         before = int(swarm.counts.pushed[who])
         swarm = gossip.advance(swarm, number + 1)  # type: ignore[arg-type]
         if pushes := int(swarm.counts.pushed[who]) - before:
-            yield GivenAway(number, 0, 0, pushes * swarm.pool.values.shape[1], ("model",), own)
+            yield GivenAway(number, None, None, pushes * swarm.pool.values.shape[1], ("model",), own)
     progress(until, until, "round")
     _check(run, model_sha256(fitted(gossip, swarm).arrays))
 

@@ -21,6 +21,7 @@ from ..core.files import write_atomically
 from ..core.types import Array
 from ..federation.recorder import Seen
 from ..privacy import evidence
+from ..privacy.evidence import NOT_TRIED
 from ..privacy.protection import PAPER
 from ..runs import pipeline
 from ..runs.plan import RunPlan, usual_protocol
@@ -35,9 +36,10 @@ from .transcript import Transcript, View
 DATA, BY_SERVER = "ml-100k", {"noise_by": "server"}  # the same noise as by shares of the devices, in a simulation much sooner
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "measured.md"  # of a clone; an installed package has none
 KEPT = ("algorithm", "view", "profile", "cohort", "fixed", "people", "rounds", "data", "protocol", "seed", "popularity", "accuracy",
-        "epsilon")  # fmt: skip
+        "epsilon", "settings", "protect")  # fmt: skip
+EXACT = ("settings", "protect")  # numbers that are not rounded: a receipt holds a training against them
 OF_ATTACK = ("name", "precision", "recall", "r_precision", "popularity_r_precision", "auc", "advantage", "low", "high", "worst",
-             "rounds_to_half", "by_round", "named", "verdict")  # fmt: skip
+             "rounds_to_half", "by_round", "named", "note", "verdict")  # fmt: skip
 SAME = ("algorithm", "view", "profile", "cohort", "fixed", "people", "rounds")  # entries that a new one replaces
 
 
@@ -100,6 +102,8 @@ def _entry(found: Mapping[str, Any], view: str) -> dict[str, Any]:
     for one in attacks:
         if not one["recall"]:
             one["by_round"] = []
+        if one["verdict"] != NOT_TRIED:
+            del one["note"]  # of the others figures say enough
     about = {name: found[name] for name in KEPT}
     return {**about, "users": found["seen"]["users"], "version": __version__, "attacks": attacks}
 
@@ -123,7 +127,7 @@ def _split(algorithm: str, data: str) -> Split:
 def _best(seen: Transcript, split: Split) -> dict[str, Any] | None:
     ran = [(one.name, one.claims) for one in attempts(seen) if one.claims is not None] if seen.about["sends"] else []
     found = [{"name": name, **measured(claims, seen, split.final_train)} for name, claims in ran if claims.asks == "histories"]
-    kept = [name for name in OF_ATTACK if name != "by_round"]
+    kept = [name for name in OF_ATTACK if name not in ("by_round", "note")]
     attacks = [{name: one.get(name) for name in kept} for one in found if one["r_precision"] is not None]
     return max(attacks, key=lambda one: float(one["r_precision"] or 0), default=None)
 
@@ -172,7 +176,7 @@ def _order(entry: Mapping[str, Any]) -> tuple[Any, ...]:
 
 def _rounded(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {name: _rounded(one) for name, one in value.items()}
+        return {name: one if name in EXACT else _rounded(one) for name, one in value.items()}
     if isinstance(value, list | tuple):
         return [_rounded(one) for one in value]
     return round(value, 4) if isinstance(value, float) else value
@@ -184,7 +188,8 @@ HEAD = """# What was measured of each algorithm
 
 Written by `make evidence` from the audits that it runs on MovieLens-100K (`loo-99`, or what is usual for an algorithm; seed 0); not by
 hand. Each line is the attack of `entrenous audit` that ranks histories best. `entrenous explain NAME` says the same, array by array. How it
-is measured, and what R-precision and the verdicts mean: [audit.md](audit.md). What is not here was not measured.
+is measured, and what R-precision and the verdicts mean: [audit.md](audit.md). What is not here was not measured. Sums and final models
+under `private` have been read by stronger attacks than these: [privacy.md](privacy.md#what-is-known-against-private).
 
 | algorithm | profile | seen | best attack | precision | recall | R-precision | popularity alone | verdict | accuracy |
 | --- | --- | --- | --- | ---: | ---: | ---: | ---: | --- | --- |
@@ -203,7 +208,7 @@ def _cells(entry: Mapping[str, Any]) -> list[str]:
     accuracy = ", ".join(f"{name} {value:.4f}" for name, value in entry["accuracy"].items())
     named = [*(attack.get(one) for one in ("precision", "recall", "r_precision", "popularity_r_precision"))]
     figures = ["" if value is None else f"{value:.3f}" for value in named]
-    said = attack.get("verdict", "no attack applies")
+    said = evidence.verdict_of(entry)
     return [f"`{entry['algorithm']}`", entry["profile"], evidence.seen(entry), attack.get("name", ""), *figures, said, accuracy]
 
 

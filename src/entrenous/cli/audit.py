@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from ..core.errors import InputError
-from .console import emit_json, progress_bar, table
+from .console import emit_json, progress_bar, table, tell
 from .options import Load, Profile, Protect, Refit, Runs, Set, assignments
 
 HEADERS = ("attack", "sees", "precision", "recall", "R-precision", "AUC", "advantage", "worst 5 %", "half after", "verdict")
@@ -48,7 +48,8 @@ def audit(
 ) -> None:
     """Measure what an onlooker learns of histories: record exactly what it sees, run attacks on that alone, compare with the truth.
 
-    Verdicts: EXPOSED (histories are read off), LEAKS (more than popularity tells), NO ADVANTAGE FOUND BY THESE ATTACKS; none says "safe".
+    Verdicts: EXPOSED (histories are read off), LEAKS (more than popularity tells), NO ADVANTAGE FOUND BY THESE ATTACKS, NOT TRIED (there
+    was nothing to attack with); none says "safe".
 
     Example: entrenous audit pfpl+ --view sum --cohort 100 --rounds 60
 
@@ -148,7 +149,7 @@ def _show(found: dict[str, Any]) -> None:
     about = f"{found['algorithm']} on {found['data']}, view {found['view']}, profile {found['profile']}, {_scope(found)}"
     table(HEADERS, rows, title=about)
     for sentence in _sentences(found):
-        print(f"- {sentence}")
+        tell(f"- {sentence}")
 
 
 def _row(one: dict[str, Any]) -> list[str]:

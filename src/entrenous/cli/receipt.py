@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from .console import emit_json, progress_bar, table
+from .console import emit_json, progress_bar, table, tell
 from .options import RUNS, OwnPlace, Runs
 
 LINES = 10  # of a table of rounds: more are added up
@@ -59,26 +59,33 @@ def _show(found: dict[str, Any]) -> None:
     from ..privacy.evidence import percent
 
     place = found.get("run") or found.get("node")
-    print(f"{found['user']} in {place}: {found['algorithm']}, profile {found['profile']}, {found['history']} items consumed\n")
+    tell(f"{found['user']} in {place}: {found['algorithm']}, profile {found['profile']}, {found['history']} items consumed\n")
+    if found["rounds"]:
+        _show_rounds(found)
+    for sentence in found["sentences"]:
+        tell(f"- {sentence}")
+    if found["expected"]:
+        head = ["attack", "sees", "recall", "precision", "R-precision", "popularity alone", "verdict", "measured at"]
+        cells = [
+            [one["attack"], one["seen"] + (" (as after the last round measured)" if one["beyond"] else ""),
+             percent(one["recall"]), percent(one["precision"]), percent(one["r_precision"]), percent(one["popularity"]), one["verdict"],
+             one["otherwise"] or "the same settings"]
+            for one in found["expected"]
+        ]  # fmt: skip
+        table(head, cells, title="What attacks are expected to know from that")
+        for source in sorted({one["measured"] for one in found["expected"]}):
+            tell(f"- measured on {source}; of this user more or less may be known")
+    elif found["not_measured"]:
+        tell(f"- {found['not_measured']}")
+
+
+def _show_rounds(found: dict[str, Any]) -> None:
+    """What left, round by round."""
     rows = [[one["rounds"], one["rows"], one["positives"], one["numbers"]] for one in _grouped(found["rounds"])]
     total = ["all", found["rows"], found["positives"], found["numbers"]]
     table(
         ["rounds", "rows that left", "of items consumed", "numbers"], [*map(_counted, rows), _counted(total)], title="What left"
     )
-    for sentence in found["sentences"]:
-        print(f"- {sentence}")
-    if found["expected"]:
-        head = ["attack", "sees", "recall", "precision", "R-precision", "popularity alone", "verdict"]
-        cells = [
-            [one["attack"], one["seen"] + (" (as after the last round measured)" if one["beyond"] else ""),
-             percent(one["recall"]), percent(one["precision"]), percent(one["r_precision"]), percent(one["popularity"]), one["verdict"]]
-            for one in found["expected"]
-        ]  # fmt: skip
-        table(head, cells, title="What attacks are expected to know from that")
-        for source in sorted({one["measured"] for one in found["expected"]}):
-            print(f"- measured on {source}; of this user more or less may be known")
-    else:
-        print(f"- {found['not_measured']}")
 
 
 def _grouped(rounds: list[dict[str, Any]]) -> list[dict[str, Any]]:

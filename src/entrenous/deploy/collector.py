@@ -19,6 +19,7 @@ from .caps import Caps
 from .codes import Code, FrameRefused
 from .exchange import Exchange, SentRequest
 from .frames import Frame, FrameParts, opened
+from .health import DiskHealth
 from .intake import CONTRIBUTIONS, Open, RoundIntake
 from .journal import FRAME, Journal, JournalRecord
 from .links.port import ServerLink
@@ -80,6 +81,10 @@ class Collecting(Protocol):
         """Give it to every node that is there, until all have it or the time is up. Raises ServerStopped."""
         ...
 
+    def rest(self, seconds: float) -> None:
+        """Ask nobody for some seconds. Raises ServerStopped."""
+        ...
+
     @property
     def without(self) -> Collection[str]:
         """The names of the nodes that have not got the model."""
@@ -93,6 +98,8 @@ class RoundFolder(Founded, Protocol):
     def key(self) -> Ed25519PrivateKey: ...
     @property
     def start(self) -> int: ...
+    @property
+    def disk(self) -> DiskHealth: ...
 
     def log(self, text: str) -> None:
         """Append a line to the log."""
@@ -214,6 +221,9 @@ class Collector:
         request = lambda name: self.requests.model(work, work.asked[name])  # noqa: E731
         self.exchange.gather(lambda: self.without - self.elsewhere, request, self.thank, seconds, self._sent)
 
+    def rest(self, seconds: float) -> None:
+        self.exchange.rest(seconds, self.thank)
+
     def thank(self, frames: Sequence[bytes]) -> None:
         """Take the words of nodes that have a model now."""
         for frame in frames:
@@ -261,4 +271,4 @@ class Collector:
     def kept(self, what: str, act: Callable[[], T]) -> T:
         """Write something to the disk, however long that takes."""
         number = 0 if self._work is None else self._work.round
-        return kept(self._folder.log, f"round {number}: the {what}", act, self.exchange.pause)
+        return kept(self._folder, f"round {number}: the {what}", act, self.exchange.pause)

@@ -24,16 +24,16 @@ NO_MODEL = b""  # which no earlier sum has
 
 
 def resting_with(
-    name: str, people: Mapping[str, int], past: Sequence[PastSum], floors: Floors, run: str, least: float = 0
+    name: str, people: Mapping[str, int], past: Sequence[PastSum], floors: Floors, run: str, fewest: int = 1
 ) -> list[str] | None:
     """The nodes that rest when `name` is shut out, the fewest that do in the order of a hash; None if too few would be left.
 
-    people: of all nodes that are in rounds, `name` among them; past: the sums that nodes remember; run: the federation's identity; least:
-    people that have to be left, if those are more than the floors say."""
+    people: of all nodes that are in rounds, `name` among them; past: the sums that nodes remember; run: the federation's identity;
+    fewest: people who must be left for a sum to have the noise that was promised."""
     order = sorted(people.keys() - {name}, key=lambda other: _place(run, name, other))
     for resting in range(len(order) + 1):
         left = {other: people[other] for other in order[resting:]}
-        if len(left) < floors.parties or sum(left.values()) < max(floors.people, least):
+        if len(left) < floors.parties or sum(left.values()) < max(floors.people, fewest):
             return None
         if _consented(left, past, floors):
             return sorted(order[:resting])

@@ -6,26 +6,25 @@ be restarted. Peers learn of a key that was shut out by a signed list, which the
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from contextlib import closing
 from datetime import UTC, datetime
+from math import ceil
 from pathlib import Path
 from time import time
 from typing import Any, NamedTuple
 
 from ..core.errors import InputError, at_least
+from ..core.files import copy_file, rename_file
 from ..privacy.secure_sum.terms import Floors
 from . import server_folder
 from .certificates import expiry, make_keys, names_of
-from .contribution import agreed
 from .files import read_json, write_json, write_text
 from .founding import OPERATOR, PLACE, SERVER, Requests, enrolled, operator_folder, write_invitation
 from .identity import IDENTITY, read_identity
 from .leaving import resting_with
 from .members import MEMBERS, Members
 from .node_store import STORE, NodeStore
-from .secure import sum_terms
 from .terms import TERMS, FederationTerms
 from .tickets import DAYS, MOST, REVOKED, RevocationList, ends
 
@@ -44,6 +43,15 @@ def invite(folder: Path, requests: Requests, days: float = DAYS) -> list[Path]:
     members = enrolled(terms, before, requests, ends(days))
     _write(operator, terms, members)
     return [write_invitation(folder, request.name, members) for request, _ in requests]
+
+
+def _enough_for_noise(terms: FederationTerms) -> int:
+    """The people that a federation has to keep, for the sums of its rounds to have all their noise:
+    a round asks a share of them, and shares of noise are sized for `lost` of those to be missing."""
+    own = terms.protection
+    if not (own.noise and own.noise_by == "devices"):
+        return 1
+    return ceil(terms.users * (1 - own.lost) - 1e-9)
 
 
 class ShutOut(NamedTuple):
@@ -79,30 +87,19 @@ def _resting(operator: Path, terms: FederationTerms, members: Members, name: str
     if name not in active:
         return []  # it is in no sum, so nothing differs without it
     floors = Floors(people=terms.protection.people, parties=terms.protection.parties, apart=terms.apart)
-    least = _left_at_least(operator, terms)
-    found = resting_with(name, active, server_folder.past_sums(operator), floors, terms.run, least)
-    problem = f"a sum without '{name}' alone would tell what it sent; nodes consent to a difference of at least"
-    problem = f"{problem} {floors.parties} nodes with {floors.people} people"
+    fewest = _enough_for_noise(terms)
+    past = server_folder.past_sums(operator)
+    found = resting_with(name, active, past, floors, terms.run, fewest)
+    both = f"{floors.parties} nodes with {floors.people} people"
+    problem = f"a sum without '{name}' alone would tell what it sent; nodes consent to a difference of at least {both}"
     if found is None:
-        there = f"{len(active)} nodes with {sum(active.values())} people"
-        problem = f"{problem}, and {floors.parties} nodes with {least} people have to be left of {there}"
-        fix = (
-            "found the federation anew with `entrenous federation new`; with --quorum below 1 sums keep their noise without some"
-        )
-        raise InputError("NAME", problem, fix=fix)
+        least = max(floors.people, fewest)
+        problem += f", and {floors.parties} with {least} people have to be left of {len(active)} with {sum(active.values())}"
+        raise InputError("NAME", problem, fix="found the federation anew with `entrenous federation new`")
     if found and not may:
         fix = "--rest-others has them rest for good: they keep their users, are asked no more, and get the trained model"
         raise InputError("NAME", problem, expected=f"{len(found)} more that leave the rounds: {', '.join(found)}", fix=fix)
     return found
-
-
-def _left_at_least(operator: Path, terms: FederationTerms) -> int:
-    """How many people have to be left in the rounds, so that a sum is of as many as nodes insist on."""
-    own = operator / "algorithm"
-    algorithm = terms.make(place=own.read_text(encoding="utf-8").strip() if own.exists() else "")
-    contract = agreed(algorithm, terms.catalogue, terms.protection)
-    in_a_sum = sum_terms(terms, contract, 0, 0, bytes(32)).people
-    return math.ceil(in_a_sum * terms.users / contract.cohort)  # of a cohort that is drawn, on average
 
 
 def renew_tickets(folder: Path, days: float = DAYS) -> list[Path]:
@@ -128,15 +125,15 @@ def renew_certificate(folder: Path, names: Sequence[str] = ()) -> tuple[datetime
         fix = "bring it back for this, or move ca.crt away too to make a new authority"
         raise InputError(str(keys / "ca.key"), "is missing", fix=fix)
     for part in PARTS:
-        (keys / part).replace(keys / f"{part}.old")
+        rename_file(keys / part, keys / f"{part}.old")
     try:
         until = make_keys(keys, names=wanted)
     except BaseException:
         for part in PARTS:
-            (keys / f"{part}.old").replace(keys / part)
+            rename_file(keys / f"{part}.old", keys / part)
         raise
     for invitation in (folder / "invitations").glob("*/ca.crt"):
-        invitation.write_bytes((keys / "ca.crt").read_bytes())
+        copy_file(keys / "ca.crt", invitation)
     return until, anew
 
 

@@ -40,6 +40,8 @@ from .secure import KINDS, OPEN
 from .secure_node import SecureSide
 from .terms import TERMS, FederationTerms
 
+SAID = "said"  # the fact that names the trained model of which this node last said that it had come
+
 
 @final
 class FederatedNode:
@@ -126,11 +128,20 @@ class FederatedNode:
 
     def _offered_model(self, frame: Frame) -> bytes:
         """The same under masks, where a server may lie to one node: a model that is kept once
-        enough other nodes have the same."""
+        enough other nodes have the same. A node says of one model a round that it has come, for
+        good: of two it could help two models to a quorum each."""
         download = self._read_model(frame)
+        number = frame.head.round
         digest = announced(self.contract, download)
-        self._offered = OfferedModel(frame.head.round, digest, arrays_of(download))
-        return self.responder.seal(TAKEN, round=frame.head.round, model=digest)
+        said = self.store.fact(SAID) or ""
+        word = f"{number} {digest.hex()}"
+        if said.startswith(f"{number} ") and said != word:
+            raise FrameRefused(Code.CONFLICT, "another trained model of this round has come before")
+        if said and int(said.split()[0]) > number:
+            raise FrameRefused(Code.PAST_ROUND, "a newer trained model has come")
+        self.store.note(SAID, word)
+        self._offered = OfferedModel(number, digest, arrays_of(download))
+        return self.responder.seal(TAKEN, round=number, model=digest)
 
     def _agreed_model(self, frame: Frame) -> bytes:
         """The words of the other nodes, by which the offered model is kept or not."""

@@ -160,6 +160,10 @@ class ReplicaPool:
     def give(self, seconds: float) -> None:
         self.gather(seconds)
 
+    def rest(self, seconds: float) -> None:
+        if self._stop.wait(seconds):
+            raise ServerStopped
+
     def end(self) -> Total:
         """The sum of what all replicas have. Where one is lost for good before it has told its sum, its nodes are asked again."""
         for _ in range(TRIES):

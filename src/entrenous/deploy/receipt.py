@@ -15,7 +15,7 @@ from ..core.types import Int64Array
 from ..core.update import Update
 from ..data.interactions import Interactions
 from ..federation.replay import PUSH
-from ..privacy.evidence import expected
+from ..privacy.evidence import expected, in_words
 from .files import read_json
 from .node_store import NODE, STORE, LeftDevice, NodeStore
 from .terms import TERMS, FederationTerms
@@ -23,6 +23,8 @@ from .terms import TERMS, FederationTerms
 SINGLY = "the server could read each message by itself"
 GATEWAY = "this node added its users up before anything left it: the server saw sums of {} users, and nothing of one alone"
 MASKED = "the server saw masked sums of several nodes, of at least {} people and {} parties"
+NEVER = "nothing of this user has left this node so far"
+WHOLE = "each answer has numbers for every item at once, made from the whole history: rows are not counted"
 UNCOUNTED = "rows were not counted: draws are public, so that others can work out what each device drew"
 NO_PROOF = "no guarantee: there is no differential privacy"
 PROOF = "differential privacy: epsilon {:.3g} at delta {:g} so far, if {} people in each sum add their noise and keep it to themselves"
@@ -30,10 +32,11 @@ PEER = "each push was the whole model of this peer; it holds what the peer has t
 
 
 class SentCount(NamedTuple):
-    """How many rows one device sent, how many of them of items that its user has consumed, and how many numbers in all."""
+    """How many rows one device sent, how many of them of items that its user has consumed (both None: numbers for all items came at once,
+    and no row by itself), and how many numbers in all."""
 
-    rows: int
-    positives: int
+    rows: int | None
+    positives: int | None
     numbers: int
 
 
@@ -51,10 +54,13 @@ class UpdateTally:
         arrays = (*update.dense.values(), *update.shown.values())
         beside = sum(int(np.prod(array.shape[1:], dtype=np.int64)) for array in arrays)
         width = sum(int(np.prod(row.shape[1:], dtype=np.int64)) for row in update.rows.values())
+        items = len(self._rows.items)
+        at_once = not update.rows and any(array.shape[1:2] == (items,) for array in update.dense.values())
         for place, user in enumerate(users.tolist()):
             item = update.item[update.ptr[place] : update.ptr[place + 1]]
             own = self._rows.of_users(np.searchsorted(self._users, [user])).item
             found = SentCount(len(item), int(np.isin(item, own).sum()), width * len(item) + beside)
+            found = found._replace(rows=None, positives=None) if at_once else found
             with self._turn:
                 self._counts[user] = found
 
@@ -100,24 +106,29 @@ def receipt_of_node(folder: Path, user: str) -> dict[str, Any]:
     }
     rounds = [{name: getattr(one, name) for name in ("round", "rows", "positives", "numbers")} for one in left]
     sums = {name: _sum([one[name] for one in rounds]) for name in ("rows", "positives", "numbers")}
-    sentences = [_sentence(terms, left), *([UNCOUNTED] if terms.has_server and None in [one.rows for one in left] else [])]
+    uncounted = UNCOUNTED if terms.draws == "public" else WHOLE
+    sentences = [_sentence(terms, left), *([uncounted] if terms.has_server and None in [one.rows for one in left] else [])]
     least = max(terms.protection.people, int(about.get("floors", {}).get("people", 1)))
     epsilon = terms.proven(least, len(rounds))
     proof = NO_PROOF if epsilon is None else PROOF.format(epsilon, terms.protection.delta, least)
+    known = expected(algorithm, profile, len(rounds), terms.settings, dict(terms.protection) if terms.has_server else {})
+    told = in_words(known["expected"], history)
     return {
-        **said, "rounds": rounds, "rounds_answered": len(rounds), **sums, "sentences": [*sentences, proof], "epsilon": epsilon,
-        **expected(algorithm, profile, len(rounds)),
+        **said, "rounds": rounds, "rounds_answered": len(rounds), **sums, "sentences": [*sentences, *told, proof], "epsilon": epsilon,
+        **known,
     }  # fmt: skip
 
 
 def _pushes(store: NodeStore, number: int) -> list[LeftDevice]:
     """The pushes of a peer, which its store has as events."""
     found = store.connection.execute(f"select push from event where kind = {PUSH} order by number").fetchall()
-    return [LeftDevice(int(push), number, 0, 0, None, 1) for (push,) in found]
+    return [LeftDevice(int(push), number, None, None, None, 1) for (push,) in found]
 
 
 def _sentence(terms: FederationTerms, left: Sequence[LeftDevice]) -> str:
     """Who could see what left."""
+    if not left:
+        return NEVER
     if not terms.has_server:
         return PEER
     if terms.masked:

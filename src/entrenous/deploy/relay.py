@@ -24,7 +24,7 @@ from .frames import Frame
 from .identity import IDENTITY, read_identity
 from .links.port import ServerLink
 from .members import MEMBERS, Members
-from .node_store import NODE
+from .node_store import NODE, StoreStanding
 from .request import NodeRequest, RoundWork
 from .responder import Responder
 from .server_folder import ServerFolder
@@ -53,6 +53,10 @@ class Relay:
         """Answers a request of the server above. Requests that come together are answered one after the other."""
         with self._turn:
             return self.responder.answer(request, self._kinds)
+
+    def standing(self) -> StoreStanding:
+        """How far it is. It keeps no model and remembers no sums."""
+        return StoreStanding(max(self._answers(), default=-1) + 1, None, 0)
 
     def _work(self, frame: Frame) -> bytes:
         request, _ = self.responder.read_request(frame)

@@ -26,12 +26,6 @@ ANSWERED = {OPEN: OPENED}  # kinds of answers, where they are not those of their
 MESSAGE = 1 << 30  # bytes of a message, at most
 
 
-def beside(terms: FederationTerms, place: str = "") -> tuple[str, ...]:
-    """The names of the arrays that a secure sum does not hide, because the algorithm's server must see them for each device. place: of an
-    algorithm of one's own."""
-    return tuple(contribution.agreed(terms.make(place=place), terms.catalogue, terms.protection).way("shown"))
-
-
 def sum_terms(terms: FederationTerms, contract: Contract, number: int, attempt: int, model: bytes) -> SumTerms:
     """The terms of one attempt at the sum of a round: all that its parties know beforehand.
 

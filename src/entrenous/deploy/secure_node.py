@@ -13,6 +13,7 @@ from ..core.protocols import State
 from ..core.update import Total
 from ..federation.shard import Shard
 from ..privacy.secure_sum.client import SecureSumClient
+from ..privacy.secure_sum.memory import PastSum, sharing
 from ..privacy.secure_sum.refusal import SumRefused
 from ..privacy.secure_sum.terms import Floors
 from ..privacy.secure_sum.vector import pack, rows_of, size, unpack
@@ -65,6 +66,7 @@ class SecureSide:
         self._most = {name: len(member.users) for name, member in members.nodes.items()}
         self._past = node.store.past_sums()
         self._length = size(node.shard.contract.empty_total())
+        self._remembered: PastSum | None = None  # the newest of `_past`, as its client has it
         self._client: SecureSumClient | None = None
         self._answers: dict[bytes, bytes] = {}  # of this attempt, by the sha256 of what was asked
 
@@ -166,7 +168,7 @@ class SecureSide:
             text = "the download is not the model that all have signed for this attempt"
             raise FrameRefused(Code.WRONG_MODEL, text)
         client.check_inbox(arrays["inbox"].tobytes())
-        devices, total, masked = self._vector(request, client.terms.model)
+        devices, total, masked, trained = self._vector(request, client.terms.model)
         try:
             users = frozenset(request.users.tolist())
             same_rows = node.shard.contract.declaration.traits.same_rows
@@ -174,30 +176,33 @@ class SecureSide:
             message = client.mask(arrays["inbox"].tobytes(), masked.vector, rows, users)
             body = upload(message, contribution.shown_of(total))
         finally:
-            node.shard.release(total)
+            if trained:
+                node.shard.release(total)
         answer = node.responder.seal_for(frame, "mask", body)
         sent = {MASKED: str(request.round), INPUTS: str(inputs(node.store) + 1)}
         node.keep(request, answer, devices, sent, masked)
         return answer
 
-    def _vector(self, request: NodeRequest, model: bytes) -> tuple[State, Total, MaskedVector]:
+    def _vector(self, request: NodeRequest, model: bytes) -> tuple[State, Total, MaskedVector, bool]:
         """What the devices send: for the model and users that were masked last the same numbers again, noise and all, since new ones
-        would say more with each time that a server has a model summed."""
+        would say more with each time that a server has a model summed. The last tells whether they were trained now: then the sum is
+        the shard's, and is to be given back to it."""
         node, kept, length = self._node, self._node.store.masked(), self._length
         if kept is not None and kept.model == model and np.array_equal(kept.users, request.users) and len(kept.vector) == length:
             total = unpack(kept.vector, node.shard.contract.empty_total())
             if not node.shard.contract.way("shown"):
-                return node.before(request)[0], total, kept
+                return node.before(request)[0], total, kept, False
         devices, total = node.train_sum(request)
-        return devices, total, MaskedVector(model, request.users, pack(total._replace(shown=())))
+        return devices, total, MaskedVector(model, request.users, pack(total._replace(shown=()))), True
 
     def _consent(self, client: SecureSumClient, body: bytes) -> bytes:
         """Signs the list of survivors, once the disk knows whose sum that allows."""
         answer = client.consent(body)
         assert client.consented is not None  # by `consent`
-        if not self._past or self._past[-1] is not client.consented:
+        if self._remembered is not client.consented:
             self._node.store.remember_sum(client.terms.round, client.consented)
-            self._past = (*self._past, client.consented)
+            self._past = (*self._past, sharing(reversed(self._past), client.consented))
+            self._remembered = client.consented
         return answer
 
 

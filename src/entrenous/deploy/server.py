@@ -30,7 +30,7 @@ from .log_line import LogLine
 from .request import RoundWork, announced_of
 from .rounds import model_work, moved_on, round_work, standing
 from .secure_server import SecureRound
-from .server_folder import RoundCount, ServerFolder, ServerStanding, kept
+from .server_folder import HALTED, RoundCount, ServerFolder, ServerStanding, kept
 
 T = TypeVar("T")
 FAREWELL = 30.0  # seconds for the nodes to take the trained model
@@ -109,8 +109,10 @@ class FederationServer:
             raise
 
     def _run(self) -> str:
+        self._tell("running")
         while self.count.counted < self.terms.rounds:
             self._check_losses()
+            self._await_turn()
             began = time.monotonic()
             self._one_round()
             self._took.append(time.monotonic() - began)
@@ -121,6 +123,15 @@ class FederationServer:
         self.folder.log(LogLine(f"finished: {self.count.counted} rounds, model {digest}", "finish", round=self.round))
         self._tell("finished")
         return digest
+
+    def _await_turn(self) -> None:
+        """Wait until the pace lets the next round begin. Raises ServerStopped."""
+        wall = time.time()
+        seconds = min(self.folder.pace, self.folder.committed + self.folder.pace - wall)
+        if seconds <= 0 or not self.round:
+            return
+        self._tell("pausing", next_round=round(wall + seconds, 3))
+        self.collecting.rest(seconds)
 
     def _give(self) -> None:
         """The trained model to every node that is there, to recommend by."""
@@ -256,7 +267,7 @@ class FederationServer:
         far = moved(own.download(self.state), own.download(state)) if np.isfinite(moved(self.state, state)) else np.inf
         why = halted(self.round, far, self.terms.most_move, self.collecting.lengths)
         if why is not None:
-            self._tell("halted", reason=str(why))
+            self._tell(HALTED, reason=str(why))
             if self.terms.masked:
                 self._lose(f"moves the model by {far:.6g}")
             raise why
@@ -266,7 +277,7 @@ class FederationServer:
 
     def kept(self, what: str, act: Callable[[], T]) -> T:
         """Write something to the disk, however long that takes. Raises ServerStopped."""
-        return kept(self.folder.log, f"round {self.round}: the {what}", act, self._pause)
+        return kept(self.folder, f"round {self.round}: the {what}", act, self._pause)
 
     def _pause(self, seconds: float) -> None:
         if self._stop.wait(seconds):
@@ -278,7 +289,7 @@ class FederationServer:
         """Say for whom a round waits."""
         self._tell("waiting", nodes)
 
-    def _tell(self, status: str, nodes: Sequence[str] = (), **more: str) -> None:
+    def _tell(self, status: str, nodes: Sequence[str] = (), **more: str | float) -> None:
         """The first round of a process waits for nodes to come, so the middle one says more than the mean. nodes: who is waited for."""
         done, took, count = self.ledger, self._took, self.count
         self.folder.status(

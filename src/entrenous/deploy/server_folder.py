@@ -7,15 +7,15 @@ import json
 import os
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple, Self, TypeVar, final
+from typing import Any, NamedTuple, Protocol, Self, TypeVar, final
 
 import numpy as np
 
 from .. import __version__
-from ..core.errors import EntrenousError, EntrenousWarning, InputError, one_line
+from ..core.errors import EntrenousError, EntrenousWarning, InputError, NotYet, may_pass, one_line
 from ..core.lock import holding, locked
 from ..core.protocols import FederatedAlgorithm, State, arrays_of
 from ..core.types import Array
@@ -24,8 +24,9 @@ from ..privacy.secure_sum.memory import PastSum
 from ..runs import store
 from ..runs.recommenders import restore_state
 from .files import FORMAT, check_format, read_json, write_json, write_text
+from .health import DiskHealth, Trouble, failed
 from .identity import IDENTITY, read_identity
-from .journal import Journal, JournalRecord, records
+from .journal import Journal, JournalRecord, read
 from .log_line import LogFormat, LogLine, written
 from .members import MEMBERS, Members
 from .terms import TERMS, FederationTerms
@@ -33,6 +34,8 @@ from .terms import TERMS, FederationTerms
 T = TypeVar("T")
 PHASE = "server"
 PARTS = 10  # of all rounds, after each of which a model is kept to go back to
+LOG, STATUS = "server.log", "status.json"
+HALTED = "halted"  # the status of a server whose last round was not counted
 SUMS, KEPT_SUMS = "sums.json", 64  # sets of nodes whose sums were asked for
 LIARS = "liars.json"
 
@@ -74,11 +77,12 @@ class ServerStanding(NamedTuple):
 @final
 class ServerFolder:
     """The open folder of a server; `close` releases it. start: that of the server whose worker this is, which holds the lock; said: the
-    status that was written last.
+    status that was written last; disk: what could not be written; pace: seconds between the commit of a round and the next one, at least,
+    which no term says; committed: when the newest round was (seconds since 1970), 0 before the first.
 
     Raises InputError if another server is using it, or it cannot be written to."""
 
-    def __init__(self, path: Path, start: int | None = None, log_format: LogFormat = "text") -> None:
+    def __init__(self, path: Path, start: int | None = None, log_format: LogFormat = "text", pace: float = 0.0) -> None:
         self.path, self.terms = path, FederationTerms.read(path / TERMS)
         self.members = Members.read(path / MEMBERS, self.terms.users)
         self.key = read_identity(path / IDENTITY)
@@ -86,12 +90,15 @@ class ServerFolder:
         self.algorithm = own.read_text(encoding="utf-8").strip() if own.exists() else ""
         self._lock: int | None = None
         self.log_format, self.said = log_format, dict[str, Any]()
+        self.disk, self.pace = DiskHealth(path), pace
+        self.committed = _newest_write(path)
+        self._told = set[str]()  # what was logged of damaged journals
         try:
             self._lock = locked(path / "lock") if start is None else None
             if start is None:
                 _clean(path)
             self.start = _next_start(path / "start") if start is None else start
-            self._log = os.open(path / "server.log", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            self._log = os.open(path / LOG, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         except OSError as cause:
             if self._lock is not None:
                 os.close(self._lock)
@@ -100,8 +107,11 @@ class ServerFolder:
     def log(self, text: str) -> None:
         """Append a line with the time to the log. It never has an item, a user's name, a vector, or content of a frame. Where
         the disk is full the line is lost, and the round goes on."""
-        with suppress(OSError):
+        try:
             os.write(self._log, written(text, self.log_format))
+            self.disk.wrote(LOG)
+        except OSError as cause:
+            self.disk.failed(LOG, cause)
 
     def newest(self, algorithm: FederatedAlgorithm) -> ServerStanding | None:
         """Where the newest checkpoint that verifies stands; None before the first. Damaged ones are logged.
@@ -146,6 +156,7 @@ class ServerFolder:
         store.write_checkpoint(self.path, PHASE, now.round, arrays, **about)
         keep(self.path, now.round, now.tally.counted, self.terms.rounds)
         self.drop_journals()
+        self.committed = time.time()
 
     def drop_journals(self) -> None:
         """Delete the journals of all rounds: what they hold counts elsewhere."""
@@ -155,7 +166,11 @@ class ServerFolder:
     def recorded(self, number: int, attempt: int = 0) -> list[JournalRecord]:
         """The records that were journalled for a round before the server restarted."""
         path = self._journal_path(number, attempt)
-        return list(records(path)) if path.exists() else []
+        if not path.exists():
+            return []
+        found = read(path)
+        self._tell(number, found.damaged)
+        return found.records
 
     def recorded_of(self, number: int, part: int, of: int) -> list[JournalRecord]:
         """The records of a round that are those of process `part` of as many now, however many there were before."""
@@ -174,7 +189,16 @@ class ServerFolder:
 
     def journal(self, number: int, attempt: int = 0) -> Journal:
         """Open the journal of a round to append to it. attempt: a secure sum begins anew when too few nodes were there."""
-        return Journal(self._journal_path(number, attempt))
+        journal = Journal(self._journal_path(number, attempt))
+        self._tell(number, journal.damaged)
+        return journal
+
+    def _tell(self, number: int, damaged: Sequence[str]) -> None:
+        """Logs what is damaged in the journals of a round, each place once."""
+        for line in damaged:
+            if line not in self._told:
+                self._told.add(line)
+                self.log(LogLine(line, "damaged", level="error", round=number))
 
     def drop_attempts(self, number: int, newest: int) -> None:
         """Remove the journals of the attempts before the newest at a secure sum: nothing came of them, and nothing is read from them."""
@@ -212,11 +236,27 @@ class ServerFolder:
         return store.model_sha256(arrays)
 
     def status(self, said: Mapping[str, Any]) -> None:
-        """Write the server's status for people to read. A disk error is ignored: the status of the last successful write
-        stays."""
-        self.said = dict(said)
-        with suppress(OSError):
-            write_text(self.path / "status.json", json.dumps({"pid": os.getpid(), **said}, indent=1))
+        """Write the server's status for people to read. After a disk error the status of the last successful write stays, and `disk` says
+        so."""
+        self.said = {**said, **self.standing()}
+        try:
+            write_text(self.path / STATUS, json.dumps({"pid": os.getpid(), **self.said}, indent=1))
+            self.disk.wrote(STATUS)
+        except OSError as cause:
+            self.disk.failed(STATUS, cause)
+
+    def standing(self) -> dict[str, Any]:
+        """What an operator watches beside the rounds: when the last one was committed (seconds since 1970), how many writes have failed,
+        and the version of this package."""
+        return {"committed": round(self.committed, 3), "disk_errors": self.disk.errors, "version": __version__}
+
+    def trouble(self) -> Trouble | None:
+        """Why the server cannot do its work now: a round was halted, as this process or the server's status says, or the disk takes
+        nothing. None where nothing is known to be wrong."""
+        said = self.said or told(self.path)
+        if said.get("status") == HALTED:
+            return Trouble(HALTED, str(said.get("reason", "")))
+        return self.disk.trouble()
 
     def close(self) -> None:
         os.close(self._log)
@@ -305,20 +345,42 @@ def _next_start(path: Path) -> int:
 
 
 def _unwritable(path: Path, cause: OSError) -> InputError:
+    if may_pass(cause):
+        return NotYet(str(path), f"cannot be written ({cause.strerror})", fix="make room; it goes on from where it was")
     fix = "choose a folder that this user may write to"
     return InputError(str(path), f"cannot be written ({cause.strerror})", expected="a writable folder", fix=fix)
 
 
-def kept(log: Callable[[str], None], what: str, act: Callable[[], T], pause: Callable[[float], None]) -> T:
+def told(folder: Path) -> dict[str, Any]:
+    """The status that a server last wrote about itself; {} before its first word, and where it cannot be read."""
+    try:
+        return dict(json.loads((folder / STATUS).read_text(encoding="utf-8")))
+    except (OSError, ValueError):
+        return {}
+
+
+def _newest_write(path: Path) -> float:
+    """When the newest checkpoint in a server's folder was written, in seconds since 1970; 0 where there is none."""
+    return max((found.stat().st_mtime for found in path.glob(f"checkpoint-{PHASE}-*.safetensors")), default=0.0)
+
+
+class Logged(Protocol):
+    """A folder that has a log and knows how its disk is."""
+
+    @property
+    def disk(self) -> DiskHealth: ...
+    def log(self, text: str) -> None: ...
+
+
+def kept(folder: Logged, what: str, act: Callable[[], T], pause: Callable[[float], None]) -> T:
     """Write something by calling `act`, and return its result. While the disk fails nothing counts, and it is tried again every second."""
     while True:
         try:
-            return act()
+            found = act()
+            folder.disk.wrote(what)
+            return found
         except OSError as cause:
-            log(LogLine(f"{what} cannot be written ({failed(cause)}); nothing was counted; trying again", "disk", level="error"))
+            folder.disk.failed(what, cause)
+            line = f"{what} cannot be written ({failed(cause)}); nothing was counted; trying again"
+            folder.log(LogLine(line, "disk", level="error"))
             pause(1.0)
-
-
-def failed(cause: OSError) -> str:
-    """The message of a disk error in one line."""
-    return f"{cause.filename or 'disk'}: {cause.strerror or cause}"

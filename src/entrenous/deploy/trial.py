@@ -61,6 +61,11 @@ def begin(folder: Path, trial: TrialPlan, *, nodes: int, say: Callable[[str], No
         settings=dict(trial.settings), rounds=trial.rounds, seed=trial.seed, draws="public", profile=trial.profile,
         protect=dict(trial.protect),
     )  # fmt: skip
+    # a federation makes room for devices that are missing from a sum, a simulation does not: with
+    # the same shares of noise both end with the same model
+    lost = made.terms.protection.lost
+    if lost:
+        trial = replace(trial, protect={**trial.protect, "lost": lost})
     write_json(folder / "trial.json", asdict(trial))
     return made
 

@@ -51,7 +51,7 @@ def main(arguments: list[str]) -> None:
     with closing(ServerFolder(Path(plan.folder), plan.start, plan.log_format)) as held:
         largest = largest_answer(held.terms, held.members, held.algorithm)
         listening = listen(plan.host, plan.port, shared=True)
-        with closing(HttpsServerLink(https, held.terms.run, held.members.nodes, largest, listening)) as link:
+        with closing(HttpsServerLink(https, held.terms.run, held.members.nodes, largest, listening, held.trouble)) as link:
             link.start()
             Worker(held, link, channel, plan.part, plan.of).run()
 

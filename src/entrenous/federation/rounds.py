@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from ..core.declared import Contract, bound, read_only
+from ..core.keys import fold_name, local_key, select_key
 from ..core.keys import key as key_of
-from ..core.keys import local_key, select_key
 from ..core.protocols import FederatedAlgorithm, State
 from ..core.types import Int64Array
 from ..data.interactions import Interactions
@@ -21,7 +21,7 @@ from .defences import defence_of
 from .executors import Executor, Threads
 from .ledger import Ledger
 from .recorder import Recorder
-from .shard import FederatedDevices, Shard
+from .shard import AGAIN, FederatedDevices, Shard
 from .visible import VisibleRound
 
 
@@ -51,6 +51,8 @@ class Rounds:
     itself when nothing is. In the first round what devices do is held against the declaration, with a strict executor in every round.
     avoid: what devices never draw as negatives; None = their rows of `data`. Anything else is a leak, and is to be called one.
     budget: of differential privacy, from which every round spends.
+    again: what limits draw (noise, rounding) is drawn anew, as where devices answer a second time: two federations that differ in it train
+    alike and have other noise.
     recorder: takes down what devices receive and send; they must be here. cohorts: who takes part in a round instead, from its number and
     whom the algorithm selected; an active server may choose as it likes, and an audit asks what it learns.
     everybody: where the devices are, which then know `data`, `executor`, `limits`, `block` and `avoid` by themselves; None = here.
@@ -71,6 +73,7 @@ class Rounds:
         everybody: FederatedDevices | None = None,
         recorder: Recorder | None = None,
         cohorts: Callable[[int, Int64Array], Int64Array] | None = None,
+        again: bool = False,
     ) -> None:
         self.catalogue = data.catalogue
         self.algorithm = algorithm.configured(self.catalogue)
@@ -81,9 +84,10 @@ class Rounds:
         self._limited = bool(limits) or self.protected.protection.active
         self.executor: Executor = executor or Threads(1)
         self._here, self._recorder, self._cohorts = everybody is None, recorder, cohorts
+        self._again = again
         self.everybody: FederatedDevices = everybody or self._defended(Shard(
             self.algorithm, self.catalogue, data, np.arange(self.catalogue.users),
-            executor=self.executor, limits=limits, protection=protection, block=block, avoid=avoid, recorder=recorder,
+            executor=self.executor, limits=limits, protection=protection, block=block, avoid=avoid, recorder=recorder, again=again,
         ))  # fmt: skip
         self._key = key_of(seed, "rounds")
 
@@ -129,8 +133,9 @@ class Rounds:
             download = read_only(self.algorithm.download(training.server))
         with stage(number, "local"):
             total, sent = self.everybody.work(download, training.devices, users, own, clip=training.clip)
-            clip = self.protected.next_clip(total, own, training.clip)
-            total = self.protected.on_sum(total, own, training.clip)
+            noise = fold_name(own, AGAIN) if self._again else own
+            clip = self.protected.next_clip(total, noise, training.clip)
+            total = self.protected.on_sum(total, noise, training.clip)
         ledger = training.ledger.down(self.contract.delivered(download, users[:1]), len(users), self.catalogue.items)
         with stage(number, "aggregate"):
             server = self.algorithm.aggregate(training.server, total)

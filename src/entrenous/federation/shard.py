@@ -25,6 +25,7 @@ from .recorder import UpdateWatch
 
 BLOCK_BYTES = 1 << 22  # update bytes of a block of devices: a part of the third-level cache, and enough to share a call's costs
 SHARES = 4  # blocks a worker, so that the workers finish together
+AGAIN = "again"  # names the draws of limits where devices answer a second time
 TRIED = 4  # devices that are tried out before the first round
 
 
@@ -81,13 +82,14 @@ class Shard:
         block: int = 0,
         avoid: Any = None,
         recorder: UpdateWatch | None = None,
+        again: bool = False,
     ) -> None:
         self.algorithm, self.catalogue, self.data, self.users = algorithm, catalogue, data, users
         self.executor: Executor = executor or Threads(1)
         self.block, self.avoid = block, avoid
         self.contract: Contract = bound(algorithm, catalogue)
         self.protected = ProtectionInForce(protection or Protection(), self.contract)
-        self.recorder = recorder
+        self.recorder, self.again = recorder, again
         own = (*self.protected.limits(), *limits)
         self._limit, self._further = chain(*own), limits
         looked_at = bool(own) or recorder is not None  # the updates, on their way
@@ -144,7 +146,9 @@ class Shard:
         if checked:
             check_update(self.contract, update, users, private)
         ordered = by_item(update) if self.protected.sorts else update
-        limited = limit(ordered, folds(fold_name(key, "limits"), users))
+        draws = fold_name(key, "limits")
+        draws = fold_name(draws, AGAIN) if self.again else draws
+        limited = limit(ordered, folds(draws, users))
         if self.recorder is not None:
             self.recorder.sent(users, limited)
         return private, limited
@@ -171,8 +175,17 @@ class Shard:
         histories = self.data.histories(rows[some], self.avoid)
         try_local(self.contract, self.algorithm, received, _some(devices, rows[some]), histories, users[some], key)
 
+    def take(self) -> Total:
+        """A sum of nobody, for a caller who adds updates one by one: memory that was given back, or new. It is the caller's until
+        `release`."""
+        try:
+            return self._free.get_nowait()
+        except Empty:
+            return self.contract.empty_total()
+
     def release(self, total: Total) -> None:
-        """Takes back a sum that `work` gave, sets it to 0, and uses its memory again."""
+        """Takes back a sum that `work` or `take` gave, sets it to 0, and uses its memory again. One that was made elsewhere must not come
+        here: it would be kept for good."""
         self._free.put(clear_total(total, self.executor.workers, self.executor.map))
 
     def _blocks(self, users: Int64Array) -> list[Int64Array]:
@@ -207,12 +220,10 @@ class Shard:
 
     def _total(self, work: _Work) -> Total:
         """A sum that nobody is adding to: one of this work, one that is kept, or a new one."""
-        for queue in (work.totals, self._free):
-            try:
-                return queue.get_nowait()
-            except Empty:
-                continue
-        return self.contract.empty_total()
+        try:
+            return work.totals.get_nowait()
+        except Empty:
+            return self.take()
 
 
 def _drained(queue: SimpleQueue[Total]) -> list[Total]:

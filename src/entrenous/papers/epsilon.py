@@ -9,19 +9,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from ..core.declared import predicts_ratings
+from ..core.declared import bound, predicts_ratings
 from ..core.errors import NonFiniteError
 from ..core.keys import key
 from ..core.program import program_sha256
+from ..core.protocols import Catalogue
 from ..core.types import Int64Array
 from ..data.interactions import Interactions
 from ..evaluate.protocol import evaluate
 from ..federation.executors import Threads
-from ..privacy.protection import DP, PAPER
+from ..privacy.accountant import multiplier_for
+from ..privacy.protection import DP, PAPER, PROTECT, Protection
 from ..runs.plan import RunPlan, make, protection_in
 from ..runs.store import write_atomically
 from ..runs.train import Watch, train_phase
@@ -50,15 +52,11 @@ class DpCell:
 
     @property
     def plan(self) -> RunPlan:
-        """The same as a plan. Draws come from the seed, so that a table can be repeated; in a real training they must not."""
+        """The same as a plan, without its noise: see `rehearsed`."""
         if self.epsilon is None:
             return RunPlan(algorithm=self.algorithm, settings=self.settings, rounds=self.rounds, profile=PAPER)
-        noise = {"epsilon": self.epsilon, "delta": self.delta} if self.epsilon else {"epsilon": None}
-        protect = {**noise, "clip": self.clip, "noise_from": "seed", "people": 1}
-        more = {"clip_quantile": self.quantile} if self.quantile else {}
-        return RunPlan(
-            algorithm=self.algorithm, settings=self.settings, rounds=self.rounds, profile=DP, protect={**protect, **more}
-        )
+        protect = {"epsilon": None, "clip": self.clip, "noise_from": "seed", "people": 1}
+        return RunPlan(algorithm=self.algorithm, settings=self.settings, rounds=self.rounds, profile=DP, protect=protect)
 
     @property
     def said(self) -> str:
@@ -67,6 +65,28 @@ class DpCell:
         moving = f", clip_quantile={self.quantile:g}" if self.quantile else ""
         limited = "" if self.epsilon is None else f", clip={self.clip:g}{moving}"
         return f"{self.algorithm}{own}, {self.rounds} rounds{limited}"
+
+
+class Rehearsed(NamedTuple):
+    """A protection that rehearses one with an epsilon, and its noise multiplier z, 0 without noise."""
+
+    protection: Protection
+    z: float
+
+
+def rehearsed(cell: DpCell, algorithm: Any, catalogue: Catalogue) -> Rehearsed:
+    """The protection of a training that costs what its epsilon costs and proves nothing.
+
+    Its noise has the size that epsilon needs and comes from the seed, so that a table can be repeated. Whoever knows the seed can take
+    such noise away again: no epsilon holds, and the protection names none. A training that is to protect somebody is `--profile dp`.
+    """
+    own = protection_in(cell.plan, algorithm)
+    if not cell.epsilon:
+        return Rehearsed(own, 0.0)
+    cohort = bound(algorithm.configured(catalogue), catalogue).cohort
+    z = multiplier_for(cell.epsilon, cell.delta, cohort / catalogue.users, cell.rounds)
+    asked = {**dict(own), "noise": z * cell.clip, "clip_quantile": cell.quantile}
+    return Rehearsed(Protection.parse(asked, PROTECT), z)
 
 
 @final
@@ -100,10 +120,11 @@ class DpRows:
 
     def _trained(self, cell: DpCell, algorithm: Any, context: Context) -> dict[str, float]:
         began, split = time.perf_counter(), self.split
+        protection, z = rehearsed(cell, algorithm, split.train.catalogue)
         try:
             model = train_phase(
                 algorithm, split.train, cell.rounds, label=cell.algorithm, seed=context.seed,
-                protection=protection_in(cell.plan, algorithm), watch=Watch(executor=Threads(0)), trace=[],
+                protection=protection, watch=Watch(executor=Threads(0)), trace=[],
             )  # fmt: skip
         except NonFiniteError:
             return {"validation": float("nan"), "test": float("nan"), "z": float("nan"), "seconds": time.perf_counter() - began}
@@ -121,7 +142,7 @@ class DpRows:
                 ratings=ratings,
             )
             scores[part] = found.metrics[OF_RATINGS if ratings else OF_RANKING]
-        return {**scores, "z": model.privacy.get("noise_multiplier", 0.0), "seconds": round(time.perf_counter() - began, 1)}
+        return {**scores, "z": z, "seconds": round(time.perf_counter() - began, 1)}
 
     def chosen(self, cells: Sequence[DpCell], context: Context) -> DpCell:
         """The cell that is best on the validation rows; the first of equals."""

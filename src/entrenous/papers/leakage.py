@@ -16,7 +16,7 @@ from ..audit.measures import SURE
 from ..audit.subject import AuditPlan
 from ..data.interactions import Interactions
 from ..data.load import load
-from ..privacy.evidence import best
+from ..privacy.evidence import best, verdict_of
 from ..runs import pipeline
 from ..runs.plan import RunPlan, protection_in, usual_protocol
 from ..runs.recommenders import FederatedRecommender
@@ -32,9 +32,9 @@ ACCURACIES = ("hr@10", "rmse")
 
 class LeakPoint(NamedTuple):
     """One setting, measured with one seed, or the mean over several. system: its row; family: its line in a figure; plan: how it was
-    attacked. accuracy: of the training to its end, by the metric called `metric`. r_precision: of the best attack (None: none applies);
-    popularity: of the guess; exact: the share of histories that an attack names with a precision of .9 or more; kb: up, of a device in a
-    round. attack, verdict: of the best attack, of every seed where they differ."""
+    attacked. accuracy: of the training to its end, by the metric called `metric`. r_precision: of the best attack (None: none was tried);
+    popularity: of the guess; exact: the share of histories that an attack names with a precision of .9 or more (None: none was tried); kb:
+    up, of a device in a round. attack, verdict: of the best attack, of every seed where they differ."""
 
     system: str
     family: str
@@ -43,7 +43,7 @@ class LeakPoint(NamedTuple):
     accuracy: float
     r_precision: float | None
     popularity: float
-    exact: float
+    exact: float | None
     attack: str
     verdict: str
     kb: float
@@ -70,10 +70,10 @@ def measured_point(
     metric = next(name for name in ACCURACIES if name in run.metrics)
     attack = best(found) or {}
     sure = [one["recall"] for one in found["attacks"] if (one.get("precision") or 0) >= SURE]
+    exact = max(sure, default=0.0) if attack else None
     return LeakPoint(
         system, family, plan, metric, run.metrics[metric], attack.get("r_precision"), found["popularity"]["r_precision"],
-        max(sure, default=0.0), attack.get("name", "none"), attack.get("verdict", "no attack applies"),
-        _bytes_up(run) / 1e3,
+        exact, attack.get("name", "none"), verdict_of(found), _bytes_up(run) / 1e3,
     )  # fmt: skip
 
 

@@ -204,7 +204,8 @@ def _federation(scale: DpScale, context: Context) -> Found:
 
 
 NOTE = (
-    "Noise and sampling come from the seed here, so that the table can be repeated; a real training takes them from the operating system. "
+    "Noise and sampling come from the seed here, so that the table can be repeated: the noise has the size that epsilon needs, and these "
+    "trainings themselves prove no epsilon, since whoever knows the seed can take it away. `--profile dp` draws from the operating system. "
     "Clip and its quantile were chosen on validation rows of the first seed at epsilon 4. Neither that choice nor the figures are in the "
     "budget. planted-100k and planted-1m are 100,000 and 1,000,000 synthetic devices with planted tastes."
 )

@@ -11,6 +11,7 @@ With cohorts of a fixed size instead of Poisson sampling the same noise proves f
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
@@ -40,6 +41,17 @@ def epsilon_of(
         return 0.0
     accountant = _accountant(by, grid)
     accountant.compose(_event(mechanism, rounds))
+    return float(accountant.get_epsilon(delta))
+
+
+def epsilon_of_all(trainings: Sequence[tuple[SampledGaussian, int]], delta: float) -> float:
+    """Epsilon at `delta` of several trainings on the same people, each so many rounds of its own mechanism: all that they release, by PLD.
+
+    Raises InputError where dp-accounting is not installed."""
+    accountant = _accountant("pld", FINE)
+    for mechanism, rounds in trainings:
+        if rounds:
+            accountant.compose(_event(mechanism, rounds))
     return float(accountant.get_epsilon(delta))
 
 

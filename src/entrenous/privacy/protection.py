@@ -74,6 +74,10 @@ class Protection(Settings):
             )
         if self.epsilon is not None and not (self.clip and self.sampling == "poisson"):
             raise ValueError("epsilon together with clip (above 0) and sampling=poisson, on which its proof rests")
+        if self.epsilon is not None and self.noise_from == "seed":
+            raise ValueError(
+                "epsilon together with noise_from=system: whoever knows a seed draws its noise again and subtracts it"
+            )
         if self.epsilon is not None and self.quantise:
             raise ValueError("epsilon with quantise=0: rounding up at random may make a message longer than its clip")
         if self.clip_quantile and not (self.clip and self.noisy and self.noise_by == "server"):

@@ -100,7 +100,8 @@ def _disclosed(runs: list[ShownRun]) -> Html:
     names = [join(", " if n else None, shown.named()) for n, shown in enumerate(runs)]
     if not found:
         return tag("p", names, ": what this algorithm discloses is not known to this version.")
-    said = join(names, ": every array that leaves a device; its history and all its other state stay there")
+    computed = f"; the history is not sent, and `entrenous explain {name}` says what can be computed from what is"
+    said = join(names, f": every array that leaves a device{computed}")
     rows = [[join(tag("code", one.name), tag("small", one.said)), one.when, one.reveals] for one in found]
     head = ["array", "when", "what it reveals"]
     return table(said, head, rows, prose=(1, 2), label=f"What leaves a device under {runs[0].manifest['algorithm']}")

@@ -162,12 +162,13 @@ def make(plan: RunPlan, rows: Interactions) -> Algorithm:
 
 def check_parts(plan: RunPlan, parts: list[Split]) -> None:
     """Refuses splits on which the plan cannot be carried out."""
+    bounded = plan.profile == DP or "epsilon" in plan.protect
     for part in parts:
         check_trainable(part.train)
-        if len(parts) > 1 and plan.profile == DP:
+        if len(parts) > 1 and bounded:
             problem = f"{len(parts)} trainings on the same people would each spend the budget"
             raise InputError("--protocol", problem, expected="one split", fix="such as --protocol random-80-20")
-        if plan.every and part.refit and plan.profile == DP:
+        if plan.every and part.refit and bounded:
             problem = "looks at validation rows, on which the final model trains, need a training of their own, which is not in the budget"
             raise InputError("--every", problem, expected="one training", fix="leave it out, or add --no-refit")
         if plan.patience and part.validation is None:

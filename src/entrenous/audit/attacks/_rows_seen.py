@@ -130,6 +130,11 @@ def chances(transcript: Transcript) -> Array:
     return transcript.popularity / max(1, transcript.users)
 
 
+def declined(transcript: Transcript, why: str) -> Claims:
+    """What an attack says that has nothing to attack with. why: what is missing."""
+    return claims_of(transcript, empty_tally(transcript), why)._replace(claimed=None, first=None, tried=False)
+
+
 def claims_of(transcript: Transcript, tally: Tally, note: str = "") -> Claims:
     """The claims that follow from a tally: of what was claimed and not ruled out."""
     tally.first[tally.evidence < -SURE] = -1

@@ -15,17 +15,18 @@ from ...core.types import Array, Int64Array
 from ...federation.recorder import Seen
 from ..claims import Attack, Claims
 from ..transcript import Transcript
-from ._rows_seen import claims_of, empty_tally
+from ._rows_seen import declined
 from ._sums_seen import added_up
 
 
 def run(transcript: Transcript) -> Claims:
-    """The claims of the best attack on the updates of the parties that two sums differ by; of all others popularity."""
+    """The claims of the best attack on the updates of the parties that two sums differ by; of all others popularity. Not tried where there
+    are no such sums."""
     alone = apart(transcript) if transcript.about.get("same_model", True) else ()
-    nothing = claims_of(transcript, empty_tally(transcript), "no two sums of one model differ by one party")
     found = best_of(transcript, alone)
     if found is None:
-        return nothing._replace(claimed=None, first=None)
+        missing = "no attack on single updates applies" if alone else "no two sums of one model differ by one party"
+        return declined(transcript, missing)
     name, best = found
     said = f"{len(alone)} differences, read by the attack '{name}'" + (f": {best.note}" if best.note else "")
     return best._replace(first=None if best.first is None else _places(best.first, transcript), note=said)

@@ -15,7 +15,7 @@ from ...federation.recorder import Seen
 from ..claims import Attack, Claims
 from ..transcript import Transcript
 from ._gossip_seen import along, base_vectors, gossiped, sent_vectors
-from ._rows_seen import claims_of, empty_tally
+from ._rows_seen import claims_of, declined, empty_tally
 
 SURELY = 5.0  # standard deviations of noise
 MOST = 20.0  # log odds that noise may give
@@ -35,6 +35,8 @@ def run(transcript: Transcript) -> Claims:
         claimed = np.flatnonzero(way > SURELY)
         tally.claim(np.repeat(who, len(claimed)), claimed, place)
         tally.evidence[who] += way.clip(-MOST, MOST).astype(np.float32)
+    if not pushes:
+        return declined(transcript, f"none of {len(transcript.rounds)} messages was a first push")
     return claims_of(transcript, tally, f"{pushes} of {len(transcript.rounds)} messages were first pushes")
 
 

@@ -29,7 +29,7 @@ def run(transcript: Transcript) -> Claims:
     users, popular = np.arange(transcript.users), prior(transcript).astype(np.float64)
     known, vectors = known_items(transcript), item_table(transcript)
     if known is None or vectors is None:
-        return Claims(users, np.tile(prior(transcript), (len(users), 1)), note="no items of users are known")
+        return Claims(users, np.tile(prior(transcript), (len(users), 1)), note="no items of users are known", tried=False)
     score = np.stack([popular + TRUST * _standard(row) for row in fitted(vectors, known)]).astype(np.float32)
     return Claims(users, score, note=f"with {known.sum() / max(1, len(users)):.0f} known items of each user")
 

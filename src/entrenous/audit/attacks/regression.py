@@ -17,7 +17,7 @@ from ...federation.recorder import Seen
 from ..claims import Attack, Claims
 from ..transcript import Transcript
 from ._pairwise import pairwise
-from ._rows_seen import claims_of, empty_tally
+from ._rows_seen import claims_of, declined, empty_tally
 from ._sums_seen import summed_items
 
 LEAST = 4  # rounds
@@ -31,7 +31,8 @@ def run(transcript: Transcript) -> Claims:
     part = np.array([np.isin(tally.users, seen.users) for seen in rounds], np.float64).reshape(len(rounds), len(tally.users))
     changing = part - part.mean(axis=0) if len(rounds) else part
     if len(rounds) < LEAST or not changing.any():
-        return claims_of(transcript, tally, "cohorts do not change")._replace(claimed=None, first=None)
+        few = f"{len(rounds)} sums of items, expected at least {LEAST}"
+        return declined(transcript, "cohorts do not change" if len(rounds) >= LEAST else few)
     sums = _level(np.stack([_one_number(transcript, seen) for seen in rounds]))
     found = _solution(changing, sums)
     one, other = (_solution(_centred(part[side::2]), _centred(sums[side::2])) for side in (0, 1))

@@ -15,7 +15,7 @@ from ...core.types import Array
 from ...federation.recorder import Seen
 from ..claims import Attack, Claims
 from ..transcript import Transcript
-from ._rows_seen import claims_of, empty_tally, sends, users_seen
+from ._rows_seen import declined, sends, users_seen
 from ._sums_seen import added_up
 from .differencing import best_of
 
@@ -28,8 +28,7 @@ def run(transcript: Transcript) -> Claims:
     alone = _solved(transcript, tuple(same)) if len(same) > 1 else None
     found = None if alone is None else best_of(transcript, (alone,))
     if found is None or alone is None:
-        said = f"{len(same)} sums of one model: no update stands alone"
-        return claims_of(transcript, empty_tally(transcript), said)._replace(claimed=None, first=None)
+        return declined(transcript, f"{len(same)} sums of one model: no update stands alone")
     return found[1]._replace(
         first=None, note=f"{len(same)} sums of one model give {len(alone.users)} updates, read by '{found[0]}'"
     )

@@ -17,7 +17,7 @@ from ...core.types import BoolArray, Float64Array
 from ..claims import Attack, Claims
 from ..transcript import Transcript
 from ._peeling import Sums, peeled
-from ._rows_seen import SURE, claims_of, empty_tally, prior, sends
+from ._rows_seen import SURE, declined, empty_tally, prior, sends
 
 GAP, FEW = 5.0, 0.05  # between items that nobody and that somebody consumed; the share of items that nobody did, at least
 STEPS = 60
@@ -26,13 +26,17 @@ MOST = 200  # parties: more take minutes
 
 
 def run(transcript: Transcript) -> Claims:
-    """Claims histories of pseudonyms."""
+    """Claims histories of pseudonyms. Not tried where parties change, are too many, or where noise is on the sums."""
     tally = empty_tally(transcript)
     parties, rounds, factors = len(tally.users), len(transcript.rounds), int(transcript.setting("factors"))
     said = f"{rounds} rounds x {factors} factors = {rounds * factors} equations an item against {parties} parties"
-    found = _consumed(transcript) if _always_the_same(transcript) and 1 < parties <= min(MOST, rounds * factors) else None
+    if not _always_the_same(transcript):
+        return declined(transcript, "parties change")
+    if not 1 < parties <= min(MOST, rounds * factors):
+        return declined(transcript, f"{said}, of which it solves 2 to {MOST}, given as many equations")
+    found = _consumed(transcript)
     if found is None:
-        return claims_of(transcript, tally, f"{said}: not solved")._replace(claimed=None, first=None)
+        return declined(transcript, f"{said}: what nobody consumed does not stand out, as under noise")
     sums, some = found
     out = peeled(sums, parties)
     m, score, claimed = (

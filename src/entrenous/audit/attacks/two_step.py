@@ -19,7 +19,7 @@ from ..claims import Attack, Claims
 from ..transcript import Transcript
 from ._directions import directions
 from ._rating_rows import step_of
-from ._rows_seen import claims_of, empty_tally, sends
+from ._rows_seen import claims_of, declined, empty_tally, sends
 
 WHOLE = 5e-3  # how far from a whole number a rating may be
 ENOUGH = 0.35  # the share of rows that must be whole
@@ -57,6 +57,8 @@ def run(transcript: Transcript) -> Claims:
                     tally.claim(np.full(int(real.sum()), who), old.item[real], place)
                     made_up[who, old.item[~real]] = True
         before = {user: (place, message) for user, message in now.items()}
+    if not tried:
+        return declined(transcript, "no device answered in two rounds that follow one another")
     tally.deny(*np.nonzero(made_up))
     return claims_of(transcript, tally, f"{ratings} ratings recovered as whole numbers, in {tried} pairs of rounds of one device")
 

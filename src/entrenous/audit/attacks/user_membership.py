@@ -23,7 +23,8 @@ def run(transcript: Transcript) -> Claims:
     histories = sets_of(transcript, "candidates")
     users, vectors = np.arange(len(histories)), item_table(transcript, biases=True)
     if vectors is None:
-        return Claims(users, np.zeros((len(users), 1), np.float32), note="the model has no vectors of items", asks="members")
+        nothing = np.zeros((len(users), 1), np.float32)
+        return Claims(users, nothing, note="the model has no vectors of items", asks="members", tried=False)
     fit = np.array([_above(score, own) for score, own in zip(fitted(vectors, histories), histories, strict=True)])
     left = fit - _predicted(fit, histories, transcript.popularity.astype(np.float64))
     return Claims(users, left.astype(np.float32)[:, None], note="with whole histories of candidates", asks="members")

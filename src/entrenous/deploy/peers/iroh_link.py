@@ -15,8 +15,10 @@ from typing import Any, TypeVar, final
 import iroh
 import iroh.iroh_ffi as ffi
 
-from ...core.errors import InputError
+from ...core.errors import NotYet
+from ..address import is_loopback
 from .port import Arriving, Connection, LinkError, Stream
+from .reachable import can_be_a_peers
 
 T = TypeVar("T")
 ALPN = b"entrenous-peer/1"
@@ -109,7 +111,7 @@ class _Private(iroh.Preset):  # type: ignore[misc]  # iroh is not typed
 async def listen(secret: bytes, listen: str = "127.0.0.1:0", advertise: Sequence[str] = ()) -> IrohLink:
     """A link at a host and port of this machine. advertise: what others are told instead, behind a router that forwards a port.
 
-    Raises InputError when the address cannot be had. One event loop for each process: iroh's library keeps the first.
+    Raises NotYet when the address cannot be had. One event loop for each process: iroh's library keeps the first.
     """
     hasten()
     answer_at_once()
@@ -120,7 +122,7 @@ async def listen(secret: bytes, listen: str = "127.0.0.1:0", advertise: Sequence
             return IrohLink(await within(SHORT, iroh.Endpoint.bind(options)), addresses[0], advertise)
         except (LinkError, TimeoutError) as failed:
             cause = failed
-    raise InputError(
+    raise NotYet(
         listen,
         f"cannot be listened at ({cause})",
         expected="a free UDP port of this machine",
@@ -141,18 +143,26 @@ class IrohLink:
         self._endpoint, self._advertise = endpoint, list(advertise)
         self.key: bytes = endpoint.id().to_bytes()
         self._family, self._everywhere = listen.startswith("["), listen.startswith(("0.0.0.0:", "[::]:"))
+        self._on_loopback = is_loopback(listen.rpartition(":")[0].strip("[]"))
 
     def addresses(self) -> list[str]:
         """The addresses at which others reach this endpoint: the advertised ones, or those it listens at; if it listens
         everywhere, those that the machine knows."""
+        if self._advertise:
+            return self._advertise
         found = self._endpoint.addr().direct_addresses() if self._everywhere else self._endpoint.bound_sockets()
-        return self._advertise or [one for one in found if one.startswith("[") == self._family][:4]
+        own = [one for one in found if one.startswith("[") == self._family]
+        return [one for one in own if can_be_a_peers(one, self._on_loopback)][:4]
 
     async def dial(self, key: bytes, addresses: Sequence[str]) -> Connection:
-        """Open a connection to the peer with this key. Raises LinkError if nobody or another key answers, TimeoutError after
-        SHORT seconds."""
+        """Open a connection to the peer with this key. Raises LinkError if nobody or another key
+        answers, or if none of the addresses can be a peer's, and then sends nothing; TimeoutError
+        after SHORT seconds."""
+        possible = [one for one in addresses if can_be_a_peers(one, self._on_loopback)]
+        if not possible:
+            raise LinkError("no address that can be a peer's")
         try:
-            address = iroh.EndpointAddr(iroh.EndpointId.from_bytes(key), None, list(addresses))
+            address = iroh.EndpointAddr(iroh.EndpointId.from_bytes(key), None, possible)
         except iroh.IrohError as error:
             raise LinkError(_said(error)) from None
         return IrohConnection(await within(SHORT, self._endpoint.connect(address, ALPN)))
