@@ -354,3 +354,21 @@ def test_after_a_shut_out_nodes_draw_anew_from_another_model(tmp_path: Path, mon
     assert found is not None and len(after) == 20 - 3 and not before & after
     assert f"finished: 20 rounds, model {found}" in logged(made.server)
     assert status(made.server)["lost"] <= 2  # round 4 was open when the list changed
+
+
+@pytest.mark.parametrize("quorum", [0.7, 1.0])
+def test_sums_keep_their_noise_without_who_left(tmp_path: Path, quorum: float) -> None:
+    """Under the profile private a sum has the noise of at least so many people as the quorum says: as many have to be left."""
+    floors, noisy = Floors(people=6, parties=3), {"profile": "private", "draws": "secret", "quorum": quorum}
+    made = federation(tmp_path / "f", 10, 4, "fcf", settings={"factors": 4}, floors=floors, deadline=1.0, **noisy)
+    served(made, stop_at=2)
+    if quorum == 1.0:
+        with pytest.raises(InputError, match="and 3 with 16 people have to be left of 10 with 20"):
+            shut_out(made.server.parent, "node-02", rest_others=True)
+        return
+    done = shut_out(made.server.parent, "node-02", rest_others=True)
+    assert (done.users, len(done.resting)) == (2, 2)
+    found, link = served(made)
+    assert found is not None and status(made.server)["round"] == 4
+    assert sum("14 of 14 devices" in line for line in logged(made.server)) == 2
+    assert not {"node-02", *done.resting} & {name for name, kind, _ in link.asked if kind == "advert"}
