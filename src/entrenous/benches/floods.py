@@ -43,17 +43,17 @@ LINES = "a:b\r\n" * 3200  # of a head, sent at once
 
 
 class Flooded(NamedTuple):
-    """A federation that is attacked: its devices, its items, the factors of its model, and by which attacks."""
+    """A federation that is attacked: its devices, its items, the settings of FPL, and by which attacks."""
 
     devices: int
     items: int
-    factors: int
+    settings: dict[str, Any]
     names: tuple[str, ...]
 
 
-CROWDED = Flooded(200, ITEMS, 20, ("silent", "slow_heads", "long_heads", "long_heads_of_a_node", "requests_without_key",
+CROWDED = Flooded(200, ITEMS, {"factors": 20}, ("silent", "slow_heads", "long_heads", "long_heads_of_a_node", "requests_without_key",
                                  "requests_of_a_node", "signatures_of_nobody", "silent_beside_nodes"))  # fmt: skip
-LARGE = Flooded(8, 15_000, 80, ("bodies_of_a_node",))  # answers of 10 MB, at most
+LARGE = Flooded(8, 15_000, {"factors": 80, "triples": 7500}, ("bodies_of_a_node",))  # answers of 10 MB, at most
 
 
 class Measure(NamedTuple):
@@ -107,7 +107,7 @@ def _founded(folder: Path, scene: Flooded) -> str:
     from ..deploy.members import Member, Members
 
     devices = scene.devices
-    terms = crowd(folder, data_of(devices, scene.items), {"factors": scene.factors}, ROUNDS)
+    terms = crowd(folder, data_of(devices, scene.items), scene.settings, ROUNDS)
     members = Members.read(folder / LIST, devices)
     others = range(devices, max(MEMBERS, devices + INTRUDERS))
     more = [(_name(number), Member(node_key(number).public_key(), np.empty(0, np.int64))) for number in others]

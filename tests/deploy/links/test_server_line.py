@@ -27,7 +27,7 @@ from entrenous.deploy.contribution import agreed
 from entrenous.deploy.links import polling, resources, server_line
 from entrenous.deploy.links.admission import here
 from entrenous.deploy.links.polling import Backoff, PollingNode, clock_of, pause_of, serve
-from entrenous.deploy.links.server_line import BadResponse, ServerSaid, ServerLine
+from entrenous.deploy.links.server_line import BadResponse, ServerLine, ServerSaid
 from entrenous.deploy.request import largest_request
 from entrenous.wire.download import write_download
 

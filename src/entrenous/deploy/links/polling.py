@@ -18,7 +18,7 @@ import httpx
 from ...core.errors import InputError, one_line
 from ..address import refuse_plain, split_address
 from .port import Answer
-from .server_line import BadResponse, ServerSaid, ServerLine
+from .server_line import BadResponse, ServerLine, ServerSaid
 from .traffic import LATER
 
 FIRST, LONGEST = 0.5, 30.0  # seconds before the second attempt at a connection, and at most
