@@ -42,18 +42,18 @@ TRICKLE = 0.25  # seconds between two bytes of a body
 LINES = "a:b\r\n" * 3200  # of a head, sent at once
 
 
-class Scene(NamedTuple):
-    """A federation that is attacked: its devices, its items, the factors of its model, and by which attacks."""
+class Flooded(NamedTuple):
+    """A federation that is attacked: its devices, its items, the settings of FPL, and by which attacks."""
 
     devices: int
     items: int
-    factors: int
+    settings: dict[str, Any]
     names: tuple[str, ...]
 
 
-CROWDED = Scene(200, ITEMS, 20, ("silent", "slow_heads", "long_heads", "long_heads_of_a_node", "requests_without_key",
+CROWDED = Flooded(200, ITEMS, {"factors": 20}, ("silent", "slow_heads", "long_heads", "long_heads_of_a_node", "requests_without_key",
                                  "requests_of_a_node", "signatures_of_nobody", "silent_beside_nodes"))  # fmt: skip
-LARGE = Scene(8, 15_000, 80, ("bodies_of_a_node",))  # answers of 10.4 MB, at most
+LARGE = Flooded(8, 15_000, {"factors": 80, "triples": 7500}, ("bodies_of_a_node",))  # answers of 10 MB, at most
 
 
 class Measure(NamedTuple):
@@ -84,7 +84,7 @@ class Measure(NamedTuple):
                        dict(Counter(self.counts) + Counter(other.counts)))  # fmt: skip
 
 
-def floods(threads: int, progress: Progress, *, scenes: Sequence[Scene] = (CROWDED, LARGE)) -> dict[str, Any]:
+def floods(threads: int, progress: Progress, *, scenes: Sequence[Flooded] = (CROWDED, LARGE)) -> dict[str, Any]:
     """FPL rounds of nodes of one user, each with a connection of its own over TLS 1.3 that it now and then makes anew; all are asked.
     Undisturbed rounds of the same server and rounds under attack take turns; each attack is a process of its own."""
     found: dict[str, Any] = {}
@@ -100,14 +100,14 @@ def floods(threads: int, progress: Progress, *, scenes: Sequence[Scene] = (CROWD
     }  # fmt: skip
 
 
-def _founded(folder: Path, scene: Scene) -> str:
+def _founded(folder: Path, scene: Flooded) -> str:
     """The folder of a server, with further nodes that have no users, some of which attack. Returns the number of its run."""
     from ..deploy.files import write_text
     from ..deploy.members import MEMBERS as LIST
     from ..deploy.members import Member, Members
 
     devices = scene.devices
-    terms = crowd(folder, data_of(devices, scene.items), {"factors": scene.factors}, ROUNDS)
+    terms = crowd(folder, data_of(devices, scene.items), scene.settings, ROUNDS)
     members = Members.read(folder / LIST, devices)
     others = range(devices, max(MEMBERS, devices + INTRUDERS))
     more = [(_name(number), Member(node_key(number).public_key(), np.empty(0, np.int64))) for number in others]
@@ -119,8 +119,10 @@ def _name(number: int) -> str:
     return f"node-{number}"
 
 
-def attacks(address: str, run: str, scene: Scene, largest: int) -> dict[str, Disturbance]:
+def attacks(address: str, run: str, scene: Flooded, largest: int) -> dict[str, Disturbance]:
     """The attacks on a server, by name. largest: bytes of an answer to it, at most."""
+    from ..deploy.links.resources import ROOM
+
     host, port = address.rsplit(":", 1)
     place: tuple[str, int] = host, int(port)
     head = "GET /v1/work HTTP/1.1\r\nhost: x\r\n"
@@ -129,6 +131,7 @@ def attacks(address: str, run: str, scene: Scene, largest: int) -> dict[str, Dis
     keyed = _post(run, one, "xyz")
     unsigned = tuple(_post(run, number, _by_nobody(run, number)) for number in intruders)
     many: dict[str, Any] = {"sockets": MANY, "opened": SHAKES, "sent": ASKS}
+    claimed = min(largest, ROOM // FEW)  # by what heads say, all room of a server is taken
     without_end: dict[str, Any] = {"sockets": FEW, "opened": FEW, "first": head, "then": LINES, "every": TICK}
     return {
         "silent": Disturbance(*place, ELSEWHERE, CROWD, ALL, silent=True),
@@ -140,7 +143,7 @@ def attacks(address: str, run: str, scene: Scene, largest: int) -> dict[str, Dis
         "signatures_of_nobody": Disturbance(*place, ELSEWHERE, requests=unsigned, **many),
         "silent_beside_nodes": Disturbance(*place, HERE, CROWD, ALL, silent=True),
         "bodies_of_a_node": Disturbance(
-            *place, ELSEWHERE, FEW, FEW, first=_post(run, one, "x", largest), then="x", every=TRICKLE
+            *place, ELSEWHERE, FEW, FEW, first=_post(run, one, "x", claimed), then="x", every=TRICKLE
         ),
     }
 
@@ -164,7 +167,7 @@ def _by_nobody(run: str, number: int) -> str:
 class _Attacked:
     """One server with its devices, and what is done to it. all: of every attack, what became of the rounds."""
 
-    def __init__(self, folder: Path, scene: Scene, run: str, progress: Progress) -> None:
+    def __init__(self, folder: Path, scene: Flooded, run: str, progress: Progress) -> None:
         self._folder, self._scene, self._run, self._progress = folder, scene, run, progress
         self._ends: list[float] = []  # when each round was over
         self._over, self._failed = threading.Event(), list[BaseException]()

@@ -27,7 +27,7 @@ from entrenous.deploy.contribution import agreed
 from entrenous.deploy.links import polling, resources, server_line
 from entrenous.deploy.links.admission import here
 from entrenous.deploy.links.polling import Backoff, PollingNode, clock_of, pause_of, serve
-from entrenous.deploy.links.server_line import BadResponse, Said, ServerLine
+from entrenous.deploy.links.server_line import BadResponse, ServerLine, ServerSaid
 from entrenous.deploy.request import largest_request
 from entrenous.wire.download import write_download
 
@@ -246,7 +246,7 @@ def test_m4_a_connection_that_breaks_anywhere_is_tried_again(keys: Path, at_once
 
 
 def test_m4_a_server_without_work_cannot_keep_a_node_busy() -> None:
-    at_once = Said(204, b"", 0.0, "")
+    at_once = ServerSaid(204, b"", 0.0, "")
     assert all(pause_of(at_once, 0.001) >= 0.5 for _ in range(100))
     assert pause_of(at_once, 20.0) == 0.0
     assert 2.5 <= pause_of(at_once._replace(later=5.0), 0.001) <= 5.0
@@ -352,7 +352,7 @@ def test_a_long_body_that_comes_steadily_is_read(keys: Path, at_once: None, quic
             time.sleep(0.2)
             own.sendall(b"x" * 1000)
 
-    async def read(port: int) -> Said:
+    async def read(port: int) -> ServerSaid:
         async with ServerLine(f"http://127.0.0.1:{port}", False, LARGEST) as line:
             return await line.work("Entrenous x")
 

@@ -18,7 +18,7 @@ import httpx
 from ...core.errors import InputError, NotYet, one_line
 from ..address import refuse_plain, split_address
 from .port import Answer
-from .server_line import BadResponse, Said, ServerLine
+from .server_line import BadResponse, ServerLine, ServerSaid
 from .traffic import LATER
 
 FIRST, LONGEST = 0.5, 30.0  # seconds before the second attempt at a connection, and at most
@@ -187,14 +187,14 @@ def _renewed(here: Callable[[], str]) -> Callable[[], str]:
     return header
 
 
-def _good(found: Said) -> Said:
+def _good(found: ServerSaid) -> ServerSaid:
     """The response itself. Raises Refused for anything but success."""
     if found.status >= 300:
         raise Refused(found.status, found.word, found.date)
     return found
 
 
-def pause_of(found: Said, waited: float) -> float:
+def pause_of(found: ServerSaid, waited: float) -> float:
     """Seconds until the next question, for a server that had no work and took `waited` seconds to say so."""
     wanted = min(10.0 * LATER, found.later)
     least = QUICK if waited < QUICK else 0.0  # else a server could keep a node busy with asking

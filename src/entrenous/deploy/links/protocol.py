@@ -43,7 +43,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the connection."""
+        """Forget the connection, and stop waiting for its head."""
         self._stop_waiting()
         super().connection_lost(exc)
 

@@ -28,7 +28,7 @@ class BadResponse(Exception):
     """Raised for a response that no server of a federation gives. Its text has nothing of the response."""
 
 
-class Said(NamedTuple):
+class ServerSaid(NamedTuple):
     """A response, read. body: a frame, or the word of a refusal; later: seconds after which to ask again, 0 where it does not say; date:
     by the server's clock, as it says it."""
 
@@ -63,11 +63,11 @@ class ServerLine:
     ) -> None:
         await self._transport.__aexit__(kind, raised, trace)
 
-    async def work(self, header: str) -> Said:
+    async def work(self, header: str) -> ServerSaid:
         """Ask for work, with the header that shows the node's key."""
         return await self._said(self._request("GET", "/v1/work", header, b""), self._largest, HELD + CALL)
 
-    async def answer(self, header: str, frame: bytes) -> Said:
+    async def answer(self, header: str, frame: bytes) -> ServerSaid:
         """Bring an answer; returns when the server has dealt with it."""
         seconds = HELD + CALL + CALL * len(frame) / STRETCH
         return await self._said(self._request("POST", "/v1/answer", header, frame), WORD, seconds)
@@ -83,7 +83,7 @@ class ServerLine:
         stream = _Pieces(frame)
         return httpx.Request(method, self._url + path, headers=headers, stream=stream, extensions={"timeout": timeout})
 
-    async def _said(self, request: httpx.Request, largest: int, seconds: float) -> Said:
+    async def _said(self, request: httpx.Request, largest: int, seconds: float) -> ServerSaid:
         """The response to a request. seconds: until its head is there."""
         try:
             async with asyncio.timeout(seconds):
@@ -94,7 +94,7 @@ class ServerLine:
             body = await _body(response, largest)
         finally:
             await response.aclose()
-        return Said(response.status_code, body, _later(response), response.headers.get("date", "")[:40])
+        return ServerSaid(response.status_code, body, _later(response), response.headers.get("date", "")[:40])
 
 
 @final

@@ -338,7 +338,7 @@ class SecureSumClient:
         require(
             not others,
             "model",
-            f"{len(others)} of {len(names)} parties have another model than this client, such as '{(others or [''])[0][:40]}'",
+            f"{len(others)} of {len(names)} parties signed another model than this client: the server shows different models",
         )
         self._check_people(dict(zip(names, (advert.people for advert in adverts), strict=True)))
         view = m.roster_view(self._digest, roster)
@@ -397,7 +397,7 @@ class SecureSumClient:
         about = m.Complaint(place, box_digest(box, hashes))
         complaint = self._signed(m.COMPLAINT, met.view, m.encode(about))
         name = met.names[place][:40]
-        text = f"the box of '{name}' does not hold what it committed to, or was changed"
+        text = f"the box of '{name}' does not hold what it committed to, or the server changed it"
         raise SumRefused("box", text, complaint)
 
     def _box_key(self, met: Met, place: int) -> bytes:
