@@ -7,7 +7,7 @@ export ENTRENOUS_SHARED ?= $(wildcard $(abspath ../shared/data))
 # bytecode is kept whatever the environment says: the tests start many interpreters, and pip compiles nothing here (below)
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo federation gossip test test-slow lint failures mutants evidence papers papers-docs clean
+.PHONY: help setup lock demo federation gossip test test-slow lint failures mutants evidence papers papers-docs clean
 help:
 	@echo "make demo   train FPL on MovieLens-100K, evaluate, recommend, write a report"
 	@echo "make federation  a server and 4 nodes over TLS on this machine; the model of the simulation, bit for bit"
@@ -19,6 +19,7 @@ help:
 	@echo "make evidence   audit the algorithms on MovieLens-100K, and write what \`entrenous explain\` and docs/measured.md repeat (a quarter of an hour)"
 	@echo "make papers     run every table and figure whose stored result in docs/results is absent or stale; goes on where it was stopped (ARGS=--list, ARGS=--confirm, ARGS=NAME)"
 	@echo "make papers-docs  fill the tables of the documentation and docs/claims.md from docs/results"
+	@echo "make lock   write requirements-dev.lock anew, which make setup LOCKED=1 installs from (UPGRADE=1: newer versions)"
 	@echo "make setup  only set up .venv for the tests (each of the others sets up what it needs)"
 
 # one .venv, one stamp for each set of extras: pip runs again only when pyproject.toml changes, so a second run needs no network;
@@ -27,18 +28,35 @@ $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "error: $(PYTHON) is older than 3.11; install Python 3.11+ or run: make $(MAKECMDGOALS) PYTHON=python3.11" >&2; exit 2; }
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.with-%: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -e ".[$*]"
+# make setup LOCKED=1, make test LOCKED=1: the versions and hashes of requirements-dev.lock, and nothing else from the index
+ifneq ($(LOCKED),)
+$(VENV)/.with-dev: pyproject.toml requirements-dev.lock | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements-dev.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-index --no-deps --no-build-isolation -e .
 	@touch $@
 
+$(VENV)/.torch: $(VENV)/.with-dev
+	@echo "PyTorch is not in requirements-dev.lock: the tests of vae will skip"
+	@touch $@
+else
 # PyTorch only from a wheel that pip finds on this machine (--find-links): an index may serve 3 GB; without it the tests of vae skip
 $(VENV)/.torch: $(VENV)/.with-dev
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-index --no-deps torch 2>/dev/null \
 	  && $(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[torch]" \
 	  || echo "no wheel of PyTorch on this machine: the tests of vae will skip (pip install torch brings it)"
 	@touch $@
+endif
+
+$(VENV)/.with-%: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -e ".[$*]"
+	@touch $@
 
 setup: $(VENV)/.with-dev
+
+# for every Python and system at once, from the index that uv is set up with; it names no index. UPGRADE=1 takes newer versions
+lock: $(VENV)/.with-dev
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --extra dev --generate-hashes --no-annotate --no-emit-index-url \
+	  --custom-compile-command "make lock" $(if $(UPGRADE),--upgrade) --output-file requirements-dev.lock pyproject.toml
 
 demo: $(VENV)/.with-plots
 	@$(BIN)/entrenous demo

@@ -41,12 +41,34 @@ def test_a_unit_starts_a_command_that_exists_and_may_write_its_own_folder_alone(
     assert words[-1].startswith("/var/lib/" + service["StateDirectory"][0] + "/")
     for key, value in {
         "User": "entrenous", "ProtectSystem": "strict", "ProtectHome": "yes", "NoNewPrivileges": "yes", "Restart": "on-failure",
-        "StateDirectoryMode": "0700", "CapabilityBoundingSet": "", "UMask": "0077",
+        "StateDirectoryMode": "0700", "CapabilityBoundingSet": "", "UMask": "0077", "LimitCORE": "0",
     }.items():  # fmt: skip
         assert service[key] == [value], key
-    assert service["RestartPreventExitStatus"] == ["2"]  # bad input: see cli.main
+    stays = "1 2" if "server" in unit.name else "2"  # lost rounds, bad input: see cli.main
+    assert service["RestartPreventExitStatus"] == [stays]
     assert re.fullmatch(r"\d+G", service["MemoryMax"][0])
     assert "MemoryDenyWriteExecute" not in service  # Numba compiles
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
+def test_a_unit_comes_back_for_as_long_as_a_disk_is_full(unit: Path) -> None:
+    """Before: ten starts in ten minutes, each 2 s after the last, and systemd gave up within half a minute."""
+    assert section(unit, "Unit")["StartLimitIntervalSec"] == ["0"] and "StartLimitBurst" not in section(unit, "Unit")
+    assert float(section(unit, "Service")["RestartSec"][0]) >= 5
+
+
+def test_what_the_page_on_operating_names_is_told_and_its_commands_parse() -> None:
+    page = (ROOT / "docs" / "operate.md").read_text(encoding="utf-8")
+    table = page.split("## Metrics")[1].split("Times are seconds")[0]
+    named = {re.match(r"[a-z_]+", name)[0] for name in re.findall(r"`([a-z_]+(?:\{[a-z]+\})?)`", table)}  # type: ignore[index]
+    named = {name for name in named if "_" in name or name in ("rounds", "nodes", "halted", "finished")} - {"entrenous_"}
+    alarmed = set(re.findall(r"entrenous_([a-z_]+)", page))
+    said = "".join((ROOT / "src" / "entrenous" / "deploy" / name).read_text(encoding="utf-8")
+                   for name in ("metrics.py", "node_watch.py", "peers/running.py"))  # fmt: skip
+    told = set(re.findall(r'(?:gauge|counter|counters|Family)\(\s*"([a-z_]+)"', said))
+    assert len(told) >= 30 and named | alarmed == told
+    for words in commands(page):
+        parses(words)
 
 
 def test_there_is_a_unit_for_a_server_and_one_for_every_node() -> None:
@@ -74,6 +96,14 @@ def test_the_container_is_not_root_keeps_its_state_in_a_volume_and_starts_what_e
     copied = next(line for line in lines if line.startswith("COPY pyproject"))
     assert all((ROOT / name).exists() for name in copied.split()[1:-1])
     assert ".[network]" in "\n".join(lines)
+
+
+def test_containers_are_run_without_core_dumps() -> None:
+    """A core dump has keys and histories in it."""
+    told = [PAGE, (ROOT / "ops" / "Containerfile").read_text(encoding="utf-8")]
+    for text in told:
+        runs = re.findall(r"podman run(?:[^\n]*\\\n)*[^\n]*", text)
+        assert runs and all("--ulimit core=0" in run for run in runs)
 
 
 def commands(text: str) -> list[list[str]]:

@@ -29,6 +29,7 @@ LAZY = {
     "audit": "entrenous.api.auditing",
     "Run": "entrenous.api.result",
     "evaluate": "entrenous.evaluate.protocol",
+    "open_node": "entrenous.deploy.recommend",
     # an algorithm of one's own
     "Settings": "entrenous.core.settings",
     "Float32Array": "entrenous.core.types",

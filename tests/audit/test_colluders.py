@@ -199,9 +199,10 @@ def test_no_model_of_a_colluder_stays_in_the_pool() -> None:
 
 def test_an_age_beyond_what_is_believed_counts_as_the_receivers_own() -> None:
     _, open_to_it = gossip("pip-old")
-    _, capped = gossip("pip-old", leap=64)
-    assert open_to_it.nodes.age[:80].max() >= 1 << 16
-    assert capped.nodes.age[:80].max() < 1000
+    _, capped = gossip("pip-old", leap=8)
+    _, honest = gossip("pip")
+    assert open_to_it.nodes.age[:80].max() >= honest.nodes.age[:80].max() + 64
+    assert capped.nodes.age[:80].max() < honest.nodes.age[:80].max() + 64
 
 
 def test_a_model_that_does_much_worse_is_not_merged() -> None:

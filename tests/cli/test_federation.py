@@ -114,7 +114,6 @@ def test_bad_input_to_join_and_to_what_runs_is_one_line_and_writes_nothing(folde
         "terms.json: no such file": ["federation", "join", "a", "--invitation", "nowhere", "--data", "a.csv"],
         "place.json: no such file": ["server", "a"],
         "node.json: no such file": ["node", "a"],
-        "nothing to tell yet": ["federation", "status", "book/server"],
         "no such store": ["federation", "backup", "a", "--out", "copy.sqlite"],
         "no node 'c' on the membership list": ["federation", "shut-out", "book", "c"],
         "is or was a node": ["federation", "invite", "book", "--node", "a/request.json:5"],
@@ -159,11 +158,11 @@ def test_the_certificate_is_for_where_nodes_reach_the_server(folder: Path, comma
         "server": "10.1.2.3:9000",
         "tls": True,
     }
-    assert "10.1.2.3" in names_of(keys / "server.crt")
+    assert names_of(keys / "server.crt") == ["10.1.2.3"]
     old = (keys / "server.crt").read_bytes()
     done = command("federation", "renew", "book", "--name", "hub.example")
     assert done.code == 0 and f"{expiry(keys):%Y-%m-%d}" in done.err
-    assert {"10.1.2.3", "hub.example", "localhost"} <= set(names_of(keys / "server.crt"))
+    assert names_of(keys / "server.crt") == ["10.1.2.3", "hub.example"]
     assert (keys / "server.crt.old").read_bytes() == old
 
     kept, authority = contents(keys), (keys / "ca.key").rename(folder / "ca.key")

@@ -96,16 +96,18 @@ def test_an_invitation_is_strictly_typed(made: FoundedFederation, more: dict[str
 
 
 def test_an_owner_says_how_much_of_differential_privacy_a_user_gives_up_at_most(made: FoundedFederation, tmp_path: Path) -> None:
-    """The noise of 100 in the sum of all 20 devices is 40 clips; 30 rounds spend epsilon .48. In sums of 5 there is half the noise."""
+    """The noise of 100 in a sum is 40 clips. 30 rounds and three that may be lost spend epsilon 0.51.
+    Shares are for 16 of the 20 devices: if only 5 tell nobody theirs, that much of it is left."""
     with pytest.raises(InputError, match="its terms prove no epsilon"):
         joining(made, invitation(made), epsilon=8.0)
     protect = {"clip": 2.5, "noise": 100.0, "people": 5, "parties": 2}
     proven = federation(tmp_path / "g", rounds=30, profile="private", draws="secret", protect=protect, floors=Floors(5, 2))
     for name in ("store.sqlite", "node.json"):
         (proven.nodes["node-1"] / name).unlink()
-    assert proven.terms.proven(20) == epsilon_of_gaussian(40, 30, 1e-5) == pytest.approx(0.48, abs=0.01)
-    assert proven.terms.proven(5) == epsilon_of_gaussian(20, 30, 1e-5) == pytest.approx(1.02, abs=0.01)
-    for epsilon, wrong in ((0.0, "a number above 0"), (0.3, "its 30 rounds may spend epsilon")):
+    assert proven.terms.proven(20) == epsilon_of_gaussian(40, 33, 1e-5) == pytest.approx(0.505, abs=0.001)
+    left = epsilon_of_gaussian(40 * (5 / 16) ** 0.5, 33, 1e-5)
+    assert proven.terms.proven(5) == pytest.approx(left) == pytest.approx(0.954, abs=0.001)
+    for epsilon, wrong in ((0.0, "a number above 0"), (0.3, "its 33 rounds may spend epsilon")):
         with pytest.raises(InputError, match=wrong):
             joining(proven, invitation(proven), epsilon=epsilon)
     assert joining(proven, invitation(proven), epsilon=4.0)["name"] == "node-1"

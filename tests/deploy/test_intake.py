@@ -18,17 +18,18 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from federation_links import federation, server_of
 from safetensors.numpy import load
 
 from entrenous.core.keys import key
 from entrenous.core.protocols import arrays_of
-from entrenous.deploy import frames
+from entrenous.deploy import frames, intake
 from entrenous.deploy.codes import Code
 from entrenous.deploy.frames import seal
 from entrenous.deploy.identity import read_identity
 from entrenous.deploy.intake import Open, RoundIntake
-from entrenous.deploy.journal import Journal, records
+from entrenous.deploy.journal import Journal, read
 from entrenous.deploy.node import FederatedNode
 from entrenous.deploy.server_folder import ServerFolder
 from entrenous.runs.store import model_sha256
@@ -69,7 +70,9 @@ class Desk:
         """An intake with a round open, as a process that starts again has it."""
         asked = self.folder.members.by_node(np.arange(self.founded.terms.users))
         intake = RoundIntake(self.founded.terms.run, self.folder.members, self.contract, self.lines.append)
-        intake.begin(Open(number, self.model, asked), self.journal, [record.content for record in records(self.journal.path)])
+        intake.begin(
+            Open(number, self.model, asked), self.journal, [record.content for record in read(self.journal.path).records]
+        )
         return intake
 
     def good(self, name: str, number: int = 1) -> bytes:
@@ -226,7 +229,7 @@ BADS: dict[str, tuple[Code, Callable[[Taken], bytes]]] = {
     "b21-wrong-model": (Code.WRONG_MODEL, lambda t: t.head(model=bytes(32))),
     "b24-unknown-node": (Code.UNKNOWN_NODE, lambda t: t.head(node=b"node-99")),
     "b25-bad-signature": (Code.BAD_SIGNATURE, lambda t: t.good[: -len(t.body) - 1] + bytes([t.good[-len(t.body) - 1] ^ 1]) + t.body),
-    "b26-foreign-signature": (Code.FOREIGN_SIGNATURE, lambda t: built(t.said, t.body, t.desk.keys[OTHER])),
+    "b26-foreign-signature": (Code.BAD_SIGNATURE, lambda t: built(t.said, t.body, t.desk.keys[OTHER])),
     "b28-length-short": (Code.WRONG_LENGTH, lambda t: lying(t, -1)),
     "b28-length-long": (Code.TRUNCATED, lambda t: lying(t, 1)),
     "b29-2-gb-body": (Code.TOO_LONG, lambda t: t.head(size=2**31)),
@@ -276,8 +279,25 @@ def test_b_codes_differ():
         if bad[0] == "b" and bad[1:3].isdigit():
             by_code.setdefault(code, set()).add(bad[:3])
     shared = {code: kinds for code, kinds in by_code.items() if len(kinds) > 1}
-    # a body that is shorter than its head says was cut off, or its head lies; a weight or a value may be NaN; what is no array is malformed
-    assert shared == {Code.TRUNCATED: {"b28", "b30"}, Code.NAN: {"b01", "b17"}, Code.MALFORMED: {"b32", "b33"}}
+    # a body that is shorter than its head says was cut off, or its head lies; a weight or a value may be NaN; what is no array is
+    # malformed; whose a signature is that is not its sender's would take a search among all members
+    assert shared == {
+        Code.TRUNCATED: {"b28", "b30"}, Code.NAN: {"b01", "b17"}, Code.MALFORMED: {"b32", "b33"}, Code.BAD_SIGNATURE: {"b25", "b26"},
+    }  # fmt: skip
+
+
+def test_a_signature_of_nobody_costs_one_check(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was tried against every member up to 1,000, on the server's own thread."""
+    checked: list[str] = []
+
+    def counted(frame, key) -> bool:
+        checked.append(frame.node)
+        return frames.signed_by(frame, key)
+
+    monkeypatch.setattr(intake, "signed_by", counted)
+    taken = Taken(desk)
+    assert desk.intake.receive(built(taken.said, taken.body, Ed25519PrivateKey.generate())).code is Code.BAD_SIGNATURE
+    assert len(checked) == 1 < len(desk.intake.members.nodes)
 
 
 def test_b04_denormals_are_accepted(desk):
@@ -308,7 +328,7 @@ def test_second_answer(bad, desk):
 
 
 def test_b27_nonce_is_remembered_over_a_restart(desk):
-    used = frames.opened(next(record.content for record in records(desk.journal.path))).head.nonce
+    used = frames.opened(next(record.content for record in read(desk.journal.path).records)).head.nonce
     desk.intake = desk.begun(1)
     assert desk.intake.taken.keys() == {CALM}
     before, taken = desk.model_if_closed(), Taken(desk)

@@ -6,6 +6,7 @@ import json
 import re
 import socket
 import threading
+import time
 import urllib.error
 import urllib.request
 from contextlib import closing
@@ -15,18 +16,21 @@ from typing import Any
 import pytest
 from federation_links import federation, nodes_at, nodes_of
 
+from entrenous import __version__
 from entrenous.core.errors import InputError
 from entrenous.deploy import running, server
-from entrenous.deploy.certificates import make_keys
+from entrenous.deploy.certificates import expiry, make_keys
 from entrenous.deploy.links.port import MemoryServerLink
 from entrenous.deploy.log_line import LogLine, written
 from entrenous.deploy.metrics import LinkTally, Metrics, exposition, served
 from entrenous.deploy.server_folder import ServerFolder
 
-SAMPLE = re.compile(r'entrenous_([a-z_]+)(?:\{(\w+)="([a-z_-]+)"\})? (\d+(?:\.\d+)?)')
+SAMPLE = re.compile(r'entrenous_([a-z_]+)(?:\{(\w+)="([a-z0-9._-]+)"\})? (\d+(?:\.\d+)?)')
 FAMILIES = {
     "rounds_done", "rounds", "round_seconds", "nodes_present", "nodes", "halted", "answers_total", "bytes_total", "requests_total",
-    "connections_open", "connections_refused_total", "connections_evicted_total",
+    "connections_open", "connections_refused_total", "connections_evicted_total", "last_commit_seconds", "rounds_lost_total",
+    "disk_errors_total", "build_info", "memory_bytes",
+    "liars",
 }  # fmt: skip
 PRIVATE = re.compile(r"patient|film|node-|\[|\d\.\d{7,}")
 
@@ -43,7 +47,7 @@ def parsed(text: str) -> dict[tuple[str, str], float]:
             sample = SAMPLE.fullmatch(line)
             assert sample is not None and sample[1] in families, line
             found[sample[1], sample[3] or ""] = float(sample[4])
-    assert text.endswith("\n") and families == FAMILIES
+    assert text.endswith("\n") and families - {"certificate_ends_seconds"} == FAMILIES
     return found
 
 
@@ -60,6 +64,7 @@ def free_port() -> int:
 @pytest.mark.parametrize("workers", [1, 2])
 def test_metrics_count_rounds_requests_and_connections_and_name_nobody(tmp_path: Path, workers: int) -> None:
     made, own, port, scraped = federation(tmp_path / "f", nodes=4, rounds=4), free_port(), free_port(), list[str]()
+    began = int(time.time())
     make_keys(made.server / "keys")
     place = json.loads((made.server / "place.json").read_text())
     (made.server / "place.json").write_text(json.dumps({**place, "port": own}))
@@ -86,6 +91,9 @@ def test_metrics_count_rounds_requests_and_connections_and_name_nobody(tmp_path:
     assert all(parsed(text)["rounds", ""] == 4 for text in scraped) and not any(PRIVATE.search(text) for text in scraped)
     assert last["rounds_done", ""] >= 3 and last["nodes", ""] == 4 and last["answers_total", "accepted"] >= 12
     assert last["bytes_total", "up"] > 0 and last["halted", ""] == 0 and last["connections_open", ""] >= 1
+    assert last["last_commit_seconds", ""] >= began and last["build_info", __version__] == 1
+    assert 1 << 24 < last["memory_bytes", ""] < 1 << 34 and last["rounds_lost_total", ""] == last["disk_errors_total", ""] == 0
+    assert last["certificate_ends_seconds", ""] == int(expiry(made.server / "keys").timestamp())
     assert max(parsed(text).get(("requests_total", "answer"), 0) for text in scraped) >= 8
     lines = [json.loads(line) for line in (made.server / "server.log").read_text().splitlines()]
     assert [line["round"] for line in lines if line["event"] == "round"] == [0, 1, 2, 3] and lines[-1]["event"] == "finish"

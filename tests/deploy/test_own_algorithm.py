@@ -41,14 +41,68 @@ def test_terms_name_the_source_and_no_place(file: Path, tmp_path: Path) -> None:
     assert founded(tmp_path / "g", "fpl").terms.algorithm_sha256 != made.terms.algorithm_sha256
 
 
-def test_another_file_is_refused_and_other_words_are_not(file: Path, tmp_path: Path) -> None:
+AGREED = "the source of mine here is not the one that the federation agreed on, and it differs: "
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "what"),
+    [
+        ("self.weight * mean", "2 * self.weight * mean", "in the fixed test round what devices send comes out otherwise"),
+        ("p[d] += (pull", "p[d] += (1.5 * pull", "in the fixed test round what devices send comes out otherwise"),
+        (
+            "negatives(generator(fold_name(key, user))",
+            "negatives(generator(fold_name(key, user + 1))",
+            "in the fixed test round what",
+        ),
+        ("Field(1.0, gt=0, description", "Field(1.1, gt=0, description", "the setting 'weight' is 1.1, and 1.0 was agreed"),
+        ("weight", "share", "there is no setting 'weight', which was 1.0"),
+        ('axes("factors")', 'axes("factors", finite=False)', "what devices keep, as declared, is something else"),
+        ("def select", "traits = Traits(same_rows=True)\n\n    def select", "how it works, as declared, is something else"),
+    ],
+    ids=["server", "private state", "draws", "default", "setting", "declaration", "traits"],
+)
+def test_a_file_that_declares_or_computes_otherwise_is_refused(
+    before: str, after: str, what: str, file: Path, tmp_path: Path
+) -> None:
+    made = founded(tmp_path / "f", str(file))
+    text = file.read_text().replace("import Float32Array", "import Traits, Float32Array")
+    assert before in text
+    file.write_text(text.replace(before, after))
+    with pytest.raises(InputError, match=AGREED + what):
+        FederatedNode(made.nodes["node-1"])
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("p, ptr, item, row = devices.p.copy(), [0], [], []", "p = devices.p.copy()\n        ptr, item, row = [0], [], []"),
+        ("    holds = receives", '    unused: int = Field(7, description="nothing reads it")\n    holds = receives'),
+        ("the items that the user has", "which items the user has"),
+    ],
+    ids=["layout", "a setting more", "prose of a declaration"],
+)
+def test_a_file_that_declares_and_computes_the_same_is_taken_with_a_warning(
+    before: str, after: str, file: Path, tmp_path: Path
+) -> None:
     made = founded(tmp_path / "f", str(file))
     file.write_text(f"# a comment\n{file.read_text()}")
+    assert made.terms.other_source(str(file)) == ""
+    assert before in file.read_text()
+    file.write_text(file.read_text().replace(before, after))
     FederatedNode(made.nodes["node-1"]).close()
-    file.write_text(file.read_text().replace("self.weight * mean", "2 * self.weight * mean"))
-    with pytest.raises(
-        InputError, match="the source of mine here is not the one that the federation agreed on; expected sha256 "
-    ):
+    line = made.terms.other_source(str(file))
+    assert line.startswith("the source of mine here (sha256 ") and line.endswith("computes the same, so this goes on")
+
+
+def test_a_file_that_cannot_be_tried_is_held_to_its_source(file: Path, tmp_path: Path) -> None:
+    """It refuses the users of the test round, so nothing shows that another source computes the same."""
+    first = "def init_server(self, catalogue, key):"
+    file.write_text(file.read_text().replace(first, f"{first}\n        assert catalogue.users < 10"))
+    made = founded(tmp_path / "f", str(file))
+    assert made.terms.pins is not None and made.terms.pins.test_round == {}
+    FederatedNode(made.nodes["node-1"]).close()
+    file.write_text(file.read_text().replace("return 60", "return 61"))
+    with pytest.raises(InputError, match=r"agreed on; expected sha256 [0-9a-f]{16}\.\.\.; use the same file and the version"):
         FederatedNode(made.nodes["node-1"])
 
 
@@ -77,7 +131,7 @@ def test_a_node_joins_with_the_file_that_it_names(file: Path, tmp_path: Path) ->
         join(tmp_path / "node", made.nodes["node-1"], data, public_draws=True)
     other = tmp_path / "other.py"
     other.write_text(file.read_text().replace("0.1, gt=0", "0.3, gt=0"))
-    with pytest.raises(InputError, match="the source of mine here is not the one"):
+    with pytest.raises(InputError, match=r"differs: the setting 'learning_rate' is 0\.3, and 0\.1 was agreed"):
         join(tmp_path / "node", made.nodes["node-1"], data, algorithm=str(other), public_draws=True)
     copy = tmp_path / "copy_of_mine.py"  # where it lies and what it is called makes no difference
     copy.write_text(file.read_text())
@@ -87,11 +141,17 @@ def test_a_node_joins_with_the_file_that_it_names(file: Path, tmp_path: Path) ->
     FederatedNode(tmp_path / "node").close()
 
 
-def test_code_of_the_package_that_differs_is_refused(tmp_path: Path) -> None:
+def test_terms_of_before_there_were_pins_are_held_to_their_source(tmp_path: Path) -> None:
+    """They can be read, and are the same federation; what they agreed on was the source, and nothing else."""
     made = founded(tmp_path / "f", "fpl")
     path = made.nodes["node-1"] / "terms.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "algorithm_sha256": "0" * 64}))
+    said = json.loads(path.read_text())
+    assert said.pop("pins")["test_round"]
+    path.write_text(json.dumps(said, sort_keys=True, indent=1) + "\n")
+    FederatedNode(made.nodes["node-1"]).close()
+    assert "pins" not in json.loads(FederationTerms.read(path).text())
+    path.write_text(json.dumps({**said, "algorithm_sha256": "0" * 64}))
     with pytest.raises(
-        InputError, match=r"the source of fpl here is not the one .* use the same file and the same version of entrenous"
+        InputError, match=r"the source of fpl here is not the one .* use the same file and the version of entrenous"
     ):
         FederatedNode(made.nodes["node-1"])

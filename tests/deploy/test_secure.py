@@ -17,9 +17,9 @@ from entrenous.deploy.founding import FoundedFederation
 from entrenous.deploy.frames import FrameParts, opened, seal
 from entrenous.deploy.identity import read_identity
 from entrenous.deploy.request import RoundWork
-from entrenous.deploy.secure import KINDS, beside
+from entrenous.deploy.secure import KINDS
 from entrenous.deploy.secure_server import SecureRound
-from entrenous.deploy.server import serve
+from entrenous.deploy.server import RoundsLost, serve
 from entrenous.deploy.server_folder import ServerFolder
 from entrenous.privacy.secure_sum.refusal import SumRefused
 from entrenous.privacy.secure_sum.terms import Floors
@@ -116,11 +116,12 @@ def test_a4_a_cohort_below_a_nodes_floor_gets_nothing(tmp_path: Path, floors: Fl
         return original(seconds)
 
     link.receive = receive  # type: ignore[method-assign]
-    first = server_sha256(simulated(made, rounds=0))
-    assert serve(link, made.server, stop) in (
-        None,
-        first,
-    )  # below the row floor each round is lost, and training ends with nothing learnt
+    if word == "floor":
+        assert serve(link, made.server, stop) is None
+    else:  # below the row floor each round is lost: masked inputs were asked for
+        with pytest.raises(RoundsLost, match="the model is untrained"):
+            serve(link, made.server, stop)
+    assert not (made.server / "model.safetensors").exists()
     assert any("withheld" in line and word in line for line in logged(made.server))
     assert not any("20 of 20 devices" in line for line in logged(made.server))
 
@@ -184,8 +185,8 @@ def test_a_sum_of_one_hides_nothing_and_is_refused(tmp_path: Path) -> None:
     made = federation(tmp_path / "f", 2, 8, settings={"factors": 4, "cohort": 2}, secure="masks", floors=Floors(1, 2, 0.0))
     serve(FaultyLink({name: node.answer for name, node in nodes_of(made).items()}), made.server)
     lost = [line for line in logged(made.server) if "all who were asked are of one node" in line]
-    assert 0 < len(lost) < 8
-    assert sum("2 of 2 devices" in line for line in logged(made.server)) == 8 - len(lost)
+    assert len(lost) > 0
+    assert sum("2 of 2 devices" in line for line in logged(made.server)) == 8  # further rounds take their place
 
 
 @pytest.mark.parametrize(("algorithm", "settings"), [("rfrec", {"factors": 4}), ("cali3f-gmf", {"factors": 4, "clusters": 3})])
@@ -195,13 +196,6 @@ def test_sums_in_groups_are_refused_with_masks(tmp_path: Path, algorithm: str, s
         federation(tmp_path / "masks", NODES, 2, algorithm, settings=settings, secure="masks")
     assert "\n" not in str(why.value)
     federation(tmp_path / "plain", NODES, 2, algorithm, settings=settings)
-
-
-def test_what_no_sum_hides_is_said(tmp_path: Path) -> None:
-    """FedFast's server clusters users by their vectors, which it sees singly."""
-    three = {"factors": 4, "clusters": 3, "cohort": 9}
-    assert beside(federation(tmp_path / "c", NODES, 2, "fedfast-gmf", settings=three).terms) == ("user",)
-    assert beside(federation(tmp_path / "f", NODES, 2).terms) == ()
 
 
 @pytest.mark.parametrize(

@@ -132,6 +132,15 @@ def journal_and_die(root: str, step: str) -> None:
     serve(FaultyLink({name: node.answer for name, node in nodes.items()}), founded / "server")
 
 
+def append_for_ever(path: str, number: int) -> None:
+    """Appends records of all sizes to a journal, and says the number of each once it is there; until somebody kills the process."""
+    journal = Journal(Path(path))
+    while True:
+        journal.append(b"F", f"{number:08d}".encode() + bytes(7919 * number % 100_000))
+        os.write(1, f"{number}\n".encode())
+        number += 1
+
+
 def serve_as_nobody(folder: str, said: str) -> None:
     """What a user without rights there is told."""
     codecs.lookup("ascii")  # who is nobody may not read Python's own files

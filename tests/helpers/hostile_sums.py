@@ -31,7 +31,6 @@ from entrenous.privacy.secure_sum.primitives import sign
 from entrenous.privacy.secure_sum.refusal import SumRefused
 from entrenous.privacy.secure_sum.server import SecureSumServer
 from entrenous.privacy.secure_sum.terms import Floors
-from entrenous.privacy.secure_sum.vector import size
 from entrenous.wire import tensors
 
 MASKABLE = ("fpl", "fcf", "fedavg-neumf", "fedfast-gmf")  # rows; every item; dense arrays and weights; what is shown beside
@@ -85,7 +84,7 @@ class Masked:
         self.server.round, sides = self.number, self.sides
         model, asked = announced_of(sides.contract, sides.whole), {name: node.shard.users for name, node in sides.nodes.items()}
         found = SecureRound(self.server, self.server.collecting, RoundWork(self.number, model, asked, sides.whole))
-        terms = sum_terms(sides.terms, self.number, 0, model, size(sides.contract.empty_total()))
+        terms = sum_terms(sides.terms, sides.contract, self.number, 0, model)
         found._largest, found._journal = 1 << 24, Journal(self.folder / f"{self.number}.journal")
         found._sum = SecureSumServer.rebuilt(terms, found._roll, [], found._record)
         return found, found._sum

@@ -10,13 +10,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from entrenous.algorithms.fpl import FPL
+from entrenous.core.declared import bound
 from entrenous.core.keys import folds, key
+from entrenous.core.protocols import Catalogue
 from entrenous.core.types import UInt64Array
 from entrenous.core.update import STEP, Update, add_update, by_item, empty_total
 from entrenous.privacy.clip import clip, lengths, row_clip
 from entrenous.privacy.discrete_gaussian import SEEDED, gaussian_table, integers, system_words
+from entrenous.privacy.in_force import ProtectionInForce
 from entrenous.privacy.limit import Limit, chain
 from entrenous.privacy.noise import noise
+from entrenous.privacy.protection import Protection
 from entrenous.privacy.quantise import quantise
 from entrenous.privacy.rows import all_rows, padded_rows
 
@@ -192,3 +197,20 @@ def test_noise_from_the_seed_is_the_same_again_and_noise_of_the_system_is_not() 
     assert np.array_equal(
         integers(gaussian_table(5.0), 2, np.uint64(0), words), integers(gaussian_table(5.0), 2, np.uint64(9), words)
     )
+
+
+@pytest.mark.parametrize("lost", [0.0, 0.01, 0.1, 0.25, 0.3, 0.5, 0.9])
+def test_the_smallest_sum_that_may_come_out_has_all_the_noise_that_was_promised(
+    lost: float,
+) -> None:
+    """M6: for every cohort and every number of devices that are missing from the sum."""
+    sigma = 0.3
+    for cohort in (1, 2, 3, 10, 99, 100, 121, 300, 943, 6040):
+        catalogue = Catalogue(7000, 50, 1000, (1.0, 1.0))
+        contract = bound(FPL(factors=4, cohort=cohort).configured(catalogue), catalogue)
+        protection = Protection(noise=sigma, lost=lost, people=1)
+        inside = ProtectionInForce(protection, contract)
+        for devices in range(inside.fewest, cohort + 1):
+            assert devices * inside.share**2 >= sigma**2 * (1 - 1e-9)
+        assert (inside.fewest - 1) * inside.share**2 < sigma**2
+    assert ProtectionInForce(Protection(lost=lost), contract).fewest == 1

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from ..core.printed import plain
 from ..core.protocols import Progress, silent
 
 
@@ -16,13 +17,18 @@ def progress_bar(shown: bool = True) -> Iterator[Progress]:
         yield _lines if shown else silent
         return
     from rich.console import Console
+    from rich.markup import escape
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
     from rich.progress import Progress as Bars
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
         task = bars.add_task("starting", total=None)
-        yield lambda done, total, what: bars.update(task, completed=done, total=total, description=what)
+
+        def show(done: int, total: int, what: str) -> None:
+            bars.update(task, completed=done, total=total, description=escape(plain(what)))
+
+        yield show
 
 
 @contextmanager
@@ -38,4 +44,4 @@ def asked_progress(progress: bool | Progress | None) -> Iterator[Progress]:
 
 def _lines(done: int, total: int, what: str) -> None:
     if done == total or done * 10 // total != (done - max(1, total // 100)) * 10 // total:
-        print(f"{what} {done}/{total}", file=sys.stderr, flush=True)
+        print(plain(f"{what} {done}/{total}"), file=sys.stderr, flush=True)

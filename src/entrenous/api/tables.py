@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..core.cells import harmless
 from ..evaluate.metric_kinds import ARROWS, arrowed
 from ..report.latex import booktabs, escaped
 from .budgets import in_short
@@ -81,7 +82,9 @@ def csv_text(found: Mapping[str, Any]) -> str:
     text, rows = io.StringIO(), records(found)
     writer = csv.DictWriter(text, rows[0].keys(), lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
+    for row in rows:
+        texts = {name: harmless(cell) for name, cell in row.items() if isinstance(cell, str)}
+        writer.writerow({**row, **texts})
     return text.getvalue()
 
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from ..core.gossip import Headers
-from ..core.gossip_node import LEAP, GossipModel
+from ..core.gossip_node import GossipModel
 from ..core.types import Float32Array
 from ..core.vocabulary import Vocabulary
 from ..data.interactions import Interactions
@@ -91,7 +91,8 @@ OURS, PIP = (
     "after Zhang et al., PipAttack, WSDM 2022",
 )
 FAKE = "Lam and Riedl, WWW 2004"
-AHEAD = {"ahead": float(LEAP)}
+# updates; many more are refused, since no model can have had them (`gossip_node.oldest_after`)
+AHEAD = {"ahead": 64.0}
 
 
 def _poison(source: str, knows: str, promotes: bool, **settings: float) -> Poison:

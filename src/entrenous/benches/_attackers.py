@@ -1,6 +1,6 @@
 """One process that floods a server on this machine, for the bench `floods`: few connections are looked at often, many are left alone.
 
-Reads an `Disturbance` as JSON from its command line, attacks until it is told to end (SIGTERM) or LONGEST is over, then prints a `Tally`.
+Reads a `Disturbance` as JSON from its standard input, attacks until it is told to end (SIGTERM) or LONGEST is over, then prints a `Tally`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from typing import NamedTuple, final
 
 LONGEST = 300.0  # seconds, whatever happens
 TICK = 0.02  # seconds between two looks around
-DRIP = 1.0  # seconds between two bytes of a head that never ends
 ENOUGH = 64  # descriptors beside those of connections
 NO_PORT_YET = 24  # IP_BIND_ADDRESS_NO_PORT of Linux: a port is found when the other end is known
 RESET = struct.pack("ii", 1, 0)  # closing forgets the connection at once
@@ -28,7 +27,11 @@ RESET = struct.pack("ii", 1, 0)  # closing forgets the connection at once
 
 class Disturbance(NamedTuple):
     """What one process does. source: the address that it comes from; sockets: connections that it wants open; opened: connections that it
-    opens a second, at most; silent: without a byte; drip: heads of a byte a second; else `request`, `sent` times a second, at most."""
+    opens a second, at most; silent: without a byte.
+
+    shown: a request that each connection sends, and has answered, before anything else; first, then, every: what it sends after that, and
+    what follows every so many seconds; requests: sent in turn on whichever connection is free, `sent` times a second, at most. Texts are
+    bytes, as latin-1 has them."""
 
     host: str
     port: int
@@ -36,8 +39,11 @@ class Disturbance(NamedTuple):
     sockets: int
     opened: float
     silent: bool = False
-    drip: bool = False
-    request: str = ""
+    shown: str = ""
+    first: str = ""
+    then: str = ""
+    every: float = 0.0
+    requests: tuple[str, ...] = ()
     sent: float = 0.0
 
 
@@ -54,7 +60,9 @@ class AttackLine:
     """One connection of an attacker. state: connecting, shaking hands, open."""
 
     def __init__(self, attack: Disturbance, trust: ssl.SSLContext) -> None:
-        self._attack, self._trust, self.state, self.due = attack, trust, "connecting", 0.0
+        self._attack, self._trust, self.state = attack, trust, "connecting"
+        self.may_speak = not attack.shown
+        self.due = 0.0  # when the next piece of what it sends without end is
         self.socket = socket.socket()
         self.socket.setblocking(False)
         self.socket.setsockopt(socket.IPPROTO_IP, NO_PORT_YET, 1)
@@ -90,10 +98,11 @@ class AttackLine:
             raise OSError("hung up on")
         return said.count(b"HTTP/1.1 ")
 
-    def say(self, text: bytes) -> None:
-        """Send something short. Raises OSError."""
+    def say(self, text: bytes) -> int:
+        """Send something, as much as the socket takes. Returns how many bytes. Raises OSError."""
         with suppress(BlockingIOError, ssl.SSLWantWriteError):
-            self.socket.send(text)
+            return self.socket.send(text)
+        return 0
 
 
 @final
@@ -148,7 +157,10 @@ class Attacker:
                 if line.state == "open" and (answered or before != "open"):
                     self.tally["answered"] += answered
                     self.tally["established"] += before != "open"
+                    line.may_speak = line.may_speak or answered > 0
                     self._free.append(number)
+                if line.state == "open" and before != "open" and self._attack.shown:
+                    line.say(self._attack.shown.encode("latin-1"))
             except OSError:
                 self._closed(number)
 
@@ -159,29 +171,32 @@ class Attacker:
         self._lines.pop(number).socket.close()
 
     def _send(self, budget: float, now: float) -> float:
-        if self._attack.drip:
-            self._drip(now)
+        if self._attack.first:
+            self._go_on(now)
             return 0.0
         while budget >= 1.0 and self._free:
             number = self._free.pop()
             if number in self._lines:
                 budget -= 1.0
+                turn = self.tally["requests"] % len(self._attack.requests)
                 self.tally["requests"] += 1
-                self._say(number, self._attack.request.encode())
+                self._say(number, self._attack.requests[turn].encode("latin-1"))
         return budget
 
-    def _drip(self, now: float) -> None:
+    def _go_on(self, now: float) -> None:
+        """Send what each connection sends without end."""
         for number, line in list(self._lines.items()):
-            if line.state == "open" and line.due <= now:
-                self._say(number, b"x" if line.due else b"GET /v1/work HTTP/1.1\r\nhost: x\r\nx-slow: ")
-                line.due = now + DRIP
+            if line.state == "open" and line.may_speak and line.due <= now:
+                text = self._attack.then if line.due else self._attack.first
+                line.due = now + self._attack.every
+                self._say(number, text.encode("latin-1"))
 
     def _say(self, number: int, text: bytes) -> None:
         try:
-            self._lines[number].say(text)
+            self.tally["bytes"] += self._lines[number].say(text)
         except OSError:
             self._closed(number)
 
 
 if __name__ == "__main__":
-    print(json.dumps(Attacker(Disturbance(*json.loads(sys.argv[1]))).run()))
+    print(json.dumps(Attacker(Disturbance(*json.loads(sys.stdin.readline()))).run()))

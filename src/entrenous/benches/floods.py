@@ -12,7 +12,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from functools import reduce
 from itertools import count
@@ -22,21 +22,38 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from ..core.protocols import Progress
-from ._attackers import Disturbance
-from .nodes import Devices, Line, data_of
+from ._attackers import TICK, Disturbance
+from .nodes import ITEMS, Devices, Line, data_of
 from .serving import SECONDS, cpu_seconds, crowd, node_key, resident
 
-DEVICES, SETTINGS, ROUNDS = 200, {"factors": 20}, 1_000_000
+ROUNDS = 1_000_000
 AIM = 1.5  # times the undisturbed seconds of a round
 TURNS = 3  # of each attack, with undisturbed rounds before each
 ENOUGH, LEAST, MOST = 10, 4.0, 25.0  # rounds of a phase; seconds of it, at least and at most
 SETTLED = 2.0  # seconds for an attack to be under way, and for the server to recover after it
 RECONNECTED = 50  # answers, after which a device makes a new connection
 ALL, SHAKES, ASKS = 1000.0, 100.0, 500.0  # connections, handshakes and requests that an attacker begins a second, at most
-CROWD, SLOW, MANY = 10_000, 256, 64  # connections of an attacker
+CROWD, SLOW, MANY, FEW = 10_000, 256, 64, 4  # connections of an attacker
 ELSEWHERE, HERE = "127.0.0.2", "127.0.0.1"  # where attackers are, and where nodes are
-NAMES = "silent", "slow_heads", "requests_without_key", "requests_of_a_node", "silent_beside_nodes"
-INTRUDER = "intruder"  # the name of a node without users whose owner attacks
+INTRUDERS = 9  # nodes without users whose owners attack
+MEMBERS = 1000  # of a federation, with those who only have a key
+DRIP = 1.0  # seconds between two bytes of a head
+TRICKLE = 0.25  # seconds between two bytes of a body
+LINES = "a:b\r\n" * 3200  # of a head, sent at once
+
+
+class Scene(NamedTuple):
+    """A federation that is attacked: its devices, its items, the factors of its model, and by which attacks."""
+
+    devices: int
+    items: int
+    factors: int
+    names: tuple[str, ...]
+
+
+CROWDED = Scene(200, ITEMS, 20, ("silent", "slow_heads", "long_heads", "long_heads_of_a_node", "requests_without_key",
+                                 "requests_of_a_node", "signatures_of_nobody", "silent_beside_nodes"))  # fmt: skip
+LARGE = Scene(8, 15_000, 80, ("bodies_of_a_node",))  # answers of 10.4 MB, at most
 
 
 class Measure(NamedTuple):
@@ -67,56 +84,88 @@ class Measure(NamedTuple):
                        dict(Counter(self.counts) + Counter(other.counts)))  # fmt: skip
 
 
-def floods(threads: int, progress: Progress, *, devices: int = DEVICES) -> dict[str, Any]:
-    """FPL rounds of `devices` nodes of one user, each with a connection of its own over TLS 1.3 that it now and then makes anew; all are
-    asked. Undisturbed rounds of the same server and rounds under attack take turns; each attack is a process of its own."""
-    with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder) / "server"
-        run = _founded(place, devices)
-        found = _Attacked(place, devices, run, progress).all()
+def floods(threads: int, progress: Progress, *, scenes: Sequence[Scene] = (CROWDED, LARGE)) -> dict[str, Any]:
+    """FPL rounds of nodes of one user, each with a connection of its own over TLS 1.3 that it now and then makes anew; all are asked.
+    Undisturbed rounds of the same server and rounds under attack take turns; each attack is a process of its own."""
+    found: dict[str, Any] = {}
+    for scene in scenes:
+        with tempfile.TemporaryDirectory() as folder:
+            place = Path(folder) / "server"
+            run = _founded(place, scene)
+            found |= _Attacked(place, scene, run, progress).all()
     worst = max(found.values(), key=lambda one: one["ratio"])
     return {
-        **found, "devices": devices, "load": [round(each, 1) for each in os.getloadavg()], "cores": os.cpu_count(), "ratio": worst["ratio"],
+        **found, "load": [round(each, 1) for each in os.getloadavg()], "cores": os.cpu_count(), "ratio": worst["ratio"],
         "against": f"the undisturbed rounds between the turns of each attack: the limit is {AIM:g} times as long",
     }  # fmt: skip
 
 
-def _founded(folder: Path, devices: int) -> str:
-    """The folder of a server, with one node more that has no users. Returns the number of its run."""
+def _founded(folder: Path, scene: Scene) -> str:
+    """The folder of a server, with further nodes that have no users, some of which attack. Returns the number of its run."""
     from ..deploy.files import write_text
-    from ..deploy.members import MEMBERS, Member, Members
+    from ..deploy.members import MEMBERS as LIST
+    from ..deploy.members import Member, Members
 
-    terms = crowd(folder, data_of(devices), SETTINGS, ROUNDS)
-    members = Members.read(folder / MEMBERS, devices)
-    own = Member(node_key(devices).public_key(), np.empty(0, np.int64))
-    write_text(folder / MEMBERS, members.with_nodes([(INTRUDER, own)]).text())
+    devices = scene.devices
+    terms = crowd(folder, data_of(devices, scene.items), {"factors": scene.factors}, ROUNDS)
+    members = Members.read(folder / LIST, devices)
+    others = range(devices, max(MEMBERS, devices + INTRUDERS))
+    more = [(_name(number), Member(node_key(number).public_key(), np.empty(0, np.int64))) for number in others]
+    write_text(folder / LIST, members.with_nodes(more).text())
     return terms.run
 
 
-def attacks(address: str, run: str, devices: int) -> dict[str, Disturbance]:
-    """The attacks on a server, by name."""
+def _name(number: int) -> str:
+    return f"node-{number}"
+
+
+def attacks(address: str, run: str, scene: Scene, largest: int) -> dict[str, Disturbance]:
+    """The attacks on a server, by name. largest: bytes of an answer to it, at most."""
+    host, port = address.rsplit(":", 1)
+    place: tuple[str, int] = host, int(port)
+    head = "GET /v1/work HTTP/1.1\r\nhost: x\r\n"
+    intruders = range(scene.devices, scene.devices + INTRUDERS)
+    one = intruders[0]
+    keyed = _post(run, one, "xyz")
+    unsigned = tuple(_post(run, number, _by_nobody(run, number)) for number in intruders)
+    many: dict[str, Any] = {"sockets": MANY, "opened": SHAKES, "sent": ASKS}
+    without_end: dict[str, Any] = {"sockets": FEW, "opened": FEW, "first": head, "then": LINES, "every": TICK}
+    return {
+        "silent": Disturbance(*place, ELSEWHERE, CROWD, ALL, silent=True),
+        "slow_heads": Disturbance(*place, ELSEWHERE, SLOW, SHAKES, first=f"{head}x-slow: ", then="x", every=DRIP),
+        "long_heads": Disturbance(*place, ELSEWHERE, **without_end),
+        "long_heads_of_a_node": Disturbance(*place, ELSEWHERE, **without_end, shown=keyed),
+        "requests_without_key": Disturbance(*place, ELSEWHERE, requests=(f"{head}\r\n",), **many),
+        "requests_of_a_node": Disturbance(*place, ELSEWHERE, requests=(keyed,), **many),
+        "signatures_of_nobody": Disturbance(*place, ELSEWHERE, requests=unsigned, **many),
+        "silent_beside_nodes": Disturbance(*place, HERE, CROWD, ALL, silent=True),
+        "bodies_of_a_node": Disturbance(
+            *place, ELSEWHERE, FEW, FEW, first=_post(run, one, "x", largest), then="x", every=TRICKLE
+        ),
+    }
+
+
+def _post(run: str, number: int, body: str, size: int = 0) -> str:
+    """An answer of a node, of as many bytes as it has or as it claims."""
     from ..deploy.links.admission import here
 
-    host, port = address.rsplit(":", 1)
-    head = "GET /v1/work HTTP/1.1\r\nhost: x\r\n"
-    shown = here(node_key(devices), run, INTRUDER)
-    keyed = f"POST /v1/answer HTTP/1.1\r\nhost: x\r\nauthorization: {shown}\r\ncontent-length: 3\r\n\r\nxyz"
-    many: dict[str, Any] = {"sockets": MANY, "opened": SHAKES, "sent": ASKS}
-    return {
-        "silent": Disturbance(host, int(port), ELSEWHERE, CROWD, ALL, silent=True),
-        "slow_heads": Disturbance(host, int(port), ELSEWHERE, SLOW, SHAKES, drip=True),
-        "requests_without_key": Disturbance(host, int(port), ELSEWHERE, request=f"{head}\r\n", **many),
-        "requests_of_a_node": Disturbance(host, int(port), ELSEWHERE, request=keyed, **many),
-        "silent_beside_nodes": Disturbance(host, int(port), HERE, CROWD, ALL, silent=True),
-    }
+    shown = here(node_key(number), run, _name(number))
+    return f"POST /v1/answer HTTP/1.1\r\nhost: x\r\nauthorization: {shown}\r\ncontent-length: {size or len(body)}\r\n\r\n{body}"
+
+
+def _by_nobody(run: str, number: int) -> str:
+    """An answer that claims to be a node's, and is signed by a key that no member has."""
+    from ..deploy.frames import seal
+
+    return seal(node_key(-1 - number), "update", b"x", run=run, node=_name(number)).decode("latin-1")
 
 
 @final
 class _Attacked:
     """One server with its devices, and what is done to it. all: of every attack, what became of the rounds."""
 
-    def __init__(self, folder: Path, devices: int, run: str, progress: Progress) -> None:
-        self._folder, self._devices, self._run, self._progress = folder, devices, run, progress
+    def __init__(self, folder: Path, scene: Scene, run: str, progress: Progress) -> None:
+        self._folder, self._scene, self._run, self._progress = folder, scene, run, progress
         self._ends: list[float] = []  # when each round was over
         self._over, self._failed = threading.Event(), list[BaseException]()
         self._found: dict[str, dict[str, Any]] = {}
@@ -124,11 +173,13 @@ class _Attacked:
     def all(self) -> dict[str, dict[str, Any]]:
         from ..deploy import running
         from ..deploy.links.https import HttpsPlan
+        from ..deploy.secure import largest_answer
         from ..deploy.server import serve_opened
         from ..deploy.server_folder import ServerFolder
 
         plan = HttpsPlan(port=0, keys=self._folder / "keys")
         with closing(ServerFolder(self._folder)) as held, closing(running.https_link(held, plan)) as self._link:
+            self._largest = largest_answer(held.terms, held.members)
             self._link.start()
             thread = threading.Thread(target=self._guarded)
             thread.start()
@@ -147,25 +198,29 @@ class _Attacked:
             self._over.set()
 
     def _one_after_the_other(self) -> None:
-        share = json.dumps([self._link.address, str(self._folder), self._devices])
+        scene, names = self._scene, self._scene.names
+        share = [self._link.address, str(self._folder), scene.devices, scene.items]
         with _process("entrenous.benches.floods", share) as devices:
             while len(self._ends) < ENOUGH // 4:  # everybody is there, and everything compiled
                 assert devices.poll() is None
                 time.sleep(0.1)
-            for done, name in enumerate(NAMES):
-                self._progress(done, len(NAMES), name)
-                attack = attacks(self._link.address, self._run, self._devices)[name]  # made now: what shows a key grows old
-                turns = [self._turn(devices, attack) for _ in range(TURNS)]
+            for done, name in enumerate(names):
+                self._progress(done, len(names), name)
+                turns = [self._turn(devices, name) for _ in range(TURNS)]
                 calm = reduce(Measure.plus, [before for before, _, _ in turns])
                 during = reduce(Measure.plus, [attacked for _, attacked, _ in turns])
                 said = reduce(lambda a, b: a + b, [Counter(told) for _, _, told in turns])
-                self._found[name] = _compared(calm, during, said, attack)
-        self._progress(len(NAMES), len(NAMES), "measured")
+                self._found[name] = _compared(calm, during, said, self._attack(name))
+        self._progress(len(names), len(names), "measured")
 
-    def _turn(self, devices: subprocess.Popen[bytes], attack: Disturbance) -> tuple[Measure, Measure, dict[str, float]]:
+    def _attack(self, name: str) -> Disturbance:
+        """An attack, made now: what shows a key grows old."""
+        return attacks(self._link.address, self._run, self._scene, self._largest)[name]
+
+    def _turn(self, devices: subprocess.Popen[bytes], name: str) -> tuple[Measure, Measure, dict[str, float]]:
         """Undisturbed rounds, rounds under attack, and what the attacker says that it did."""
         calm = self._phase(devices, None)
-        with _process("entrenous.benches._attackers", json.dumps(attack)) as attacker:
+        with _process("entrenous.benches._attackers", self._attack(name)) as attacker:
             time.sleep(SETTLED)
             during = self._phase(devices, attacker)
             attacker.terminate()
@@ -206,9 +261,12 @@ def _compared(calm: Measure, during: Measure, said: Mapping[str, float], attack:
 
 
 @contextmanager
-def _process(module: str, said: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A process of this bench, ended afterwards."""
-    process = subprocess.Popen([sys.executable, "-m", module, said], stdout=subprocess.PIPE)
+def _process(module: str, said: Sequence[Any]) -> Iterator[subprocess.Popen[bytes]]:
+    """A process of this bench, told what to do by a line, and ended afterwards."""
+    process = subprocess.Popen([sys.executable, "-m", module], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdin is not None
+    process.stdin.write(json.dumps(said).encode() + b"\n")
+    process.stdin.flush()
     try:
         yield process
     finally:
@@ -219,9 +277,9 @@ def _process(module: str, said: str) -> Iterator[subprocess.Popen[bytes]]:
 # ---- the process of devices --------------------------------------------------------------------------------------------------------------
 
 
-async def live(address: str, folder: Path, devices: int) -> None:
+async def live(address: str, folder: Path, devices: int, items: int) -> None:
     """All devices, each with its connection, until the process is ended."""
-    own = Devices(folder, devices, 0, 1)
+    own = Devices(folder, devices, 0, 1, items)
 
     async def one(user: int) -> None:
         line = Line(address, folder / "keys" / "ca.crt")
@@ -238,5 +296,5 @@ async def live(address: str, folder: Path, devices: int) -> None:
 BENCHES = {"floods": floods}
 
 if __name__ == "__main__":
-    there, where, many = json.loads(sys.argv[1])
-    asyncio.run(live(there, Path(where), many))
+    there, where, many, of = json.loads(sys.stdin.readline())
+    asyncio.run(live(there, Path(where), many, of))

@@ -49,9 +49,9 @@ def nodes(threads: int, progress: Progress, *, devices: int = DEVICES) -> dict[s
     }  # fmt: skip
 
 
-def data_of(devices: int) -> Interactions:
+def data_of(devices: int, items: int = ITEMS) -> Interactions:
     """The rows of as many users."""
-    return synthetic(users=devices, items=ITEMS, interactions=devices * EACH, seed=1)
+    return synthetic(users=devices, items=items, interactions=devices * EACH, seed=1)
 
 
 def as_founded(folder: Path) -> None:
@@ -86,11 +86,11 @@ def _measured(folder: Path, devices: int, workers: int) -> dict[str, Any]:
 class Devices:
     """The devices of one process (part `part` of `of`), each with its user's rows and private vector, in memory."""
 
-    def __init__(self, folder: Path, devices: int, part: int, of: int = PROCESSES) -> None:
+    def __init__(self, folder: Path, devices: int, part: int, of: int = PROCESSES, items: int = ITEMS) -> None:
         from ..deploy.terms import FederationTerms
 
         self.terms = FederationTerms.read(folder / "terms.json")
-        data = data_of(devices)
+        data = data_of(devices, items)
         self.users = np.array_split(np.arange(devices), of)[part]
         self.shard = Shard(self.terms.make(), data.catalogue, data.of_users(self.users), self.users)
         self._private = self.shard.init_devices(key(self.terms.seed, "devices"))
@@ -121,7 +121,12 @@ class Devices:
         assert announced(self.shard.contract, download) == frame.head.model and more["users"].tolist() == [user]
         drawn = np.uint64(local_key(key(self.terms.seed, "rounds"), frame.head.round))
         body = of_update(self.shard.update(download, self._private, more["users"], drawn))
-        about: dict[str, Any] = {"round": frame.head.round, "model": frame.head.model, "items": ITEMS, "about": {"users": 1}}
+        about: dict[str, Any] = {
+            "round": frame.head.round,
+            "model": frame.head.model,
+            "items": self.terms.items,
+            "about": {"users": 1},
+        }
         return seal(self._keys[user], "update", body, run=self.terms.run, node=f"node-{user}", **about)
 
 

@@ -10,14 +10,18 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TextIO
 
-from ..core.errors import CheckFailed, EntrenousError, EntrenousWarning, Interrupted, StartAgain, one_line
+from ..core.errors import CheckFailed, EntrenousError, EntrenousWarning, Interrupted, StartAgain, may_pass, one_line
+from ..core.printed import plain
+
+SERVICES = ("server", "node")  # commands that live on: a server, and a node, relay or peer
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The entry point: runs a command and exits with 0 (done), 1 (a check failed), 2 (bad input), 70 (our bug), 75 (start it again), 130
     (interrupted)."""
+    words = sys.argv[1:] if arguments is None else arguments
     try:
-        with _seldom_collecting(), warnings.catch_warnings():
+        with _collecting(words), warnings.catch_warnings():
             warnings.showwarning = _show_warning
             warnings.simplefilter("ignore", RuntimeWarning)  # an overflow: what is not finite is refused by name later
             code = _run(arguments)
@@ -34,10 +38,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except MemoryError as bad:
-        _fail(one_line(f"out of memory: {bad}"))
+        _fail(one_line(f"out of memory: {bad}"), _code(words, bad))
     except OSError as bad:
-        _fail(one_line(f"{bad.filename or 'system'}: {bad.strerror or bad}"))
+        _fail(one_line(f"{bad.filename or 'system'}: {bad.strerror or bad}"), _code(words, bad))
     except Exception as bug:
+        if may_pass(bug):  # a store on a full disk
+            _fail(one_line(f"{type(bug).__name__}: {bug}"), _code(words, bug))
         if os.environ.get("ENTRENOUS_DEBUG"):
             raise
         from ..core.own import own_line
@@ -51,15 +57,26 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 @contextmanager
-def _seldom_collecting() -> Iterator[None]:
-    """Lets the collector of cyclic garbage run seldom: what a short command loads is no garbage, and to look through it took an eighth
-    of its time."""
+def _collecting(words: Sequence[str]) -> Iterator[None]:
+    """Lets the collector of cyclic garbage run seldom in a command that ends by itself: what it loads is no garbage, and to look through
+    it took an eighth of its time. A service collects as Python does: its rounds are such garbage, full of arrays."""
     usual = gc.get_threshold()
-    gc.set_threshold(100_000, *usual[1:])
+    if not _is_service(words):
+        gc.set_threshold(100_000, *usual[1:])
     try:
         yield
     finally:
         gc.set_threshold(*usual)
+
+
+def _is_service(words: Sequence[str]) -> bool:
+    """Whether a command line is of a command that lives on."""
+    return next((word for word in words if not word.startswith("-")), "") in SERVICES
+
+
+def _code(words: Sequence[str], error: BaseException) -> int:
+    """The exit code for what the system refuses: 75 where a service may go on later, 2 elsewhere."""
+    return 75 if _is_service(words) and may_pass(error) else 2
 
 
 def _run(arguments: Sequence[str] | None) -> Any:
@@ -91,7 +108,7 @@ def _show_warning(
 
 
 def _fail(text: str, code: int = 2) -> None:
-    print(f"error: {text}", file=sys.stderr)
+    print(f"error: {plain(text)}", file=sys.stderr)
     sys.exit(code)
 
 

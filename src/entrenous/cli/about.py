@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .console import emit_json, table
+from .console import emit_json, table, tell
 
 if TYPE_CHECKING:
     from ..core.settings import Settings
@@ -31,7 +31,7 @@ def algorithms(*, json: bool = False) -> None:
         for row in rows
     ]
     table(["name", "kind", "what it is", "preset"], cells)
-    print("entrenous explain NAME shows its settings and what leaves the device")
+    tell("entrenous explain NAME shows its settings and what leaves the device")
 
 
 def explain(algorithm: str, /, *, json: bool = False) -> None:
@@ -65,7 +65,7 @@ def explain(algorithm: str, /, *, json: bool = False) -> None:
     if json:
         emit_json(about)
         return
-    print(f"{algorithm}: {about['summary']}\n")
+    tell(f"{algorithm}: {about['summary']}\n")
     if about["leaves_the_device"]:
         table(
             ["array", "shape", "when", "what it reveals"],
@@ -74,13 +74,13 @@ def explain(algorithm: str, /, *, json: bool = False) -> None:
         )
         _show_measured(algorithm, about["measured"])
         if about["kind"] == "gossip":
-            print("There is no server: other nodes receive it. `entrenous explain network` says what can be between them.")
-        print(f"{told.of_the_list(algorithm)} The device's own arrays stay on it.\n")
+            tell("There is no server: other nodes receive it. `entrenous explain network` says what can be between them.")
+        tell(f"{told.of_the_list(algorithm)} The device's own arrays stay on it.\n")
         for title, rows in (("What the device receives", about["received"]), ("What it keeps to itself", about["kept"])):
             if rows:
                 table(["array", "shape"], [list(row.values()) for row in rows], title=title)
     else:
-        print("Centralised: the server is given every user's whole history. Nothing is left on a device.\n")
+        tell("Centralised: the server is given every user's whole history. Nothing is left on a device.\n")
     _show_settings("--set", about["settings"])
 
 
@@ -102,9 +102,9 @@ def _show_measured(algorithm: str, lines: list[dict[str, str]]) -> None:
             title="Measured on MovieLens-100K, by attacks of `entrenous audit`",
         )
         if any(one["profile"] == PRIVATE for one in lines):
-            print(f"Under {PRIVATE} {KNOWN_ATTACKS}.\n")
+            tell(f"Under {PRIVATE} {KNOWN_ATTACKS}.\n")
     else:
-        print(f"Not measured: `entrenous audit {algorithm}` shows what attacks make of it.")
+        tell(f"Not measured: `entrenous audit {algorithm}` shows what attacks make of it.")
 
 
 def _explain_network(json: bool) -> None:
@@ -117,9 +117,9 @@ def _explain_network(json: bool) -> None:
     if json:
         emit_json({"name": NETWORK, "summary": summary, "spread": FORMS, "settings": settings})
         return
-    print(f"network: {summary}\n")
+    tell(f"network: {summary}\n")
     _show_settings("--network", settings)
-    print(f"period, latency and bandwidth are numbers or spread: {FORMS}")
+    tell(f"period, latency and bandwidth are numbers or spread: {FORMS}")
 
 
 def _show_settings(option: str, settings: list[dict[str, Any]]) -> None:

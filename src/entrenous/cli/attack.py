@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from .console import emit_json, progress_bar, table
+from .console import emit_json, progress_bar, table, tell
 from .options import Load, Refit, Set, assignments
 
 Many = Annotated[list[str] | None, Parameter(negative="")]
@@ -102,6 +102,6 @@ def _show(found: dict[str, Any]) -> None:
     who = f"{found['attack']}, {found['colluders']} colluders beside {found['honest']} honest users"
     table(names, rows, title=f"{about}: {who}")
     promoted = ", ".join(f"{one['item']} ({one['consumers']} consumers)" for one in found["targets"])
-    print(f"- targets: {promoted}")
-    print(f"- the attackers know: {found['knows']}; source: {found['source']}")
-    print("- a defence sees every update singly: it cannot be had together with secure sums")
+    tell(f"- targets: {promoted}")
+    tell(f"- the attackers know: {found['knows']}; source: {found['source']}")
+    tell("- a defence sees every update singly: it cannot be had together with secure sums")

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from ..core.errors import InputError
-from .console import emit_json, progress_bar, table
+from .console import emit_json, progress_bar, table, tell
 from .options import Load, Profile, Protect, Refit, Runs, Set, assignments
 
 HEADERS = ("attack", "sees", "precision", "recall", "R-precision", "AUC", "advantage", "worst 5 %", "half after", "verdict")
@@ -149,7 +149,7 @@ def _show(found: dict[str, Any]) -> None:
     about = f"{found['algorithm']} on {found['data']}, view {found['view']}, profile {found['profile']}, {_scope(found)}"
     table(HEADERS, rows, title=about)
     for sentence in _sentences(found):
-        print(f"- {sentence}")
+        tell(f"- {sentence}")
 
 
 def _row(one: dict[str, Any]) -> list[str]:

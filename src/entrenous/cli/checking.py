@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.errors import CheckFailed, one_line
-from .console import announce_compilation, emit_json
+from .console import announce_compilation, emit_json, tell
 from .options import Set, assignments
 
 
@@ -34,9 +34,9 @@ def check(algorithm: str, /, *, settings: Set = None, json: bool = False) -> Non
     if json:
         emit_json({"algorithm": kind.__name__, "passed": True, **found})
         return
-    print(f"{kind.__name__}, {found['kind']}, keeps to what it declares. Checked on made-up data:")
+    tell(f"{kind.__name__}, {found['kind']}, keeps to what it declares. Checked on made-up data:")
     for rule in found["checked"]:
-        print(f"- {rule}")
+        tell(f"- {rule}")
 
 
 def _conformed(algorithm: Any) -> dict[str, Any]:

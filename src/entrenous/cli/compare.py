@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from ..core.errors import InputError
-from .console import advice_if_it_diverges, emit_json, progress_bar, say
+from .console import advice_if_it_diverges, emit_json, progress_bar, say, tell
 from .console import table as show_table
 from .options import Load, Profile, Protect, Refit, Set, assignments
 from .run import CHANCE, SHOWN
@@ -134,11 +134,11 @@ def _show(found: dict[str, Any]) -> None:
     ]
     headers = ["pair", "std of the first", "std of the second", "difference", "p", "p (Holm)"]
     show_table(headers, spreads, title="Paired tests of the std of ndcg@10 over users, each user's mean over seeds")
-    print(f"- {CHANCE}")
+    tell(f"- {CHANCE}")
     for sentence in in_full(found["privacy"]) if "privacy" in found else []:
-        print(f"- {sentence}")
+        tell(f"- {sentence}")
     for sentence in found["protocol_text"]:
-        print(f"- {sentence}")
+        tell(f"- {sentence}")
 
 
 def _show_loss_win(found: dict[str, Any]) -> None:

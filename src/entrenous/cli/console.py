@@ -9,13 +9,20 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from ..core.printed import plain
+
 if TYPE_CHECKING:
     from rich.console import Console
 
 
 def say(text: str) -> None:
-    """Print one line for the user on standard error."""
-    print(text, file=sys.stderr, flush=True)
+    """Print one line for the user on standard error, without what a terminal would obey."""
+    print(plain(text), file=sys.stderr, flush=True)
+
+
+def tell(text: object = "") -> None:
+    """Print a result, of one line or more, on stdout, without what a terminal would obey."""
+    print(plain(str(text), keep="\n"), flush=True)
 
 
 def emit_json(thing: Mapping[str, Any]) -> None:
@@ -28,10 +35,10 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[Any]], *, title: str =
     from rich.markup import escape
     from rich.table import Table
 
-    grid = Table(title=escape(title) or None, title_justify="left", title_style="bold")
+    grid = Table(title=escape(plain(title)) or None, title_justify="left", title_style="bold")
     for number, header in enumerate(headers):
         numeric = bool(rows) and all(isinstance(row[number], int | float) for row in rows)
-        grid.add_column(escape(header), justify="right" if numeric else "left", overflow="fold")
+        grid.add_column(escape(plain(header)), justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         grid.add_row(*(escape(_text(value)) for value in row))
     console = output()
@@ -79,7 +86,7 @@ def output() -> Console:
 
 
 def _text(value: Any) -> str:
-    return f"{value:.4f}" if isinstance(value, float) else str(value)
+    return f"{value:.4f}" if isinstance(value, float) else plain(str(value))
 
 
 @contextmanager

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json as json_text
-import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import cyclopts
 from cyclopts import Parameter
 
 from ..data.home import VARIABLE
+from .console import say, tell
 from .options import LoadListed, loading
 
 if TYPE_CHECKING:
@@ -43,10 +43,10 @@ def list_(*, json: Json = False) -> None:
     if json:
         _print_json({"home": str(data_home()), "data": [_declared(one) for one in known.values()]})
         return
-    print(f"data folder: {data_home()}")
+    tell(f"data folder: {data_home()}")
     width = max(len(name) for name in known)
     for one in known.values():
-        print(f"{one.name:{width}}  {_state(one):7}  {one.summary}\n{'':{width}}  {'':7}  terms: {one.terms}")
+        tell(f"{one.name:{width}}  {_state(one):7}  {one.summary}\n{'':{width}}  {'':7}  terms: {one.terms}")
 
 
 def _state(one: Dataset) -> str:
@@ -83,14 +83,14 @@ def fetch(name: str, *, json: Json = False) -> None:
     from ..data.dataset import dataset
 
     one = dataset(name)
-    source = one.fetch(_say)
+    source = one.fetch(say)
     data = one.load(fetch=False)
     if json:
         about = {"name": name, "folder": None if one.synthetic else str(one.path), "fetched": source is not None}
         _print_json(about | {"source": None if source is None else str(source), "rows": len(data)})
         return
-    print(f"{data} is made on demand" if one.synthetic else f"{data} is {'now' if source else 'already'} in {one.path}")
-    print(f"terms: {one.terms}")
+    tell(f"{data} is made on demand" if one.synthetic else f"{data} is {'now' if source else 'already'} in {one.path}")
+    tell(f"terms: {one.terms}")
 
 
 @app.command
@@ -113,7 +113,7 @@ def info(data: str, *, load: LoadListed = None, json: Json = False) -> None:
         return
     for name, value in about.items():
         for line in value if name == "notes" else [_text(value)]:
-            print(f"{name.replace('_', ' '):14} {line}")
+            tell(f"{name.replace('_', ' '):14} {line}")
 
 
 @app.command
@@ -136,9 +136,9 @@ def check(file: str, *, load: LoadListed = None, json: Json = False) -> None:
     if json:
         _print_json({"ok": True, **describe(loaded)})
         return
-    print(f"OK: {loaded}")
+    tell(f"OK: {loaded}")
     for note in loaded.notes:
-        print(f"  {note}")
+        tell(f"  {note}")
 
 
 def _text(value: object) -> str:
@@ -151,9 +151,5 @@ def _text(value: object) -> str:
     return "none" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def _say(text: str) -> None:
-    print(text, file=sys.stderr)
-
-
 def _print_json(about: dict[str, Any]) -> None:
-    print(json_text.dumps(about, ensure_ascii=False))
+    tell(json_text.dumps(about, ensure_ascii=False))

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
+from ..core.cells import CHANGED, FORMULA
 from ..core.errors import InputError, at_least
+from .console import say, tell
 from .options import RUNS, OwnPlace, Runs, TodaysCode
+
+if TYPE_CHECKING:
+    import polars as pl
 
 Format = Literal["csv", "trec"]
 
@@ -26,7 +31,8 @@ def export(
     out:
         A folder for the files; made if it is not there.
     format:
-        csv: recommendations.csv, users.csv, curve.csv; trec: run.trec and qrels.trec, for trec_eval or ir-measures.
+        csv: recommendations.csv, users.csv, curve.csv, where an id that a spreadsheet would run
+        gets a leading '; trec: run.trec and qrels.trec, for trec_eval or ir-measures.
     n:
         How many items a list has; at least 100 in run.trec.
     folder:
@@ -45,8 +51,19 @@ def export(
         frames = {"recommendations": found.recommend(n=n), "users": found.per_user(), "curve": found.curve()}
         for name, frame in frames.items():
             if frame.height:
-                frame.write_csv(out / f"{name}.csv")
+                _write_csv(frame, out / f"{name}.csv")
                 written.append(out / f"{name}.csv")
     if "trec" in format:
         written += found.trec(out, max(n, 100))
-    print("\n".join(map(str, written)))
+    tell("\n".join(map(str, written)))
+
+
+def _write_csv(frame: pl.DataFrame, path: Path) -> None:
+    """Write a table in whose cells no spreadsheet finds a formula, and say how many were changed."""
+    import polars as pl
+
+    texts = pl.col(pl.String)
+    changed = sum(frame.select(texts.str.contains(FORMULA).sum()).row(0))
+    frame.with_columns(texts.str.replace(FORMULA, "'${1}")).write_csv(path)
+    if changed:
+        say(f"{path}: {changed} cells {CHANGED}")

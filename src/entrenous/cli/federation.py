@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from cyclopts import App
 
 from ..core.errors import EntrenousError, InputError, at_least
-from .console import emit_json, goes_on, say, table
+from .console import emit_json, goes_on, say, table, tell
 from .options import NETWORK, PEERS, Crossing, Load, Protect, Set, assignments, need_libraries
 
 app = App(
@@ -77,7 +78,7 @@ def try_(
         from ..deploy.trial_peers import show
 
         chosen = assignments(settings)
-        return 0 if show(data, nodes or 16, algorithm or "pepper-gmf", chosen, seconds, folder, print, profile) else 1
+        return 0 if show(data, nodes or 16, algorithm or "pepper-gmf", chosen, seconds, folder, tell, profile) else 1
     from ..core.own import is_place
     from ..deploy import trial
 
@@ -89,8 +90,7 @@ def try_(
         )
         made = trial.begin(folder, plan, nodes=nodes, say=say)
         say(f"{nodes} nodes and a server in {folder}, with keys and certificates; run {made.terms.run}")
-        say_beside(made.terms, algorithm if is_place(algorithm) else "")
-        say(made.terms.limits())
+        say(made.terms.limits(algorithm if is_place(algorithm) else ""))
     else:
         say(f"going on with {folder}")
     with goes_on("start it again: it goes on from where it was"):
@@ -120,25 +120,17 @@ def _show_trial(found: dict[str, Any], json: bool) -> None:
     show_list(found["node"], found["user"], found["round"], found["items"])
 
 
-def say_beside(terms: Any, place: str = "") -> None:
-    """Print which arrays of the algorithm secure sums do not hide."""
-    from ..core.own import short
-    from ..deploy.secure import beside
-
-    shown = beside(terms, place) if terms.masked else ()
-    if shown:
-        own = short(terms.algorithm)
-        say(f"note: secure sums do not hide what {own} shows of each user singly: {', '.join(shown)}; see entrenous explain")
-
-
 @app.command
 def status(*folders: Path, json: bool = False) -> None:
-    """Where a server stands: rounds, nodes, bytes, how often each answer was given; or where peers stand: pushes, models taken, errors.
+    """Where a server, a node or peers stand.
+
+    A server: rounds, nodes, bytes, how often each answer was given. A node: its round, answers and refusals, when it last heard the server.
+    Peers: pushes, models taken, errors.
 
     Parameters
     ----------
     folders:
-        A server's; or peers', or the one that holds them.
+        A server's; a node's; or peers', or the one that holds them.
     json:
         Print one JSON object on stdout.
     """
@@ -147,6 +139,8 @@ def status(*folders: Path, json: bool = False) -> None:
 
     if folders and is_server(folders[0]):
         return _server_status(folders[0], json)
+    if folders and _has_server(folders[0]):
+        return _node_status(folders[0], json)
     from ..deploy.peers.running import status as of
 
     found = [of(path) for path in _peers(folders)]
@@ -160,19 +154,46 @@ def status(*folders: Path, json: bool = False) -> None:
 
 def _server_status(folder: Path, json: bool) -> None:
     from ..deploy.membership import certificate_ends
-    from ..deploy.running import status as of
+    from ..deploy.running import status_of_server
 
     folder = folder / "server" if (folder / "server").is_dir() else folder
-    found, ends = of(folder), certificate_ends(folder)
-    if not found:
-        fix = "start it with `entrenous server`"
-        raise InputError(str(folder), "nothing to tell yet", expected="a server that has done a round", fix=fix)
+    found, ends = status_of_server(folder), certificate_ends(folder)
     found |= {} if ends is None else {"certificate_ends": f"{ends:%Y-%m-%d}"}
     if json:
         return emit_json(found)
-    answers = ", ".join(f"{code} {count}" for code, count in found["answers"].items())
-    shown = {**found, "waiting_for": ", ".join(found["waiting_for"]), "answers": answers}
-    table(["", ""], [[name, value] for name, value in shown.items()])
+    _show_status(found, times=("committed", "next_round"))
+
+
+def _has_server(folder: Path) -> bool:
+    """Whether a folder is that of a node or relay that has joined a federation around a server."""
+    from ..deploy.node_store import NODE
+    from ..deploy.terms import TERMS, FederationTerms
+
+    joined = (folder / NODE).exists() and (folder / TERMS).exists()
+    return joined and FederationTerms.read(folder / TERMS).has_server
+
+
+def _node_status(folder: Path, json: bool) -> None:
+    from ..deploy.node_watch import node_status
+
+    found = node_status(folder)
+    if json:
+        return emit_json(found)
+    _show_status(found, times=("last_contact", "last_answer"))
+
+
+def _show_status(found: dict[str, Any], times: tuple[str, ...]) -> None:
+    """Print a status as a table of names and values. times: names of seconds since 1970, which are shown as dates."""
+    shown = []
+    for name, value in found.items():
+        if isinstance(value, dict):
+            value = ", ".join(f"{code} {count}" for code, count in value.items())
+        elif isinstance(value, list):
+            value = ", ".join(value)
+        elif name in times:
+            value = f"{datetime.fromtimestamp(value, UTC):%Y-%m-%d %H:%M:%S} UTC" if value else "never"
+        shown.append([name, "" if value is None else value])
+    table(["", ""], shown)
 
 
 def _peers(folders: tuple[Path, ...]) -> list[Path]:

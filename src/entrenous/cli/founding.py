@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from ..core.errors import InputError
 from .console import say
-from .federation import app, say_beside
+from .federation import app
 from .options import NETWORK, Crossing, Load, Protect, Set, assignments, loading, need_libraries
 
 Repeated = Annotated[list[str] | None, Parameter(negative="")]
@@ -153,8 +153,7 @@ def new(
         deadline=deadline, quorum=quorum, most_norm=most_norm, most_weight=most_weight, most_move=most_move,
         period=period, oldest=oldest,
     )  # fmt: skip
-    say_beside(made.terms, algorithm if is_place(algorithm) else "")
-    say(made.terms.limits())
+    say(made.terms.limits(algorithm if is_place(algorithm) else ""))
     say(f"run {made.terms.run}; {f'its key is in {made.server}' if peers else f'start it with: entrenous server {made.server}'}")
     say(f"send each node its folder of {folder / 'invitations'}; it joins with: entrenous federation join")
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..core.errors import InputError, at_least
 from .ask import show_recommendations
-from .console import announce_compilation, emit_json, goes_on, progress_bar, say, table
+from .console import announce_compilation, emit_json, goes_on, progress_bar, say, table, tell
 from .options import RUNS
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def experiment(
     if json:
         emit_json(result.as_json())
     else:
-        print(text(result))
+        tell(text(result))
 
 
 def bench(name: str, /, *, threads: int = 0, devices: int | None = None, json: bool = False) -> None:
@@ -133,17 +133,17 @@ def demo(*, user: str = "196", threads: int = 0, out: Path = RUNS) -> None:
     table(heads, rows, title="MovieLens-100K, loo-99, seed 0")
     table(["pFPL+", "hr@10", f"what a curious server knows after {SEEN_ROUNDS} rounds"], known, title="Measured by attacks, now")
     for sentence in fpl.manifest["protocol_text"]:
-        print(f"- {sentence}")
+        tell(f"- {sentence}")
     items = fpl.recommend(user)
     show_recommendations(user, items)
-    print(LEAVES)
+    tell(LEAVES)
     stored = [store.read(str(run.path), out) for run in (fpl, popular)]
-    print(f"report: {write_report(stored, stored[0].path / 'report.html', recommendations=items, user=user).resolve()}")
+    tell(f"report: {write_report(stored, stored[0].path / 'report.html', recommendations=items, user=user).resolve()}")
 
 
 def _known(run: RunResult, plan: AuditPlan) -> list[str | float]:
     """A line on one profile: its accuracy, and what attacks make of what the server sees."""
     from ..audit.examine import audited
-    from ..privacy.evidence import said
+    from ..privacy.told import said
 
     return [run.manifest["profile"], run.metrics["hr@10"], said(audited(plan, run.split.all_rows if run.split else None))]

@@ -35,8 +35,12 @@ def invite(folder: Path, /, *, node: Annotated[list[str], Parameter(negative="")
 
 
 @app.command
-def shut_out(folder: Path, name: str, /) -> None:
+def shut_out(
+    folder: Path, name: str, /, *, rest_others: Annotated[bool, Parameter(name="--rest-others", negative="")] = False
+) -> None:
     """As the operator: shut a node out. A server asks it no more; peers learn it from revoked.json. What it has sent stays in the models.
+
+    Under masks nodes consent to no sums that differ by one node: others may have to leave the rounds with it, and it says which.
 
     Parameters
     ----------
@@ -44,11 +48,15 @@ def shut_out(folder: Path, name: str, /) -> None:
         The federation's, as `entrenous federation new` made it.
     name:
         The node's name.
+    rest_others:
+        Have those others rest for good: they stay members, are asked no more, and get the trained model.
     """
     need_libraries("federation", *NETWORK)
     from ..deploy import membership
 
-    say(f"{name} with {membership.shut_out(folder, name)} users is no member any more; {membership.to_do(folder)}")
+    done = membership.shut_out(folder, name, rest_others)
+    resting = f"; {', '.join(done.resting)} rest" if done.resting else ""
+    say(f"{name} with {done.users} users is no member any more{resting}; {membership.to_do(folder)}")
 
 
 @app.command
@@ -99,10 +107,11 @@ def rotate(folder: Path, /) -> None:
 
 
 @app.command
-def rewind(folder: Path, /, *, rounds: int) -> None:
+def rewind(folder: Path, /, *, rounds: int, after: int = -1) -> None:
     """Go back to an earlier round: a server to a model it has kept, a node to where such a server goes on. Stop it before.
 
-    A node does no round again, whatever a server says, until its owner runs this: ask the operator why before you do.
+    A node does no round again, whatever a server says, until its owner runs this: ask the operator why before you do. Under masks rounds
+    after going back have new numbers, and nodes go on by themselves; on a node this allows as many further rounds as the terms say.
 
     Parameters
     ----------
@@ -110,12 +119,11 @@ def rewind(folder: Path, /, *, rounds: int) -> None:
         The federation's or the server's, as the operator; or the node's.
     rounds:
         Rounds done: of the server one that it has kept (it says which); on a node as the operator says.
+    after:
+        Of a server under masks whose folder was restored from a backup: the largest number of a round that server.log or a node's log had.
     """
     need_libraries("federation", *NETWORK)
     from ..deploy import membership
 
-    before = membership.rewind(folder, rounds)
-    if membership.is_server(folder):
-        say(f"{folder}: from round {before} back to {rounds}; on every node: entrenous federation rewind NODE --rounds {rounds}")
-    else:
-        say(f"{folder}: from round {before} back to {rounds}, with the users' newest vectors")
+    for line in membership.rewound(folder, rounds, after):
+        say(line)

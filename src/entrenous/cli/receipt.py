@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from .console import emit_json, progress_bar, table
+from .console import emit_json, progress_bar, table, tell
 from .options import RUNS, OwnPlace, Runs
 
 LINES = 10  # of a table of rounds: more are added up
@@ -59,11 +59,11 @@ def _show(found: dict[str, Any]) -> None:
     from ..privacy.evidence import percent
 
     place = found.get("run") or found.get("node")
-    print(f"{found['user']} in {place}: {found['algorithm']}, profile {found['profile']}, {found['history']} items consumed\n")
+    tell(f"{found['user']} in {place}: {found['algorithm']}, profile {found['profile']}, {found['history']} items consumed\n")
     if found["rounds"]:
         _show_rounds(found)
     for sentence in found["sentences"]:
-        print(f"- {sentence}")
+        tell(f"- {sentence}")
     if found["expected"]:
         head = ["attack", "sees", "recall", "precision", "R-precision", "popularity alone", "verdict", "measured at"]
         cells = [
@@ -74,9 +74,9 @@ def _show(found: dict[str, Any]) -> None:
         ]  # fmt: skip
         table(head, cells, title="What attacks are expected to know from that")
         for source in sorted({one["measured"] for one in found["expected"]}):
-            print(f"- measured on {source}; of this user more or less may be known")
+            tell(f"- measured on {source}; of this user more or less may be known")
     elif found["not_measured"]:
-        print(f"- {found['not_measured']}")
+        tell(f"- {found['not_measured']}")
 
 
 def _show_rounds(found: dict[str, Any]) -> None:

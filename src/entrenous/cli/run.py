@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from ..core.errors import InputError, at_least
-from .console import advice_if_it_diverges, emit_json, goes_on, progress_bar, say, table
+from .console import advice_if_it_diverges, emit_json, goes_on, progress_bar, say, table, tell
 from .options import RUNS, Load, Negatives, Profile, Protect, Refit, Set, assignments
 
 SHOWN = ("mae", "rmse", "hr@10", "ndcg@10", "precision@10", "recall@10", "mrr@10", "auc", "item_coverage@10", "gini@10")
@@ -173,7 +173,7 @@ def run(
         emit_json({**finished.manifest, **({"tuned": told} if told else {})})
     else:
         for sentence in said:
-            print(f"- {sentence}")
+            tell(f"- {sentence}")
         usual = finished.path is None or finished.path.parent == RUNS
         show_run(finished.manifest, finished.manifest["run"] if usual else str(finished.path))
 
@@ -213,13 +213,13 @@ def show_run(manifest: dict[str, Any], name: str) -> None:
     for sentence in dict.fromkeys(
         [*fair_sentences(manifest["fairness"]), *manifest["protocol_text"], *manifest["notes"], *folder]
     ):
-        print(f"- {sentence}")
+        tell(f"- {sentence}")
     sent, seconds = manifest["bytes"], manifest["seconds"]
-    print(f"train {seconds['train']} s, evaluate {seconds['evaluate']} s; {sent['up']:,} bytes up, {sent['down']:,} down")
+    tell(f"train {seconds['train']} s, evaluate {seconds['evaluate']} s; {sent['up']:,} bytes up, {sent['down']:,} down")
     if manifest["ledger"]["messages"]:
-        print(_messages(manifest["ledger"]))
-    print(f"model {manifest['model_sha256']}")
-    print(f"stored as {name}: entrenous recommend {name} --user ID, entrenous report {name}")
+        tell(_messages(manifest["ledger"]))
+    tell(f"model {manifest['model_sha256']}")
+    tell(f"stored as {name}: entrenous recommend {name} --user ID, entrenous report {name}")
 
 
 def _messages(ledger: dict[str, int]) -> str:

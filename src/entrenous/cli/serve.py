@@ -36,6 +36,7 @@ def server(
     ray: str | None = None,
     replicas: int | None = None,
     journal: Path | None = None,
+    pace: float = 0.0,
 ) -> None:
     """Run a federation's server until its rounds are done. It goes on from where it was, whatever ended it.
 
@@ -48,7 +49,8 @@ def server(
     insecure:
         Beyond loopback without TLS: everybody on the way may read and change what passes. For a private network that is encrypted itself.
     metrics:
-        The port on 127.0.0.1 where GET /metrics tells what the server counts, as Prometheus reads it. Default: none.
+        The port on 127.0.0.1 where GET /metrics tells what the server counts, as Prometheus reads it, and GET /v1/health whether it can do
+        its work. A halted server then goes on telling so until it is stopped. Default: none.
     log_format:
         Of server.log: text, or json for one object a line.
     proxy:
@@ -59,11 +61,15 @@ def server(
         How many of them; with --ray; default: 2.
     journal:
         Their folder for journals, on each machine; with --ray. The default is one in the server's folder.
+    pace:
+        Seconds from the end of a round to the next one, at least: 3600 = about a round an hour. Nodes need not know.
     """
     need_libraries("federation", *NETWORK)
     from ..deploy.running import run_server
 
     at_least("--workers", workers, 1)
+    if not 0 <= pace < float("inf"):
+        raise InputError("--pace", f"got {pace:g}", expected="seconds, from 0")
     if ray is None and (replicas is not None or journal is not None):
         option = "--journal" if replicas is None else "--replicas"
         raise InputError(
@@ -72,7 +78,16 @@ def server(
     plan = None if ray is None else _ray_plan(ray, workers, replicas or 2, (journal or folder / "replicas").absolute())
     with _until_stopped() as stop:
         run_server(
-            folder, stop, say, insecure=insecure, workers=workers, metrics=metrics, log_format=log_format, proxy=proxy, ray=plan
+            folder,
+            stop,
+            say,
+            insecure=insecure,
+            workers=workers,
+            metrics=metrics,
+            log_format=log_format,
+            proxy=proxy,
+            ray=plan,
+            pace=pace,
         )
 
 
@@ -85,7 +100,7 @@ def _ray_plan(address: str, workers: int, replicas: int, journal: Path) -> RayPl
     return RayPlan(address, replicas, journal)
 
 
-def node(folder: Path, /, *, threads: int = 0, insecure: Insecure = False) -> None:
+def node(folder: Path, /, *, threads: int = 0, insecure: Insecure = False, metrics: int | None = None) -> None:
     """Run a node until it is stopped: a device of one user, a gateway of many, a relay, or a peer. It connects by itself, again and again.
 
     Parameters
@@ -96,6 +111,9 @@ def node(folder: Path, /, *, threads: int = 0, insecure: Insecure = False) -> No
         Threads over its users' devices, 0 = all cores. Never changes a result.
     insecure:
         Speak to a server beyond loopback without TLS.
+    metrics:
+        The port on 127.0.0.1 where GET /metrics tells what the node counts, as Prometheus reads it, and GET /v1/health whether it can do
+        its work. Default: none.
     """
     need_libraries("federation", *NETWORK)
     from ..deploy.files import read_json
@@ -109,12 +127,12 @@ def node(folder: Path, /, *, threads: int = 0, insecure: Insecure = False) -> No
             from ..federation.executors import Threads
 
             if read_json(folder / NODE).get("relay"):
-                return run_relay(folder, stop, say, insecure=insecure)
-            return run_node(folder, stop, say, threads=Threads(threads).workers, insecure=insecure)
+                return run_relay(folder, stop, say, insecure=insecure, metrics=metrics)
+            return run_node(folder, stop, say, threads=Threads(threads).workers, insecure=insecure, metrics=metrics)
         need_libraries("node", *PEERS)
         from ..deploy.peers.running import run
 
-        run(folder, stop, say)
+        run(folder, stop, say, metrics)
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)  # all is saved and closed; iroh's library would wait up to half a minute for peers that are dead

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ..core.cells import CHANGED, is_formula
+from .console import say, tell
 from .options import Load, assignments
 
 
@@ -31,5 +33,9 @@ def split(data: str, /, *, protocol: str = "loo-99", out: Path, seed: int = 0, l
 
     plan = RunPlan(algorithm="popular", data=data, protocol=protocol, seed=seed, load=assignments(load, "--load"))
     parts = material(plan).parts
+    ids = (*parts[0].train.users.ids, *parts[0].train.items.ids)
+    changed = 0 if parquet else sum(is_formula(one) for one in ids)
+    if changed:
+        say(f"{changed} ids {CHANGED}, as this program does when it reads the split")
     for number, part in enumerate(parts, 1):
-        print(write(part, out if len(parts) == 1 else out / str(number), format="parquet" if parquet else "csv"))
+        tell(write(part, out if len(parts) == 1 else out / str(number), format="parquet" if parquet else "csv"))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.errors import InputError
-from .console import emit_json, say, table
+from .console import emit_json, say, table, tell
 from .options import RUNS, Runs
 
 UNSAID = object()  # of runs that do not say all their settings
@@ -63,7 +63,7 @@ def _show_runs(manifests: list[dict[str, Any]]) -> None:
     table(headers, rows)
     for one in manifests:
         if one["status"] == "interrupted":
-            print(f"to go on with {one['run']}: {store.resuming(one['path'], one['algorithm'])}")
+            tell(f"to go on with {one['run']}: {store.resuming(one['path'], one['algorithm'])}")
 
 
 def _date(manifest: dict[str, Any]) -> str:
@@ -110,4 +110,4 @@ def report(*names: str, out: Path | None = None, user: str | None = None, folder
 
     stored = [store.read(name, folder) for name in names or ("latest",)]
     items = recommended(stored[0], user) if user is not None else None
-    print(write_report(stored, out or stored[0].path / "report.html", recommendations=items, user=user))
+    tell(write_report(stored, out or stored[0].path / "report.html", recommendations=items, user=user))

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from ..core.errors import InputError
-from .console import emit_json, goes_on, progress_bar, table
+from .console import emit_json, goes_on, progress_bar, table, tell
 from .options import Load, Set, assignments
 
 SHOWN = ("mae", "rmse", "hr@10", "ndcg@10")
@@ -154,7 +154,7 @@ def _show_transfer(found: dict[str, Any], fixed: list[str]) -> None:
     table([*names, "rounds", "mean rank", *sets, ""], rows, title=title)
     for name, best in found["best"].items():
         said = ", ".join(f"{setting}={best['settings'][setting]}" for setting in names)
-        print(f"- best on {Path(name).stem} alone: {said}, {best['rounds']} rounds: {best['validation'][metric]:.4f}")
+        tell(f"- best on {Path(name).stem} alone: {said}, {best['rounds']} rounds: {best['validation'][metric]:.4f}")
 
 
 def _read(algorithm: str, name: str, row: dict[str, Any]) -> Any:
@@ -181,11 +181,11 @@ def _show_tuning(found: dict[str, Any], fixed: list[str], load: dict[str, str]) 
         title=f"{about}: validation, mean of {found['seeds']} seed(s), best first",
     )
     if found.get("stopped"):
-        print(f"- {len(found['stopped'])} stopped early: worse than the median of the trials before at the same round")
+        tell(f"- {len(found['stopped'])} stopped early: worse than the median of the trials before at the same round")
     for one in found["failed"]:
         tried = ", ".join(f"{name}={one['settings'][name]}" for name in names)
-        print(f"- failed: {tried}: {one['reason']}")
-    print(f"the best: {_command(found, load)}")
+        tell(f"- failed: {tried}: {one['reason']}")
+    tell(f"the best: {_command(found, load)}")
 
 
 def _command(found: dict[str, Any], load: dict[str, str]) -> str:

@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 import difflib
+import errno
 from collections.abc import Iterable
+
+PASSING = frozenset(
+    {
+        errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.EBUSY, errno.ETIMEDOUT,
+        errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.ENETDOWN, errno.ENETUNREACH, errno.EHOSTUNREACH,
+    }
+)  # fmt: skip
+PASSING_SQLITE = frozenset({5, 6, 7, 10, 13})  # busy, locked, no memory, input or output, full
 
 
 class EntrenousError(Exception):
@@ -40,6 +49,20 @@ class InputError(EntrenousError):
         self.where, self.problem, self.expected, self.fix = where, problem, expected, fix
         parts = [problem, f"expected {expected}" if expected else "", fix]
         super().__init__(one_line(f"{where}: " + "; ".join(part for part in parts if part)))
+
+
+class NotYet(StartAgain, InputError):
+    """What is wrong now and may be right later, without anybody changing what this program was given: a full disk, a port that another
+    process still has, a server that does not know a node yet. Reads as an InputError, and has exit code 75."""
+
+
+def may_pass(error: BaseException) -> bool:
+    """Whether the system, or SQLite, refuses for something that may be gone when it is tried again, such as a full disk."""
+    if isinstance(error, MemoryError):
+        return True
+    if isinstance(error, OSError):
+        return error.errno in PASSING
+    return getattr(error, "sqlite_errorcode", -1) & 0xFF in PASSING_SQLITE
 
 
 def at_least(where: str, value: int | None, least: int) -> None:

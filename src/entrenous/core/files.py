@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 
 def write_atomically(path: Path, content: bytes | Sequence[bytes | memoryview]) -> None:
     """Write a file so that it has the whole new content or, after a crash, the whole old one: into a temporary file, flushed
     to the disk, then renamed. content: bytes, or parts to be joined."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with open(beside, "wb") as file:
@@ -26,11 +28,57 @@ def write_atomically(path: Path, content: bytes | Sequence[bytes | memoryview]) 
 
 
 def write_private(path: Path, content: bytes, *, new: bool = True) -> None:
-    """Write a file that its owner alone may read, from its first byte on. new: raise FileExistsError instead of overwriting."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | (os.O_EXCL if new else os.O_TRUNC), 0o600)
-    with os.fdopen(handle, "wb") as file:
-        file.write(content)
+    """Write a file that its owner alone may read, from its first byte on: whole, and on the disk with its name when this returns; after a
+    crash it is as it was before, or whole. new: raise FileExistsError instead of overwriting."""
+    make_folder(path.parent)
+    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        if new:
+            _name_new(beside, path)
+        else:
+            os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
+    sync_folder(path.parent)
+
+
+def _name_new(beside: Path, path: Path) -> None:
+    """Give a file a second name that no file has. Raises FileExistsError."""
+    try:
+        os.link(beside, path)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without second names
+        if path.exists():
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path)) from None
+        os.replace(beside, path)
+
+
+def copy_file(source: Path, to: Path) -> None:
+    """Copy the content of a file, whole or not at all, and on the disk when this returns."""
+    write_atomically(to, source.read_bytes())
+
+
+def rename_file(path: Path, to: Path) -> None:
+    """Give a file another name in its folder, in place of the file that has it, and wait until that is on the disk."""
+    os.replace(path, to)
+    sync_folder(to.parent)
+
+
+def make_folder(path: Path, mode: int = 0o777) -> None:
+    """Make a folder and those above it that are not there, and wait until their names are on the disk. mode: of `path` alone."""
+    if path.is_dir():
+        return
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    path.mkdir(parents=True, exist_ok=True, mode=mode)
+    for folder in reversed(missing):
+        with suppress(PermissionError):  # one above that this user may enter and not read
+            sync_folder(folder.parent)
 
 
 def others_may_read(path: Path) -> bool:

@@ -17,9 +17,11 @@ from .types import Array, Float32Array, Int8Array, Int32Array, Int64Array, UInt6
 from .visits import some_visits
 
 NOBODY = np.int32(-1)  # in lists of peers: no peer
-ACCEPTED, NOT_FINITE, TOO_LARGE, WRONG_LENGTH = range(4)  # what became of a received model
+# what became of a received model
+ACCEPTED, NOT_FINITE, TOO_LARGE, WRONG_LENGTH, TOO_AHEAD = range(5)
 UNSEEN = -1  # a model that nobody has looked at
-REFUSALS = ("", "not finite", "too large", "wrong length")
+AHEAD = "more updates than any model can have had"
+REFUSALS = ("", "not finite", "too large", "wrong length", AHEAD)
 
 
 class Weighing(NamedTuple):
@@ -93,6 +95,8 @@ class Arrivals(NamedTuple):
     keys: uint64 [m], from which each draws, another one for each event of a node.
     numbers: int8 [slots], for the numbers of each model in the pool ACCEPTED, why not, or UNSEEN: a simulation looks once at a model
     that was pushed to several nodes. None: nobody has looked.
+    oldest: int64 [m], updates that a received model can have had by now, at most. None: who runs
+    the node does not know.
     """
 
     pool: Float32Array
@@ -103,11 +107,13 @@ class Arrivals(NamedTuple):
     headers: Headers
     keys: UInt64Array
     numbers: Int8Array | None = None
+    oldest: Int64Array | None = None
 
     def at(self, rows: Array) -> Arrivals:
         """Some of the arrivals; rows: places or a mask."""
         slots = self.who[rows], self.own[rows], self.received[rows], self.into[rows]
-        return Arrivals(self.pool, *slots, self.headers.at(rows), self.keys[rows], self.numbers)
+        oldest = None if self.oldest is None else self.oldest[rows]
+        return Arrivals(self.pool, *slots, self.headers.at(rows), self.keys[rows], self.numbers, oldest)
 
 
 @runtime_checkable

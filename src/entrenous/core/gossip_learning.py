@@ -16,7 +16,7 @@ from pydantic import Field, create_model
 
 from . import peer_sampling
 from .contract import SentArray, Traits, pushed
-from .gossip import ACCEPTED, NOBODY, UNSEEN, Arrivals, DeviceData, Headers, Pushes
+from .gossip import ACCEPTED, NOBODY, TOO_AHEAD, UNSEEN, Arrivals, DeviceData, Headers, Pushes
 from .gossip_node import LEAP, OLDEST, TRAIN, GossipModel, GossipPolicy, PeerState, credible, joined, keys_for, refusals
 from .protocols import Catalogue, State
 from .settings import Settings
@@ -164,6 +164,9 @@ class GossipLearning(Settings):
         int8 [m], ACCEPTED or why not."""
         numbers = np.full(len(arrivals.pool), UNSEEN, np.int8) if arrivals.numbers is None else arrivals.numbers
         refused = refusals(arrivals.pool, arrivals.received, arrivals.headers.length, self.largest, numbers)
+        if arrivals.oldest is not None:
+            ahead = (refused == ACCEPTED) & (arrivals.headers.age > arrivals.oldest)
+            refused[ahead] = TOO_AHEAD
         a = arrivals.at(refused == ACCEPTED) if refused.any() else arrivals
         a = a._replace(headers=credible(a.headers, nodes.age[a.who], self._model.items, self.leap))
         self._policy.on_model_received(self._model, a, nodes, data)

@@ -25,6 +25,8 @@ from .types import Array, BoolArray, Float32Array, Float64Array, Int8Array, Int3
 TRAIN = np.uint64(1)  # what some of the draws of one event are for
 OLDEST = (1 << 31) - 1  # updates a model may say that it has had: ages stop there, and so always fit into a message
 LEAP = 1 << 16  # updates that a received model may be ahead of the node's own, unless a setting says fewer
+CHAIN = 5  # merges in one period on the longest chain, for each place of a view (`most_ageing`)
+EARLY = 2  # periods by which timers may be early, as those of a network that has just begun are
 Part = TypeVar("Part", bound=tuple[Any, ...])
 
 
@@ -200,6 +202,30 @@ def credible(headers: Headers, age: Int64Array, items: int, leap: int = LEAP) ->
     one message claims neither decides a merge nor stays in the network."""
     believed = np.where((headers.age >= 0) & (headers.age <= age + leap), headers.age, age)
     return headers._replace(age=believed, samples=np.clip(headers.samples, 0, items))
+
+
+# ---- how old a model can be ----------------------------------------------------------------------------------------------------------
+
+
+def most_ageing(view: int, exploited: int, nodes: int) -> int:
+    """The updates that the oldest model of a network of so many nodes gains in a period, at most.
+
+    A merged model is one update older than the older of both, so ages grow along the longest chain
+    of merges. Where all push to `view` nodes at random, a chain grows by 4.311 view a period: the
+    constant of the height of a random search tree (Devroye 1986), since each merge, too, has two
+    that it follows from. It is rounded up. Places of a view that go to chosen nodes, `exploited` of
+    them, may all go to one node, which then merges what everybody pushes."""
+    return CHAIN * view + exploited * nodes
+
+
+def oldest_after(periods: Float64Array, view: int, exploited: int, nodes: int) -> Int64Array:
+    """The updates that a model of a network can have had after so many periods, at most, int64 [m].
+
+    What the luckiest of many chains is ahead of the longest one to be expected grows with the
+    logarithm of their number."""
+    luck = 2 * view * math.log2(max(2, nodes))
+    begun = 1 + most_ageing(view, exploited, nodes) * (periods + EARLY)
+    return np.minimum(np.ceil(begun + luck), OLDEST).astype(np.int64)
 
 
 # ---- models that arrive --------------------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from typing import Literal, final
 
 from ..core.discover import offers, pick, with_plugins
 from ..core.errors import InputError
+from ..core.printed import plain
 from .divided import Divided
 from .fetch import FileSource, fetch
 from .home import VARIABLE, data_home, find
@@ -85,7 +86,7 @@ class Dataset:
 
 
 def _say(text: str) -> None:
-    print(text, file=sys.stderr)
+    print(plain(text), file=sys.stderr)
 
 
 def datasets() -> dict[str, Dataset]:

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..core.errors import InputError
-from ..core.files import write_private
+from ..core.files import make_folder, write_private
+from .address import is_loopback
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -18,18 +19,20 @@ if TYPE_CHECKING:
 DAYS = 365  # a certificate's life unless asked otherwise; `expiry` tells when it ends
 CA_DAYS = 3650  # an authority's at least: when it ends, every node needs the next one's ca.crt
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
+BACKDATED = timedelta(days=1)  # that a certificate is valid before it was made, for nodes whose clocks are behind
 
 
 def make_keys(folder: Path, *, names: Sequence[str] = (), days: int = DAYS) -> datetime:
     """Writes what is missing below `folder` and overwrites nothing; returns when the server's certificate ends (UTC).
 
-    ca.crt ca.key, server.crt server.key (subject alternative names: loopback and `names`, host names or addresses). Files are 0600,
-    the folder 0700. A node needs ca.crt; ca.key signs servers and is best kept off the server once it has signed.
+    ca.crt ca.key, server.crt server.key (subject alternative names: `names`, host names or addresses; those of loopback where one of them
+    is, or where there are none: a server that is reached from elsewhere is not to be taken for one of this machine). Files are 0600, the
+    folder 0700. A node needs ca.crt; ca.key signs servers and is best kept off the server once it has signed.
 
     Raises:
         InputError: half of a pair is there, or a server's certificate is there that lacks one of `names`.
     """
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_folder(folder, mode=0o700)
     if not _pair(folder / "server.crt", folder / "server.key"):
         if not _pair(folder / "ca.crt", folder / "ca.key"):
             _make_ca(folder, max(days, CA_DAYS))
@@ -75,7 +78,7 @@ def _make_server(folder: Path, names: Sequence[str], days: int) -> None:
     ca, ca_key = _certificate(folder / "ca.crt"), form.load_pem_private_key(_read(folder / "ca.key"), None)
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "Entrenous server")])
-    alternatives = x509.SubjectAlternativeName([_general(each) for each in dict.fromkeys((*LOOPBACK, *names))])
+    alternatives = x509.SubjectAlternativeName([_general(each) for each in _wanted(names)])
     server = x509.ExtendedKeyUsage([x509.ExtendedKeyUsageOID.SERVER_AUTH])
     builder = _builder(name, ca.subject, key, days).add_extension(alternatives, critical=False)
     builder = builder.add_extension(x509.BasicConstraints(False, None), critical=True).add_extension(server, critical=False)
@@ -83,12 +86,18 @@ def _make_server(folder: Path, names: Sequence[str], days: int) -> None:
     _store(folder / "server", key, builder.add_extension(authority, critical=False), ca_key)
 
 
+def _wanted(names: Sequence[str]) -> list[str]:
+    """The names of a certificate, each once."""
+    local = not names or any(is_loopback(name) for name in names)
+    return list(dict.fromkeys((*names, *(LOOPBACK if local else ()))))
+
+
 def _builder(subject: x509.Name, issuer: x509.Name, key: EllipticCurvePrivateKey, days: int) -> x509.CertificateBuilder:
     from cryptography import x509
 
     now = datetime.now(UTC)
     builder = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(key.public_key())
-    builder = builder.serial_number(x509.random_serial_number()).not_valid_before(now - timedelta(minutes=5))
+    builder = builder.serial_number(x509.random_serial_number()).not_valid_before(now - BACKDATED)
     builder = builder.not_valid_after(now + timedelta(days=days))
     return builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
 

@@ -27,7 +27,6 @@ class Code(StrEnum):
     # who sent it, and for what
     UNKNOWN_NODE = "unknown-node"
     BAD_SIGNATURE = "bad-signature"
-    FOREIGN_SIGNATURE = "foreign-signature"
     WRONG_KIND = "wrong-kind"
     WRONG_RUN = "wrong-run"
     PAST_ROUND = "past-round"

@@ -13,10 +13,13 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from ..core.declared import Contract
 from ..core.types import Int64Array
 from ..core.update import Total
+from . import agreed_model
+from .agreed_model import AGREED, KEPT, TAKEN
 from .caps import Caps
 from .codes import Code, FrameRefused
 from .exchange import Exchange, SentRequest
-from .frames import opened
+from .frames import Frame, FrameParts, opened
+from .health import DiskHealth
 from .intake import CONTRIBUTIONS, Open, RoundIntake
 from .journal import FRAME, Journal, JournalRecord
 from .links.port import ServerLink
@@ -78,6 +81,10 @@ class Collecting(Protocol):
         """Give it to every node that is there, until all have it or the time is up. Raises ServerStopped."""
         ...
 
+    def rest(self, seconds: float) -> None:
+        """Ask nobody for some seconds. Raises ServerStopped."""
+        ...
+
     @property
     def without(self) -> Collection[str]:
         """The names of the nodes that have not got the model."""
@@ -91,6 +98,8 @@ class RoundFolder(Founded, Protocol):
     def key(self) -> Ed25519PrivateKey: ...
     @property
     def start(self) -> int: ...
+    @property
+    def disk(self) -> DiskHealth: ...
 
     def log(self, text: str) -> None:
         """Append a line to the log."""
@@ -126,6 +135,7 @@ class Collector:
         self._sent: dict[str, SentRequest] = {}  # in this round
         self._journal: Journal | None = None
         self.without: set[str] = set()
+        self.words: dict[str, Frame] = {}  # of the nodes that have got the model
         self.elsewhere: set[str] = set()
 
     @property
@@ -204,11 +214,15 @@ class Collector:
 
     def offer(self, work: RoundWork) -> None:
         self._work, self._sent, self.without = work, {}, set(work.asked)
+        self.words = {}
 
     def give(self, seconds: float) -> None:
         work = self.work
         request = lambda name: self.requests.model(work, work.asked[name])  # noqa: E731
         self.exchange.gather(lambda: self.without - self.elsewhere, request, self.thank, seconds, self._sent)
+
+    def rest(self, seconds: float) -> None:
+        self.exchange.rest(seconds, self.thank)
 
     def thank(self, frames: Sequence[bytes]) -> None:
         """Take the words of nodes that have a model now."""
@@ -217,10 +231,44 @@ class Collector:
                 found = opened(frame)
                 if found.head.kind in CONTRIBUTIONS:
                     self.intake.receive(frame)  # late
-                else:
-                    self.without.discard(self.intake.identified(found))
+                    continue
+                node = self.intake.identified(found)
+                self.words[node] = found
+                self.without.discard(node)
+
+    def agree(self, digest: bytes, seconds: float) -> set[str]:
+        """Tells the nodes that have taken the offered model of each other's words, by which they
+        know that all have the same, and keep it. Returns the names of those that do.
+
+        digest: sha256 of what all nodes get of the model alike. Raises ServerStopped.
+        """
+        number = self.work.round
+        words = {
+            name: word
+            for name, word in self.words.items()
+            if (word.head.kind, word.head.round, word.head.model) == (TAKEN, number, digest)
+        }
+        body = agreed_model.written(words.values())
+        items = self.intake.contract.sizes["items"]
+        waiting = set(words) if len(words) >= agreed_model.enough(self.intake.members) else set()
+        kept = set[str]()
+
+        def request(name: str) -> FrameParts:
+            return self.requests.seal(AGREED, body, round=number, model=digest, items=items)
+
+        def take(frames: Sequence[bytes]) -> None:
+            for frame in frames:
+                with suppress(FrameRefused):
+                    found = opened(frame)
+                    node = self.intake.identified(found)
+                    waiting.discard(node)
+                    if found.head.kind == KEPT:
+                        kept.add(node)
+
+        self.exchange.gather(lambda: waiting, request, take, seconds)
+        return kept
 
     def kept(self, what: str, act: Callable[[], T]) -> T:
         """Write something to the disk, however long that takes."""
         number = 0 if self._work is None else self._work.round
-        return kept(self._folder.log, f"round {number}: the {what}", act, self.exchange.pause)
+        return kept(self._folder, f"round {number}: the {what}", act, self.exchange.pause)

@@ -49,8 +49,8 @@ class SecretDraws:
         return self._shard.update(received, devices, own, self.key("round", number, int(own[0])))
 
     def total(self, download: State, devices: State, users: Int64Array, number: int) -> Total:
-        """The sum of what the devices of `users` send in a round, one trained by itself after the other."""
-        total = self._shard.contract.empty_total()
+        """The sum of what the devices of `users` send in a round, one trained by itself after the other. To be given back to the shard."""
+        total = self._shard.take()
         for low in range(0, len(users), TOGETHER):
             places = np.arange(low, min(low + TOGETHER, len(users)))
             train = lambda place: self.update(download, devices, users, int(place[0]), number)  # noqa: E731

@@ -11,7 +11,6 @@ No private key leaves the machine on which it was made, and no row the node.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
@@ -22,12 +21,14 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from ..core.errors import InputError, at_least
+from ..core.files import copy_file, make_folder, rename_file
 from ..core.own import lasting, short
 from ..core.types import Int32Array, Int64Array
 from ..core.visits import some_visits
 from ..core.vocabulary import Vocabulary
 from ..data.interactions import Interactions
 from ..privacy.secure_sum.terms import Floors
+from .address import is_host, port_of
 from .catalogue import ITEMS, Items
 from .files import read_json, write_json
 from .identity import IDENTITY, is_name, is_signed, public_bytes, read_identity, write_identity
@@ -90,7 +91,8 @@ class EnrolmentRequest(NamedTuple):
 def _is_address(one: str) -> bool:
     """Whether a text is HOST:PORT, no longer than a record of a peer can hold; or empty."""
     host, _, port = one.rpartition(":")
-    return not one or (bool(host) and port.isdigit() and int(port) <= 65535 and len(one) <= LONGEST and one.isascii())
+    known = is_host(host.removeprefix("[").removesuffix("]")) and port_of(port) is not None
+    return not one or (known and len(one) <= LONGEST)
 
 
 def _rotation(run: str, name: str, key: str) -> bytes:
@@ -107,7 +109,7 @@ def identity(folder: Path, name: str, listen: str = "", advertise: tuple[str, ..
     for option, one in (("--listen", listen), *(("--advertise", one) for one in advertise)):
         if not _is_address(one):
             raise InputError(option, f"got {one!r}", expected="HOST:PORT, such as 10.0.0.7:9411")
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_folder(folder, mode=0o700)
     request = EnrolmentRequest(name, _new_key(folder / IDENTITY), listen, advertise)
     write_json(folder / REQUEST, request._asdict())
     return request
@@ -171,17 +173,17 @@ def join(
         )
     if not 1 <= least_users <= len(users):
         raise InputError("--least-users", f"got {least_users}", expected=f"1 to {len(users)}, the node's users")
-    _check_epsilon(invitation, terms, epsilon, (floors or Floors()).people)
+    check_epsilon(invitation, terms, epsilon, (floors or Floors()).people)
     items = Items.read(invitation / ITEMS, terms.items_sha256).vocabulary
     terms.check(own, algorithm)
     joined = with_items(rows, items.indices(rows.items.ids.tolist()), items)
-    for line in told(invitation):
+    for line in told(invitation, algorithm):
         tell(line)
     NodeStore.create(folder / STORE, joined, users).close()
     take(folder, invitation)
     about: dict[str, Any] = {"name": request.name}
     if terms.has_server:
-        about |= {"floors": asdict(floors or Floors()), "own": dict(own or {}), "least_users": least_users,
+        about |= {"floors": asdict(floors or Floors()), "own": dict(own or {}), "least_users": least_users, "epsilon": epsilon,
                   "algorithm": lasting(algorithm) if algorithm else "", **of_server(invitation)}  # fmt: skip
     else:
         about |= {"listen": request.listen or "0.0.0.0:0", "advertise": request.advertise}
@@ -189,15 +191,17 @@ def join(
     return users
 
 
-def _check_epsilon(invitation: Path, terms: FederationTerms, most: float | None, people: int) -> None:
-    """Refuses terms by which a user gives up more than the owner allows, as far as sums of so many people prove."""
+def check_epsilon(invitation: Path, terms: FederationTerms, most: float | None, people: int, sums: int | None = None) -> None:
+    """Refuses terms by which a user gives up more than the owner allows, as far as sums of so many people prove. sums: that may leave a
+    node; None = as many as the terms say."""
     if most is None:
         return
     if not most > 0:
         raise InputError("--epsilon", f"got {most:g}", expected="a number above 0")
-    proven = terms.proven(people)
+    sums = terms.sums if sums is None else sums
+    proven = terms.proven(people, sums)
     if proven is None or proven > most:
-        problem = "its terms prove no epsilon" if proven is None else f"its {terms.rounds} rounds may spend epsilon {proven:.4g}"
+        problem = "its terms prove no epsilon" if proven is None else f"its {sums} rounds may spend epsilon {proven:.4g}"
         fix = "ask the operator for more noise, a shorter clip or fewer rounds"
         raise InputError(str(invitation), problem, expected=f"at most {most:g} at delta {terms.protection.delta:g}", fix=fix)
 
@@ -221,7 +225,7 @@ def accept(folder: Path, invitation: Path) -> None:
         raise InputError(str(invitation), "is for other users than this node's", fix="ask the operator why")
     take(folder, invitation)
     if rotated:
-        (folder / NEXT).replace(folder / IDENTITY)
+        rename_file(folder / NEXT, folder / IDENTITY)
     write_json(folder / NODE, about | (of_server(invitation) if terms.has_server else {}))
 
 
@@ -244,7 +248,7 @@ def take(folder: Path, invitation: Path) -> None:
     """Copy what a node needs of an invitation into its folder."""
     for part in INVITED:
         if (invitation / part).exists() and invitation != folder:
-            shutil.copyfile(invitation / part, folder / part)
+            copy_file(invitation / part, folder / part)
 
 
 def of_server(invitation: Path) -> dict[str, Any]:
@@ -253,8 +257,9 @@ def of_server(invitation: Path) -> dict[str, Any]:
     return {"server": where.server, "tls": where.tls}
 
 
-def told(invitation: Path) -> list[str]:
-    """What a node agrees to by taking an invitation up, in lines for its owner. Raises InputError."""
+def told(invitation: Path, place: str = "") -> list[str]:
+    """What a node agrees to by taking an invitation up, in lines for its owner. place: of an
+    algorithm of the owner's own. Raises InputError."""
     terms = FederationTerms.read(invitation / TERMS)
     settings = ", ".join(f"{name}={value}" for name, value in sorted(terms.settings.items())) or "as they come"
     others = "the server" if terms.has_server else "everybody"
@@ -271,8 +276,10 @@ def told(invitation: Path) -> list[str]:
         return [f"run {terms.run}, {where}", *lines, pushes, f"draws={draws}", terms.limits()]
     server = read_server_invitation(invitation)
     where = f"server {server.server}, {'with' if server.tls else 'WITHOUT'} TLS"
-    sizes = f"{terms.rounds} rounds, {terms.users} users, {terms.items} items"
-    return [f"run {terms.run}, {where}", *lines, sizes, f"draws={draws}", terms.limits()]
+    more = f" (or {terms.sums} with lost ones)" if terms.masked else ""
+    sizes = f"{terms.rounds} rounds{more}, {terms.users} users, {terms.items} items"
+    limits = [terms.limits(place), *terms.reveals(place)]
+    return [f"run {terms.run}, {where}", *lines, sizes, f"draws={draws}", *limits]
 
 
 def with_items(rows: Interactions, place: Int32Array, items: Vocabulary) -> Interactions:

@@ -44,6 +44,18 @@ def watch(
         look(left)
 
 
+def rest(seconds: float, stop: Event, hear: Callable[[float], None]) -> None:
+    """Let some seconds pass, in which nobody is asked and `hear` is called for a moment again and again. Raises ServerStopped when `stop`
+    is set."""
+    until = time.monotonic() + seconds
+    while (left := until - time.monotonic()) > 0:
+        moment, began = min(POLL, left), time.monotonic()
+        hear(moment)
+        heard = time.monotonic() - began
+        if stop.wait(max(0.0, moment - heard)):
+            raise ServerStopped
+
+
 @final
 class Exchange:
     """The server's requests to its nodes and their answers, over a link. waits: is called now and then with the names of missing nodes.
@@ -78,6 +90,15 @@ class Exchange:
             self._link.acknowledge()
 
         watch(missing, look, seconds, self._stop, self._waits)
+
+    def rest(self, seconds: float, take: Callable[[Sequence[bytes]], None]) -> None:
+        """Ask nobody for some seconds; take: handles what comes nevertheless, so that no node waits for a word. Raises ServerStopped."""
+
+        def hear(moment: float) -> None:
+            take([frame for _, frame in self._link.receive(moment)])
+            self._link.acknowledge()
+
+        rest(seconds, self._stop, hear)
 
     def pause(self, seconds: float) -> None:
         """Wait for some seconds. Raises ServerStopped when the server is told to stop meanwhile."""

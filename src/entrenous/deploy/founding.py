@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from ..core.declared import declared, is_federated, is_gossip
 from ..core.discover import kind_of
 from ..core.errors import InputError, at_least
+from ..core.files import copy_file, make_folder, write_atomically
 from ..core.own import is_place, lasting, short
 from ..core.program import source_sha256
 from ..core.protocols import Catalogue
@@ -41,6 +42,7 @@ from .tickets import DAYS, Ticket, ends
 PORT = 8443
 EVERYWHERE = "0.0.0.0", "::", ""
 SERVER, OPERATOR, PLACE = "server", "operator", "place.json"
+ROOM = 0.2  # share of the devices that private sums can do without, and keep their noise
 Requests = Sequence[tuple[EnrolmentRequest, int]]  # each with the number of users it may have; peers have one
 
 
@@ -112,6 +114,7 @@ def found_federation(
         "terms",
     )  # fmt: skip
     terms.check(place=own)
+    terms = terms.pinned(place=own)
     members = enrolled(terms, Members({}, terms.users), requests, ends(days))
     place = (place or Place()).checked() if terms.has_server else None
     about = {"bootstraps": _bootstraps(requests, members)} if place is None else place._asdict()
@@ -136,8 +139,13 @@ def _protection(algorithm: Any, profile: str, asked: Mapping[str, Any], more: Ma
         raise InputError("--profile private", problem, fix=fix)
     repeated = more.get("draws") == "public" and profile != DP  # which the terms refuse, and say why
     across = {"noise_from": "seed" if repeated else "system"}
-    if (quorum := float(more.get("quorum", 1.0))) < 1:
-        across["lost"] = str(round(1 - quorum, 6))
+    lost = round(1 - float(more.get("quorum", 1.0)), 6)
+    if profile == PRIVATE:
+        # nodes refuse a sum that has less noise than was promised; without room, no node that lies
+        # could ever be shut out, which takes as many people out of the rounds as a sum must have
+        lost = max(lost, ROOM)
+    if lost:
+        across["lost"] = str(lost)
     return {"protection": protection_of(profile, {**across, **asked}, traits).model_dump(mode="json")}
 
 
@@ -179,11 +187,11 @@ def _founded(
 ) -> FoundedFederation:  # fmt: skip
     """Writes the operator's own files, a certificate where there is to be one, and an invitation for each member. own: the place of an
     algorithm that is none of `entrenous algorithms`, else ""."""
-    operator.mkdir(parents=True, mode=0o700)
+    make_folder(operator, mode=0o700)
     write_identity(operator / IDENTITY, key)
     write_text(operator / TERMS, terms.text())
     write_text(operator / MEMBERS, members.text())
-    (operator / ITEMS).write_text(items.text, encoding="utf-8")
+    write_atomically(operator / ITEMS, items.text.encode())
     write_json(operator / PLACE, about)
     if about.get("tls"):
         make_keys(operator / "keys", names=about["names"])
@@ -308,14 +316,14 @@ def write_invitation(folder: Path, name: str, members: Members) -> Path:
     """Write the folder to send to a member of the federation in `folder`."""
     operator, own = operator_folder(folder), folder / "invitations" / name
     terms, place = FederationTerms.read(operator / TERMS), read_json(operator / PLACE)
-    own.mkdir(parents=True, exist_ok=True)
+    make_folder(own)
     for part in (TERMS, ITEMS):
-        shutil.copyfile(operator / part, own / part)
+        copy_file(operator / part, own / part)
     if terms.has_server:
         write_text(own / MEMBERS, members.text())
         write_json(own / INVITATION, {"server": Place(**place).reached, "tls": place["tls"]})
         if place["tls"]:
-            shutil.copyfile(operator / "keys" / "ca.crt", own / "ca.crt")
+            copy_file(operator / "keys" / "ca.crt", own / "ca.crt")
     else:
         write_json(own / INVITATION, _peer_invitation(operator, terms, members.nodes[name], place["bootstraps"]))
     return own

@@ -123,6 +123,19 @@ def opened(buffer: bytes, largest: int = BODY) -> Frame:
     return Frame(head, said, bytes(view[START.size + length : START.size + length + SIGNATURE]), body)
 
 
+def headed(said: bytes, signature: bytes) -> Frame:
+    """A frame of which only the head came, with its signature. Raises FrameRefused."""
+    return Frame(_head(said), said, signature, memoryview(b""))
+
+
+def claimed_node(buffer: bytes) -> str:
+    """The name of the node that claims to have sent a frame, by its head alone. Raises FrameRefused."""
+    start = memoryview(buffer)[: START.size]
+    length = head_length(start)
+    head = _head(bytes(memoryview(buffer)[START.size : START.size + length]))
+    return head.node.decode("ascii")
+
+
 def head_length(start: memoryview | bytes) -> int:
     """The length of a frame's header, from its first bytes. Raises FrameRefused for one too long, before it is read."""
     start = bytes(start)

@@ -6,6 +6,8 @@ import json
 import time
 from typing import Literal, Self, final
 
+from ..core.printed import plain
+
 LogFormat = Literal["text", "json"]
 
 
@@ -37,6 +39,6 @@ def written(text: str, form: LogFormat) -> bytes:
     """A line as it is in the log, with the time."""
     when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     if form == "text":
-        return f"{when} {text}\n".encode()
+        return f"{when} {plain(text)}\n".encode()
     line = text if isinstance(text, LogLine) else LogLine(text, "note")
     return (json.dumps({"time": when, "level": line.level, "event": line.event, **line.about, "text": str(line)}) + "\n").encode()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, final
 
@@ -19,11 +20,13 @@ MEMBERS = "members.json"
 
 class Member(NamedTuple):
     """A member of a federation. key: the node's Ed25519 public key; users: int64, the federation's numbers of the users it
-    serves, ascending; a peer serves one. until: when a peer's ticket ends, in seconds since 1970; 0 with a server."""
+    serves, ascending; a peer serves one. until: when a peer's ticket ends, in seconds since 1970; 0 with a server. rests: whether it is in
+    no round any more, since somebody else was shut out (`leaving`)."""
 
     key: Ed25519PublicKey
     users: Int64Array
     until: int = 0
+    rests: bool = False
 
 
 class FormerMember(NamedTuple):
@@ -50,11 +53,14 @@ class Members:
             if np.any(self._node[member.users] >= 0):
                 raise InputError(f"member {name}", "serves a user that another node serves", expected="one node for each user")
             self._node[member.users] = number
+        self._rests = np.array([member.rests for member in self.nodes.values()], bool)
 
     def by_node(self, users: Int64Array) -> dict[str, Int64Array]:
-        """The users among `users` that each node serves, ascending, for the nodes that serve some. Users without a node are
-        left out."""
+        """The users among `users` that each node serves, ascending, for the nodes that serve some. Users without a node, or of one
+        that rests, are left out."""
         node = self._node[users]
+        if self._rests.any():
+            node = np.where((node >= 0) & self._rests[node], -1, node)
         return {self.names[n]: np.sort(users[node == n]) for n in np.unique(node[node >= 0])}
 
     @property
@@ -83,10 +89,31 @@ class Members:
         rest = {other: member for other, member in self.nodes.items() if other != name}
         return Members(rest, self.users, [*self.former, _former(name, self.nodes[name])])
 
+    def roll(self) -> dict[str, bytes]:
+        """The keys by which parties of secure sums know each other, by name: also of who was shut out. The roll is what all owners
+        agreed on when they joined, and stays; whom a sum is of is for each node to see (`secure_sum.memory`)."""
+        former = {one.name: bytes.fromhex(one.key) for one in self.former}
+        now = {name: member.key.public_bytes_raw() for name, member in self.nodes.items()}
+        return {**former, **now}
+
+    @property
+    def parties(self) -> str:
+        """The sha256 of who can be in sums: of the names of the nodes that do not rest; "" while those are all who ever were members."""
+        active = [name for name, member in self.nodes.items() if not member.rests]
+        if active == sorted(self.roll()):
+            return ""
+        return hashlib.sha256("\n".join(active).encode()).hexdigest()
+
+    def resting(self, names: Collection[str]) -> Members:
+        """The list with some nodes that are asked no more. They stay members, who are given the trained model."""
+        found = {name: member._replace(rests=member.rests or name in names) for name, member in self.nodes.items()}
+        return Members(found, self.users, self.former)
+
     def text(self) -> str:
         """The list as JSON text; users as [first, last] of consecutive numbers."""
         nodes = {
             name: {"key": member.key.public_bytes_raw().hex(), "users": _stretches(member.users), "until": member.until}
+            | ({"rests": True} if member.rests else {})
             for name, member in self.nodes.items()
         }
         return json.dumps({"format": FORMAT, "nodes": nodes, "former": [one._asdict() for one in self.former]}, indent=1)
@@ -118,7 +145,7 @@ def _member(said: Mapping[str, Any], most: int) -> Member:
         raise ValueError(f"users of 0 to {most - 1}")
     users = [np.arange(low, high + 1) for low, high in said["users"]]
     key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(said["key"]))
-    return Member(key, np.concatenate(users or [np.empty(0, np.int64)]), int(said["until"]))
+    return Member(key, np.concatenate(users or [np.empty(0, np.int64)]), int(said["until"]), bool(said.get("rests", False)))
 
 
 def _stretches(users: Int64Array) -> list[tuple[int, int]]:

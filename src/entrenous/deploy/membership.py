@@ -9,16 +9,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import closing
 from datetime import UTC, datetime
+from math import ceil
 from pathlib import Path
 from time import time
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..core.errors import InputError, at_least
+from ..core.files import copy_file, rename_file
+from ..privacy.secure_sum.terms import Floors
 from . import server_folder
 from .certificates import expiry, make_keys, names_of
 from .files import read_json, write_json, write_text
 from .founding import OPERATOR, PLACE, SERVER, Requests, enrolled, operator_folder, write_invitation
 from .identity import IDENTITY, read_identity
+from .leaving import resting_with
 from .members import MEMBERS, Members
 from .node_store import STORE, NodeStore
 from .terms import TERMS, FederationTerms
@@ -35,15 +39,34 @@ def invite(folder: Path, requests: Requests, days: float = DAYS) -> list[Path]:
     room for, and for a federation with secure sums, whose nodes have agreed on the list.
     """
     operator, terms, before = _opened(folder)
+    _not_masked(folder, terms)
     members = enrolled(terms, before, requests, ends(days))
     _write(operator, terms, members)
     return [write_invitation(folder, request.name, members) for request, _ in requests]
 
 
-def shut_out(folder: Path, name: str) -> int:
-    """Remove a node from the membership list; of peers, sign a list of revoked keys with its key. Returns how many users it had.
+def _enough_for_noise(terms: FederationTerms) -> int:
+    """The people that a federation has to keep, for the sums of its rounds to have all their noise:
+    a round asks a share of them, and shares of noise are sized for `lost` of those to be missing."""
+    own = terms.protection
+    if not (own.noise and own.noise_by == "devices"):
+        return 1
+    return ceil(terms.users * (1 - own.lost) - 1e-9)
 
-    Raises InputError for a name that is not in the list, for the last node, and for a federation with secure sums.
+
+class ShutOut(NamedTuple):
+    """Who is shut out. users: how many it had; resting: the nodes that are in no round any more, since sums are masked."""
+
+    users: int
+    resting: Sequence[str] = ()
+
+
+def shut_out(folder: Path, name: str, rest_others: bool = False) -> ShutOut:
+    """Remove a node from the membership list; of peers, sign a list of revoked keys with its key.
+
+    rest_others: whether other nodes may be taken out of all rounds with it, where sums are masked and nodes consent to no sum without that
+    one alone (`leaving`). Raises InputError for a name that is not in the list, for the last node, and where others would have to rest and
+    may not, or too few would be left; it says who.
     """
     operator, terms, members = _opened(folder)
     member = members.nodes.get(name)
@@ -53,8 +76,30 @@ def shut_out(folder: Path, name: str) -> int:
         raise InputError(
             "NAME", f"'{name}' is the only node", expected="one that others remain beside", fix="stop the server instead"
         )
-    _write(operator, terms, members.without(name))
-    return len(member.users)
+    resting = _resting(operator, terms, members, name, rest_others) if terms.masked else []
+    _write(operator, terms, members.without(name).resting(resting))
+    return ShutOut(len(member.users), resting)
+
+
+def _resting(operator: Path, terms: FederationTerms, members: Members, name: str, may: bool) -> list[str]:
+    """The nodes that have to rest when `name` is shut out. Raises InputError where they may not, or too few would be left."""
+    active = {each: len(member.users) for each, member in members.nodes.items() if not member.rests}
+    if name not in active:
+        return []  # it is in no sum, so nothing differs without it
+    floors = Floors(people=terms.protection.people, parties=terms.protection.parties, apart=terms.apart)
+    fewest = _enough_for_noise(terms)
+    past = server_folder.past_sums(operator)
+    found = resting_with(name, active, past, floors, terms.run, fewest)
+    both = f"{floors.parties} nodes with {floors.people} people"
+    problem = f"a sum without '{name}' alone would tell what it sent; nodes consent to a difference of at least {both}"
+    if found is None:
+        least = max(floors.people, fewest)
+        problem += f", and {floors.parties} with {least} people have to be left of {len(active)} with {sum(active.values())}"
+        raise InputError("NAME", problem, fix="found the federation anew with `entrenous federation new`")
+    if found and not may:
+        fix = "--rest-others has them rest for good: they keep their users, are asked no more, and get the trained model"
+        raise InputError("NAME", problem, expected=f"{len(found)} more that leave the rounds: {', '.join(found)}", fix=fix)
+    return found
 
 
 def renew_tickets(folder: Path, days: float = DAYS) -> list[Path]:
@@ -80,15 +125,15 @@ def renew_certificate(folder: Path, names: Sequence[str] = ()) -> tuple[datetime
         fix = "bring it back for this, or move ca.crt away too to make a new authority"
         raise InputError(str(keys / "ca.key"), "is missing", fix=fix)
     for part in PARTS:
-        (keys / part).replace(keys / f"{part}.old")
+        rename_file(keys / part, keys / f"{part}.old")
     try:
         until = make_keys(keys, names=wanted)
     except BaseException:
         for part in PARTS:
-            (keys / f"{part}.old").replace(keys / part)
+            rename_file(keys / f"{part}.old", keys / part)
         raise
     for invitation in (folder / "invitations").glob("*/ca.crt"):
-        invitation.write_bytes((keys / "ca.crt").read_bytes())
+        copy_file(keys / "ca.crt", invitation)
     return until, anew
 
 
@@ -103,20 +148,66 @@ def rewind(folder: Path, number: int) -> int:
     On a server, which must not be running: to a round whose model it has kept. On a node: let a server that went back go on, with the
     node's newest private vectors; by itself a node refuses to, since it would repeat the random draws of those rounds.
 
-    Raises InputError for a round to come or one not kept, and for secure sums: two sums of one round may tell what a node sent.
+    Raises InputError for a round to come or one not kept, and for masked sums, of which no round comes again: see `go_back`.
     """
     at_least("--rounds", number, 0)
-    folder = folder / SERVER if (folder / SERVER / PLACE).exists() else folder
-    terms = FederationTerms.read(folder / TERMS)
-    if not terms.has_server:
-        raise InputError(str(folder), "peers have no rounds", expected="the folder of a server, or of a node with one")
+    folder = rewound_folder(folder)
+    terms = _of_rounds(folder)
     if terms.masked:
-        problem = "two secure sums of one round may tell what a node has sent"
-        raise InputError(str(folder), problem, fix="found the federation anew with `entrenous federation new`")
+        raise InputError(str(folder), "no round of masked sums comes again", expected="`going_back.go_back`")
     if is_server(folder):
         return server_folder.rewind(folder, number)
     with closing(NodeStore(folder / STORE)) as store:
         return store.rewind(number)
+
+
+def rewound(folder: Path, number: int, after: int = -1) -> list[str]:
+    """Go back to where `number` rounds were done, by `rewind` or, where sums are masked, by `going_back`. Returns what was done and is to
+    be done, in lines for people. after: as for `going_back.go_back`. Raises InputError."""
+    at_least("--rounds", number, 0)
+    folder = rewound_folder(folder)
+    terms, of_server = _of_rounds(folder), is_server(folder)
+    if after >= 0 and not (terms.masked and of_server):
+        raise InputError("--after", "is for a server with masked sums", fix="leave it out")
+    if terms.masked:
+        return _gone_back(folder, number, after) if of_server else _allowed(folder, number)
+    before = rewind(folder, number)
+    if of_server:
+        every = f"on every node: entrenous federation rewind NODE --rounds {number}"
+        return [f"{folder}: from round {before} back to {number}; {every}"]
+    return [f"{folder}: from round {before} back to {number}, with the users' newest vectors"]
+
+
+def _gone_back(folder: Path, number: int, after: int) -> list[str]:
+    from .going_back import go_back  # with the algorithm's libraries
+
+    done = go_back(folder, number, after)
+    lines = [f"{folder}: from {done.before} rounds back to {done.counted}; the next one has the number {done.number}"]
+    if done.wanted <= done.left:
+        return [*lines, "nodes go on by themselves"]
+    by_itself = f"nodes answer {done.left} rounds more by themselves, and {done.wanted} are to come"
+    return [*lines, f"{by_itself}: each owner who agrees runs: entrenous federation rewind NODE --rounds {number}"]
+
+
+def _allowed(folder: Path, number: int) -> list[str]:
+    from .going_back import allow_sums
+
+    now = allow_sums(folder, number)
+    spent = "" if now.epsilon is None else f", which spends epsilon {now.epsilon:.4g}"
+    return [f"{folder}: updates of {now.sent} rounds have left, in masked sums; of {now.most} may{spent}"]
+
+
+def rewound_folder(folder: Path) -> Path:
+    """The server's folder, where the operator's was named."""
+    return folder / SERVER if (folder / SERVER / PLACE).exists() else folder
+
+
+def _of_rounds(folder: Path) -> FederationTerms:
+    """The terms of a federation that has rounds. Raises InputError."""
+    terms = FederationTerms.read(folder / TERMS)
+    if not terms.has_server:
+        raise InputError(str(folder), "peers have no rounds", expected="the folder of a server, or of a node with one")
+    return terms
 
 
 def to_do(folder: Path) -> str:
@@ -139,10 +230,14 @@ def is_server(folder: Path) -> bool:
 def _opened(folder: Path) -> tuple[Path, FederationTerms, Members]:
     operator = operator_folder(folder)
     terms = FederationTerms.read(operator / TERMS)
+    return operator, terms, Members.read(operator / MEMBERS, terms.users)
+
+
+def _not_masked(folder: Path, terms: FederationTerms) -> None:
+    """Raise InputError where owners have agreed on all who may ever be in a sum with them."""
     if terms.masked:
         problem = "every node of a secure sum has agreed on who takes part"
         raise InputError(str(folder), problem, fix="found the federation anew with `entrenous federation new`")
-    return operator, terms, Members.read(operator / MEMBERS, terms.users)
 
 
 def _write(operator: Path, terms: FederationTerms, members: Members) -> None:

@@ -24,6 +24,7 @@ from ..federation.executors import Threads
 from ..federation.shard import Shard
 from ..privacy.secure_sum.terms import Floors
 from . import contribution
+from .agreed_model import AGREED, KEPT, TAKEN, OfferedModel, check_agreed
 from .catalogue import ITEMS, Items
 from .codes import Code, FrameRefused
 from .draws import SecretDraws
@@ -33,11 +34,13 @@ from .identity import IDENTITY, read_identity
 from .members import MEMBERS, Members
 from .node_store import NODE, STORE, GivenAnswer, MaskedVector, NodeStore
 from .receipt import UpdateTally, of_users
-from .request import NodeRequest
+from .request import NodeRequest, announced
 from .responder import Responder
-from .secure import KINDS
+from .secure import KINDS, OPEN
 from .secure_node import SecureSide
 from .terms import TERMS, FederationTerms
+
+SAID = "said"  # the fact that names the trained model of which this node last said that it had come
 
 
 @final
@@ -70,6 +73,7 @@ class FederatedNode:
             devices = key_of(self.terms.seed, "devices")
             first = self.shard.init_devices(devices) if self._secret is None else self._secret.init_devices()
             self.store.begin(arrays_of(first))
+        self._offered: OfferedModel | None = None
         self._kinds: dict[str, Callable[[Frame], bytes]] = {
             "hello": self.responder.hello,
             "work": self._work,
@@ -78,8 +82,16 @@ class FederatedNode:
         if self.terms.masked:
             members = Members.read(folder / MEMBERS, self.terms.users)
             floors = Floors(**about.get("floors", {}))
-            secure = SecureSide(self, members, replace(floors, noise=floors.noise or self.terms.protection.noise > 0))
-            self._kinds = {"hello": self.responder.hello, "model": self._model, **dict.fromkeys(KINDS, secure.answer)}
+            noise = floors.noise or self.terms.protection.noise > 0
+            secure = SecureSide(self, members, replace(floors, noise=noise))
+            stages = dict.fromkeys((*KINDS, OPEN), secure.answer)
+            self._members = members
+            self._kinds = {
+                "hello": self.responder.hello,
+                "model": self._offered_model,
+                AGREED: self._agreed_model,
+                **stages,
+            }
 
     def close(self) -> None:
         self.store.close()
@@ -110,11 +122,43 @@ class FederatedNode:
 
     def _model(self, frame: Frame) -> bytes:
         """A model for all of the node's users, to recommend by."""
-        if (kept := self.store.model()) is not None and frame.head.round < kept[0]:
+        download = self._read_model(frame)
+        self.store.receive_model(frame.head.round, arrays_of(download))
+        return self.responder.seal(TAKEN, round=frame.head.round)
+
+    def _offered_model(self, frame: Frame) -> bytes:
+        """The same under masks, where a server may lie to one node: a model that is kept once
+        enough other nodes have the same. A node says of one model a round that it has come, for
+        good: of two it could help two models to a quorum each."""
+        download = self._read_model(frame)
+        number = frame.head.round
+        digest = announced(self.contract, download)
+        said = self.store.fact(SAID) or ""
+        word = f"{number} {digest.hex()}"
+        if said.startswith(f"{number} ") and said != word:
+            raise FrameRefused(Code.CONFLICT, "another trained model of this round has come before")
+        if said and int(said.split()[0]) > number:
+            raise FrameRefused(Code.PAST_ROUND, "a newer trained model has come")
+        self.store.note(SAID, word)
+        self._offered = OfferedModel(number, digest, arrays_of(download))
+        return self.responder.seal(TAKEN, round=number, model=digest)
+
+    def _agreed_model(self, frame: Frame) -> bytes:
+        """The words of the other nodes, by which the offered model is kept or not."""
+        offered = self._offered
+        if offered is None:
+            raise FrameRefused(Code.NOT_ASKED, "no model was offered since this node started")
+        check_agreed(frame.body, offered, self.terms.run, self._members)
+        self.store.receive_model(offered.round, offered.arrays)
+        return self.responder.seal(KEPT, round=offered.round, model=offered.digest)
+
+    def _read_model(self, frame: Frame) -> State:
+        """A model for all of the node's users. Raises FrameRefused."""
+        kept = self.store.model()
+        if kept is not None and frame.head.round < kept[0]:
             raise FrameRefused(Code.PAST_ROUND, "a newer model has come")
         download, _ = self.responder.read_download(frame, {}, len(self.shard.users))
-        self.store.receive_model(frame.head.round, arrays_of(download))
-        return self.responder.seal("taken", round=frame.head.round)
+        return download
 
     # ---- the parts of a round, which a secure one has too ----------------------------------------------------------------------------
 

@@ -17,13 +17,13 @@ from typing import NamedTuple, final
 
 import numpy as np
 
-from ..core.errors import EntrenousError, InputError
+from ..core.errors import EntrenousError, InputError, NotYet, may_pass
 from ..core.files import write_private
 from ..core.types import Array, Int64Array
 from ..core.vocabulary import Vocabulary
 from ..data.interactions import NO_TIME, Interactions, build
 from ..data.visits import VisitColumns, visit_columns, with_visits
-from ..privacy.secure_sum.memory import PastSum
+from ..privacy.secure_sum.memory import PastSum, sharing
 from .catalogue import Items
 from .files import FORMAT, check_format
 
@@ -77,6 +77,15 @@ class LeftDevice(NamedTuple):
     people: int
 
 
+class StoreStanding(NamedTuple):
+    """How far a node is. rounds: before which its private state is, so many it has trained in or missed; model: the round of its newest
+    model, None before the first; sums: secure sums that it remembers."""
+
+    rounds: int
+    model: int | None
+    sums: int
+
+
 @final
 class NodeStore:
     """The SQLite file of one node, readable by its owner alone. Use it from one thread at a time."""
@@ -91,6 +100,8 @@ class NodeStore:
             self.connection = _connected(path)
             found = self.fact("format")
         except sqlite3.DatabaseError as bad:
+            if may_pass(bad):
+                raise NotYet(str(path), f"cannot be used now ({bad})", fix="make room, or wait; nothing is lost") from None
             raise EntrenousError(f"{path}: cannot be read ({bad}); restore it from a backup, or enrol the node anew") from None
         check_format(path, found)
 
@@ -121,6 +132,11 @@ class NodeStore:
         """The stored text of a name; None if nothing was stored under it."""
         found = self.connection.execute("select value from fact where name = ?", (name,)).fetchone()
         return None if found is None else str(found[0])
+
+    def note(self, name: str, value: str) -> None:
+        """Store a text under a name."""
+        with self.connection:
+            self.connection.execute("insert or replace into fact values (?, ?)", (name, value))
 
     @property
     def users(self) -> Int64Array:
@@ -167,6 +183,21 @@ class NodeStore:
         """The newest private state, arrays by name, with the number of the round that it precedes; None before the first."""
         found = self.connection.execute("select round, arrays from state order by round desc limit 1").fetchone()
         return None if found is None else (int(found[0]), _arrays(found[1]))
+
+    def standing(self) -> StoreStanding:
+        """How far the node is, without reading an array."""
+        query = "select (select max(round) from state), (select max(round) from model), (select count(*) from summed)"
+        rounds, model, sums = self.connection.execute(query).fetchone()
+        return StoreStanding(int(rounds or 0), model, sums)
+
+    def version(self) -> int:
+        """A number that changes when another connection has written to the store."""
+        return int(self.connection.execute("pragma data_version").fetchone()[0])
+
+    def counted(self) -> tuple[int, int]:
+        """How many users and how many rows the node has."""
+        users, rows = self.connection.execute("select (select count(*) from user), (select count(*) from row)").fetchone()
+        return users, rows
 
     def begin(self, private: Mapping[str, Array]) -> None:
         """Store the private state before the first round, arrays by name."""
@@ -233,9 +264,11 @@ class NodeStore:
     def past_sums(self) -> tuple[PastSum, ...]:
         """The secure sums that the node has consented to, from the first one."""
         found = self.connection.execute("select model, parties, own from summed order by round").fetchall()
-        return tuple(
-            PastSum(model, json.loads(parties), frozenset(np.frombuffer(own, np.int64).tolist())) for model, parties, own in found
-        )
+        sums: list[PastSum] = []
+        for model, parties, own in found:
+            one = PastSum(model, json.loads(parties), frozenset(np.frombuffer(own, np.int64).tolist()))
+            sums.append(sharing(reversed(sums), one))
+        return tuple(sums)
 
     def remember_sum(self, number: int, summed: PastSum) -> None:
         """Store the secure sum of a round, before the node's consent leaves."""

@@ -23,7 +23,7 @@ from ..core.update import Total
 from .channel import Channel, Order
 from .codes import Code
 from .contribution import add, read_sum
-from .exchange import POLL, watch
+from .exchange import POLL, rest, watch
 from .links.https import HttpsPlan, listen
 from .log_line import LogLine
 from .metrics import LinkTally
@@ -149,6 +149,9 @@ class WorkerPool:
     def give(self, seconds: float) -> None:
         self.gather(seconds)
 
+    def rest(self, seconds: float) -> None:
+        rest(seconds, self._stop, self._listen)
+
     def end(self) -> Total:
         """The sums of all workers. Who was taken by two of them counts with the first: the others leave it out."""
         seen, total, work = set[str](), self._contract.empty_total(), self._work
@@ -185,9 +188,9 @@ class WorkerPool:
             with suppress(OSError):  # it has died, which is noticed when it is listened to
                 worker.channel.send(*order)
 
-    def _listen(self) -> None:
+    def _listen(self, seconds: float = POLL) -> None:
         """Takes reports for a moment."""
-        ready = select([worker.channel for worker in self.workers], [], [], POLL)[0]
+        ready = select([worker.channel for worker in self.workers], [], [], seconds)[0]
         for at, worker in enumerate(self.workers):
             if worker.channel in ready:
                 try:

@@ -160,6 +160,10 @@ class ReplicaPool:
     def give(self, seconds: float) -> None:
         self.gather(seconds)
 
+    def rest(self, seconds: float) -> None:
+        if self._stop.wait(seconds):
+            raise ServerStopped
+
     def end(self) -> Total:
         """The sum of what all replicas have. Where one is lost for good before it has told its sum, its nodes are asked again."""
         for _ in range(TRIES):
@@ -176,7 +180,7 @@ class ReplicaPool:
 
     def _open(self, word: str, work: RoundWork) -> None:
         self._work, self._word, self._done, self._read = work, word, {}, 0
-        _, state, _ = standing(self._held, self._server.algorithm)
+        state = standing(self._held, self._server.algorithm).state
         self._ask("begin", word, work.round, work.model, stored(state))
 
     def _totals(self) -> MergedTotal:

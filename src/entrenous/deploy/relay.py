@@ -16,6 +16,7 @@ from ..core.protocols import State
 from ..core.types import Int64Array
 from ..core.update import Total
 from . import contribution
+from .agreed_model import TAKEN
 from .codes import Code, FrameRefused
 from .collector import Collector
 from .files import read_json
@@ -23,7 +24,7 @@ from .frames import Frame
 from .identity import IDENTITY, read_identity
 from .links.port import ServerLink
 from .members import MEMBERS, Members
-from .node_store import NODE
+from .node_store import NODE, StoreStanding
 from .request import NodeRequest, RoundWork
 from .responder import Responder
 from .server_folder import ServerFolder
@@ -53,6 +54,10 @@ class Relay:
         with self._turn:
             return self.responder.answer(request, self._kinds)
 
+    def standing(self) -> StoreStanding:
+        """How far it is. It keeps no model and remembers no sums."""
+        return StoreStanding(max(self._answers(), default=-1) + 1, None, 0)
+
     def _work(self, frame: Frame) -> bytes:
         request, _ = self.responder.read_request(frame)
         given = self._given(request)
@@ -81,7 +86,7 @@ class Relay:
         """A model for all users, handed on to the relay's nodes."""
         download, _ = self.responder.read_download(frame, {}, len(self.responder.users))
         self._hand_on(frame.head.round, download)
-        return self.responder.seal("taken", round=frame.head.round)
+        return self.responder.seal(TAKEN, round=frame.head.round)
 
     def _hand_on(self, number: int, download: State) -> None:
         everyone = {name: member.users for name, member in self._below.members.nodes.items()}

@@ -84,7 +84,8 @@ class Replica:
         self._link, self.stopping = ReplicaLink(Traffic(once=True)), threading.Event()
         self._collector = Collector(self.folder, self._contract, self._link, self.stopping)
         largest = largest_answer(terms, members, plan.algorithm)
-        self._app = application(Front(Admission(terms.run, members.nodes), self._link.traffic, None, largest, Counter()))
+        admission, trouble = Admission(terms.run, members.nodes), self.folder.disk.trouble
+        self._app = application(Front(admission, self._link.traffic, None, largest, Counter(), trouble))
         self._now, self._open, self._total = Instruction(), 0, b""
         self._told, self._whole, self._read = set[str](), True, 0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import final
@@ -12,8 +13,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from ..core.errors import InputError
 from ..core.lock import is_held, locked
 from .coordinator import ReplicaPlan
-from .journal import Journal, JournalRecord, records
-from .log_line import written
+from .health import DiskHealth
+from .journal import Journal, JournalRecord, read
+from .log_line import LogLine, written
 
 MOST = 1000  # replicas whose journals are in one folder
 
@@ -27,6 +29,7 @@ class ReplicaFolder:
         self.terms, self.members = plan.agreement()
         self.key, self.start = Ed25519PrivateKey.from_private_bytes(plan.key), plan.start
         self._log_format, self._root = plan.log_format, Path(plan.journal) / self.terms.run
+        self.disk = DiskHealth(self._root)
         self._held: dict[Path, int] = {}  # folders, and the locks on them
         try:
             self._root.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -43,7 +46,9 @@ class ReplicaFolder:
     def journal(self, number: int, attempt: int = 0) -> Journal:
         """Open the journal of a round. Those of other rounds go: what is asked for next was committed before."""
         self.clear(_name(number))
-        return Journal(self._own / _name(number))
+        journal = Journal(self._own / _name(number))
+        self._tell(number, journal.damaged)
+        return journal
 
     def clear(self, but: str = "") -> None:
         """Remove the journals of all rounds, but those of one name."""
@@ -55,7 +60,14 @@ class ReplicaFolder:
         """The records of a round in all folders that are this replica's now."""
         self._adopt()
         paths = [folder / _name(number) for folder in self._held]
-        return [record for path in paths if path.exists() for record in records(path)]
+        found = [read(path) for path in paths if path.exists()]
+        self._tell(number, [line for one in found for line in one.damaged])
+        return [record for one in found for record in one.records]
+
+    def _tell(self, number: int, damaged: Sequence[str]) -> None:
+        """Logs what is damaged in journals."""
+        for line in damaged:
+            self.log(LogLine(line, "damaged", level="error", round=number))
 
     def close(self) -> None:
         """Give the folders back."""

@@ -14,12 +14,14 @@ from ..core.protocols import State, arrays_of
 from ..core.trial import delivered_to
 from ..core.types import Int64Array
 from ..runs.store import model_sha256
-from ..wire.download import write_download
-from ..wire.tensors import Buffer
-from .frames import FrameParts, seal_parts
+from ..wire import tensors
+from ..wire.download import download_schema, write_download
+from ..wire.tensors import Buffer, TensorField
+from .frames import HEAD, SIGNATURE, START, FrameParts, seal_parts
 from .terms import FederationTerms
 
 NAME = "server"
+LISTS = 4 << 20  # bytes of what a server passes on in a secure sum, at most: a kilobyte for each of its parties
 
 
 class RoundWork(NamedTuple):
@@ -66,6 +68,13 @@ class Requests:
     def seal(self, kind: str, *body: Buffer, **fields: Any) -> FrameParts:
         """A message of the server, signed."""
         return seal_parts(self._key, kind, body, run=self._terms.run, node=NAME, **fields)
+
+
+def largest_request(contract: Contract, users: int, masked: bool) -> int:
+    """Bytes of the longest frame that a server may send to a node of so many users: a download for all of them, and in a secure sum
+    (masked) what comes with it. A node reads no more."""
+    fields = {**download_schema(contract, users), "users": TensorField("i8", (users,))}
+    return START.size + HEAD + SIGNATURE + tensors.largest(fields) + (LISTS if masked else 0)
 
 
 class NodeRequest(NamedTuple):

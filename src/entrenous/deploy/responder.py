@@ -44,7 +44,7 @@ class Responder:
                 raise FrameRefused(Code.WRONG_RUN, "other terms than this node has")
             if head.kind not in handlers:
                 raise FrameRefused(Code.WRONG_KIND)
-            if head.round > self.terms.rounds:
+            if head.round > self.terms.last_number:
                 raise FrameRefused(Code.FUTURE_ROUND, f"the terms say {self.terms.rounds} rounds")
             return handlers[head.kind](frame)
         except FrameRefused as why:
@@ -60,7 +60,7 @@ class Responder:
         """Read what a request asks for, and the arrays that are `more` than usual. Raises FrameRefused for users that are not the
         node's, and for another model than was announced."""
         m, head = self.asked_for(frame), frame.head
-        if head.round == self.terms.rounds:
+        if head.round == self.terms.last_number:
             raise FrameRefused(Code.FUTURE_ROUND, "that was the last one")
         download, arrays = self.read_download(frame, {"users": TensorField("i8", (m,)), **(more or {})}, m)
         users = arrays.pop("users")

@@ -2,34 +2,39 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ..core.errors import EntrenousError, InputError
-from ..core.lock import holding
+from ..core.lock import holding, is_held
 from ..core.types import Array
 from ..runs.store import model_sha256, read_arrays
 from .address import checked_address, is_loopback
+from .caps import RoundHalted
 from .files import read_json
 from .links.admission import here
 from .links.https import HttpsPlan, HttpsServerLink
-from .log_line import LogFormat
+from .links.port import Answer
+from .log_line import LogFormat, LogLine
+from .members import MEMBERS, Members
+from .membership import certificate_ends
 from .metrics import Metrics, served
 from .node import FederatedNode
 from .node_store import NODE, STORE, NodeStore
+from .node_watch import NodeWatch
 from .pool import WorkerPool
 from .processes import Processes, last_line
 from .relay import BELOW, Relay
+from .request import largest_request
 from .secure import largest_answer
 from .server import FederationServer, serve_opened
-from .server_folder import ServerFolder
+from .server_folder import ServerFolder, told
 from .terms import TERMS, FederationTerms
 
 if TYPE_CHECKING:
@@ -42,28 +47,62 @@ LOOK = 0.5  # seconds between two looks at the server's status
 
 def run_server(
     folder: Path, stop: threading.Event, say: Say, *, insecure: bool = False, workers: int = 1, metrics: int | None = None,
-    log_format: LogFormat = "text", proxy: str = "", ray: RayPlan | None = None,
+    log_format: LogFormat = "text", proxy: str = "", ray: RayPlan | None = None, pace: float = 0.0,
 ) -> None:  # fmt: skip
     """Run a server until its rounds are done or `stop` is set. workers: processes that take answers; metrics: the port on 127.0.0.1 that
     tells what is counted, None = none; log_format: of server.log; proxy: the address of a proxy in front, "" = as place.json says; ray:
-    replicas that take answers, in place of workers. Raises InputError for a folder or an address that cannot be used."""
+    replicas that take answers, in place of workers; pace: seconds between two rounds, at least.
+
+    A server that was halted ends at once where nobody reads its metrics; where somebody may, it tells so until `stop` is set.
+
+    Raises InputError for a folder or an address that cannot be used, and RoundHalted."""
     plan = _plan(folder, insecure, proxy)
-    with closing(ServerFolder(folder, log_format=log_format)) as held, _telling(folder, say):
-        telling = Metrics(lambda: held.said or {"rounds": held.terms.rounds, "of": len(held.members.nodes)})
+    with closing(ServerFolder(folder, log_format=log_format, pace=pace)) as held, _telling(folder, say):
+        _warn_of_source(held, say)
+        telling = _told_by(held)
         with served(telling, metrics):
+            until_stopped = _halted_until(stop, say) if metrics is not None else nullcontext()
             if ray is not None:
                 from .ray_serve import serve_by_ray  # nobody else needs Ray
 
                 telling.link = lambda: None
-                serve_by_ray(held, plan, ray, stop)
-                return
-            if workers > 1:
-                serve_by_workers(held, plan, workers, stop, lambda pool: setattr(telling, "link", pool.tally))
-                return
-            with closing(https_link(held, plan)) as link:
-                telling.link = link.tally
-                link.start()
-                serve_opened(link, held, stop)
+                with until_stopped:
+                    serve_by_ray(held, plan, ray, stop)
+            elif workers > 1:
+                with until_stopped:
+                    serve_by_workers(held, plan, workers, stop, lambda pool: setattr(telling, "link", pool.tally))
+            else:
+                with closing(https_link(held, plan)) as link, until_stopped:
+                    telling.link = link.tally
+                    link.start()
+                    serve_opened(link, held, stop)
+
+
+def _told_by(held: ServerFolder) -> Metrics:
+    """What a server tells of itself, before its first word too."""
+    first = {"rounds": held.terms.rounds, "of": len(held.members.nodes)}
+    certificate = certificate_ends(held.path)
+    ends = None if certificate is None else certificate.timestamp()
+    return Metrics(lambda: {**first, **held.said, **held.standing()}, trouble=held.trouble, certificate_ends=ends)
+
+
+@contextmanager
+def _halted_until(stop: threading.Event, say: Say) -> Iterator[None]:
+    """Keeps a server that was halted where it can be seen: its process lives, its metrics say so and its port says 503, until `stop` is
+    set. A process that ends can be read by nobody who comes every few seconds."""
+    try:
+        yield
+    except RoundHalted as why:
+        say(f"halted: {why}; /metrics says so until this process is stopped")
+        stop.wait()
+        raise
+
+
+def _warn_of_source(held: ServerFolder, say: Say) -> None:
+    """Says and logs it where the source of the algorithm is not the one of the founding. Raises InputError where it computes otherwise."""
+    if line := held.terms.other_source(held.algorithm):
+        held.log(LogLine(line, "source", level="warning"))
+        say(f"warning: {line}")
 
 
 def _plan(folder: Path, insecure: bool, proxy: str) -> HttpsPlan:
@@ -98,41 +137,71 @@ def serve_by_workers(
 def https_link(held: ServerFolder, plan: HttpsPlan) -> HttpsServerLink:
     """The port of the server of a folder to its nodes, not yet listening. Raises InputError."""
     most = largest_answer(held.terms, held.members, held.algorithm)
-    return HttpsServerLink(plan, held.terms.run, held.members.nodes, most)
+    return HttpsServerLink(plan, held.terms.run, held.members.nodes, most, trouble=held.trouble)
 
 
-def run_node(folder: Path, stop: threading.Event, say: Say, *, threads: int = 1, insecure: bool = False) -> None:
-    """Run a node until `stop` is set. Raises InputError."""
+def run_node(
+    folder: Path, stop: threading.Event, say: Say, *, threads: int = 1, insecure: bool = False, metrics: int | None = None
+) -> None:  # fmt: skip
+    """Run a node until `stop` is set. metrics: the port on 127.0.0.1 that tells what is counted, None = none. Raises InputError."""
     from .links.polling import serve  # with httpx, which a server does not need in its memory
 
     about = read_json(folder / NODE)
     with holding(folder / "lock"), closing(FederatedNode(folder, threads=threads)) as node:
         say(f"{node.name}: {len(node.shard.users)} users, {len(node.rows)} rows, server {about['server']}")
         say(node.terms.limits())
+        if line := node.terms.other_source(str(about.get("algorithm", ""))):
+            say(f"warning: {line}")
         ca = folder / "ca.crt"
         trusted = ca if ca.exists() else None
-        serve(about["server"], trusted, polling(node), stop, tls=about["tls"], insecure=insecure, say=say)
+        watch = NodeWatch(folder, node.terms, node.store.standing)
+        with closing(watch), served(watch, metrics):
+            asked = polling(node, watch)
+            serve(about["server"], trusted, asked, stop, tls=about["tls"], insecure=insecure, say=say)
 
 
-def run_relay(folder: Path, stop: threading.Event, say: Say, *, insecure: bool = False) -> None:
-    """Run a relay until `stop` is set: a server to its own nodes, a node to the server above. Raises InputError."""
+def run_relay(
+    folder: Path, stop: threading.Event, say: Say, *, insecure: bool = False, metrics: int | None = None
+) -> None:  # fmt: skip
+    """Run a relay until `stop` is set: a server to its own nodes, a node to the server above. metrics: as in `run_node`. Raises
+    InputError."""
     from .links.polling import PollingNode, serve
 
     about, server = read_json(folder / NODE), folder / BELOW / "server"
     plan = _plan(server, insecure, "")
     with holding(folder / "lock"), closing(ServerFolder(server)) as held, closing(https_link(held, plan)) as link:
+        _warn_of_source(held, say)
         relay, ca = Relay(folder, held, link, stop), folder / "ca.crt"
         link.start()
         say(f"{relay.name}: {len(held.members.nodes)} nodes at {link.address}, server {about['server']}")
-        asked = PollingNode(lambda: here(relay.key, relay.terms.run, relay.name), relay.answer)
-        serve(about["server"], ca if ca.exists() else None, asked, stop, tls=about["tls"], insecure=insecure, say=say)
+        largest = largest_request(relay.responder.contract, len(relay.responder.users), relay.terms.masked)
+        watch = NodeWatch(folder, relay.terms, relay.standing, link.tally)
+        with closing(watch), served(watch, metrics):
+            shown = lambda: here(relay.key, relay.terms.run, relay.name)  # noqa: E731
+            asked = PollingNode(shown, _watched(relay.answer, watch), watch, largest)
+            serve(about["server"], ca if ca.exists() else None, asked, stop, tls=about["tls"], insecure=insecure, say=say)
 
 
-def polling(node: FederatedNode) -> PollingNode:
-    """A node as one that asks a server for work."""
+def polling(node: FederatedNode, watch: NodeWatch | None = None) -> PollingNode:
+    """A node as one that asks a server for work. watch: is told of it."""
     from .links.polling import PollingNode
 
-    return PollingNode(lambda: here(node.key, node.terms.run, node.name), node.answer)
+    shown = lambda: here(node.key, node.terms.run, node.name)  # noqa: E731
+    largest = largest_request(node.contract, len(node.shard.users), node.terms.masked)
+    if watch is None:
+        return PollingNode(shown, node.answer, largest=largest)
+    return PollingNode(shown, _watched(node.answer, watch), watch, largest)
+
+
+def _watched(answer: Answer, watch: NodeWatch) -> Answer:
+    """The same answers, of each of which `watch` is told."""
+
+    def answered(request: bytes) -> bytes:
+        said = answer(request)
+        watch.answered(said)
+        return said
+
+    return answered
 
 
 def run_all(folder: Path, say: Say) -> None:
@@ -180,11 +249,21 @@ def _standing(now: Mapping[str, Any]) -> str:
 
 
 def status(folder: Path) -> dict[str, Any]:
-    """The status that a server last wrote about itself; {} before its first round."""
-    try:
-        return dict(json.loads((folder / "status.json").read_text(encoding="utf-8")))
-    except FileNotFoundError:
-        return {}
+    """The status that a server last wrote about itself; {} before its first word."""
+    return told(folder)
+
+
+def status_of_server(folder: Path) -> dict[str, Any]:
+    """What a server last wrote about itself, and whether its process is there; before its first word what its folder says. Raises
+    InputError for a folder that is none."""
+    terms = FederationTerms.read(folder / TERMS)
+    running = is_held(folder / "lock")
+    if found := told(folder):
+        return {"running": running, **found}
+    members = Members.read(folder / MEMBERS, terms.users)
+    standing = "starting" if running else "not started yet: entrenous server FOLDER"
+    first = {"status": standing, "run": terms.run, "profile": terms.limits(), "round": 0, "rounds": terms.rounds}
+    return {"running": running, **first, "nodes": 0, "of": len(members.nodes), "waiting_for": [], "answers": {}}
 
 
 class Gathered(NamedTuple):

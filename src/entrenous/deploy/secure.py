@@ -7,6 +7,7 @@ import numpy as np
 from ..core.declared import Contract
 from ..core.types import Array, Int64Array
 from ..core.update import ShownArrays
+from ..privacy.in_force import ProtectionInForce
 from ..privacy.secure_sum.messages import limit_of
 from ..privacy.secure_sum.terms import SumTerms
 from ..privacy.secure_sum.vector import size
@@ -19,18 +20,32 @@ from .members import Members
 from .terms import FederationTerms
 
 KINDS = ("advert", "share", "mask", "consent", "unmask")  # in the order of secure_sum's stages
+OPEN, OPENED = "open", "opening"  # asks for the key of a box that somebody complained of; the key
+COMPLAINT = "complaint"  # the answer to `mask` of who got a bad box
+ANSWERED = {OPEN: OPENED}  # kinds of answers, where they are not those of their requests
 MESSAGE = 1 << 30  # bytes of a message, at most
 
 
-def beside(terms: FederationTerms, place: str = "") -> tuple[str, ...]:
-    """The names of the arrays that a secure sum does not hide, because the algorithm's server must see them for each device. place: of an
-    algorithm of one's own."""
-    return tuple(contribution.agreed(terms.make(place=place), terms.catalogue, terms.protection).way("shown"))
+def sum_terms(terms: FederationTerms, contract: Contract, number: int, attempt: int, model: bytes) -> SumTerms:
+    """The terms of one attempt at the sum of a round: all that its parties know beforehand.
 
-
-def sum_terms(terms: FederationTerms, number: int, attempt: int, model: bytes, length: int) -> SumTerms:
-    """The terms of one attempt at the sum of a round."""
-    return SumTerms(run=terms.run, round=number, attempt=attempt, model=model, length=length)
+    contract: as `contribution.agreed` has it; model: sha256 of the arrays that all devices get.
+    """
+    own = terms.protection
+    held = ProtectionInForce(own, contract)
+    # a sum of fewer would have less noise than was promised. The difference of two sums need not be of
+    # as many: it has the noise of both
+    people = max(own.people, held.fewest)
+    return SumTerms(
+        run=terms.run,
+        round=number,
+        attempt=attempt,
+        model=model,
+        length=size(contract.empty_total()),
+        people=people,
+        parties=own.parties,
+        noise=held.share,
+    )
 
 
 def upload(message: bytes, shown: dict[str, Array]) -> bytes:
@@ -54,5 +69,5 @@ def largest_answer(terms: FederationTerms, members: Members, place: str = "") ->
     """Bytes of the longest frame that a node of a federation may send, at most. place: of an algorithm of one's own."""
     contract = contribution.agreed(terms.make(place=place), terms.catalogue, terms.protection)
     body = contribution.largest_body(contract, {name: member.users for name, member in members.nodes.items()})
-    nbytes = sum_terms(terms, 0, 0, bytes(32), size(contract.empty_total())).nbytes if terms.masked else 0
+    nbytes = sum_terms(terms, contract, 0, 0, bytes(32)).nbytes if terms.masked else 0
     return START.size + HEAD + SIGNATURE + body + max(limit_of(stage, nbytes) for stage in range(len(KINDS)))

@@ -13,6 +13,7 @@ from ..core.protocols import State
 from ..core.update import Total
 from ..federation.shard import Shard
 from ..privacy.secure_sum.client import SecureSumClient
+from ..privacy.secure_sum.memory import PastSum, sharing
 from ..privacy.secure_sum.refusal import SumRefused
 from ..privacy.secure_sum.terms import Floors
 from ..privacy.secure_sum.vector import pack, rows_of, size, unpack
@@ -22,12 +23,14 @@ from .codes import Code, FrameRefused
 from .frames import Frame
 from .members import Members
 from .node_store import MaskedVector, NodeStore
-from .request import NodeRequest
+from .request import NodeRequest, announced
 from .responder import Responder
-from .secure import KINDS, MESSAGE, sum_terms, upload
+from .secure import ANSWERED, COMPLAINT, KINDS, MESSAGE, sum_terms, upload
 from .terms import FederationTerms
 
 MASKED = "masked"  # the fact that names the newest round of which this node's masked input has left
+INPUTS = "inputs"  # the fact that says of how many rounds it has
+ALLOWED = "allowed"  # the fact that says of how many it may, where the owner has allowed more than the terms say
 
 
 class TrainingNode(Protocol):
@@ -59,90 +62,156 @@ class SecureSide:
 
     def __init__(self, node: TrainingNode, members: Members, floors: Floors) -> None:
         self._node, self._floors = node, floors
-        self._roll = {name: member.key.public_bytes_raw() for name, member in members.nodes.items()}
+        self._roll = members.roll()
         self._most = {name: len(member.users) for name, member in members.nodes.items()}
         self._past = node.store.past_sums()
         self._length = size(node.shard.contract.empty_total())
+        self._remembered: PastSum | None = None  # the newest of `_past`, as its client has it
         self._client: SecureSumClient | None = None
         self._answers: dict[bytes, bytes] = {}  # of this attempt, by the sha256 of what was asked
 
     def answer(self, frame: Frame) -> bytes:
-        """The node's message for a stage of a secure sum. The same request gets the same answer. Raises FrameRefused."""
+        """The node's message for a stage of a secure sum. The same request gets the same answer.
+
+        A box that does not hold what it should is answered by a complaint. Raises FrameRefused.
+        """
         self._node.responder.enough(frame)
         asked = hashlib.sha256(frame.head.kind.encode() + frame.head.digest).digest()
         client = self._of_attempt(frame)
         if asked in self._answers:
             return self._answers[asked]
         try:
-            body = self._said(client, frame)
+            answer = self._said(client, frame)
         except SumRefused as why:
+            if why.evidence:
+                return self._node.responder.seal_for(frame, COMPLAINT, why.evidence)
             raise FrameRefused(Code.WITHHELD, f"{why.code}: {why.text}") from None
-        answer = self._node.responder.seal_for(frame, frame.head.kind, body) if frame.head.kind != "mask" else body
         self._answers[asked] = answer
         return answer
 
     def _of_attempt(self, frame: Frame) -> SecureSumClient:
         """The client of this attempt: a new one for the first stage of a new attempt."""
         head = frame.head
-        current = None if self._client is None else (self._client.terms.round, self._client.terms.attempt)
-        if self._client is not None and current == (head.round, head.attempt):
+        asked = (head.round, head.attempt)
+        current = None
+        if self._client is not None:
+            current = (self._client.terms.round, self._client.terms.attempt)
+        if self._client is not None and current == asked:
+            self._as_agreed(self._client, frame)
             return self._client
         if head.kind != KINDS[0]:
-            raise FrameRefused(Code.NOT_ASKED, "this node does not take part in this attempt: it was not there when it began")
-        if current is not None and current > (head.round, head.attempt):
+            text = "this node does not take part in this attempt: it was not there when it began"
+            raise FrameRefused(Code.NOT_ASKED, text)
+        if current is not None and current > asked:
             raise FrameRefused(Code.PAST_ROUND)
         if int(self._node.store.fact(MASKED) or -1) >= head.round:
-            raise FrameRefused(Code.PAST_ROUND, "this node's masked input of this round has left before")
-        terms = sum_terms(self._node.terms, head.round, head.attempt, head.model, self._length)
-        identity = self._node.key.private_bytes_raw()
+            text = "this node's masked input of this round has left before"
+            raise FrameRefused(Code.PAST_ROUND, text)
+        sent = inputs(self._node.store)
+        allowed = allowed_inputs(self._node.store, self._node.terms)
+        if sent >= allowed:
+            text = f"sums: {sent} masked inputs have left this node; its owner allows {allowed}"
+            raise FrameRefused(Code.WITHHELD, text)
         self._client = SecureSumClient(
-            terms, self._roll, self._node.name, identity, self._floors, people=self._node.responder.asked_for(frame),
-            most=self._most, past=self._past,
-        )  # fmt: skip
+            sum_terms(self._node.terms, self._node.shard.contract, *asked, head.model),
+            self._roll,
+            self._node.name,
+            self._node.key.private_bytes_raw(),
+            self._floors,
+            people=self._node.responder.asked_for(frame),
+            most=self._most,
+            past=self._past,
+        )
         self._answers = {}
         return self._client
 
+    def _as_agreed(self, client: SecureSumClient, frame: Frame) -> None:
+        """Raise FrameRefused unless a stage is about what this node signed at the first one.
+
+        All parties signed the same transcript. A server that asks this node about anything else
+        asks about something that the others do not know of.
+        """
+        head = frame.head
+        if head.model != client.terms.model:
+            text = "another model than this node and the others have signed for this attempt"
+            raise FrameRefused(Code.WRONG_MODEL, text)
+        users = head.about.get("users", 0)
+        if users != client.people:
+            text = f"asked about {users} users, where this node has signed {client.people}"
+            raise FrameRefused(Code.WRONG_COUNT, text)
+
     def _said(self, client: SecureSumClient, frame: Frame) -> bytes:
-        body = bytes(frame.body)
-        if frame.head.kind == "advert":
-            return client.advertise()
-        if frame.head.kind == "share":
-            return client.share(body)
-        if frame.head.kind == "mask":
+        """The node's whole answer to a stage. Raises SumRefused, FrameRefused."""
+        kind, body = frame.head.kind, bytes(frame.body)
+        if kind == "mask":
             return self._masked(client, frame)
-        return self._consent(client, body) if frame.head.kind == "consent" else client.unmask(body)
+        if kind == "advert":
+            answer = client.advertise()
+        elif kind == "share":
+            answer = client.share(body)
+        elif kind == "consent":
+            answer = self._consent(client, body)
+        elif kind == "unmask":
+            answer = client.unmask(body)
+        else:
+            answer = client.open_box(body)
+        return self._node.responder.seal_for(frame, ANSWERED.get(kind, kind), answer)
 
     def _masked(self, client: SecureSumClient, frame: Frame) -> bytes:
         """Trains, masks, and has the disk know it before anything leaves: the whole answer."""
         node = self._node
-        request, arrays = node.responder.read_request(frame, {"inbox": TensorField("u1", ((0, MESSAGE),))})
-        devices, total, masked = self._vector(request, frame.head.model)
+        inbox = {"inbox": TensorField("u1", ((0, MESSAGE),))}
+        request, arrays = node.responder.read_request(frame, inbox)
+        # what came, not what a head says of it: a model made for this node alone would say in the
+        # sum what this node sends
+        if announced(node.shard.contract, request.download) != client.terms.model:
+            text = "the download is not the model that all have signed for this attempt"
+            raise FrameRefused(Code.WRONG_MODEL, text)
+        client.check_inbox(arrays["inbox"].tobytes())
+        devices, total, masked, trained = self._vector(request, client.terms.model)
         try:
-            users, same = frozenset(request.users.tolist()), node.shard.contract.declaration.traits.same_rows
-            message = client.mask(arrays["inbox"].tobytes(), masked.vector, rows_of(total, same), users)
+            users = frozenset(request.users.tolist())
+            same_rows = node.shard.contract.declaration.traits.same_rows
+            rows = rows_of(total, same_rows)
+            message = client.mask(arrays["inbox"].tobytes(), masked.vector, rows, users)
             body = upload(message, contribution.shown_of(total))
         finally:
-            node.shard.release(total)
+            if trained:
+                node.shard.release(total)
         answer = node.responder.seal_for(frame, "mask", body)
-        node.keep(request, answer, devices, {MASKED: str(request.round)}, masked)
+        sent = {MASKED: str(request.round), INPUTS: str(inputs(node.store) + 1)}
+        node.keep(request, answer, devices, sent, masked)
         return answer
 
-    def _vector(self, request: NodeRequest, model: bytes) -> tuple[State, Total, MaskedVector]:
+    def _vector(self, request: NodeRequest, model: bytes) -> tuple[State, Total, MaskedVector, bool]:
         """What the devices send: for the model and users that were masked last the same numbers again, noise and all, since new ones
-        would say more with each time that a server has a model summed."""
+        would say more with each time that a server has a model summed. The last tells whether they were trained now: then the sum is
+        the shard's, and is to be given back to it."""
         node, kept, length = self._node, self._node.store.masked(), self._length
         if kept is not None and kept.model == model and np.array_equal(kept.users, request.users) and len(kept.vector) == length:
             total = unpack(kept.vector, node.shard.contract.empty_total())
             if not node.shard.contract.way("shown"):
-                return node.before(request)[0], total, kept
+                return node.before(request)[0], total, kept, False
         devices, total = node.train_sum(request)
-        return devices, total, MaskedVector(model, request.users, pack(total._replace(shown=())))
+        return devices, total, MaskedVector(model, request.users, pack(total._replace(shown=()))), True
 
     def _consent(self, client: SecureSumClient, body: bytes) -> bytes:
         """Signs the list of survivors, once the disk knows whose sum that allows."""
         answer = client.consent(body)
         assert client.consented is not None  # by `consent`
-        if not self._past or self._past[-1] is not client.consented:
+        if self._remembered is not client.consented:
             self._node.store.remember_sum(client.terms.round, client.consented)
-            self._past = (*self._past, client.consented)
+            self._past = (*self._past, sharing(reversed(self._past), client.consented))
+            self._remembered = client.consented
         return answer
+
+
+def inputs(store: NodeStore) -> int:
+    """How many masked inputs have left a node; as many as there may be, of a store from before they were counted."""
+    counted = store.fact(INPUTS)
+    return int(counted) if counted is not None else int(store.fact(MASKED) or -1) + 1
+
+
+def allowed_inputs(store: NodeStore, terms: FederationTerms) -> int:
+    """How many masked inputs may leave a node: those of the terms, or more if its owner has said so."""
+    return int(store.fact(ALLOWED) or terms.sums)

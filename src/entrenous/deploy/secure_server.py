@@ -8,7 +8,10 @@ what a node sent.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple, Protocol, TypeVar, final
+
+import numpy as np
 
 from ..core.declared import Contract
 from ..core.types import Int64Array
@@ -18,7 +21,7 @@ from ..privacy.secure_sum.memory import PastSum, check_parties
 from ..privacy.secure_sum.refusal import SumRefused
 from ..privacy.secure_sum.server import SecureSumServer
 from ..privacy.secure_sum.terms import Floors, SumTerms
-from ..privacy.secure_sum.vector import size, unpack
+from ..privacy.secure_sum.vector import unpack
 from .codes import Code, FrameRefused, reason
 from .collector import Collector
 from .contribution import largest_body
@@ -28,7 +31,7 @@ from .journal import FRAME, MARK, Journal
 from .log_line import LogLine
 from .members import Members
 from .request import RoundWork
-from .secure import KINDS, sum_terms, uploaded
+from .secure import COMPLAINT, KINDS, OPEN, OPENED, sum_terms, uploaded
 from .server_folder import ServerFolder
 from .terms import FederationTerms
 from .totals import check_total
@@ -64,24 +67,31 @@ class SecureRound:
         self._server, self._collector = server, collector
         self._past, terms = server.folder.summed(), server.terms
         self._floors = Floors(terms.protection.people, terms.protection.parties, apart=terms.apart)
+        # as nodes have it
+        self._least = sum_terms(terms, server.contract, work.round, 0, work.model).people
         self._work = work._replace(asked=self._of_before(work))
         self._now = Open(work.round, work.model, self._work.asked)
-        self._roll = {name: member.key.public_bytes_raw() for name, member in server.members.nodes.items()}
+        self._roll = server.members.roll()
         self._empty = server.contract.empty_total()  # the sum of nobody
         self._gone: set[str] = set()  # who has refused a stage of this attempt, or was not heard in time
         self._shown: dict[str, tuple[ShownArrays, ...]] = {}
         self._sum: SecureSumServer | None = None  # None: what was asked for is not known, as far as a damaged journal tells
+        self._attempt_number = 0
         self._taking: bytes | None = None  # the frame whose message is being taken
+        self.begun = False  # whether nodes are asked at all: if there is no sum then, the round is lost, else passed over
 
     def run(self) -> Total:
         """Run the stages of the sum, in several attempts if need be. Returns the sum, which has no devices if the round is
         lost."""
         server, number = self._server, self._now.round
         alone = "all who were asked are of one node, whom a sum would not hide" if len(self._now.asked) < 2 else ""
-        if never := alone or self._too_near(self._now.asked):
+        people = sum(len(users) for users in self._now.asked.values())
+        few = "" if people >= self._least else f"{people} people are asked, and a sum is of at least {self._least}"
+        if never := alone or few or self._too_near(self._now.asked):
             line = f"round {number}: {never}; the model is unchanged"
             server.folder.log(LogLine(line, "lost", level="warning", round=number))
             return self._empty
+        self.begun = True
         attempt = server.folder.newest_attempt(number)
         while True:
             journal = server.kept("journal", lambda: server.folder.journal(number, attempt))  # noqa: B023  # used at once
@@ -95,14 +105,23 @@ class SecureRound:
                     return self._empty
             finally:
                 journal.close()
+                self._name_liars()
             self._collector.exchange.pause(min(LONGEST, 1.0 + attempt))
             attempt += 1
 
     def _of_before(self, work: RoundWork) -> Mapping[str, Int64Array]:
-        """Whom to ask: all of a round's nodes, or where these and those of an earlier sum differ by too few, those of the earlier one."""
-        sets = [work.asked.keys(), *(before.parties.keys() for before in reversed(self._past))]
-        fitting = (some for some in sets if some <= work.asked.keys() and not self._too_near(some, work))
-        return {name: work.asked[name] for name in sorted(next(fitting, work.asked.keys()))}
+        """Whom to ask: all of a round's nodes but those that have lied.
+
+        Where these and those of an earlier sum differ by too few for nodes to consent, all of the
+        round's nodes; or where they do not fit either, those of an earlier sum.
+        """
+        everybody = work.asked.keys()
+        honest = everybody - self._server.folder.liars().keys()
+        earlier = (before.parties.keys() for before in reversed(self._past))
+        for some in (honest, everybody, *earlier):
+            if len(some) > 1 and some <= everybody and not self._too_near(some, work):
+                return {name: work.asked[name] for name in sorted(some)}
+        return {name: work.asked[name] for name in sorted(everybody)}
 
     def _too_near(self, names: Collection[str], work: RoundWork | None = None) -> str:
         """Why nodes would not consent to the sum of these, beside earlier ones; empty if they would."""
@@ -115,11 +134,15 @@ class SecureRound:
 
     def _attempt(self, attempt: int, journal: Journal) -> Total:
         self._gone, self._shown, self._sum = set(), {}, None
-        terms = sum_terms(self._server.terms, self._now.round, attempt, self._now.model, size(self._empty))
+        self._attempt_number = attempt
+        server, now = self._server, self._now
+        terms = sum_terms(server.terms, server.contract, now.round, attempt, now.model)
         self._largest = max(stages.limit_of(stage, terms.nbytes) for stage in range(len(KINDS)))
         self._largest += largest_body(self._server.contract, self._now.asked)
         self._journal = journal
         self._sum = own = self._restored(terms, attempt)
+        if own.heard(stages.ADVERT) - self._now.asked.keys():
+            raise SumRefused("roster", "nodes were in it that are asked no more, since a restart")
         for stage in self._stages(attempt, own):
             if own.stage <= stage.number:  # those before were closed before a restart
                 self._hear(stage, own)
@@ -128,23 +151,31 @@ class SecureRound:
     def _stages(self, attempt: int, own: SecureSumServer) -> list[Stage]:
         """What is asked at each stage, of those who were heard at the one before."""
 
-        def seal(kind: str, body: bytes, name: str) -> FrameParts:
-            return self._collector.requests.seal(kind, body, round=self._now.round, attempt=attempt, model=self._now.model,
-                                     items=self._server.terms.items, about={"users": len(self._now.asked[name])})  # fmt: skip
-
         def work(name: str) -> FrameParts:
             return self._collector.requests.work(
                 self._work, self._now.asked[name], "mask", attempt=attempt, inbox=own.inbox(name)
             )
 
         asks: tuple[Callable[[str], FrameParts], ...] = (
-            lambda name: seal("advert", b"", name),
-            lambda name: seal("share", own.roster(), name),
+            lambda name: self._seal("advert", b"", name),
+            lambda name: self._seal("share", own.roster(), name),
             work,
-            lambda name: seal("consent", own.survivors(name), name),
-            lambda name: seal("unmask", own.consents(), name),
+            lambda name: self._seal("consent", own.survivors(name), name),
+            lambda name: self._seal("unmask", own.consents(), name),
         )
         return [Stage(number, ask) for number, ask in enumerate(asks)]
+
+    def _seal(self, kind: str, body: bytes, name: str) -> FrameParts:
+        """A request to a node that has no arrays of its own."""
+        return self._collector.requests.seal(
+            kind,
+            body,
+            round=self._now.round,
+            attempt=self._attempt_number,
+            model=self._now.model,
+            items=self._server.terms.items,
+            about={"users": len(self._now.asked[name])},
+        )
 
     def _hear(self, stage: Stage, own: SecureSumServer) -> None:
         """Asks for the messages of a stage until all have come, or enough of them when the time is up. The first question of a stage
@@ -159,15 +190,43 @@ class SecureRound:
             some = {name: len(self._now.asked[name]) for name in own.heard(stages.MASKED)}
             server.kept("list of sums", lambda: server.folder.remember_sum(PastSum(self._work.model, some)))
         self._collector.exchange.gather(missing, stage.request, self._take, server.terms.deadline)
+        if number == stages.MASKED:
+            self._settle(own)
         while number <= stages.MASKED and not self._enough(set(own.heard(number))):
             if not missing():
                 raise SumRefused("threshold", f"{stages.STAGES[number]}: too many nodes withhold theirs")
             self._collector.exchange.gather(missing, stage.request, self._take, server.terms.deadline)
         self._gone |= missing()
 
+    def _settle(self, own: SecureSumServer) -> None:
+        """Has boxes opened that somebody complained of, which tells which of the two lied."""
+
+        def opening(name: str) -> FrameParts:
+            return self._seal(OPEN, own.accused[name], name)
+
+        if own.accused:
+            seconds = min(LONGEST, self._server.terms.deadline)
+            self._collector.exchange.gather(lambda: set(own.accused), opening, self._take, seconds)
+        for name in own.accused:
+            line = f"round {self._now.round}: {name} does not open a box that was complained of"
+            self._server.folder.log(LogLine(line, "unsettled", level="warning", node=name))
+
+    def _name_liars(self) -> None:
+        """Stores and logs who has lied in an attempt."""
+        own, number = self._sum, self._now.round
+        for name, lie in sorted({} if own is None else own.liars.items()):
+            line = f"round {number}: {name} lied: {lie}"
+            self._server.folder.log(LogLine(line, "liar", level="error", round=number, node=name))
+            self._server.kept("liars", partial(self._server.folder.remember_liar, name, line))
+
     def _enough(self, heard: set[str]) -> bool:
         """Whether these are enough for their sum to count, and not nearly those of an earlier sum; if not, that is logged."""
         if not self._server.enough(self._work, heard):
+            return False
+        people = sum(len(self._now.asked[name]) for name in heard)
+        if people < self._least:
+            line = f"round {self._now.round}: {people} people, at least {self._least}"
+            self._server.folder.log(LogLine(line, "few", level="warning", round=self._now.round))
             return False
         if why := self._too_near(heard):
             self._server.folder.log(LogLine(f"round {self._now.round}: {why}", "apart", level="warning", round=self._now.round))
@@ -197,15 +256,18 @@ class SecureRound:
             self._collector.intake.said(Code.NOT_SUMMED, node, f"{why.code}: {why.text}")
 
     def _check(self, found: Frame) -> None:
-        head, attempt = found.head, 0 if self._sum is None else self._sum.terms.attempt
+        head, attempt = found.head, self._attempt_number
         self._collector.intake.belonging(found, found.node, self._now)
         if head.kind == "refused" and head.attempt == attempt:
             raise FrameRefused(Code.WITHHELD, reason(bytes(found.body[:120])))
-        if head.kind not in KINDS:
+        if head.kind not in (*KINDS, COMPLAINT, OPENED):
             raise FrameRefused(Code.WRONG_KIND)
 
     def _read(self, frame: bytes, found: Frame, node: str) -> None:
         """Hands a message to the sum, which journals the frame before it counts."""
+        if found.head.kind in (COMPLAINT, OPENED):
+            self._read_aside(found, node)
+            return
         message, shown = uploaded(found, self._server.contract, self._now.asked[node])
         self._taking = frame
         try:
@@ -214,6 +276,18 @@ class SecureRound:
             self._taking = None
         if found.head.kind == "mask":
             self._shown[node] = shown
+
+    def _read_aside(self, found: Frame, node: str) -> None:
+        """A complaint about a box, whose author is missing from this sum; or the key of that box."""
+        own = self._sum
+        assert own is not None  # while frames are taken
+        if found.head.kind == OPENED:
+            own.add_opening(bytes(found.body))
+            return
+        self._gone.add(node)
+        dealer = own.add_complaint(bytes(found.body))
+        line = f"round {self._now.round}: {node} complains of the box of {dealer}"
+        self._server.folder.log(LogLine(line, "complaint", level="warning", node=node))
 
     def _add(self, stage: int) -> Callable[[bytes], bool]:
         own = self._sum
@@ -233,7 +307,8 @@ class SecureRound:
         for record in self._server.folder.recorded(self._now.round, attempt):
             if record.kind == FRAME:
                 found = opened(record.content)
-                message, shown = uploaded(found, self._server.contract, self._now.asked[found.node])
+                users = self._now.asked.get(found.node, np.empty(0, np.int64))
+                message, shown = uploaded(found, self._server.contract, users)
                 records.append(message)
                 if found.head.kind == "mask":
                     self._shown[found.node] = shown

@@ -11,6 +11,7 @@ from typing import TypeVar, final
 
 import numpy as np
 
+from ..core.errors import CheckFailed
 from ..core.keys import key as key_of
 from ..core.keys import local_key
 from ..core.protocols import Progress, State, silent
@@ -19,20 +20,26 @@ from ..federation.defences import defence_of
 from ..federation.ledger import Ledger
 from ..federation.visible import defended_sum
 from ..privacy.in_force import ProtectionInForce
+from .agreed_model import enough
 from .caps import RoundHalted, halted, moved
 from .collector import Collecting, Collector
 from .contribution import agreed
 from .exchange import ServerStopped
 from .links.port import ServerLink
 from .log_line import LogLine
-from .request import RoundWork
-from .rounds import model_work, round_work, standing
+from .request import RoundWork, announced_of
+from .rounds import model_work, moved_on, round_work, standing
 from .secure_server import SecureRound
-from .server_folder import ServerFolder, kept
+from .server_folder import HALTED, RoundCount, ServerFolder, ServerStanding, kept
 
 T = TypeVar("T")
 FAREWELL = 30.0  # seconds for the nodes to take the trained model
 NAMED = 20  # nodes that the status names, at most
+IN_A_ROW = 100  # rounds of which nobody can be asked, after which another one would not help
+
+
+class RoundsLost(CheckFailed):
+    """Raised where training ends without all its rounds. The model of those that count is on the disk; no node was given it."""
 
 
 def serve(link: ServerLink, folder: Path, stop: Event | None = None, progress: Progress = silent) -> str | None:
@@ -70,8 +77,12 @@ class FederationServer:
         self._collecting: Collecting | None = None
         self._counted = Ledger()  # of what the collector has counted, what is in the ledger already
         self._moved = self._longest = 0.0  # how far the last round moved the model, and the longest answer of this process
-        self.round, self.state, self.ledger = standing(folder, self.algorithm)
+        self.round, self.state, self.ledger, self.count, parties = standing(folder, self.algorithm)
+        if self.terms.masked and parties != self.members.parties:
+            self.state = moved_on(self.state, self.algorithm, self.contract)
+        self._passed = 0  # rounds in a row of which nobody could be asked
         begun = f"going on after round {self.round}" if self.round else "from the start"
+        begun += f", {self.count.counted} of {self.terms.rounds} rounds counted" if self.count.counted != self.round else ""
         folder.log(LogLine(f"run {self.terms.run}: {self.terms.algorithm}, {begun}", "start", round=self.round))
 
     @property
@@ -82,7 +93,7 @@ class FederationServer:
 
     def served_by(self, collecting: Collecting) -> str | None:
         """Run the rounds that are left, send the trained model to the nodes, and return its sha256; None if told to stop before. Raises
-        RoundHalted."""
+        RoundHalted and RoundsLost."""
         self._collecting = collecting
         try:
             return self._run()
@@ -92,38 +103,112 @@ class FederationServer:
         except RoundHalted as why:
             self.folder.log(LogLine(f"halted: {why}", "halt", level="error", round=self.round))
             raise
+        except RoundsLost as why:
+            self.folder.log(LogLine(str(why), "untrained", level="error", round=self.round))
+            self._tell("untrained", reason=str(why))
+            raise
 
     def _run(self) -> str:
-        while self.round < self.terms.rounds:
+        self._tell("running")
+        while self.count.counted < self.terms.rounds:
+            self._check_losses()
+            self._await_turn()
             began = time.monotonic()
             self._one_round()
             self._took.append(time.monotonic() - began)
-            self._progress(self.round, self.terms.rounds, "round")
+            self._progress(self.count.counted, self.terms.rounds, "round")
             self._tell("running")
         digest = self.kept("trained model", lambda: self.folder.finish(self.state))
         self._give()
-        self.folder.log(LogLine(f"finished: {self.round} rounds, model {digest}", "finish", round=self.round))
+        self.folder.log(LogLine(f"finished: {self.count.counted} rounds, model {digest}", "finish", round=self.round))
         self._tell("finished")
         return digest
 
+    def _await_turn(self) -> None:
+        """Wait until the pace lets the next round begin. Raises ServerStopped."""
+        wall = time.time()
+        seconds = min(self.folder.pace, self.folder.committed + self.folder.pace - wall)
+        if seconds <= 0 or not self.round:
+            return
+        self._tell("pausing", next_round=round(wall + seconds, 3))
+        self.collecting.rest(seconds)
+
     def _give(self) -> None:
         """The trained model to every node that is there, to recommend by."""
-        self.collecting.offer(model_work(self.folder, self.algorithm, self.round, self.state))
+        work = model_work(self.folder, self.algorithm, self.round, self.state)
+        self.collecting.offer(work)
         self.collecting.give(FAREWELL)
         if self.collecting.without:
             line = f"{len(self.collecting.without)} nodes were not there to take the trained model"
             self.folder.log(LogLine(line, "absent", level="warning", round=self.round))
+        if self.terms.masked:
+            self._agree(work)
+
+    def _agree(self, work: RoundWork) -> None:
+        """Has the nodes agree on the trained model: each keeps it if enough others have the same."""
+        assert isinstance(self.collecting, Collector)  # workers are refused with masks
+        kept = self.collecting.agree(announced_of(self.contract, work.download), FAREWELL)
+        least = enough(self.members)
+        if len(kept) < least:
+            line = (
+                f"{len(kept)} of {len(self.members.nodes)} nodes keep the trained model, which "
+                f"{least} must have before any does; the others recommend by an earlier one"
+            )
+            self.folder.log(LogLine(line, "absent", level="warning", round=self.round))
 
     def _one_round(self) -> None:
         """Run one round: select users, send the download, collect updates, aggregate, and store the new model."""
-        work = round_work(self.folder, self.algorithm, self.contract, self.round, self.state)
-        total = self._masked(work) if self.terms.masked else self._plain(work)
-        self._commit(total, sum(len(users) for users in work.asked.values()))
+        drawn = self.count.drawn
+        work = round_work(self.folder, self.algorithm, self.contract, self.round, self.state, drawn)
+        users = sum(len(users) for users in work.asked.values())
+        if self.terms.masked:
+            self._one_masked(work, users)
+        else:
+            self._commit(self._plain(work), users)
 
-    def _masked(self, work: RoundWork) -> Total:
-        """The sum of what the nodes answer, no answer seen by itself."""
+    def _one_masked(self, work: RoundWork, users: int) -> None:
+        """Run a round whose nodes are seen in their sum alone. A round whose masked inputs were asked for is over, with a sum or without:
+        its number is never used again, since two sums of one round over different nodes would tell what a node sent. Without a sum it
+        does not count, and a further round makes up for it."""
         assert isinstance(self.collecting, Collector)  # workers are refused with masks
-        return SecureRound(self, self.collecting, work).run()
+        asking = SecureRound(self, self.collecting, work)
+        total = asking.run()
+        if total.devices:
+            self._passed = 0
+            self._commit(total, users)
+        elif asking.begun:
+            self._passed = 0
+            self._lose(f"0 of {users} devices")
+        else:
+            self._passed += 1
+            self._pass_over(self.count._replace(drawn=self.count.drawn + 1))
+
+    def _lose(self, how: str) -> None:
+        """Close a round without a sum, on the disk."""
+        count = self.count._replace(lost=self.count.lost + 1, asked=self.count.asked + 1)
+        line = f"round {self.round}: {how}: lost, {count.lost} so far; {self.terms.spare} are made up for"
+        self.folder.log(LogLine(line, "lost", level="warning", round=self.round))
+        self._pass_over(count)
+
+    def _pass_over(self, count: RoundCount) -> None:
+        """Go on to the next number with the same model."""
+        now = ServerStanding(self.round + 1, self.state, self.ledger, count, self.members.parties)
+        self.kept("checkpoint", lambda: self.folder.commit(now))
+        self.round, self.count = now.round, count
+
+    def _check_losses(self) -> None:
+        """Raise RoundsLost where more rounds were lost than may be, or none of many can be asked for."""
+        count, terms = self.count, self.terms
+        if count.lost <= terms.spare and self._passed < IN_A_ROW:
+            return
+        why = f"{count.lost} rounds were lost, and {terms.spare} may be"
+        if count.lost <= terms.spare:
+            why = f"nobody could be asked in {self._passed} rounds in a row"
+        trained = f"trained in {count.counted} of {terms.rounds} rounds" if count.counted else "untrained"
+        raise RoundsLost(
+            f"round {self.round}: {why}; the model is {trained}, and no node was given it as a trained one; server.log says why each "
+            f"was lost; `entrenous federation shut-out` who spoils them, `rewind --rounds {count.counted}`, and start again"
+        )
 
     def _plain(self, work: RoundWork) -> Total:
         """The sum of what the nodes answer, each answer seen by itself."""
@@ -166,9 +251,12 @@ class FederationServer:
             bytes_up=self.ledger.bytes_up + now.bytes_up - before.bytes_up,
             messages=self.ledger.messages + now.messages - before.messages,
         )
-        self.kept("checkpoint", lambda: self.folder.commit(self.round + 1, state, ledger))
+        done = self.count
+        count = RoundCount(done.counted + 1, done.lost, done.asked + 1, done.drawn + 1)
+        after = ServerStanding(self.round + 1, state, ledger, count, self.members.parties)
+        self.kept("checkpoint", lambda: self.folder.commit(after))
         self.folder.log(LogLine(f"round {self.round}: {total.devices} of {users} devices", "round", round=self.round))
-        self.state, self.ledger, self.round = state, ledger, self.round + 1
+        self.round, self.state, self.ledger, self.count, _ = after
 
     def _checked(self, total: Total) -> State:
         """The next state. Raises RoundHalted for one that is not finite, or moves the model further than the terms allow."""
@@ -179,9 +267,9 @@ class FederationServer:
         far = moved(own.download(self.state), own.download(state)) if np.isfinite(moved(self.state, state)) else np.inf
         why = halted(self.round, far, self.terms.most_move, self.collecting.lengths)
         if why is not None:
-            self._tell("halted", reason=str(why))
-            if self.terms.masked:  # a second sum of the round would tell who sent what: it is lost
-                self.kept("checkpoint", lambda: self.folder.commit(self.round + 1, self.state, self.ledger))
+            self._tell(HALTED, reason=str(why))
+            if self.terms.masked:
+                self._lose(f"moves the model by {far:.6g}")
             raise why
         self._moved = far
         self._longest = max((self._longest, *self.collecting.lengths.values()))
@@ -189,7 +277,7 @@ class FederationServer:
 
     def kept(self, what: str, act: Callable[[], T]) -> T:
         """Write something to the disk, however long that takes. Raises ServerStopped."""
-        return kept(self.folder.log, f"round {self.round}: the {what}", act, self._pause)
+        return kept(self.folder, f"round {self.round}: the {what}", act, self._pause)
 
     def _pause(self, seconds: float) -> None:
         if self._stop.wait(seconds):
@@ -201,13 +289,14 @@ class FederationServer:
         """Say for whom a round waits."""
         self._tell("waiting", nodes)
 
-    def _tell(self, status: str, nodes: Sequence[str] = (), **more: str) -> None:
+    def _tell(self, status: str, nodes: Sequence[str] = (), **more: str | float) -> None:
         """The first round of a process waits for nodes to come, so the middle one says more than the mean. nodes: who is waited for."""
-        done, took = self.ledger, self._took
+        done, took, count = self.ledger, self._took, self.count
         self.folder.status(
-            {"status": status, "run": self.terms.run, "profile": self.terms.limits(), "round": self.round, "rounds": self.terms.rounds,
+            {"status": status, "run": self.terms.run, "profile": self.terms.limits(), "round": count.counted, "rounds": self.terms.rounds,
+             "lost": count.lost, "number": self.round,
              "seconds_a_round": round(float(np.median(took)), 3) if took else 0.0, "nodes": self.collecting.present,
              "of": len(self.members.nodes), "waiting_for": list(nodes[:NAMED]), "bytes_up": done.bytes_up, "bytes_down": done.bytes_down,
-             "moved": round(self._moved, 6), "longest_answer": round(self._longest, 6), **more,
+             "liars": self.folder.liars(), "moved": round(self._moved, 6), "longest_answer": round(self._longest, 6), **more,
              "answers": {code.value: n for code, n in sorted(self.collecting.counts.items())}}
         )  # fmt: skip

@@ -12,6 +12,7 @@ from typing import Any, Literal, Self, final
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from pydantic import Field, field_validator, model_validator
 
+from ..core.contract import SentArray
 from ..core.declared import Contract, bound, declared, is_federated
 from ..core.errors import InputError
 from ..core.gossip_learning import GossipLearning
@@ -26,13 +27,17 @@ from ..privacy.unsampled import proven_for_all_rounds
 from ..runs.plan import algorithm_of
 from ..wire.pushed import packed_bytes
 from .files import FORMAT, read_json
+from .pins import AlgorithmPins, pins_of
 
 TERMS = "terms.json"
 OWN = "own"  # begins the name of an algorithm that is no part of this package or of an installed one
 OF_SERVER = {"rounds", "protection", "apart", "deadline", "quorum", "most_norm", "most_weight", "most_move"}
 OF_PEERS = {"period", "oldest"}
 LARGEST = 16 << 20  # bytes of a model between peers
+SPARE = 10  # a round in so many may be lost under masks and is made up for
+LAST_NUMBER = 999_999_999  # of a round under masks: files are named by nine digits
 EACH_PUSH = "who receives a model can hold it against the base model; of the first push that gives all items trained on"
+SINGLE = ", and of each user singly, in no sum and under no mask or clip"
 MASKS, SINGLY = "--profile private", "--profile paper, under which the server sees what each node sends"
 
 
@@ -46,7 +51,11 @@ class FederationTerms(Settings):
     )
     algorithm: str = Field(description="a name of `entrenous algorithms`; own:NAME for a class that each node is given")
     algorithm_sha256: str = Field(
-        "", description="of the algorithm's source, which every node must have; an empty one is not checked"
+        "", description="of the algorithm's source; another one must have the same pins; an empty one is not checked"
+    )
+    pins: AlgorithmPins | None = Field(
+        None,
+        description="what another source must have in common with it; none = nothing will do, as of terms before there were pins",
     )
     settings: dict[str, Any] = Field({}, description="its hyper-parameters; what is not there has its default")
     seed: int = Field(0, ge=0, description="names the randomness of the server or the base model; with public draws all else too")
@@ -129,6 +138,11 @@ class FederationTerms(Settings):
         """The identity of the federation as peers say it before every model, 16 bytes."""
         return bytes.fromhex(self.run)
 
+    @cached_property
+    def _singly(self) -> dict[str, tuple[SentArray, ...]]:
+        """What `singly` has found, by place: an algorithm is made once for it."""
+        return {}
+
     @property
     def has_server(self) -> bool:
         """Whether there is a server; else there are peers."""
@@ -138,6 +152,23 @@ class FederationTerms(Settings):
     def masked(self) -> bool:
         """Whether the server sees the sum of a round's nodes, and none of them singly."""
         return self.protection.secure_sum
+
+    @property
+    def spare(self) -> int:
+        """How many rounds may be lost and are made up for by further ones: a tenth of them under masks. Without masks the same round is
+        asked for again, and none is lost."""
+        return further(self.rounds) if self.masked else 0
+
+    @property
+    def sums(self) -> int:
+        """The rounds of which a node's update leaves it at most, counted ones and lost ones, unless its owner allows more."""
+        return self.rounds + self.spare
+
+    @property
+    def last_number(self) -> int:
+        """The largest number that a request may carry: of the trained model. Under masks numbers only name rounds, for each of which a
+        node sends one masked input at most; it counts these by itself (`sums`), so a server that leaves numbers out gains nothing."""
+        return LAST_NUMBER if self.masked else self.rounds
 
     @property
     def defended(self) -> bool:
@@ -220,10 +251,41 @@ class FederationTerms(Settings):
             raise InputError("algorithm", problem, expected="its file", fix=fix)
         made = algorithm_of(place or self.algorithm, {**self.settings, **(own or {})}, self.profile)
         if self.algorithm_sha256 and source_sha256(type(made)) != self.algorithm_sha256:
-            problem = f"the source of {short(self.algorithm)} here is not the one that the federation agreed on"
-            fix = "use the same file and the same version of entrenous"
-            raise InputError("algorithm", problem, expected=f"sha256 {self.algorithm_sha256[:16]}...", fix=fix)
+            self._check_pins(place)
         return made
+
+    def _check_pins(self, place: str) -> None:
+        """Raise InputError where the source of the algorithm is another one, and what it declares or computes is, too."""
+        name, by = short(self.algorithm), "" if self.pins is None else f" ({self.pins.version})"
+        fix = f"use the same file and the version of entrenous that founded the federation{by}"
+        problem = f"the source of {name} here is not the one that the federation agreed on"
+        if self.pins is None or not self.pins.test_round:
+            raise InputError("algorithm", problem, expected=f"sha256 {self.algorithm_sha256[:16]}...", fix=fix)
+        differs = self.pins.difference(self._own_pins(place))
+        if differs:
+            raise InputError("algorithm", f"{problem}, and it differs: {differs}", fix=fix)
+
+    def _own_pins(self, place: str) -> AlgorithmPins:
+        """The pins of the algorithm as this program has it."""
+        return pins_of(algorithm_of(place or self.algorithm, self.settings, self.profile), self.catalogue, self.protection)
+
+    def pinned(self, place: str = "") -> Self:
+        """These terms with the pins of their algorithm, as this program has it. place: as of `make`."""
+        pins = self._own_pins(place)
+        return type(self).parse({**self.model_dump(mode="json"), "pins": pins.model_dump(mode="json")}, "terms")
+
+    def other_source(self, place: str = "") -> str:
+        """That the source of the algorithm here is not the one of the founding, in one line, though it computes the same; "" where it is
+        the same, or nothing is agreed on. Raises InputError where it does not compute the same. place: as of `make`."""
+        made = self._algorithm({}, place)
+        if not self.algorithm_sha256 or source_sha256(type(made)) == self.algorithm_sha256:
+            return ""
+        name, founded = short(self.algorithm), self.algorithm_sha256[:16]
+        here = source_sha256(type(made))[:16]
+        return (
+            f"the source of {name} here (sha256 {here}...) is not the one that the federation was founded with ({founded}...);"
+            " it declares and, in the fixed test round, computes the same, so this goes on"
+        )
 
     def _check_masks(self, contract: Contract) -> None:
         """Raise InputError for an algorithm whose sums may be of one device: masks hide nothing in them; and for too few people."""
@@ -240,8 +302,34 @@ class FederationTerms(Settings):
             )
             raise InputError(f"{PROTECT} people", problem, fix=f"{fix}, as each owner must: {PROTECT} people=N, join --people N")
 
-    def limits(self) -> str:
-        """What limits the data that leaves nodes, or what nothing limits, in one line for people."""
+    def singly(self, place: str = "") -> tuple[SentArray, ...] | None:
+        """The arrays that leave each device as they are and that nobody adds up, under masks
+        either: the server sees whose they are. None where this program cannot know, since `place`,
+        the file of an algorithm of the owner's own, was not given.
+
+        It is what the contract declares `shown`, so that what people are told is what is sent."""
+        if not self.has_server:
+            return ()
+        if is_place(self.algorithm) and not place:
+            return None
+        if place not in self._singly:
+            made: Any = algorithm_of(place or self.algorithm, self.settings, self.profile)
+            contract = bound(made.configured(self.catalogue), self.catalogue)
+            self._singly[place] = tuple(sent for sent in contract.sends if sent.way == "shown")
+        return self._singly[place]
+
+    def reveals(self, place: str = "") -> list[str]:
+        """Lines for a node's owner: of each array that leaves its devices singly what it reveals,
+        as declared, and what an audit measured with it and without. place: as of `singly`."""
+        name, found = short(self.algorithm), self.singly(place)
+        if found is None:
+            file = "--algorithm ./FILE.py"
+            return [f"what {name} shows of each user singly is said to who names its file: {file}"]
+        return [f"{_leaves(one)}; {_measured(name, one)}" for one in found]
+
+    def limits(self, place: str = "") -> str:
+        """What limits the data that leaves nodes, or what nothing limits, in one line for people.
+        place: as of `singly`."""
         own, name = self.protection, short(self.algorithm)
         if not self.has_server:
             made = self.gossip
@@ -253,7 +341,8 @@ class FederationTerms(Settings):
             how = f"the server reads each device's update, to refuse poisoned ones (defence={own.defence}), histories too"
             return f"profile {self.profile}: {how}; {measured}"
         if self.profile == PAPER and not own.active:
-            return f"profile paper: the server can read what each node sends, of one user or their sum; {measured}"
+            sent = f"what each node sends, of one user or their sum{self._and_singly(place)}"
+            return f"profile paper: the server can read {sent}; {measured}"
         people = f"sums of at least {own.people} people and {own.parties} nodes"
         sums = f"the server sees masked {people}" if own.secure_sum else "the server sees what each node sends"
         trial = ", repeatable from the seed and so no protection: for trying out" if own.noise_from == "seed" else ""
@@ -263,14 +352,23 @@ class FederationTerms(Settings):
             if (epsilon := self.proven(own.people)) is None
             else f"epsilon {epsilon:.3g} at delta {own.delta:g} for each user"
         )
-        return f"profile {self.profile}: {sums}; {noise}{f'; clip {own.clip:g}' if own.clip else ''}; {proof}"
+        clip = f"; clip {own.clip:g}" if own.clip else ""
+        return f"profile {self.profile}: {sums}{self._and_singly(place)}; {noise}{clip}; {proof}"
+
+    def _and_singly(self, place: str) -> str:
+        """What the server sees of each user besides sums, as the end of a clause; "" = nothing."""
+        found = self.singly(place)
+        if found is None:
+            return f", and of each user singly what {short(self.algorithm)} shows"
+        names = ", ".join(one.name for one in found)
+        return f"{SINGLE}: {names}" if names else ""
 
     def proven(self, people: int, rounds: int | None = None) -> float | None:
-        """The epsilon of a user who is in so many rounds (None: in all), if every sum has the noise of `people` users; None where the
-        terms prove nothing."""
+        """The epsilon of a user who is in so many rounds (None: in all, with those that may be lost, of which a server that lies may have
+        the sum), if every sum has the noise of `people` users; None where the terms prove nothing."""
         asked = max(0, int(self.settings.get("cohort", 0)))
         cohort = min(asked or self.users, self.users)  # where the terms name no number: all, which proves less
-        return proven_for_all_rounds(self.protection, people, cohort, self.rounds if rounds is None else rounds)
+        return proven_for_all_rounds(self.protection, people, cohort, self.sums if rounds is None else rounds)
 
     # ---- as text ---------------------------------------------------------------------------------------------------------------------
 
@@ -284,3 +382,22 @@ class FederationTerms(Settings):
     def read(cls, path: Path) -> Self:
         """Read terms from a file. Raises InputError that names the file and the field."""
         return cls.parse(read_json(path), str(path))
+
+
+def further(rounds: int) -> int:
+    """How many lost rounds may be made up for beside so many.
+
+    >>> further(6), further(200)
+    (1, 20)
+    """
+    return -(-rounds // SPARE)
+
+
+def _leaves(one: SentArray) -> str:
+    return f"'{one.name}' of each user leaves by itself, {one.when}: {one.reveals}"
+
+
+def _measured(algorithm: str, one: SentArray) -> str:
+    """What audits have measured of an array that travels singly, or that none has."""
+    found = evidence.of_array(algorithm, one.name)
+    return found or f"no audit of {algorithm} has measured what it gives away"

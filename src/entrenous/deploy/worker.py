@@ -51,7 +51,7 @@ def main(arguments: list[str]) -> None:
     with closing(ServerFolder(Path(plan.folder), plan.start, plan.log_format)) as held:
         largest = largest_answer(held.terms, held.members, held.algorithm)
         listening = listen(plan.host, plan.port, shared=True)
-        with closing(HttpsServerLink(https, held.terms.run, held.members.nodes, largest, listening)) as link:
+        with closing(HttpsServerLink(https, held.terms.run, held.members.nodes, largest, listening, held.trouble)) as link:
             link.start()
             Worker(held, link, channel, plan.part, plan.of).run()
 
@@ -96,8 +96,9 @@ class Worker:
 
     def _begin(self, word: str, number: int, model: bytes) -> None:
         """Opens a round, or has a model to give; both follow from the folder."""
-        done, state, _ = standing(self._held, self._algorithm)
-        assert done == number, (done, number)  # the server commits before it orders
+        found = standing(self._held, self._algorithm)
+        state = found.state
+        assert found.round == number, (found.round, number)  # the server commits before it orders
         if word == "model":
             self._collector.offer(model_work(self._held, self._algorithm, number, state))
         else:

@@ -15,6 +15,8 @@ import numpy as np
 from ..core.declared import Contract, ContractError, bound
 from ..core.enforce import check_kept, check_pushes
 from ..core.gossip import ACCEPTED, NOBODY, Arrivals, DeviceData, GossipAlgorithm, Headers, Pushes, Weighing
+from ..core.gossip_learning import GossipLearning
+from ..core.gossip_node import oldest_after
 from ..core.keys import fold_name, folded, folds
 from ..core.keys import key as key_of
 from ..core.peer_sampling import introduced
@@ -279,6 +281,7 @@ class Gossip:
             swarm.mail.headers(places),
             self._event_keys(swarm, who),
             kept.numbers,
+            self._oldest(now.time[here]),
         )
         if self._recorder is not None:
             self._recorder.arrived(now.time[here], who, kept.values[arrivals.received], arrivals.headers, self._base)
@@ -300,6 +303,15 @@ class Gossip:
             lost=ledger.lost + int((~here).sum()),
             refused=ledger.refused + int(refused.sum()),
         )
+
+    def _oldest(self, time: Float64Array) -> Int64Array | None:
+        """The updates that a model can have had at some times, int64 [m], as a node knows them that
+        knows when the federation began; None for an algorithm whose ages are its own."""
+        algorithm = self.algorithm
+        if not isinstance(algorithm, GossipLearning):
+            return None
+        periods = time * self._draws.fastest
+        return oldest_after(periods, algorithm.view, algorithm.exploited, self.catalogue.users)
 
     def _checks(self, now: Happening) -> bool:
         """Whether events are held against the declaration: in the first round, and in all of them with a strict executor."""

@@ -91,6 +91,13 @@ class Draws:
         self.junk: Int64Array = (uniforms(each("junk")) * JUNK).astype(np.int64)
         self.away: BoolArray = uniforms(each("away")) < network.churn
 
+    @property
+    def fastest(self) -> float:
+        """The pushes of the busiest node in one unit of time, at least 1."""
+        if self.network.clock == "lock-step":
+            return 1.0
+        return max(1.0, 1.0 / float(self.period.min()))
+
     def first_push(self, nodes: Int64Array) -> Float64Array:
         """The time at which each node's timer fires first, float64 [len(nodes)]."""
         if self.network.clock == "lock-step":

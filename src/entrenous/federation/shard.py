@@ -175,8 +175,17 @@ class Shard:
         histories = self.data.histories(rows[some], self.avoid)
         try_local(self.contract, self.algorithm, received, _some(devices, rows[some]), histories, users[some], key)
 
+    def take(self) -> Total:
+        """A sum of nobody, for a caller who adds updates one by one: memory that was given back, or new. It is the caller's until
+        `release`."""
+        try:
+            return self._free.get_nowait()
+        except Empty:
+            return self.contract.empty_total()
+
     def release(self, total: Total) -> None:
-        """Takes back a sum that `work` gave, sets it to 0, and uses its memory again."""
+        """Takes back a sum that `work` or `take` gave, sets it to 0, and uses its memory again. One that was made elsewhere must not come
+        here: it would be kept for good."""
         self._free.put(clear_total(total, self.executor.workers, self.executor.map))
 
     def _blocks(self, users: Int64Array) -> list[Int64Array]:
@@ -211,12 +220,10 @@ class Shard:
 
     def _total(self, work: _Work) -> Total:
         """A sum that nobody is adding to: one of this work, one that is kept, or a new one."""
-        for queue in (work.totals, self._free):
-            try:
-                return queue.get_nowait()
-            except Empty:
-                continue
-        return self.contract.empty_total()
+        try:
+            return work.totals.get_nowait()
+        except Empty:
+            return self.take()
 
 
 def _drained(queue: SimpleQueue[Total]) -> list[Total]:

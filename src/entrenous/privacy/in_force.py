@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from typing import final
 
@@ -16,7 +17,7 @@ from .adaptive_clip import AdaptiveClip, counting_clip
 from .clip import clip, row_clip
 from .discrete_gaussian import SEEDED, GaussianTable, gaussian_table, integers, system_words
 from .limit import Limit
-from .noise import noise
+from .noise import noise, share_of
 from .protection import PROTECT, Protection
 from .quantise import quantise
 from .rows import all_rows, padded_rows
@@ -57,6 +58,27 @@ class ProtectionInForce:
         """Whether a device's message has a row for every item."""
         own = self.protection
         return bool(self.contract.way("rows")) and (own.rows == "all" or (own.noise > 0 and own.noise_by == "devices"))
+
+    @property
+    def share(self) -> float:
+        """The standard deviation of the noise that each device adds to every number that it sends;
+        0 where devices add none."""
+        own = self.protection
+        if not (own.noise and own.noise_by == "devices"):
+            return 0.0
+        return share_of(own.noise, self.contract.cohort, own.lost)
+
+    @property
+    def fewest(self) -> int:
+        """The devices that a sum has at least, if its noise is to be as large as was promised.
+
+        Devices add shares that are large enough for the cohort less those that may be lost. A sum
+        of fewer has less noise, so no device may let it come out. 1 where devices add no noise.
+        """
+        if not self.share:
+            return 1
+        # 1e-9: 100 (1 - 0.1) is a little above 90 in binary
+        return math.ceil(self.contract.cohort * (1 - self.protection.lost) - 1e-9)
 
     @property
     def first_clip(self) -> float:

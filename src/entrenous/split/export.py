@@ -23,6 +23,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ..core.cells import FORMULA
 from ..core.errors import InputError
 from ..data.interactions import NO_TIME, Interactions
 from ..data.visits import visit_columns
@@ -30,8 +31,6 @@ from .given import CandidateColumns
 from .types import Held, Split
 
 Format = Literal["csv", "parquet"]
-FORMULA = r"^('*[=+\-@\t\r])"  # what must not start a cell
-ESCAPED = r"^'('*[=+\-@\t\r])"  # the same after `write`
 ABOUT = "split.json"
 FEATURE = "feature:"  # what the columns of item features start with
 

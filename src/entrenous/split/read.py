@@ -14,12 +14,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..core.cells import ESCAPED
 from ..core.errors import InputError
 from ..core.types import Array
 from ..core.vocabulary import Vocabulary
 from ..data.interactions import NO_TIME, Interactions, build
 from ..data.visits import VisitColumns, with_visits
-from .export import ABOUT, ESCAPED, FEATURE
+from .export import ABOUT, FEATURE
 from .given import CandidateColumns, given
 from .types import Split, between_peers
 

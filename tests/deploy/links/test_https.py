@@ -19,8 +19,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from entrenous.core.errors import InputError
 from entrenous.deploy.certificates import make_keys
 from entrenous.deploy.frames import FrameParts
+from entrenous.deploy.links import resources
 from entrenous.deploy.links.admission import here
-from entrenous.deploy.links.application import READING
 from entrenous.deploy.links.https import HttpsPlan, HttpsServerLink
 from entrenous.deploy.links.listening import Bounds
 from entrenous.deploy.links.traffic import Traffic
@@ -187,9 +187,7 @@ def test_a_flood_of_strangers_shuts_their_address_out_and_known_nodes_stay(
 def test_b31_a_body_of_one_byte_a_second_is_given_up_and_others_are_answered(
     link: HttpsServerLink, keys: Path, client: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from entrenous.deploy.links import application
-
-    monkeypatch.setattr(application, "FLOOR", 0.5)
+    monkeypatch.setattr(resources, "BODY_SECONDS", 0.5)
 
     def slowly() -> Iterator[bytes]:
         while True:
@@ -233,10 +231,6 @@ def test_a_port_that_is_taken_and_a_certificate_that_is_none_are_one_line(tmp_pa
         (tmp_path / name).write_text("no certificate")
     with pytest.raises(InputError, match="no certificate can be read"):
         HttpsServerLink(HttpsPlan(port=0, keys=tmp_path), RUN, {}, LARGEST)
-
-
-def test_bodies_in_memory_have_a_bound() -> None:
-    assert READING <= 64 << 20
 
 
 def test_answers_that_nobody_waits_for_are_few(link: HttpsServerLink, client: httpx.Client) -> None:

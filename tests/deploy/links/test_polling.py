@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import socket
 import threading
 import time
 from base64 import urlsafe_b64encode
 from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,6 +17,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from entrenous.core.errors import InputError
+from entrenous.deploy import certificates
 from entrenous.deploy.certificates import make_keys
 from entrenous.deploy.founding import free_ports
 from entrenous.deploy.frames import FrameParts, seal
@@ -135,6 +138,52 @@ def test_the_wrong_authority_and_the_wrong_protocol_end_with_a_line(tmp_path: Pa
         assert "does not speak TLS" in str(running.ended[0])
     with pytest.raises(InputError, match="plain text"):
         serve("10.1.2.3:8443", None, node(), threading.Event(), tls=False)
+
+
+def test_a_first_handshake_that_is_cut_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a server that is full, or restarts: it was taken for one that does not speak TLS, and the node ended with code 2."""
+    monkeypatch.setattr(Backoff, "pause", lambda self: 0.05)
+    make_keys(tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as cutting:
+        port = cutting.getsockname()[1]
+        running = Running(f"127.0.0.1:{port}", tmp_path / "ca.crt", node())
+        for _ in range(3):
+            connection, _ = cutting.accept()
+            with connection:
+                assert connection.recv(5)
+    with closing(running), closing(link_at(port, tmp_path)) as link:
+        assert exchanged(link, b"abc") == b"cba"
+        assert not running.ended and len(running.said) >= 3
+
+
+@pytest.mark.parametrize(("wrong", "word"), [("early", "not valid yet"), ("late", "has expired")])
+def test_a_certificate_whose_time_is_not_this_is_named_and_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: str, word: str
+) -> None:
+    """A node whose clock was an hour behind a new certificate ended with code 2, and no service manager starts that again."""
+    monkeypatch.setattr(Backoff, "pause", lambda self: 0.05)
+    make_keys(tmp_path)
+    port = free_ports()[0]
+
+    def renewed(days: float) -> None:
+        for name in ("server.crt", "server.key"):
+            (tmp_path / name).unlink()
+        make_keys(tmp_path, days=days)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patched:
+        if wrong == "early":
+            patched.setattr(certificates, "BACKDATED", timedelta(hours=-1))
+        renewed(365 if wrong == "early" else -0.5)
+    with closing(Running(f"127.0.0.1:{port}", tmp_path / "ca.crt", node())) as running:
+        with closing(link_at(port, tmp_path)):
+            end = time.monotonic() + PATIENCE
+            while not any(word in line for line in running.said):
+                assert time.monotonic() < end and not running.ended, (running.said, running.ended)
+                time.sleep(0.05)
+        renewed(365)
+        with closing(link_at(port, tmp_path)) as link:
+            assert exchanged(link, b"abc") == b"cba"
+        assert not running.ended
 
 
 def test_c5_at_most_ten_attempts_a_minute_and_then_again() -> None:

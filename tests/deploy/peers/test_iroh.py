@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
@@ -432,3 +433,30 @@ def test_an_address_of_a_record_that_is_none_reaches_nobody() -> None:
             await own.close()
 
     asyncio.run(dialled())
+
+
+def udp_socket() -> socket.socket:
+    """A service of this machine that waits for a packet."""
+    service = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    service.bind(("127.0.0.1", 0))
+    service.setblocking(False)
+    return service
+
+
+@pytest.mark.parametrize(("listen", "reached"), [("0.0.0.0:0", False), ("127.0.0.1:0", True)])
+def test_no_record_makes_a_peer_send_packets_to_its_own_machine(listen: str, reached: bool) -> None:
+    """A peer that listens beyond loopback sends nothing there; one of a trial, on loopback alone, does, as the friend may be there."""
+
+    async def dial() -> bool:
+        with udp_socket() as service:
+            link = await iroh_link.listen(key_of(VICTIM).private_bytes_raw(), listen)
+            own, forms = service.getsockname()[1], ("127.0.0.1:{}", "127.0.0.2:{}", "[::ffff:127.0.0.1]:{}", "0.0.0.0:{}")
+            with pytest.raises((LinkError, TimeoutError)):
+                await link.dial(public_bytes(key_of(FOE)), [form.format(own) for form in forms])
+            await link.close()
+            try:
+                return len(service.recv(65536)) > 0
+            except BlockingIOError:
+                return False
+
+    assert asyncio.run(dial()) is reached

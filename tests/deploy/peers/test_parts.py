@@ -36,6 +36,7 @@ from entrenous.deploy.peers.messages import (
 )
 from entrenous.deploy.peers.node import PeerNode, ReceivedModel
 from entrenous.deploy.peers.rate_limits import RateLimits
+from entrenous.deploy.peers.reachable import can_be_a_peers
 from entrenous.deploy.peers.records import Verifier
 from entrenous.deploy.peers.state import StateStore
 from entrenous.deploy.terms import FederationTerms
@@ -317,3 +318,29 @@ def test_nobody_else_may_read_a_peers_state_nor_what_lies_beside_it(tmp_path: Pa
     finally:
         os.umask(before)
     assert "store.sqlite-wal" in modes and set(modes.values()) == {0o600}, modes
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["127.0.0.1:53", "127.8.9.1:1", "[::1]:53", "[::ffff:127.0.0.1]:53", "0.0.0.0:9", "0.1.2.3:9", "[::]:9", "224.0.0.251:5353",
+     "[ff02::fb]:5353", "255.255.255.255:9", "240.0.0.1:9", "169.254.169.254:80", "[fe80::1]:9", "[fe80::1%eth0]:9", "10.0.0.7:0",
+     "10.0.0.7:65536", "10.0.0.7:x", "10.0.0.7:٨", "10.0.0.7", "::1:53", "[10.0.0.7]:9", "name.example:9", "2130706433:9", "0x7f.1:9", ""],
+)  # fmt: skip
+def test_an_address_that_cannot_be_a_peers_is_not_dialled(address: str) -> None:
+    assert not can_be_a_peers(address, on_loopback=False)
+
+
+def test_addresses_of_other_machines_are_dialled_and_loopback_where_all_are_on_it() -> None:
+    for address in ("10.0.0.7:9411", "192.168.1.7:1", "8.8.8.8:65535", "[2001:db8::7]:9411", "[fd00::7]:9"):
+        assert can_be_a_peers(address, on_loopback=False)
+    assert can_be_a_peers("127.0.0.1:9", on_loopback=True) and can_be_a_peers("[::1]:9", on_loopback=True)
+    assert not can_be_a_peers("224.0.0.1:9", on_loopback=True)
+
+
+def test_a_record_has_no_more_than_four_addresses() -> None:
+    """Each is one machine that everybody who has the record dials."""
+    four = msgspec.structs.replace(record(3), addresses=("10.0.0.7:1",) * 4)
+    five = msgspec.structs.replace(four, addresses=("10.0.0.7:1",) * 5)
+    assert message_of(frame(Shuffle(OF.run_bytes, (four,)))[4:]) == Shuffle(OF.run_bytes, (four,))
+    with pytest.raises(ProtocolError, match="frame"):
+        message_of(frame(Shuffle(OF.run_bytes, (five,)))[4:])

@@ -212,7 +212,12 @@ def test_lists_that_cannot_be() -> None:
         ("box", m.to_bits(range(5), 6), inbox.boxes[::-1]),
         ("box", m.to_bits(range(6), 6), [*inbox.boxes, inbox.boxes[0]]),
     ):
-        refused(code, lambda bits=bits, boxes=boxes: parties[name(0)].mask(m.encode(m.Inbox(bits, boxes)), values, ALL))
+        hashes = (inbox.commitments * 2)[: m.COMMITTED * len(boxes)]
+        wrong = m.encode(m.Inbox(bits, boxes, hashes))
+        refused(code, lambda wrong=wrong: parties[name(0)].mask(wrong, values, ALL))
+    for hashes in (b"", inbox.commitments[:-1], inbox.commitments + b"\0", inbox.commitments[::-1]):
+        wrong = m.encode(m.Inbox(m.to_bits(range(5), 6), inbox.boxes, hashes))
+        refused("box", lambda wrong=wrong: parties[name(0)].mask(wrong, values, ALL))
     masked(parties, server, vectors(6), [name(5)])
     said = m.decode(server.survivors(name(0)), m.Survivors, 1 << 20)
     refused(
@@ -230,12 +235,15 @@ def test_a_ring_that_fell_apart() -> None:
     victim = parties[name(0)]
     share, met = victim.share(roster), victim._met
     assert met is not None
-    boxes = []
+    boxes, hashes = [], []
     for k in met.graph.neighbours(0):
-        sent = m.decode(signed(parties[name(k)].share(roster)).body, m.Shares, 1 << 20).boxes
-        boxes.append(sent[met.graph.neighbours(k).index(0)])
+        sent = m.decode(signed(parties[name(k)].share(roster)).body, m.Shares, 1 << 20)
+        boxes.append(sent.boxes[met.graph.neighbours(k).index(0)])
+        at = m.COMMITTED * met.graph.around(k).index(0)
+        hashes.append(sent.commitments[at : at + m.COMMITTED])
     everyone = m.to_bits(range(150), 150)
-    victim.mask(m.encode(m.Inbox(everyone, boxes)), vectors(1)[name(0)], ALL)
+    inbox = m.encode(m.Inbox(everyone, boxes, b"".join(hashes)))
+    victim.mask(inbox, vectors(1)[name(0)], ALL)
     view, digest = victim._views[2], about.digest(roll(150))
     ring, reach = met.graph.ring, met.graph.reach
     start = ring.index(0) + 1
@@ -359,7 +367,7 @@ def test_a3_below_the_threshold_a_round_is_abandoned_and_nothing_is_revealed(sta
     said = m.to_bits(range(len(gone), 20), 20)
     for client in here.values():
         if stage == "shares":
-            refused("floor", lambda client=client: client.mask(m.encode(m.Inbox(said, [])), values[client.name], ALL))
+            refused("floor", lambda client=client: client.mask(m.encode(m.Inbox(said, [], b"")), values[client.name], ALL))
         elif stage == "masked":
             refused("floor", lambda client=client: client.consent(m.encode(m.Survivors(said, []))))
         else:
@@ -376,7 +384,7 @@ def test_one_share_too_few_reveals_nothing() -> None:
     t = server._graph.threshold
     unmasked(parties, server, [name(k) for k in range(t - 1, 20)])
     assert len(server.heard(m.UNMASKING)) == t - 1
-    assert "11 shares of a party; at least 12" in str(refused("threshold", server.total))
+    assert "11 right shares of a party; at least 12" in str(refused("threshold", server.total))
     for owner in range(20):
         shares = {holder + 1: got[owner] for holder, got in server._shares.items()}
         secret = combine(shares)
@@ -398,6 +406,7 @@ def test_a_member_that_lies_about_its_shares_is_noticed(monkeypatch: pytest.Monk
     masked(parties, server, vectors(6))
     unmasked(consented(parties, server), server)
     refused("shares", server.total)
+    assert list(server.liars) == [name(2)]
 
 
 # ---- what the server refuses -------------------------------------------------------------------------------------------------------
@@ -410,6 +419,7 @@ def test_messages_the_server_refuses() -> None:
         ("malformed", b""),
         ("malformed", good + b"\0"),
         ("malformed", good[:-1]),
+        ("malformed", again(good, client, stage=7)),
         ("size", good + bytes(4096)),
         ("unknown", again(good, client, sender="zoe")),
         ("signature", again(good, client, sender=name(1))),
@@ -418,7 +428,7 @@ def test_messages_the_server_refuses() -> None:
         ("round", again(good, client, round=2)),
         ("round", again(good, client, attempt=1)),
         ("stage", again(good, client, stage=1)),
-        ("malformed", again(good, client, stage=5)),
+        ("stage", again(good, client, stage=m.COMPLAINT)),
         ("malformed", again(good, client, round=-1)),
         ("malformed", client._signed(m.ADVERT, b"", b"\x90")),
     ):
@@ -457,8 +467,13 @@ def test_later_messages_the_server_refuses() -> None:
     view = client._views[1]
     refused("unknown", lambda: server.add_shares(again(good, client, sender=name(4))))
     refused("signature", lambda: server.add_shares(client._signed(m.SHARES, b"another roster", signed(good).body)))
-    refused("box", lambda: server.add_shares(client._signed(m.SHARES, view, m.encode(m.Shares([bytes(m.BOX)] * 2)))))
-    refused("malformed", lambda: server.add_shares(client._signed(m.SHARES, view, m.encode(m.Shares([bytes(m.BOX - 1)] * 3)))))
+    for code, box, boxes, hashes in (
+        ("box", m.BOX, 2, 4),
+        ("box", m.BOX, 3, 3),
+        ("malformed", m.BOX - 1, 3, 4),
+    ):
+        body = m.encode(m.Shares([bytes(box)] * boxes, bytes(m.COMMITTED * hashes)))
+        refused(code, lambda body=body: server.add_shares(client._signed(m.SHARES, view, body)))
     here = shared({name(k): parties[name(k)] for k in range(4)}, server)
     refused("unknown", lambda: server.inbox(name(4)))
     inbox = server.inbox(name(0))
@@ -586,7 +601,9 @@ def test_garbage_of_a_member_is_refused_too() -> None:
     roster = server.roster()
     for each, client in parties.items():
         good = client.share(roster)
-        junk = client._signed(m.SHARES, client._views[1], m.encode(m.Shares([rng.bytes(m.BOX) for _ in range(3)])))
+        boxes = [rng.bytes(m.BOX) for _ in range(3)]
+        body = m.encode(m.Shares(boxes, rng.bytes(4 * m.COMMITTED)))
+        junk = client._signed(m.SHARES, client._views[1], body)
         server.add_shares(junk if each == name(2) else good)
     refused("box", lambda: parties[name(0)].mask(server.inbox(name(0)), vectors(4)[name(0)], ALL))
 
@@ -596,7 +613,8 @@ def test_garbage_of_a_member_is_refused_too() -> None:
         body = b"\xff" * (3 * m.SHARE) if k == 0 else rng.bytes(3 * m.SHARE)
         server._shares.pop(2), server._said[m.UNMASKING].pop(name(2))
         server.add_unmasking(parties[name(2)]._signed(m.UNMASKING, parties[name(2)]._views[3], body))
-        refused("shares", server.total)
+        refused("threshold", server.total)
+        assert server.liars == {name(2): "sent other shares than it had been given"}
 
 
 # ---- people, and sums over rounds --------------------------------------------------------------------------------------------------

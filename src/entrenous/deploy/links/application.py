@@ -2,7 +2,7 @@
 
     GET  /v1/work    the request that waits for this node, held until there is one: 200 and a frame, or 204
     POST /v1/answer  a frame; answered when the server has dealt with it, and what counts is on its disk: 200
-    GET  /v1/health  200
+    GET  /v1/health  200; or 503 and why, where the server cannot do its work
 
 Both of the first carry the header of `admission.here`. What is refused has a word in its body; see `Denied`.
 """
@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from typing import NamedTuple, final
 
 from starlette.applications import Starlette
@@ -21,25 +21,28 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from ..frames import FrameParts
+from ..codes import FrameRefused
+from ..frames import FrameParts, claimed_node
+from ..health import Trouble, no_trouble
 from .admission import Admission, Denied
 from .listening import Guard
 from .rates import STRANGERS, UNASKED, Rates
+from .resources import Bodies, Body, is_number
 from .traffic import HELD, LATER, Traffic
 
-FLOOR, SPEED = 10.0, 50e3  # seconds for any body, and bytes a second beyond that
 PIECE = 1 << 16  # bytes of a frame that are given to a connection at once: TLS keeps as many of each connection
-READING = 32 << 20  # bytes of bodies that are read, or wait for the server, at once
 
 
 class Front(NamedTuple):
-    """What the application works with. largest: bytes of an answer, at most; counts: requests by what became of them."""
+    """What the application works with. largest: bytes of an answer, at most; counts: requests by what became of them;
+    trouble: tells why the server cannot do its work. It may wait for a disk."""
 
     admission: Admission
     traffic: Traffic
     guard: Guard | None
     largest: int
     counts: Counter[str]
+    trouble: Callable[[], Trouble | None] = no_trouble
 
 
 def application(front: Front) -> Starlette:
@@ -74,13 +77,14 @@ class _Requests:
     """The handlers of the routes."""
 
     def __init__(self, front: Front) -> None:
-        self._front, self._room = front, ByteBudget(READING)
+        self._front, self._bodies = front, Bodies(front.largest)
         self._nodes, self._strangers = Rates(), Rates(*STRANGERS)
         self._unasked = Rates(*UNASKED)
 
     async def work(self, request: Request) -> Response:
         """The next request for the node that asks."""
         node, traffic = self._admitted(request), self._front.traffic
+        _refuse_body(request)
         traffic.heard(node)
         frame = traffic.parked(node)
         if frame is None:
@@ -107,21 +111,28 @@ class _Requests:
         """An answer, taken when it is whole; acknowledged when the server has dealt with it."""
         node = self._admitted(request)
         size = _header(request, b"content-length")
-        if not size.isdigit():
+        if not is_number(size):
             raise Denied(411, "no-length")
         if int(size) > self._front.largest:
             raise Denied(413, "too-long")
-        if not self._front.traffic.waits_for(node) and not self._unasked.allow(node):
+        asked = self._front.traffic.waits_for(node)
+        if not asked and not self._unasked.allow(node):
             raise Denied(429, "too-often")  # the server itself never hears of it
-        async with self._room.of(int(size)):
-            body = await _read(request, int(size))
+        async with self._bodies.of(node, asked) as body:
+            frame = await _read(request, int(size), body)
+            _check_sender(frame, node)
             self._front.counts["answer"] += 1
-            await self._front.traffic.arrived(node, body)
+            await self._front.traffic.arrived(node, frame)
         return Response(status_code=200)
 
     async def health(self, request: Request) -> Response:
-        """That the server is there. Who shows no key may ask a few times a second."""
+        """That the server is there and can do its work. Who shows no key may ask a few times a second, and learns of what
+        kind trouble is, and no more."""
         self._pace(request)
+        _refuse_body(request)
+        why = await asyncio.to_thread(self._front.trouble)
+        if why is not None:
+            return Response(f"{why.kind}\n", 503, media_type="text/plain")
         return Response(b"ok\n", media_type="text/plain")
 
     async def denied(self, request: Request, why: Exception) -> Response:
@@ -168,39 +179,37 @@ async def _disconnected(request: Request) -> None:
         pass
 
 
-async def _read(request: Request, size: int) -> bytes:
-    """The body of a request, of as many bytes as it says. Raises Denied for another length, and for one that comes too slowly."""
+def _refuse_body(request: Request) -> None:
+    """Raise Denied where a body is announced that nobody would read."""
+    size = _header(request, b"content-length")
+    if size not in ("", "0") or _header(request, b"transfer-encoding"):
+        raise Denied(400, "no-body-here")
+
+
+def _check_sender(frame: bytes, node: str) -> None:
+    """Raise Denied for a frame that names another node than the one whose key was shown. So the server checks it against one key, and what
+    is signed by nobody costs it one check. What is no frame at all has a code of its own there."""
+    try:
+        other = claimed_node(frame) != node
+    except FrameRefused:
+        other = False
+    if other:
+        raise Denied(403, "another-node")
+
+
+async def _read(request: Request, size: int, body: Body) -> bytes:
+    """The body of a request, of as many bytes as it says. Raises Denied for another length, for one that comes too slowly, and where there
+    is no room for it."""
     parts: list[bytes] = []
     try:
-        async with asyncio.timeout(FLOOR + size / SPEED):
+        async with body.stretches.limit:
             async for part in request.stream():
+                await body.came(len(part))
                 parts.append(part)
     except (TimeoutError, ClientDisconnect):
         raise Denied(408, "too-slow") from None
-    body = b"".join(parts)
-    if len(body) != size:
+    frame = b"".join(parts)
+    if len(frame) != size:
         raise Denied(400, "wrong-length")
-    return body
-
-
-@final
-class ByteBudget:
-    """So many bytes that are in memory at once: who wants more waits."""
-
-    def __init__(self, most: int) -> None:
-        self._left, self._most = most, most
-        self._freed = asyncio.Condition()
-
-    @asynccontextmanager
-    async def of(self, size: int) -> AsyncIterator[None]:
-        """Hold `size` bytes of the budget inside `async with`; one that is larger than all of it has it alone."""
-        size = min(size, self._most)
-        async with self._freed:
-            await self._freed.wait_for(lambda: self._left >= size)
-            self._left -= size
-        try:
-            yield
-        finally:
-            self._left += size
-            async with self._freed:
-                self._freed.notify_all()
+    body.whole = True
+    return frame

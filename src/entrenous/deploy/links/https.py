@@ -8,21 +8,24 @@ import socket
 import ssl
 import threading
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, final
 
 import uvicorn
 
-from ...core.errors import EntrenousError, InputError
+from ...core.errors import EntrenousError, InputError, NotYet, may_pass
 from ..address import refuse_plain
 from ..frames import FrameParts
+from ..health import Trouble, no_trouble
 from ..members import Member
 from ..metrics import LinkTally
 from .admission import Admission
 from .application import Front, application
 from .listening import Bounds, Guard
 from .lobby import GuardedSocket
+from .protocol import BoundedProtocol
 from .traffic import HELD, Traffic
 
 KEPT = int(2 * HELD)  # seconds that a connection stays open between two requests
@@ -46,22 +49,22 @@ class HttpsPlan(NamedTuple):
 @final
 class HttpsServerLink:
     """A `ServerLink` that nodes connect to. It listens from `start` to `close`; members: who may come in; largest: bytes of an answer, at
-    most.
+    most; trouble: as in `Front`.
 
     Raises InputError for an address that is not ours or is taken, keys that cannot be read, and plain text beyond loopback.
     """
 
     def __init__(
         self, plan: HttpsPlan, run: str, members: Mapping[str, Member], largest: int,
-        listening: socket.socket | None = None,
+        listening: socket.socket | None = None, trouble: Callable[[], Trouble | None] = no_trouble,
     ) -> None:  # fmt: skip
         if plan.keys is None:
             refuse_plain("server", plan.host, plan.insecure)
         self.counts, self.traffic = Counter[str](), Traffic()
         self.guard = Guard(plan.bounds, proxy=plan.proxy)
         self._socket = GuardedSocket(listening or listen(plan.host, plan.port), self.guard)
-        front = Front(Admission(run, members), self.traffic, self.guard, largest, self.counts)
-        self._server = uvicorn.Server(_configured(application(front), plan.keys))
+        front = Front(Admission(run, members), self.traffic, self.guard, largest, self.counts, trouble)
+        self._server = uvicorn.Server(_configured(front, plan.keys))
         self._begun, self._failure = threading.Event(), list[BaseException]()
         self._thread = threading.Thread(target=self._run, daemon=True, name="https")
 
@@ -145,7 +148,8 @@ def listen(host: str, port: int, *, shared: bool = False, backlog: int | None = 
         return held
     except OSError as error:
         problem = f"cannot listen on {host}:{port}: {error.strerror}"
-        raise InputError("server", problem, fix="choose another port or address") from error
+        kind = NotYet if may_pass(error) else InputError
+        raise kind("server", problem, fix="choose another port or address") from error
 
 
 def _allow_files(bounds: Bounds) -> None:
@@ -157,10 +161,12 @@ def _allow_files(bounds: Bounds) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
-def _configured(app: object, keys: Path | None) -> uvicorn.Config:
+def _configured(front: Front, keys: Path | None) -> uvicorn.Config:
     tls = {} if keys is None else {"ssl_certfile": keys / "server.crt", "ssl_keyfile": keys / "server.key"}
+    protocol = partial(BoundedProtocol, front.counts)
     config = uvicorn.Config(
-        app, loop="asyncio", http="httptools", ws="none", lifespan="off", log_config=None, log_level="critical", access_log=False,  # type: ignore[arg-type]
+        application(front), http=protocol,  # type: ignore[arg-type]
+        loop="asyncio", ws="none", lifespan="off", log_config=None, log_level="critical", access_log=False,
         proxy_headers=False, server_header=False, backlog=BACKLOG, timeout_keep_alive=KEPT, timeout_graceful_shutdown=1, **tls,  # type: ignore[arg-type]
     )  # fmt: skip
     try:

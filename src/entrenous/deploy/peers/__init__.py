@@ -7,6 +7,7 @@ address_book.py  whose records a peer has           rate_limits.py  who may ask 
 intake.py        the receiver's decisions           serving.py      the receiver
 connections.py   connections to others              sending.py      the sender
 node.py          one node of a gossip algorithm     state.py        its state on disk
+ages.py          how old a model is believed to be   reachable.py     which addresses are dialled
 peer.py          all of it under supervision        folder.py       a peer's folder, opened
 running.py       a peer's process, its status, and a replay of what all have recorded
 """

@@ -9,14 +9,17 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import ipaddress
+import socket
 from collections.abc import Awaitable, Sequence
 from typing import Any, TypeVar, final
 
 import iroh
 import iroh.iroh_ffi as ffi
 
-from ...core.errors import InputError
+from ...core.errors import InputError, NotYet, may_pass, one_line
+from ..address import is_loopback
 from .port import Arriving, Connection, LinkError, Stream
+from .reachable import can_be_a_peers
 
 T = TypeVar("T")
 ALPN = b"entrenous-peer/1"
@@ -109,8 +112,10 @@ class _Private(iroh.Preset):  # type: ignore[misc]  # iroh is not typed
 async def listen(secret: bytes, listen: str = "127.0.0.1:0", advertise: Sequence[str] = ()) -> IrohLink:
     """A link at a host and port of this machine. advertise: what others are told instead, behind a router that forwards a port.
 
-    Raises InputError when the address cannot be had. One event loop for each process: iroh's library keeps the first.
+    Raises NotYet when the address cannot be had now, InputError when it is none. One event loop for each process: iroh's library keeps
+    the first.
     """
+    _check(listen)
     hasten()
     answer_at_once()
     ffi.uniffi_set_event_loop(asyncio.get_running_loop())  # type: ignore[arg-type]  # any loop will do
@@ -120,12 +125,41 @@ async def listen(secret: bytes, listen: str = "127.0.0.1:0", advertise: Sequence
             return IrohLink(await within(SHORT, iroh.Endpoint.bind(options)), addresses[0], advertise)
         except (LinkError, TimeoutError) as failed:
             cause = failed
-    raise InputError(
+    kind = NotYet if _may_come(listen) else InputError
+    raise kind(
         listen,
         f"cannot be listened at ({cause})",
         expected="a free UDP port of this machine",
         fix="say another as `listen` in node.json",
     )
+
+
+def _check(listen: str) -> None:
+    """Raises InputError for what is no address and port, of which iroh would speak in its own words."""
+    host, _, port = listen.rpartition(":")
+    try:
+        ipaddress.ip_address(host.removeprefix("[").removesuffix("]"))
+        known = 0 <= int(port) < 65536
+    except ValueError:
+        known = False
+    if not known:
+        problem, fix = "cannot be listened at: it is no address and port", "say another as `listen` in node.json"
+        raise InputError(one_line(listen, 80), problem, expected="such as 10.77.0.10:9411", fix=fix)
+
+
+def _may_come(listen: str) -> bool:
+    """Whether an address may be had later: another process has its port, or the machine has not got it yet, as one of a private network
+    that comes up late. iroh does not say why it was refused."""
+    host, _, port = listen.rpartition(":")
+    family = socket.AF_INET6 if listen.startswith("[") else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as trying:
+            trying.bind((host.strip("[]"), int(port)))
+    except OSError as error:
+        return may_pass(error)
+    except (ValueError, OverflowError):
+        return False
+    return True  # it has become free meanwhile
 
 
 def _both(listen: str) -> tuple[str, ...]:
@@ -141,18 +175,26 @@ class IrohLink:
         self._endpoint, self._advertise = endpoint, list(advertise)
         self.key: bytes = endpoint.id().to_bytes()
         self._family, self._everywhere = listen.startswith("["), listen.startswith(("0.0.0.0:", "[::]:"))
+        self._on_loopback = is_loopback(listen.rpartition(":")[0].strip("[]"))
 
     def addresses(self) -> list[str]:
         """The addresses at which others reach this endpoint: the advertised ones, or those it listens at; if it listens
         everywhere, those that the machine knows."""
+        if self._advertise:
+            return self._advertise
         found = self._endpoint.addr().direct_addresses() if self._everywhere else self._endpoint.bound_sockets()
-        return self._advertise or [one for one in found if one.startswith("[") == self._family][:4]
+        own = [one for one in found if one.startswith("[") == self._family]
+        return [one for one in own if can_be_a_peers(one, self._on_loopback)][:4]
 
     async def dial(self, key: bytes, addresses: Sequence[str]) -> Connection:
-        """Open a connection to the peer with this key. Raises LinkError if nobody or another key answers, TimeoutError after
-        SHORT seconds."""
+        """Open a connection to the peer with this key. Raises LinkError if nobody or another key
+        answers, or if none of the addresses can be a peer's, and then sends nothing; TimeoutError
+        after SHORT seconds."""
+        possible = [one for one in addresses if can_be_a_peers(one, self._on_loopback)]
+        if not possible:
+            raise LinkError("no address that can be a peer's")
         try:
-            address = iroh.EndpointAddr(iroh.EndpointId.from_bytes(key), None, list(addresses))
+            address = iroh.EndpointAddr(iroh.EndpointId.from_bytes(key), None, possible)
         except iroh.IrohError as error:
             raise LinkError(_said(error)) from None
         return IrohConnection(await within(SHORT, self._endpoint.connect(address, ALPN)))

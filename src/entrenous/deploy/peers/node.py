@@ -11,7 +11,8 @@ from typing import NamedTuple, final
 import numpy as np
 
 from ...core.arrays import ranks_among
-from ...core.gossip import ACCEPTED, NOBODY, Arrivals, DeviceData, Headers
+from ...core.gossip import ACCEPTED, NOBODY, TOO_AHEAD, Arrivals, DeviceData, Headers
+from ...core.gossip_node import most_ageing
 from ...core.keys import folded
 from ...core.protocols import State, arrays_of
 from ...core.types import Array, Float32Array, Int64Array, UInt64Array
@@ -23,6 +24,7 @@ from ...federation.push_noise import add_push_noise, carries_noise
 from ...federation.replay import MESSAGE, PUSH, START, PeerEvent
 from ...wire.pushed import digest, pack
 from ..terms import FederationTerms
+from .ages import AgesHeard
 
 TOO_OLD = -1  # a received model is further behind the own one than the terms allow
 RANKED = 20  # n of the HR@n by which a person sees how a node does
@@ -68,6 +70,8 @@ class PeerNode:
         self._tie_seed = terms.seed  # equal scores stand in one order at all peers, as in a simulation
         self.events = self.pushes = 0
         self.fresh: list[PeerEvent] = []
+        ageing = most_ageing(self.algorithm.view, self.algorithm.exploited, catalogue.users)
+        self._ages = AgesHeard(ageing, catalogue.users)
 
     def start(self) -> None:
         """Train the base model once on the node's rows, unless that has happened."""
@@ -94,8 +98,11 @@ class PeerNode:
             return TOO_OLD
         self.pool[1] = one.model
         key = folded(self._key, np.array([self.events]))
-        arrivals = Arrivals(self.pool, OWN, OWN, RECEIVED, OWN, one.headers, key)
+        own: int = int(self.nodes.age[0])  # type: ignore[attr-defined]  # of every PeerState
+        oldest = np.array([self._ages.oldest(one.sender, own)])
+        arrivals = Arrivals(self.pool, OWN, OWN, RECEIVED, OWN, one.headers, key, oldest=oldest)
         refused = int(self.algorithm.on_message(arrivals, self.nodes, self.data)[0])
+        self._ages.note(one.sender, int(one.headers.age[0]), refused != TOO_AHEAD)
         if refused == ACCEPTED:
             self._note(PeerEvent(MESSAGE, one.sender, one.push, one.digest))
         return refused

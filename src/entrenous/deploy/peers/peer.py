@@ -18,7 +18,7 @@ from threading import Lock
 from typing import Any, NamedTuple, final
 
 from ...core.errors import EntrenousError, StartAgain, one_line
-from ...core.gossip import ACCEPTED
+from ...core.gossip import ACCEPTED, TOO_AHEAD
 from ..invitation import Contact
 from ..terms import FederationTerms
 from ..tickets import RevocationList
@@ -38,6 +38,8 @@ CRASHES, WITHIN = 5, 60.0  # failures of one loop in so many seconds that end th
 BAN = 60.0  # seconds
 OTHERS = 5  # connections that are kept beside those of a view: for exchanges of records, and for the view before
 RENEWALS = 5  # of its record, by a peer, in the time that one is good for
+# names of counts, by what became of a model
+COUNTED = {ACCEPTED: "merged", TOO_OLD: "refused.old", TOO_AHEAD: "refused.ahead"}
 
 
 class PeerTimes(NamedTuple):
@@ -176,7 +178,7 @@ class Peer:
                 due = max(due + self.pace.period, self.host.now())
             elif (one := self.intake.next()) is not None:
                 refused = await self.host.work(self._receive, one)
-                self.tally["merged" if refused == ACCEPTED else "refused.old" if refused == TOO_OLD else "refused"] += 1
+                self.tally[COUNTED.get(refused, "refused")] += 1
             else:
                 await self._sleep_until(due)
 

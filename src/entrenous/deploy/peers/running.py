@@ -9,24 +9,28 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, final
 
 from ...core.errors import InputError
 from ...federation.replay import Recording, Replayed, replay
 from ...runs.store import model_sha256
+from ..health import DiskHealth, Trouble
+from ..metrics import counter, counters, gauge, process, served, text_of
 from .folder import PeerFolder
 from .node import PeerNode
 from .peer import Peer, pace
 from .port import Machine
 
 
-def run(path: Path, stop: threading.Event, say: Callable[[str], None]) -> None:
-    """Run a peer until `stop` is set, then save its state. Raises InputError for a malformed folder and a ticket that does not count,
-    EntrenousError if the peer cannot go on."""
-    with closing(PeerFolder(path)) as folder, folder.locked():
+def run(path: Path, stop: threading.Event, say: Callable[[str], None], metrics: int | None = None) -> None:
+    """Run a peer until `stop` is set, then save its state. metrics: the port on 127.0.0.1 that tells what is counted, None = none. Raises
+    InputError for a malformed folder and a ticket that does not count, EntrenousError if the peer cannot go on."""
+    with closing(PeerFolder(path)) as folder, folder.locked(), served(PeerTold(path), metrics):
         folder.check_ticket(time.time())
         node = folder.node()
         say(folder.terms.limits())
+        if line := folder.terms.other_source():
+            say(f"warning: {line}")
         asyncio.run(_run(folder, node, stop, say))
     say(f"peer {folder.me.number}: saved after event {node.events}")
 
@@ -56,7 +60,42 @@ def status(path: Path) -> dict[str, Any]:
     with closing(PeerFolder(path)) as folder:
         end = datetime.fromtimestamp(folder.me.ticket.until, UTC)
         about = {"name": folder.name, "number": folder.me.number, "run": folder.terms.run, "ticket_ends": f"{end:%Y-%m-%d}"}
+        about["ticket_until"] = folder.me.ticket.until
         return {**about, **folder.state.about(), "running": folder.is_running()}
+
+
+@final
+class PeerTold:
+    """What a running peer's /metrics and /v1/health tell, by what it has saved last: before each push."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._disk = path, DiskHealth(path)
+
+    def text(self) -> str:
+        """The text of /metrics."""
+        found = status(self._path)
+        number = lambda key: float(found.get(key) or 0)  # noqa: E731
+        families = [
+            counter("events_total", "Trainings, pushes and merged models.", number("events")),
+            counter("pushes_total", "Models that were pushed, each to all its receivers.", number("pushes")),
+            gauge("peers_known", "Peers whose address is known.", number("known")),
+            gauge("connections_open", "Connections now.", number("connections")),
+            counter("errors_total", "Messages that broke the protocol, and faults of a loop.", number("errors")),
+            gauge("last_saved_seconds", "When this was saved, since 1970; 0 before the first push.", number("time")),
+            gauge("ticket_ends_seconds", "When the ticket ends, since 1970.", number("ticket_until")),
+            counters("tally_total", "What became of pushes, models and exchanges of addresses.", found.get("tally", {}), "event"),
+            *process(),
+        ]
+        return text_of(families)
+
+    def trouble(self) -> Trouble | None:
+        """Why the peer cannot do its work now: the disk, or nobody is known to it."""
+        if (disk := self._disk.trouble()) is not None:
+            return disk
+        found = status(self._path)
+        if found.get("pushes") and not found.get("known"):
+            return Trouble("alone", "no other peer's address is known: is a bootstrap up?")
+        return None
 
 
 class Verdict(NamedTuple):

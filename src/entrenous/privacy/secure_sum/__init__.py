@@ -21,10 +21,18 @@ trying 2^32 seeds (flwrlabs/flower issue 7522, open; verified in 1.41 and 1.42);
 keys reads everything. Here masks are AES-256-CTR keyed by HKDF-SHA256, keys are signed by identities known beforehand, and the floors (how
 many must take part, how full a row is, which model, one sum a round, one kind of share) are enforced by the client.
 
-What it promises, with at most a share `malicious` (a tenth) of the parties in league with the server: only sums over at least the cohort's
-floor, less those in league, come out. How: a client reveals shares only under a list of survivors that a quorum q has signed, with
-2 q > parties + malicious parties, so there is one list; each survivor signed, with its upload, the list of sharers under which it masked.
-What it does not: a member that lies (bad box, bad share, a false vector) can spoil or stop a round, though not read it; the total itself
-says what a total says; above 128 parties the order of the ring is a hash of all signed keys, which a server with several members in league
-can try again and again to its liking.
+What it promises, with at most a tenth of the parties in league with the server (rounded up, and one
+at least): only sums over the floor's people and parties come out, those in league among them. A
+client reveals shares only under a list of survivors that a quorum q has signed, with
+2 q > parties + those in league. So there is one list. Each message is signed over the transcript so
+far: the terms with floors and noise, all signed keys, the model, and who shared.
+
+Who lies to the others is named, by what it has signed itself: a revealed share is held against the
+hash that its owner committed to, and a box that does not hold such shares is complained of, and
+opened by its sender (`add_complaint`, `open_box`, `add_opening`). Wrong shares of some cost nothing
+while enough right ones come.
+
+What it does not promise: a member can send a false vector, which spoils the sum and names nobody.
+The total says what a total says. Above 128 parties the order of the ring is a hash of all signed
+keys, which a server with several members in league can try again and again to its liking.
 """

@@ -19,7 +19,18 @@ from .graph import Graph, graph
 from .memory import PastSum, check_own, check_parties, sums_of
 from .refusal import Code, SumRefused, require
 from .shamir import split
-from .statements import EMPTY, about_box, about_box_key, about_own, about_pair, commitment, read_advert
+from .statements import (
+    EMPTY,
+    about_box,
+    about_box_key,
+    about_own,
+    about_pair,
+    box_digest,
+    commitment,
+    committed_pair,
+    read_advert,
+    said_by,
+)
 from .terms import Floors, Roll, SumTerms, checked
 from .vector import SumRows
 
@@ -57,6 +68,15 @@ class Met(NamedTuple):
         """The places among `among` that are neighbours of this client, ascending."""
         some = set(among)
         return [place for place in self.graph.neighbours(self.me) if place in some]
+
+
+class Opened(NamedTuple):
+    """What an inbox held. said: the message; sharers: places of who shared; held: of each
+    neighbour among them, its share of the masks' key and of the seed."""
+
+    said: m.Inbox
+    sharers: list[int]
+    held: dict[int, tuple[bytes, bytes]]
 
 
 @final
@@ -101,8 +121,10 @@ class SecureSumClient:
         self._answers: list[tuple[bytes, bytes]] = []  # sha256 of the question, and the answer, of every stage so far
         self._met: Met | None = None
         self._box_keys: dict[int, bytes] = {}
+        self._sent: dict[int, bytes] = {}  # `box_digest` of what each neighbour was sent
         self._own: tuple[bytes, bytes] = (b"", b"")  # the own shares of the own secrets: of the masks' key, of the seed
         self._held: dict[int, tuple[bytes, bytes]] = {}  # the same of each neighbour that shared
+        self._looked: tuple[bytes, Opened] | None = None  # the newest inbox that was looked into
         self._sharers: list[int] = []
         self._survivors: list[int] = []
         self._rows, self._own_users = SumRows(0, 0), frozenset[int]()
@@ -134,6 +156,32 @@ class SecureSumClient:
         not. All secrets are then forgotten. Raises SumRefused."""
         return self._once(m.UNMASKING, consents, lambda: self._unmask(consents))
 
+    def open_box(self, complaint: bytes) -> bytes:
+        """Answers who complained about this client's box: the key of that box, which tells who lied.
+
+        It gives away nothing that an honest party keeps: who complains of a box that is good has
+        its shares already, and of a box that was changed on the way this client opens nothing.
+        Raises SumRefused.
+        """
+        met = self._others()
+        signed = m.decode(complaint, m.Signed, m.limit_of(m.COMPLAINT, 0))
+        said_by(self.terms, self.roll, signed, m.COMPLAINT)
+        require(signed.sender in met.names, "unknown", f"'{signed.sender[:40]}' takes no part")
+        place = met.names.index(signed.sender)
+        body = hashlib.sha256(signed.body).digest()
+        self._check(m.COMPLAINT, place, met.view, body, signed.signature)
+        about = m.decode(signed.body, m.Complaint, len(signed.body))
+        require(about.dealer == met.me, "box", "the complaint is about the box of another")
+        require(place in self._sent, "box", "no box was sent there, or all is forgotten by now")
+        # whoever is honest and got exactly this has opened it; so only a liar has it opened here
+        require(
+            about.box == self._sent[place],
+            "box",
+            "the box that came, or the hashes of its shares, are not those that were sent",
+        )
+        opening = m.Opening(place, self._box_keys[place])
+        return self._signed(m.OPENING, met.view, m.encode(opening))
+
     # ---- stages ------------------------------------------------------------------------------------------------------------------
 
     def _advertise(self) -> bytes:
@@ -143,44 +191,88 @@ class SecureSumClient:
 
     def _share(self, roster: bytes) -> bytes:
         met = self._meet(m.decode(roster, m.Roster, self._limit(LIST_LIMIT)).adverts)
-        points, t = [place + 1 for place in met.around], met.graph.threshold
-        of_masks = split(self._secrets.masks.private_bytes_raw(), t, points)
-        of_seed = split(self._secrets.seed, t, points)
-        boxes, own, keys = [], (b"", b""), {}
-        for place, pair in zip(met.around, zip(of_masks, of_seed, strict=True), strict=True):
-            if place == met.me:
-                own = pair
-            else:
-                keys[place] = self._box_key(met, place)
-                boxes.append(p.seal(keys[place], b"".join(pair), about_box(met.view, met.me, place)))
-        answer = self._signed(m.SHARES, met.view, m.encode(m.Shares(boxes)))
+        points = [place + 1 for place in met.around]
+        of_masks = split(self._secrets.masks.private_bytes_raw(), met.graph.threshold, points)
+        of_seed = split(self._secrets.seed, met.graph.threshold, points)
+        shares = dict(zip(met.around, zip(of_masks, of_seed, strict=True), strict=True))
+        own = shares.pop(met.me)
+        keys = {place: self._box_key(met, place) for place in shares}
+        boxes = {place: p.seal(keys[place], b"".join(pair), about_box(met.view, met.me, place)) for place, pair in shares.items()}
+        # a hash of every share, signed with the boxes: by it the server knows a wrong share
+        hashes = {place: committed_pair(met.view, met.me, place, shares.get(place, own)) for place in met.around}
+        message = m.Shares(list(boxes.values()), b"".join(hashes.values()))
+        answer = self._signed(m.SHARES, met.view, m.encode(message))
         self._met, self._own, self._box_keys = met, own, keys
+        self._sent = {place: box_digest(box, hashes[place]) for place, box in boxes.items()}
         self._views.append(met.view)
         return answer
 
-    def _mask(self, inbox: bytes, vector: Int64Array, rows: SumRows, users: frozenset[int]) -> bytes:
-        met, said = self._others(), m.decode(inbox, m.Inbox, self._limit(m.BOX + 8))
-        about = (self.terms.run, self.terms.round)
-        require(about not in self.used, "used", f"round {about[1]} of run {about[0]}: this client's masked input has left before")
-        require(not users or len(users) == self.people, "floor", f"{len(users)} users; {self.people} were agreed on")
+    def check_inbox(self, inbox: bytes) -> None:
+        """Look into the boxes of an inbox before anything is trained for it: as `mask` does.
+        Raises SumRefused, for a bad box with a complaint as evidence."""
+        if len(self._answers) == m.MASKED:
+            self._read_inbox(inbox)
+
+    def _read_inbox(self, inbox: bytes) -> Opened:
+        """What an inbox holds. Raises SumRefused."""
+        if self._looked is not None and self._looked[0] == inbox:
+            return self._looked[1]
+        met = self._others()
+        said = m.decode(inbox, m.Inbox, self._limit(m.BOX + m.COMMITTED + 8))
         sharers = self._list(said.sharers, range(len(met.names)), "sharers")
-        self._enough(sharers, rows, users)
         near = met.near(sharers)
-        require(len(said.boxes) == len(near), "box", f"{len(said.boxes)} boxes of {len(near)} neighbours that shared")
-        held = {place: self._opened(met, place, box) for place, box in zip(near, said.boxes, strict=True)}
+        require(
+            len(said.boxes) == len(near),
+            "box",
+            f"{len(said.boxes)} boxes of {len(near)} neighbours that shared",
+        )
+        require(
+            len(said.commitments) == m.COMMITTED * len(near),
+            "box",
+            f"{len(said.commitments)} bytes of hashes for {len(near)} neighbours that shared",
+        )
+        held = {}
+        for k, (place, box) in enumerate(zip(near, said.boxes, strict=True)):
+            hashes = said.commitments[m.COMMITTED * k : m.COMMITTED * (k + 1)]
+            held[place] = self._opened(met, place, box, hashes)
+        opened = Opened(said, sharers, held)
+        self._looked = (inbox, opened)
+        return opened
+
+    def _mask(self, inbox: bytes, vector: Int64Array, rows: SumRows, users: frozenset[int]) -> bytes:
+        met = self._others()
+        about = (self.terms.run, self.terms.round)
+        require(
+            about not in self.used,
+            "used",
+            f"round {about[1]} of run {about[0]}: this client's masked input has left before",
+        )
+        require(
+            not users or len(users) == self.people,
+            "floor",
+            f"{len(users)} users; {self.people} were agreed on",
+        )
+        said, sharers, held = self._read_inbox(inbox)
+        self._enough(sharers, rows, users)
         words = self._words(vector, len(sharers))
-        keys = {
-            place: p.derive(p.agree(self._secrets.masks, met.adverts[place].masks), *about_pair(met.view, met.me, place))
-            for place in near
-        }
-        plus = [p.derive(self._secrets.seed, *about_own(met.view, met.me)), *(keys[v] for v in near if v > met.me)]
-        p.add_masks(words, plus, [keys[v] for v in near if v < met.me])
+        keys = {place: self._pair_key(met, place) for place in held}
+        own = p.derive(self._secrets.seed, *about_own(met.view, met.me))
+        # of every pair the lower place adds the mask, and the higher subtracts it
+        plus = [own, *(keys[place] for place in held if place > met.me)]
+        minus = [keys[place] for place in held if place < met.me]
+        p.add_masks(words, plus, minus)
         view = m.seen(met.view, said.sharers)
         answer = self._signed(m.MASKED, view, words.tobytes())
-        self._sharers, self._held, self._rows, self._own_users = sharers, {**held, met.me: self._own}, rows, users
+        self._sharers, self._held = sharers, {**held, met.me: self._own}
+        self._rows, self._own_users = rows, users
         self._views.append(view)
         self.used = self.used | {about}
         return answer
+
+    def _pair_key(self, met: Met, place: int) -> bytes:
+        """The key of the mask that this client shares with another."""
+        common = p.agree(self._secrets.masks, met.adverts[place].masks)
+        return p.derive(common, *about_pair(met.view, met.me, place))
 
     def _consent(self, survivors: bytes) -> bytes:
         met, said = self._others(), m.decode(survivors, m.Survivors, self._limit(LIST_LIMIT))
@@ -215,7 +307,9 @@ class SecureSumClient:
         alive = set(self._survivors)
         body = b"".join(self._held[v][v in alive] for v in met.around if v in self._held)
         answer = self._signed(m.UNMASKING, self._views[3], body)
-        del self._secrets, self._box_keys, self._held, self._own
+        self._looked = None
+        del self._secrets, self._held, self._own
+        self._box_keys, self._sent = {}, {}
         return answer
 
     # ---- checks ------------------------------------------------------------------------------------------------------------------
@@ -254,7 +348,7 @@ class SecureSumClient:
         """Enough people, none said of parties that do not have them, and no sum that earlier ones would take apart."""
         more = [name for name, people in parties.items() if self._most is not None and people > self._most.get(name, 0)]
         require(not more, "floor", f"'{(more or [''])[0][:40]}' says that it has more people than was agreed on")
-        people, least = sum(parties.values()), self.floors.people
+        people, least = sum(parties.values()), max(self.floors.people, self.terms.people)
         require(people >= least, "floor", f"{people} people; at least {least}")
         check_parties(self.past, self.terms.model, parties, self.floors)
 
@@ -292,11 +386,19 @@ class SecureSumClient:
             require(largest * parties < 1 << 31, "range", f"{largest} x {parties} parties does not fit 32-bit words")
         return vector.astype(self.terms.dtype)
 
-    def _opened(self, met: Met, place: int, box: bytes) -> tuple[bytes, bytes]:
+    def _opened(self, met: Met, place: int, box: bytes, hashes: bytes) -> tuple[bytes, bytes]:
+        """The shares in a neighbour's box. Raises SumRefused `box`, with a complaint as evidence,
+        unless they are those that the neighbour committed to."""
         plain = p.unseal(self._box_keys[place], box, about_box(met.view, place, met.me))
-        if plain is None:
-            raise SumRefused("box", f"the box of '{met.names[place][:40]}' does not open: changed, or for another roster")
-        return plain[: m.SHARE], plain[m.SHARE :]
+        if plain is not None:
+            share = (plain[: m.SHARE], plain[m.SHARE :])
+            if committed_pair(met.view, place, met.me, share) == hashes:
+                return share
+        about = m.Complaint(place, box_digest(box, hashes))
+        complaint = self._signed(m.COMPLAINT, met.view, m.encode(about))
+        name = met.names[place][:40]
+        text = f"the box of '{name}' does not hold what it committed to, or was changed"
+        raise SumRefused("box", text, complaint)
 
     def _box_key(self, met: Met, place: int) -> bytes:
         common = p.agree(self._secrets.boxes, met.adverts[place].boxes)
@@ -309,7 +411,7 @@ class SecureSumClient:
         require(
             p.verified(self.roll[name], signature, statement),
             "signature",
-            f"'{name[:40]}' did not sign this {m.STAGES[stage]}: forged, or about another list",
+            f"'{name[:40]}' did not sign this {m.SAID[stage]}: forged, or about another list",
         )
 
     def _signed(self, stage: int, view: bytes, body: bytes) -> bytes:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Sequence
 from itertools import pairwise
-from math import comb, floor
+from math import ceil, comb
 from typing import NamedTuple
 
 from ...core.errors import InputError
@@ -52,13 +52,28 @@ class Graph(NamedTuple):
         return sum(gap > self.reach for gap in gaps) < 2
 
 
-def quorum(parties: int, malicious: float = 0.1) -> int:
-    """The fewest q with 2 q > parties (1 + malicious): two lists signed by q each share an honest signer, who signs one alone.
+def faults(parties: int, malicious: float = 0.1) -> int:
+    """The parties that may be in league with the server: the share `malicious`, rounded up, and
+    never fewer than one.
 
-    >>> quorum(2), quorum(10), quorum(100)
-    (2, 6, 56)
+    >>> faults(3), faults(9), faults(10), faults(11)
+    (1, 1, 1, 2)
     """
-    return min(parties, floor(parties * (1 + malicious) / 2 + 1e-9) + 1)
+    # 1e-9: 0.1 * 30 is a little above 3 in binary
+    return max(1, ceil(parties * malicious - 1e-9))
+
+
+def quorum(parties: int, malicious: float = 0.1) -> int:
+    """The fewest signatures q with 2 q > parties + faults, by which a list becomes binding.
+
+    Two lists of q signatures have at least 2 q - parties signers in common. That is more than the
+    faults, so an honest party has signed both; and an honest party signs one list.
+
+    >>> quorum(2), quorum(5), quorum(10), quorum(100)
+    (2, 4, 6, 56)
+    """
+    enough = (parties + faults(parties, malicious)) // 2 + 1
+    return min(parties, enough)
 
 
 def degree(parties: int, dropout: float = 0.3, malicious: float = 0.1) -> tuple[int, int]:

@@ -69,6 +69,19 @@ def sums_of(past: Iterable[PastSum], parties: Mapping[str, int]) -> int:
     return sum(before.parties.keys() == parties.keys() for before in past)
 
 
+def sharing(past: Iterable[PastSum], one: PastSum) -> PastSum:
+    """A sum as it is to be remembered after others: people and own users that are those of an earlier one are in memory once. They are the
+    same in most rounds, and as long as a list of everybody."""
+    for before in past:
+        if before.parties == one.parties:
+            one = one._replace(parties=before.parties)
+        if before.own == one.own:
+            one = one._replace(own=before.own)
+        if before.parties is one.parties and before.own is one.own:
+            break
+    return one
+
+
 def _enough(parties: int, people: int, floors: Floors) -> None:
     short = parties < floors.parties or people < floors.people
     require(not parties or not short, "apart", f"{parties} parties with {people} people more or fewer than in an earlier sum; none, or at "

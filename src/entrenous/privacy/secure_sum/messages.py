@@ -15,20 +15,24 @@ from msgspec import Meta
 
 from .refusal import SumRefused, require
 
-DOMAIN = "entrenous secure sum 2"
+DOMAIN = "entrenous secure sum 3"
 MAX_PARTIES, MAX_NAME, MAX_PEOPLE = 4096, 128, 1 << 40
 SHARE = 33  # bytes of a share: a number below 2^256 + 297
 BOX = 12 + 2 * SHARE + 16  # nonce, a share of each secret, tag
+COMMITTED = 64  # bytes: the hashes of a share of each secret
 SLACK = 256  # framing of an envelope
 ADVERT, SHARES, MASKED, CONSENT, UNMASKING = range(5)
 STAGES = ("advert", "shares", "masked", "consent", "unmasking")
+# what clients say when a box is bad: no stages, since a sum without liars has neither
+COMPLAINT, OPENING = 5, 6
+SAID = (*STAGES, "complaint", "opening")
 
 Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME)]
 Hash = Annotated[bytes, Meta(min_length=32, max_length=32)]
 Signature = Annotated[bytes, Meta(min_length=64, max_length=64)]
 Box = Annotated[bytes, Meta(min_length=BOX, max_length=BOX)]
 Bits = Annotated[bytes, Meta(min_length=1, max_length=MAX_PARTIES // 8)]
-Stage = Annotated[int, Meta(ge=0, le=UNMASKING)]
+Stage = Annotated[int, Meta(ge=0, le=OPENING)]
 Count = Annotated[int, Meta(ge=0)]
 
 
@@ -66,9 +70,12 @@ class Advert(Strict, frozen=True):
 
 
 class Shares(Strict, frozen=True):
-    """A client's shares of its secrets, encrypted for each neighbour, in the order of the roster."""
+    """A client's shares of its secrets, and by what each share can be known again."""
 
     boxes: Annotated[list[Box], Meta(max_length=MAX_PARTIES)]
+    """For each neighbour, in the order of the roster: its shares, encrypted for it."""
+    commitments: Annotated[bytes, Meta(max_length=COMMITTED * MAX_PARTIES)]
+    """For each holder of shares, this client included: the hash of each share, 64 bytes."""
 
 
 class Roster(Strict, frozen=True, tag="roster"):
@@ -78,10 +85,13 @@ class Roster(Strict, frozen=True, tag="roster"):
 
 
 class Inbox(Strict, frozen=True, tag="inbox"):
-    """Server to one client: which clients sent shares, and the encrypted shares that its neighbours sent it."""
+    """Server to one client: which clients sent shares, and what its neighbours sent it."""
 
     sharers: Bits
     boxes: Annotated[list[Box], Meta(max_length=MAX_PARTIES)]
+    """Of each neighbour that shared: the encrypted shares."""
+    commitments: Annotated[bytes, Meta(max_length=COMMITTED * MAX_PARTIES)]
+    """Of each neighbour that shared: the hashes of these shares, 64 bytes."""
 
 
 class Upload(Strict, frozen=True):
@@ -96,6 +106,24 @@ class Survivors(Strict, frozen=True, tag="survivors"):
 
     survivors: Bits
     uploads: Annotated[list[Upload], Meta(max_length=MAX_PARTIES)]
+
+
+class Complaint(Strict, frozen=True):
+    """A client's word that a box does not hold the shares that its sender committed to."""
+
+    dealer: Count
+    """The place of who sent the box."""
+    box: Hash
+    """The box and the hashes of its shares as they came (`statements.box_digest`). Both, since its
+    sender opens what it has sent: with other hashes an honest receiver complains of a good box."""
+
+
+class Opening(Strict, frozen=True):
+    """A dealer's answer to a complaint: the key of the box, by which anybody can look into it."""
+
+    receiver: Count
+    """The place of who complained."""
+    key: Hash
 
 
 class Consents(Strict, frozen=True, tag="consents"):
@@ -124,7 +152,8 @@ def decode(data: bytes, kind: type[T], limit: int) -> T:
 
 def limit_of(stage: int, nbytes: int) -> int:
     """The most bytes that an envelope of a stage has; `nbytes`: of a masked vector."""
-    body = (0, MAX_PARTIES * (BOX + 2), nbytes, 0, MAX_PARTIES * SHARE)[stage]
+    shares = MAX_PARTIES * (BOX + 2 + COMMITTED)
+    body = (0, shares, nbytes, 0, MAX_PARTIES * SHARE, 0, 0)[stage]
     return body + SLACK + MAX_NAME + 4 * 34
 
 

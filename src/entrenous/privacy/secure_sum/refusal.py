@@ -38,11 +38,14 @@ CODES: tuple[str, ...] = get_args(Code)
 @final
 class SumRefused(EntrenousError):
     """Raised for a message or step that is refused, with a code and one line. Nothing secret has left, and the state is as it
-    was."""
+    was.
 
-    def __init__(self, code: Code, text: str) -> None:
+    evidence: a signed message that says so to others, where there is one (a `Complaint`)."""
+
+    def __init__(self, code: Code, text: str, evidence: bytes = b"") -> None:
         self.code: Code = code
         self.text = text
+        self.evidence = evidence
         super().__init__(f"secure sum: {code}: {text}")
 
 

@@ -16,9 +16,9 @@ from . import messages as m
 from . import primitives as p
 from .graph import Graph, graph
 from .refusal import SumRefused, require
-from .statements import read_advert, said_by
+from .statements import about_box, box_digest, committed, committed_pair, read_advert, said_by
 from .terms import Roll, SumTerms, checked
-from .unmasking import Answers, masks_left
+from .unmasking import Answers, WrongSecret, masks_left
 
 
 class Said(NamedTuple):
@@ -39,6 +39,9 @@ class SecureSumServer:
     Args:
         terms, roll: as the clients have them.
         journal: gets every accepted message and every closing of a stage, before its effect can be seen from outside; `rebuilt` takes them.
+
+    Attributes:
+        liars: who has lied in this attempt, by name, and how. Each can be proved to anybody from what the liar has signed.
     """
 
     def __init__(self, terms: SumTerms, roll: Roll, journal: Callable[[bytes], None] | None = None) -> None:
@@ -54,6 +57,10 @@ class SecureSumServer:
         self._views = [b""] * len(m.STAGES)
         self._lists: list[list[int]] = [[] for _ in m.STAGES]  # who was heard at each closed stage
         self._boxes: dict[int, dict[int, bytes]] = {}  # sender -> receiver -> box
+        # owner -> holder -> the hashes of the holder's share of each secret of the owner
+        self._commitments: dict[int, dict[int, bytes]] = {}
+        self._accused: dict[tuple[str, str], bytes] = {}  # (dealer, who complained) -> complaint
+        self.liars: dict[str, str] = {}
         self._shares: dict[int, dict[int, bytes]] = {}  # holder -> of whom -> share
         self._sum: Array = np.zeros(terms.length, terms.dtype)
         self._total: Int64Array | None = None
@@ -102,6 +109,64 @@ class SecureSumServer:
         copy. Raises SumRefused."""
         return self._add(m.UNMASKING, data)
 
+    # ---- when a box is bad -------------------------------------------------------------------
+
+    def add_complaint(self, data: bytes) -> str:
+        """Take a client's complaint about a box that it got. Returns the name of the dealer, who
+        is to open that box. Raises SumRefused; who complains of a box that nobody sent has lied."""
+        signed = m.decode(data, m.Signed, m.limit_of(m.COMPLAINT, 0))
+        place = self._said_aside(signed, m.COMPLAINT)
+        about = m.decode(signed.body, m.Complaint, len(signed.body))
+        box = self._boxes.get(about.dealer, {}).get(place)
+        hashes = self._commitments.get(about.dealer, {}).get(place, b"")
+        if box is None or box_digest(box, hashes) != about.box:
+            self.liars[signed.sender] = "complained of a box that was not sent to it"
+            raise SumRefused("box", f"'{signed.sender[:40]}' complains of a box that nobody sent")
+        dealer = self._names[about.dealer]
+        self._accused[dealer, signed.sender] = data
+        return dealer
+
+    def add_opening(self, data: bytes) -> None:
+        """Take the key of a box that somebody complained of: it tells which of the two lied.
+        Raises SumRefused."""
+        signed = m.decode(data, m.Signed, m.limit_of(m.OPENING, 0))
+        place = self._said_aside(signed, m.OPENING)
+        about = m.decode(signed.body, m.Opening, len(signed.body))
+        require(about.receiver < len(self._names), "unknown", "a box for nobody")
+        receiver = self._names[about.receiver]
+        pair = (signed.sender, receiver)
+        require(pair in self._accused, "box", "nobody complained of this box")
+        box = self._boxes[place][about.receiver]
+        plain = p.unseal(about.key, box, about_box(self._views[m.SHARES], place, about.receiver))
+        shares = plain or bytes(2 * m.SHARE)
+        share = (shares[: m.SHARE], shares[m.SHARE :])
+        if plain is not None and self._as_committed(place, about.receiver, share):
+            self.liars[receiver] = f"complained of the good box of '{signed.sender}'"
+        else:
+            self.liars[signed.sender] = f"sent '{receiver}' a box without its shares"
+        del self._accused[pair]
+
+    @property
+    def accused(self) -> dict[str, bytes]:
+        """Who is to open a box that somebody complained of, by name, and the complaint."""
+        return {dealer: complaint for (dealer, _), complaint in sorted(self._accused.items())}
+
+    def _said_aside(self, signed: m.Signed, stage: int) -> int:
+        """The place of who signed a message that belongs to no stage."""
+        said_by(self.terms, self.roll, signed, stage)
+        place = self._on(m.SHARES, signed.sender)
+        body = hashlib.sha256(signed.body).digest()
+        view = self._views[m.SHARES]
+        statement = m.statement(self._digest, stage, signed.sender, view, body)
+        genuine = p.verified(self.roll[signed.sender], signed.signature, statement)
+        require(genuine, "signature", f"'{signed.sender[:40]}' did not sign this {m.SAID[stage]}")
+        return place
+
+    def _as_committed(self, owner: int, holder: int, share: tuple[bytes, bytes]) -> bool:
+        """Whether both shares are those that their owner committed to."""
+        view = self._views[m.SHARES]
+        return committed_pair(view, owner, holder, share) == self._commitments[owner][holder]
+
     # ---- what clients are sent ---------------------------------------------------------------------------------------------------
 
     def roster(self) -> bytes:
@@ -113,8 +178,10 @@ class SecureSumServer:
         """The message to a client after stage 2: who sent shares, and those encrypted for it. Closes the stage."""
         self._close(m.SHARES)
         me = self._on(m.SHARES, name)
-        boxes = [self._boxes[v][me] for v in self._graph.neighbours(me) if v in self._boxes]
-        return m.encode(m.Inbox(self._bits(m.SHARES), boxes))
+        near = [place for place in self._graph.neighbours(me) if place in self._boxes]
+        boxes = [self._boxes[place][me] for place in near]
+        hashes = b"".join(self._commitments[place][me] for place in near)
+        return m.encode(m.Inbox(self._bits(m.SHARES), boxes, hashes))
 
     def survivors(self, name: str) -> bytes:
         """The message to a client after stage 3: who sent a masked vector, and its neighbours' signatures for theirs. Closes
@@ -134,17 +201,26 @@ class SecureSumServer:
     def total(self) -> Int64Array:
         """The exact sum of the survivors' vectors, int64 [length].
 
-        Raises SumRefused `threshold` while too few clients have unmasked, and `shares` if the shares give other secrets than were
-        committed to: some client lied, and this attempt is lost.
+        Raises SumRefused `threshold` while too few clients have sent right shares, and `shares` if
+        a party's shares do not give the secret it committed to: then this attempt is lost, and
+        `liars` names that party.
         """
         require(self.stage == m.UNMASKING, "stage", f"{m.STAGES[self.stage]} is still open")
         if self._total is None:
             adverts = [self._adverts[name] for name in self._names]
-            answers = Answers(
-                self._views[m.SHARES], self._graph, adverts, self._lists[m.SHARES], self._lists[m.MASKED], self._shares
-            )
+            sharers, survivors = self._lists[m.SHARES], self._lists[m.MASKED]
+            view = self._views[m.SHARES]
+            answers = Answers(view, self._graph, adverts, sharers, survivors, self._shares)
+            try:
+                left = masks_left(answers)
+            except WrongSecret as wrong:
+                liar = self._names[wrong.owner]
+                self.liars[liar] = "its shares do not give the secret it committed to"
+                raise SumRefused("shares", f"'{liar[:40]}' shared another secret") from None
+            for place in left.liars:
+                self.liars[self._names[place]] = "gave somebody a share of another secret"
             words = self._sum.copy()
-            p.add_masks(words, *masks_left(answers))
+            p.add_masks(words, left.plus, left.minus)
             self._total = words.view(f"<i{words.itemsize}").astype(np.int64)
         return self._total.copy()
 
@@ -186,9 +262,25 @@ class SecureSumServer:
         self._envelopes[signed.sender], self._adverts[signed.sender] = signed, advert
 
     def _read_shares(self, place: int, body: bytes) -> Callable[[], None]:
-        boxes, near = m.decode(body, m.Shares, len(body)).boxes, self._graph.neighbours(place)
-        require(len(boxes) == len(near), "box", f"{len(boxes)} boxes for {len(near)} neighbours")
-        return partial(self._boxes.__setitem__, place, dict(zip(near, boxes, strict=True)))
+        said = m.decode(body, m.Shares, len(body))
+        near, around = self._graph.neighbours(place), self._graph.around(place)
+        require(
+            len(said.boxes) == len(near),
+            "box",
+            f"{len(said.boxes)} boxes for {len(near)} neighbours",
+        )
+        require(
+            len(said.commitments) == m.COMMITTED * len(around),
+            "box",
+            f"{len(said.commitments)} bytes of hashes for {len(around)} holders of shares",
+        )
+        hashes = [said.commitments[m.COMMITTED * k : m.COMMITTED * (k + 1)] for k in range(len(around))]
+
+        def take() -> None:
+            self._boxes[place] = dict(zip(near, said.boxes, strict=True))
+            self._commitments[place] = dict(zip(around, hashes, strict=True))
+
+        return take
 
     def _read_masked(self, place: int, body: bytes) -> Callable[[], None]:
         require(len(body) == self.terms.nbytes, "vector", f"{len(body)} bytes; expected {self.terms.nbytes}")
@@ -202,8 +294,29 @@ class SecureSumServer:
         sharers = set(self._lists[m.SHARES])
         owners = [v for v in self._graph.around(place) if v in sharers]
         require(len(body) == m.SHARE * len(owners), "size", f"{len(body)} bytes for the shares of {len(owners)} parties")
-        shares = {v: body[m.SHARE * k : m.SHARE * (k + 1)] for k, v in enumerate(owners)}
-        return partial(self._shares.__setitem__, place, shares)
+        alive = set(self._lists[m.MASKED])
+        right = {}
+        for k, owner in enumerate(owners):
+            share = body[m.SHARE * k : m.SHARE * (k + 1)]
+            if self._is_right(owner, place, share, owner in alive):
+                right[owner] = share
+
+        def take() -> None:
+            self._shares[place] = right
+            if len(right) < len(owners):
+                liar = self._names[place]
+                self.liars[liar] = "sent other shares than it had been given"
+
+        return take
+
+    def _is_right(self, owner: int, holder: int, share: bytes, sent: bool) -> bool:
+        """Whether a revealed share is the one that its owner committed to for this holder."""
+        hashes = self._commitments[owner][holder]
+        half = m.COMMITTED // 2
+        view = self._views[m.SHARES]
+        if sent:
+            return committed(view, owner, holder, "seed", share) == hashes[half:]
+        return committed(view, owner, holder, "masks", share) == hashes[:half]
 
     def _close(self, stage: int) -> None:
         """Takes no more of a stage. SumRefused `threshold` if too few were heard; nothing happens if it was closed before."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from typing import Literal
 
 from . import messages as m
 from . import primitives as p
@@ -11,11 +12,34 @@ from .terms import Roll, SumTerms
 
 EMPTY = hashlib.sha256(b"").digest()
 Purpose = tuple[str, bytes, int, int]
+Secret = Literal["masks", "seed"]  # the private key of the pairs' masks; the seed of the own mask
 
 
 def commitment(seed: bytes) -> bytes:
     """The hash by which a client commits to the seed of its own mask. A seed has 256 random bits, so the hash hides it."""
     return hashlib.sha256(b"entrenous secure sum seed" + seed).digest()
+
+
+def committed(view: bytes, owner: int, holder: int, secret: Secret, share: bytes) -> bytes:
+    """The hash by which a share can be known again, 32 bytes.
+
+    view: of the roster; owner: of the secret; holder: of the share. A share is a number of 256
+    random bits, so its hash hides it.
+    """
+    about = ("entrenous secure sum share", view, owner, holder, secret, share)
+    return hashlib.sha256(m.encode(about)).digest()
+
+
+def committed_pair(view: bytes, owner: int, holder: int, pair: tuple[bytes, bytes]) -> bytes:
+    """The hashes of one holder's shares of both secrets, 64 bytes."""
+    of_masks = committed(view, owner, holder, "masks", pair[0])
+    of_seed = committed(view, owner, holder, "seed", pair[1])
+    return of_masks + of_seed
+
+
+def box_digest(box: bytes, hashes: bytes) -> bytes:
+    """The sha256 of a box and of the hashes of its shares, by which a complaint names both."""
+    return hashlib.sha256(m.encode((box, hashes))).digest()
 
 
 def about_pair(view: bytes, u: int, v: int) -> Purpose:
@@ -55,7 +79,7 @@ def read_advert(terms: SumTerms, roll: Roll, digest: bytes, signed: m.Signed) ->
 
 def said_by(terms: SumTerms, roll: Roll, signed: m.Signed, stage: int) -> None:
     """Raise SumRefused unless a signed message belongs to this stage and attempt, and its sender is a party of the sum."""
-    require(signed.stage == stage, "stage", f"a message for {m.STAGES[signed.stage]} where {m.STAGES[stage]} was expected")
+    require(signed.stage == stage, "stage", f"a message for {m.SAID[signed.stage]} where {m.SAID[stage]} was expected")
     at, expected = (signed.round, signed.attempt), (terms.round, terms.attempt)
     require(at == expected, "round", f"round {at[0]}, attempt {at[1]}; expected {expected[0]}, {expected[1]}")
     require(signed.sender in roll, "unknown", f"'{signed.sender[:40]}' is not on the roll")

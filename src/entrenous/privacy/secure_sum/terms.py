@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -17,21 +17,31 @@ Roll = Mapping[str, bytes]  # party -> raw Ed25519 public key, 32 bytes
 
 @dataclass(frozen=True)
 class SumTerms:
-    """What the parties of one secure sum agree on beforehand.
-
-    run: identity of the federation. round: whose updates are summed. attempt: how often this was tried before. model: sha256 of
-    the model that devices train from. length: values of the vector. bits: of a value, 64 or 32. dropout, malicious: shares of the
-    parties, together below 1, that the sum survives.
-    """
+    """What the parties of one secure sum agree on beforehand. Each party signs all of it with each
+    of its messages, so a server cannot tell one party something else."""
 
     run: str
+    """The identity of the federation: the hash of its terms."""
     round: int
+    """Whose updates are summed."""
     attempt: int
+    """How often this sum was tried before."""
     model: bytes
+    """The sha256 of what devices train from: of all arrays of a download that they get alike."""
     length: int
+    """Values of the vector."""
     bits: int = 64
+    """Bits of a value, 64 or 32."""
     dropout: float = 0.3
+    """The share of the parties that may be missing. With `malicious` below 1."""
     malicious: float = 0.1
+    """The share of the parties that may be in league with the server, which is one at least."""
+    people: int = 0
+    """The users of all parties together that a sum has at least, as the federation agreed."""
+    parties: int = 0
+    """The parties that a sum has at least, as the federation agreed."""
+    noise: float = 0.0
+    """The standard deviation of the noise that each device adds as its share; 0: none."""
 
     def __post_init__(self) -> None:
         if self.bits not in (32, 64):
@@ -56,9 +66,12 @@ class SumTerms:
         return self.length * self.bits // 8
 
     def digest(self, roll: Roll) -> bytes:
-        """The sha256 of these terms and the parties, without the model: each advert states it separately, so that a wrong
-        model has an error of its own."""
-        about = (self.run, self.round, self.attempt, self.length, self.bits, self.dropout, self.malicious)
+        """The sha256 of these terms and the parties: where the transcript of an attempt begins.
+
+        The model is left out: each advert states it by itself, so that a wrong model has an error
+        of its own, and what follows the adverts binds it.
+        """
+        about = [getattr(self, field.name) for field in fields(self) if field.name != "model"]
         return hashlib.sha256(encode((DOMAIN, about, sorted(roll.items())))).digest()
 
 

@@ -1,0 +1,146 @@
+"""What came from outside is shown through one filter: no title, name or address moves the cursor, or turns the text around it."""
+
+from __future__ import annotations
+
+import ast
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from command_line import Command
+
+import entrenous
+from entrenous.api.progress import progress_bar
+from entrenous.cli.console import say, table, tell
+from entrenous.cli.federation import show_list
+from entrenous.core.cells import harmless, is_formula
+from entrenous.core.printed import plain
+from entrenous.deploy.log_line import LogLine, written
+from entrenous.split.read import read
+
+HOSTILE = "ok\x1b]0;owned\x07\x1b[2K\x1b[1A\x9b31m\u202egpj.exe\u2066\x7f\r\b\u2028\x85\ud800\U000e0041"
+OBEYED = set(HOSTILE) - set("ok]0;owned[2K1A31mgpj.exe")
+SOURCE = Path(entrenous.__file__).parent
+PRINTS = {
+    "cli/console.py", "cli/__init__.py", "api/progress.py", "data/dataset.py", "flower/grid_link.py", "flower/apps.py", "audit/survey.py",
+    "audit/attacker.py",
+}  # fmt: skip  # each through `plain`, `one_line` or JSON; audit/ for makers
+
+
+def test_the_filter_leaves_nothing_that_a_terminal_obeys() -> None:
+    shown = plain(HOSTILE)
+    assert not OBEYED & set(shown) and shown.startswith("ok\\u001b]0;owned\\u0007")
+    assert shown.endswith("\\u0085\\ud800\\udb40\\udc41")
+    assert plain("naïve ﷺ 日本 👩‍🚀 [bold]") == "naïve ﷺ 日本 👩‍🚀 [bold]"
+    assert plain("a\nb\tc", keep="\n") == "a\nb\\u0009c"
+    assert json.loads(plain(json.dumps({"a": "\x9b\u202e"}, ensure_ascii=False))) == {"a": "\x9b\u202e"}
+
+
+@pytest.mark.parametrize("hostile", [HOSTILE, *sorted(OBEYED)])
+def test_no_way_to_the_screen_is_past_the_filter(hostile: str, capsys: pytest.CaptureFixture[str]) -> None:
+    say(f"server {hostile}, WITHOUT TLS")
+    tell(f"user {hostile}")
+    table([f"title {hostile}"], [[hostile], ["[red]not markup[/red] [link=x]"]], title=hostile)
+    out, err = capsys.readouterr()
+    assert not (OBEYED - {"\n"}) & set(out + err)
+    assert "WITHOUT TLS" in err and err.count("\n") == 1
+    assert "[red]not markup[/red]" in out
+
+
+def test_titles_of_an_operators_items_are_shown_written_out(capsys: pytest.CaptureFixture[str]) -> None:
+    """`federation recommend` shows titles of items.json, which the operator wrote."""
+    show_list(f"node-{HOSTILE}", HOSTILE, 3, [{"item": HOSTILE, "title": f"{HOSTILE} [bold]", "score": 0.5}])
+    out = capsys.readouterr().out
+    assert not (OBEYED - {"\n"}) & set(out) and "\\u001b]0;owned" in out
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_line_of_a_log_is_one_line_without_escapes(form: Any) -> None:
+    line = written(LogLine(f"refused withheld from {HOSTILE}\nforged", "refused"), form).decode()
+    assert not OBEYED & set(line) and line.count("\n") == 1
+
+
+def test_only_files_that_filter_print() -> None:
+    """A bare print anywhere else is a way past the filter."""
+    found = set()
+    for path in SOURCE.rglob("*.py"):
+        name = path.relative_to(SOURCE).as_posix()
+        if name.startswith(("papers/", "benches/")):  # what writes this project's own documents
+            continue
+        calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+        if any(isinstance(call.func, ast.Name) and call.func.id == "print" for call in calls):
+            found.add(name)
+    assert found == PRINTS
+
+
+def test_hostile_ids_in_a_data_file_reach_the_screen_written_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command, data = Command(capsys), tmp_path / "shop.csv"
+    rows = "".join(f"u{n % 9}\u009b2K,i{n * 7 % 11}\u202e,{1 + n % 5}\n" for n in range(60))
+    data.write_text(f"user_id,item_id,rating\n{rows}", encoding="utf-8")
+    command("run", "popular", "--data", data, "--protocol", "random-80-20", "--out", tmp_path / "runs")
+    said = command("recommend", "latest", "--user", "u1\u009b2K", "--runs", tmp_path / "runs")
+    assert said.code == 0 and "\\u009b" in said.out and "\\u202e" in said.out
+    assert not OBEYED & set((said.out + said.err).replace("\n", ""))
+    wrong = command("recommend", "latest", "--user", "nobody\x1b[2K\u009b\u202e", "--runs", tmp_path / "runs")
+    assert wrong.code == 2 and not OBEYED & set(wrong.err.replace("\n", ""))
+
+
+# ---- what a spreadsheet would run --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", ["=1", "+1", "-1", "@x", "\tx", "\rx", "'=1", "''-1"])
+def test_a_cell_that_would_run_is_made_harmless_and_can_be_had_back(text: str) -> None:
+    assert is_formula(text) and harmless(text) == f"'{text}"
+    frame = pl.DataFrame({"x": [harmless(text)]})
+    from entrenous.core.cells import ESCAPED, FORMULA
+
+    assert frame.select(pl.col("x").str.replace(ESCAPED, "${1}")).item() == text
+    assert pl.DataFrame({"x": [text]}).select(pl.col("x").str.replace(FORMULA, "'${1}")).item() == harmless(text)
+
+
+def test_export_writes_no_formula_and_says_what_it_changed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command, data = Command(capsys), tmp_path / "shop.csv"
+    users = ["=cmd|' /C calc'!A0", "+u1", "-u2", "@u3", "u4", "u5", "u6", "u7"]
+    rows = "".join(f'"{users[n % 8]}",=i{n * 7 % 11},{1 + n % 5}\n' for n in range(64))
+    data.write_text(f"user_id,item_id,rating\n{rows}", encoding="utf-8")
+    command("run", "popular", "--data", data, "--protocol", "random-80-20", "--out", tmp_path / "runs")
+    said = command("export", "latest", "--out", tmp_path / "to", "--runs", tmp_path / "runs", "--format", "csv")
+    assert said.code == 0 and "a leading '" in said.err and "recommendations.csv" in said.err
+    for path in (tmp_path / "to").iterdir():
+        for column in pl.read_csv(path, infer_schema=False).iter_columns():
+            assert not [
+                cell for cell in column if (cell and cell[0] in "=@\t\r") or (cell[:1] in ("+", "-") and not _is_number(cell))
+            ]
+    best = pl.read_csv(tmp_path / "to" / "recommendations.csv", infer_schema=False)
+    assert {f"'{user}" for user in users[:4]} <= set(best["user"]) and set(users[4:]) <= set(best["user"])
+
+
+def test_a_split_written_for_spreadsheets_is_read_back_with_its_own_ids(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command, data = Command(capsys), tmp_path / "shop.csv"
+    rows = "".join(f"=u{n % 8},@i{n * 7 % 11},{1 + n % 5}\n" for n in range(64))
+    data.write_text(f"user_id,item_id,rating\n{rows}", encoding="utf-8")
+    said = command("split", data, "--protocol", "random-80-20", "--out", tmp_path / "to")
+    assert said.code == 0 and "19 ids got a leading '" in said.err and "reads the split" in said.err
+    assert (tmp_path / "to" / "users.csv").read_text().splitlines()[1].startswith("'=u")
+    train = read(tmp_path / "to").train
+    assert set(train.users.ids) == {f"=u{n}" for n in range(8)}
+    assert set(train.items.ids) == {f"@i{n}" for n in range(11)}
+
+
+def test_progress_shows_a_name_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress_bar() as progress:
+        progress(1, 1, f"trial {HOSTILE}")
+    err = capsys.readouterr().err
+    assert "trial ok" in err and not (OBEYED - {"\n"}) & set(err)
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True

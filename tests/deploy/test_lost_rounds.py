@@ -1,0 +1,183 @@
+"""A round under masks that gives no sum does not count: a further one takes its place, and a server that loses too many says so."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from federation_links import FaultyLink, federation, logged, nodes_of, server_sha256, simulated, virtual_time
+
+from entrenous.deploy import exchange, secure_server, server
+from entrenous.deploy.founding import FoundedFederation
+from entrenous.deploy.frames import FrameParts, opened, seal
+from entrenous.deploy.metrics import exposition
+from entrenous.deploy.node import FederatedNode
+from entrenous.deploy.running import status
+from entrenous.deploy.secure_node import inputs
+from entrenous.deploy.server import RoundsLost, serve
+from entrenous.deploy.server_folder import ServerFolder
+from entrenous.privacy.secure_sum.client import SecureSumClient
+from entrenous.privacy.secure_sum.terms import Floors
+
+LOW = Floors(people=1, parties=3, occupancy=0.0)
+ROUNDS = 6
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    virtual_time(monkeypatch)
+    monkeypatch.setattr(secure_server, "LONGEST", 0.05)
+    monkeypatch.setattr(exchange, "POLL", 0.02)
+    monkeypatch.setattr(server, "FAREWELL", 0.3)
+
+
+def masked(folder: Path, rounds: int = ROUNDS, **terms: Any) -> FoundedFederation:
+    more = {"deadline": 1.0, **terms}
+    return federation(folder, 6, rounds, "fcf", settings={"factors": 4}, secure="masks", floors=LOW, **more)
+
+
+@pytest.fixture
+def spoiling(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, set[int]], None]:
+    """One node masks a vector that no devices can have, in some rounds: signed, well-formed, and wrong."""
+
+    def spoil(name: str, rounds: set[int]) -> None:
+        honest = SecureSumClient.mask
+
+        def mask(self: SecureSumClient, inbox: bytes, vector: Any, *more: Any) -> bytes:
+            if self.name == name and self.terms.round in rounds:
+                vector = np.full_like(vector, 1 << 61)
+            return honest(self, inbox, vector, *more)
+
+        monkeypatch.setattr(SecureSumClient, "mask", mask)
+
+    return spoil
+
+
+def answers(made: FoundedFederation) -> tuple[dict[str, FederatedNode], FaultyLink]:
+    nodes = nodes_of(made)
+    return nodes, FaultyLink({name: node.answer for name, node in nodes.items()})
+
+
+Spoiling = Callable[[str, set[int]], None]
+
+
+def test_a_server_that_loses_its_rounds_ends_with_an_error_and_sends_no_model(tmp_path: Path, spoiling: Spoiling) -> None:
+    """It said `finished: 6 rounds` after 6 lost of 6, with exit code 0, and gave everybody the model that nobody had trained."""
+    made = masked(tmp_path / "f")
+    spoiling("node-2", set(range(100)))
+    nodes, link = answers(made)
+    kinds: list[str] = []
+    sent = link.send
+
+    def send(address: str, frame: FrameParts, seconds: float) -> None:
+        kinds.append(opened(bytes(frame)).head.kind)
+        sent(address, frame, seconds)
+
+    link.send = send  # type: ignore[method-assign]
+    with pytest.raises(RoundsLost, match="2 rounds were lost, and 1 may be; the model is untrained"):
+        serve(link, made.server)
+    assert "model" not in kinds and not (made.server / "model.safetensors").exists()
+    lines = logged(made.server)
+    assert not any("finished" in line for line in lines)
+    assert sum("0 of 20 devices: lost" in line for line in lines) == 2
+    assert "a node lied" in "".join(lines)
+    said = status(made.server)
+    assert (said["status"], said["round"], said["lost"]) == ("untrained", 0, 2)
+    assert "untrained" in said["reason"] and "\n" not in said["reason"]
+    assert "\nentrenous_rounds_lost_total 2\n" in exposition(said, None)
+    assert all(inputs(node.store) == 2 for node in nodes.values())
+
+
+def test_lost_rounds_are_made_up_for_and_the_model_has_all_its_rounds(tmp_path: Path, spoiling: Spoiling) -> None:
+    """Numbers go on: round 2 is never asked for again, and round 6 is the sixth that counts."""
+    made = masked(tmp_path / "f")
+    spoiling("node-2", {2})
+    _, link = answers(made)
+    found = serve(link, made.server)
+    lines = logged(made.server)
+    counted = [line for line in lines if "20 of 20 devices" in line]
+    assert counted == [f"round {number}: 20 of 20 devices" for number in (0, 1, 3, 4, 5, 6)]
+    assert lines[-1] == f"finished: 6 rounds, model {found}"
+    said = status(made.server)
+    assert (said["round"], said["lost"], said["number"]) == (6, 1, 7)
+    # FCF draws nothing, so the lost number changes nothing: six sums are the six of a simulation
+    assert found == server_sha256(simulated(made))
+
+
+def test_no_number_is_used_twice_though_the_server_is_killed_wherever_it_is(tmp_path: Path, spoiling: Spoiling) -> None:
+    """What is counted, lost and asked survives: the server dies again and again, between any two answers."""
+    made = masked(tmp_path / "f", quorum=1.0)
+    spoiling("node-4", {1})
+    nodes, link = answers(made)
+    asked: dict[str, list[int]] = {name: [] for name in nodes}
+    honest = link.receive
+    left = [7]
+
+    def receive(seconds: float) -> list[tuple[str, bytes]]:
+        left[0] -= 1
+        if not left[0]:
+            raise ConnectionError("killed")
+        got = honest(seconds)
+        for name, frame in got:
+            head = opened(frame).head
+            if head.kind == "mask" and head.round not in asked[name]:
+                asked[name].append(head.round)
+        return got
+
+    link.receive = receive  # type: ignore[method-assign]
+    found = None
+    for deaths in range(200):
+        left[0] = 5 + deaths % 9
+        try:
+            found = serve(link, made.server)
+            break
+        except ConnectionError:
+            continue
+    assert found is not None and deaths > 3
+    with_ledger = ServerFolder(made.server)
+    now = server.standing(with_ledger, made.terms.make())
+    with_ledger.close()
+    assert now.tally.counted == ROUNDS and now.tally.lost <= 1 and now.tally.asked == now.tally.counted + now.tally.lost
+    assert all(sorted(set(rounds)) == rounds for rounds in asked.values())
+    assert max(inputs(node.store) for node in nodes.values()) <= made.terms.sums
+
+
+def test_a_server_that_leaves_numbers_out_gets_no_more_sums_from_a_node(tmp_path: Path) -> None:
+    """However it numbers its rounds, a node counts by itself what has left it: rounds that count, and a tenth more."""
+    made = masked(tmp_path / "f", rounds=2)
+    nodes, link = answers(made)
+    held = ServerFolder(made.server)
+    held.commit = lambda now: None  # type: ignore[method-assign]
+    own = server.FederationServer(held, server.Event())
+    own._collecting = server.Collector(held, own.contract, link, server.Event(), own.wait)
+    counted = []
+    for number in (0, 500, 1_000_000):
+        own.round = number
+        own.state = type(own.state)(*(array + np.float32(number * 1e-9) for array in own.state))
+        own._one_round()
+        counted.append(own.count.counted)
+    assert counted == [1, 2, 3] and made.terms.sums == 3
+    frame = seal(held.key, "advert", run=made.terms.run, node="server", round=1_000_001, model=bytes(32), about={"users": 4})
+    for node in nodes.values():
+        said = bytes(opened(node.answer(frame)).body)
+        assert said.startswith(b"withheld\nsums: 3 masked inputs have left this node; its owner allows 3")
+    held.close()
+
+
+def test_the_program_ends_with_code_1_and_one_line(tmp_path: Path, spoiling: Spoiling) -> None:
+    """As a service manager and a person see it: a real process over a folder whose rounds are lost."""
+    made = masked(tmp_path / "f")
+    spoiling("node-2", set(range(100)))
+    with pytest.raises(RoundsLost):
+        serve(answers(made)[1], made.server)
+    command = [sys.executable, "-m", "entrenous", "server", str(made.server)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert ended.returncode == 1, ended.stderr
+    last = ended.stderr.strip().splitlines()[-1]
+    assert "2 rounds were lost, and 1 may be; the model is untrained" in last
+    assert "Traceback" not in ended.stderr and not (made.server / "model.safetensors").exists()

@@ -1,0 +1,59 @@
+"""A server and a node that live for long: 1,000 rounds of the private default, and no more memory at the end than when they had settled."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from statistics import median
+
+import pytest
+from federation_links import ratings
+from service_processes import at_a_port, process
+
+from entrenous.deploy.running import status_of_server
+from entrenous.privacy.secure_sum.terms import Floors
+
+ROUNDS, SETTLED, AROUND = 1000, 50, 10  # memory is the median of what is read within so many rounds
+ITEMS = 2000  # a sum is 96 kB: one that is kept a round would be half of a node's memory at the end
+GROWTH = 1.10
+LONGEST = 1700.0
+
+
+def resident(pid: int) -> int:
+    """The bytes of memory that a process has."""
+    pages = Path(f"/proc/{pid}/statm").read_text().split()[1]
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_after_1000_rounds_server_and_node_have_the_memory_of_round_50(tmp_path: Path, record_property) -> None:
+    made, _ = at_a_port(
+        tmp_path / "f", nodes=3, rounds=ROUNDS, data=ratings(items=ITEMS), draws="secret", secure="masks",
+        floors=Floors(people=20, parties=3), profile="private",
+    )  # fmt: skip
+    read: dict[str, list[tuple[int, int]]] = {"server": [], "node": []}
+    with ExitStack() as running, open(tmp_path / "said", "ab") as log:
+        to = {"stdout": log, "stderr": log}
+        server = running.enter_context(process("server", made.server, **to))
+        nodes = [running.enter_context(process("node", folder, "--threads", "1", **to)) for folder in made.nodes.values()]
+        pids, end = {"server": server.pid, "node": nodes[0].pid}, time.monotonic() + LONGEST
+        while server.poll() is None:
+            assert time.monotonic() < end, f"round {status_of_server(made.server)['round']} of {ROUNDS}"
+            done = int(status_of_server(made.server)["round"])
+            for name, pid in pids.items():
+                if server.poll() is None:
+                    read[name].append((done, resident(pid)))
+            time.sleep(0.1)
+        assert server.returncode == 0
+    said, grown = [], []
+    for name, found in read.items():
+        settled = median([size for done, size in found if abs(done - SETTLED) <= AROUND])
+        last = median([size for done, size in found if done >= ROUNDS - 2 * AROUND])
+        said.append(f"{name} {settled / 1e6:.0f} MB at round {SETTLED}, {last / 1e6:.0f} MB at round {ROUNDS}")
+        grown += [name] if last > GROWTH * settled else []
+    record_property("measured", "; ".join(said))
+    print("; ".join(said))
+    assert grown == [], said
