@@ -13,7 +13,7 @@ from entrenous.audit.apart import Attempt
 from entrenous.audit.known import known
 from entrenous.audit.survey import page
 from entrenous.core.errors import InputError
-from entrenous.privacy import evidence
+from entrenous.privacy import evidence, told
 
 PROMISED = {"algorithm", "view", "cohort", "rounds", "profile", "popularity", "attacks", "accuracy", "epsilon"}
 FIGURES = {"name", "precision", "recall", "share", "r_precision", "auc", "low", "high", "rounds_to_half", "verdict"}
@@ -133,8 +133,8 @@ def test_what_no_attack_could_try_is_said_in_that_word_wherever_it_is_repeated(
     assert {one["name"]: one["verdict"] for one in found["attacks"] if one["name"] in ("regression", "separation")} == {
         "regression": "NOT TRIED", "separation": "NOT TRIED",
     }  # fmt: skip
-    assert evidence.best(found) is None and evidence.verdict_of(found) == "NOT TRIED"
-    said = evidence.said(found)
+    assert evidence.best(found) is None and told.verdict_of(found) == "NOT TRIED"
+    said = told.said(found)
     assert said.endswith(": NOT TRIED") and "'regression' (cohorts do not change)" in said
     monkeypatch.setattr(evidence, "entries", lambda: ({**found, "users": 8},))
     (line,) = [line for line in page().splitlines() if line.startswith("| `fcf`")]

@@ -11,7 +11,7 @@ from command_line import Command, shop, write_shop
 from entrenous.cli import console
 from entrenous.core.declared import declared
 from entrenous.core.discover import algorithms
-from entrenous.privacy.evidence import of_the_list
+from entrenous.privacy.told import of_the_list
 from entrenous.runs import pipeline as experiment
 
 PRINTED = (

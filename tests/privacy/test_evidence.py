@@ -10,6 +10,7 @@ import pytest
 from entrenous.core.declared import declared
 from entrenous.core.discover import algorithms, kind_of
 from entrenous.privacy import evidence
+from entrenous.privacy import told as told_
 from entrenous.privacy.protection import PROFILES, Protection
 
 ATTACK = {
@@ -32,7 +33,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_file_names_what_there_is() -> None:
     for one in evidence.entries():
         assert one["algorithm"] in algorithms() and one["profile"] in PROFILES and one["view"] in evidence.VIEWS
-        assert "safe" not in json.dumps(one) and evidence.said(one)
+        assert "safe" not in json.dumps(one) and told_.said(one)
 
 
 def test_a_line_has_the_best_attack_beside_popularity(told: None) -> None:
@@ -49,13 +50,13 @@ def test_each_array_says_what_is_known_with_it_and_without(told: None) -> None:
 
 def test_what_is_expected_grows_with_the_rounds_as_it_was_measured(told: None) -> None:
     def recalls(rounds: int) -> list[Any]:
-        return [one["recall"] for one in evidence.expected("pfpl+", "paper", rounds)["expected"]]
+        return [one["recall"] for one in told_.expected("pfpl+", "paper", rounds)["expected"]]
 
     assert recalls(0) == [], "nothing is expected of messages that nobody sent"
     assert recalls(3) == pytest.approx([0.3, 0.3]) and recalls(5) == recalls(50) == [0.5, 0.5]
-    assert evidence.expected("pfpl+", "paper", 50)["expected"][0]["beyond"]
-    assert not evidence.expected("pfpl+", "paper", 5)["expected"][0]["beyond"]
-    assert "loo-99" in evidence.expected("pfpl+", "paper", 5)["expected"][0]["measured"]
+    assert told_.expected("pfpl+", "paper", 50)["expected"][0]["beyond"]
+    assert not told_.expected("pfpl+", "paper", 5)["expected"][0]["beyond"]
+    assert "loo-99" in told_.expected("pfpl+", "paper", 5)["expected"][0]["measured"]
 
 
 def test_a_figure_says_in_what_it_was_measured_otherwise() -> None:
@@ -66,11 +67,11 @@ def test_a_figure_says_in_what_it_was_measured_otherwise() -> None:
     }  # fmt: skip
     alike = {"pi": "1", "factors": 80, "rounds": 20, "cohort": 5, "groups": "none"}
     same = {"noise": "0.1", "noise_by": "devices", "people": 5}
-    assert evidence.otherwise(entry, alike, same) == evidence.otherwise(entry, {}, {}) == ""
-    other = evidence.otherwise(entry, {"pi": 0, "factors": 8}, {"noise": 2.0})
+    assert told_.otherwise(entry, alike, same) == told_.otherwise(entry, {}, {}) == ""
+    other = told_.otherwise(entry, {"pi": 0, "factors": 8}, {"noise": 2.0})
     assert other == "pi 1 (here 0), factors 80 (here 8), noise 0.1 (here 2)"
-    assert evidence.otherwise({**entry, "view": "sum"}, {"cohort": 20}, {}) == "cohort 943 (here 20)"
-    assert evidence.otherwise({"view": "sum"}, {}, {}) == "settings that were not kept"
+    assert told_.otherwise({**entry, "view": "sum"}, {"cohort": 20}, {}) == "cohort 943 (here 20)"
+    assert told_.otherwise({"view": "sum"}, {}, {}) == "settings that were not kept"
 
 
 def test_the_file_has_the_settings_in_which_each_figure_was_measured() -> None:
@@ -79,8 +80,8 @@ def test_the_file_has_the_settings_in_which_each_figure_was_measured() -> None:
         kind, preset = kind_of(one["algorithm"])
         with_profile = declared(kind.parse(preset)).traits.private_settings if one["profile"] == "private" else {}
         usual = dict(kind.parse({**preset, **with_profile}))
-        named = {name: value for name, value in usual.items() if value and name not in evidence.OF_TRAINING}
-        assert one["settings"].keys() >= kind.model_fields.keys() and evidence.otherwise(one, named, {}) == ""
+        named = {name: value for name, value in usual.items() if value and name not in told_.OF_TRAINING}
+        assert one["settings"].keys() >= kind.model_fields.keys() and told_.otherwise(one, named, {}) == ""
         assert one["protect"].keys() == Protection.model_fields.keys()
 
 
@@ -93,13 +94,13 @@ def test_the_file_has_the_settings_in_which_each_figure_was_measured() -> None:
     ],
 )
 def test_what_becomes_of_a_list_that_is_not_sent_follows_from_what_attacks_found(algorithm: str, said: str) -> None:
-    assert evidence.of_the_list(algorithm) == said
+    assert told_.of_the_list(algorithm) == said
 
 
 def test_what_was_not_measured_is_said_to_be_so(told: None) -> None:
     """Figures of one profile are never those of another, nor of another algorithm."""
     for name, profile in (("pfpl+", "private"), ("fcf", "paper")):
-        found = evidence.expected(name, profile, 3)
+        found = told_.expected(name, profile, 3)
         assert found["expected"] == [] and f"entrenous audit {name}" in found["not_measured"]
 
 

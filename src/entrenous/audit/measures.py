@@ -15,7 +15,7 @@ from ..core.generator import generator
 from ..core.keys import key
 from ..core.types import BoolArray, Float64Array, Int64Array
 from ..data.interactions import Interactions
-from ..privacy.evidence import NOT_TRIED
+from ..privacy.told import NOT_TRIED
 from .claims import Claims
 from .side_knowledge import known_items
 from .transcript import Transcript

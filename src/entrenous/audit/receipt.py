@@ -19,8 +19,8 @@ from ..data.interactions import Interactions
 from ..federation.executors import Threads
 from ..federation.recorder import Recorder, Seen
 from ..federation.rounds import Rounds, Training
-from ..privacy.evidence import KNOWN_ATTACKS, expected, in_words, of_anybody
 from ..privacy.protection import Protection
+from ..privacy.told import KNOWN_ATTACKS, expected, in_words, of_anybody
 from ..runs.pins import check_algorithm
 from ..runs.plan import RunPlan, algorithm_of, leaky, make, network_of, protection_in
 from ..runs.recommenders import Algorithm, fitted

@@ -21,8 +21,8 @@ from ..core.files import write_atomically
 from ..core.types import Array
 from ..federation.recorder import Seen
 from ..privacy import evidence
-from ..privacy.evidence import NOT_TRIED
 from ..privacy.protection import PAPER
+from ..privacy.told import NOT_TRIED, said, verdict_of
 from ..runs import pipeline
 from ..runs.plan import RunPlan, usual_protocol
 from ..split.types import Split
@@ -208,8 +208,16 @@ def _cells(entry: Mapping[str, Any]) -> list[str]:
     accuracy = ", ".join(f"{name} {value:.4f}" for name, value in entry["accuracy"].items())
     named = [*(attack.get(one) for one in ("precision", "recall", "r_precision", "popularity_r_precision"))]
     figures = ["" if value is None else f"{value:.3f}" for value in named]
-    said = evidence.verdict_of(entry)
-    return [f"`{entry['algorithm']}`", entry["profile"], evidence.seen(entry), attack.get("name", ""), *figures, said, accuracy]
+    verdict = verdict_of(entry)
+    return [
+        f"`{entry['algorithm']}`",
+        entry["profile"],
+        evidence.seen(entry),
+        attack.get("name", ""),
+        *figures,
+        verdict,
+        accuracy,
+    ]
 
 
 def main(names: Sequence[str]) -> None:
@@ -227,7 +235,7 @@ def main(names: Sequence[str]) -> None:
             for entry in survey([look]):
                 keep(entry, path)
                 made.append(entry)
-                print(f"{entry['algorithm']}, {entry['profile']}: {evidence.said(entry)}", flush=True)
+                print(f"{entry['algorithm']}, {entry['profile']}: {said(entry)}", flush=True)
         except EntrenousError as failed:  # the others go on
             failures += 1
             print(f"{look.algorithm}, {look.profile}, {look.view}: not measured: {failed}", file=sys.stderr, flush=True)

@@ -51,7 +51,7 @@ def explain(algorithm: str, /, *, json: bool = False) -> None:
     from ..core.discover import algorithms as known_algorithms
     from ..core.discover import kind_of, maker_of, pick
     from ..core.own import is_place
-    from ..privacy import evidence
+    from ..privacy import evidence, told
 
     maker = maker_of(algorithm) if is_place(algorithm) else pick("algorithm", algorithm, {**known_algorithms(), NETWORK: None})
     kind, preset = kind_of(algorithm)
@@ -59,7 +59,7 @@ def explain(algorithm: str, /, *, json: bool = False) -> None:
         **_row(algorithm, maker),
         **_states(maker()),
         "leaves_the_device": _sent(maker(), algorithm),
-        "measured": [{"profile": one["profile"], "said": evidence.said(one)} for one in evidence.measured(algorithm)],
+        "measured": [{"profile": one["profile"], "said": told.said(one)} for one in evidence.measured(algorithm)],
         "settings": _settings(kind, dict(preset)),
     }
     if json:
@@ -75,7 +75,7 @@ def explain(algorithm: str, /, *, json: bool = False) -> None:
         _show_measured(algorithm, about["measured"])
         if about["kind"] == "gossip":
             tell("There is no server: other nodes receive it. `entrenous explain network` says what can be between them.")
-        tell(f"{evidence.of_the_list(algorithm)} The device's own arrays stay on it.\n")
+        tell(f"{told.of_the_list(algorithm)} The device's own arrays stay on it.\n")
         for title, rows in (("What the device receives", about["received"]), ("What it keeps to itself", about["kept"])):
             if rows:
                 table(["array", "shape"], [list(row.values()) for row in rows], title=title)
@@ -91,8 +91,8 @@ def _measured(row: dict[str, str]) -> str:
 
 def _show_measured(algorithm: str, lines: list[dict[str, str]]) -> None:
     """What audits found out from all arrays together, under each profile."""
-    from ..privacy import evidence
     from ..privacy.protection import PRIVATE
+    from ..privacy.told import KNOWN_ATTACKS
 
     if lines:
         rows = [[one["profile"], *one["said"].split(": ", 1)] for one in lines]
@@ -102,7 +102,7 @@ def _show_measured(algorithm: str, lines: list[dict[str, str]]) -> None:
             title="Measured on MovieLens-100K, by attacks of `entrenous audit`",
         )
         if any(one["profile"] == PRIVATE for one in lines):
-            tell(f"Under {PRIVATE} {evidence.KNOWN_ATTACKS}.\n")
+            tell(f"Under {PRIVATE} {KNOWN_ATTACKS}.\n")
     else:
         tell(f"Not measured: `entrenous audit {algorithm}` shows what attacks make of it.")
 

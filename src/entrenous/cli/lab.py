@@ -144,6 +144,6 @@ def demo(*, user: str = "196", threads: int = 0, out: Path = RUNS) -> None:
 def _known(run: RunResult, plan: AuditPlan) -> list[str | float]:
     """A line on one profile: its accuracy, and what attacks make of what the server sees."""
     from ..audit.examine import audited
-    from ..privacy.evidence import said
+    from ..privacy.told import said
 
     return [run.manifest["profile"], run.metrics["hr@10"], said(audited(plan, run.split.all_rows if run.split else None))]

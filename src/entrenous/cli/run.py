@@ -16,6 +16,11 @@ CHANCE = (
     "a std over users says how unevenly they are served only beside std_by_chance, luck at the same hit rate: it follows hr@10"
 )
 
+FOLDER = (
+    "epsilon does not cover the folder of the run: its model.safetensors holds every device's own arrays (devices.*), and its counts of "
+    "messages and bytes are exact; give away neither"
+)
+
 
 def run(
     algorithm: str | None = None,
@@ -204,7 +209,10 @@ def show_run(manifest: dict[str, Any], name: str) -> None:
         rows,
         title=f"{short(manifest['algorithm'])} on {manifest['data']}, seed {manifest['seed']}, {manifest['rounds']} rounds",
     )
-    for sentence in dict.fromkeys([*fair_sentences(manifest["fairness"]), *manifest["protocol_text"], *manifest["notes"]]):
+    folder = [FOLDER] if manifest.get("privacy") else []
+    for sentence in dict.fromkeys(
+        [*fair_sentences(manifest["fairness"]), *manifest["protocol_text"], *manifest["notes"], *folder]
+    ):
         tell(f"- {sentence}")
     sent, seconds = manifest["bytes"], manifest["seconds"]
     tell(f"train {seconds['train']} s, evaluate {seconds['evaluate']} s; {sent['up']:,} bytes up, {sent['down']:,} down")

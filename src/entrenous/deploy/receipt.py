@@ -15,7 +15,7 @@ from ..core.types import Int64Array
 from ..core.update import Update
 from ..data.interactions import Interactions
 from ..federation.replay import PUSH
-from ..privacy.evidence import expected, in_words
+from ..privacy.told import expected, in_words
 from .files import read_json
 from .node_store import NODE, STORE, LeftDevice, NodeStore
 from .terms import TERMS, FederationTerms

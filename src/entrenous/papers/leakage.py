@@ -16,7 +16,8 @@ from ..audit.measures import SURE
 from ..audit.subject import AuditPlan
 from ..data.interactions import Interactions
 from ..data.load import load
-from ..privacy.evidence import best, verdict_of
+from ..privacy.evidence import best
+from ..privacy.told import verdict_of
 from ..runs import pipeline
 from ..runs.plan import RunPlan, protection_in, usual_protocol
 from ..runs.recommenders import FederatedRecommender

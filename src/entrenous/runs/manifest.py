@@ -20,11 +20,6 @@ from . import store
 from .plan import RunPlan
 from .recommenders import Algorithm, Fitted, federated
 
-FOLDER = (
-    "epsilon does not cover the folder of the run: its model.safetensors holds every device's own arrays (devices.*), and its counts of "
-    "messages and bytes are exact; give away neither"
-)
-
 
 class Fold(NamedTuple):
     """The training and evaluation of one split: the fitted algorithm, its evaluation, its training rows, and seconds of both."""
@@ -85,8 +80,7 @@ def spent(privacy: Mapping[str, Any]) -> list[str]:
     of = f"epsilon {privacy['epsilon']:.3f} (PLD; {privacy['epsilon_rdp']:.3f} by RDP) at delta {privacy['delta']:g}"
     what = f"{privacy['releases']} noisy sums, noise {privacy['noise_multiplier']:.3f} x clip, each user sampled at {privacy['rate']:.3f}"
     return [
-        f"differential privacy of each user, for the model and all sums: {of}; {what}; figures on held-out rows are not covered",
-        FOLDER,
+        f"differential privacy of each user, for the model and all sums: {of}; {what}; figures on held-out rows are not covered"
     ]
 
 
