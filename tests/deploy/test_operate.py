@@ -41,6 +41,7 @@ from entrenous import cli, open_node
 from entrenous.core.errors import InputError, NotYet, StartAgain, may_pass
 from entrenous.deploy.certificates import make_keys
 from entrenous.deploy.founding import free_ports
+from entrenous.deploy.health import DiskHealth
 from entrenous.deploy.links.polling import LONGEST, RESTING, Backoff, PollingNode, Refused, refusal_of
 from entrenous.deploy.node import FederatedNode
 from entrenous.deploy.node_watch import AWAY, NodeWatch, node_status
@@ -222,16 +223,30 @@ def test_a_server_whose_disk_is_full_says_so_and_goes_on_when_there_is_room(tmp_
             until(lambda: len(answered) > 2 * len(made.nodes))
             hard = resource.prlimit(server.pid, resource.RLIMIT_FSIZE)[1]
             resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (900, hard))
+            status, text = asked(metrics)  # before any write of a round has failed: a block is tried
+            assert status == 503 and text == "disk: nothing can be written (File too large)\n"
             hold.set()
-            until(lambda: asked(metrics)[0] == 503)
+            until(lambda: "cannot be written" in asked(metrics)[1])
             status, text = asked(metrics)
-            assert status == 503 and text.startswith("disk: ") and "cannot be written" in text
+            assert status == 503 and text.startswith("disk: ") and "File too large" in text
             assert at_main_port(port, ca) == (503, "disk\n")  # no file is named to strangers
             assert samples(metrics)["disk_errors_total"] >= 1 and samples(metrics)["halted"] == 0
             resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (hard, hard))
             until(lambda: asked(metrics)[0] in (200, 0))
             assert server.wait(PATIENCE) == 0
     assert logged(made.server)[-1].split(" ")[-1] == server_sha256(simulated(made, data))
+
+
+def test_a_write_that_failed_counts_until_it_is_made_though_a_block_can_be_written(tmp_path: Path) -> None:
+    """A disk that is nearly full takes a block, and no model."""
+    disk = DiskHealth(tmp_path)
+    assert disk.trouble() is None and not list(tmp_path.iterdir())
+    disk.failed("round 3: the checkpoint", OSError(errno.ENOSPC, "No space left on device"))
+    disk.wrote("status.json")
+    trouble = disk.trouble()
+    assert trouble is not None and trouble.kind == "disk" and "round 3: the checkpoint cannot be written" in trouble.text
+    disk.wrote("round 3: the checkpoint")
+    assert disk.trouble() is None and disk.errors == 1
 
 
 def test_a_halted_server_with_metrics_stays_to_be_seen_and_without_ends(tmp_path: Path) -> None:

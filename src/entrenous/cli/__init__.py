@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TextIO
 
-from ..core.errors import CheckFailed, EntrenousError, EntrenousWarning, Interrupted, StartAgain, may_pass, one_line
+from ..core.errors import CheckFailed, EntrenousError, EntrenousWarning, Interrupted, NotYet, StartAgain, may_pass, one_line
 from ..core.printed import plain
 
 SERVICES = ("server", "node")  # commands that live on: a server, and a node, relay or peer
@@ -28,6 +28,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             sys.stdout.flush()
     except CheckFailed as broken:
         _fail(str(broken), 1)
+    except NotYet as bad:
+        _fail(str(bad), 75 if _is_service(words) else 2)
     except StartAgain as ended:
         _fail(str(ended), 75)
     except EntrenousError as bad:

@@ -53,7 +53,8 @@ class InputError(EntrenousError):
 
 class NotYet(StartAgain, InputError):
     """What is wrong now and may be right later, without anybody changing what this program was given: a full disk, a port that another
-    process still has, a server that does not know a node yet. Reads as an InputError, and has exit code 75."""
+    process still has, a server that does not know a node yet. Reads as an InputError, and has exit code 75 in a
+    service, 2 in a command that ends by itself."""
 
 
 def may_pass(error: BaseException) -> bool:
