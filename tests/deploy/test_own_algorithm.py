@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from paths import ROOT
 
-from entrenous.core.errors import InputError
+from entrenous.core.errors import EntrenousWarning, InputError
 from entrenous.data.synthetic import synthetic
 from entrenous.deploy.enrolment import identity, join
 from entrenous.deploy.founding import found
@@ -47,19 +47,33 @@ AGREED = "the source of mine here is not the one that the federation agreed on, 
 @pytest.mark.parametrize(
     ("before", "after", "what"),
     [
-        ("self.weight * mean", "2 * self.weight * mean", "in the fixed test round what devices send comes out otherwise"),
-        ("p[d] += (pull", "p[d] += (1.5 * pull", "in the fixed test round what devices send comes out otherwise"),
+        (
+            "self.weight * mean",
+            "2 * self.weight * mean",
+            f"{AGREED}in the fixed test round what devices send comes out otherwise",
+        ),
+        ("p[d] += (pull", "p[d] += (1.5 * pull", f"{AGREED}in the fixed test round what devices send comes out otherwise"),
         (
             "negatives(generator(fold_name(key, user))",
             "negatives(generator(fold_name(key, user + 1))",
-            "in the fixed test round what",
+            f"{AGREED}in the fixed test round what",
         ),
-        ("Field(1.0, gt=0, description", "Field(1.1, gt=0, description", "the setting 'weight' is 1.1, and 1.0 was agreed"),
-        ("weight", "share", "there is no setting 'weight', which was 1.0"),
-        ('axes("factors")', 'axes("factors", finite=False)', "what devices keep, as declared, is something else"),
-        ("def select", "traits = Traits(same_rows=True)\n\n    def select", "how it works, as declared, is something else"),
+        (
+            "Field(1.0, gt=0, description",
+            "Field(1.1, gt=0, description",
+            f"{AGREED}the setting 'weight' is 1.1, and 1.0 was agreed",
+        ),
+        ("weight", "share", f"{AGREED}there is no setting 'weight', which was 1.0"),
+        ('axes("factors")', 'axes("factors", finite=False)', f"{AGREED}what devices keep, as declared, is something else"),
+        ("def aggregate", "def aggregates", "a federated algorithm without `aggregate`"),
+        ("own = histories.item", "assert False\n            own = histories.item", f"{AGREED}the fixed test round cannot be run"),
+        (
+            "def select",
+            "traits = Traits(same_rows=True)\n\n    def select",
+            f"{AGREED}how it works, as declared, is something else",
+        ),
     ],
-    ids=["server", "private state", "draws", "default", "setting", "declaration", "traits"],
+    ids=["server", "private state", "draws", "default", "setting", "declaration", "member", "fails", "traits"],
 )
 def test_a_file_that_declares_or_computes_otherwise_is_refused(
     before: str, after: str, what: str, file: Path, tmp_path: Path
@@ -68,7 +82,7 @@ def test_a_file_that_declares_or_computes_otherwise_is_refused(
     text = file.read_text().replace("import Float32Array", "import Traits, Float32Array")
     assert before in text
     file.write_text(text.replace(before, after))
-    with pytest.raises(InputError, match=AGREED + what):
+    with pytest.raises(InputError, match=what):
         FederatedNode(made.nodes["node-1"])
 
 
@@ -98,7 +112,8 @@ def test_a_file_that_cannot_be_tried_is_held_to_its_source(file: Path, tmp_path:
     """It refuses the users of the test round, so nothing shows that another source computes the same."""
     first = "def init_server(self, catalogue, key):"
     file.write_text(file.read_text().replace(first, f"{first}\n        assert catalogue.users < 10"))
-    made = founded(tmp_path / "f", str(file))
+    with pytest.warns(EntrenousWarning, match="mine: it cannot be run in the fixed test round, so every node must have its very"):
+        made = founded(tmp_path / "f", str(file))
     assert made.terms.pins is not None and made.terms.pins.test_round == {}
     FederatedNode(made.nodes["node-1"]).close()
     file.write_text(file.read_text().replace("return 60", "return 61"))
@@ -139,6 +154,31 @@ def test_a_node_joins_with_the_file_that_it_names(file: Path, tmp_path: Path) ->
         join(tmp_path / "node", made.nodes["node-1"], data, algorithm=str(copy), public_draws=True), np.arange(4)
     )
     FederatedNode(tmp_path / "node").close()
+
+
+def test_terms_that_lie_about_pins_are_refused_in_one_line(file: Path, tmp_path: Path) -> None:
+    """An operator's text is shown without control characters, and settings that would fill the memory are not tried."""
+    made = founded(tmp_path / "f", str(file))
+    path = made.nodes["node-1"] / "terms.json"
+    said = json.loads(path.read_text())
+    escape = "\x1b]0;x\x07\x9b2J"
+    for part, value in (("version", escape), ("settings", {escape: escape}), ("contract", {escape: escape}),
+                        ("test_round", {escape: escape})):  # fmt: skip
+        lying = {**said, "algorithm_sha256": escape, "pins": {**said["pins"], part: value}}
+        path.write_text(json.dumps(lying))
+        if part == "version":
+            assert FederationTerms.read(path).other_source(str(file)).isprintable()
+            continue
+        with pytest.raises(InputError) as why:
+            FederatedNode(made.nodes["node-1"])
+        assert str(why.value).isprintable() and "it differs" in str(why.value)
+    path.write_text(json.dumps({**said, "algorithm_sha256": "0" * 64, "settings": {"factors": 10**9}}))
+    with pytest.raises(InputError, match="the setting 'factors' is 1000000000, and 10 was agreed"):
+        FederatedNode(made.nodes["node-1"])
+    for part in ("version", "settings", "contract", "test_round"):
+        path.write_text(json.dumps({**said, "pins": {**said["pins"], part: 5}}))
+        with pytest.raises(InputError, match="pins"):
+            FederatedNode(made.nodes["node-1"])
 
 
 def test_terms_of_before_there_were_pins_are_held_to_their_source(tmp_path: Path) -> None:

@@ -14,10 +14,12 @@ from paths import HELPERS, ROOT
 
 from entrenous.core.declared import declared, is_central, is_federated
 from entrenous.core.discover import algorithms
+from entrenous.core.errors import InputError
 from entrenous.core.gossip_learning import GossipLearning
 from entrenous.core.protocols import Catalogue
 from entrenous.deploy import pins as module
 from entrenous.deploy.pins import AlgorithmPins, pins_of
+from entrenous.deploy.terms import FederationTerms
 from entrenous.federation.recorder import NeighbourRecorder, Recorder
 from entrenous.privacy.protection import Protection
 from entrenous.runs.plan import algorithm_of
@@ -106,6 +108,32 @@ def test_each_digest_counts(part: str) -> None:
         assert own.difference(other) and other.difference(own)
         less = own.model_copy(update={part: {each: digests[each] for each in digests if each != name}})
         assert own.difference(less)
+
+
+def agreed(**changed: Any) -> FederationTerms:
+    """The terms of a federation founded with another source, with some pins that are not this program's."""
+    common = {"algorithm": "fpl", "users": 200, "items": 50, "rounds": 10, "operator": "00" * 32}
+    terms = FederationTerms.parse({**common, "algorithm_sha256": "0" * 64}, "terms")
+    own = terms.pinned()
+    assert own.pins is not None and own.run != terms.run
+    return own.model_copy(update={"pins": own.pins.model_copy(update=changed)})
+
+
+def test_another_source_is_taken_if_and_only_if_all_pins_are_the_same() -> None:
+    same = agreed()
+    assert same.make().configured(same.catalogue) and "so this goes on" in same.other_source()
+    assert same.pins is not None
+    for part in ("contract", "test_round"):
+        digests = getattr(same.pins, part)
+        for name in digests:
+            with pytest.raises(InputError, match="and it differs: "):
+                agreed(**{part: {**digests, name: "0" * 64}}).make()
+    with pytest.raises(InputError, match=r"the setting 'factors' is 80, and 81 was agreed"):
+        agreed(settings={**same.pins.settings, "factors": 81}).make()
+    with pytest.raises(InputError, match=r"expected sha256 0000000000000000\.\.\."):
+        agreed(test_round={}).make()
+    with pytest.raises(InputError, match=r"expected sha256 0000000000000000\.\.\."):
+        same.model_copy(update={"pins": None}).make()
 
 
 def test_a_users_own_settings_are_not_pinned() -> None:

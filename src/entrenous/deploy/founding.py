@@ -10,6 +10,7 @@ from __future__ import annotations
 import secrets
 import shutil
 import socket
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -19,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from ..core.declared import declared, is_federated, is_gossip
 from ..core.discover import kind_of
-from ..core.errors import InputError, at_least
+from ..core.errors import EntrenousWarning, InputError, at_least
 from ..core.files import copy_file, make_folder, write_atomically
 from ..core.own import is_place, lasting, short
 from ..core.program import source_sha256
@@ -114,11 +115,20 @@ def found_federation(
         "terms",
     )  # fmt: skip
     terms.check(place=own)
-    terms = terms.pinned(place=own)
+    terms = _pinned(terms, own)
     members = enrolled(terms, Members({}, terms.users), requests, ends(days))
     place = (place or Place()).checked() if terms.has_server else None
     about = {"bootstraps": _bootstraps(requests, members)} if place is None else place._asdict()
     return _founded(operator, key, terms, members, items, about, own)
+
+
+def _pinned(terms: FederationTerms, own: str) -> FederationTerms:
+    """The terms with the pins of their algorithm. Warns (EntrenousWarning) where it cannot be tried. own: as of `_founded`."""
+    pinned = terms.pinned(place=own)
+    if pinned.pins is not None and not pinned.pins.test_round:
+        said = "it cannot be run in the fixed test round, so every node must have its very source, and an upgrade that changes it ends this"
+        warnings.warn(f"{short(terms.algorithm)}: {said}", EntrenousWarning, stacklevel=3)
+    return pinned
 
 
 def _protection(algorithm: Any, profile: str, asked: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:

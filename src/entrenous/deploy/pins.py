@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, final
@@ -16,7 +17,7 @@ import numpy as np
 from pydantic import Field
 
 from .. import __version__
-from ..core.contract import SentArray, Size, UpTo
+from ..core.contract import SentArray, Size, UpTo, upper_bound
 from ..core.declared import Contract, DeclaredArray, bound, declared, is_federated, predicts_ratings
 from ..core.protocols import Catalogue, State, arrays_of
 from ..core.settings import Settings
@@ -34,6 +35,7 @@ from ..runs.store import model_sha256
 USERS, ITEMS = 64, 40  # of the test round
 FEWEST, MORE = 3, 18  # rows of its users: from the first number on, that many more
 ROUNDS, PUSHES = 12, 3  # rounds of it: some algorithms ask one device a round, or learn in one of five; and between peers
+LARGEST = 1 << 30  # bytes of its arrays
 RATINGS = 5  # different ones, where ratings are predicted
 BEGAN, APART = 1_500_000_000, 600  # seconds: of its first row, and between two rows
 RECEIVED, SENT, PROTECTED, KEPT, MODEL = "received", "sent", "protected", "kept", "model"
@@ -69,6 +71,8 @@ class AlgorithmPins(Settings):
                 return f"there is no setting '{name}', which was {value!r}"
             if other.settings[name] != value:
                 return f"the setting '{name}' is {other.settings[name]!r}, and {value!r} was agreed"
+        if self.test_round and not other.test_round:
+            return "the fixed test round cannot be run"
         if part := _first(self.contract, other.contract):
             return f"{part}, as declared, is something else"
         if part := _first(self.test_round, other.test_round):
@@ -158,6 +162,8 @@ def test_round(algorithm: Any, catalogue: Catalogue, protection: Protection) -> 
     """The sha256 of each part of what made-up devices end with after a few rounds: all that they received, sent and keep, and the model;
     with a server also what they send under the federation's protection. {} for an algorithm that cannot be run on so few."""
     data = _made_up(catalogue.scale if predicts_ratings(algorithm) else (1.0, 1.0))
+    if not _tried(lambda: _sized(algorithm, data.catalogue)):
+        return {}
     if not is_federated(algorithm):
         return _tried(lambda: _gossiped(algorithm, data))
     plain = _tried(lambda: _trained(algorithm, data, Protection()))
@@ -176,6 +182,16 @@ def _tried(run: Callable[[], dict[str, str]]) -> dict[str, str]:
             return run()
         except Exception:
             return {}
+
+
+def _sized(algorithm: Any, catalogue: Catalogue) -> dict[str, str]:
+    """The bytes of the test round's arrays, in words; {} where they are too many: settings come from others."""
+    contract = bound(algorithm.configured(catalogue), catalogue)
+    shapes = [field.axes.sizes for field in (*contract.receives, *contract.keeps)]
+    known = [contract.shape(tuple(size for size in sizes if upper_bound(size) != "devices")) for sizes in shapes]
+    numbers = sum(math.prod(shape) for shape in known)
+    each = 8 * numbers + contract.most_bytes + contract.message_bytes
+    return {"bytes": str(USERS * each)} if USERS * each <= LARGEST else {}
 
 
 def _for_one_process(protection: Protection) -> Protection:

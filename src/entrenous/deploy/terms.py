@@ -14,7 +14,7 @@ from pydantic import Field, field_validator, model_validator
 
 from ..core.contract import SentArray
 from ..core.declared import Contract, bound, declared, is_federated
-from ..core.errors import InputError
+from ..core.errors import InputError, one_line
 from ..core.gossip_learning import GossipLearning
 from ..core.own import is_place, short
 from ..core.program import source_sha256
@@ -282,7 +282,7 @@ class FederationTerms(Settings):
             return ""
         name, founded = short(self.algorithm), self.algorithm_sha256[:16]
         here = source_sha256(type(made))[:16]
-        return (
+        return one_line(
             f"the source of {name} here (sha256 {here}...) is not the one that the federation was founded with ({founded}...);"
             " it declares and, in the fixed test round, computes the same, so this goes on"
         )
