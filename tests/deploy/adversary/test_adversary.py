@@ -31,6 +31,7 @@ from tests.deploy.adversary.attacks import (
     STAGES,
     Attack,
     Dropping,
+    Equivocation,
     FalseComplaint,
     Nothing,
     TwoModels,
@@ -49,7 +50,7 @@ from tests.deploy.adversary.oracle import judged
 from tests.deploy.adversary.world import VICTIM, World
 
 FULL, SLICES = 20_000, 10
-QUICK = 60  # attacks of a kind in the quick tests
+QUICK = 40  # attacks of a kind in the quick tests
 LIAR = "node-3"
 NOISE = 50.0  # far above what devices send without it
 SHOWN = 12  # attacks that a failing test names
@@ -182,7 +183,7 @@ def test_another_world_at_some_stages_tells_nothing(world: World) -> None:
     download = [path for path in differing(*both) if "arrays" in path]
     assert {path[2] for path in download} >= received(world)
     attacks = stages_only(equivocations(world, loud, [VICTIM]))
-    some = [attack for k, attack in enumerate(attacks) if k % 3 == 0 or attack.is_whole_model(received(world))]
+    some = [attack for k, attack in enumerate(attacks) if k % 4 == 0 or attack.is_whole_model(received(world))]
     assert any(attack.is_whole_model(received(world)) for attack in some)
     assert_nothing_achieved(world, some)
 
@@ -236,6 +237,16 @@ def noise_of(opening: oracle.Opening, world: World) -> float:
     return float(np.std(np.concatenate(sent) * STEP))
 
 
+@pytest.mark.xfail(strict=True, reason="the refusal says 'such as node-2', and not that the server shows different models")
+def test_who_is_shown_another_model_is_not_the_one_that_is_named(world: World) -> None:
+    """One honest node is told another model at the first stage: the others' refusals name the server."""
+    loud = other_world(world, lambda array: array * 8)
+    attack = Equivocation(world, loud, ("advert",), [("head", "model")], world.names[1:2])
+    said = [one.refused for one in world.attempt("a", attack).asked if one.refused]
+    assert any(oracle.KNOWN in text for text in said)
+    assert all("the server" in text for text in said if oracle.KNOWN in text)
+
+
 @pytest.mark.parametrize("nodes", [4, 5, 7, 9])
 def test_two_lists_open_no_second_sum(nodes: int) -> None:
     """M1: two groups are shown two lists of those who shared, masked or consented; one node colludes."""
@@ -263,7 +274,7 @@ def test_a_node_that_lies_is_the_one_that_is_named(world: World) -> None:
 def test_the_trained_model_is_the_same_for_all(world: World) -> None:
     """No honest node ends with other bytes than the others, whatever one of them is sent at the end."""
     attacks = [attack for attack in mutations(world, [VICTIM]) if attack.kind not in STAGES]
-    loud = [attack for attack in attacks if attack.changed[0].name in ("loud", "moved", "zero", "last doubled")]
+    loud = [attack for attack in attacks if attack.changed[0].name in ("loud", "zero", "last doubled")]
     assert {attack.kind for attack in loud} == {"model", "agreed"}
     assert_nothing_achieved(world, loud)
 
@@ -271,6 +282,18 @@ def test_the_trained_model_is_the_same_for_all(world: World) -> None:
 def test_no_two_trained_models_are_agreed_on(world: World) -> None:
     """All nodes are given two models, one after the other, and sign that they have taken either."""
     assert_nothing_achieved(world, [TwoModels(world, [VICTIM]), TwoModels(world, world.names[:2])])
+
+
+def test_over_https_nodes_answer_the_same_lies_in_the_same_way(world: World) -> None:
+    """The download that one node alone is shown, and complaints of boxes with other hashes."""
+    loud = other_world(world, lambda array: array * 8)
+    attacks = [attack for attack in equivocations(world, loud, [VICTIM]) if attack.brings(received(world))]
+    attacks += list(complaining(world, world.names[:2]))[-1:]
+    for attack in (Nothing(), *attacks):
+        inside = oracle.behaviour(world.attempt("a", attack))
+        trace = world.attempt_over_https("a", attack)
+        assert oracle.behaviour(trace) == inside, attack
+        assert oracle.of_one(world, trace, frozenset()) == []
 
 
 # ---- all of it ---------------------------------------------------------------------------------------------------------
