@@ -150,11 +150,17 @@ class OtherModel(Attack):
     def within(self, undo: ExitStack, watch: Watch, world: World) -> None:
         made = server_module.round_work
 
-        def round_work(folder: Any, algorithm: Any, contract: Any, number: int, state: Any) -> Any:
-            state = changed_state(state, self._change) if number >= ATTACKED else state
-            return made(folder, algorithm, contract, number, state)
+        def round_work(*given: Any) -> Any:
+            attacked = next(number for number in given if isinstance(number, int)) >= ATTACKED
+            return made(*(_other_state(one, self._change) if attacked else one for one in given))
 
         _put(undo, server_module, "round_work", round_work)
+
+
+def _other_state(given: Any, change: Callable[[np.ndarray], np.ndarray]) -> Any:
+    """A server's state with other numbers; anything else as it is."""
+    is_state = isinstance(given, tuple) and hasattr(given, "_fields")
+    return changed_state(given, change) if is_state else given
 
 
 class Equivocation(Attack):
@@ -308,9 +314,8 @@ class TwoModels(Attack):
         made = server_module.model_work
         self.turn = 0
 
-        def model_work(folder: Any, algorithm: Any, number: int, state: Any) -> Any:
-            state = changed_state(state, lambda array: array + 1) if self.turn else state
-            return made(folder, algorithm, number, state)
+        def model_work(*given: Any) -> Any:
+            return made(*(_other_state(one, lambda array: array + 1) if self.turn else one for one in given))
 
         _put(undo, server_module, "model_work", model_work)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,6 +31,7 @@ from tests.deploy.adversary.attacks import (
     STAGES,
     Attack,
     Dropping,
+    Equivocation,
     FalseComplaint,
     Nothing,
     TwoModels,
@@ -48,7 +50,7 @@ from tests.deploy.adversary.oracle import judged
 from tests.deploy.adversary.world import VICTIM, World
 
 FULL, SLICES = 20_000, 10
-QUICK = 60  # attacks of a kind in the quick tests
+QUICK = 40  # attacks of a kind in the quick tests
 LIAR = "node-3"
 NOISE = 50.0  # far above what devices send without it
 SHOWN = 12  # attacks that a failing test names
@@ -181,7 +183,7 @@ def test_another_world_at_some_stages_tells_nothing(world: World) -> None:
     download = [path for path in differing(*both) if "arrays" in path]
     assert {path[2] for path in download} >= received(world)
     attacks = stages_only(equivocations(world, loud, [VICTIM]))
-    some = [attack for k, attack in enumerate(attacks) if k % 3 == 0 or attack.is_whole_model(received(world))]
+    some = [attack for k, attack in enumerate(attacks) if k % 4 == 0 or attack.is_whole_model(received(world))]
     assert any(attack.is_whole_model(received(world)) for attack in some)
     assert_nothing_achieved(world, some)
 
@@ -212,20 +214,37 @@ def test_any_two_of_the_three_comparisons_of_the_model_are_enough(world: World, 
 
 
 def test_no_sum_comes_out_with_less_noise_than_was_promised() -> None:
-    """M6: whoever the server says is missing, and however many: the noise of what opens is measured."""
+    """M6: whoever the server says is missing, and however many: the noise of what opens is measured. By the terms a
+    quarter of the people may be missing; the server itself would take far fewer."""
+    protect = {"noise": NOISE, "noise_by": "devices", "lost": 0.25}
+    floors = Floors(people=2, parties=2, apart=False)
     with folder() as place:
-        protect = {"noise": NOISE, "noise_by": "devices"}
-        made = World(place, floors=Floors(people=2, parties=2, apart=False), items=200, profile="private", protect=protect)
-        opened = []
+        made = World(place, floors=floors, items=200, profile="private", protect=protect, quorum=0.2)
+        opened = Counter[int]()
         for count in range(len(made.names) - 1):
             for stage in ("advert", "share", "mask"):
                 trace = made.attempt("a", Dropping(stage, made.names[:count]))
                 for one in oracle.openings(trace, frozenset()):
-                    total = unpack(one.vector, made.contract.empty_total())
-                    sent = np.concatenate([array.ravel() for array in (*total.rows.values(), *total.dense.values())]) * STEP
-                    opened.append(count)
-                    assert np.std(sent) > 0.85 * NOISE, (count, stage, np.std(sent))
-        assert {0, 1, 2} <= set(opened)  # half of the people may be lost by the terms
+                    opened[count] += 1
+                    assert noise_of(one, made) > 0.9 * NOISE, (count, stage)
+        assert opened == {0: 3, 1: 3}  # eight people of ten, and no fewer
+
+
+def noise_of(opening: oracle.Opening, world: World) -> float:
+    """The standard deviation of the numbers of a sum, which are far smaller without noise."""
+    total = unpack(opening.vector, world.contract.empty_total())
+    sent = [array.ravel() for array in (*total.rows.values(), *total.dense.values())]
+    return float(np.std(np.concatenate(sent) * STEP))
+
+
+@pytest.mark.xfail(strict=True, reason="the refusal says 'such as node-2', and not that the server shows different models")
+def test_who_is_shown_another_model_is_not_the_one_that_is_named(world: World) -> None:
+    """One honest node is told another model at the first stage: the others' refusals name the server."""
+    loud = other_world(world, lambda array: array * 8)
+    attack = Equivocation(world, loud, ("advert",), [("head", "model")], world.names[1:2])
+    said = [one.refused for one in world.attempt("a", attack).asked if one.refused]
+    assert any(oracle.KNOWN in text for text in said)
+    assert all("the server" in text for text in said if oracle.KNOWN in text)
 
 
 @pytest.mark.parametrize("nodes", [4, 5, 7, 9])
@@ -255,7 +274,7 @@ def test_a_node_that_lies_is_the_one_that_is_named(world: World) -> None:
 def test_the_trained_model_is_the_same_for_all(world: World) -> None:
     """No honest node ends with other bytes than the others, whatever one of them is sent at the end."""
     attacks = [attack for attack in mutations(world, [VICTIM]) if attack.kind not in STAGES]
-    loud = [attack for attack in attacks if attack.changed[0].name in ("loud", "moved", "zero", "last doubled")]
+    loud = [attack for attack in attacks if attack.changed[0].name in ("loud", "zero", "last doubled")]
     assert {attack.kind for attack in loud} == {"model", "agreed"}
     assert_nothing_achieved(world, loud)
 
@@ -263,6 +282,18 @@ def test_the_trained_model_is_the_same_for_all(world: World) -> None:
 def test_no_two_trained_models_are_agreed_on(world: World) -> None:
     """All nodes are given two models, one after the other, and sign that they have taken either."""
     assert_nothing_achieved(world, [TwoModels(world, [VICTIM]), TwoModels(world, world.names[:2])])
+
+
+def test_over_https_nodes_answer_the_same_lies_in_the_same_way(world: World) -> None:
+    """The download that one node alone is shown, and complaints of boxes with other hashes."""
+    loud = other_world(world, lambda array: array * 8)
+    attacks = [attack for attack in equivocations(world, loud, [VICTIM]) if attack.brings(received(world))]
+    attacks += list(complaining(world, world.names[:2]))[-1:]
+    for attack in (Nothing(), *attacks):
+        inside = oracle.behaviour(world.attempt("a", attack))
+        trace = world.attempt_over_https("a", attack)
+        assert oracle.behaviour(trace) == inside, attack
+        assert oracle.of_one(world, trace, frozenset()) == []
 
 
 # ---- all of it ---------------------------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from entrenous.core.types import Array
 from entrenous.deploy.exchange import Exchange
 from entrenous.deploy.frames import Frame
 from entrenous.deploy.intake import Open, RoundIntake
+from entrenous.deploy.secure_server import SecureRound
 from entrenous.privacy.secure_sum import primitives, shamir
 from entrenous.privacy.secure_sum.server import SecureSumServer
 
@@ -169,6 +170,7 @@ def watched(lenient: bool = True) -> Iterator[Watch]:
         if lenient:
             _put(undo, RoundIntake, "belonging", _whatever)
             _put(undo, RoundIntake, "identified", lambda self, frame: frame.node)
+            _put(undo, SecureRound, "_enough", lambda self, heard: bool(heard))
         yield watch
 
 

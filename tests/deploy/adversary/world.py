@@ -11,13 +11,13 @@ from __future__ import annotations
 import os
 import shutil
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from federation_links import Clock, copied, federation, logged, nodes_of
+from federation_links import PATIENCE, Clock, copied, federation, logged, nodes_at, nodes_of, until
 
 from entrenous.core.declared import Contract
 from entrenous.core.errors import EntrenousError
@@ -29,6 +29,8 @@ from entrenous.deploy.enrolment import join
 from entrenous.deploy.founding import FoundedFederation
 from entrenous.deploy.frames import FrameParts, Head, opened
 from entrenous.deploy.identity import read_identity
+from entrenous.deploy.links.https import HttpsPlan, HttpsServerLink
+from entrenous.deploy.members import MEMBERS, Members
 from entrenous.deploy.node import FederatedNode
 from entrenous.deploy.server import serve
 from entrenous.privacy.secure_sum.terms import Floors
@@ -138,12 +140,16 @@ class Passing:
         for sent in self.attack.requests(address, meant, self.turn):
             self._ask(address, meant, sent)
 
+    def answer_of(self, address: str, frame: bytes) -> bytes:
+        """What a node answers."""
+        return self.nodes[address].answer(frame)
+
     def _ask(self, address: str, meant: bytes, sent: bytes) -> None:
         if len(self.asked) > MESSAGES:
             raise Ended("too many questions")
         self.watch.now = (address, len(self.watch_numbers))
         try:
-            answer = self.nodes[address].answer(sent)
+            answer = self.answer_of(address, sent)
         finally:
             self.watch.now = (SERVER, -1)
         self.watch_numbers.append(address)
@@ -168,6 +174,33 @@ class Passing:
 
     def close(self) -> None:
         pass
+
+
+class PassingOverHttps(Passing):
+    """The same where nodes are at the other end of a link over HTTPS, asked one after the other."""
+
+    def __init__(self, names: Sequence[str], link: HttpsServerLink, attack: Attack, watch: Watch) -> None:
+        super().__init__({}, attack, watch, 0)
+        self._names, self._link = names, link
+
+    def present(self) -> list[str]:
+        return list(self._names)
+
+    def ready(self) -> list[str]:
+        until(lambda: set(self._names) <= set(self._link.present()))
+        return list(self._names)
+
+    def answer_of(self, address: str, frame: bytes) -> bytes:
+        found: dict[str, bytes] = {}
+
+        def heard() -> bool:
+            found.update(dict(self._link.receive(0.01)))
+            self._link.acknowledge()
+            return address in found
+
+        self._link.send(address, FrameParts([frame]), PATIENCE)
+        until(heard)
+        return found[address]
 
 
 class World:
@@ -220,6 +253,36 @@ class World:
             return self._run(made, attack)
         finally:
             shutil.rmtree(place, ignore_errors=True)
+
+    def attempt_over_https(self, history: str, attack: Attack) -> Trace:
+        """The same with each node at the other end of its own connections, TLS 1.3. In one pass."""
+        self.history = history
+        place = self.folder / "attempt"
+        shutil.rmtree(place, ignore_errors=True)
+        made = copied(self.start[history], place)
+        members = Members.read(made.server / MEMBERS, made.terms.users).nodes
+        plan = HttpsPlan(port=0, keys=made.server / "keys")
+        why = ""
+        with watched(attack.lenient) as watch, ExitStack() as undo:
+            self._quick(undo)
+            attack.within(undo, watch, self)
+            own = HttpsServerLink(plan, made.terms.run, members, 1 << 24)
+            own.start()
+            undo.callback(own.close)
+            link = PassingOverHttps(self.names, own, attack, watch)
+            link.watch_numbers = []
+            with nodes_at(made, own.address):
+                try:
+                    serve(link, made.server)
+                except (Ended, EntrenousError) as ended:
+                    why = f"{type(ended).__name__}: {ended}"
+            log = logged(made.server)
+            kept = {}
+            for name, node in nodes_of(made).items():
+                kept[name] = _model_of(node)
+                node.close()
+        shutil.rmtree(place, ignore_errors=True)
+        return Trace(link.asked, watch, kept, log, why, {})
 
     def _run(self, made: FoundedFederation, attack: Attack) -> Trace:
         begun = made.server.parent / "begun"
