@@ -15,6 +15,7 @@ from federation_links import FaultyLink, federation, logged, nodes_of, server_sh
 from entrenous.deploy import exchange, secure_server, server
 from entrenous.deploy.founding import FoundedFederation
 from entrenous.deploy.frames import FrameParts, opened, seal
+from entrenous.deploy.going_back import go_back
 from entrenous.deploy.metrics import exposition
 from entrenous.deploy.node import FederatedNode
 from entrenous.deploy.running import status
@@ -181,3 +182,49 @@ def test_the_program_ends_with_code_1_and_one_line(tmp_path: Path, spoiling: Spo
     last = ended.stderr.strip().splitlines()[-1]
     assert "2 rounds were lost, and 1 may be; the model is untrained" in last
     assert "Traceback" not in ended.stderr and not (made.server / "model.safetensors").exists()
+
+
+@pytest.mark.parametrize("begins", [0, 5])
+def test_a_member_that_sends_the_largest_numbers_there_are_drags_nothing_far(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, begins: int
+) -> None:
+    """All of them within limits: |q| went to 8,999 in six rounds, all of which counted, without a warning. Now none of these rounds counts,
+    whether it begins at once, when there are made-up devices to compare with, or later."""
+    made = masked(tmp_path / "f", rounds=20)
+    honest = FederatedNode.train_sum
+
+    def train_sum(self: FederatedNode, request: Any) -> tuple[Any, Any]:
+        devices, total = honest(self, request)
+        if self.name == "node-2" and request.round >= begins:
+            for array in total.dense.values():
+                array[...] = np.sign(array + 0.5).astype(np.int64) * (total.devices * (1 << 31) - 1)
+        return devices, total
+
+    monkeypatch.setattr(FederatedNode, "train_sum", train_sum)
+    with pytest.raises(RoundsLost, match="3 rounds were lost, and 2 may be"):
+        serve(answers(made)[1], made.server)
+    lines = logged(made.server)
+    compared = "what made-up devices send" if begins == 0 else "sums before it"
+    assert (
+        sum(f"times as long as {compared}; at most 10: a member lies, and masks hide which: lost" in line for line in lines) == 3
+    )
+    assert [line for line in lines if "20 of 20 devices" in line] == [
+        f"round {number}: 20 of 20 devices" for number in range(begins)
+    ]
+    held = ServerFolder(made.server)
+    now = server.standing(held, made.terms.make())
+    held.close()
+    assert np.abs(now.state.y).max() < 100 and now.tally.counted == begins
+
+
+def test_what_sums_were_like_survives_a_restart_and_going_back(tmp_path: Path) -> None:
+    made = masked(tmp_path / "f")
+    serve(answers(made)[1], made.server)
+    held = ServerFolder(made.server)
+    now = server.standing(held, made.terms.make())
+    assert len(now.lengths) == ROUNDS and min(now.lengths) > 0
+    held.close()
+    go_back(made.server, 3)
+    held = ServerFolder(made.server)
+    assert server.standing(held, made.terms.make()).lengths == now.lengths[:3]
+    held.close()

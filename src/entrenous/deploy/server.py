@@ -20,6 +20,7 @@ from ..federation.defences import defence_of
 from ..federation.ledger import Ledger
 from ..federation.visible import defended_sum
 from ..privacy.in_force import ProtectionInForce
+from ..privacy.secure_sum.vector import size
 from .agreed_model import enough
 from .caps import RoundHalted, halted, moved
 from .collector import Collecting, Collector
@@ -31,6 +32,7 @@ from .request import RoundWork, announced_of
 from .rounds import model_work, moved_on, round_work, standing
 from .secure_server import SecureRound
 from .server_folder import HALTED, RoundCount, ServerFolder, ServerStanding, kept
+from .watch import WINDOW, length, made_up_length, too_long
 
 T = TypeVar("T")
 FAREWELL = 30.0  # seconds for the nodes to take the trained model
@@ -77,7 +79,7 @@ class FederationServer:
         self._collecting: Collecting | None = None
         self._counted = Ledger()  # of what the collector has counted, what is in the ledger already
         self._moved = self._longest = 0.0  # how far the last round moved the model, and the longest answer of this process
-        self.round, self.state, self.ledger, self.count, parties = standing(folder, self.algorithm)
+        self.round, self.state, self.ledger, self.count, parties, self._lengths = standing(folder, self.algorithm)
         if self.terms.masked and parties != self.members.parties:
             self.state = moved_on(self.state, self.algorithm, self.contract)
         self._passed = 0  # rounds in a row of which nobody could be asked
@@ -173,8 +175,12 @@ class FederationServer:
         assert isinstance(self.collecting, Collector)  # workers are refused with masks
         asking = SecureRound(self, self.collecting, work)
         total = asking.run()
-        if total.devices:
+        if total.devices and (why := too_long(total, self._lengths, self._made_up)):
             self._passed = 0
+            self._lose(why)
+        elif total.devices:
+            self._passed = 0
+            self._lengths = (*self._lengths, length(total))[-WINDOW:]
             self._commit(total, users)
         elif asking.begun:
             self._passed = 0
@@ -182,6 +188,19 @@ class FederationServer:
         else:
             self._passed += 1
             self._pass_over(self.count._replace(drawn=self.count.drawn + 1))
+
+    def _made_up(self) -> float:
+        """How long a sum is, a device, that has noise and what made-up devices send. Infinite, and logged, for an algorithm whose devices
+        cannot be made up: then rounds are watched from the first few on."""
+        own, terms = self.terms.protection, self.terms
+        try:
+            sent = made_up_length(self.algorithm, terms.catalogue, terms.seed, self.state)
+        except Exception as why:  # of any algorithm, on histories that are none
+            line = f"round {self.round}: the length of its sum is not looked at yet ({type(why).__name__})"
+            self.folder.log(LogLine(line, "unwatched", level="warning", round=self.round))
+            return float(np.inf)
+        numbers = size(self.contract.empty_total())
+        return sent + own.noise * float(np.sqrt(numbers)) / self.contract.cohort
 
     def _lose(self, how: str) -> None:
         """Close a round without a sum, on the disk."""
@@ -192,7 +211,7 @@ class FederationServer:
 
     def _pass_over(self, count: RoundCount) -> None:
         """Go on to the next number with the same model."""
-        now = ServerStanding(self.round + 1, self.state, self.ledger, count, self.members.parties)
+        now = ServerStanding(self.round + 1, self.state, self.ledger, count, self.members.parties, self._lengths)
         self.kept("checkpoint", lambda: self.folder.commit(now))
         self.round, self.count = now.round, count
 
@@ -253,10 +272,10 @@ class FederationServer:
         )
         done = self.count
         count = RoundCount(done.counted + 1, done.lost, done.asked + 1, done.drawn + 1)
-        after = ServerStanding(self.round + 1, state, ledger, count, self.members.parties)
+        after = ServerStanding(self.round + 1, state, ledger, count, self.members.parties, self._lengths)
         self.kept("checkpoint", lambda: self.folder.commit(after))
         self.folder.log(LogLine(f"round {self.round}: {total.devices} of {users} devices", "round", round=self.round))
-        self.round, self.state, self.ledger, self.count, _ = after
+        self.round, self.state, self.ledger, self.count, *_ = after
 
     def _checked(self, total: Total) -> State:
         """The next state. Raises RoundHalted for one that is not finite, or moves the model further than the terms allow."""

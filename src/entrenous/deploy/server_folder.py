@@ -65,13 +65,15 @@ class RoundCount(NamedTuple):
 
 class ServerStanding(NamedTuple):
     """Where a federation stands. round: the number of the next round, larger than that of every round before; state: the server's; ledger:
-    what was sent; parties: whose sums it has had from this state, as `Members.parties` says it, "" = of all who were ever members."""
+    what was sent; parties: whose sums it has had from this state, as `Members.parties` says it, "" = of all who were ever members;
+    lengths: of its newest sums, a device (`watch`)."""
 
     round: int
     state: State
     ledger: Ledger
     tally: RoundCount
     parties: str = ""
+    lengths: tuple[float, ...] = ()
 
 
 @final
@@ -145,7 +147,8 @@ class ServerFolder:
         state = restore_state(algorithm, "holds", "server", arrays)
         ledger = Ledger(*(int(count) for count in arrays["ledger"]))
         number = int(about["round"])
-        return ServerStanding(number, state, ledger, RoundCount.of(about, number), about.get("parties", ""))
+        lengths = tuple(json.loads(about.get("lengths", "[]")))
+        return ServerStanding(number, state, ledger, RoundCount.of(about, number), about.get("parties", ""), lengths)
 
     def commit(self, now: ServerStanding) -> None:
         """Store where the federation stands, whole or not at all, and delete the journals of the rounds before."""
@@ -153,6 +156,7 @@ class ServerFolder:
         arrays["ledger"] = np.array(now.ledger, np.int64)
         about = {"run": self.terms.run, "format": str(FORMAT), "version": __version__, **now.tally.about()}
         about |= {"parties": now.parties} if now.parties else {}
+        about |= {"lengths": json.dumps(now.lengths)} if now.lengths else {}
         store.write_checkpoint(self.path, PHASE, now.round, arrays, **about)
         keep(self.path, now.round, now.tally.counted, self.terms.rounds)
         self.drop_journals()
