@@ -34,7 +34,7 @@ from .world import ATTACKED, Asked, Attack, Trace, World
 
 LOST = "nothing was revealed"  # what the log says of a lost attempt
 # says that a node has another model, not that the server shows it one: see the test that is expected to fail
-KNOWN = "have another model than this client"
+KNOWN = "signed another model than this client"
 FALSE_VECTOR = "a node lied, and the sum does not say which"
 LONG = 100_000  # bytes of an answer that is no message but a vector
 EXCUSED = ("forged", "the server", "did not sign")  # a text with these words says who else it may be

@@ -237,7 +237,6 @@ def noise_of(opening: oracle.Opening, world: World) -> float:
     return float(np.std(np.concatenate(sent) * STEP))
 
 
-@pytest.mark.xfail(strict=True, reason="the refusal says 'such as node-2', and not that the server shows different models")
 def test_who_is_shown_another_model_is_not_the_one_that_is_named(world: World) -> None:
     """One honest node is told another model at the first stage: the others' refusals name the server."""
     loud = other_world(world, lambda array: array * 8)

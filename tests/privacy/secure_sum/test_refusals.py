@@ -122,7 +122,7 @@ def test_a7_another_model_is_seen_by_all() -> None:
     refused("model", lambda: server.add_advert(victim.advertise()))
     adverts = [signed(client.advertise()) for client in parties.values()]
     roster = m.encode(m.Roster(adverts))
-    assert "5 of 6 parties have another model" in str(refused("model", lambda: victim.share(roster)))
+    assert "5 of 6 parties signed another model" in str(refused("model", lambda: victim.share(roster)))
     for each, client in parties.items():
         if each != name(3):
             assert "1 of 6 parties" in str(refused("model", lambda client=client: client.share(roster)))
