@@ -218,10 +218,11 @@ def test_m5_who_sends_all_but_the_last_byte_is_given_up_within_a_stretch(
 ) -> None:
     """By the average of bytes a second it might have held ten megabytes for minutes."""
     monkeypatch.setattr(resources, "BODY_SECONDS", 2.0)
-    with connected(link, keys) as own, suppress(OSError):
+    with connected(link, keys) as own:
         own.sendall(head_of("node-2", "POST", "/v1/answer", f"content-length: {LARGEST}\r\n"))
-        own.sendall(b"x" * (LARGEST - 1))
-        assert b"408" in own.recv(65536) or hung_up(own)
+        with suppress(OSError):
+            own.sendall(b"x" * (LARGEST - 1))
+        assert hung_up(own)
     wait_for(link, "too-slow")
 
 

@@ -116,7 +116,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def polled(server: LyingServer, keys: Path) -> list[str]:
     """What a node says until it has answered a good request of the server. It must not end by itself."""
     stop, said, ended = threading.Event(), list[str](), list[BaseException]()
-    node = PollingNode(lambda: here(KEY, RUN, "node-1"), lambda frame: frame[::-1], LARGEST)
+    node = PollingNode(lambda: here(KEY, RUN, "node-1"), lambda frame: frame[::-1], largest=LARGEST)
 
     def run() -> None:
         try:
