@@ -21,6 +21,8 @@ from entrenous.deploy.enrolment import identity
 from entrenous.deploy.founding import Place, found_federation, found_relay, free_ports
 from entrenous.deploy.frames import opened, seal
 from entrenous.deploy.intake import Open, RoundIntake
+from entrenous.deploy.metrics import LinkTally
+from entrenous.deploy.node_watch import NodeWatch, node_status
 from entrenous.deploy.processes import Processes
 from entrenous.deploy.relay import BELOW
 from entrenous.deploy.request import Requests
@@ -60,6 +62,27 @@ def grows(folder: Path, algorithm: str, deep: bool) -> None:
         for relay in grown.made.relays.values():
             assert not list((relay / BELOW / "server").glob("*.journal")) and len(list(relay.glob("answer-*"))) == 3
         assert all(node.recommender()[0] == 3 for node in grown.nodes.values())  # the trained model came to all
+
+
+def test_a_relay_tells_how_far_it_is_and_when_it_has_handed_the_model_on(tmp_path: Path) -> None:
+    made = tree(tmp_path)
+    with closing(Grown(made)) as grown:
+        relay = grown.relays["east"]
+        watch = NodeWatch(relay.folder, made.terms, relay.standing, lambda: LinkTally({"work": 3}, 2))
+        seen = watch.finished(), node_status(relay.folder)["running"]
+        answer = relay.answer
+
+        def answered(frame: bytes) -> bytes:
+            said = answer(frame)
+            watch.answered(said)
+            return said
+
+        relay.answer = answered  # type: ignore[method-assign]
+        assert serve(grown.links[""], made.server) is not None and seen == (False, False)
+        text = watch.text()
+        assert watch.finished() and "entrenous_rounds_done 3\n" in text and "entrenous_connections_open 2\n" in text
+        watch.close()
+        assert node_status(relay.folder)["answers"]["part"] == 3
 
 
 def test_whom_a_relay_cannot_hear_is_left_out_and_said(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from .server_folder import STATUS, told
 from .terms import TERMS, FederationTerms
 
 EVERY = 5.0  # seconds between two writes of the status
-MOVES = ("update", "sum", "mask", "consent", "taken")  # kinds of answers after which a node's store is further
+MOVES = ("update", "sum", "part", "mask", "consent", "taken")  # kinds of answers after which a node's store is further
 AWAY = 120.0  # seconds without a word of the server after which health says so: it holds a question for 20
 
 
@@ -63,6 +63,7 @@ class NodeWatch:
         self.standing = look()
         self._tally = NodeTally(Counter(), Counter())
         self._began, self._written = clock(), 0.0
+        self._handed_on = False  # the trained model, by a relay, which keeps none
         self._turn = Lock()
 
     # ---- what happens ------------------------------------------------------------------------------------------------------------------
@@ -80,6 +81,7 @@ class NodeWatch:
                 self._tally.given[head.kind] += 1
                 self._tally = self._tally._replace(failed="")
             self._tally = self._tally._replace(answer=self._clock())
+            self._handed_on |= head.kind == "taken" and head.round >= self._terms.rounds
             if head.kind in MOVES:
                 self.standing = self._look()
         self._write()
@@ -95,8 +97,9 @@ class NodeWatch:
         self._write()
 
     def finished(self) -> bool:
-        """Whether the model after the last round is here: the server has no more to give."""
-        return self.standing.model is not None and self.standing.model >= self._terms.rounds
+        """Whether the model after the last round is here, or was handed on: the server has no more to give."""
+        here = self.standing.model is not None and self.standing.model >= self._terms.rounds
+        return here or self._handed_on
 
     def close(self) -> None:
         """Write the status once more."""

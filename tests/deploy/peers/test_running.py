@@ -12,6 +12,7 @@ from entrenous.core.errors import NonFiniteError
 from entrenous.deploy.founding import found
 from entrenous.deploy.peers.folder import PeerFolder
 from entrenous.deploy.peers.node import RANKED, PeerNode
+from entrenous.deploy.peers.running import PeerTold
 from entrenous.deploy.recommend import recommend
 from entrenous.evaluate.recommend import tie_places
 
@@ -61,3 +62,20 @@ def test_the_hit_rate_of_equal_scores_is_that_of_their_order(folder: PeerFolder,
     sets = node.data.weighing
     ahead = [sum(place[j] < place[i] for j in others if j >= 0) for i, others in zip(sets.item, sets.candidates, strict=True)]
     assert node.hit_rate() == np.mean(np.array(ahead) < RANKED)
+
+
+def test_a_peer_tells_what_it_saved_and_is_not_well_when_nobody_is_known(folder: PeerFolder) -> None:
+    """What `entrenous node --metrics` serves of a peer."""
+    node, told = folder.node(), PeerTold(folder.folder)
+    assert told.trouble() is None  # before its first push nothing is known
+    about = {"events": 9, "pushes": 4, "known": 5, "time": 1e9, "errors": 0, "tally": {"pushed.ok": 7}, "hr@20": None}
+    folder.state.save(node.arrays(), 1, [], about, [])
+    lines = [line for line in told.text().splitlines() if not line.startswith("#")]
+    found = {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines)}
+    assert found["entrenous_events_total"] == 9 and found["entrenous_peers_known"] == 5
+    assert found['entrenous_tally_total{event="pushed.ok"}'] == 7 and found["entrenous_last_saved_seconds"] == 1e9
+    assert found["entrenous_ticket_ends_seconds"] == folder.me.ticket.until and told.trouble() is None
+    folder.state.save(node.arrays(), 1, [], about | {"known": 0}, [])
+    trouble = told.trouble()
+    assert trouble is not None and trouble.kind == "alone"
+    assert not any(word in told.text() for word in ("u2", "item", *map(str, folder.items.ids[:3])))
