@@ -187,9 +187,11 @@ class Equivocation(Attack):
         return self.stages == ("mask",) and whole and heads <= {("head", "model")}
 
     def is_whole_model(self, arrays: set[str]) -> bool:
-        """Whether it is C1: all of the download and what the header says of it, at the stage that trains."""
+        """Whether it is C1: all of the download and what the header says of it, at the stage that trains or at
+        every one."""
         own = {str(path[2]) for path in self.fields if path[:2] == ("body", "arrays")}
-        return self.stages == ("mask",) and own == arrays and ("head", "model") in self.fields
+        stages = (("mask",), STAGES)
+        return self.stages in stages and own == arrays and ("head", "model") in self.fields
 
     def requests(self, node: str, frame: bytes, turn: int) -> list[bytes]:
         kind = opened(frame).head.kind
@@ -221,9 +223,11 @@ def equivocations(world: World, other: dict[str, Frames], victims: Sequence[str]
         for fields in _together(differ):
             yield Equivocation(world, other, (stage,), fields, victims)
         heads = [path for path in differ if path[0] == "head"]
+        model = [*heads, *(("body", "arrays", field.name) for field in world.contract.receives)]
         for span in (STAGES[: at + 1], STAGES[at:], (stage,)):
             yield Equivocation(world, other, span, (), victims, whole=True)
             yield Equivocation(world, other, span, heads, victims)
+            yield Equivocation(world, other, span, model, victims)
 
 
 def _together(differ: list[Where]) -> list[tuple[Where, ...]]:

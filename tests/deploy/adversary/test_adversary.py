@@ -214,9 +214,9 @@ def test_any_two_of_the_three_comparisons_of_the_model_are_enough(world: World, 
 
 
 def test_no_sum_comes_out_with_less_noise_than_was_promised() -> None:
-    """M6: whoever the server says is missing, and however many: the noise of what opens is measured. By the terms a
-    quarter of the people may be missing; the server itself would take far fewer."""
-    protect = {"noise": NOISE, "noise_by": "devices", "lost": 0.25}
+    """M6: whoever the server says is missing, and however many: the noise of what opens is measured. By the terms 45 %
+    of the people may be missing; the server itself would take far fewer."""
+    protect = {"noise": NOISE, "noise_by": "devices", "lost": 0.45}
     floors = Floors(people=2, parties=2, apart=False)
     with folder() as place:
         made = World(place, floors=floors, items=200, profile="private", protect=protect, quorum=0.2)
@@ -227,7 +227,7 @@ def test_no_sum_comes_out_with_less_noise_than_was_promised() -> None:
                 for one in oracle.openings(trace, frozenset()):
                     opened[count] += 1
                     assert noise_of(one, made) > 0.9 * NOISE, (count, stage)
-        assert opened == {0: 3, 1: 3}  # eight people of ten, and no fewer
+        assert opened == {0: 3, 1: 3, 2: 1}  # six people of ten, and no fewer; a quorum of those who began
 
 
 def noise_of(opening: oracle.Opening, world: World) -> float:
