@@ -29,6 +29,7 @@ from entrenous.privacy.secure_sum.vector import unpack
 from tests.deploy.adversary import oracle
 from tests.deploy.adversary.attacks import (
     STAGES,
+    Again,
     Attack,
     Dropping,
     Equivocation,
@@ -202,6 +203,15 @@ CHECKS = {
     "of the download with its header": (responder, "announced", lambda contract, download: Anything()),
     "of the download with what was signed": (secure_node, "announced", lambda contract, download: Anything()),
 }
+
+
+@pytest.mark.parametrize("last", STAGES)
+def test_a_second_attempt_says_no_more_than_the_first(world: World, last: str) -> None:
+    """Up to the masked input a round may be tried again, with other nodes; then it is over for every node."""
+    attacks = [Again(last, stage, world.names[:1], bad) for stage in ("advert", "mask") for bad in ((), world.names[-1:])]
+    assert_nothing_achieved(world, attacks)
+    done = {one.kind for one in world.attempt("a", attacks[0]).asked if one.turn and not one.refused}
+    assert ("unmask" in done) == (STAGES.index(last) < STAGES.index("mask"))
 
 
 @pytest.mark.parametrize("left_out", CHECKS)

@@ -67,6 +67,7 @@ class Watch:
 
     def __init__(self) -> None:
         self.now: tuple[str, int] = (SERVER, -1)
+        self.turn = 0  # of the attack's passes
         self.splits: list[Split] = []
         self.maskings: list[Masking] = []
         self.boxes: list[Box] = []
