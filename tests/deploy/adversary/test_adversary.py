@@ -1,10 +1,9 @@
 """A server that says something else to each: every field of every frame, towards any of the nodes, alone or
 in agreement with itself, with and without nodes that tell it all they know.
 
-Found on the code before (commit 65aafe2): C1, the download that only the victim trains from, by
-`test_another_world_at_some_stages_tells_nothing` and `test_one_other_field_tells_nothing`; M1, two lists of
-survivors, by `test_two_lists_open_no_second_sum`. What a run says of an attack is `judged`'s list: empty, or
-the rules that it broke.
+What it has found: C1, the download that only the victim trains from, and M1, two lists of survivors (commit
+65aafe2); boxes opened by complaints about hashes that the server had changed (49e119c); two trained models, each
+with a quorum (e4ee260). What a run says of an attack is `judged`'s list: empty, or the rules that it broke.
 """
 
 from __future__ import annotations
