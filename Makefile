@@ -7,7 +7,7 @@ export ENTRENOUS_SHARED ?= $(wildcard $(abspath ../shared/data))
 # bytecode is kept whatever the environment says: the tests start many interpreters, and pip compiles nothing here (below)
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup lock demo federation gossip test test-slow lint failures mutants evidence papers papers-docs clean
+.PHONY: help setup lock demo federation gossip test test-slow lint failures mutants model evidence papers papers-docs clean
 help:
 	@echo "make demo   train FPL on MovieLens-100K, evaluate, recommend, write a report"
 	@echo "make federation  a server and 4 nodes over TLS on this machine; the model of the simulation, bit for bit"
@@ -16,6 +16,7 @@ help:
 	@echo "make lint   check style and types only"
 	@echo "make failures   run the failure tests, slow ones too, and write docs/failures.md"
 	@echo "make mutants    put a hundred small faults into copies of the source, one at a time: which tests notice? (ARGS=--list, ARGS=NAME)"
+	@echo "make model      check the model of the secure sum in every order and under every choice of the server (needs spin and gcc)"
 	@echo "make evidence   audit the algorithms on MovieLens-100K, and write what \`entrenous explain\` and docs/measured.md repeat (a quarter of an hour)"
 	@echo "make papers     run every table and figure whose stored result in docs/results is absent or stale; goes on where it was stopped (ARGS=--list, ARGS=--confirm, ARGS=NAME)"
 	@echo "make papers-docs  fill the tables of the documentation and docs/claims.md from docs/results"
@@ -89,6 +90,9 @@ papers-docs: $(VENV)/.with-dev
 
 mutants: $(VENV)/.with-dev
 	$(BIN)/python tests/mutants/run.py --jobs 2 $(ARGS)
+
+model: $(VENV)/.with-dev
+	$(BIN)/python -m pytest -q -m "" --timeout 1800 -rs tests/deploy/adversary/test_model.py
 
 test-slow: $(VENV)/.torch
 	$(BIN)/python -m pytest -q -m slow --timeout 1800

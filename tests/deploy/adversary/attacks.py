@@ -13,6 +13,7 @@ import numpy as np
 
 from entrenous.deploy import server as server_module
 from entrenous.deploy.frames import opened
+from entrenous.deploy.server_folder import ServerFolder
 from entrenous.privacy.secure_sum import primitives
 from entrenous.privacy.secure_sum.client import SecureSumClient
 
@@ -187,9 +188,11 @@ class Equivocation(Attack):
         return self.stages == ("mask",) and whole and heads <= {("head", "model")}
 
     def is_whole_model(self, arrays: set[str]) -> bool:
-        """Whether it is C1: all of the download and what the header says of it, at the stage that trains."""
+        """Whether it is C1: all of the download and what the header says of it, at the stage that trains or at
+        every one."""
         own = {str(path[2]) for path in self.fields if path[:2] == ("body", "arrays")}
-        return self.stages == ("mask",) and own == arrays and ("head", "model") in self.fields
+        stages = (("mask",), STAGES)
+        return self.stages in stages and own == arrays and ("head", "model") in self.fields
 
     def requests(self, node: str, frame: bytes, turn: int) -> list[bytes]:
         kind = opened(frame).head.kind
@@ -221,9 +224,11 @@ def equivocations(world: World, other: dict[str, Frames], victims: Sequence[str]
         for fields in _together(differ):
             yield Equivocation(world, other, (stage,), fields, victims)
         heads = [path for path in differ if path[0] == "head"]
+        model = [*heads, *(("body", "arrays", field.name) for field in world.contract.receives)]
         for span in (STAGES[: at + 1], STAGES[at:], (stage,)):
             yield Equivocation(world, other, span, (), victims, whole=True)
             yield Equivocation(world, other, span, heads, victims)
+            yield Equivocation(world, other, span, model, victims)
 
 
 def _together(differ: list[Where]) -> list[tuple[Where, ...]]:
@@ -290,6 +295,33 @@ def two_lists(world: World, stage: str, colluders: int) -> Iterator[TwoLists]:
     good = world.names[: len(world.names) - colluders]
     for size in range(1, len(good)):
         yield TwoLists(world, stage, good[:1], good[:size], bad)
+
+
+class Again(Attack):
+    """The round is tried a second time, after the first attempt went up to a stage; in the second the server says
+    that some did not answer."""
+
+    passes = 2
+    attempts = 2
+
+    def __init__(self, last: str, stage: str, dropped: Sequence[str], colluders: Sequence[str] = ()) -> None:
+        self.last, self.stage = last, stage
+        self.dropped, self.colluders = frozenset(dropped), frozenset(colluders)
+
+    def __repr__(self) -> str:
+        return f"a second attempt after `{self.last}`, without {sorted(self.dropped)} from `{self.stage}` on"
+
+    def requests(self, node: str, frame: bytes, turn: int) -> list[bytes]:
+        kind = opened(frame).head.kind
+        if kind not in STAGES or opened(frame).head.round < ATTACKED:
+            return []
+        return [frame] if turn or STAGES.index(kind) <= STAGES.index(self.last) else []
+
+    def answers(self, node: str, frame: bytes, answer: bytes, turn: int) -> list[bytes]:
+        return [] if turn and node in self.dropped and opened(frame).head.kind == self.stage else [answer]
+
+    def within(self, undo: ExitStack, watch: Watch, world: World) -> None:
+        _put(undo, ServerFolder, "newest_attempt", lambda folder, number: watch.turn)
 
 
 class TwoModels(Attack):

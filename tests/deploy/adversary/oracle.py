@@ -397,7 +397,7 @@ def _outsiders(trace: Trace, colluders: frozenset[str], honest: Collection[str])
     """Nobody's seed comes out whom a list has left out under which honest nodes have given shares."""
     known = known_secrets(trace, colluders)
     gave = {one.node for _, one in answered(trace, "unmask", honest)}
-    lists = [agreed_list(trace, one.sent) for _, one in answered(trace, "consent", gave)]
+    lists = [agreed_list(trace, number) for number, _ in answered(trace, "consent", gave)]
     lists = [names for names in lists if names is not None]
     seeds = {known[secret] for secret in known if known[secret] in honest and not _is_mask_key(trace, secret)}
     out = sorted(node for node in seeds if any(node not in names for names in lists))
@@ -409,15 +409,18 @@ def _is_mask_key(trace: Trace, secret: bytes) -> bool:
     return any(public in bytes(opened(one.answer).body) for one in trace.asked if one.head.kind == "advert")
 
 
-def agreed_list(trace: Trace, frame: bytes) -> set[str] | None:
-    """The names of the survivors in a question for consent, if it has a list of them."""
-    said = dict(leaves(take_apart(frame)))
+def agreed_list(trace: Trace, number: int) -> set[str] | None:
+    """The names of the survivors in a question for consent, if it has a list of them, by the roster that the
+    same node has shared under. number: of the question."""
+    asked = trace.asked[number]
+    said = dict(leaves(take_apart(asked.sent)))
     bits = next((value for path, value in said.items() if path[-1] == "survivors"), None)
-    rosters = [roster_of(one.sent) for one in trace.asked if one.head.kind == "share"]
-    if not isinstance(bits, bytes) or not rosters:
+    own = [one for one in trace.asked[:number] if one.node == asked.node and one.head.kind == "share"]
+    if not isinstance(bits, bytes) or not own:
         return None
-    places = messages.from_bits(bits, len(rosters[0]))
-    return None if places is None else {rosters[0][place] for place in places}
+    names = roster_of(own[-1].sent)
+    places = messages.from_bits(bits, len(names))
+    return None if places is None else {names[place] for place in places}
 
 
 def download_digest(contract: Contract, frame: bytes) -> str:

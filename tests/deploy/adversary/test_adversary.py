@@ -1,10 +1,9 @@
 """A server that says something else to each: every field of every frame, towards any of the nodes, alone or
 in agreement with itself, with and without nodes that tell it all they know.
 
-Found on the code before (commit 65aafe2): C1, the download that only the victim trains from, by
-`test_another_world_at_some_stages_tells_nothing` and `test_one_other_field_tells_nothing`; M1, two lists of
-survivors, by `test_two_lists_open_no_second_sum`. What a run says of an attack is `judged`'s list: empty, or
-the rules that it broke.
+What it has found: C1, the download that only the victim trains from, and M1, two lists of survivors (commit
+65aafe2); boxes opened by complaints about hashes that the server had changed (49e119c); two trained models, each
+with a quorum (e4ee260). What a run says of an attack is `judged`'s list: empty, or the rules that it broke.
 """
 
 from __future__ import annotations
@@ -29,6 +28,7 @@ from entrenous.privacy.secure_sum.vector import unpack
 from tests.deploy.adversary import oracle
 from tests.deploy.adversary.attacks import (
     STAGES,
+    Again,
     Attack,
     Dropping,
     Equivocation,
@@ -204,6 +204,15 @@ CHECKS = {
 }
 
 
+@pytest.mark.parametrize("last", STAGES)
+def test_a_second_attempt_says_no_more_than_the_first(world: World, last: str) -> None:
+    """Up to the masked input a round may be tried again, with other nodes; then it is over for every node."""
+    attacks = [Again(last, stage, world.names[:1], bad) for stage in ("advert", "mask") for bad in ((), world.names[-1:])]
+    assert_nothing_achieved(world, attacks)
+    done = {one.kind for one in world.attempt("a", attacks[0]).asked if one.turn and not one.refused}
+    assert ("unmask" in done) == (STAGES.index(last) < STAGES.index("mask"))
+
+
 @pytest.mark.parametrize("left_out", CHECKS)
 def test_any_two_of_the_three_comparisons_of_the_model_are_enough(world: World, left_out: str) -> None:
     """Each of them stands for a lie that another may not see; so each is there, whatever the others do."""
@@ -214,9 +223,9 @@ def test_any_two_of_the_three_comparisons_of_the_model_are_enough(world: World, 
 
 
 def test_no_sum_comes_out_with_less_noise_than_was_promised() -> None:
-    """M6: whoever the server says is missing, and however many: the noise of what opens is measured. By the terms a
-    quarter of the people may be missing; the server itself would take far fewer."""
-    protect = {"noise": NOISE, "noise_by": "devices", "lost": 0.25}
+    """M6: whoever the server says is missing, and however many: the noise of what opens is measured. By the terms 45 %
+    of the people may be missing; the server itself would take far fewer."""
+    protect = {"noise": NOISE, "noise_by": "devices", "lost": 0.45}
     floors = Floors(people=2, parties=2, apart=False)
     with folder() as place:
         made = World(place, floors=floors, items=200, profile="private", protect=protect, quorum=0.2)
@@ -227,7 +236,7 @@ def test_no_sum_comes_out_with_less_noise_than_was_promised() -> None:
                 for one in oracle.openings(trace, frozenset()):
                     opened[count] += 1
                     assert noise_of(one, made) > 0.9 * NOISE, (count, stage)
-        assert opened == {0: 3, 1: 3}  # eight people of ten, and no fewer
+        assert opened == {0: 3, 1: 3, 2: 1}  # six people of ten, and no fewer; a quorum of those who began
 
 
 def noise_of(opening: oracle.Opening, world: World) -> float:

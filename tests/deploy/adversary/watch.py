@@ -23,6 +23,8 @@ from entrenous.deploy.frames import Frame
 from entrenous.deploy.intake import Open, RoundIntake
 from entrenous.deploy.secure_server import SecureRound
 from entrenous.privacy.secure_sum import primitives, shamir
+from entrenous.privacy.secure_sum import server as sum_server
+from entrenous.privacy.secure_sum.refusal import Code, require
 from entrenous.privacy.secure_sum.server import SecureSumServer
 
 SERVER = "the server"
@@ -65,6 +67,7 @@ class Watch:
 
     def __init__(self) -> None:
         self.now: tuple[str, int] = (SERVER, -1)
+        self.turn = 0  # of the attack's passes
         self.splits: list[Split] = []
         self.maskings: list[Masking] = []
         self.boxes: list[Box] = []
@@ -171,12 +174,18 @@ def watched(lenient: bool = True) -> Iterator[Watch]:
             _put(undo, RoundIntake, "belonging", _whatever)
             _put(undo, RoundIntake, "identified", lambda self, frame: frame.node)
             _put(undo, SecureRound, "_enough", lambda self, heard: bool(heard))
+            _put(undo, sum_server, "require", _require_but_the_model)
         yield watch
 
 
 def _whatever(self: RoundIntake, frame: Frame, node: str, now: Open | None) -> Open:
     assert now is not None
     return now
+
+
+def _require_but_the_model(condition: bool, code: Code, text: str) -> None:
+    """The server takes adverts of any model."""
+    require(condition or code == "model", code, text)
 
 
 def _everywhere(undo: ExitStack, old: Any, new: Any) -> None:

@@ -96,12 +96,13 @@ class Attack:
     """What the adversary does. Without changes: nothing.
 
     victims: whom it lies to. colluders: nodes that give the server all they know. passes: how often
-    the server runs, each time from the beginning of the round with what it learnt before. lenient:
-    whether the server is the adversary's.
+    the server runs, each time from the beginning of the round with what it learnt before. attempts: at
+    the round, at most. lenient: whether the server is the adversary's.
     """
 
     colluders: frozenset[str] = frozenset()
     passes: int = 1
+    attempts: int = 1
     lenient: bool = True
 
     def requests(self, node: str, frame: bytes, turn: int) -> list[bytes]:
@@ -135,7 +136,7 @@ class Passing:
     def send(self, address: str, frame: FrameParts, seconds: float) -> None:
         meant = bytes(frame)
         head = opened(meant).head
-        if head.attempt > 0 or (head.round > ATTACKED and head.kind == FIRST):
+        if head.attempt >= self.attack.attempts or (head.round > ATTACKED and head.kind == FIRST):
             raise Ended("the attempt is over")
         for sent in self.attack.requests(address, meant, self.turn):
             self._ask(address, meant, sent)
@@ -299,6 +300,7 @@ class World:
             for turn in range(attack.passes):
                 if turn:
                     self._again(made, begun, nodes, attack, watch)
+                watch.turn = turn
                 link = Passing(nodes, attack, watch, turn)
                 link.watch_numbers = numbers
                 try:
