@@ -228,3 +228,14 @@ def test_what_sums_were_like_survives_a_restart_and_going_back(tmp_path: Path) -
     held = ServerFolder(made.server)
     assert server.standing(held, made.terms.make()).lengths == now.lengths[:3]
     held.close()
+
+
+def test_a_long_sum_counts_where_honest_ones_grow_so_and_is_logged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """FedRec's honest sums grow by more than tenfold in ten rounds; it is none for the profile private."""
+    settings: dict[str, Any] = {"factors": 4}
+    made = federation(tmp_path / "f", 6, 3, "fedrec", settings=settings, secure="masks", floors=LOW, deadline=1.0)
+    assert not made.terms.make().traits.private
+    monkeypatch.setattr("entrenous.deploy.watch.FURTHER", 1e-6)
+    found = serve(answers(made)[1], made.server)
+    assert found == server_sha256(simulated(made))
+    assert sum("counted, for honest sums of this algorithm may grow so" in line for line in logged(made.server)) == 3

@@ -5,7 +5,7 @@ drag the model anywhere in a few rounds. The length of a sum shows that. It is h
 rounds before; before there are enough, against devices that the server makes up: random histories, trained from
 the model of the round by the same code, which no member has a say in.
 
-It bounds a lie to a few times what all others send together, in every round, and names nobody. A member that stays
+It bounds a lie to ten times what all others send together, in every round, and names nobody. A member that stays
 below that can still spoil the model.
 """
 
@@ -26,7 +26,7 @@ from ..data.interactions import Interactions, build
 from ..federation.shard import Shard
 from .caps import norm
 
-FURTHER = 10.0  # times the reference: honest sums stay below 3 (tests/dragged_model.py)
+FURTHER = 10.0  # times the reference: honest sums of FCF and FPL stay below 1.1 (tests/dragged_model.py)
 ENOUGH, WINDOW = 5, 20  # rounds from which on there is a median, and of how many it is
 MADE_UP = 10  # devices
 
@@ -48,7 +48,7 @@ def too_long(total: Total, lengths: Sequence[float], first: Callable[[], float])
     if found <= FURTHER * usual:
         return ""
     before = "sums before it" if len(lengths) >= ENOUGH else "what made-up devices send"
-    return f"its sum is {found / usual:.3g} times as long as {before}; at most {FURTHER:g}: a member lies, and masks hide which"
+    return f"its sum is {found / usual:.3g} times as long as {before}; at most {FURTHER:g}"
 
 
 def made_up_length(algorithm: Any, catalogue: Catalogue, seed: int, server: State | None = None) -> float:
