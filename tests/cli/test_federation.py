@@ -322,3 +322,19 @@ def test_from_nothing_to_recommendations_with_kills_backups_and_a_node_less(fold
         until(lambda: rounds(server) > old + 2)
     said = (server / "server.log").read_text() + log.read_text()
     assert "Traceback" not in said and "film" not in said and "u39" not in said
+
+
+def test_the_status_of_a_server_and_of_a_node_before_the_first_round(folder: Path, command: Command) -> None:
+    """Before: the server's was an error until a round was done, the node's `expected a peer's`."""
+    founded(command)
+    assert command("federation", "join", "a", "--invitation", "book/invitations/a", "--data", "a.csv").code == 0
+    server, node = (
+        command("federation", "status", "book/server", "--json").json,
+        command("federation", "status", "a", "--json").json,
+    )
+    assert (server["running"], server["round"], server["rounds"], server["of"]) == (False, 0, 4, 3)
+    assert server["status"].startswith("not started yet") and server["certificate_ends"]
+    assert (node["running"], node["round"], node["users"], node["rows"]) == (False, 0, LARGE, 240) and node["model_round"] is None
+    for place in ("book/server", "a"):
+        shown = command("federation", "status", place)
+        assert shown.code == 0 and "u1" not in shown.out and "film" not in shown.out
