@@ -18,7 +18,7 @@ from entrenous.privacy.secure_sum import primitives
 from entrenous.privacy.secure_sum.client import SecureSumClient
 
 from .changes import Change, apply, changes, same, values
-from .leaves import Opened, Where, declared_structs, leaves, put_together, read_bytes, take_apart, with_value, write_body
+from .leaves import SAID, Opened, Where, declared_structs, leaves, put_together, read_bytes, take_apart, with_value, write_body
 from .watch import Watch, _put
 from .world import ATTACKED, Attack, Frames, World, changed_state, frames_of
 
@@ -441,7 +441,8 @@ class LyingNode(Attack):
 
         def lying(client: SecureSumClient, stage: int, view: bytes, body: bytes) -> bytes:
             now = client.name == self.liar and client.terms.round == ATTACKED
-            if now and stage < len(STAGES) and STAGES[stage] == self.stage:
+            said = STAGES[stage] if stage < len(STAGES) else SAID[stage]
+            if now and said == self.stage:
                 body = self.lie(body)
             return signed(client, stage, view, body)
 
@@ -449,17 +450,17 @@ class LyingNode(Attack):
 
     def lie(self, body: bytes) -> bytes:
         """What is signed instead of a body."""
-        found = Opened({"kind": self.stage}, read_bytes(body) if len(body) > 32 else body)
+        found = Opened({"kind": self.stage}, read_bytes(body, self.stage) if len(body) > 32 else body)
         return write_body(with_value(found, self.path, self.value).body)
 
 
 class FalseComplaint(Attack):
-    """One node complains of the good box of another. The server is honest."""
+    """One node complains of the good boxes of all others, or of one. The server is honest."""
 
     lenient = False
 
-    def __init__(self, liar: str) -> None:
-        self.liar = liar
+    def __init__(self, liar: str, of: str | None = None) -> None:
+        self.liar, self.of = liar, of if of != liar else None
 
     def __repr__(self) -> str:
         return f"{self.liar} complains of a good box"
@@ -468,9 +469,33 @@ class FalseComplaint(Attack):
         unseal = primitives.unseal
 
         def unsealed(key: bytes, box: bytes, about: bytes) -> bytes | None:
-            return None if watch.now[0] == self.liar else unseal(key, box, about)
+            sent = {box.key for box in watch.boxes if self.of in (None, box.node)}
+            return None if watch.now[0] == self.liar and key in sent else unseal(key, box, about)
 
         _put(undo, primitives, "unseal", unsealed)
+
+
+class FalseWord(LyingNode):
+    """One node complains of all boxes, and one lies in what it says of a box: in its complaint, if it is the same
+    one, or when it opens its own."""
+
+    def __init__(self, world: World, liar: str, complains: str, stage: str, name: str, path: Where, value: Any) -> None:
+        super().__init__(world, liar, stage, name, path, value, inside=True)
+        self.complains = complains
+
+    def within(self, undo: ExitStack, watch: Watch, world: World) -> None:
+        super().within(undo, watch, world)
+        FalseComplaint(self.complains, of=self.liar).within(undo, watch, world)
+
+
+def false_words(world: World, liar: str, complains: str, stage: str) -> Iterator[FalseWord]:
+    """Every other value of every field of a complaint, or of an opening."""
+    of = None if liar == complains else liar
+    for one in world.attempt("a", FalseComplaint(complains, of=of)).asked:
+        if one.node == liar and one.head.kind == stage:
+            for lie in _inside(world, liar, stage, take_apart(one.answer)):
+                yield FalseWord(world, liar, complains, stage, lie.name, lie.path, lie.value)
+            return
 
 
 def lying_nodes(world: World, liar: str) -> Iterator[LyingNode]:

@@ -33,8 +33,6 @@ from .watch import OWN, Masking, add_masks, combine, opened_vector, public_of
 from .world import ATTACKED, Asked, Attack, Trace, World
 
 LOST = "nothing was revealed"  # what the log says of a lost attempt
-# says that a node has another model, not that the server shows it one: see the test that is expected to fail
-KNOWN = "signed another model than this client"
 FALSE_VECTOR = "a node lied, and the sum does not say which"
 LONG = 100_000  # bytes of an answer that is no message but a vector
 EXCUSED = ("forged", "the server", "did not sign")  # a text with these words says who else it may be
@@ -488,6 +486,6 @@ def _unnamed(trace: Trace, liars: Collection[str]) -> list[Found]:
 
 def _accused(text: str, honest: Collection[str], who: str) -> list[Found]:
     names = set(re.findall(r"'([^']+)'", text)) & set(honest)
-    if not names or any(word in text for word in (*EXCUSED, KNOWN)):
+    if not names or any(word in text for word in EXCUSED):
         return []
     return [Found("blame", f"{who}: {reason(text.encode())}: {text.splitlines()[-1]}")]

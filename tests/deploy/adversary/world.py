@@ -225,7 +225,7 @@ class World:
         self.keys = {name: read_identity(path / "identity.key") for name, path in made.nodes.items()}
         self.history = "a"  # of the newest attempt
         self.before = {history: self._begun(history) for history in self.start}
-        node = FederatedNode(made.nodes[VICTIM])
+        node = FederatedNode(made.nodes[self.names[0]])
         self.contract: Contract = node.contract
         node.close()
         self.meant = {history: frames_of(self.attempt(history, Attack())) for history in self.start}
