@@ -371,3 +371,36 @@ def test_sums_keep_their_noise_without_who_left(tmp_path: Path, quorum: float) -
     assert found is not None and status(made.server)["round"] == 4
     assert sum("14 of 14 devices" in line for line in logged(made.server)) == 2
     assert not {"node-02", *done.resting} & {name for name, kind, _ in link.asked if kind == "advert"}
+
+
+def test_the_remedy_that_a_server_names_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A liar spoils rounds until the server ends: shut out, back to the rounds that it names, and the training is finished."""
+    made = masked(tmp_path / "f")
+    honest: Callable[..., tuple[Any, Total]] = FederatedNode.train_sum
+
+    def train_sum(self: FederatedNode, request: NodeRequest) -> tuple[Any, Total]:
+        devices, total = honest(self, request)
+        if self.name == LIAR and request.round >= 3:
+            for array in total.dense.values():
+                array[...] = 1 << 62
+        return devices, total
+
+    monkeypatch.setattr(FederatedNode, "train_sum", train_sum)
+    with pytest.raises(RoundsLost, match=r"trained in 3 of 10 rounds.*shut-out.*rewind --rounds 3") as why:
+        served(made)
+    assert "\n" not in str(why.value)
+    with pytest.raises(RoundsLost):  # to start it again is no remedy, and loses nothing more
+        served(made)
+    assert status(made.server)["lost"] == 2
+    said(capsys, "federation", "shut-out", made.server.parent, LIAR, "--rest-others")
+    assert "nodes answer 6 rounds more by themselves, and 7 are to come" in said(
+        capsys, "federation", "rewind", made.server.parent, "--rounds", 3
+    )
+    for folder in made.nodes.values():
+        said(capsys, "federation", "rewind", folder, "--rounds", 3)
+    found, link = served(made)
+    assert found is not None and f"finished: {ROUNDS} rounds, model {found}" in logged(made.server)
+    assert link.masked_rounds() == set(range(5, 12))
+    assert status(made.server)["lost"] == 0
