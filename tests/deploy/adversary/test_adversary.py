@@ -290,7 +290,6 @@ def frames(attack: LyingNode) -> bool:
     return attack.inside and attack.stage == "advert" and attack.path[-1] == "boxes"
 
 
-@pytest.mark.xfail(strict=True, reason="the key that a dealer opens a box with is not proved to be the receiver's")
 def test_no_honest_node_is_framed_by_boxes_under_another_key(world: World) -> None:
     attacks = [attack for attack in lying_nodes(world, LIAR) if frames(attack) and attack.name == "a flipped bit"]
     assert_nothing_achieved(world, attacks, (LIAR,))

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from secure_sum_in_memory import (
     ALL,
     advertised,
@@ -27,7 +28,7 @@ from entrenous.privacy.secure_sum import messages as m
 from entrenous.privacy.secure_sum.client import SecureSumClient
 from entrenous.privacy.secure_sum.refusal import SumRefused
 from entrenous.privacy.secure_sum.server import SecureSumServer
-from entrenous.privacy.secure_sum.statements import box_digest
+from entrenous.privacy.secure_sum.statements import box_digest, sealed, unsealed
 
 Sum = tuple[dict[str, SecureSumClient], SecureSumServer]
 LIAR, VICTIM = name(2), name(1)
@@ -228,6 +229,42 @@ def test_a_liar_that_opens_with_another_key_is_named() -> None:
     liar = here[LIAR]
     opening = m.Opening(1, bytes(32))
     server.add_opening(liar._signed(m.OPENING, liar._views[1], m.encode(opening)))
+    assert list(server.liars) == [LIAR]
+
+
+@pytest.mark.parametrize("stands_for", ["its receiver", "nobody"])
+def test_a_box_under_another_key_than_its_receivers_frames_nobody(stands_for: str) -> None:
+    """The liar makes a box that opens by a key of its choice, with the shares that it committed to,
+    and gives that key when the victim complains."""
+    here, server = started(6)
+    advertised(here, server)
+    roster = server.roster()
+    other = X25519PrivateKey.generate()
+    for each, client in here.items():
+        answer = client.share(roster)
+        if each == LIAR:
+            met = client._others()
+            said = m.decode(m.decode(answer, m.Signed, 1 << 20).body, m.Shares, 1 << 20)
+            receiver = here[VICTIM]._secrets.boxes
+            own = client._box_keys[1]
+            share = unsealed(met.view, met.me, 1, receiver, said.boxes[1][: m.KEY], said.boxes[1])
+            assert share is not None
+            public = other.public_key().public_bytes_raw()
+            if stands_for == "nobody":
+                own, public = other, met.adverts[1].boxes
+            box = sealed(met.view, met.me, 1, own, public, b"".join(share))
+            if stands_for == "nobody":
+                box = said.boxes[1][: m.KEY] + box[m.KEY :]
+            boxes = [said.boxes[0], box, *said.boxes[2:]]
+            body = m.encode(m.Shares(boxes, said.commitments))
+            answer = client._signed(m.SHARES, client._views[1], body)
+            hashes = said.commitments[m.COMMITTED : 2 * m.COMMITTED]
+            client._sent[1], client._box_keys[1] = box_digest(box, hashes), own
+        server.add_shares(answer)
+    with pytest.raises(SumRefused) as refused:
+        here[VICTIM].mask(server.inbox(VICTIM), vectors(6)[VICTIM], ALL)
+    server.add_complaint(refused.value.evidence)
+    server.add_opening(here[LIAR].open_box(refused.value.evidence))
     assert list(server.liars) == [LIAR]
 
 

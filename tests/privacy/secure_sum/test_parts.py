@@ -177,7 +177,9 @@ def test_keys_differ_by_purpose_and_boxes_open_for_their_purpose_alone() -> None
         == 4
     )
     box = p.seal(secret, b"x" * 66, b"about")
-    assert len(box) == m.BOX and p.unseal(secret, box, b"about") == b"x" * 66 and p.seal(secret, b"x" * 66, b"about") != box
+    assert (
+        m.KEY + len(box) == m.BOX and p.unseal(secret, box, b"about") == b"x" * 66 and p.seal(secret, b"x" * 66, b"about") != box
+    )
     assert p.unseal(secret, box, b"other") is None and p.unseal(bytes(32), box, b"about") is None
     assert all(p.unseal(secret, box[:k] + bytes([box[k] ^ 1]) + box[k + 1 :], b"about") is None for k in range(len(box)))
 

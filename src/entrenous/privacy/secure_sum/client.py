@@ -21,8 +21,6 @@ from .refusal import Code, SumRefused, require
 from .shamir import split
 from .statements import (
     EMPTY,
-    about_box,
-    about_box_key,
     about_own,
     about_pair,
     box_digest,
@@ -30,6 +28,8 @@ from .statements import (
     committed_pair,
     read_advert,
     said_by,
+    sealed,
+    unsealed,
 )
 from .terms import Floors, Roll, SumTerms, checked
 from .vector import SumRows
@@ -120,7 +120,7 @@ class SecureSumClient:
         self._secrets = Secrets(X25519PrivateKey.generate(), X25519PrivateKey.generate(), secrets.token_bytes(32))
         self._answers: list[tuple[bytes, bytes]] = []  # sha256 of the question, and the answer, of every stage so far
         self._met: Met | None = None
-        self._box_keys: dict[int, bytes] = {}
+        self._box_keys: dict[int, X25519PrivateKey] = {}  # of each box that this client sent
         self._sent: dict[int, bytes] = {}  # `box_digest` of what each neighbour was sent
         self._own: tuple[bytes, bytes] = (b"", b"")  # the own shares of the own secrets: of the masks' key, of the seed
         self._held: dict[int, tuple[bytes, bytes]] = {}  # the same of each neighbour that shared
@@ -179,7 +179,7 @@ class SecureSumClient:
             "box",
             "the box that came, or the hashes of its shares, are not those that were sent",
         )
-        opening = m.Opening(place, self._box_keys[place])
+        opening = m.Opening(place, self._box_keys[place].private_bytes_raw())
         return self._signed(m.OPENING, met.view, m.encode(opening))
 
     # ---- stages ------------------------------------------------------------------------------------------------------------------
@@ -196,8 +196,11 @@ class SecureSumClient:
         of_seed = split(self._secrets.seed, met.graph.threshold, points)
         shares = dict(zip(met.around, zip(of_masks, of_seed, strict=True), strict=True))
         own = shares.pop(met.me)
-        keys = {place: self._box_key(met, place) for place in shares}
-        boxes = {place: p.seal(keys[place], b"".join(pair), about_box(met.view, met.me, place)) for place, pair in shares.items()}
+        keys = {place: X25519PrivateKey.generate() for place in shares}
+        boxes = {
+            place: sealed(met.view, met.me, place, keys[place], met.adverts[place].boxes, b"".join(pair))
+            for place, pair in shares.items()
+        }
         # a hash of every share, signed with the boxes: by it the server knows a wrong share
         hashes = {place: committed_pair(met.view, met.me, place, shares.get(place, own)) for place in met.around}
         message = m.Shares(list(boxes.values()), b"".join(hashes.values()))
@@ -389,20 +392,14 @@ class SecureSumClient:
     def _opened(self, met: Met, place: int, box: bytes, hashes: bytes) -> tuple[bytes, bytes]:
         """The shares in a neighbour's box. Raises SumRefused `box`, with a complaint as evidence,
         unless they are those that the neighbour committed to."""
-        plain = p.unseal(self._box_keys[place], box, about_box(met.view, place, met.me))
-        if plain is not None:
-            share = (plain[: m.SHARE], plain[m.SHARE :])
-            if committed_pair(met.view, place, met.me, share) == hashes:
-                return share
+        share = unsealed(met.view, place, met.me, self._secrets.boxes, box[: m.KEY], box)
+        if share is not None and committed_pair(met.view, place, met.me, share) == hashes:
+            return share
         about = m.Complaint(place, box_digest(box, hashes))
         complaint = self._signed(m.COMPLAINT, met.view, m.encode(about))
         name = met.names[place][:40]
         text = f"the box of '{name}' does not hold what it committed to, or the server changed it"
         raise SumRefused("box", text, complaint)
-
-    def _box_key(self, met: Met, place: int) -> bytes:
-        common = p.agree(self._secrets.boxes, met.adverts[place].boxes)
-        return p.derive(common, *about_box_key(met.view, met.me, place))
 
     def _check(self, stage: int, place: int, view: bytes, body: bytes, signature: bytes) -> None:
         """That a party said this, having seen the same as this client."""

@@ -18,7 +18,8 @@ from .refusal import SumRefused, require
 DOMAIN = "entrenous secure sum 3"
 MAX_PARTIES, MAX_NAME, MAX_PEOPLE = 4096, 128, 1 << 40
 SHARE = 33  # bytes of a share: a number below 2^256 + 297
-BOX = 12 + 2 * SHARE + 16  # nonce, a share of each secret, tag
+KEY = 32  # bytes of an x25519 public key
+BOX = KEY + 12 + 2 * SHARE + 16  # its own public key, nonce, a share of each secret, tag
 COMMITTED = 64  # bytes: the hashes of a share of each secret
 SLACK = 256  # framing of an envelope
 ADVERT, SHARES, MASKED, CONSENT, UNMASKING = range(5)
@@ -119,11 +120,13 @@ class Complaint(Strict, frozen=True):
 
 
 class Opening(Strict, frozen=True):
-    """A dealer's answer to a complaint: the key of the box, by which anybody can look into it."""
+    """A dealer's answer to a complaint: the private key of the box, by which anybody can look into
+    it. The box has the public one, so it opens by no other."""
 
     receiver: Count
     """The place of who complained."""
     key: Hash
+    """Private x25519 key, of this box alone."""
 
 
 class Consents(Strict, frozen=True, tag="consents"):

@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 from typing import Literal
 
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
 from . import messages as m
 from . import primitives as p
-from .refusal import require
+from .refusal import SumRefused, require
 from .terms import Roll, SumTerms
 
 EMPTY = hashlib.sha256(b"").digest()
@@ -47,9 +49,39 @@ def about_pair(view: bytes, u: int, v: int) -> Purpose:
     return ("pair", view, *pair(u, v))
 
 
-def about_box_key(view: bytes, u: int, v: int) -> Purpose:
-    """The purpose, for deriving a key, of the encryption of shares between clients u and v."""
-    return ("box", view, *pair(u, v))
+def about_box_key(view: bytes, sender: int, receiver: int) -> Purpose:
+    """The purpose, for deriving a key, of the encryption of one client's shares for another."""
+    return ("box", view, sender, receiver)
+
+
+def sealed(view: bytes, sender: int, receiver: int, own: X25519PrivateKey, theirs: bytes, plain: bytes) -> bytes:
+    """A box: shares that its receiver alone can read.
+
+    own: a key pair made for this box; its public key comes first, so that the private one opens
+    the box before anybody, and proves that it is this box's. theirs: the receiver's public key.
+    """
+    key = p.derive(p.agree(own, theirs), *about_box_key(view, sender, receiver))
+    sealed_shares = p.seal(key, plain, about_box(view, sender, receiver))
+    return own.public_key().public_bytes_raw() + sealed_shares
+
+
+def unsealed(
+    view: bytes, sender: int, receiver: int, private: X25519PrivateKey, public: bytes, box: bytes
+) -> tuple[bytes, bytes] | None:
+    """The shares in a box, of the masks' key and of the seed; None if it does not open.
+
+    The receiver opens it by its own private key and the public one in the box; anybody else by the
+    private key of the box and the receiver's public one.
+    """
+    try:
+        common = p.agree(private, public)
+    except SumRefused:
+        return None
+    key = p.derive(common, *about_box_key(view, sender, receiver))
+    plain = p.unseal(key, box[m.KEY :], about_box(view, sender, receiver))
+    if plain is None:
+        return None
+    return plain[: m.SHARE], plain[m.SHARE :]
 
 
 def about_own(view: bytes, u: int) -> Purpose:
