@@ -261,24 +261,27 @@ def differing(frame: bytes, other: bytes) -> list[Where]:
 
 class TwoLists(Attack):
     """From one stage on, two groups of nodes see two different attempts, which were one before: in the
-    second the server says that `dropped` did not answer. Who colludes takes part in both."""
+    second the server says that `dropped` did not answer. Who colludes takes part in both; who is absent, in neither."""
 
     passes = 2
 
-    def __init__(self, world: World, stage: str, dropped: Sequence[str], group: Sequence[str], colluders: Sequence[str]) -> None:
-        self.world, self.stage = world, stage
+    def __init__(
+        self, world: World, stage: str, dropped: Sequence[str], group: Sequence[str], colluders: Sequence[str],
+        absent: Sequence[str] = (),
+    ) -> None:  # fmt: skip
+        self.world, self.stage, self.absent = world, stage, frozenset(absent)
         self.dropped, self.group, self.colluders = frozenset(dropped), frozenset(group), frozenset(colluders)
 
     def __repr__(self) -> str:
         return (
             f"two attempts from `{self.stage}` on: {sorted(self.group)} see one, the others one without "
-            f"{sorted(self.dropped)}; with {sorted(self.colluders)}"
+            f"{sorted(self.dropped)}; with {sorted(self.colluders)}, without {sorted(self.absent)}"
         )
 
     def requests(self, node: str, frame: bytes, turn: int) -> list[bytes]:
         kind = opened(frame).head.kind
-        if kind not in STAGES or opened(frame).head.round < ATTACKED:
-            return [frame] if kind not in ("model",) else []
+        if kind not in STAGES or node in self.absent:
+            return []
         if STAGES.index(kind) < STAGES.index(self.stage) or node in self.colluders:
             return [frame]
         return [frame] if (node in self.group) == (turn == 0) else []
@@ -289,12 +292,14 @@ class TwoLists(Attack):
         return [] if turn and node in self.dropped and kind == before else [answer]
 
 
-def two_lists(world: World, stage: str, colluders: int) -> Iterator[TwoLists]:
-    """Every size of the two groups. The first node is the one that is left out, and it is in the first."""
+def two_lists(world: World, stage: str, colluders: int, absent: int = 0) -> Iterator[TwoLists]:
+    """Every size of the two groups. The first node is the one that is left out, and it is in the first. absent: how
+    many are in neither."""
     bad = world.names[len(world.names) - colluders :]
-    good = world.names[: len(world.names) - colluders]
+    there = world.names[: len(world.names) - colluders]
+    good, gone = there[: len(there) - absent], there[len(there) - absent :]
     for size in range(1, len(good)):
-        yield TwoLists(world, stage, good[:1], good[:size], bad)
+        yield TwoLists(world, stage, good[:1], good[:size], bad, gone)
 
 
 class Again(Attack):

@@ -30,7 +30,7 @@ from entrenous.privacy.secure_sum import messages
 
 from .leaves import Arrays, leaves, take_apart
 from .watch import OWN, Masking, add_masks, combine, opened_vector, public_of
-from .world import ATTACKED, Asked, Attack, Trace, World
+from .world import ATTACKED, EACH, Asked, Attack, Trace, World
 
 LOST = "nothing was revealed"  # what the log says of a lost attempt
 FALSE_VECTOR = "a node lied, and the sum does not say which"
@@ -332,13 +332,11 @@ def judged(world: World, attack: Attack, liars: Collection[str] = ()) -> list[Fo
 
 
 def fair(trace: Trace, pair: Collection[str], colluders: frozenset[str]) -> bool:
-    """Whether what the honest nodes agreed on has both of a pair, or none of them. More than one sum is
-    never what they agreed on."""
-    masked, some = maskings(trace, colluders), openings(trace, colluders)
-    if len(some) != 1:
-        return True
-    names = {masked[k].node for k in some[0].weights}
-    return len(names & set(pair)) != 1 or len(names) < 2
+    """Whether each sum that came out has both of a pair, or none of them. One node alone is never what was
+    agreed on."""
+    masked = maskings(trace, colluders)
+    some = [{masked[k].node for k in one.weights} for one in openings(trace, colluders)]
+    return all(len(names & set(pair)) != 1 or len(names) < 2 for names in some)
 
 
 def of_one(world: World, trace: Trace, colluders: frozenset[str], liars: Collection[str] = ()) -> list[Found]:
@@ -357,23 +355,24 @@ def of_one(world: World, trace: Trace, colluders: frozenset[str], liars: Collect
 
 
 def _sums(world: World, trace: Trace, colluders: frozenset[str]) -> list[Found]:
-    """Whatever opens is one sum, of all who consented to it, and of enough."""
-    some = openings(trace, colluders)
+    """Whatever opens is a sum of all who agreed on it, and of enough. Several may come out if no node is in two."""
     masked = maskings(trace, colluders)
-    if len(some) > 1:
-        parts = [[masked[k].node for k in one.weights] for one in some]
-        return [Found("smaller-sum", f"{len(some)} sums open, of {parts}")]
-    for one in some:
-        names = {masked[k].node for k in one.weights}
-        revealed = {asked.node for _, asked in answered(trace, "unmask", set(world.names) - colluders)}
-        people = sum(_people(trace.asked[masked[k].asked]) for k in one.weights)
-        parties = len(names) + len(colluders)
-        uneven = len(set(one.weights.values())) > 1 or len(names) < len(one.weights)
-        if uneven or not revealed <= names:
-            return [Found("smaller-sum", f"a sum of {sorted(names)} opens, not of {sorted(revealed)}")]
-        if parties < world.floors.parties or people + 2 * len(colluders) < world.floors.people:
-            return [Found("smaller-sum", f"a sum of {people} people of {sorted(names)} opens, below the floors")]
-    return []
+    some = [{masked[k].node for k in one.weights} for one in openings(trace, colluders)]
+    if sum(map(len, some)) > len(set[str]().union(*some)):
+        return [Found("smaller-sum", f"{len(some)} sums open, of {[sorted(names) for names in some]}")]
+    found = []
+    honest = set(world.names) - colluders
+    revealed = {one.node for _, one in answered(trace, "unmask", honest)}
+    agreed = {one.node: agreed_list(trace, number) for number, one in answered(trace, "consent", revealed)}
+    for one, names in zip(openings(trace, colluders), some, strict=True):
+        theirs = set(names)
+        for node in names & agreed.keys():
+            theirs |= honest & (agreed[node] or revealed)
+        people = sum(_people(trace.asked[masked[k].asked]) for k in one.weights) + EACH * len(colluders)
+        few = len(names) + len(colluders) < world.floors.parties or people < world.floors.people
+        if len(set(one.weights.values())) > 1 or len(names) < len(one.weights) or theirs != names or few:
+            found.append(Found("smaller-sum", f"a sum of {sorted(names)} opens, where {sorted(theirs)} were agreed on"))
+    return found
 
 
 def _people(one: Asked) -> int:
@@ -395,16 +394,24 @@ def _outsiders(trace: Trace, colluders: frozenset[str], honest: Collection[str])
     """Nobody's seed comes out whom a list has left out under which honest nodes have given shares."""
     known = known_secrets(trace, colluders)
     gave = {one.node for _, one in answered(trace, "unmask", honest)}
-    lists = [agreed_list(trace, number) for number, _ in answered(trace, "consent", gave)]
-    lists = [names for names in lists if names is not None]
     seeds = {known[secret] for secret in known if known[secret] in honest and not _is_mask_key(trace, secret)}
-    out = sorted(node for node in seeds if any(node not in names for names in lists))
-    return [Found("outsider", f"the seed of {node}, whom a list of survivors does not have") for node in out]
+    out = set[str]()
+    for number, one in answered(trace, "consent", gave):
+        names = agreed_list(trace, number)
+        same = {node for node in seeds if shared_under(trace, node) == shared_under(trace, one.node)}
+        out |= same - names if names is not None else set()
+    return [Found("outsider", f"the seed of {node}, whom a list of survivors does not have") for node in sorted(out)]
 
 
 def _is_mask_key(trace: Trace, secret: bytes) -> bool:
     public = public_of(secret)
     return any(public in bytes(opened(one.answer).body) for one in trace.asked if one.head.kind == "advert")
+
+
+def shared_under(trace: Trace, node: str) -> list[str]:
+    """The names of the roster that a node has shared under last."""
+    own = [one for one in trace.asked if one.node == node and one.head.kind == "share"]
+    return roster_of(own[-1].sent) if own else []
 
 
 def agreed_list(trace: Trace, number: int) -> set[str] | None:
