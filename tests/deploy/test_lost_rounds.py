@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,7 +11,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from federation_links import FaultyLink, federation, logged, nodes_of, server_sha256, simulated, virtual_time
+from federation_links import (
+    FaultyLink,
+    Hub,
+    federation,
+    finished,
+    logged,
+    nodes_of,
+    server_sha256,
+    serving,
+    simulated,
+    virtual_time,
+)
 
 from entrenous.deploy import exchange, secure_server, server
 from entrenous.deploy.founding import FoundedFederation
@@ -239,3 +251,39 @@ def test_a_long_sum_counts_where_honest_ones_grow_so_and_is_logged(tmp_path: Pat
     found = serve(answers(made)[1], made.server)
     assert found == server_sha256(simulated(made))
     assert sum("counted, for honest sums of this algorithm may grow so" in line for line in logged(made.server)) == 3
+
+
+def test_a_server_killed_by_sigkill_uses_no_number_twice_and_counts_every_round(tmp_path: Path, spoiling: Spoiling) -> None:
+    """A real process over real sockets, with a lost round among them: each node's masked input of a number leaves it once."""
+    made = masked(tmp_path / "f", rounds=12, quorum=1.0, deadline=30.0)
+    spoiling("node-2", {2})
+    nodes = nodes_of(made)
+    left: dict[str, list[int]] = {name: [] for name in nodes}
+
+    def noting(name: str) -> Callable[[bytes], bytes]:
+        def answer(request: bytes) -> bytes:
+            before = inputs(nodes[name].store)
+            said = nodes[name].answer(request)
+            if inputs(nodes[name].store) > before:
+                left[name].append(opened(request).head.round)
+            return said
+
+        return answer
+
+    hub = Hub(tmp_path / "hub", {name: noting(name) for name in nodes})
+    kills = 0
+    for _ in range(5):
+        running = serving(made.server, hub.addresses)
+        hub.at[hub.answered + 23] = running.kill
+        running.join(120)
+        assert running.exitcode in (0, -signal.SIGKILL), logged(made.server)[-3:]
+        kills += running.exitcode != 0
+    running = serving(made.server, hub.addresses)
+    found = finished(running, made.server)
+    held = ServerFolder(made.server)
+    now = server.standing(held, made.terms.make())
+    held.close()
+    assert kills >= 4 and f"finished: 12 rounds, model {found}" in logged(made.server)
+    assert now.tally.counted == 12 and 1 <= now.tally.lost <= made.terms.spare
+    assert all(numbers == sorted(set(numbers)) for numbers in left.values())
+    assert all(len(numbers) <= made.terms.sums for numbers in left.values())
