@@ -269,7 +269,6 @@ def test_two_lists_open_no_second_sum(nodes: int) -> None:
         assert_nothing_achieved(made, attacks)
 
 
-@pytest.mark.xfail(strict=True, reason="the faults that a quorum allows for are those of the roster, which a server chooses")
 def test_a_smaller_roster_allows_for_no_fewer_in_league() -> None:
     """Two may be in league of eleven. The server leaves one of the others out, and shows the rest two lists."""
     with folder() as place:

@@ -151,7 +151,7 @@ def test_two_lists_never_open_both_kinds_of_shares(parties: int) -> None:
 def test_the_attack_reads_the_vector_where_the_quorum_is_too_small(parties: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The attack is a real one: with the former quorum, half of 1.1 n and one more, it works."""
 
-    def former(parties: int, malicious: float = 0.1) -> int:
+    def former(parties: int, malicious: float = 0.1, members: int = 0) -> int:
         return int(parties * (1 + malicious) / 2) + 1
 
     monkeypatch.setattr(graphs, "quorum", former)
@@ -162,5 +162,13 @@ def test_the_attack_reads_the_vector_where_the_quorum_is_too_small(parties: int,
 @pytest.mark.parametrize("parties", range(3, 200))
 def test_a_quorum_counts_one_fault_at_least_and_a_tenth(parties: int) -> None:
     tenth = -(-parties // 10)
-    least = next(q for q in range(parties + 1) if 2 * q > parties + max(1, tenth))
-    assert graphs.quorum(parties) == min(parties, least)
+    least = next(q for q in range(2 * parties) if 2 * q > parties + max(1, tenth))
+    assert graphs.quorum(parties) == least <= parties
+
+
+@pytest.mark.parametrize("members", range(3, 129))
+def test_who_is_left_out_makes_nobody_harmless(members: int) -> None:
+    """A server that asks 10 of 11 members has two on its side all the same."""
+    for parties in range(2, members + 1):
+        assert graphs.faults(parties, members=members) == graphs.faults(members)
+        assert 2 * graphs.quorum(parties, members=members) > parties + graphs.faults(members)

@@ -345,7 +345,8 @@ class SecureSumClient:
         )
         self._check_people(dict(zip(names, (advert.people for advert in adverts), strict=True)))
         view = m.roster_view(self._digest, roster)
-        return Met(names, adverts, graph(names, view, self.terms.dropout, self.terms.malicious), me, view)
+        about = (view, self.terms.dropout, self.terms.malicious, len(self.roll))
+        return Met(names, adverts, graph(names, *about), me, view)
 
     def _check_people(self, parties: Mapping[str, int]) -> None:
         """Enough people, none said of parties that do not have them, and no sum that earlier ones would take apart."""
@@ -373,7 +374,10 @@ class SecureSumClient:
     def _enough(self, alive: list[int], rows: SumRows, users: frozenset[int]) -> None:
         """Whether a sum of the parties in these places would hide them, by itself and beside earlier sums."""
         met, floors = self._others(), self.floors
-        least = max(floors.parties, met.graph.quorum)
+        # whoever is in league, a sum hides its others among themselves: two at least, unless the
+        # owner asks for no more than two parties
+        hiding = met.graph.faults + min(2, floors.parties - 1)
+        least = max(floors.parties, met.graph.quorum, hiding)
         require(len(alive) >= least, "floor", f"{len(alive)} parties are left; at least {least}")
         parties = met.with_people(alive)
         self._check_people(parties)

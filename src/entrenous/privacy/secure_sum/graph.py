@@ -19,6 +19,7 @@ TOO_FEW, TOO_MANY = 1e-3, 1e-6  # chances, over all parties: below t survivors; 
 
 class Graph(NamedTuple):
     """The neighbours among n parties. threshold: shares that give a secret. quorum: signatures that make a list binding.
+    faults: parties that may be in league with the server.
 
     ring: the order of the places round a ring, and reach: the number of neighbours on either side; empty and 0 where all are
     neighbours.
@@ -27,6 +28,7 @@ class Graph(NamedTuple):
     n: int
     threshold: int
     quorum: int
+    faults: int
     ring: tuple[int, ...] = ()
     reach: int = 0
 
@@ -52,28 +54,33 @@ class Graph(NamedTuple):
         return sum(gap > self.reach for gap in gaps) < 2
 
 
-def faults(parties: int, malicious: float = 0.1) -> int:
-    """The parties that may be in league with the server: the share `malicious`, rounded up, and
-    never fewer than one.
+def faults(parties: int, malicious: float = 0.1, members: int = 0) -> int:
+    """How many parties of a sum may be in league with the server: the share `malicious`, rounded up,
+    and never fewer than one.
 
-    >>> faults(3), faults(9), faults(10), faults(11)
-    (1, 1, 1, 2)
+    members: all who can be parties, 0 = those of this sum. Up to COMPLETE members the share is of all
+    of them: a server that leaves some out has no fewer on its side. Of more members the server draws
+    those of a sum, and could draw its friends alone; there the share is of the parties.
+
+    >>> faults(3), faults(9), faults(10), faults(11), faults(10, members=11)
+    (1, 1, 1, 2, 2)
     """
+    counted = max(parties, members) if members <= COMPLETE else parties
     # 1e-9: 0.1 * 30 is a little above 3 in binary
-    return max(1, ceil(parties * malicious - 1e-9))
+    return max(1, ceil(counted * malicious - 1e-9))
 
 
-def quorum(parties: int, malicious: float = 0.1) -> int:
+def quorum(parties: int, malicious: float = 0.1, members: int = 0) -> int:
     """The fewest signatures q with 2 q > parties + faults, by which a list becomes binding.
 
     Two lists of q signatures have at least 2 q - parties signers in common. That is more than the
-    faults, so an honest party has signed both; and an honest party signs one list.
+    faults, so an honest party has signed both; and an honest party signs one list. Where q is more
+    than the parties, none of their lists is binding. members: as for `faults`.
 
-    >>> quorum(2), quorum(5), quorum(10), quorum(100)
-    (2, 4, 6, 56)
+    >>> quorum(2), quorum(5), quorum(10), quorum(100), quorum(10, members=11)
+    (2, 4, 6, 56, 7)
     """
-    enough = (parties + faults(parties, malicious)) // 2 + 1
-    return min(parties, enough)
+    return (parties + faults(parties, malicious, members)) // 2 + 1
 
 
 def degree(parties: int, dropout: float = 0.3, malicious: float = 0.1) -> tuple[int, int]:
@@ -104,14 +111,17 @@ def threshold(k: int, parties: int, dropout: float, malicious: float) -> int:
     return t if t and parties * sum(_binomial(k, 1 - dropout)[:t]) < TOO_FEW else 0
 
 
-def graph(names: Sequence[str], view: bytes, dropout: float, malicious: float) -> Graph:
-    """The graph of a roster. view: hash of all its signed keys, which decides the order round the ring."""
+def graph(names: Sequence[str], view: bytes, dropout: float, malicious: float, members: int = 0) -> Graph:
+    """The graph of a roster. view: hash of all its signed keys, which decides the order round the
+    ring; members: as for `faults`."""
     n = len(names)
-    k, t = degree(n, dropout, malicious)
+    in_league = faults(n, malicious, members)
+    least = quorum(n, malicious, members)
     if n <= COMPLETE:
-        return Graph(n, t, quorum(n, malicious))
+        return Graph(n, least, least, in_league)
+    k, t = degree(n, dropout, malicious)
     ring = sorted(range(n), key=lambda u: hashlib.sha256(view + names[u].encode()).digest())
-    return Graph(n, t, quorum(n, malicious), tuple(ring), k // 2)
+    return Graph(n, t, least, in_league, tuple(ring), k // 2)
 
 
 def _binomial(k: int, p: float) -> list[float]:

@@ -53,7 +53,7 @@ class SecureSumServer:
         self._adverts: dict[str, m.Advert] = {}
         self._names: list[str] = []
         self._place: dict[str, int] = {}
-        self._graph = Graph(0, 0, 0)
+        self._graph = Graph(0, 0, 0, 0)
         self._views = [b""] * len(m.STAGES)
         self._lists: list[list[int]] = [[] for _ in m.STAGES]  # who was heard at each closed stage
         self._boxes: dict[int, dict[int, bytes]] = {}  # sender -> receiver -> box
@@ -344,7 +344,8 @@ class SecureSumServer:
     def _open_shares(self, names: list[str]) -> None:
         self._names, self._place = names, {name: place for place, name in enumerate(names)}
         self._views[m.SHARES] = m.roster_view(self._digest, [self._envelopes[name] for name in names])
-        self._graph = graph(names, self._views[m.SHARES], self.terms.dropout, self.terms.malicious)
+        about = (self._views[m.SHARES], self.terms.dropout, self.terms.malicious, len(self.roll))
+        self._graph = graph(names, *about)
 
     def _on(self, stage: int, name: str) -> int:
         """The place of who was heard at a closed stage."""
