@@ -86,7 +86,7 @@ def _known_secrets(trace: Trace, colluders: frozenset[str]) -> dict[bytes, str]:
 
 
 def said_shares(trace: Trace, colluders: frozenset[str]) -> list[dict[int, bytes]]:
-    """Of each secret, the shares that honest nodes have said: in plain, or by the key of a box; but for
+    """Of each secret, the shares that honest nodes have said: in plain, or by the key of a box, or by the secret that gives it; but for
     those of colluders, which these have anyway."""
     if "shares" not in trace.worked_out:
         trace.worked_out["shares"] = _said_shares(trace, colluders)
@@ -96,7 +96,8 @@ def said_shares(trace: Trace, colluders: frozenset[str]) -> list[dict[int, bytes
 def _said_shares(trace: Trace, colluders: frozenset[str]) -> list[dict[int, bytes]]:
     said = [bytes(opened(one.answer).body) for one in trace.asked if one.node not in colluders]
     whole = b"".join(body for body in said if len(body) < LONG)
-    whole += b"".join(box.plain for box in trace.watch.boxes if box.key in whole)
+    keys = known_keys(trace, [secret for secret in trace.watch.drawn if secret in whole])
+    whole += b"".join(box.plain for box in trace.watch.boxes if box.key in whole or box.key in keys)
     found = []
     for one in trace.watch.splits:
         own = _shares_of_colluders(trace, one.asked, one.shares, colluders)

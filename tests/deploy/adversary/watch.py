@@ -71,6 +71,7 @@ class Watch:
         self.splits: list[Split] = []
         self.maskings: list[Masking] = []
         self.boxes: list[Box] = []
+        self.drawn: set[bytes] = set()  # all secrets of 32 bytes
         self.derived: dict[bytes, set[bytes]] = {}  # key -> the secrets that it is derived from
         self.agreed: dict[bytes, set[bytes]] = {}  # common secret -> both public keys
         self.totals: list[Array] = []  # that the server has computed
@@ -84,7 +85,9 @@ class Watch:
         """The next bytes that somebody draws."""
         name = self.now[0]
         self._drawn[name] = self._drawn.get(name, 0) + 1
-        return hashlib.shake_256(f"{name} {self._drawn[name]}".encode()).digest(n)
+        found = hashlib.shake_256(f"{name} {self._drawn[name]}".encode()).digest(n)
+        self.drawn |= {found} if n == 32 and name != SERVER else set()
+        return found
 
     # ---- what is called instead ------------------------------------------------------------------
 
