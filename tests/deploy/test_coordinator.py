@@ -38,7 +38,7 @@ class Parts:
         self.coordinator = Coordinator(self.plan, lambda: self.now)
         algorithm = held.terms.make()
         self.contract = agreed(algorithm, held.terms.catalogue)
-        _, state, _ = standing(held, algorithm)
+        state = standing(held, algorithm).state
         self.work: RoundWork = round_work(held, algorithm, self.contract, 0, state)
         self.coordinator.begin("round", 0, self.work.model, stored(state))
 

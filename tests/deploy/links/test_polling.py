@@ -142,7 +142,7 @@ def test_the_wrong_authority_and_the_wrong_protocol_end_with_a_line(tmp_path: Pa
 
 def test_a_first_handshake_that_is_cut_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By a server that is full, or restarts: it was taken for one that does not speak TLS, and the node ended with code 2."""
-    monkeypatch.setattr(Backoff, "pause", lambda self: 0.05)
+    monkeypatch.setattr(Backoff, "pause", lambda self, longest=0.0: 0.05)
     make_keys(tmp_path)
     with socket.create_server(("127.0.0.1", 0)) as cutting:
         port = cutting.getsockname()[1]
@@ -161,7 +161,7 @@ def test_a_certificate_whose_time_is_not_this_is_named_and_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: str, word: str
 ) -> None:
     """A node whose clock was an hour behind a new certificate ended with code 2, and no service manager starts that again."""
-    monkeypatch.setattr(Backoff, "pause", lambda self: 0.05)
+    monkeypatch.setattr(Backoff, "pause", lambda self, longest=0.0: 0.05)
     make_keys(tmp_path)
     port = free_ports()[0]
 
