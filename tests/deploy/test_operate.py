@@ -39,7 +39,6 @@ from service_processes import at_a_port, process
 
 from entrenous import cli, open_node
 from entrenous.core.errors import InputError, NotYet, StartAgain, may_pass
-from entrenous.deploy.certificates import make_keys
 from entrenous.deploy.founding import free_ports
 from entrenous.deploy.health import DiskHealth
 from entrenous.deploy.links.polling import LONGEST, RESTING, Backoff, PollingNode, Refused, refusal_of
@@ -168,18 +167,6 @@ def socket_there(port: int) -> bool:
         return trying.connect_ex(("127.0.0.1", port)) == 0
 
 
-def test_a_certificate_that_has_ended_is_to_be_tried_again(tmp_path: Path) -> None:
-    made, port = at_a_port(tmp_path / "f", nodes=2)
-    keys = made.server / "keys"
-    for part in ("server.crt", "server.key"):
-        (keys / part).unlink()
-    make_keys(keys, days=0)
-    with process("server", made.server):
-        until(lambda: socket_there(port))
-        code, line = ended("node", made.nodes["node-1"], code=SOON)
-    assert code == 75 and "certificate has expired" in line
-
-
 def test_what_a_person_must_mend_has_exit_code_2(tmp_path: Path) -> None:
     made, _ = at_a_port(tmp_path / "f", nodes=2)
     for words in (("server", tmp_path / "none"), ("node", tmp_path / "none"), ("server", made.server, "--pace", "-1")):
@@ -223,8 +210,9 @@ def test_a_server_whose_disk_is_full_says_so_and_goes_on_when_there_is_room(tmp_
             until(lambda: len(answered) > 2 * len(made.nodes))
             hard = resource.prlimit(server.pid, resource.RLIMIT_FSIZE)[1]
             resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (900, hard))
-            status, text = asked(metrics)  # before any write of a round has failed: a block is tried
-            assert status == 503 and text == "disk: nothing can be written (File too large)\n"
+            # a block is tried, unless the journal of the round that begins has failed already
+            status, text = asked(metrics)
+            assert status == 503 and text.startswith("disk: ") and "File too large" in text
             hold.set()
             until(lambda: "cannot be written" in asked(metrics)[1])
             status, text = asked(metrics)

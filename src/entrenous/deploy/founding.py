@@ -117,6 +117,7 @@ def found_federation(
     terms.check(place=own)
     terms = _pinned(terms, own)
     members = enrolled(terms, Members({}, terms.users), requests, ends(days))
+    _check_noise(terms, members)
     place = (place or Place()).checked() if terms.has_server else None
     about = {"bootstraps": _bootstraps(requests, members)} if place is None else place._asdict()
     return _founded(operator, key, terms, members, items, about, own)
@@ -129,6 +130,16 @@ def _pinned(terms: FederationTerms, own: str) -> FederationTerms:
         said = "it cannot be run in the fixed test round, so every node must have its very source, and an upgrade that changes it ends this"
         warnings.warn(f"{short(terms.algorithm)}: {said}", EntrenousWarning, stacklevel=3)
     return pinned
+
+
+def _check_noise(terms: FederationTerms, members: Members) -> None:
+    """Raise InputError where so few of the users are there that no sum would have its noise: under
+    masks nobody joins later."""
+    there = sum(len(member.users) for member in members.nodes.values())
+    if there < terms.people_for_noise:
+        problem = f"{there} of {terms.users} users are there; the noise of a sum needs {terms.people_for_noise}"
+        fix = f"leave it out, since nobody joins a federation with masks later, or {PROTECT} lost=SHARE"
+        raise InputError("--users", problem, expected=f"at most {there}", fix=fix)
 
 
 def _protection(algorithm: Any, profile: str, asked: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import closing
 from datetime import UTC, datetime
-from math import ceil
 from pathlib import Path
 from time import time
 from typing import Any, NamedTuple
@@ -45,15 +44,6 @@ def invite(folder: Path, requests: Requests, days: float = DAYS) -> list[Path]:
     return [write_invitation(folder, request.name, members) for request, _ in requests]
 
 
-def _enough_for_noise(terms: FederationTerms) -> int:
-    """The people that a federation has to keep, for the sums of its rounds to have all their noise:
-    a round asks a share of them, and shares of noise are sized for `lost` of those to be missing."""
-    own = terms.protection
-    if not (own.noise and own.noise_by == "devices"):
-        return 1
-    return ceil(terms.users * (1 - own.lost) - 1e-9)
-
-
 class ShutOut(NamedTuple):
     """Who is shut out. users: how many it had; resting: the nodes that are in no round any more, since sums are masked."""
 
@@ -87,7 +77,7 @@ def _resting(operator: Path, terms: FederationTerms, members: Members, name: str
     if name not in active:
         return []  # it is in no sum, so nothing differs without it
     floors = Floors(people=terms.protection.people, parties=terms.protection.parties, apart=terms.apart)
-    fewest = _enough_for_noise(terms)
+    fewest = terms.people_for_noise
     past = server_folder.past_sums(operator)
     found = resting_with(name, active, past, floors, terms.run, fewest)
     both = f"{floors.parties} nodes with {floors.people} people"

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from functools import cached_property
+from math import ceil
 from pathlib import Path
 from typing import Any, Literal, Self, final
 
@@ -169,6 +170,19 @@ class FederationTerms(Settings):
         """The largest number that a request may carry: of the trained model. Under masks numbers only name rounds, for each of which a
         node sends one masked input at most; it counts these by itself (`sums`), so a server that leaves numbers out gains nothing."""
         return LAST_NUMBER if self.masked else self.rounds
+
+    @property
+    def people_for_noise(self) -> int:
+        """The users that have to be there for the sums of rounds to have the noise that was promised.
+
+        A round asks a share of all users, and shares of noise are sized for `lost` of those to be
+        missing. 1 where devices add no noise.
+        """
+        own = self.protection
+        if not (self.masked and own.noise and own.noise_by == "devices"):
+            return 1
+        # 1e-9: 60 (1 - 0.1) is a little above 54 in binary
+        return ceil(self.users * (1 - own.lost) - 1e-9)
 
     @property
     def defended(self) -> bool:

@@ -31,7 +31,6 @@ SHOWN_REASON = 240  # characters of a reason, which may quote a server
 QUICK = 1.0  # seconds within which a server that has no work says so only where it wants to be asked again later
 LARGEST = 1 << 26  # bytes of a request, at most, where the federation's own limit is not known
 OFF = 290.0  # seconds that a clock may be off and nobody minds
-ENDED = ("certificate has expired", "certificate is not yet valid")  # OpenSSL's words for what a renewal or a clock mends
 NOT_YET = ("unknown-node", "bad-signature")  # of a node that came, or changed its key, before the server's next start
 NO_TLS = (
     "WRONG_VERSION",
@@ -266,8 +265,7 @@ def refusal_of(error: Exception, tls: bool = True) -> InputError | None:
     text = str(error)
     if "CERTIFICATE_VERIFY_FAILED" in text and not not_yet(error):
         problem, fix = f"the server's certificate is not to be trusted: {text}", "give the ca.crt of this federation"
-        kind = NotYet if any(word in text for word in ENDED) else InputError
-        return kind("node", problem, fix=fix)
+        return InputError("node", problem, fix=fix)
     if isinstance(error, httpx.ConnectError) and any(reason in text for reason in NO_TLS):
         return InputError("node", "the server does not speak TLS 1.3", fix="give the server its keys, or this node none")
     if isinstance(error, httpx.RemoteProtocolError) and not tls:

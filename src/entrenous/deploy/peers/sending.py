@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, final
 
 from ..invitation import Contact
@@ -35,29 +35,16 @@ class Sender:
     # ---- models ----------------------------------------------------------------------------------------------------------------------
 
     def push(self, pushed: Pushed, spawn: Spawn) -> None:
-        """Start sending a model to those of its receivers that can be reached, and return at once. spawn: starts a task.
-
-        A receiver without a known address may be a number that nobody has yet: another known peer gets the model in its place.
-        """
-        receivers = set(pushed.to)
-        for chosen in pushed.to:
-            to = chosen if self.book.contact(chosen) is not None else self._instead(receivers)
+        """Start sending a model to those of its receivers that can be reached, and return at once. spawn: starts a task."""
+        for to in pushed.to:
             contact = self.book.contact(to)
-            receivers.add(to)
             if contact is None or self.book.waits(to, self.host.now()):
                 self.tally["pushed.unknown" if contact is None else "pushed.waits"] += 1
             elif to in self.under_way:
                 self.tally["pushed.skipped"] += 1
             else:
                 self.under_way.add(to)
-                self.tally["pushed.instead"] += to != chosen
                 spawn(f"push to {to}", self._push(contact, pushed))
-
-    def _instead(self, receivers: Collection[int]) -> int:
-        """A known peer that can be reached and is none of the receivers, at random; -1 if there is none."""
-        now = self.host.now()
-        free = [n for n in self.book.entries if n not in receivers and n not in self.under_way and not self.book.waits(n, now)]
-        return free[self.host.below(len(free))] if free else -1
 
     async def _push(self, to: Contact, pushed: Pushed) -> None:
         try:
