@@ -21,6 +21,7 @@ from . import server_folder
 from .certificates import expiry, make_keys, names_of
 from .files import read_json, write_json, write_text
 from .founding import OPERATOR, PLACE, SERVER, Requests, enrolled, operator_folder, write_invitation
+from .groups import group_of, groups_left
 from .identity import IDENTITY, read_identity
 from .leaving import resting_with
 from .members import MEMBERS, Members
@@ -46,12 +47,12 @@ def invite(folder: Path, requests: Requests, days: float = DAYS) -> list[Path]:
 
 
 def _enough_for_noise(terms: FederationTerms) -> int:
-    """The people that a federation has to keep, for the sums of its rounds to have all their noise:
-    a round asks a share of them, and shares of noise are sized for `lost` of those to be missing."""
+    """The people that a federation, or a group of it, has to keep, for the sums of its rounds to have
+    all their noise: a round asks a share of them, and shares of noise are sized for `lost` of those to be missing."""
     own = terms.protection
     if not (own.noise and own.noise_by == "devices"):
         return 1
-    return ceil(terms.users * (1 - own.lost) - 1e-9)
+    return ceil(terms.users / own.groups * (1 - own.lost) - 1e-9)
 
 
 class ShutOut(NamedTuple):
@@ -86,10 +87,15 @@ def _resting(operator: Path, terms: FederationTerms, members: Members, name: str
     active = {each: len(member.users) for each, member in members.nodes.items() if not member.rests}
     if name not in active:
         return []  # it is in no sum, so nothing differs without it
+    group = group_of(members, terms, name)
+    others = active.keys() - group  # whose sums are without `name` as before
+    active = {each: people for each, people in active.items() if each in group}
     floors = Floors(people=terms.protection.people, parties=terms.protection.parties, apart=terms.apart)
     fewest = _enough_for_noise(terms)
     past = server_folder.past_sums(operator)
     found = resting_with(name, active, past, floors, terms.run, fewest)
+    if found is None and groups_left(members, terms, others) * 2 > terms.protection.groups:
+        found = sorted(active.keys() - {name})  # the whole group: of nobody in it there is a further sum
     both = f"{floors.parties} nodes with {floors.people} people"
     problem = f"a sum without '{name}' alone would tell what it sent; nodes consent to a difference of at least {both}"
     if found is None:

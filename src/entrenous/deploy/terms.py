@@ -295,7 +295,7 @@ class FederationTerms(Settings):
         if contract.groups > 1:
             problem = f"{self.algorithm} adds up in {contract.groups} groups, and a group of one hides nothing"
             raise InputError(MASKS, problem, fix=f"choose an algorithm with one sum a round, such as fpl; or {SINGLY}")
-        if self.users < (people := self.protection.people):
+        if self.users < (people := self.protection.people):  # groups have as many each: ProtectionInForce
             problem, fix = (
                 f"{self.users} users, where no sum may be of fewer than {people}",
                 "bring more users in, or say another floor",
@@ -343,7 +343,8 @@ class FederationTerms(Settings):
         if self.profile == PAPER and not own.active:
             sent = f"what each node sends, of one user or their sum{self._and_singly(place)}"
             return f"profile paper: the server can read {sent}; {measured}"
-        people = f"sums of at least {own.people} people and {own.parties} nodes"
+        of_groups = f"{own.groups} groups in " if own.groups > 1 else ""
+        people = f"{of_groups}sums of at least {own.people} people and {own.parties} nodes"
         sums = f"the server sees masked {people}" if own.secure_sum else "the server sees what each node sends"
         trial = ", repeatable from the seed and so no protection: for trying out" if own.noise_from == "seed" else ""
         noise = f"noise of {own.noise:g} on every number of a sum, a share by each device{trial}" if own.noise else "no noise"
@@ -367,7 +368,9 @@ class FederationTerms(Settings):
         """The epsilon of a user who is in so many rounds (None: in all, with those that may be lost, of which a server that lies may have
         the sum), if every sum has the noise of `people` users; None where the terms prove nothing."""
         asked = max(0, int(self.settings.get("cohort", 0)))
-        cohort = min(asked or self.users, self.users)  # where the terms name no number: all, which proves less
+        cohort = (
+            min(asked or self.users, self.users) / self.protection.groups
+        )  # where the terms name no number: all, which proves less
         return proven_for_all_rounds(self.protection, people, cohort, self.sums if rounds is None else rounds)
 
     # ---- as text ---------------------------------------------------------------------------------------------------------------------
