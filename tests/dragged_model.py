@@ -49,7 +49,7 @@ Combine = Callable[[Float64Array], Float64Array]
 FIFTH = 5
 
 
-def clip(sums: Sequence[Int64Array], people: Sequence[int], like: Total) -> Int64Array:
+def clipped_sum(sums: Sequence[Int64Array], people: Sequence[int], like: Total) -> Int64Array:
     """The sum of groups' sums that are no longer a device than the median one, as a server makes it."""
     totals = [unpack(vector, like)._replace(devices=devices) for vector, devices in zip(sums, people, strict=True)]
     longer = times_the_median(totals)
@@ -112,7 +112,7 @@ class MaskedGroups:
         whole = np.sum(sums, axis=0)
         self.length = length(unpack(whole, shard.contract.empty_total())._replace(devices=len(users)))
         if self._way.clipped:
-            whole = clip(sums, sizes, shard.contract.empty_total())
+            whole = clipped_sum(sums, sizes, shard.contract.empty_total())
             self.length = length(unpack(whole, shard.contract.empty_total())._replace(devices=len(users)))
         if self._way.combine is not None:
             people = np.array(sizes, np.float64)

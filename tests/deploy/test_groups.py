@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections import deque
 from collections.abc import Callable
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from federation_links import FaultyLink, copied, federation, logged, nodes_of, ratings, virtual_time
+from federation_links import (
+    FaultyLink,
+    Hub,
+    copied,
+    federation,
+    finished,
+    logged,
+    nodes_of,
+    ratings,
+    serving,
+    virtual_time,
+)
 
 from entrenous.core.errors import InputError
 from entrenous.core.update import LIMIT, STEP, Total
@@ -216,6 +229,43 @@ def test_the_server_dies_between_any_two_answers_and_no_group_is_asked_twice(tmp
     assert found == uninterrupted
     assert {inputs(node.store) for node in nodes.values()} == {ROUNDS}
     assert not any("lost" in line for line in logged(made.server))
+
+
+def test_a_server_killed_by_sigkill_in_a_later_group_keeps_the_sums_of_the_earlier_ones(tmp_path: Path) -> None:
+    """A real process over real sockets."""
+    whole = masked(tmp_path / "whole", quorum=1.0, deadline=30.0)
+    made = copied(whole, tmp_path / "killed")
+    uninterrupted = serve(link_of(whole), whole.server)
+    nodes = nodes_of(made)
+    left: dict[str, list[int]] = {name: [] for name in nodes}
+
+    def noting(name: str) -> Callable[[bytes], bytes]:
+        def answer(request: bytes) -> bytes:
+            before = inputs(nodes[name].store)
+            said = nodes[name].answer(request)
+            if inputs(nodes[name].store) > before:
+                left[name].append(opened(request).head.round)
+            return said
+
+        return answer
+
+    hub = Hub(tmp_path / "hub", {name: noting(name) for name in nodes})
+    begun: list[int] = []
+    for _ in range(3):
+        running = serving(made.server, hub.addresses)
+
+        def kill(running: BaseProcess = running) -> None:
+            journals = made.server.glob("round-*.journal")
+            begun.append(len({int(path.stem.rpartition("-")[2]) // SPAN for path in journals}))
+            running.kill()
+
+        hub.at[hub.answered + 50] = kill
+        running.join(120)
+        assert running.exitcode == -signal.SIGKILL, logged(made.server)[-3:]
+    running = serving(made.server, hub.addresses)
+    assert finished(running, made.server) == uninterrupted
+    assert begun[0] == 3  # the third group was begun, and the journals of the first two were there
+    assert all(numbers == list(range(ROUNDS)) for numbers in left.values())
 
 
 # ---- which group -----------------------------------------------------------------------------------------------------

@@ -186,7 +186,7 @@ def _about(name: str, own: Any, contract: Contract, data: Interactions, scene: S
         "settings": {one: value if isinstance(value, str | int | float | None) else str(value) for one, value in own},
         "view": scene.view,
         "profile": scene.profile,
-        "protect": dict(scene.protection),
+        "protect": scene.protection.model_dump(),
         "same_model": not (scene.view == "difference" and scene.protection.secure_sum),
         "users": len(data.users),
         "items": len(data.items),
