@@ -358,7 +358,7 @@ def test_terms_without_groups_say_nothing_of_them(tmp_path: Path) -> None:
     assert json.loads(grouped.terms.text())["protection"]["groups"] == 3
     assert "groups" not in Protection().model_dump() and Protection(groups=1) == Protection()
     assert type(grouped.terms).parse(json.loads(grouped.terms.text())).run == grouped.terms.run
-    assert "3 groups in sums of at least 1 people and 3 nodes" in grouped.terms.limits()
+    assert "masked sums of at least 1 people and 3 nodes, one of each of 3 groups" in grouped.terms.limits()
 
 
 @pytest.mark.parametrize(
@@ -379,7 +379,9 @@ def test_groups_that_make_no_sense_are_refused_in_one_line(protect: dict[str, An
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ({"groups": 5}, "5 groups, of which one has 2 nodes"),  # of 12
+        ({"groups": 5}, "5 groups, of which one has 2 nodes with 4 people in a round; expected at least 4 nodes"),  # of 12
+        # nodes answer for no sum of fewer than those who may be in league with the server, and two
+        ({"groups": 4}, "4 groups, of which one has 3 nodes with 5 people in a round; expected at least 4 nodes with 1 people"),
         ({"groups": 3, "floors": Floors(8, 3, 0.0)},
          "3 groups of the 20 devices of a round of FCF; expected at least 8 in each"),
         ({"groups": 3, "protect": {"noise": 0.1, "rows": "all"}}, "expected at least 4 nodes with 7 people in each"),

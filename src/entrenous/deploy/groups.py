@@ -14,7 +14,8 @@ from ..core.declared import Contract
 from ..core.errors import InputError
 from ..privacy.in_force import ProtectionInForce
 from ..privacy.protection import PROTECT
-from ..privacy.secure_sum.graph import quorum
+from ..privacy.secure_sum.graph import graph
+from ..privacy.secure_sum.terms import SumTerms
 from .members import Members
 from .terms import FederationTerms
 
@@ -44,13 +45,16 @@ def check_groups(terms: FederationTerms, members: Members, contract: Contract) -
     if own.groups == 1:
         return
     people = members.ever()
-    least = max(own.people, ProtectionInForce(own, contract).fewest)
-    fix = f"fewer groups, or more nodes; {PROTECT} lost=0.2 leaves room where noise asks for all of a group"
+    fewest = ProtectionInForce(own, contract).fewest
+    least = max(own.people, fewest)
+    fix = "fewer groups, or more nodes"
+    if fewest > own.people:
+        fix += f"; or more room for devices that are missing, as {PROTECT} lost=0.2 leaves it"
     for group in dealt(members, terms.run, own.groups):
         users = sum(people[name] for name in group)
         asked = users * contract.cohort / terms.users
-        signing = quorum(len(group), members=len(people))
-        nodes = max(own.parties, signing)
+        shape = graph(sorted(group), b"", SumTerms.dropout, SumTerms.malicious, len(people))
+        nodes = shape.least(own.parties)
         if len(group) < nodes or asked < least:
             problem = f"{own.groups} groups, of which one has {len(group)} nodes with {asked:.4g} people in a round"
             expected = f"at least {nodes} nodes with {least} people in each"

@@ -343,8 +343,8 @@ class FederationTerms(Settings):
         if self.profile == PAPER and not own.active:
             sent = f"what each node sends, of one user or their sum{self._and_singly(place)}"
             return f"profile paper: the server can read {sent}; {measured}"
-        of_groups = f"{own.groups} groups in " if own.groups > 1 else ""
-        people = f"{of_groups}sums of at least {own.people} people and {own.parties} nodes"
+        people = f"sums of at least {own.people} people and {own.parties} nodes"
+        people += f", one of each of {own.groups} groups" if own.groups > 1 else ""
         sums = f"the server sees masked {people}" if own.secure_sum else "the server sees what each node sends"
         trial = ", repeatable from the seed and so no protection: for trying out" if own.noise_from == "seed" else ""
         noise = f"noise of {own.noise:g} on every number of a sum, a share by each device{trial}" if own.noise else "no noise"
