@@ -349,6 +349,32 @@ def test_a_federation_goes_on_without_a_group_that_rests(tmp_path: Path) -> None
     assert len(resting) == 3
 
 
+def test_a_server_that_deals_nodes_to_other_groups_gets_no_sum(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else it would choose anew, in every round, among whom a node hides."""
+    made = masked(tmp_path / "f")
+    first, second, third = (sorted(group) for group in groups_of(made))
+    swapped = [frozenset([*first[:3], second[0]]), frozenset([*second[1:], first[3]]), frozenset(third)]
+    monkeypatch.setattr("entrenous.deploy.grouped_round.dealt", lambda *more: swapped)
+    nodes = nodes_of(made)
+    link = FaultyLink({name: node.answer for name, node in nodes.items()})
+    honest = link.receive
+    refused = 0
+
+    def receive(seconds: float) -> list[tuple[str, bytes]]:
+        nonlocal refused
+        got = honest(seconds)
+        refused += sum(opened(frame).head.kind == "refused" for _, frame in got)
+        if refused > 40:
+            raise ConnectionError("enough")
+        return got
+
+    link.receive = receive  # type: ignore[method-assign]
+    with pytest.raises((ConnectionError, RoundsLost)):
+        serve(link, made.server)
+    assert refused >= 4
+    assert {inputs(nodes[name].store) for name in (*first, *second)} == {0}
+
+
 # ---- terms -----------------------------------------------------------------------------------------------------------
 
 
