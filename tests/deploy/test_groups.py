@@ -167,7 +167,8 @@ def test_a_round_with_half_of_its_groups_or_fewer_is_lost(tmp_path: Path, monkey
 
 def test_a_liar_cannot_hide_its_rows_behind_senders_that_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Under noise everybody counts as a sender of every row, so rows that a sum said nobody had sent counted, and nobody measured them."""
-    made = masked(tmp_path / "f", groups=1, protect={"noise": 0.01, "rows": "all", "noise_from": "seed"})
+    protect = {"noise": 0.01, "rows": "all"}
+    made = federation(tmp_path / "f", NODES, ROUNDS, "fpl", secure="masks", floors=LOW, deadline=1.0, protect=protect)
     users = made.terms.users
     own = len(members_of(made).nodes["node-03"].users)
 
