@@ -49,7 +49,7 @@ def check_groups(terms: FederationTerms, members: Members, contract: Contract) -
     least = max(own.people, fewest)
     fix = "fewer groups, or more nodes"
     if fewest > own.people:
-        fix += f"; or more room for devices that are missing, as {PROTECT} lost=0.2 leaves it"
+        fix += f"; or more room for devices that are missing, such as {PROTECT} lost={own.lost + (1 - own.lost) / 4:.2g}"
     for group in dealt(members, terms.run, own.groups):
         users = sum(people[name] for name in group)
         asked = users * contract.cohort / terms.users
