@@ -434,6 +434,18 @@ def test_each_groups_sum_has_the_promised_noise(tmp_path: Path) -> None:
     assert one.share == pytest.approx(held.share / np.sqrt(3)) and one.fewest == 16
 
 
+def test_an_epsilon_is_of_the_noise_of_one_groups_sum(tmp_path: Path) -> None:
+    """Each group of ten has the noise that one sum of thirty has, so a user among ten is hidden as well as one among thirty."""
+    terms = masked(tmp_path / "f").terms.model_copy(update={"users": 30})
+    own = {"secure_sum": True, "noise": 20.0, "clip": 1.0, "noise_from": "system"}
+    one = terms.model_copy(update={"protection": Protection(**own)})
+    three = terms.model_copy(update={"protection": Protection(**own, groups=3)})
+    found = one.proven(30)
+    assert found is not None and found == three.proven(10)
+    fewer = one.proven(10)
+    assert fewer is not None and fewer > found
+
+
 def test_neither_a_trial_nor_a_run_has_groups(tmp_path: Path) -> None:
     from entrenous.runs.plan import RunPlan, check
 
